@@ -1,0 +1,80 @@
+import type { Json } from '../call.ts'
+import { refuse } from '../reply.ts'
+import type { Failure } from '../reply.ts'
+import { maxMembers } from './outline.ts'
+import type { Item } from './outline.ts'
+import { maxParsed, Scanner } from './scan.ts'
+import type { Fault } from './scan.ts'
+import { latin1, readName } from './text.ts'
+
+export interface MessageLimits {
+  /** How deep arrays and objects may nest, a batch's own array included. */
+  readonly depth: number
+  /** Most calls in a batch. */
+  readonly batch: number
+}
+
+/** One request as it came. */
+export interface Received {
+  /** Parsed; nothing about it has been checked. */
+  readonly message: Json
+  /**
+   * What to write as the id of the answer: the bytes of the request's id (one character per byte), or `null` where they
+   * are not a number, a string or null. Undefined when the request has no id.
+   */
+  readonly id: string | undefined
+  /** Its answer, when it must not run at all. */
+  readonly refusal: Failure | undefined
+}
+
+/** A request, a batch of them, or the one answer to a message that holds none. */
+export type Incoming = Received | readonly Received[] | Failure
+
+/** Reads what a caller sent. It is scanned before anything is parsed: no nesting and no number of values can hurt. */
+export const readMessage = (bytes: Uint8Array, limits: MessageLimits): Incoming => {
+  const scanner = new Scanner({ depth: limits.depth, elements: limits.batch, values: maxParsed })
+  scanner.push(bytes)
+  const fault = scanner.end()
+  if (fault !== undefined) return refuseMessage(fault, limits)
+  const raw = latin1(bytes)
+  if (!scanner.isArray) return receive(raw, scanner.items[0]!, scanner.isWide)
+  if (scanner.items.length === 0) return invalid('the batch is empty')
+  return scanner.items.map(item => receive(raw, item, scanner.isWide))
+}
+
+const refuseMessage = (fault: Fault, { depth, batch }: MessageLimits): Failure => {
+  switch (fault) {
+    case 'syntax': return refuse('parse')
+    case 'depth': return invalid(`nested deeper than ${depth} levels`)
+    case 'elements': return invalid(`more than ${batch} calls in a batch`)
+    case 'members': return invalid(`more than ${maxMembers} members in a request`)
+    case 'values': return invalid(`more than ${maxParsed} values`)
+  }
+}
+
+const invalid = (what: string): Failure => refuse('invalid', { message: `invalid request: ${what}` })
+
+/** Must not stand twice: parsing would keep the last of two, and another reader of the same bytes perhaps the first. */
+const envelope = ['jsonrpc', 'id', 'method', 'params']
+
+/** `raw` is the whole message, one character per byte. */
+const receive = (raw: string, { start, end, members = [] }: Item, isWide: boolean): Received => {
+  const text = raw.slice(start, end)
+  const message = JSON.parse(isWide ? decode(text) : text) as Json
+  let id: string | undefined
+  let refusal: Failure | undefined
+  const seen: string[] = []
+  for (const member of members) {
+    const name = readName(raw.slice(member.nameStart, member.nameEnd))
+    if (!envelope.includes(name)) continue
+    if (seen.includes(name)) refusal ??= invalid(`${name} stands twice`)
+    if (name === 'id') id = id === undefined ? readId(raw.slice(member.start, member.end)) : 'null'
+    seen.push(name)
+  }
+  return { message, id, refusal }
+}
+
+const decode = (raw: string): string => Buffer.from(raw, 'latin1').toString('utf8')
+
+/** Only numbers, strings and null are ids (JSON-RPC 2.0); their text begins with -, a digit, a quote or n. */
+const readId = (token: string): string => /^[-0-9"n]/.test(token) ? token : 'null'

@@ -1,0 +1,167 @@
+import { deepStrictEqual } from 'node:assert/strict'
+import fc from 'fast-check'
+import t from 'tap'
+import type { Json } from '../../src/call.ts'
+import { NodeAnswer, writeRequest } from '../../src/wire/node.ts'
+import type { Reading } from '../../src/wire/node.ts'
+
+/** Feeds the answer in chunks that end at the cuts; the request's id is 7. */
+const read = (answer: string | Uint8Array, cuts: readonly number[] = []): Promise<Reading> => {
+  const bytes = Buffer.from(answer)
+  const reader = new NodeAnswer()
+  let from = 0
+  for (const end of [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)) {
+    reader.push(bytes.subarray(from, end))
+    from = end
+  }
+  return reader.read(7)
+}
+
+const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
+
+const answer = (more: string): string => `{"jsonrpc":"2.0","id":7,${more}}`
+
+/** The reading with its bytes as text. */
+const show = (reading: Reading): object =>
+  reading.kind === 'result' ? { ...reading, bytes: Buffer.from(reading.bytes).toString() } : reading
+
+const result = (bytes: string, count?: number, partial?: string): object => ({ kind: 'result', bytes, count, partial })
+const garbage = (reason: string): object => ({ kind: 'garbage', reason })
+const error = (code: number, message: string, data?: Json): object =>
+  ({ kind: 'error', error: data === undefined ? { code, message } : { code, message, data } })
+
+t.test('a request is written anew, in the order that nodes write themselves', async t => {
+  t.equal(writeRequest(7, { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
+    '{"jsonrpc":"2.0","id":7,"method":"eth_getLogs","params":[{"topics":[null,"0x1"]},"größer"]}')
+  const params = JSON.parse('[{"__proto__":{"a":1}},"\\ud800",90071992547409931]') as Json[]
+  t.equal(writeRequest(1, { method: '"', params }),
+    '{"jsonrpc":"2.0","id":1,"method":"\\"","params":[{"__proto__":{"a":1}},"\\ud800",90071992547409940]}')
+})
+
+t.test('what a node answers, wherever its chunks end', async t => {
+  const cases: readonly (readonly [what: string, answer: string, reading: object])[] = [
+    ['a result', answer('"result":"0x1"'), result('"0x1"')],
+    ['null', answer('"result":null'), result('null')],
+    ['a list is counted', answer('"result":[{"a":[1,2]},[3],"4,5"]'), result('[{"a":[1,2]},[3],"4,5"]', 3)],
+    ['an empty list', answer('"result": [ ] '), result('[ ]', 0)],
+    ['an object is not', answer('"result":{"a":[1],"b":2}'), result('{"a":[1],"b":2}')],
+    ['any order, any space', ' {\n"result" : 1 , "id":7\t,"jsonrpc":"2.0" }\r\n', result('1')],
+    ['no jsonrpc', '{"id":7,"result":1}', result('1')],
+    ['members of its own', answer('"usage":{"id":8,"error":1},"result":1'), result('1')],
+    ['names with escapes', '{"\\u0069d":7,"r\\u0065sult":"\\u0041"}', result('"\\u0041"')],
+    ['what parsing would change', answer('"result":{"n":1e400,"a":1,"a":2}'), result('{"n":1e400,"a":1,"a":2}')],
+    ['no error', answer('"result":1,"error":null'), result('1')],
+    ['no error, and null for a result', answer('"error":null,"result":null'), result('null')],
+    ['a result that ends early', answer('"_streamStatus":"truncated","result":[1]'), result('[1]', 1, 'truncated')],
+    ['one that does not', answer('"_streamStatus":null,"result":[1]'), result('[1]', 1)],
+    ['an odd status', answer('"result":1,"_streamStatus":[0]'), result('1', undefined, '[0]')],
+
+    ['an error', answer('"error":{"code":-32000,"message":"nö"}'), error(-32000, 'nö')],
+    ['an error with data', answer('"error":{"data":{"a":[null]},"message":"","code":3}'), error(3, '', { a: [null] })],
+    ['data that is null', answer('"error":{"code":3,"message":"x","data":null}'), error(3, 'x', null)],
+    ['an error with more than belongs there', answer('"error":{"code":3,"message":"x","stack":"at"}'), error(3, 'x')],
+    ['an error beside null', answer('"result":null,"error":{"code":3,"message":"x"}'), error(3, 'x')],
+    ['a code written as 3e0', answer('"error":{"code":3e0,"message":"x"}'), error(3, 'x')],
+
+    ['nothing', '', garbage('not JSON')],
+    ['a page', '<html>502 Bad Gateway</html>', garbage('not JSON')],
+    ['half an answer', answer('"result":[1,2').slice(0, -1), garbage('not JSON')],
+    ['an answer and a half', `${answer('"result":1')}{`, garbage('not JSON')],
+    ['a byte order mark', `\ufeff${answer('"result":1')}`, garbage('not JSON')],
+    ['a scalar', '7', garbage('not an object')],
+    ['a batch', `[${answer('"result":1')}]`, garbage('not an object')],
+    ['a longer batch', `[${answer('"result":1')},${answer('"result":1')}]`, garbage('not an object')],
+    ['an empty batch', '[]', garbage('not an object')],
+    ['an empty object', '{}', garbage('no id')],
+    ['no id', '{"jsonrpc":"2.0","result":1}', garbage('no id')],
+    ...['8', '70', '"7"', '7.0', '7e0', '-7', 'null', '[7]', 'true'].map(id =>
+      [`the id ${id}`, `{"id":${id},"result":1}`, garbage('the id is not that of the request')] as const),
+    ['an error with no id of ours', '{"id":null,"error":{}}', garbage('the id is not that of the request')],
+    ['neither', answer('"jsonrpc":"2.0"'), garbage('neither a result nor an error')],
+    ['neither, but null for an error', answer('"error":null'), garbage('neither a result nor an error')],
+    ['both', answer('"result":1,"error":{"code":3,"message":"x"}'), garbage('both a result and an error')],
+    ['two ids', answer('"id":7,"result":1'), garbage('a member stands twice')],
+    ['two results', answer('"result":1,"result":1'), garbage('a member stands twice')],
+    ['two results, one in disguise', answer('"result":1,"r\\u0065sult":2'), garbage('a member stands twice')],
+    ['two errors', answer('"error":null,"error":null,"result":1'), garbage('a member stands twice')],
+    ...['1', '"x"', '[]', 'true', '{}', '{"message":"x"}', '{"code":"3"}', '{"code":1.5}', '{"code":1e400}']
+      .map(text => [`the error ${text}`, answer(`"error":${text}`), garbage('the error has no integer code')] as const),
+    ...['{"code":3}', '{"code":3,"message":null}', '{"code":3,"message":{}}']
+      .map(text => [`the error ${text}`, answer(`"error":${text}`), garbage('the error has no message')] as const),
+  ]
+  for (const [what, text, expected] of cases) {
+    const bytes = Buffer.from(text)
+    t.strictSame(show(await read(text)), expected, what)
+    t.strictSame(show(await read(text, everyByte(bytes))), expected, `${what}, byte by byte`)
+  }
+  t.strictSame(await read(Buffer.from(answer('"result":"é"'), 'latin1')), garbage('not JSON'), 'not UTF-8')
+})
+
+t.test('whatever the result is and however it is cut, its bytes come back', async t => {
+  const cuts = fc.array(fc.nat(300), { maxLength: 5 })
+  const property = fc.asyncProperty(fc.json({ stringUnit: 'binary' }), fc.nat(3), cuts, async (json, spaces, at) => {
+    const text = JSON.stringify(JSON.parse(json), null, spaces)
+    const value: unknown = JSON.parse(text)
+    const reading = await read(answer(`"result":${text}`), at)
+    deepStrictEqual(show(reading), result(text, Array.isArray(value) ? value.length : undefined))
+  })
+  await t.resolves(fc.assert(property, { numRuns: 500 }))
+})
+
+t.test('nothing a node writes can hurt', async t => {
+  const nested = (levels: number): string => answer(`"result":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
+  const fail = (text: string): string => answer(`"error":{"code":3,"message":"x","data":${text}}`)
+
+  t.test('nested too deep', async t => {
+    t.match(await read(nested(512)), { kind: 'result', count: 1 })
+    t.strictSame(await read(nested(513)), garbage('nested deeper than 512 levels'))
+    t.strictSame(await read('['.repeat(1_000_000)), garbage('nested deeper than 512 levels'))
+  })
+  t.test('an error too large to parse', async t => {
+    t.match(await read(fail(`"${'0'.repeat(1_000_000)}"`)), { kind: 'error', error: { code: 3 } })
+    t.strictSame(await read(fail(`"${'0'.repeat(1_048_576)}"`)), garbage('the error is too large'))
+    t.match(await read(fail(`[${'1,'.repeat(20_000)}1]`)), { kind: 'error', error: { code: 3 } })
+    t.strictSame(await read(fail(`[${'1,'.repeat(25_000)}1]`)), garbage('the error is too large'))
+  })
+  t.test('many members, or long names', async t => {
+    const members = (count: number): string => Array.from({ length: count }, (_, i) => `"x${i}":${i}`).join()
+    t.strictSame(show(await read(answer(`${members(29)},"result":1`))), result('1'))
+    t.strictSame(await read(answer(`${members(31)},"result":1`)), garbage('more than 32 members'))
+    t.strictSame(show(await read(answer(`"${'x'.repeat(100_000)}":2,"result":1`))), result('1'))
+  })
+  t.test('__proto__', async t => {
+    t.strictSame(await read(answer('"error":{"code":3,"message":"x","__proto__":{"data":1}}')), error(3, 'x'))
+    t.strictSame(await read(answer('"__proto__":{"result":1}')), garbage('neither a result nor an error'))
+    t.equal(({} as { data?: 1 }).data, undefined)
+  })
+})
+
+t.test('reading stops where an answer is lost', async t => {
+  const reader = new NodeAnswer()
+  t.equal(reader.push(Buffer.from('{"id":')), true)
+  t.equal(reader.push(Buffer.from('<html>')), false)
+  t.equal(reader.push(Buffer.from(answer('"result":1'))), false)
+  t.strictSame(await reader.read(7), garbage('not JSON'))
+})
+
+t.test('a result in one chunk is not copied; in many, it is, but others get their turn meanwhile', async t => {
+  const one = Buffer.from(answer('"result":"0x1"'))
+  const reader = new NodeAnswer()
+  reader.push(one)
+  const reading = await reader.read(7)
+  t.equal(reading.kind === 'result' && reading.bytes.buffer, one.buffer)
+
+  const text = `"${'0'.repeat(3 << 20)}"`
+  const chunks = Array.from({ length: 49 }, (_, i) => (i + 1) << 16)
+  let turns = 0
+  let done = false
+  const count = (): void => {
+    turns++
+    if (!done) setImmediate(count)
+  }
+  setImmediate(count)
+  const long = await read(answer(`"result":${text}`), chunks.slice(0, 48))
+  done = true
+  t.ok(long.kind === 'result' && Buffer.from(text).equals(long.bytes))
+  t.ok(turns >= 3, `${turns} turns`)
+})
