@@ -1,0 +1,96 @@
+import type { Secret } from './secret.ts'
+
+/** Any JSON value, as read from a message; never changed in place. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
+
+/** Where calls come from: one HTTP request, or one WebSocket for as long as it is open. Built once. */
+export interface Origin {
+  readonly transport: 'http' | 'websocket'
+  readonly network: string
+  /** The API key as it stood in the path, not yet checked; undefined when the path had none. */
+  readonly key: Secret | undefined
+  /** The page a browser says it calls from (the Origin header). */
+  readonly page: string | undefined
+  /** The remote address of the socket. */
+  readonly ip: string
+  /** Named in logs, in `X-Request-Id` and in internal errors. */
+  readonly requestId: string
+  /** Request headers in lower case; for a WebSocket those of its upgrade. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** Aborts when the caller leaves. Made on first use: most calls never look. */
+  readonly signal: AbortSignal
+}
+
+/** What a caller asks, once its shape has been checked. */
+export interface Request {
+  readonly method: string
+  readonly params: readonly Json[]
+}
+
+/** What an account pays for. Stands in gateway.yaml. */
+export interface Plan {
+  readonly name: string
+  /** Credits for one UTC day. */
+  readonly dailyCredits: number
+  /** May eth_getLogs go to a partner in an outage (contract 4.3.4)? */
+  readonly forwarding: boolean
+}
+
+/** Who is billed. */
+export interface Account {
+  readonly id: string
+  readonly name: string
+  readonly plan: Plan
+}
+
+/** An API key as it is stored: never the key itself. A missing list allows everything. */
+export interface Key {
+  readonly id: string
+  readonly networks?: readonly string[]
+  readonly methods?: readonly string[]
+  readonly origins?: readonly string[]
+}
+
+/** The node that a call is sent to. */
+export interface Target {
+  readonly name: string
+  readonly url: Secret
+  readonly source: 'node' | 'partner'
+  /** Most blocks that it takes in one eth_getLogs query; a wider one is asked in pieces. */
+  readonly maxRange?: number
+  /** Most addresses, and most topics in one position, that it takes in one eth_getLogs query. */
+  readonly maxParams?: number
+  /** Most calls to it at once; further ones wait a little, and then another node is asked. */
+  readonly concurrency?: number
+}
+
+/**
+ * What plugins tell the plugins below them. A plugin from outside adds its own notes by declaration merging:
+ * `declare module 'tollgate/plugin' { interface Notes { region: string } }`.
+ */
+export interface Notes {
+  readonly request: Request
+  readonly key: Key
+  readonly account: Account
+  readonly target: Target
+}
+
+export type Note = keyof Notes
+
+/** One JSON-RPC call on its way down. Never changed: plugins pass a changed copy to `next`. */
+export interface Call<Reads extends Note = never> {
+  /** The message as it came in, parsed; nothing about it has been checked. */
+  readonly message: Json
+  readonly origin: Origin
+  /** Ends the work for this call. Absent means `origin.signal`; `cache` sets it on work that callers share. */
+  readonly signal?: AbortSignal
+  /** Only the notes that this plugin says it reads. */
+  readonly notes: Pick<Notes, Reads>
+}
+
+/** A copy of the call with further notes; the old ones stay. */
+export const withNotes = <Reads extends Note, Writes extends Note>(
+  call: Call<Reads>, notes: Pick<Notes, Writes>,
+): Call<Reads | Writes> =>
+  // A union of two Picks of the same interface is the Pick of both; TypeScript does not see that by itself.
+  ({ ...call, notes: { ...call.notes, ...notes } as Pick<Notes, Reads | Writes> })

@@ -1,0 +1,32 @@
+/** The one of `words` that was probably meant; undefined when none is close. */
+export const nearest = (word: string, words: Iterable<string>): string | undefined => {
+  let best: string | undefined
+  let least = Math.min(word.length, Math.max(1, Math.floor(word.length / 3)) + 1)
+  for (const candidate of words) {
+    if (Math.abs(word.length - candidate.length) >= least) continue
+    const distance = distanceOf(word.toLowerCase(), candidate.toLowerCase())
+    if (distance < least) [best, least] = [candidate, distance]
+  }
+  return best
+}
+
+/** The hint that goes with nearest(). */
+export const didYouMean = (word: string, words: Iterable<string>): string | undefined => suggest(nearest(word, words))
+
+export const suggest = (meant: string | undefined): string | undefined => meant && `did you mean \`${meant}\`?`
+
+/** Edits between two words: insert, delete, replace, or swap two neighbours. */
+const distanceOf = (a: string, b: string): number => {
+  const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  const at = (i: number, j: number): number => rows[i]?.[j] ?? Infinity
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    rows.push(row)
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const swapped = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? at(i - 2, j - 2) + 1 : Infinity
+      row.push(Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, replaced, swapped))
+    }
+  }
+  return at(a.length, b.length)
+}

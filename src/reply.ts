@@ -1,0 +1,150 @@
+import type { Json } from './call.ts'
+
+/** Who made the answer. A `gateway` reply is a refusal; `local` needed no node. */
+export type Source = 'gateway' | 'local' | 'cache' | 'node' | 'partner'
+
+/** Whose doing an error is. Breakers count `upstream`; credits are given back for all but `caller`. */
+export type Fault = 'caller' | 'upstream' | 'gateway'
+
+/** The error object of JSON-RPC 2.0 (contract 2.3). */
+export interface RpcError {
+  readonly code: number
+  readonly message: string
+  readonly data?: Json
+}
+
+interface Trail {
+  readonly source: Source
+  /** Name of the node or partner that was asked. */
+  readonly upstream?: string | undefined
+  readonly cache?: 'hit' | 'miss' | undefined
+  /** Credits kept for this call. */
+  readonly credits?: number
+  /** What was drawn for this call; the door gives it back when the answer cannot be delivered (a batch over its limit). */
+  readonly charge?: { refund(): void } | undefined
+  /** What the call was drawn from, or could not be; told in HTTP headers. */
+  readonly budget?: Budget | undefined
+}
+
+/** An account's credits of one day as this process knows them, without asking anybody; read when an answer is written. */
+export interface Budget {
+  readonly limit: number
+  /** An estimate, as other processes spend too: never below zero, never above the limit. */
+  readonly left: number
+  /** Milliseconds until the next day. */
+  readonly endsIn: number
+}
+
+/** The call succeeded. */
+export interface Result extends Trail {
+  /** The JSON text of the result, as the node wrote it. */
+  readonly result: Uint8Array
+  /** How many elements `result` has, when it is an array. */
+  readonly count?: number | undefined
+}
+
+/** The call failed. */
+export interface Failure extends Trail {
+  readonly error: RpcError
+  readonly fault: Fault
+  /** The row of the table below, or `node` for an error that a node gave. */
+  readonly kind: Kind | 'node'
+  /** HTTP status when the failure is the whole answer; inside a batch it is 200. */
+  readonly status: number
+  /** Seconds, for the Retry-After header. */
+  readonly retryAfter?: number
+  /** What went wrong behind it, in words for the log; never sent. */
+  readonly cause?: string
+  /** What the node's error means, where its words are known. */
+  readonly meaning?: Meaning
+  /**
+   * Another node may know better, but this is the answer if none does. It says nothing about the node's health: callers
+   * can bring such errors about as they like.
+   */
+  readonly elsewhere?: true
+  /** The node answered nothing at all, not even what costs it nothing. */
+  readonly hangs?: true
+}
+
+/** What nodes say in many words, as one word each; the words stand in the `errors` of a method table. */
+export const meanings = [
+  'reverted', 'known', 'tooMany', 'tooWide', 'timeout', 'unknown', 'pruned', 'badParams', 'limited', 'denied', 'away',
+  'noMethod', 'misread', 'internal',
+] as const
+
+export type Meaning = typeof meanings[number]
+
+/** What travels up. */
+export type Reply = Result | Failure
+
+interface Row {
+  readonly status: number
+  readonly code: number
+  readonly message: string
+  readonly fault: Fault
+  readonly source: Source
+}
+
+const row = (status: number, code: number, message: string, fault: Fault = 'caller', source: Source = 'gateway'): Row =>
+  ({ status, code, message, fault, source })
+
+/** Every answer that the gateway itself gives in place of a result. README holds the same table; a test compares them. */
+export const refusals = {
+  parse: row(200, -32700, 'parse error'),
+  invalid: row(200, -32600, 'invalid request'),
+  method: row(200, -32601, 'the method does not exist/is not available'),
+  params: row(200, -32602, 'invalid params'),
+  tooMany: row(200, -32005, 'query returned more than 10000 results', 'caller', 'node'),
+  timeout: row(200, -32005, 'query timeout exceeded', 'caller', 'node'),
+  tooLarge: row(200, -32003, 'response too large', 'gateway'),
+  key: row(401, -32090, 'the API key is not valid'),
+  forbidden: row(200, -32091, 'not allowed for this API key'),
+  spent: row(402, -33000, 'the daily credits are used up'),
+  rate: row(429, -32005, 'too many calls per second'),
+  unavailable: row(503, -32002, 'no upstream can answer now', 'upstream'),
+  internal: row(200, -32603, 'internal error', 'gateway'),
+  notFound: row(404, -32090, 'not found'),
+  bodyTooLarge: row(413, -32600, 'the message is too large'),
+  contentType: row(415, -32600, 'the content type must be application/json'),
+  httpMethod: row(405, -32600, 'the HTTP method must be POST'),
+} as const satisfies Record<string, Row>
+
+export type Kind = keyof typeof refusals
+
+/** What one refusal may say beyond its row. */
+export interface Detail {
+  /** Replaces the row's message. */
+  readonly message?: string
+  readonly data?: Json
+  readonly retryAfter?: number
+  readonly source?: Source
+  readonly fault?: Fault
+  readonly upstream?: string
+  readonly cause?: string
+  readonly meaning?: Meaning
+  readonly elsewhere?: true
+}
+
+/** The answer of one row of the table. */
+export const refuse = (kind: Kind, detail: Detail = {}): Failure => {
+  const { status, code, message, fault, source } = refusals[kind]
+  const { message: said = message, data, ...rest } = detail
+  const error: RpcError = data === undefined ? { code, message: said } : { code, message: said, data }
+  return { kind, status, fault, source, ...rest, error }
+}
+
+export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
+
+/**
+ * The reply with what became of its charge, and what it was drawn from. Results are copied member by member: that takes 50 ns where a spread of
+ * objects that were made in different places takes 1 microsecond.
+ */
+export const withCredits = (reply: Reply, credits: number, budget: Budget, charge?: { refund(): void }): Reply => {
+  if (isFailure(reply)) return { ...reply, credits, budget, charge }
+  const { result, count, source, upstream, cache } = reply
+  return { result, count, source, upstream, cache, credits, budget, charge }
+}
+
+/** The rule of charging: a charge is kept unless nothing was delivered, or a node or the gateway is at fault. */
+export const isCharged = (reply: Reply): boolean =>
+  reply.source !== 'gateway' && !(isFailure(reply) && reply.fault !== 'caller')

@@ -1,0 +1,91 @@
+import type { Secret } from './secret.ts'
+
+/**
+ * The part of JSON Schema that options may use, and the type it gives. One schema serves the check at load, the
+ * defaults, the type of the options in code, and the help in editors; so each property must be described.
+ *
+ * Objects are closed: a property that is not listed is a problem, unless `additionalProperties` gives its schema.
+ */
+export type Schema = StringSchema | NumberSchema | BooleanSchema | ArraySchema | ObjectSchema | AnySchema
+
+interface Described {
+  /** One sentence for operators, shown by editors. */
+  readonly description?: string
+}
+
+export interface StringSchema extends Described {
+  readonly type: 'string'
+  readonly enum?: readonly string[]
+  readonly pattern?: string
+  readonly minLength?: number
+  readonly default?: string
+  /**
+   * What the text means; the plugin gets it converted.
+   * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
+   * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `path`: relative to the YAML file -> absolute path.
+   */
+  readonly format?: 'duration' | 'size' | 'url' | 'path'
+}
+
+export interface NumberSchema extends Described {
+  readonly type: 'integer' | 'number'
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly exclusiveMinimum?: number
+  readonly default?: number
+}
+
+export interface BooleanSchema extends Described {
+  readonly type: 'boolean'
+  readonly default?: boolean
+}
+
+export interface ArraySchema extends Described {
+  readonly type: 'array'
+  readonly items: Schema
+  readonly minItems?: number
+  readonly default?: readonly unknown[]
+}
+
+export interface ObjectSchema extends Described {
+  readonly type: 'object'
+  readonly properties?: { readonly [name: string]: Schema & { readonly description: string } }
+  readonly required?: readonly string[]
+  /** The schema of properties that are not listed, for maps. */
+  readonly additionalProperties?: Schema
+  /** In an `optional` network, leave this object out when a variable in it is not set. */
+  readonly leaveOutWhenUnset?: true
+  readonly default?: Readonly<Record<string, unknown>>
+}
+
+/** Any YAML value; the plugin checks it itself. */
+export interface AnySchema extends Described {
+  readonly type?: never
+}
+
+type InferString<S> =
+  S extends { format: 'duration' | 'size' } ? number
+  : S extends { format: 'url' } ? Secret
+  : S extends { enum: readonly (infer E)[] } ? E
+  : string
+
+type Properties<S> = S extends { properties: infer P } ? P : Record<never, never>
+type Required<S> = S extends { required: readonly (infer R)[] } ? R : never
+type Present<S> = {
+  [K in keyof Properties<S>]: Properties<S>[K] extends { default: unknown } ? K : K extends Required<S> ? K : never
+}[keyof Properties<S>]
+
+type InferObject<S> =
+  S extends { properties: object }
+    ? { readonly [K in Present<S>]: Infer<Properties<S>[K]> } &
+      { readonly [K in Exclude<keyof Properties<S>, Present<S>>]?: Infer<Properties<S>[K]> }
+    : S extends { additionalProperties: infer V } ? { readonly [name: string]: Infer<V> } : Record<string, never>
+
+/** The type of an option as the plugin gets it: defaults filled in, durations and sizes as numbers, URLs as Secrets. */
+export type Infer<S> =
+  S extends { type: 'string' } ? InferString<S>
+  : S extends { type: 'integer' | 'number' } ? number
+  : S extends { type: 'boolean' } ? boolean
+  : S extends { type: 'array', items: infer I } ? readonly Infer<I>[]
+  : S extends { type: 'object' } ? InferObject<S>
+  : unknown
