@@ -1,0 +1,57 @@
+import { resolve } from 'node:path'
+import type { StringSchema } from '../schema.ts'
+import { Secret } from '../secret.ts'
+
+/** What a text of a format means. */
+export interface Format {
+  /** In a message, after "must be". */
+  readonly description: string
+  accepts(text: string): boolean
+  /** What the plugin gets; `directory` is that of the YAML file. Only for texts that are accepted. */
+  convert(text: string, directory: string): unknown
+  /** What was probably meant by a text that is not accepted. */
+  mend?(text: string): string | undefined
+}
+
+/** Milliseconds; undefined when the text is no duration. */
+export const parseDuration = (text: string): number | undefined =>
+  measure(text, { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 })
+
+/** Bytes; undefined when the text is no size. */
+export const parseSize = (text: string): number | undefined =>
+  measure(text, { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 })
+
+export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Format>> = {
+  duration: {
+    description: 'a duration such as 250ms, 10s or 5m',
+    accepts: text => parseDuration(text) !== undefined,
+    convert: parseDuration,
+    mend: text => ifAccepted('duration', text.replaceAll(' ', '').toLowerCase()),
+  },
+  size: {
+    description: 'a size such as 64KiB, 512MiB or 2GiB',
+    accepts: text => parseSize(text) !== undefined,
+    convert: parseSize,
+    mend: text => ifAccepted('size', text.toUpperCase().replace(/^(\d+) *(?:([KMGT])I?B?|B)$/, (_, digits, unit) =>
+      unit === undefined ? `${digits}B` : `${digits}${unit}iB`)),
+  },
+  url: {
+    description: 'a URL that starts with http, https, ws or wss',
+    accepts: text => /^(https?|wss?):\/\//i.test(text) && URL.canParse(text),
+    convert: text => new Secret(text),
+  },
+  path: {
+    description: 'a path',
+    accepts: text => text !== '',
+    convert: (text, directory) => resolve(directory, text),
+  },
+}
+
+const measure = (text: string, units: Readonly<Record<string, number>>): number | undefined => {
+  const [, digits, unit = ''] = /^(\d+)([a-zA-Z]+)$/.exec(text) ?? []
+  const value = Number(digits) * (units[unit] ?? NaN)
+  return Number.isSafeInteger(value) ? value : undefined
+}
+
+const ifAccepted = (name: 'duration' | 'size', text: string): string | undefined =>
+  formats[name].accepts(text) ? text : undefined

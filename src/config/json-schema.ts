@@ -1,0 +1,29 @@
+import type { Path } from '../plugin.ts'
+import type { Schema } from '../schema.ts'
+
+/** Plain JSON Schema, as validators and editors know it. */
+export type JsonSchema = { readonly [keyword: string]: unknown }
+
+/** The schema without what only the loader knows, and with every object closed. */
+export const toJsonSchema = (schema: Schema): JsonSchema => {
+  if (schema.type === 'array') return { ...schema, items: toJsonSchema(schema.items) }
+  if (schema.type !== 'object') return { ...schema }
+  const { leaveOutWhenUnset, properties = {}, additionalProperties, ...rest } = schema
+  const described = Object.entries(properties).map(([name, property]) => [name, toJsonSchema(property)])
+  return {
+    ...rest,
+    properties: Object.fromEntries(described),
+    additionalProperties: additionalProperties ? toJsonSchema(additionalProperties) : false,
+  }
+}
+
+/** The schema of a property or of a list's items; undefined where nothing is said. */
+export const childOf = (schema: Schema | undefined, part: string | number): Schema | undefined => {
+  if (schema?.type === 'array') return schema.items
+  if (schema?.type !== 'object') return undefined
+  const { properties = {}, additionalProperties } = schema
+  return Object.hasOwn(properties, part) ? properties[part] : additionalProperties
+}
+
+export const schemaAt = (schema: Schema, path: Path): Schema | undefined =>
+  path.reduce<Schema | undefined>(childOf, schema)

@@ -1,0 +1,99 @@
+import { dirname } from 'node:path'
+import { Ajv } from 'ajv'
+import type { ErrorObject, ValidateFunction } from 'ajv'
+import type { Infer, ObjectSchema, Schema } from '../schema.ts'
+import { formats } from './formats.ts'
+import { childOf, toJsonSchema } from './json-schema.ts'
+import { leaveOut } from './leave-out.ts'
+import { mapItems, pointer } from './path.ts'
+import type { Problem } from './problem.ts'
+import { retell } from './retell.ts'
+import type { Site } from './retell.ts'
+import { isIncomplete } from './source.ts'
+
+/** What came of one map of options. */
+export interface Checked<Options> {
+  /** With defaults and converted; undefined when there are problems or something is missing. */
+  readonly options: Options | undefined
+  readonly problems: readonly Problem[]
+  /** Only in an optional network: pointers of what was left out, and the variables without which too little is left. */
+  readonly leftOut: readonly string[]
+  readonly missing: readonly string[]
+}
+
+/**
+ * Checks the map at the site against its schema. Variables that are not set are no problem here: whoever knows the
+ * whole file reports them.
+ */
+export const checkOptions = <const S extends ObjectSchema>(
+  site: Site<S>, { optional }: { readonly optional: boolean } = { optional: false },
+): Checked<Infer<S>> => {
+  const { source, path, schema } = site
+  const prefix = pointer(path)
+  const value = prepare(source.at(path), schema, place => source.texts.get(prefix + place)?.bare === true)
+  // That a text whose variables are missing is no number, say, follows from its own problem.
+  const errors = validate(schema, value).filter(error => !isIncomplete(source.texts.get(prefix + error.instancePath)))
+  const left = optional ? leaveOut(value, schema, source, path) : { value, pointers: [], missing: [] }
+  const whole = errors.length === 0 && left.missing.length === 0
+  return {
+    // The one cast: Ajv has just held the value against the schema that the type is inferred from.
+    options: whole ? convert(left.value, schema, dirname(source.path)) as Infer<S> : undefined,
+    problems: retell(errors, site),
+    leftOut: left.pointers,
+    missing: left.missing,
+  }
+}
+
+/** Why Ajv does not take the schema; undefined when it does. */
+export const schemaFault = (schema: ObjectSchema): string | undefined => {
+  try {
+    validatorOf(schema)
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
+
+const ajv = new Ajv({
+  strict: true, allErrors: true, useDefaults: true,
+  // The meta schema would take 30 ms of each start, and types have proved the schemas. Each is used only a few times.
+  meta: false, validateSchema: false, code: { optimize: false },
+})
+for (const [name, { accepts }] of Object.entries(formats)) ajv.addFormat(name, accepts)
+
+const validators = new WeakMap<ObjectSchema, ValidateFunction>()
+
+const validatorOf = (schema: ObjectSchema): ValidateFunction => {
+  const known = validators.get(schema) ?? ajv.compile(toJsonSchema(schema))
+  validators.set(schema, known)
+  return known
+}
+
+/** Fills the defaults into the value. */
+const validate = (schema: ObjectSchema, value: unknown): readonly ErrorObject[] => {
+  const validator = validatorOf(schema)
+  return validator(value) ? [] : validator.errors ?? []
+}
+
+/** A copy in which a map without entries may be written as nothing, and whole variables became what is wanted. */
+const prepare = (value: unknown, schema: Schema, isBare: (place: string) => boolean): unknown => {
+  const visit = (value: unknown, schema: Schema | undefined, place: string): unknown => {
+    if (schema?.type === 'object' && (value === null || value === undefined)) return {}
+    if (typeof value === 'string') return isBare(place) ? coerce(value, schema) : value
+    return mapItems(value, (item, part) => visit(item, childOf(schema, part), place + pointer([part])))
+  }
+  return visit(value, schema, '')
+}
+
+const coerce = (text: string, schema: Schema | undefined): unknown => {
+  if (schema?.type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
+  const isNumber = (schema?.type === 'integer' || schema?.type === 'number') && /^-?\d+(\.\d+)?$/.test(text)
+  return isNumber ? Number(text) : text
+}
+
+/** Durations, sizes, URLs and paths become what plugins get. */
+const convert = (value: unknown, schema: Schema | undefined, directory: string): unknown => {
+  const format = schema?.type === 'string' ? schema.format : undefined
+  if (typeof value === 'string') return format ? formats[format].convert(value, directory) : value
+  return mapItems(value, (item, part) => convert(item, childOf(schema, part), directory))
+}

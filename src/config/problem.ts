@@ -1,0 +1,64 @@
+/** Something wrong in the operator's files: where, what was found, what was wanted, and often the fix. */
+export interface Problem {
+  /** As operators see it: relative to the current directory when it lies inside. */
+  readonly file: string
+  /** Line and column count from 1; columns count characters. */
+  readonly line: number
+  readonly column: number
+  readonly message: string
+  /** The text of that line. */
+  readonly source?: string
+  readonly hint?: string
+}
+
+/** `file:line:column: message`, then the line, then a caret that carries the hint. */
+export const formatProblem = ({ file, line, column, message, source, hint = '' }: Problem): string => {
+  const said = `${file}:${line}:${column}: ${message}`
+  if (source === undefined) return printable(hint ? `${said}\n  ${hint}` : said)
+  const [before, after] = around(source, column)
+  const margin = ' '.repeat(String(line).length)
+  return printable(`${said}\n  ${line} | ${before}${after}\n  ${margin} | ${blank(before)}^ ${hint}`.trimEnd())
+}
+
+/** The whole report, sorted by place, with a closing line that counts. */
+export const formatProblems = (problems: readonly Problem[]): string => {
+  const files = new Set(problems.map(problem => problem.file)).size
+  const closing = `${count(problems.length, 'problem')} in ${count(files, 'file')}`
+  return [...sortProblems(problems).map(formatProblem), closing].join('\n\n')
+}
+
+/** Writes the report; nothing when there are no problems. */
+export const printProblems = (problems: readonly Problem[], write: (line: string) => void): void => {
+  if (problems.length > 0) write(formatProblems(problems))
+}
+
+export const sortProblems = (problems: readonly Problem[]): readonly Problem[] =>
+  problems.toSorted((a, b) => compare(a.file, b.file) || a.line - b.line || a.column - b.column)
+
+export const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
+
+const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
+
+/** The line before and after the place; of a very long line only what is near it. */
+const around = (source: string, column: number): readonly [before: string, after: string] => {
+  const chars = [...source]
+  const before = chars.slice(0, column - 1)
+  const after = chars.slice(column - 1)
+  const whole = chars.length <= 2 * reach
+  return [
+    whole || before.length <= reach ? before.join('') : `…${before.slice(-reach).join('')}`,
+    whole || after.length <= reach ? after.join('') : `${after.slice(0, reach).join('')}…`,
+  ]
+}
+
+/** Characters that are shown on either side of a place. */
+const reach = 80
+
+// Control characters could move the cursor or hide text; tab and newline are ours.
+const printable = (text: string): string => text.replace(/[^\P{Cc}\t\n]/gu, '\ufffd')
+
+const wide = /\p{Emoji_Presentation}|[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}]/u
+
+/** Space as wide as the text, so that the caret stands under its character. */
+const blank = (text: string): string => [...text].map(char =>
+  char === '\t' ? char : /\p{Mn}/u.test(char) ? '' : wide.test(char) ? '  ' : ' ').join('')

@@ -1,0 +1,86 @@
+import type { Plan } from '../call.ts'
+import type { LogLevel } from '../services/log.ts'
+import type { AnyPlugin, Path } from '../plugin.ts'
+import type { Secret } from '../secret.ts'
+import type { Problem } from './problem.ts'
+import type { Table } from '../services/methods/table.ts'
+
+/** gateway.yaml, checked, with defaults. Sizes in bytes, times in ms. */
+export interface GatewayConfig {
+  readonly listen: { readonly rpc: Address, readonly admin?: Address, readonly portal?: Address }
+  readonly store: StoreAddress
+  /** Processes that share the port. */
+  readonly workers: number
+  readonly plans: Readonly<Record<string, Plan>>
+  /** Bytes of all caches together. */
+  readonly memory: number
+  readonly limits: Limits
+  readonly log: LogLevel
+  /** How long calls in flight may take to finish after SIGTERM. */
+  readonly drain: number
+  readonly usage: {
+    /** How long counts of calls are kept. */
+    readonly keep: number
+  }
+}
+
+/** Bounds on messages; sizes in bytes. */
+export interface Limits {
+  /** Longest body of an HTTP request. */
+  readonly body: number
+  /** Longest WebSocket message. */
+  readonly frame: number
+  /** Most calls in a batch. */
+  readonly batch: number
+  /** Deepest nesting of a message. */
+  readonly depth: number
+  /** Longest answer to a batch. */
+  readonly batchReply: number
+  /** Bytes of all nodes' answers that are coming in. */
+  readonly inFlight: number
+}
+
+export interface Address { readonly host: string, readonly port: number }
+
+export type StoreAddress =
+  | { readonly kind: 'lmdb', readonly path: string }
+  | RedisAddress
+
+/** The URL may hold a password; printed, it shows host and port. */
+export interface RedisAddress { readonly kind: 'redis', readonly url: Secret }
+
+/** One networks/<name>.yaml, checked, with defaults. */
+export interface NetworkConfig {
+  readonly name: string
+  readonly chainId: number
+  readonly blockTime: number
+  /** In lower case, without port. */
+  readonly hosts: readonly string[]
+  readonly methods: Table
+  /** Outermost first. */
+  readonly steps: readonly Step[]
+  /** The file it stands in, as it is shown to operators. */
+  readonly file: string
+}
+
+/** One plugin in a pipeline. */
+export interface Step {
+  /** The plugin's name, or the name that the step was given because the plugin stands twice. */
+  readonly name: string
+  readonly plugin: AnyPlugin
+  /** Checked against the plugin's schema, converted, defaults filled in. */
+  readonly options: unknown
+  /** A problem at a place inside the options. */
+  problem(path: Path, message: string): Problem
+}
+
+/** An optional network that is not served, and the variables that would change that. */
+export interface Unserved { readonly network: string, readonly variables: readonly string[] }
+
+/** A whole configuration directory. With problems, what could be read all the same. */
+export interface Config {
+  readonly gateway: GatewayConfig | undefined
+  readonly networks: readonly NetworkConfig[]
+  readonly unserved: readonly Unserved[]
+  readonly problems: readonly Problem[]
+}

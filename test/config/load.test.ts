@@ -1,0 +1,318 @@
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { formats, parseDuration, parseSize } from '../../src/config/formats.ts'
+import { readGateway } from '../../src/config/gateway.ts'
+import { loadConfig, networkNames } from '../../src/config/load.ts'
+import type { NetworkConfig } from '../../src/config/types.ts'
+import { Secret } from '../../src/secret.ts'
+import { network, plugins, writeConfig } from './fixture.ts'
+
+type Texts = Readonly<Record<string, string>>
+
+const load = (t: Test, files: Texts, env: Texts = {}) => loadConfig(writeConfig(t.testdir(), files), plugins, env)
+
+/** A network with this pipeline, which must be without problems. */
+const loadNetwork = async (t: Test, pipeline: string, env: Texts = {}): Promise<NetworkConfig | undefined> => {
+  const { networks, problems } = await load(t, { 'networks/net.yaml': network('net', pipeline) }, env)
+  t.same(problems, [])
+  return networks[0]
+}
+
+/** Files beside the network's that a pipeline may use. */
+const own = (name: string): string =>
+  `export default { name: '${name}', summary: 'Does nothing.', options: { type: 'object' }, create: () => {} }`
+
+t.test('a small gateway.yaml gets its defaults, as numbers', t => {
+  const dir = writeConfig(t.testdir(), {})
+  t.same(readGateway(dir, {}), {
+    config: {
+      listen: { rpc: { host: '127.0.0.1', port: 8080 } },
+      store: { kind: 'lmdb', path: join(dir, 'data') },
+      plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
+      workers: 1,
+      memory: 512 * 2 ** 20,
+      limits: { body: 2 ** 20, frame: 2 ** 20, batch: 100, depth: 64, batchReply: 64 * 2 ** 20, inFlight: 512 * 2 ** 20 },
+      log: 'info',
+      drain: 10_000,
+      usage: { keep: 90 * 86_400_000 },
+    },
+    problems: [],
+  })
+  t.end()
+})
+
+t.test('gateway.yaml may say everything', t => {
+  const dir = writeConfig(t.testdir(), { 'gateway.yaml': `
+listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9 }
+store: lmdb:\${STATE:-/var/lib}/tollgate
+workers: \${WORKERS}
+memory: 2GiB
+plans:
+  core: { dailyCredits: 9007199254740991 }
+  growth-2:
+    dailyCredits: \${CREDITS}
+    forwarding: \${FORWARDING}
+limits: { body: 64KiB, frame: 1B, batch: 1, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
+log: debug
+drain: 0s
+usage: { keep: 30d }
+` })
+  t.same(readGateway(dir, { CREDITS: '7', FORWARDING: 'true', WORKERS: '3' }), {
+    config: {
+      listen: {
+        rpc: { host: '::1', port: 0 }, portal: { host: 'localhost', port: 8081 }, admin: { host: '0.0.0.0', port: 9 },
+      },
+      store: { kind: 'lmdb', path: '/var/lib/tollgate' },
+      plans: {
+        core: { name: 'core', dailyCredits: Number.MAX_SAFE_INTEGER, forwarding: false },
+        'growth-2': { name: 'growth-2', dailyCredits: 7, forwarding: true },
+      },
+      workers: 3,
+      memory: 2 ** 31,
+      limits: { body: 65_536, frame: 1, batch: 1, depth: 8, batchReply: 2 ** 20, inFlight: 2 ** 30 },
+      log: 'debug',
+      drain: 0,
+      usage: { keep: 30 * 86_400_000 },
+    },
+    problems: [],
+  })
+  t.end()
+})
+
+t.test('the store may be a redis, whose URL is a secret that shows host and port', t => {
+  const readStore = (store: string) => readGateway(writeConfig(t.testdir(), {
+    'gateway.yaml': `store: ${store}\nplans: { a: { dailyCredits: 1 } }\n`,
+  }), { REDIS_URL: 'rediss://gate:p%40ss@redis.example.org:6380/3' })
+  const { config, problems } = readStore('${REDIS_URL}')
+  t.same(problems, [])
+  const store = config?.store
+  t.equal(JSON.stringify(store), '{"kind":"redis","url":"redis.example.org:6380"}')
+  t.equal(store?.kind === 'redis' && store.url.reveal(), 'rediss://gate:p%40ss@redis.example.org:6380/3')
+  const shown = (text: string) => JSON.stringify(readStore(text).config?.store)
+  t.equal(shown('redis://localhost'), '{"kind":"redis","url":"localhost:6379"}')
+  t.equal(shown('"redis://:secret@[::1]:7000/0"'), '{"kind":"redis","url":"[::1]:7000"}')
+  const wrong = ['redis://', 'redis:localhost', 'redis://a/b', 'redis://a/1?db=2', 'redis://a/1#2', '"redis://:%@a"', 'redis://a b']
+  for (const text of wrong) {
+    t.match(readStore(text).problems, [{ message: 'store must be lmdb:PATH or redis://HOST:PORT' }], text)
+  }
+  t.match(readStore('postgres://localhost').problems, [{ message: /: this version has no postgres store$/ }])
+  t.end()
+})
+
+t.test('two listeners may both take any free port, but not the same one; the default counts', t => {
+  const problemsOf = (listen: string) => readGateway(writeConfig(t.testdir(), {
+    'gateway.yaml': `listen: ${listen}\nstore: lmdb:x\nplans: { a: { dailyCredits: 1 } }\n`,
+  }), {}).problems
+  t.same(problemsOf('{ rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }'), [])
+  t.match(problemsOf('{ admin: 127.0.0.1:8080 }'), [{ message: 'listen.admin has the same address as listen.rpc' }])
+  t.end()
+})
+
+t.test('a network is read whole', async t => {
+  const { networks, gateway, unserved, problems } = await load(t, { 'networks/net.yaml': `
+network: net
+chainId: 0xa4b1
+blockTime: 250ms
+methods: ethereum
+hosts: [Net.Example.org, 127.0.0.1, "[2001:DB8:0::1]", my_container]
+pipeline: [{ shape: { strict: true } }, { ask: }]
+` })
+  t.same([problems, unserved], [[], []])
+  t.ok(gateway)
+  const [net] = networks
+  t.match(net, { name: 'net', chainId: 42161, blockTime: 250, file: /^\.tap\/.*\/networks\/net\.yaml$/ })
+  t.same(net?.hosts, ['net.example.org', '127.0.0.1', '2001:db8::1', 'my_container'])
+  t.same(net?.methods.names, ['eth_blockNumber'])
+  t.same(net?.steps.map(({ name, plugin, options }) => [name, plugin.name, options]), [
+    ['shape', 'shape', { strict: true }],
+    ['ask', 'ask', { timeout: 10_000 }],
+  ])
+})
+
+t.test('only the files of networks are read, and a method table only once', async t => {
+  const dir = writeConfig(t.testdir(), {
+    'networks/b-net.yaml': network('b-net'), 'networks/a-net.yaml': network('a-net'),
+    'networks/a-net.test.yaml': 'cases: []', 'networks/.a.yaml': ':', 'networks/a-net.yaml~': ':',
+    'networks/README.md': ':',
+  })
+  t.same(networkNames(dir), ['a-net', 'b-net'])
+  t.same(networkNames(join(dir, 'nowhere')), [])
+  const { networks, problems } = await loadConfig(dir, plugins, {})
+  t.same(problems, [])
+  t.same(networks.map(({ name }) => name), ['a-net', 'b-net'])
+  t.equal(networks[0]?.methods, networks[1]?.methods)
+})
+
+t.test('options get their defaults, and come as the plugin wants them', async t => {
+  const net = await loadNetwork(t, `  - shape:
+  - cache: { file: ../x.db, maxBytes: 2KiB, rules: { any: [1, thing] } }
+  - route: { upstreams: [{ name: own, url: wss://example.org/KEY }] }
+  - ask: {}
+`)
+  const [shape, cache, route] = net?.steps.map(step => step.options) ?? []
+  t.same(shape, { strict: false })
+  t.same(cache, { file: join(t.testdirName, 'x.db'), maxBytes: 2048, rules: { any: [1, 'thing'] }, keep: 'head' })
+  const { upstreams: [upstream] } = route as { upstreams: [{ name: string, url: Secret, weight: number }] }
+  t.same([upstream.name, upstream.weight, upstream.url instanceof Secret], ['own', 1, true])
+  t.equal(upstream.url.reveal(), 'wss://example.org/KEY')
+})
+
+t.test('defaults are new for each network', async t => {
+  const steps = '  - shape:\n  - login:\n  - charge:\n  - ask:\n'
+  const { networks } = await load(t, { 'networks/a.yaml': network('a', steps), 'networks/b.yaml': network('b', steps) })
+  const [a, b] = networks.map(({ steps }) => steps[2]?.options as { costs: object })
+  t.same([a, b], [{ costs: {} }, { costs: {} }])
+  t.not(a?.costs, b?.costs)
+})
+
+t.test('a step places problems inside its options, and never shows what came from the environment', async t => {
+  const net = await loadNetwork(t, `  - shape:
+  - login:
+  - rate-limit:
+      calls: \${CALLS}
+      exempt: [a, "\${NAME}"]
+  - use: rate-limit
+    name: second
+    with: { calls: 2 }
+  - ask:
+`, { CALLS: '40', NAME: 'who"ever' })
+  const [, , first, second] = net?.steps ?? []
+  t.match(first?.problem(['exempt', 1], '40 calls are too many for "who\\"ever", not for 400'), {
+    line: 11, column: 19, message: '*** calls are too many for "***", not for 400',
+  })
+  t.match(first?.problem(['calls'], 'x'), { line: 10, column: 14 })
+  t.match(first?.problem(['window'], 'x'), { line: 9, column: 5 }, 'a default stands nowhere: the step does')
+  t.match(first?.problem([], 'x'), { line: 9, column: 5 })
+  t.match(second?.problem(['calls'], 'x'), { line: 14, column: 20 })
+  t.match(second?.problem([], 'x'), { line: 12, column: 5 })
+})
+
+t.test('nothing that comes from the environment is printed, also beside other text', async t => {
+  const { problems } = await load(t, {
+    'networks/net.yaml': network('net', '  - use: my${NAME}plugin\n  - use: ./${NAME}.js\n  - ask:\n'),
+  }, { NAME: 'hush' })
+  t.match(problems, [{ message: 'there is no package my***plugin', hint: 'npm install my***plugin' },
+    { message: /there is no file .*\/\*\*\*\.js$/ }])
+})
+
+t.test('variables are replaced in values, after parsing', async t => {
+  const net = await loadNetwork(t, `  - shape:
+  - cache:
+      rules:
+        \${KEY}: \${VALUE}
+        list: [ "a-\${VALUE}-\${OTHER:-b: c}", "$$\${NOT}", "$$", $5 ]
+        empty: "\${EMPTY:-}"
+        text: \${NUMBER}
+  - ask:
+`, { VALUE: 'x: [y, "z"]', EMPTY: '', NUMBER: '5', NOT: 'seen' })
+  const { rules } = net?.steps[1]?.options as { rules: unknown }
+  t.same(rules, {
+    '${KEY}': 'x: [y, "z"]', list: ['a-x: [y, "z"]-b: c', '$seen', '$', '$5'], empty: '', text: '5',
+  })
+})
+
+t.test('an unquoted variable becomes what the option wants; a quoted one stays a text', async t => {
+  const net = await loadNetwork(t, `  - shape:
+      strict: \${STRICT}
+  - login:
+  - rate-limit:
+      calls: \${CALLS:-12}
+      window: \${WINDOW}
+      exempt: [ "\${CALLS_TOO}" ]
+  - ask:
+`, { STRICT: 'true', WINDOW: '5m', CALLS_TOO: '7' })
+  t.same(net?.steps[0]?.options, { strict: true })
+  t.same(net?.steps[2]?.options, { calls: 12, window: 300_000, exempt: ['7'] })
+})
+
+t.test('an optional network does without what needs an unset variable', async t => {
+  const pipeline = `  - shape:
+  - route:
+      upstreams:
+        - { name: own, url: "\${URL_1}" }
+        - { name: second, url: "\${URL_2}" }
+      partner: { name: partner, url: "\${PARTNER_URL}" }
+  - ask:
+`
+  const optional = network('net', pipeline).replace('pipeline:', 'optional: true\npipeline:')
+  const loadWith = (env: Texts) => load(t, { 'networks/net.yaml': optional }, env)
+  const some = await loadWith({ URL_2: 'http://localhost', PARTNER_URL: '' })
+  t.same(some.problems, [])
+  const { upstreams, ...others } = some.networks[0]?.steps[1]?.options as { upstreams: { name: string }[] }
+  t.same(upstreams.map(({ name }) => name), ['second'])
+  t.same(others, {}, 'an empty variable is not set')
+
+  const none = await loadWith({ PARTNER_URL: 'http://localhost' })
+  t.same([none.problems, none.networks], [[], []])
+  t.same(none.unserved, [{ network: 'net', variables: ['URL_1', 'URL_2'] }])
+
+  const wrong = await loadWith({ URL_1: 'localhost' })
+  t.match(wrong.problems, [{ line: 11, column: 29 }], 'a variable that is set must be right')
+  t.match((await load(t, { 'networks/net.yaml': network('net', pipeline) })).problems,
+    ['URL_1', 'URL_2', 'PARTNER_URL'].map(name => ({ message: `the environment variable ${name} is not set` })))
+})
+
+t.test('a required property that is left out, or the options themselves, leave nothing to serve', async t => {
+  const needs = (name: string, options: string) => `export default { name: '${name}', summary: 'Asks.', terminal: true,
+    options: ${options}, create: () => call => call }`
+  const url = `{ type: 'string', format: 'url', description: 'Where.' }`
+  const node = `{ type: 'object', properties: { url: ${url} }, leaveOutWhenUnset: true, description: 'It.' }`
+  const optional = (name: string, step: string) => network(name, step).replace('pipeline:', 'optional: true\npipeline:')
+  const { problems, unserved } = await load(t, {
+    'networks/one.mjs': needs('one', node),
+    'networks/two.mjs': needs('two', `{ type: 'object', properties: { node: ${node} }, required: ['node'] }`),
+    'networks/a.yaml': optional('a', '  - use: ./one.mjs\n    with: { url: "${A}" }\n'),
+    'networks/b.yaml': optional('b', '  - use: ./two.mjs\n    with: { node: { url: "${B}/${C}" } }\n'),
+  })
+  t.same(problems, [])
+  t.same(unserved, [{ network: 'a', variables: ['A'] }, { network: 'b', variables: ['B', 'C'] }])
+})
+
+t.test('plugins come from files and packages, found from the file that names them', async t => {
+  const packageOf = (exports: string) => `{ "name": "x", "version": "1.0.0", "type": "module", "exports": ${exports} }`
+  const { networks, problems } = await load(t, {
+    'networks/net.yaml': network('net', `  - use: ./own.mjs
+  - use: ../above.mjs
+  - { use: plain-plugin }
+  - { use: "@scope/import-only", name: third }
+  - use: conditions
+  - use: shape
+  - ask:
+`),
+    'networks/own.mjs': own('own'),
+    'above.mjs': own('above'),
+    'node_modules/plain-plugin/package.json': packageOf('"./main.js"'),
+    'node_modules/plain-plugin/main.js': own('plain'),
+    'node_modules/@scope/import-only/package.json': packageOf('{ ".": { "import": "./main.js" } }'),
+    'node_modules/@scope/import-only/main.js': own('import-only'),
+    'node_modules/conditions/package.json': packageOf('{ "import": { "types": "./x.d.ts", "default": "./main.js" } }'),
+    'node_modules/conditions/main.js': own('conditions'),
+  })
+  t.same(problems, [])
+  t.same(networks[0]?.steps.map(({ name }) => name), ['own', 'above', 'plain', 'third', 'conditions', 'shape', 'ask'])
+})
+
+t.test('durations and sizes are whole numbers with a unit', t => {
+  t.same(['250ms', '10s', '5m', '2h', '1d', '0s'].map(parseDuration), [250, 10_000, 300_000, 7_200_000, 86_400_000, 0])
+  t.same(['512B', '64KiB', '1MiB', '2GiB', '1TiB'].map(parseSize), [512, 65_536, 2 ** 20, 2 ** 31, 2 ** 40])
+  const wrong = ['', '10', 's', '-1s', '1.5s', '1 s', '10S', '1e3s', '99999999999999d', '10constructor', '١s', '10s ']
+  t.same(wrong.map(parseDuration), wrong.map(() => undefined))
+  t.same(['64KB', '64k', '1mib', '1 MiB', '9999999TiB'].map(parseSize), Array(5).fill(undefined))
+  t.end()
+})
+
+t.test('what is nearly a duration or a size is recognised', t => {
+  t.same(['10 s', '10S', '5 MS', '10', 'x', '10 weeks'].map(text => formats.duration.mend?.(text)),
+    ['10s', '10s', '5ms', undefined, undefined, undefined])
+  t.same(['64KB', '64k', '1mib', '1 MiB', '5b', '512', 'x'].map(text => formats.size.mend?.(text)),
+    ['64KiB', '64KiB', '1MiB', '1MiB', '5B', undefined, undefined])
+  t.end()
+})
+
+t.test('URLs are those of HTTP and WebSocket', t => {
+  const good = ['http://localhost:8545', 'https://u:p@example.org/v3/key?x=1', 'ws://[::1]/', 'WSS://example.org']
+  const wrong = ['', 'localhost:8545', 'ftp://example.org', 'http://', 'http:example.org', 'https://a b/']
+  t.same([...good, ...wrong].filter(formats.url.accepts), good)
+  t.end()
+})

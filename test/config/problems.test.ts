@@ -1,0 +1,105 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import { loadConfig } from '../../src/config/load.ts'
+import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
+import { nearest } from '../../src/nearest.ts'
+import type { Problem } from '../../src/config/problem.ts'
+import { plugins, writeConfig } from './fixture.ts'
+import { readCase } from './golden.ts'
+
+const goldenFiles = 'test/config/problems'
+
+t.test('each broken configuration gives exactly the report below it', async t => {
+  for (const file of readdirSync(goldenFiles)) {
+    const { files, env, report } = readCase(readFileSync(`${goldenFiles}/${file}`, 'utf8'))
+    const dir = writeConfig(t.testdir(), files)
+    const { problems, gateway } = await loadConfig(dir, plugins, env)
+    const shown = dir.slice(process.cwd().length + 1)
+    const said = formatProblems(problems).replaceAll(`${shown}/`, '')
+    t.equal(said, report, file)
+    const isBroken = problems.some(problem => problem.file === `${shown}/gateway.yaml`)
+    t.equal(gateway === undefined, isBroken, `${file}: a gateway with problems is none`)
+    for (const value of Object.values(env).filter(Boolean)) {
+      t.notOk(said.split(/\W+/).includes(value), `${file}: nothing from the environment is printed`)
+    }
+  }
+})
+
+t.test('a directory that is not there is one problem with the fix', async t => {
+  const { problems, gateway } = await loadConfig('nowhere/at-all', plugins, {})
+  t.equal(gateway, undefined)
+  t.equal(formatProblems(problems), [
+    'nowhere/at-all:1:1: there is no such directory',
+    '  give the directory of the configuration with --config DIR',
+    '',
+    '1 problem in 1 file',
+  ].join('\n'))
+})
+
+t.test('a gateway.yml is told to be renamed', async t => {
+  const dir = writeConfig(t.testdir(), { 'gateway.yaml': '(absent)', 'gateway.yml': 'plans: {}' })
+  const { problems } = await loadConfig(dir, plugins, {})
+  t.equal(problems[0]?.hint, 'rename gateway.yml to gateway.yaml')
+})
+
+t.test('a file that is a directory cannot be read', async t => {
+  const dir = writeConfig(t.testdir(), { 'networks/odd.yaml/inside.txt': '' })
+  const { problems } = await loadConfig(dir, plugins, {})
+  t.match(problems, [{ file: /odd\.yaml$/, message: 'the file cannot be read: EISDIR' }])
+})
+
+const problem = (more: Partial<Problem>): Problem => ({ file: 'a.yaml', line: 1, column: 1, message: 'wrong', ...more })
+
+t.test('the caret stands under its character, also after tabs, wide characters and accents', t => {
+  const caretOf = (source: string, column: number) => formatProblem(problem({ source, column })).split('\n')[2]
+  t.equal(caretOf('a: b', 4), '    |    ^')
+  t.equal(caretOf('\ta: b', 3), '    | \t ^')
+  t.equal(caretOf('日本: b', 3), '    |     ^')
+  t.equal(caretOf('🌞: b', 2), '    |   ^')
+  t.equal(caretOf('e\u0301: b', 3), '    |  ^')
+  t.end()
+})
+
+t.test('of a very long line, what is near the place is shown', t => {
+  const source = `${'a'.repeat(500)}b${'c'.repeat(500)}`
+  const lines = (column: number) => formatProblem(problem({ source, column })).split('\n').slice(1)
+  t.same(lines(501), [`  1 | …${'a'.repeat(80)}b${'c'.repeat(79)}…`, `    | ${' '.repeat(81)}^`])
+  t.same(lines(3), [`  1 | ${'a'.repeat(82)}…`, '    |   ^'])
+  t.same(lines(1002), [`  1 | …${'c'.repeat(80)}`, `    | ${' '.repeat(81)}^`])
+  t.end()
+})
+
+t.test('a report cannot move the cursor', t => {
+  const said = formatProblem(problem({ message: 'a\u001b[2Jb', source: 'c\u0007\rd', hint: '\u009be' }))
+  t.notMatch(said, /[^\P{Cc}\n]/u)
+  t.end()
+})
+
+t.test('problems are sorted by file and place, and counted', t => {
+  const at = (file: string, line: number, column: number) => problem({ file, line, column })
+  const sorted = [at('a', 2, 1), at('a', 2, 10), at('a', 10, 1), at('b', 1, 1)]
+  t.same(sortProblems(sorted.toReversed()), sorted)
+  t.match(formatProblems(sorted), /\n\n4 problems in 2 files$/)
+  t.match(formatProblems([at('a', 1, 1)]), /\n\n1 problem in 1 file$/)
+  const lines: string[] = []
+  printProblems([], line => lines.push(line))
+  t.same(lines, [], 'without problems nothing is printed')
+  printProblems(sorted, line => lines.push(line))
+  t.same(lines, [formatProblems(sorted)])
+  t.end()
+})
+
+t.test('the nearest word is named only when it is close', t => {
+  const words = ['pipeline', 'rate-limit', 'hosts', 'ask']
+  t.equal(nearest('pipline', words), 'pipeline', 'a letter is missing')
+  t.equal(nearest('piepline', words), 'pipeline', 'two letters are swapped')
+  t.equal(nearest('Rate_Limit', words), 'rate-limit', 'in another case')
+  t.equal(nearest('ask', words), 'ask')
+  t.equal(nearest('asx', words), 'ask')
+  t.equal(nearest('axx', words), undefined)
+  t.equal(nearest('ghosts', words), 'hosts')
+  t.equal(nearest('timeout', words), undefined)
+  t.equal(nearest('', words), undefined)
+  t.equal(nearest('x', ['y']), undefined)
+  t.end()
+})
