@@ -1,0 +1,69 @@
+import type { RootDatabase } from 'lmdb'
+import type { AccountRow, AccountStore, KeyRow } from '../store.ts'
+import type { Commits } from './commits.ts'
+
+export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore => {
+  const accounts = root.openDB<AccountRow, string>({ name: 'accounts' })
+  const accountIds = root.openDB<string, string>({ name: 'account-names' })
+  const keys = root.openDB<KeyRow, string>({ name: 'keys' })
+  const hashes = root.openDB<string, string>({ name: 'key-ids' })
+  const hashesOf = root.openDB<string, [string, number, string]>({ name: 'account-keys' })
+  const { watch, change } = watched(commits)
+
+  const account = (id: string | undefined) => id ? accounts.get(id) : undefined
+  const key = (hash: string | undefined) => hash ? keys.get(hash) : undefined
+
+  return {
+    watch,
+    addAccount: row => change(() => {
+      if (accountIds.get(row.name) !== undefined) return false
+      accounts.put(row.id, row)
+      accountIds.put(row.name, row.id)
+      return true
+    }),
+    setPlan: (id, plan) => change(() => {
+      const row = account(id)
+      if (row === undefined) return false
+      accounts.put(id, { ...row, plan })
+      return true
+    }),
+    account: idOrName => account(idOrName) ?? account(accountIds.get(idOrName)),
+    accounts: () => Array.from(accountIds.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
+    addKey: (hash, row) => change(() => {
+      keys.put(hash, row)
+      hashes.put(row.id, hash)
+      hashesOf.put([row.account, row.created, row.id], hash)
+    }),
+    revokeKey: (id, time) => change(() => {
+      const hash = hashes.get(id)
+      const row = key(hash)
+      if (hash === undefined || row === undefined || row.revoked !== undefined) return row
+      const revoked = { ...row, revoked: time }
+      keys.put(hash, revoked)
+      return revoked
+    }),
+    keys: id => Array.from(hashesOf.getRange({ start: [id], end: [id, Infinity] }), ({ value }) => key(value))
+      .filter(row => row !== undefined),
+    holder(hash) {
+      const found = key(hash)
+      const owner = account(found?.account)
+      return found && owner && { key: found, account: owner }
+    },
+  }
+}
+
+/** Tells listeners of this process. What other processes change is found by looking again: here a look is cheap. */
+const watched = (commits: Commits) => {
+  const listeners = new Set<() => void>()
+  return {
+    watch(changed: () => void) {
+      listeners.add(changed)
+      return () => { listeners.delete(changed) }
+    },
+    async change<T>(step: () => T): Promise<T> {
+      const result = await commits.run(step)
+      for (const changed of listeners) changed()
+      return result
+    },
+  }
+}

@@ -1,0 +1,39 @@
+import type { RootDatabase } from 'lmdb'
+import { StoreFault } from '../store.ts'
+
+/** Runs steps on the databases of one folder. Each step is atomic among all processes that have the folder open. */
+export class Commits {
+  readonly #root: RootDatabase
+  readonly #path: string
+  #closed = false
+
+  constructor(root: RootDatabase, path: string) {
+    this.#root = root
+    this.#path = path
+  }
+
+  /** Resolves when what the step wrote is on disk. A step reads and thinks first and writes last. */
+  async run<T>(step: () => T): Promise<T> {
+    // Without this check a step on a closed folder would wait for ever.
+    if (this.#closed) throw new StoreFault('the store is closed')
+    try {
+      return await this.#root.transaction(step)
+    } catch (error) {
+      throw await explain(error, this.#path)
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#root.close()
+  }
+}
+
+/** A commit that failed carries its reason as a promise that rejects, which must be caught. */
+const explain = async (error: unknown, path: string): Promise<unknown> => {
+  if (!(error instanceof Error && 'commitError' in error)) return error
+  const cause: unknown = await Promise.resolve(error.commitError).catch((reason: unknown) => reason)
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  return new StoreFault(`cannot write to the store in ${path}: ${reason}`, { cause })
+}

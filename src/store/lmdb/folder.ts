@@ -1,0 +1,52 @@
+import { access, constants, mkdir, open, stat, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { StoreFault } from '../store.ts'
+
+/** Makes the folder when it is missing, and refuses one that LMDB could not use safely: it says nothing, or crashes. */
+export const prepareFolder = async (path: string): Promise<void> => {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+    await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
+  } catch (cause) {
+    throw new StoreFault(`cannot use ${path} as the store's folder: ${(cause as Error).message}`, { cause })
+  }
+  refuseNetwork(path, (await statfs(path)).type)
+  await refuseForeign(join(path, 'data.mdb'))
+}
+
+/** Locks and memory maps are not shared between machines: two gateways would write over each other. */
+export const refuseNetwork = (path: string, type: number): void => {
+  const name = networkFileSystems.get(type)
+  if (name === undefined) return
+  throw new StoreFault(
+    `the store's folder ${path} is on a network file system (${name}), which would corrupt it: `
+    + 'let `store` in gateway.yaml name a folder on a local disk')
+}
+
+/** The types that statfs(2) lists. */
+const networkFileSystems: ReadonlyMap<number, string> = new Map([
+  [0x6969, 'NFS'], [0x517b, 'SMB'], [0xff534d42, 'CIFS'], [0xfe534d42, 'SMB2'],
+])
+
+/** LMDB would not notice, and crash. */
+export const refuseForeign = async (file: string): Promise<void> => {
+  const found = await stat(file).catch(() => undefined)
+  if (found === undefined || !found.isFile() || found.size === 0) return
+  if ((await readStart(file)).includes(magic)) return
+  throw new StoreFault(
+    `${file} is not a store, or it is damaged: `
+    + 'restore it from a backup, or let `store` in gateway.yaml name another folder')
+}
+
+/** What each LMDB file has in its first bytes, in the byte order of the machine. */
+const magic = Buffer.from(Uint32Array.of(0xbeefc0de).buffer)
+
+const readStart = async (path: string): Promise<Buffer> => {
+  const file = await open(path)
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(64), 0, 64, 0)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}

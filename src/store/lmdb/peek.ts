@@ -1,0 +1,25 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { open } from 'lmdb'
+import type { AccountRow } from '../store.ts'
+import { refuseForeign } from './folder.ts'
+
+/**
+ * The accounts of an embedded store, for who must not change or create anything. None when there is no store yet, or
+ * when it cannot be read: what is wrong with it is told by whoever opens it.
+ */
+export const peekAccounts = async (path: string): Promise<readonly AccountRow[]> => {
+  // Both, as LMDB makes the lock when it is missing, also for readers.
+  if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return []
+  try {
+    await refuseForeign(join(path, 'data.mdb'))
+    const root = open({ path, noSubdir: false, maxDbs: 32, encoding: 'json', readOnly: true })
+    try {
+      return Array.from(root.openDB<AccountRow, string>({ name: 'accounts' }).getRange(), ({ value }) => value)
+    } finally {
+      await root.close()
+    }
+  } catch {
+    return []
+  }
+}

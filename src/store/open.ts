@@ -1,0 +1,11 @@
+import type { StoreAddress } from '../config/types.ts'
+import type { Clock } from '../services/clock.ts'
+import type { Store } from './store.ts'
+
+/**
+ * Opens the store that gateway.yaml names. Throws StoreFault when the operator must change something first. Only the
+ * engine that is used is loaded.
+ */
+export const openStore = async (address: StoreAddress, clock: Clock): Promise<Store> =>
+  address.kind === 'lmdb' ? (await import('./lmdb.ts')).openLmdb(address.path, clock)
+    : (await import('./redis.ts')).openRedis(address, clock)

@@ -1,0 +1,131 @@
+import { createClient } from '@redis/client'
+import type { RedisAddress } from '../../config/types.ts'
+import type { Clock, Timer } from '../../services/clock.ts'
+import { StoreFault } from '../store.ts'
+import type { Script } from './scripts.ts'
+
+/**
+ * A connection to Redis that mends itself. While there is none, a command fails at once; one that was sent and not
+ * answered fails too, and is not sent again. Whatever fails is a StoreFault that names host and port and nothing else.
+ */
+export class Connection {
+  readonly #address: RedisAddress
+  readonly #clock: Clock
+  readonly #onReady: () => void
+  #client: Client
+  #isPatient: boolean
+  #isClosed = false
+
+  /** A patient one waits for a Redis that is not there yet. `onReady` is called after each time that it connected. */
+  constructor(address: RedisAddress, clock: Clock, { isPatient = false, onReady = () => {} } = {}) {
+    this.#address = address
+    this.#clock = clock
+    this.#isPatient = isPatient
+    this.#onReady = onReady
+    this.#client = this.#create()
+  }
+
+  /** Rejects with StoreFault when Redis cannot be reached, or wants other credentials. */
+  async open(): Promise<void> {
+    try {
+      await this.#client.connect()
+      this.#isPatient = true
+    } catch (cause) {
+      this.#isClosed = true
+      throw this.#fault(reasonOf(cause), cause)
+    }
+  }
+
+  /** Runs the script as one step. Redis forgets scripts when it starts, and is then told the text again. */
+  async run(script: Script, keys: readonly string[], words: readonly (string | number)[]): Promise<unknown> {
+    const rest = [String(keys.length), ...keys, ...words.map(String)]
+    try {
+      return await this.send('EVALSHA', script.sha, ...rest)
+    } catch (error) {
+      if (!(error instanceof StoreFault && reasonOf(error.cause).startsWith('NOSCRIPT'))) throw error
+      return this.send('EVAL', script.text, ...rest)
+    }
+  }
+
+  async send(...words: readonly string[]): Promise<unknown> {
+    if (this.#isClosed) throw new StoreFault('the store is closed')
+    const client = this.#client
+    const timer = this.#clock.after(patience, () => this.#renew(client))
+    try {
+      return await client.sendCommand([...words])
+    } catch (cause) {
+      const reason = client === this.#client ? reasonOf(cause) : `no answer for ${patience} ms`
+      // A primary that became a replica: the name may lead to the new one by now.
+      if (reason.startsWith('READONLY')) this.#renew(client)
+      throw this.#fault(reason, cause)
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  /** Holds over breaks, once it has come through; the same `hear` is never called twice for one message. */
+  subscribe(channel: string, hear: (message: string) => void): void {
+    void this.#client.subscribe(channel, hear).catch(ignore)
+  }
+
+  /** Waits for the commands that were sent, as long as anything is. Safe twice. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    const client = this.#client
+    const timer: Timer = this.#clock.after(patience, () => client.destroy())
+    if (client.isReady) await client.close().catch(ignore)
+    else client.destroy()
+    timer.cancel()
+  }
+
+  /** Gives up what hangs, commands in flight with it: a new connection comes sooner than an answer on the old one. */
+  #renew(hanging: Client): void {
+    if (this.#isClosed || hanging !== this.#client) return
+    this.#client = this.#create()
+    hanging.destroy()
+    this.#client.connect().catch(ignore)
+  }
+
+  #fault(reason: string, cause: unknown): StoreFault {
+    return new StoreFault(`cannot use redis at ${this.#address.url}: ${reason}`, { cause })
+  }
+
+  #create(): Client {
+    const client = makeClient(this.#address, retries => this.#isPatient && waitBefore(retries))
+    // Each command that fails says so itself.
+    client.on('error', ignore)
+    client.on('ready', this.#onReady)
+    return client
+  }
+}
+
+type Client = ReturnType<typeof makeClient>
+
+const makeClient = (address: RedisAddress, reconnectStrategy: (retries: number) => number | false) => createClient({
+  url: address.url.reveal(),
+  name: 'tollgate',
+  // HELLO, which version 3 begins with, is unknown to Redis 5; and it would answer with the password in its error.
+  RESP: 2,
+  disableOfflineQueue: true,
+  commandsQueueMaxLength: 10_000,
+  // Would only count for commands that are not sent yet.
+  commandOptions: { timeout: 0 },
+  // A ping each second, and nothing for two: that connection is dead, though TCP may not know for minutes.
+  pingInterval: 1_000,
+  socket: { connectTimeout: 500, socketTimeout: 2_000, reconnectStrategy },
+})
+
+/** Twice as long each time, up to 0.4 s; then up to a quarter more, so that not all processes come at once. */
+const waitBefore = (retries: number): number => Math.min(400, 25 * 2 ** Math.min(retries, 4)) * (1 + Math.random() / 4)
+
+/** How long an answer may take, ms; the ledger waits no longer either. */
+const patience = 1_000
+
+const ignore = (): void => undefined
+
+/** An attempt on several addresses of a name has no message of its own. */
+const reasonOf = (error: unknown): string => {
+  if (error instanceof AggregateError) return reasonOf(error.errors[0])
+  return error instanceof Error ? error.message : String(error)
+}

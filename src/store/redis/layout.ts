@@ -1,0 +1,42 @@
+/**
+ * Every key in Redis. The part in braces is what a cluster places keys by: one script works on keys of one place only.
+ * Rows are JSON; Lua takes them as they are, and never writes one anew.
+ */
+export const keys = {
+  /** String: the version of this layout. */
+  version: 'tollgate:version',
+
+  /** Hash: id of an account -> its row. */
+  accounts: 'tollgate:{accounts}:accounts',
+  /** Hash: name of an account -> its id. */
+  names: 'tollgate:{accounts}:names',
+  /** Hash: hash of a key's text -> the key's row. */
+  keys: 'tollgate:{accounts}:keys',
+  /** Hash: id of a key -> hash of its text. */
+  keyIds: 'tollgate:{accounts}:key-ids',
+  /** Set: hashes of the keys of one account. */
+  keysOf: (account: string): string => `tollgate:{accounts}:keys:${account}`,
+
+  /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Goes after three days. */
+  day: (account: string, day: number): string => `tollgate:{${account}}:day:${day}`,
+
+  /** Sorted set: process -> when it last said that it lives, ms since 1970. */
+  processes: 'tollgate:{processes}:seen',
+  /** String: the latest day that any process has seen. */
+  latestDay: 'tollgate:{processes}:day',
+
+  /** Hash of one account's hour: `<group> calls` and `<group> credits`. */
+  usage: (account: string, hour: number): string => `tollgate:{usage}:${account}:${hour}`,
+  /** Sorted set: the hours in which one account called. */
+  hoursOf: (account: string): string => `tollgate:{usage}:hours:${account}`,
+  /** Sorted set: `<account>:<hour>`, by hour. */
+  hours: 'tollgate:{usage}:hours',
+  /** String: the number of a process's last report. Goes after three days without one. */
+  mark: (process: string): string => `tollgate:{usage}:mark:${process}`,
+} as const
+
+/** Where changes of accounts and keys are told; the message is the teller's own random name. */
+export const news = 'tollgate:news'
+
+/** Changes when keys or rows change so that an older Tollgate would misread them. */
+export const version = 1

@@ -1,0 +1,133 @@
+import { hash } from 'node:crypto'
+import { dayLength, deadAfter } from '../store.ts'
+
+/** A step that Redis runs as one, known to it by the hash of its text. Needs Redis 5 or later, or Valkey. */
+export interface Script {
+  readonly text: string
+  readonly sha: string
+}
+
+const script = (text: string): Script => ({ text, sha: hash('sha1', text) })
+
+/** A day's rows are kept until three days after it began. */
+export const keptDays = 3
+
+/**
+ * Begins each script that needs the time. Redis's own clock says it; ARGV 1 is for tests that turn one by hand. The day
+ * is never before ARGV 2, the latest that the caller has heard of.
+ */
+const moment = `
+local now = tonumber(ARGV[1])
+if now == nil then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local today = math.max(math.floor(now / ${dayLength}), tonumber(ARGV[2]))
+local endsIn = (today + 1) * ${dayLength} - now
+-- As Lua writes it, a large number is 1e+15; as an integer of the protocol, the client misreads its last digit.
+local function text(number) return string.format('%.0f', number) end
+`
+
+/**
+ * lease() of ../lease.ts, on the day of one account.
+ * KEYS: day. ARGV from 3: process, seq, day, need, want, limit, share; granted, returned, used, or three empty ones.
+ */
+export const ask = script(`${moment}
+local process, seq, day = 'p:' .. ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local need, want, limit, share = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local row = redis.call('HMGET', KEYS[1], 'leased', process)
+local leased = tonumber(row[1] or 0)
+local granted, returned, used, last = string.match(row[2] or '0 0 0 0', '^(%d+) (%d+) (%d+) (%d+)$')
+granted, returned, used, last = tonumber(granted), tonumber(returned), tonumber(used), tonumber(last)
+if seq > last then
+  local told = tonumber(ARGV[10]) or returned + used
+  local heals, returns = math.max(granted, told), math.max(returned, tonumber(ARGV[11]) or 0)
+  leased = leased + (heals - granted) - (returns - returned)
+  local left, unseen, grant = limit - leased, heals - told, 0
+  if day == today and want > unseen and need - unseen <= left then
+    grant = math.max(0, need - unseen, math.min(want - unseen, math.floor(left / share)))
+  end
+  leased, granted, returned, used = leased + grant, heals + grant, returns, tonumber(ARGV[12]) or used
+  local entry = text(granted) .. ' ' .. text(returned) .. ' ' .. text(used) .. ' ' .. text(seq)
+  redis.call('HSET', KEYS[1], 'leased', text(leased), process, entry)
+  redis.call('PEXPIRE', KEYS[1], text((day + ${keptDays}) * ${dayLength} - now))
+end
+return { today, endsIn, text(granted), text(returned), text(used), text(limit - leased) }
+`)
+
+/** KEYS: processes, latestDay. ARGV 3: process. Says today, endsIn, and how many processes live. */
+export const beat = script(`${moment}
+today = math.max(today, tonumber(redis.call('GET', KEYS[2]) or 0))
+redis.call('SET', KEYS[2], text(today))
+redis.call('ZADD', KEYS[1], text(now), ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. text(now - ${deadAfter}))
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. text(now + ${deadAfter}), '+inf')
+return { today, (today + 1) * ${dayLength} - now, redis.call('ZCARD', KEYS[1]) }
+`)
+
+/** KEYS: processes, latestDay. Says today, endsIn, and then the processes that live. */
+export const lives = script(`${moment}
+today = math.max(today, tonumber(redis.call('GET', KEYS[2]) or 0))
+local found = redis.call('ZRANGEBYSCORE', KEYS[1], text(now - ${deadAfter}), text(now + ${deadAfter}))
+return { today, (today + 1) * ${dayLength} - now, unpack(found) }
+`)
+
+/** KEYS: names, accounts. ARGV: name, id, row, news, teller. */
+export const addAccount = script(`
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return 1
+`)
+
+/** KEYS: keys, keyIds, keysOf. ARGV: hash, row, id, news, teller. */
+export const addKey = script(`
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('HSET', KEYS[2], ARGV[3], ARGV[1])
+redis.call('SADD', KEYS[3], ARGV[1])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return 1
+`)
+
+/** Replaces a row that is still as it was read. KEYS: accounts or keys. ARGV: field, old row, new row, news, teller. */
+export const replace = script(`
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return 1
+`)
+
+/** KEYS: keys, accounts. ARGV: hash. Says the row of the key, and that of its account. */
+export const holder = script(`
+local key = redis.call('HGET', KEYS[1], ARGV[1])
+if not key then return {} end
+return { key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
+`)
+
+/**
+ * KEYS: mark, hours, then usage and hoursOf for each count. ARGV from 3: seq, the hours to keep, how long to keep the
+ * mark in ms, then account, hour, group, calls and credits for each count. Says the mark before, and what is too old.
+ */
+export const report = script(`${moment}
+local had = tonumber(redis.call('GET', KEYS[1]) or 0)
+if tonumber(ARGV[3]) <= had then return { had } end
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[5])
+for i = 3, #KEYS, 2 do
+  local at = 6 + (i - 3) / 2 * 5
+  local account, hour, group, calls, credits = unpack(ARGV, at, at + 4)
+  redis.call('HINCRBY', KEYS[i], group .. ' calls', calls)
+  redis.call('HINCRBY', KEYS[i], group .. ' credits', credits)
+  redis.call('ZADD', KEYS[i + 1], hour, hour)
+  redis.call('ZADD', KEYS[2], hour, account .. ':' .. hour)
+end
+local before = math.floor(now / 3600000) - tonumber(ARGV[4])
+return { had, unpack(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(before), 'LIMIT', 0, 500)) }
+`)
+
+/** Drops one account's hour. KEYS: usage, hoursOf, hours. ARGV: hour, account. */
+export const dropHour = script(`
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[3], ARGV[2] .. ':' .. ARGV[1])
+return 1
+`)

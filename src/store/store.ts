@@ -1,0 +1,186 @@
+import type { Key } from '../call.ts'
+import type { Ask, Entry, Tally } from './lease.ts'
+
+/**
+ * What outlives a process: accounts, their keys, the ledger of each day, and counts of calls. Several processes use one
+ * store at once. A method that fails throws or rejects, and may be called again.
+ */
+export interface Store extends AccountStore, LedgerStore, UsageStore, CopySource {
+  /** Waits until what was begun is written. */
+  close(): Promise<void>
+}
+
+/** An answer that a store on this machine has at once, and one across the network later. */
+export type Soon<T> = T | Promise<T>
+
+export interface AccountRow {
+  readonly id: string
+  /** Unique. */
+  readonly name: string
+  /** Name of a plan; what it gives stands in gateway.yaml. */
+  readonly plan: string
+  /** Milliseconds since 1970, as `created` and `revoked` below. */
+  readonly created: number
+}
+
+/** A key as it is stored, found by the hash of its text. */
+export interface KeyRow extends Key {
+  /** Id of the account. */
+  readonly account: string
+  readonly created: number
+  readonly revoked?: number
+  /** The last four characters, so that people can tell their keys apart. */
+  readonly hint: string
+}
+
+/** A key and whose it is. */
+export interface Holder {
+  readonly key: KeyRow
+  readonly account: AccountRow
+}
+
+export interface AccountStore {
+  /** False, and nothing is written, when the name is taken. */
+  addAccount(account: AccountRow): Promise<boolean>
+  /** False when there is no such account. */
+  setPlan(account: string, plan: string): Promise<boolean>
+  /** By id or by name. */
+  account(idOrName: string): Soon<AccountRow | undefined>
+  /** In the order of their names. */
+  accounts(): Soon<readonly AccountRow[]>
+  addKey(hash: string, key: KeyRow): Promise<void>
+  /** The key as it is now; a key that was revoked before keeps its time. Undefined when there is none with this id. */
+  revokeKey(id: string, time: number): Promise<KeyRow | undefined>
+  /** In the order in which they were made. */
+  keys(account: string): Soon<readonly KeyRow[]>
+  holder(hash: string): Soon<Holder | undefined>
+  /** Calls `changed` after accounts or keys changed, as far as the store hears of it. Returns how to stop that. */
+  watch(changed: () => void): () => void
+}
+
+/** The store's clock, which names the day for all processes. Its day never goes back. */
+export interface Moment {
+  /** Days since 1970, UTC. */
+  readonly today: number
+  /** Milliseconds until the next day. */
+  readonly endsIn: number
+}
+
+export interface Answer extends Moment {
+  /** What the store has on record for the process that asked, this ask included. */
+  readonly tally: Tally
+  /** What can still be granted; below zero when the limit was lowered. */
+  readonly left: number
+}
+
+export interface Pulse extends Moment {
+  /** How many live. */
+  readonly processes: number
+}
+
+/** One account's day over all processes: leased = used + held + forfeited. */
+export interface Totals extends Moment {
+  readonly day: number
+  readonly leased: number
+  /** As last reported; a process reports within a second. */
+  readonly used: number
+  /** In the hands of processes that live. */
+  readonly held: number
+  /** Taken along by processes that died. */
+  readonly forfeited: number
+}
+
+/** Balances by account and UTC day, kept for three days after. */
+export interface LedgerStore {
+  /** How far ahead a lease should reach, in ms: further where an ask costs more. */
+  readonly horizon: number
+  /** One atomic step; see lease(). */
+  ask(ask: Ask): Promise<Answer>
+  /** Says that the process lives; to be repeated each second. */
+  beat(process: string): Promise<Pulse>
+  /** Says that the process has given back all it held, and ends. */
+  leave(process: string): Promise<void>
+  /** Today's, unless another day is named. */
+  totals(account: string, day?: number): Soon<Totals>
+}
+
+/** What calls have in common that are counted together. */
+export interface UsageGroup {
+  readonly account: string
+  /** Id of the API key. */
+  readonly key: string
+  readonly network: string
+  /** `other` when it does not stand in the network's method table. */
+  readonly method: string
+  /** `ok`, or the kind of the failure. */
+  readonly outcome: string
+  /** Was the answer a partner's? */
+  readonly forwarded: boolean
+}
+
+/** Calls of one group in one hour. */
+export interface UsageCount extends UsageGroup {
+  /** Hours since 1970, UTC. */
+  readonly hour: number
+  readonly calls: number
+  /** Kept; what was given back is not in it. */
+  readonly credits: number
+}
+
+/**
+ * What one process has counted since its last report. The number makes it safe to lose, to double and to delay: a report
+ * is repeated, unchanged, until it is answered, and only then comes the next one.
+ */
+export interface UsageReport {
+  /** Unique to one start of one process. */
+  readonly process: string
+  /** Grows with each report of the process; one that is not newer than the last one changes nothing. */
+  readonly seq: number
+  /** Added to what is there, below zero too: a call may be taken back later. None at all is allowed. */
+  readonly counts: readonly UsageCount[]
+  /** How many hours are kept; what is older is dropped, sooner or later. */
+  readonly keep: number
+}
+
+/** Counts of calls by group and hour. A row is the sum over all processes: rows do not grow with restarts. */
+export interface UsageStore {
+  /**
+   * One atomic step. Resolves with the number of the newest report of this process that had been taken before: when it
+   * is not the one that was answered last, the store has lost its last writes.
+   */
+  reportUsage(report: UsageReport): Promise<number>
+  /** One account's counts from hour `from` up to, not including, hour `to`; in order of hours. */
+  usage(account: string, from: number, to: number): Soon<readonly UsageCount[]>
+}
+
+/** What a copy into another store reads, beyond what a gateway does. */
+export interface CopySource {
+  /** How many processes live. */
+  processes(): Soon<number>
+  /** An account's keys, each with the hash of its text. */
+  hashedKeys(account: string): Soon<readonly HashedKey[]>
+  /** One account's day by process. */
+  entries(account: string, day: number): Soon<ReadonlyMap<string, Entry>>
+  /** All counts of calls; those of one account and hour come one after the other. */
+  counts(): AsyncIterable<UsageCount>
+}
+
+export interface HashedKey {
+  readonly hash: string
+  readonly key: KeyRow
+}
+
+/** A process that has not said for so many ms that it lives is taken for dead. */
+export const deadAfter = 5_000
+
+/** Milliseconds; UTC has no longer or shorter days here. */
+export const dayLength = 86_400_000
+export const hourLength = 3_600_000
+
+/** The store cannot be used, and the operator can change that; the message says how. */
+export class StoreFault extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'StoreFault'
+  }
+}

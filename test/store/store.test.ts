@@ -1,0 +1,152 @@
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { open } from 'lmdb'
+import t from 'tap'
+import { lease, newEntry } from '../../src/store/lease.ts'
+import type { Ask } from '../../src/store/lease.ts'
+import { refuseNetwork } from '../../src/store/lmdb/folder.ts'
+import { openStore } from '../../src/store/open.ts'
+import { StoreFault } from '../../src/store/store.ts'
+import { TestClock } from '../support/fakes.ts'
+import { accountsContract, ledgerContract, usageContract } from './contract.ts'
+import { MemoryLedger, MemoryUsage } from './memory.ts'
+import { tempFolder, tempStore } from './temp.ts'
+
+for (const { name, openOne } of [{ name: 'lmdb', openOne: tempStore }]) {
+  t.test(`${name} keeps accounts as every store does`, t => accountsContract(t, openOne))
+  t.test(`${name} keeps the ledger as every store does`, t => ledgerContract(t, openOne))
+  t.test(`${name} keeps counts of calls as every store does`, t => usageContract(t, openOne))
+}
+
+t.test('the ledger that tests use in place of a store keeps the same contract', t =>
+  ledgerContract(t, (_, clock) => new MemoryLedger(clock)))
+
+t.test('so do the counts', t => usageContract(t, (_, clock) => new MemoryUsage(clock)))
+
+t.test('the arithmetic of a lease', async t => {
+  const ask = (over: Partial<Ask>): Ask => ({
+    account: 'acc_1', day: 7, process: 'p1', seq: 1, tally: { granted: 0, returned: 0, used: 0 },
+    need: 0, want: 0, limit: 1_000, share: 4, ...over,
+  })
+  const granted = (over: Partial<Ask>, leased = 0) => lease(leased, newEntry, ask(over), 7).entry.granted
+
+  t.test('a grant is what is wanted, but at most one part in `share` of what is left', async t => {
+    t.equal(granted({ want: 100 }), 100)
+    t.equal(granted({ want: 900 }), 250)
+    t.equal(granted({ want: 900 }, 997), 0)
+  })
+
+  t.test('a grant is not smaller than what is needed, up to all that is left', async t => {
+    t.equal(granted({ need: 80, want: 900 }, 900), 80)
+    t.equal(granted({ need: 100, want: 900 }, 900), 100)
+    t.equal(granted({ need: 101, want: 900 }, 900), 0)
+  })
+
+  t.test('a lowered limit grants nothing, and takes nothing back', async t => {
+    t.equal(granted({ want: 100, limit: 500 }, 600), 0)
+    t.equal(lease(600, newEntry, ask({ limit: 500 }), 7).leased, 600)
+  })
+
+  t.test('a grant whose answer was lost comes with the next answer, and counts as part of it', async t => {
+    const first = lease(0, newEntry, ask({ want: 100 }), 7)
+    const second = lease(first.leased, first.entry, ask({ seq: 2, need: 80, want: 120 }), 7)
+    t.match(second, { leased: 120, entry: { granted: 120 } })
+    const third = lease(second.leased, second.entry, ask({ seq: 3, need: 80, want: 100 }), 7)
+    t.match(third, { leased: 120, entry: { granted: 120 } })
+  })
+
+  t.test('a process that remembers nothing gets what it may still hold', async t => {
+    const entry = { granted: 500, returned: 300, used: 120, seq: 4 }
+    t.match(lease(200, entry, ask({ seq: 5, tally: undefined, want: 100 }), 7),
+      { leased: 220, entry: { granted: 520, returned: 300, used: 120, seq: 5 } })
+  })
+
+  t.test('a store that lost its last writes learns them from those who hold the credits', async t => {
+    const lost = { granted: 100, returned: 0, used: 20, seq: 3 }
+    const told = lease(100, lost, ask({ seq: 9, tally: { granted: 600, returned: 250, used: 300 } }), 7)
+    t.match(told, { leased: 350, entry: { granted: 600, returned: 250, used: 300 } })
+    t.equal(lease(1_000, lost, ask({ seq: 9, tally: { granted: 600, returned: 0, used: 600 } }), 7).leased, 1_500)
+  })
+})
+
+t.test('the embedded store', async t => {
+  const clock = new TestClock()
+  const openAt = (path: string) => openStore({ kind: 'lmdb', path }, clock)
+
+  t.test('makes its folder, which nobody else may read', async t => {
+    const path = join(await tempFolder(t), 'deep', 'data.v1')
+    await (await openAt(path)).close()
+    t.equal((await stat(path)).mode & 0o777, 0o700)
+    t.same((await readdir(path)).sort(), ['data.mdb', 'lock.mdb'])
+  })
+
+  t.test('keeps what was written', async t => {
+    const path = await tempFolder(t)
+    const first = await openAt(path)
+    await first.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+    await first.close()
+    const second = await openAt(path)
+    t.match(await second.account('alice'), { id: 'acc_1' })
+    await second.close()
+  })
+
+  t.test('may be opened twice, and closed twice', async t => {
+    const path = await tempFolder(t)
+    const [first, second] = [await openAt(path), await openAt(path)]
+    await first.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+    t.match(await second.account('alice'), { id: 'acc_1' })
+    await first.close()
+    await first.close()
+    t.equal(await second.setPlan('acc_1', 'growth'), true)
+    await second.close()
+  })
+
+  t.test('refuses work after it was closed', async t => {
+    const store = await openAt(await tempFolder(t))
+    await store.close()
+    await t.rejects(store.beat('p1'), { name: 'StoreFault', message: 'the store is closed' })
+    t.throws(() => store.account('alice'))
+  })
+
+  t.test('refuses a version it does not know, and says what to do', async t => {
+    const path = await tempFolder(t)
+    const root = open({ path, noSubdir: false, encoding: 'json', overlappingSync: false })
+    await root.openDB({ name: 'meta' }).put('version', 2)
+    await root.close()
+    await t.rejects(openAt(path), new StoreFault(
+      `the store in ${path} has version 2, and this Tollgate reads version 1: `
+      + 'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder'))
+  })
+
+  t.test('refuses a file that is no store', async t => {
+    const path = await tempFolder(t)
+    await writeFile(join(path, 'data.mdb'), 'something else')
+    await t.rejects(openAt(path), { name: 'StoreFault', message: /data\.mdb is not a store, or it is damaged/ })
+  })
+
+  t.test('refuses a path that is no folder, and one that LMDB cannot open', async t => {
+    const path = await tempFolder(t)
+    await writeFile(join(path, 'file'), '')
+    await t.rejects(openAt(join(path, 'file')),
+      { name: 'StoreFault', message: /^cannot use .*file as the store's folder: / })
+    await mkdir(join(path, 'store', 'data.mdb'), { recursive: true })
+    await t.rejects(openAt(join(path, 'store')), { name: 'StoreFault', message: /^cannot open the store in / })
+  })
+
+  t.test('refuses a folder on a network file system', async t => {
+    t.throws(() => refuseNetwork('/mnt/data', 0x6969), { name: 'StoreFault', message: /\/mnt\/data is on .* \(NFS\)/ })
+    t.doesNotThrow(() => refuseNetwork('/data', 0xef53))
+  })
+
+  t.test('fails with the reason when the disk is full, and can still be read and closed', async t => {
+    const script = join(import.meta.dirname, 'full-disk.js')
+    // Files may grow to 400 blocks: for LMDB the same as a full disk.
+    const { stdout } = await promisify(execFile)('sh', [
+      '-c', 'ulimit -f 400 && exec "$0" "$1" "$2"', process.execPath, script, await tempFolder(t),
+    ])
+    const message = /^cannot write to the store in .*: (File too large|Input\/output error)/
+    t.match(JSON.parse(stdout), { name: 'StoreFault', message, readable: true })
+  })
+})
