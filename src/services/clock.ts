@@ -1,0 +1,28 @@
+/** The only place that reads the time. Tests pass one that they turn by hand. */
+export interface Clock {
+  /** Milliseconds since 1970, UTC; may jump when somebody sets the machine's clock. */
+  now(): number
+  /** Milliseconds from some fixed moment; never jumps and never goes back. */
+  monotonic(): number
+  /** Runs once, later. A waiting timer does not keep the process alive. */
+  after(ms: number, run: () => void): Timer
+  /** Runs again and again until cancelled. */
+  every(ms: number, run: () => void): Timer
+}
+
+export interface Timer {
+  cancel(): void
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms).unref()
+    return { cancel: () => clearTimeout(timer) }
+  },
+  every(ms, run) {
+    const timer = setInterval(run, ms).unref()
+    return { cancel: () => clearInterval(timer) }
+  },
+}

@@ -1,0 +1,27 @@
+import { dayLength } from '../../store/store.ts'
+import type { LedgerStore } from '../../store/store.ts'
+
+/** One account's day in figures. Used, held, forfeited and left make up the limit, unless it was lowered that day. */
+export interface Balance {
+  /** YYYY-MM-DD, UTC. */
+  readonly day: string
+  readonly limit: number
+  readonly used: number
+  readonly held: number
+  readonly forfeited: number
+  readonly left: number
+  /** ISO 8601: the next midnight UTC. */
+  readonly resetAt: string
+}
+
+export const balanceOf = async (store: LedgerStore, account: string, limit: number): Promise<Balance> => {
+  const { day, leased, used, held, forfeited } = await store.totals(account)
+  return {
+    day: startOf(day).slice(0, 10),
+    limit, used, held, forfeited,
+    left: Math.max(0, limit - leased),
+    resetAt: startOf(day + 1),
+  }
+}
+
+const startOf = (day: number): string => new Date(day * dayLength).toISOString()

@@ -1,0 +1,60 @@
+import { parseArgs } from 'node:util'
+import { bugs } from './bugs.ts'
+import type { Bug } from './bugs.ts'
+import { withBug } from './plant.ts'
+import { replayOf, simulate, simulateAll } from './simulate.ts'
+import * as subject from './subject.ts'
+import type { Subject } from './world.ts'
+
+// npm run simulate -- --seeds 20000          so many runs; fails when one of them breaks a promise
+// npm run simulate -- --seed 17              one run, told step by step
+// npm run simulate -- --bugs                 which seed catches each planted bug; fails when one survives
+// npm run simulate -- --bugs --seeds 200     how many of so many seeds do
+// npm run simulate -- --bug midnight …       as the first two, with the first bug that is named so
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string' }, from: { type: 'string', default: '1' }, seed: { type: 'string' },
+    bug: { type: 'string' }, bugs: { type: 'boolean', default: false },
+  },
+})
+const from = Number(values.from)
+
+const one = async (subject: Subject, seed: number): Promise<boolean> => {
+  const { violation } = await simulate(subject, seed, line => console.log(line))
+  return violation === undefined
+}
+
+const all = async (subject: Subject, seeds: number): Promise<boolean> => {
+  const started = performance.now()
+  const { failed, calls, kills, stops } = await simulateAll(subject, from, seeds)
+  const seconds = ((performance.now() - started) / 1_000).toFixed(1)
+  for (const { seed, violation } of failed) console.log(`seed ${seed}: ${violation}\n  ${replayOf(seed)}`)
+  console.log(`${seeds} seeds, ${calls} calls, ${kills} kills, ${stops} stops, ${seconds} s: ${failed.length} failed`)
+  return failed.length === 0
+}
+
+/** Unless the seeds are named, the first that catches the bug is enough. */
+const isCaught = async (bug: Bug): Promise<boolean> => {
+  const [seeds, enough] = values.seeds === undefined ? [1_000, 1] : [Number(values.seeds), Infinity]
+  const { failed } = await withBug(bug, copy => simulateAll(copy, bug.seed ?? from, seeds, enough))
+  const [first] = failed
+  if (enough !== 1) console.log(`${failed.length} of ${seeds} seeds catch: ${bug.name}`)
+  else if (first === undefined) console.log(`NOT CAUGHT by ${seeds} seeds: ${bug.name}`)
+  else console.log(`${bug.name}: seed ${first.seed}, ${first.violation}`)
+  return first !== undefined
+}
+
+const run = async (subject: Subject): Promise<boolean> =>
+  values.seed === undefined ? all(subject, Number(values.seeds ?? 500)) : one(subject, Number(values.seed))
+
+const main = async (): Promise<boolean> => {
+  const bug = values.bug === undefined ? undefined : bugs.find(({ name }) => name.includes(values.bug ?? ''))
+  if (values.bug !== undefined && bug === undefined) throw new Error(`no planted bug is named ${values.bug}`)
+  if (bug !== undefined) return withBug(bug, run)
+  if (!values.bugs) return run(subject)
+  let survivors = 0
+  for (const each of bugs) survivors += await isCaught(each) ? 0 : 1
+  return survivors === 0
+}
+
+process.exitCode = await main() ? 0 : 1
