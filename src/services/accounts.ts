@@ -1,0 +1,94 @@
+import { LRUCache } from 'lru-cache'
+import type { Account, Key, Plan } from '../call.ts'
+import { hashKey, isKey } from '../keys.ts'
+import type { Secret } from '../secret.ts'
+import type { AccountStore, Holder } from '../store/store.ts'
+import type { Clock } from './clock.ts'
+
+/** What a key opens, or why it opens nothing. `away`: the store could not be asked, so nobody can tell. */
+export type Lookup =
+  | { readonly kind: 'granted', readonly key: Key, readonly account: Account }
+  | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'away' }
+  /** The account's plan does not stand in gateway.yaml any more. */
+  | { readonly kind: 'planless', readonly plan: string }
+
+export interface Accounts {
+  /** Who the key belongs to. A change in the store (a revoked key, another plan) is seen within 1 s. */
+  find(key: Secret): Lookup | Promise<Lookup>
+}
+
+export interface OpenAccounts extends Accounts {
+  close(): void
+}
+
+export type Plans = Readonly<Record<string, Plan>>
+
+/** Finds accounts in the store, and remembers what it found for half a second; longer while the store is away. */
+export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): OpenAccounts => {
+  // Apart, so that a flood of invented keys cannot push the real ones out.
+  const real = new LRUCache<string, Entry>({ max: 100_000 })
+  const unknown = new LRUCache<string, Entry>({ max: 10_000 })
+  const asking = new Map<string, Promise<Lookup>>()
+  let changes = 0
+  const close = store.watch(() => { changes += 1 })
+
+  const keep = (text: string, lookup: Lookup, asOf: number): Lookup => {
+    const entry = { lookup, asOf, until: clock.monotonic() + fresh }
+    if (lookup.kind === 'unknown') {
+      real.delete(text)
+      unknown.set(text, entry)
+    } else {
+      real.set(text, entry)
+    }
+    return lookup
+  }
+  /** The store is away. Whom it knew it knows still; an unknown key may have been made since. */
+  const recall = (text: string): Lookup => {
+    const last = real.get(text)?.lookup
+    return last === undefined ? away : keep(text, last, changes)
+  }
+  const ask = (text: string): Lookup | Promise<Lookup> => {
+    const asOf = changes
+    try {
+      const found = store.holder(hashKey(text))
+      if (!(found instanceof Promise)) return keep(text, describe(found, plans), asOf)
+      const answer = found.then(holder => keep(text, describe(holder, plans), asOf), () => recall(text))
+        .finally(() => asking.delete(text))
+      asking.set(text, answer)
+      return answer
+    } catch {
+      return recall(text)
+    }
+  }
+  return {
+    close,
+    find(key) {
+      const text = key.reveal()
+      const entry = real.get(text) ?? unknown.get(text)
+      if (entry !== undefined && entry.asOf === changes && clock.monotonic() < entry.until) return entry.lookup
+      return entry === undefined && !isKey(text) ? malformed : asking.get(text) ?? ask(text)
+    },
+  }
+}
+
+interface Entry {
+  readonly lookup: Lookup
+  /** How many changes the store had told of when it was asked. */
+  readonly asOf: number
+  /** Monotonic ms. */
+  readonly until: number
+}
+
+/** Half of the second within which changes must be seen, in ms. */
+const fresh = 500
+const malformed: Lookup = { kind: 'malformed' }
+const away: Lookup = { kind: 'away' }
+
+const describe = (holder: Holder | undefined, plans: Plans): Lookup => {
+  if (holder === undefined) return { kind: 'unknown' }
+  const { key, account: { id, name, plan: planName } } = holder
+  if (key.revoked !== undefined) return { kind: 'revoked' }
+  const plan = Object.hasOwn(plans, planName) ? plans[planName] : undefined
+  if (plan === undefined) return { kind: 'planless', plan: planName }
+  return { kind: 'granted', key, account: { id, name, plan } }
+}

@@ -1,0 +1,42 @@
+import type { Target } from '../../call.ts'
+
+/** What is known of the chain at one moment. Never changes: take it before a node is asked, to judge its answer by. */
+export interface View {
+  /** Goes up whenever another head becomes known: answers that may change are about the epoch they were asked in. */
+  readonly epoch: number
+  /** Goes up when final blocks were undone, as on a development chain that was reset. */
+  readonly era: number
+  /** Had the node told of the newest head? True for all while no head is known. */
+  isCurrent(upstream: string | undefined): boolean
+  /** Did the node count the block as final? By its hash only when the block is among the newest few hundred. */
+  isFinal(upstream: string | undefined, block: number | string): boolean
+}
+
+/** The newest and the finalized block of a network, learned from its own nodes. One per network, kept over reloads. */
+export interface Heads {
+  readonly view: View
+  /** ms between polls: half a block time, at least 250 and at most 5,000. */
+  readonly interval: number
+  /** Polls these nodes instead of others, while calls come in, until the function that it gives is called. */
+  follow(targets: readonly Target[], options?: { readonly maxLag?: number | undefined }): () => void
+  /** A call is on its way to a node: polls go on for another 30 s. Costs nothing. */
+  touch(): void
+  /** The nodes in order, those too far behind last, those of another chain left out; all if none is left. */
+  choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[]
+  /** The node told this height; returns the height that callers may be told, which never goes back. */
+  tell(upstream: string, height: number): number
+  /** For operators. */
+  readonly status: HeadsStatus
+}
+
+export interface HeadsStatus {
+  readonly head?: number
+  readonly finalized?: number
+  readonly upstreams: readonly {
+    readonly name: string
+    readonly head?: number
+    readonly usable: boolean
+    /** Why calls should not go there. */
+    readonly because?: string
+  }[]
+}

@@ -1,0 +1,49 @@
+import type { Call, Json } from '../call.ts'
+import type { Accounts } from './accounts.ts'
+import type { Agents } from './agents/index.ts'
+import type { Clock } from './clock.ts'
+import type { Heads } from './heads/index.ts'
+import type { Ledger } from './ledger.ts'
+import type { Log } from './log.ts'
+import type { Methods } from './methods/index.ts'
+import type { Metrics } from './metrics.ts'
+import type { Results } from './results.ts'
+import type { Usage } from './usage.ts'
+
+export type { Accounts, Lookup } from './accounts.ts'
+export type { Agents, Terms } from './agents/index.ts'
+export type { Clock, Timer } from './clock.ts'
+export type { Heads, HeadsStatus, View } from './heads/index.ts'
+export type { Grace, Ledger, Verdict } from './ledger.ts'
+export type { Log } from './log.ts'
+export type { Checked, Keep, Method, Methods, Override } from './methods/index.ts'
+export type { Metrics } from './metrics.ts'
+export type { Part, Results } from './results.ts'
+export type { CountedCall, Usage } from './usage.ts'
+
+/** What plugins are lent. Log and metrics come labelled with the network and the place in its pipeline. */
+export interface Services {
+  readonly network: {
+    readonly name: string
+    readonly chainId: number
+    /** Usual time between blocks, in ms. */
+    readonly blockTime: number
+  }
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly accounts: Accounts
+  readonly ledger: Ledger
+  readonly usage: Usage
+  readonly methods: Methods
+  readonly agents: Agents
+  /** The newest and the finalized block of this network. */
+  readonly heads: Heads
+  readonly results: Results
+  /** Bytes that the caches of this network may take in this process. */
+  readonly memory: number
+  /** For what must outlive a reload: the same name and settings give the same object, made once. */
+  keep<T>(name: string, settings: Json, make: () => T): T
+  /** What makes answers differ between callers below this place in the pipeline: a part of every key of a shared answer. */
+  vary(call: Call): string
+}

@@ -1,0 +1,236 @@
+import { inspect } from 'node:util'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Plan } from '../../src/call.ts'
+import { hashKey, hintOf, isKey, newAccountId, newKey, newKeyId, toSecret } from '../../src/keys.ts'
+import type { Secret } from '../../src/secret.ts'
+import { openAccounts } from '../../src/services/accounts.ts'
+import type { AccountStore, Holder, KeyRow } from '../../src/store/store.ts'
+import { TestClock } from '../support/fakes.ts'
+import { tempStore } from '../store/temp.ts'
+
+const core: Plan = { name: 'core', dailyCredits: 1_000, forwarding: false }
+const growth: Plan = { name: 'growth', dailyCredits: 5_000, forwarding: true }
+
+/** An embedded store with one account, and its looks counted. */
+const setUp = async (t: Test) => {
+  const clock = new TestClock()
+  const store = await tempStore(t, clock)
+  const looks = { count: 0, fail: false }
+  const counted: AccountStore = {
+    ...store,
+    holder(hash) {
+      looks.count += 1
+      if (looks.fail) throw new Error('the store is away')
+      return store.holder(hash)
+    },
+  }
+  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  const addKey = async (over: Partial<KeyRow> = {}): Promise<Secret> => {
+    const key = newKey()
+    await store.addKey(hashKey(key.reveal()), { id: newKeyId(), account: 'acc_1', created: 1, hint: 'wxyz', ...over })
+    return key
+  }
+  return { clock, store, looks, addKey, accounts: openAccounts(counted, { core, growth }, clock) }
+}
+
+t.test('the format of keys', async t => {
+  t.test('a new key has a prefix, 32 random characters and 6 of a checksum', async t => {
+    const keys = Array.from({ length: 200 }, () => newKey().reveal())
+    keys.forEach(key => t.match(key, /^tg_[0-9A-Za-z]{38}$/))
+    t.ok(keys.every(isKey))
+    t.equal(new Set(keys).size, 200)
+  })
+
+  t.test('all 62 characters are as likely as each other', async t => {
+    const counts = new Map<string, number>()
+    for (let i = 0; i < 1_000; i += 1) {
+      for (const char of newKey().reveal().slice(3, 35)) counts.set(char, (counts.get(char) ?? 0) + 1)
+    }
+    t.equal(counts.size, 62)
+    // 516 of each are expected; 8 standard deviations round that.
+    t.ok([...counts.values()].every(count => count > 340 && count < 700))
+  })
+
+  t.test('a checksum is the CRC-32 of all before it, in base62', async t => {
+    t.ok(isKey('tg_000000000000000000000000000000003hOmhk'))
+  })
+
+  t.test('a key with a character changed, swapped, added or left out is no key', async t => {
+    const key = newKey().reveal()
+    for (let at = 0; at < key.length; at += 1) {
+      const changed = key[at] === 'x' ? 'y' : 'x'
+      t.notOk(isKey(key.slice(0, at) + changed + key.slice(at + 1)), `changed at ${at}`)
+      t.notOk(isKey(key.slice(0, at) + key.slice(at + 1)), `left out at ${at}`)
+    }
+    t.notOk(isKey(`${key}0`))
+    t.notOk(isKey(''))
+    t.notOk(isKey('tg_' + '\u{1f600}'.repeat(19)))
+  })
+
+  t.test('a key shows itself only when it is asked to', async t => {
+    const key = toSecret('tg_000000000000000000000000000000003hOmhk')
+    t.same([`${key}`, JSON.stringify(key), inspect({ key })], ['tg_…Omhk', '"tg_…Omhk"', '{ key: tg_…Omhk }'])
+    t.equal(hintOf(key.reveal()), 'Omhk')
+  })
+
+  t.test('ids say what they name', async t => {
+    t.match(newAccountId(), /^acc_[0-9A-Za-z]{12}$/)
+    t.match(newKeyId(), /^key_[0-9A-Za-z]{12}$/)
+  })
+})
+
+t.test('a key opens its account, with the plan and the lists of the key', async t => {
+  const { accounts, addKey } = await setUp(t)
+  const key = await addKey({ networks: ['devnet'] })
+  t.match(accounts.find(key), {
+    kind: 'granted', key: { networks: ['devnet'] }, account: { id: 'acc_1', name: 'alice', plan: core },
+  })
+})
+
+t.test('a key that cannot be one is refused without a look', async t => {
+  const { accounts, looks, addKey } = await setUp(t)
+  const key = (await addKey()).reveal()
+  t.same(accounts.find(toSecret('nonsense')), { kind: 'malformed' })
+  t.same(accounts.find(toSecret(key.slice(0, -1) + (key.endsWith('0') ? '1' : '0'))), { kind: 'malformed' })
+  t.equal(looks.count, 0)
+})
+
+t.test('a key that nobody has is unknown', async t => {
+  const { accounts } = await setUp(t)
+  t.same(accounts.find(newKey()), { kind: 'unknown' })
+})
+
+t.test('an account whose plan is gone is planless, also when the plan has the name of a property', async t => {
+  const { accounts, store, addKey, clock } = await setUp(t)
+  const key = await addKey()
+  await store.setPlan('acc_1', 'gold')
+  t.same(accounts.find(key), { kind: 'planless', plan: 'gold' })
+  const gold = { name: 'gold', dailyCredits: 1, forwarding: false }
+  t.match(openAccounts(store, { gold }, clock).find(key), { kind: 'granted', account: { plan: gold } }, 'nothing is lost when it returns')
+  await store.setPlan('acc_1', 'constructor')
+  clock.turn(500)
+  t.same(accounts.find(key), { kind: 'planless', plan: 'constructor' })
+})
+
+t.test('what was found is remembered for half a second, unknown keys too', async t => {
+  const { accounts, looks, addKey, clock } = await setUp(t)
+  const [known, stranger] = [await addKey(), newKey()]
+  for (let i = 0; i < 10; i += 1) {
+    accounts.find(known)
+    accounts.find(stranger)
+    clock.turn(49)
+  }
+  t.equal(looks.count, 2)
+  clock.turn(10)
+  t.equal(accounts.find(known), accounts.find(known), 'the same object as long as it lasts')
+  t.equal(looks.count, 3)
+})
+
+t.test('a change is seen: at once in this process, and after half a second when another made it', async t => {
+  const { accounts, store, addKey } = await setUp(t)
+  const key = await addKey({ id: 'key_1' })
+  t.match(accounts.find(key), { kind: 'granted' })
+  await store.setPlan('acc_1', 'growth')
+  t.match(accounts.find(key), { account: { plan: growth } })
+  await store.revokeKey('key_1', 5)
+  t.same(accounts.find(key), { kind: 'revoked' })
+
+  const other = await setUp(t)
+  const deaf = openAccounts({ ...other.store, watch: () => () => {} }, { core, growth }, other.clock)
+  const held = await other.addKey({ id: 'key_2' })
+  t.match(deaf.find(held), { kind: 'granted' })
+  await other.store.revokeKey('key_2', 5)
+  t.match(deaf.find(held), { kind: 'granted' })
+  other.clock.turn(500)
+  t.same(deaf.find(held), { kind: 'revoked' })
+})
+
+t.test('while the store is away', async t => {
+  const { accounts, looks, addKey, clock } = await setUp(t)
+  const [known, revoked, stranger, late] = [await addKey(), await addKey({ revoked: 3 }), newKey(), await addKey()]
+  for (const key of [known, revoked, stranger]) accounts.find(key)
+  looks.fail = true
+  clock.turn(60_000)
+  t.match(accounts.find(known), { kind: 'granted' }, 'a known key stays valid')
+  t.match(accounts.find(revoked), { kind: 'revoked' }, 'a revoked one stays revoked')
+  t.same(accounts.find(late), { kind: 'away' }, 'for any other nobody can tell')
+  t.same(accounts.find(stranger), { kind: 'away' }, 'also for one that was unknown before')
+  looks.fail = false
+  t.match(accounts.find(late), { kind: 'granted' })
+})
+
+t.test('a store across the network', async t => {
+  /** Answers when the test lets it. */
+  const setUpFar = async () => {
+    const { store, addKey, clock } = await setUp(t)
+    const asked: { answer: () => void, fail: () => void }[] = []
+    const far: AccountStore = {
+      ...store,
+      holder: hash => new Promise<Holder | undefined>((resolve, reject) => asked.push({
+        answer: () => resolve(store.holder(hash)),
+        fail: () => reject(new Error('connection refused')),
+      })),
+    }
+    return { accounts: openAccounts(far, { core }, clock), addKey, asked, clock, store }
+  }
+
+  t.test('is asked once for all who wait for the same key', async t => {
+    const { accounts, addKey, asked } = await setUpFar()
+    const key = await addKey()
+    const found = Promise.all([accounts.find(key), accounts.find(key), accounts.find(key)])
+    t.equal(asked.length, 1)
+    asked[0]?.answer()
+    t.ok((await found).every(({ kind }) => kind === 'granted'))
+    t.match(accounts.find(key), { kind: 'granted' }, 'and from then on without a promise')
+  })
+
+  t.test('is asked again when something changed while it was asked', async t => {
+    const { accounts, addKey, asked, store } = await setUpFar()
+    const key = await addKey({ id: 'key_1' })
+    const found = accounts.find(key)
+    asked[0]?.answer()
+    await store.revokeKey('key_1', 5)
+    t.match(await found, { kind: 'granted' })
+    const again = accounts.find(key)
+    asked[1]?.answer()
+    t.same(await again, { kind: 'revoked' })
+  })
+
+  t.test('leaves known keys valid when it fails', async t => {
+    const { accounts, addKey, asked, clock } = await setUpFar()
+    const key = await addKey()
+    const found = accounts.find(key)
+    asked[0]?.answer()
+    await found
+    clock.turn(500)
+    const again = accounts.find(key)
+    asked[1]?.fail()
+    t.match(await again, { kind: 'granted' })
+    const stranger = accounts.find(newKey())
+    asked[2]?.fail()
+    t.same(await stranger, { kind: 'away' })
+  })
+})
+
+t.test('a flood of invented keys does not push the real ones out', async t => {
+  const { accounts, looks, addKey } = await setUp(t)
+  const key = await addKey()
+  accounts.find(key)
+  for (let i = 0; i < 11_000; i += 1) accounts.find(newKey())
+  const before = looks.count
+  accounts.find(key)
+  t.equal(looks.count, before)
+})
+
+t.test('after close, changes are not listened for any more', async t => {
+  const { store, clock } = await setUp(t)
+  let listening = 0
+  const accounts = openAccounts({ ...store, watch: () => {
+    listening += 1
+    return () => { listening -= 1 }
+  } }, {}, clock)
+  t.equal(listening, 1)
+  accounts.close()
+  t.equal(listening, 0)
+})

@@ -1,0 +1,301 @@
+import { channel } from 'node:diagnostics_channel'
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Request, Target } from '../../src/call.ts'
+import { isFailure } from '../../src/reply.ts'
+import type { Reply } from '../../src/reply.ts'
+import { Secret } from '../../src/secret.ts'
+import { causeOf } from '../../src/services/agents/cause.ts'
+import { Gate } from '../../src/services/agents/gate.ts'
+import { openAgents } from '../../src/services/agents/index.ts'
+import type { Terms } from '../../src/services/agents/index.ts'
+import { openRoom } from '../../src/services/agents/room.ts'
+import type { Room } from '../../src/services/agents/room.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { TestClock } from '../support/fakes.ts'
+import { closesKept, faults, http, isRight, packs } from '../support/faults.ts'
+import type { Fault } from '../support/faults.ts'
+import { deadUrl, rightResult, startBlackHole, startFaultyNode, startUntrustedNode } from '../support/faulty.ts'
+
+const request: Request = { method: 'eth_call', params: [{ data: '0x1' }] }
+const right = rightResult(request.method, request.params)
+const targetOf = (url: string, over: Partial<Target> = {}): Target => ({ name: 'own', url: new Secret(url), source: 'node', ...over })
+const terms = (over: Partial<Terms> = {}): Terms =>
+  ({ timeout: 5000, maxBytes: 1 << 20, signal: new AbortController().signal, resend: true, ...over })
+const text = (reply: Reply): string => isFailure(reply) ? `${reply.kind}: ${reply.cause ?? reply.error.message}` : Buffer.from(reply.result).toString()
+
+const world = async (test: Test, fault: Fault = isRight, room: Room = openRoom(Infinity)) => {
+  const node = await startFaultyNode(fault)
+  const agents = openAgents(systemClock, room)
+  test.teardown(async () => {
+    await agents.close()
+    await node.stop()
+  })
+  const target = targetOf(node.url)
+  return { node, agents, target, ask: (over: Partial<Terms> = {}) => agents.ask(target, request, terms(over)) }
+}
+
+/** In ms. */
+const timed = async (run: () => Promise<unknown>): Promise<number> => {
+  const begun = performance.now()
+  await run()
+  return performance.now() - begun
+}
+
+t.test('time', async t => {
+  t.test('a dripping answer is cut at the deadline, and is the node\'s fault', async t => {
+    for (const name of ['drips an answer', 'drips white space', 'hangs mid body'] as const) {
+      const { ask, node } = await world(t, faults[name])
+      let reply: Reply | undefined
+      const took = await timed(async () => { reply = await ask({ timeout: 500 }) })
+      t.match(reply, { kind: 'unavailable', fault: 'upstream', source: 'node' }, name)
+      t.ok(took > 450 && took < 600, `${name}: ${took} ms`)
+      await node.quiet()
+    }
+  })
+
+  t.test('no byte until the deadline is a timeout', async t => {
+    const { ask } = await world(t, faults.hangs)
+    t.match(await ask({ timeout: 100 }), { kind: 'timeout', fault: 'upstream' })
+  })
+
+  t.test('a silent node without a pulse hangs; with one the query is only slow', async t => {
+    const { ask } = await world(t, faults.hangs)
+    t.match(await ask({ silence: { after: 30, alive: async () => false } }), { kind: 'unavailable', hangs: true, cause: 'the node hangs' })
+    t.match(await ask({ timeout: 200, silence: { after: 30, alive: async () => true } }), { kind: 'timeout' })
+  })
+
+  t.test('a node that takes connections and reads nothing is found out in the same way', async t => {
+    const hole = await startBlackHole()
+    const agents = openAgents(systemClock, openRoom(Infinity))
+    t.teardown(() => Promise.all([agents.close(), hole.stop()]))
+    const reply = await agents.ask(targetOf(hole.url), request, terms({ silence: { after: 30, alive: async () => false } }))
+    t.match(reply, { hangs: true })
+  })
+})
+
+t.test('callers who leave', async t => {
+  t.test('take their connection with them within 100 ms', async t => {
+    for (const name of ['hangs', 'hangs mid body', 'answers endlessly'] as const) {
+      const { ask, node } = await world(t, faults[name])
+      const caller = new AbortController()
+      const asked = ask({ signal: caller.signal, maxBytes: 2 ** 40 })
+      await node.reached(1)
+      const took = await timed(async () => {
+        caller.abort()
+        t.match(await asked, { fault: 'caller', cause: 'the caller left' })
+        await node.quiet()
+      })
+      t.ok(took < 100, `${name}: ${took} ms`)
+    }
+  })
+
+  t.test('before anything was sent cost the node nothing', async t => {
+    const { ask, node } = await world(t)
+    t.match(await ask({ signal: AbortSignal.abort() }), { fault: 'caller' })
+    t.equal(node.asked(), 0)
+  })
+})
+
+t.test('a kept connection that closes as it is used again', async t => {
+  t.test('10,000 calls see no error', async t => {
+    const { agents, target, node } = await world(t, closesKept)
+    let wrong = 0
+    for (let round = 0; round < 100; round++) {
+      const replies = await Promise.all(Array.from({ length: 100 }, () => agents.ask(target, request, terms())))
+      wrong += replies.filter(reply => text(reply) !== right).length
+    }
+    t.equal(wrong, 0)
+    t.ok(node.asked() > 10_000, `${node.asked()} requests`)
+  })
+
+  t.test('what must not be sent twice is not', async t => {
+    const { agents, target, node } = await world(t, closesKept)
+    for (let i = 0; i < 10; i++) {
+      t.equal(text(await agents.ask(target, request, terms({ resend: false }))), right)
+      await turn() // the connection is free again
+    }
+    t.match(await agents.ask(target, request, terms({ resend: false })), { kind: 'unavailable', cause: /the connection was closed/ })
+    t.equal(node.asked(), 11)
+  })
+
+  t.test('a new connection that closes is not tried again', async t => {
+    const { ask, node } = await world(t, faults['resets at once'])
+    t.match(await ask(), { fault: 'upstream' })
+    t.equal(node.asked(), 1)
+  })
+
+  t.test('connections are replaced after 30 s, so that a node which moves is found', async t => {
+    const { ask, node } = await world(t)
+    const opened: unknown[] = []
+    const note = (message: unknown) => opened.push(message)
+    channel('undici:client:connected').subscribe(note)
+    t.teardown(() => channel('undici:client:connected').unsubscribe(note))
+    const real = Date.now
+    t.teardown(() => { Date.now = real })
+    await ask()
+    await turn()
+    await ask()
+    await turn()
+    t.equal(opened.length, 1)
+    Date.now = () => real() + 31_000 // undici takes no clock
+    await ask()
+    t.equal(opened.length, 2)
+    t.equal(node.asked(), 3)
+  })
+})
+
+t.test('compressed answers', async t => {
+  t.test('are not asked for, but inflated when they come', async t => {
+    for (const encoding of ['gzip', 'deflate', 'br'] as const) {
+      const { ask } = await world(t, packs(encoding))
+      t.equal(text(await ask()), right, encoding)
+    }
+  })
+
+  t.test('are cut at the cap on inflated bytes', async t => {
+    for (const name of ['sends a gzip bomb', 'sends a deflate bomb', 'sends a brotli bomb'] as const) {
+      const room = openRoom(Infinity)
+      const { ask, node } = await world(t, faults[name], room)
+      t.match(await ask(), { kind: 'tooLarge', elsewhere: true }, name)
+      t.equal(room.taken, 0)
+      await node.quiet()
+    }
+  })
+
+  t.test('that are chained, unknown or broken are no answers', async t => {
+    for (const name of ['packs twice', 'packs in an unknown way', 'breaks off a gzip', 'lies about gzip'] as const) {
+      const { ask } = await world(t, faults[name])
+      t.match(await ask(), { kind: 'unavailable', fault: 'upstream', cause: /compressed/ }, name)
+    }
+  })
+})
+
+t.test('bytes', async t => {
+  t.test('an answer is cut at its cap', async t => {
+    for (const name of ['answers endlessly', 'answers hugely'] as const) {
+      const { ask, node } = await world(t, faults[name])
+      t.match(await ask(), { kind: 'tooLarge', source: 'node', elsewhere: true }, name)
+      await node.quiet()
+    }
+  })
+
+  t.test('all answers together stay within their room, and give it back', async t => {
+    const room = openRoom(1000)
+    const { ask } = await world(t, socket => void socket.write(http('{"jsonrpc":"2.0",', { headers: { 'content-length': 10_000 } })), room)
+    const callers = Array.from({ length: 100 }, () => new AbortController())
+    const replies = callers.map(caller => ask({ signal: caller.signal }))
+    const refused = await Promise.race(replies)
+    t.match(refused, { kind: 'unavailable', status: 503, source: 'gateway', fault: 'gateway', retryAfter: 1 })
+    t.ok(room.taken <= 1000)
+    for (const caller of callers) caller.abort()
+    await Promise.all(replies)
+    t.equal(room.taken, 0)
+  })
+})
+
+t.test('calls at once', async t => {
+  t.test('as many as the limit are under way, as many wait, and the rest go elsewhere at once', async t => {
+    const held: (() => void)[] = []
+    const { node, agents } = await world(t, (socket, asked) => void held.push(() => isRight(socket, asked)))
+    const target = targetOf(node.url, { concurrency: 2 })
+    const ask = (over = {}) => agents.ask(target, request, terms(over))
+    const first = [ask(), ask(), ask(), ask()]
+    t.match(await ask(), { kind: 'unavailable', source: 'gateway', fault: 'upstream', upstream: 'own' })
+    await node.reached(2)
+    const health = ask({ ahead: true })
+    await node.reached(3)
+    t.pass('what asks after the health of the node does not wait')
+    for (const answer of held.splice(0)) answer()
+    await node.reached(5)
+    for (const answer of held.splice(0)) answer()
+    t.same((await Promise.all([...first, health])).map(text), Array(5).fill(right))
+  })
+
+  t.test('a place is waited for no longer than a second', async t => {
+    const clock = new TestClock()
+    const gate = new Gate(clock, 1)
+    const { signal } = new AbortController()
+    t.equal(gate.enter(signal), true)
+    const second = gate.enter(signal)
+    clock.turn(1000)
+    t.equal(await second, false)
+    gate.leave()
+    t.equal(gate.enter(signal), true)
+  })
+
+  t.test('who leaves while waiting gives up the wait', async t => {
+    const gate = new Gate(new TestClock(), 1)
+    const caller = new AbortController()
+    gate.enter(caller.signal)
+    const waiting = gate.enter(caller.signal)
+    caller.abort()
+    t.equal(await waiting, false)
+  })
+})
+
+t.test('what went wrong is said without the URL', async t => {
+  const agents = openAgents(systemClock, openRoom(Infinity))
+  const untrusted = await startUntrustedNode()
+  t.teardown(() => Promise.all([agents.close(), untrusted.stop()]))
+  const causeAt = async (url: string) => {
+    const reply = await agents.ask(targetOf(`${url}/v3/secret-key`), request, terms())
+    t.match(reply, { kind: 'unavailable', fault: 'upstream', source: 'node' })
+    t.notMatch(JSON.stringify(reply), /secret-key/)
+    return isFailure(reply) ? reply.cause : undefined
+  }
+  t.match(await causeAt(await deadUrl()), /nothing listens there/)
+  t.match(await causeAt(untrusted.url), /TLS failed \(DEPTH_ZERO_SELF_SIGNED_CERT\)/)
+  t.match(await causeAt('http://no-such-host.invalid'), /the host name cannot be resolved/)
+})
+
+t.test('what is not an answer is the node\'s fault, whatever it is', async t => {
+  const { node, ask } = await world(t)
+  const slow = ['hangs', 'drips', 'bomb', 'endlessly', 'hugely', 'internal', 'behind', 'promises more']
+  for (const [name, fault] of Object.entries(faults)) {
+    if (slow.some(word => name.includes(word))) continue
+    node.does(fault)
+    t.match(await ask({ timeout: 1000 }), { kind: 'unavailable', fault: 'upstream', source: 'node' }, name)
+  }
+  node.does(isRight)
+  t.equal(text(await ask()), right)
+})
+
+t.test('an answer that nobody asked for never becomes the answer to the next call', async t => {
+  const { ask } = await world(t, faults['sends another answer behind'])
+  for (let i = 0; i < 50; i++) t.not(text(await ask()), '"0xbad"')
+})
+
+t.test('a limit says how long it holds', async t => {
+  const { node, ask } = await world(t, faults['limits us'])
+  t.same(limitOf(await ask()), ['limited', undefined])
+  node.does(faults['limits us for a second'])
+  t.same(limitOf(await ask()), ['limited', 1])
+  const date = new Date(systemClock.now() + 90_000).toUTCString()
+  node.does(socket => void socket.write(http('', { status: 429, headers: { 'retry-after': date } })))
+  const [, seconds] = limitOf(await ask())
+  t.ok(Number(seconds) > 80 && Number(seconds) <= 90)
+})
+
+const limitOf = (reply: Reply) => isFailure(reply) ? [reply.meaning, reply.retryAfter] : []
+
+t.test('a bug of ours is not blamed on the node', async t => {
+  const { agents, target } = await world(t)
+  const circle: unknown[] = []
+  circle.push(circle)
+  await t.rejects(agents.ask(target, { method: 'eth_call', params: circle as never }, terms()), TypeError)
+  const broken: Room = { take: () => { throw new RangeError('a bug') }, give: () => undefined, taken: 0 }
+  const { ask } = await world(t, isRight, broken)
+  await t.rejects(ask(), RangeError)
+  t.equal(causeOf(Object.assign(new Error('x'), { code: 'ERR_INVALID_ARG_TYPE' })), undefined)
+})
+
+t.test('redirects are not followed', async t => {
+  const trap = await startFaultyNode()
+  const { ask } = await world(t, socket => void socket.write(http('', { status: 307, headers: { location: trap.url } })))
+  t.teardown(() => trap.stop())
+  t.match(await ask(), { kind: 'unavailable', cause: 'HTTP 307' })
+  t.equal(trap.asked(), 0)
+})
+

@@ -1,0 +1,344 @@
+import t from 'tap'
+import type { Json } from '../../src/call.ts'
+import { refuse } from '../../src/reply.ts'
+import { Secret } from '../../src/secret.ts'
+import type { Agents } from '../../src/services/agents/index.ts'
+import { openHeads } from '../../src/services/heads/index.ts'
+import { metricsText, openMetrics } from '../../src/services/metrics.ts'
+import { TestClock, TestLog, result } from '../support/fakes.ts'
+import { ModelChain, ModelNode, ancestorAt, seeded } from '../support/model-chain.ts'
+
+const target = (name: string) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' as const })
+
+/** A chain of 100 blocks whose block 50 is final, and heads that follow nodes of it. Blocks take 1 s, polls 500 ms. */
+const open = (
+  names: readonly string[] = ['a', 'b'], maxLag?: number, chainIds: Readonly<Record<string, Json>> = {},
+) => {
+  const chain = new ModelChain(seeded(7))
+  for (let i = 0; i < 50; i++) chain.mine()
+  while (chain.final.number !== 50) chain.finalise()
+  for (let i = 0; i < 50; i++) chain.mine()
+  const clock = new TestClock()
+  const log = new TestLog()
+  const metrics = openMetrics()
+  const nodes = names.map(name => new ModelNode(name, chain))
+  const asked: string[] = []
+  /** What a node answers in place of its own; undefined is a failure. */
+  const special = new Map<string, (method: string, params: readonly Json[]) => Json | undefined>()
+  const agents: Agents = {
+    async ask({ name }, { method, params }) {
+      asked.push(`${name} ${method}${params[0] === 'finalized' ? ' finalized' : ''}`)
+      const node = nodes.find(each => each.name === name)
+      const answer = special.get(name) ?? ((m: string, p: readonly Json[]) => node?.answer(m, p))
+      const isElsewhere = method === 'eth_chainId' && !special.has(name) && name in chainIds
+      const value = isElsewhere ? chainIds[name] : answer(method, params)
+      return value === undefined ? refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' }) : result(value)
+    },
+  }
+  const heads = openHeads({ chainId: 1, blockTime: 1000, agents, clock, log, metrics })
+  const stop = heads.follow(names.map(target), { maxLag })
+  const settle = () => new Promise(setImmediate)
+  const turn = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 500) {
+      clock.turn(Math.min(500, left))
+      await settle()
+    }
+  }
+  /** A call comes, and what it sets off is done. */
+  const touch = async () => {
+    heads.touch()
+    await settle()
+  }
+  const polls = (what = 'eth_getBlockByNumber') => asked.filter(each => each.endsWith(what)).length
+  const move = (number: number) => nodes.forEach(node => { node.head = ancestorAt(chain.tip, number) ?? node.head })
+  const by = (name: string) => nodes.find(node => node.name === name) as ModelNode
+  const messages = () => log.lines.map(({ level, message }) => `${level} ${message}`)
+  return { chain, heads, nodes, special, asked, stop, settle, turn, touch, polls, move, by, messages, metrics }
+}
+
+t.test('polls', async t => {
+  t.test('begin with the first call and cost one question per node and interval, however many calls come', async t => {
+    const { turn, touch, heads, polls, settle } = open()
+    await settle()
+    t.equal(polls(), 0)
+    for (let i = 0; i < 1000; i++) await touch()
+    t.equal(polls(), 2)
+    for (let i = 0; i < 10; i++) {
+      heads.touch()
+      await turn(500)
+    }
+    t.equal(polls(), 22)
+    t.equal(polls('finalized'), 2)
+    t.equal(polls('eth_chainId'), 2)
+  })
+
+  t.test('end 30 s after the last call, and the next call wakes them without waiting', async t => {
+    const { turn, touch, heads, polls } = open(['a'])
+    await touch()
+    await turn(60_000)
+    const before = polls()
+    t.ok(before >= 60 && before <= 62, `${before} polls in 30 s`)
+    await turn(60_000)
+    t.equal(polls(), before)
+    heads.touch()
+    t.equal(polls(), before, 'nothing is waited for')
+    await touch()
+    t.equal(polls(), before + 1)
+  })
+
+  t.test('ask rarely for the finalized block: every 16 blocks or 30 s, whichever is longer', async t => {
+    const { turn, touch, polls } = open(['a'])
+    for (let i = 0; i < 61; i++) {
+      await touch()
+      await turn(1000)
+    }
+    t.equal(polls('finalized'), 3)
+  })
+
+  t.test('end when nobody follows the nodes any more', async t => {
+    const { turn, touch, polls, stop } = open(['a'])
+    await touch()
+    stop()
+    stop()
+    await turn(5000)
+    t.equal(polls(), 1)
+  })
+})
+
+t.test('what is known', async t => {
+  t.test('is nothing before the first poll: each node counts as current, nothing as final', async t => {
+    const { heads } = open()
+    t.ok(heads.view.isCurrent('a') && heads.view.isCurrent(undefined))
+    t.notOk(heads.view.isFinal('a', 0))
+    t.same(heads.status, { upstreams: [{ name: 'a', usable: true }, { name: 'b', usable: true }] })
+  })
+
+  t.test('a node that is behind is not current; a new head begins a new epoch', async t => {
+    const { heads, chain, by, touch, turn } = open()
+    by('b').head = ancestorAt(chain.tip, 99) ?? chain.tip
+    await touch()
+    t.ok(heads.view.isCurrent('a'))
+    t.notOk(heads.view.isCurrent('b'))
+    t.notOk(heads.view.isCurrent('partner'))
+    const { epoch } = heads.view
+    await turn(500)
+    t.equal(heads.view.epoch, epoch)
+    chain.mine()
+    by('b').head = chain.tip
+    await turn(500)
+    t.not(heads.view.epoch, epoch)
+    t.ok(heads.view.isCurrent('b'))
+    t.notOk(heads.view.isCurrent('a'))
+  })
+
+  t.test('what was known when a node was asked never changes', async t => {
+    const { heads, chain, by, touch, turn } = open()
+    by('b').head = ancestorAt(chain.tip, 99) ?? chain.tip
+    await touch()
+    const { view } = heads
+    by('b').head = chain.tip
+    await turn(500)
+    t.notOk(view.isCurrent('b'))
+    t.ok(heads.view.isCurrent('b'))
+  })
+
+  t.test('a block is final by what the node itself has said, by hash too when it is near enough', async t => {
+    const { heads, chain, by, touch, turn } = open()
+    by('b').final = ancestorAt(chain.tip, 40) ?? chain.tip
+    await touch()
+    t.ok(heads.view.isFinal('a', 50))
+    t.notOk(heads.view.isFinal('a', 51))
+    t.notOk(heads.view.isFinal('b', 50))
+    t.ok(heads.view.isFinal('b', 40))
+    const hash = chain.tip.hash
+    t.notOk(heads.view.isFinal('a', hash))
+    for (let i = 0; i < 40; i++) {
+      for (let j = 0; j < 3; j++) chain.mine()
+      chain.finalise()
+      for (const node of [by('a'), by('b')]) Object.assign(node, { head: chain.tip, final: chain.final })
+      await touch()
+      await turn(1000)
+    }
+    t.ok(heads.view.isFinal('a', hash))
+    t.notOk(heads.view.isFinal('a', `0x${'12'.repeat(32)}`))
+  })
+
+  t.test('a node without `finalized` has no final block, and one whose chain it does not tell neither', async t => {
+    const { heads, special, by, touch } = open(['a', 'b'], undefined, { b: null })
+    special.set('a', (method, params) => params[0] === 'finalized' ? null : by('a').answer(method, params))
+    await touch()
+    t.notOk(heads.view.isFinal('a', 0))
+    t.notOk(heads.view.isFinal('b', 0))
+    t.ok(heads.view.isCurrent('b'))
+  })
+
+  t.test('the head of a node that fails three polls in a row counts no longer', async t => {
+    const { heads, chain, by, special, touch, turn } = open()
+    by('b').head = ancestorAt(chain.tip, 98) ?? chain.tip
+    await touch()
+    special.set('a', () => undefined)
+    await turn(1000)
+    t.notOk(heads.view.isCurrent('b'))
+    await turn(500)
+    t.ok(heads.view.isCurrent('b'))
+    t.match(heads.status, { head: 98 })
+  })
+})
+
+t.test('a reorganisation', async t => {
+  t.test('is seen by the parents of the new head, which are fetched', async t => {
+    const { heads, chain, by, touch, turn, messages, asked, metrics } = open(['a'])
+    for (let i = 0; i < 12; i++) {
+      await touch()
+      chain.mine()
+      by('a').head = chain.tip
+      await turn(500)
+    }
+    const before = heads.view
+    chain.reorganise()
+    by('a').head = chain.tip
+    await turn(500)
+    t.not(heads.view.epoch, before.epoch)
+    t.equal(heads.view.era, before.era)
+    t.same(messages(), ['info reorganisation'])
+    t.ok(asked.includes('a eth_getBlockByHash'))
+    t.match(metricsText(metrics.families()), /tollgate_reorganisations_total 1\n/)
+  })
+
+  t.test('that undoes final blocks begins a new era', async t => {
+    for (const length of [10, 100, 500]) {
+      const { heads, chain, by, touch, turn, messages } = open(['a'])
+      await touch()
+      const before = heads.view
+      t.ok(before.isFinal('a', 50))
+      chain.reset()
+      for (let i = 0; i < length; i++) chain.mine()
+      Object.assign(by('a'), { head: chain.tip, final: chain.final })
+      await turn(500)
+      t.equal(heads.view.era, before.era + 1, `a new chain of ${length} blocks`)
+      t.notOk(heads.view.isFinal('a', 50))
+      t.ok(messages().includes('warn final blocks were undone'))
+    }
+  })
+
+  t.test('is not seen where the chain has only grown by more than was polled', async t => {
+    const { heads, chain, by, touch, turn, messages } = open(['a'])
+    await touch()
+    for (const count of [5, 60, 300]) {
+      for (let i = 0; i < count; i++) chain.mine()
+      by('a').head = chain.tip
+      await turn(500)
+    }
+    t.same(messages(), [])
+    t.equal(heads.view.era, 0)
+  })
+})
+
+t.test('a node', async t => {
+  t.test('that is more blocks behind than maxLag comes last, until it has caught up', async t => {
+    const { heads, chain, by, touch, turn, messages, metrics } = open(['a', 'b'], 3)
+    by('a').head = ancestorAt(chain.tip, 96) ?? chain.tip
+    await touch()
+    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b', 'a'])
+    t.match(heads.status.upstreams, [{ name: 'a', head: 96, usable: false, because: /behind/ }, { name: 'b', head: 100, usable: true }])
+    t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="lag"\} 1/)
+    by('a').head = ancestorAt(chain.tip, 97) ?? chain.tip
+    await turn(500)
+    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['a', 'b'])
+    t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="lag"\} 0/)
+    t.same(messages(), ['warn upstream is passed over: it is too far behind', 'info upstream is used again'])
+  })
+
+  t.test('of another chain is left out, told as an error, and looked at again', async t => {
+    const { heads, special, by, touch, settle, turn, messages, asked } = open(['a', 'b'], undefined, { a: '0x5' })
+    by('a').head = { ...by('a').head, number: 5000 }
+    await settle()
+    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
+    t.same(messages(), ['error upstream is passed over: it is on another chain'], 'before any call')
+    await touch()
+    t.match(heads.status, { head: 100 })
+    t.notOk(asked.includes('a eth_getBlockByNumber'), 'its blocks are not asked for')
+    by('a').head = by('b').head
+    special.set('a', (method, params) => by('a').answer(method, params))
+    for (let i = 0; i < 31; i++) {
+      await touch()
+      await turn(1000)
+    }
+    t.same(heads.choose([target('a'), target('b')]).length, 2)
+  })
+
+  t.test('is asked for its chain again after its connection came back', async t => {
+    const { heads, special, by, touch, turn } = open(['a', 'b'])
+    await touch()
+    special.set('a', () => undefined)
+    await turn(500)
+    special.set('a', (method, params) => method === 'eth_chainId' ? '0x5' : by('a').answer(method, params))
+    await turn(500)
+    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
+  })
+
+  t.test('is used in spite of all when none is left', async t => {
+    const { heads, touch } = open(['a', 'b'], undefined, { a: '0x5', b: '0x5' })
+    await touch()
+    t.ok(heads.status.upstreams.every(({ usable }) => !usable))
+    t.equal(heads.choose([target('a'), target('b')]).length, 2)
+  })
+})
+
+t.test('the height that callers are told', async t => {
+  t.test('does not go back when nodes disagree or one takes over from another', async t => {
+    const { heads, by, special, chain, touch, turn } = open()
+    await touch()
+    t.equal(heads.tell('a', 101), 101)
+    t.equal(heads.tell('b', 99), 101)
+    special.set('a', () => undefined)
+    by('b').head = ancestorAt(chain.tip, 99) ?? chain.tip
+    for (let i = 0; i < 40; i++) await turn(500)
+    t.equal(heads.tell('b', 99), 101)
+  })
+
+  t.test('is at least the newest head', async t => {
+    const { heads, touch } = open()
+    await touch()
+    t.equal(heads.tell('b', 90), 100)
+  })
+
+  t.test('goes back once each node has been below it for three polls: the chain was reset', async t => {
+    const { heads, move, touch, turn, messages } = open()
+    await touch()
+    move(80)
+    const { epoch } = heads.view
+    await turn(1000)
+    t.equal(heads.tell('a', 80), 100)
+    t.not(heads.view.epoch, epoch, 'other answers follow at once')
+    await turn(500)
+    t.equal(heads.tell('a', 80), 80)
+    t.ok(messages().includes('warn the chain has become shorter'))
+  })
+
+  t.test('a node that has been silent for a minute has no say', async t => {
+    const { heads, special, move, touch, turn } = open()
+    await touch()
+    special.set('a', () => undefined)
+    move(80)
+    for (let i = 0; i < 59; i++) {
+      await touch()
+      await turn(1000)
+    }
+    t.equal(heads.tell('b', 80), 100)
+    await touch()
+    await turn(2000)
+    t.equal(heads.tell('b', 80), 80)
+  })
+
+  t.test('an answer above the head begins a new epoch', async t => {
+    const { heads, touch } = open()
+    await touch()
+    const { epoch } = heads.view
+    heads.tell('a', 101)
+    t.not(heads.view.epoch, epoch)
+    t.ok(heads.view.isCurrent('a'))
+    t.notOk(heads.view.isCurrent('b'))
+  })
+})
+

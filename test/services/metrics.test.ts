@@ -1,0 +1,32 @@
+import t from 'tap'
+import { addUp, metricsText, openMetrics } from '../../src/services/metrics.ts'
+
+t.test('counters, gauges and histograms come as Prometheus reads them', async t => {
+  const metrics = openMetrics()
+  metrics.counter('tollgate_a_total', 'Counts.', { network: 'n', text: 'say "\\"\n' }).add()
+  metrics.counter('tollgate_a_total', 'Counts.', { text: 'say "\\"\n', network: 'n' }).add(2)
+  metrics.gauge('tollgate_b', 'Stands.').set(7)
+  const time = metrics.histogram('tollgate_c_seconds', 'Takes.', { network: 'n' })
+  for (const seconds of [0.0005, 0.002, 99]) time.observe(seconds)
+  const text = metricsText(metrics.families())
+  t.match(text, '# HELP tollgate_a_total Counts.\n# TYPE tollgate_a_total counter\ntollgate_a_total{network="n",text="say \\"\\\\\\"\\n"} 3\n')
+  t.match(text, '# TYPE tollgate_b gauge\ntollgate_b 7\n')
+  t.match(text, 'tollgate_c_seconds_bucket{network="n",le="0.0005"} 1\n')
+  t.match(text, 'tollgate_c_seconds_bucket{network="n",le="0.0025"} 2\n')
+  t.match(text, 'tollgate_c_seconds_bucket{network="n",le="10"} 2\n')
+  t.match(text, 'tollgate_c_seconds_bucket{network="n",le="+Inf"} 3\n')
+  t.match(text, /tollgate_c_seconds_sum\{network="n"\} 99\.0025\ntollgate_c_seconds_count\{network="n"\} 3\n$/)
+})
+
+t.test('the metrics of several processes add up, and stay what they were', async t => {
+  const [one, two] = [openMetrics(), openMetrics()]
+  one.counter('tollgate_a_total', 'Counts.', { x: '1' }).add(1)
+  two.counter('tollgate_a_total', 'Counts.', { x: '1' }).add(10)
+  two.counter('tollgate_a_total', 'Counts.', { x: '2' }).add(5)
+  two.histogram('tollgate_c_seconds', 'Takes.').observe(1)
+  const before = metricsText(one.families())
+  const text = metricsText(addUp([one.families(), two.families()]))
+  t.match(text, 'tollgate_a_total{x="1"} 11\ntollgate_a_total{x="2"} 5\n')
+  t.match(text, 'tollgate_c_seconds_count 1\n')
+  t.equal(metricsText(one.families()), before)
+})

@@ -1,0 +1,30 @@
+import { test } from 'tap'
+import { results } from '../../src/services/results.ts'
+
+const bytes = (text: string): Uint8Array => Buffer.from(text)
+const told = (parts: Awaited<ReturnType<typeof results.longParts>>) =>
+  parts?.map(({ bytes, members }) => [Buffer.from(bytes).toString(), ...members])
+
+test('the object of a result, or each element of its array, comes with the text of its members', async t => {
+  const [one, two] = ['{"b":"x", "a" : [1, 2]}', '{ "a":null}']
+  t.strictSame(told(results.parts(bytes(one), ['a', 'b'])), [[one, '[1, 2]', '"x"']])
+  t.strictSame(told(results.parts(bytes(`[${one} ,\n${two}]`), ['a', 'b'])), [[one, '[1, 2]', '"x"'], [two, 'null', undefined]])
+  t.strictSame(told(results.parts(bytes('[]'), ['a'])), [])
+})
+
+test('what is no object, or no JSON, has no parts', async t => {
+  for (const text of ['null', '1', '[1]', '[{},2]', '[{}', '{"a":}', '']) {
+    t.equal(results.parts(bytes(text), ['a']), undefined, text)
+    t.equal(await results.longParts(bytes(text), ['a']), undefined, text)
+  }
+})
+
+test('a long array comes out the same, and goes together again', async t => {
+  const elements = Array.from({ length: 20_000 }, (_, i) => `{"data":"0x${'ab'.repeat(i % 90)}", "n":${i}}`)
+  const whole = bytes(`[${elements.join(',')}]`)
+  const parts = await results.longParts(whole, ['n'])
+  t.equal(parts?.length, 20_000)
+  t.ok(parts?.every(({ members }, i) => members[0] === String(i)))
+  t.ok(Buffer.from(await results.array(parts?.map(part => part.bytes) ?? [])).equals(whole))
+  t.equal(Buffer.from(await results.array([])).toString(), '[]')
+})

@@ -1,0 +1,114 @@
+import type { Account, Call, Json, Key, Note, Notes, Origin, Target } from '../../src/call.ts'
+import { Secret } from '../../src/secret.ts'
+import type { AnyPlugin, Next, Stage } from '../../src/plugin.ts'
+import { isFailure } from '../../src/reply.ts'
+import type { Reply } from '../../src/reply.ts'
+import type { Clock, Timer } from '../../src/services/clock.ts'
+import { openHeads } from '../../src/services/heads/index.ts'
+import type { Services } from '../../src/services/index.ts'
+import type { Log } from '../../src/services/log.ts'
+import { openMetrics } from '../../src/services/metrics.ts'
+import { results } from '../../src/services/results.ts'
+
+/** A clock that stands still until it is turned. */
+export class TestClock implements Clock {
+  #now: number
+  #monotonic = 1000
+  readonly #timers = new Set<{ at: number, run: () => void, every?: number }>()
+
+  constructor(now = Date.UTC(2026, 0, 15, 12)) {
+    this.#now = now
+  }
+
+  now = (): number => this.#now
+  monotonic = (): number => this.#monotonic
+
+  after = (ms: number, run: () => void): Timer => this.#add({ at: this.#monotonic + ms, run })
+  every = (ms: number, run: () => void): Timer => this.#add({ at: this.#monotonic + ms, run, every: ms })
+
+  /** Somebody sets the machine's clock; monotonic time does not notice. */
+  jump(ms: number): void {
+    this.#now += ms
+  }
+
+  /** Time passes; timers that fall due run in order. */
+  turn(ms: number): void {
+    const end = this.#monotonic + ms
+    for (;;) {
+      const due = [...this.#timers].filter(timer => timer.at <= end).sort((a, b) => a.at - b.at)[0]
+      if (due === undefined) break
+      this.#move(due.at)
+      if (due.every === undefined) this.#timers.delete(due)
+      else due.at += due.every
+      due.run()
+    }
+    this.#move(end)
+  }
+
+  #move(to: number): void {
+    this.#now += to - this.#monotonic
+    this.#monotonic = to
+  }
+
+  #add(timer: { at: number, run: () => void, every?: number }): Timer {
+    this.#timers.add(timer)
+    return { cancel: () => void this.#timers.delete(timer) }
+  }
+}
+
+/** A log that remembers its lines. */
+export class TestLog implements Log {
+  readonly lines: { level: string, fields: object, message: string }[] = []
+  debug = (fields: object, message: string) => this.#add('debug', fields, message)
+  info = (fields: object, message: string) => this.#add('info', fields, message)
+  warn = (fields: object, message: string) => this.#add('warn', fields, message)
+  error = (fields: object, message: string) => this.#add('error', fields, message)
+  child = (): Log => this
+
+  #add(level: string, fields: object, message: string): void {
+    this.lines.push({ level, fields, message })
+  }
+}
+
+export const account: Account = { id: 'acc_1', name: 'alice', plan: { name: 'core', dailyCredits: 1_000_000, forwarding: false } }
+export const key: Key = { id: 'key_1' }
+export const target: Target = { name: 'own', url: new Secret('http://node.test'), source: 'node' }
+
+export const origin = (over: Partial<Origin> = {}): Origin => ({
+  transport: 'http', network: 'devnet', key: undefined, page: undefined, ip: '127.0.0.1', requestId: 'r-1', headers: {},
+  signal: new AbortController().signal, ...over,
+})
+
+/** A call that carries every note, so that it fits any plugin. */
+export const call = (method: string, params: readonly Json[] = [], over: Partial<Notes> = {}): Call<Note> => ({
+  message: { jsonrpc: '2.0', id: 1, method, params },
+  origin: origin(),
+  notes: { request: { method, params }, key, account, target, ...over },
+})
+
+export const result = (value: Json, over: Partial<Reply> = {}): Reply =>
+  ({ result: Buffer.from(JSON.stringify(value)), source: 'node', ...over }) as Reply // a spread of a union of shapes
+
+/** A `next` that fails the test when it is reached. */
+export const never: Next = () => {
+  throw new Error('the call went further than it should')
+}
+
+/** The value or the error code of a reply, to compare in one line. */
+export const said = (reply: Reply): Json =>
+  isFailure(reply) ? reply.error.code : JSON.parse(Buffer.from(reply.result).toString()) as Json // JSON gives Json
+
+/** Creates a stage of the plugin on the given services; whatever is not given fails when it is touched. */
+export const stageOf = (plugin: AnyPlugin, options: object, given: Partial<Services> = {}): Stage<Note, Note> => {
+  const own = {
+    network: { name: 'devnet', chainId: 31337, blockTime: 1000 },
+    clock: new TestClock(), log: new TestLog(), metrics: openMetrics(), memory: 1 << 20, results,
+    usage: { count: () => {} },
+    keep: <T>(_name: string, _settings: Json, make: () => T): T => make(), vary: () => '', ...given,
+  } as Services
+  // Knows nothing until a plugin has it follow nodes.
+  const services: Services = { ...own, heads: own.heads ?? openHeads({ ...own, ...own.network }) }
+  const made = plugin.create(options as never, services) // the test gives what the loader would
+  // Notes are all there in call(), so one type fits every plugin.
+  return (typeof made === 'function' ? { handle: made } : made) as unknown as Stage<Note, Note>
+}

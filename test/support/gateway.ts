@@ -1,0 +1,196 @@
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+
+/** A configuration directory with a store of its own, and what an operator does with it. */
+export interface Deployment {
+  /** Holds gateway.yaml and networks/; the store lies beside it. */
+  readonly dir: string
+  /** Writes a network file; text is written as it is, an object as JSON, which is YAML too. */
+  writeNetwork(name: string, content: object | string): void
+  /** Runs `tollgate <args> --config <dir>` to its end. */
+  run(...args: readonly string[]): Promise<Run>
+  addAccount(name: string, plan?: string): Promise<void>
+  /** For all networks unless some are named. */
+  addKey(account: string, ...networks: readonly string[]): Promise<NewKey>
+  /** `tollgate start` as a process of its own; several may share one deployment. Rejects when it does not listen. */
+  start(): Promise<Gateway>
+  /** Kills what still runs, and deletes everything. */
+  remove(): Promise<void>
+}
+
+export interface Run {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface NewKey {
+  readonly id: string
+  readonly key: string
+}
+
+/** A running gateway. */
+export interface Gateway {
+  readonly pid: number
+  /** What callers post to. */
+  http(key: string): string
+  /** What callers connect to. */
+  ws(key: string): string
+  /** Base URLs of the listeners, as the line `listening` told them. */
+  readonly rpc: string
+  readonly admin: string
+  /** The lines of stdout, parsed. */
+  readonly log: readonly Line[]
+  /** The first line of stdout, old or new, with this `event`. */
+  event(name: string): Promise<Line>
+  stderr(): string
+  /** SIGTERM; resolves with the exit code once the process has ended. */
+  stop(): Promise<number | null>
+  /** SIGKILL. */
+  kill(): Promise<void>
+}
+
+export type Line = Readonly<Record<string, unknown>>
+
+export interface Settings {
+  /** Members of gateway.yaml in place of those below. */
+  readonly gateway?: object
+  /** Network files by name. */
+  readonly networks: Readonly<Record<string, object | string>>
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** Writes a configuration on free ports into a new directory. Nothing runs yet. */
+export const createDeployment = ({ gateway, networks, env = {} }: Settings): Deployment => {
+  const home = mkdtempSync(join(tmpdir(), 'tollgate-'))
+  const dir = join(home, 'configs')
+  const running = new Set<ChildProcess>()
+  // A test file that crashes takes its gateways with it.
+  const killAll = () => running.forEach(child => child.kill('SIGKILL'))
+  process.once('exit', killAll)
+  mkdirSync(join(dir, 'networks'), { recursive: true })
+  cpSync(join(root, 'configs/methods'), join(dir, 'methods'), { recursive: true })
+  writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaults, ...gateway }))
+
+  const open = (...args: readonly string[]): Child => {
+    // tap loads itself into every Node.js process that a test starts (150 ms, and handlers for signals), but for this.
+    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, main, ...args, '--config', dir], {
+      stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env },
+    })
+    running.add(child)
+    child.once('close', () => running.delete(child))
+    return child
+  }
+  const run = async (...args: readonly string[]): Promise<Run> => {
+    const child = open(...args)
+    const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+    return { code, stdout, stderr }
+  }
+  const runJson = async (...args: readonly string[]): Promise<unknown> => {
+    const { code, stdout, stderr } = await run(...args, '--json')
+    if (code !== 0) throw new Error(`tollgate ${args.join(' ')} ended with ${code}: ${stderr}`)
+    return JSON.parse(stdout)
+  }
+  const writeNetwork = (name: string, content: object | string): void => {
+    const yaml = typeof content === 'string' ? content : JSON.stringify(content)
+    writeFileSync(join(dir, 'networks', `${name}.yaml`), yaml)
+  }
+
+  for (const [name, content] of Object.entries(networks)) writeNetwork(name, content)
+  return {
+    dir, writeNetwork, run,
+    addAccount: async (name, plan = 'core') => void await runJson('accounts', 'add', name, '--plan', plan),
+    // The shape is promised by the command line (README).
+    addKey: async (account, ...names) =>
+      await runJson('keys', 'add', account, ...names.length > 0 ? ['--networks', names.join(',')] : []) as NewKey,
+    start: () => untilListening(open('start')),
+    async remove() {
+      await Promise.all([...running].map(end))
+      process.off('exit', killAll)
+      rmSync(home, { recursive: true, force: true })
+    },
+  }
+}
+
+/**
+ * A network file with the pipeline that networks ship with, served at 127.0.0.1. `options` adds to the options of its
+ * plugins by name; `false` leaves a plugin out.
+ */
+export const networkFile = (
+  name: string, urls: readonly string[], options: Readonly<Record<string, object | false>> = {},
+): Readonly<Record<string, unknown>> => {
+  const shipped = {
+    envelope: {}, 'key-auth': {}, 'network-access': {}, credits: {}, params: {}, cache: {},
+    failover: { upstreams: urls.map((url, index) => ({ name: `node-${index + 1}`, url })) },
+    upstream: {},
+  }
+  const pipeline = Object.entries(shipped)
+    .filter(([plugin]) => options[plugin] !== false)
+    .map(([plugin, own]) => ({ [plugin]: { ...own, ...options[plugin] } }))
+  return { network: name, chainId: 31337, blockTime: '100ms', methods: 'ethereum', hosts: ['127.0.0.1'], pipeline }
+}
+
+type Child = ChildProcess & { readonly stdout: NodeJS.ReadableStream, readonly stderr: NodeJS.ReadableStream }
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+
+const main = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+
+const defaults = {
+  listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0' },
+  store: 'lmdb:../data',
+  memory: '64MiB',
+  plans: {
+    core: { dailyCredits: 3_000_000 },
+    growth: { dailyCredits: 200_000_000, forwarding: true },
+    custom: { dailyCredits: 1_000_000_000, forwarding: true },
+  },
+}
+
+const untilListening = async (child: Child): Promise<Gateway> => {
+  const log: Line[] = []
+  const errors: string[] = []
+  createInterface(child.stdout).on('line', line => {
+    log.push(JSON.parse(line))
+    child.emit('line')
+  })
+  createInterface(child.stderr).on('line', line => errors.push(line))
+  const ended = once(child, 'close') as Promise<[number | null]>
+
+  const event = async (name: string): Promise<Line> => {
+    const find = () => log.find(line => line.event === name)
+    while (find() === undefined && child.exitCode === null && child.signalCode === null) {
+      await Promise.race([once(child, 'line'), ended])
+    }
+    const line = find()
+    if (line !== undefined) return line
+    throw new Error(`the gateway ended without "${name}": ${errors.join('\n') || JSON.stringify(log)}`)
+  }
+  const { rpc, admin } = await event('listening') as { rpc: string, admin: string }
+  return {
+    pid: child.pid ?? 0,
+    rpc, admin, log, event,
+    http: key => `${rpc}/v3/${key}`,
+    ws: key => `${rpc.replace('http', 'ws')}/ws/v3/${key}`,
+    stderr: () => errors.join('\n'),
+    async stop() {
+      child.kill('SIGTERM')
+      const [code] = await ended
+      return code
+    },
+    kill: () => end(child),
+  }
+}
+
+const end = async (child: ChildProcess): Promise<void> => {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  child.kill('SIGKILL')
+  await once(child, 'close')
+}
