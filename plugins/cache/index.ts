@@ -1,0 +1,145 @@
+import { LRUCache } from 'lru-cache'
+import { definePlugin, isFailure, misconfigured } from '../../src/plugin.ts'
+import type { Call, Failure, Keep, Reply, Result, Services, View } from '../../src/plugin.ts'
+import { Flight } from './flight.ts'
+import { minedIn, subjectOf } from './subject.ts'
+
+const policies = ['never', 'head', 'block', 'found'] as const
+
+/** Bytes that an entry takes beside its key and its result: measured with 100,000 small entries. */
+const overhead = 400
+
+/** An answer, and how long it stands: while final blocks stand, or while the head does in whose epoch it was asked. */
+interface Kept {
+  readonly reply: Reply
+  readonly era?: number
+  readonly epoch?: number
+}
+
+/** A call that a node must answer, and what was known, at which time, before one was asked. */
+interface Miss {
+  readonly call: Call<'request'>
+  readonly keep: Keep
+  readonly key: string
+  readonly view: View
+  readonly asked: number
+}
+
+/**
+ * Answers from memory, and one upstream call for identical calls in flight. What is final is kept until room is needed.
+ * What may change is kept for the time between two polls at most, only until another head becomes known, and only if
+ * it comes from a node that had told of the newest head. Errors, `null` and anything pending are never kept. The one
+ * exception is a query for too much (`query returned more than 10000 results`): clients repeat it 4 to 10 times within
+ * seconds.
+ */
+export default definePlugin({
+  name: 'cache',
+  summary: 'Answers repeated calls from memory; identical calls in flight share one upstream call.',
+  options: {
+    type: 'object',
+    properties: {
+      maxBytes: {
+        type: 'string', format: 'size', default: '64MiB', description: "Most memory for this network's answers.",
+      },
+      methods: {
+        type: 'object',
+        additionalProperties: { type: 'string', enum: policies },
+        default: {},
+        description: 'What may be kept by method, over `keep` of the method table: never, head, block or found.',
+      },
+      tooMany: {
+        type: 'string', format: 'duration', default: '10s',
+        description: 'How long a query with too many results, or too wide for any node, is refused from memory.',
+      },
+    },
+  },
+  reads: ['request'],
+  shares: true,
+  create({ maxBytes, methods: overrides, tooMany }, services) {
+    const { methods, heads, clock } = services
+    const unknown = Object.keys(overrides).find(name => methods.get(name) === undefined)
+    if (unknown !== undefined) throw misconfigured(['methods', unknown], `the method ${unknown} is not offered`)
+    const policyOf = (name: string): Keep => overrides[name] ?? methods.get(name)?.keep ?? 'never'
+    const policy = new Map(methods.names.map(name => [name, policyOf(name)]))
+    const kept = keepAnswers(maxBytes, services)
+    const isProvedFinal = finality(methods)
+    const flights = new Map<string, Flight>()
+    const life = Math.min(services.network.blockTime, heads.interval)
+
+    const remember = ({ call, keep, key, view, asked }: Miss, reply: Reply): void => {
+      const now = heads.view
+      if (isFailure(reply)) {
+        if (isTooMuch(reply)) kept.set(key, { reply: remembered(reply) }, { ttl: tooMany })
+      } else if (!mayKeep(keep, key, reply)) {
+        kept.delete(key)
+      } else if (now.era === view.era && isProvedFinal(call, keep, reply, view)) {
+        kept.set(key, { reply: remembered(reply), era: view.era })
+      } else if (now.epoch === view.epoch && view.isCurrent(reply.upstream)) {
+        const ttl = life - (clock.monotonic() - asked)
+        if (ttl > 0) kept.set(key, { reply: remembered(reply), epoch: view.epoch }, { ttl })
+      }
+    }
+
+    return async (call, next) => {
+      const keep = policy.get(call.notes.request.method) ?? 'never'
+      if (keep === 'never') return next(call)
+      const key = keyOf(call, services.vary(call))
+      const view = heads.view
+      const hit = kept.get(key)
+      if (hit !== undefined && stands(hit, view)) return hit.reply
+      const flight = flights.get(key)
+      if (flight?.mayJoin(view) === true) return { ...await flight.join(call), cache: 'hit' }
+      const asked = clock.monotonic()
+      const fresh = new Flight(view, call, next, () => {
+        if (flights.get(key) === fresh) flights.delete(key)
+      })
+      flights.set(key, fresh)
+      const reply = await fresh.join(call)
+      remember({ call, keep, key, view, asked }, reply)
+      return { ...reply, cache: 'miss' }
+    }
+  },
+})
+
+const keepAnswers = (maxBytes: number, { memory, keep, clock }: Services): LRUCache<string, Kept> => {
+  const maxSize = Math.min(maxBytes, memory)
+  return keep('answers', { maxSize }, () => new LRUCache<string, Kept>({
+    maxSize,
+    maxEntrySize: Math.max(1, Math.floor(maxSize / 4)),
+    sizeCalculation: ({ reply }, key) => (isFailure(reply) ? 0 : reply.result.byteLength) + 2 * key.length + overhead,
+    perf: { now: () => clock.monotonic() },
+    ttlResolution: 0,
+  }))
+}
+
+const stands = ({ era, epoch }: Kept, view: View): boolean =>
+  (era === undefined || era === view.era) && (epoch === undefined || epoch === view.epoch)
+
+/** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters come normalised: equal questions have equal keys. */
+const keyOf = (call: Call<'request'>, vary: string): string =>
+  `${vary}\n${call.notes.request.method}\n${JSON.stringify(call.notes.request.params)}`
+
+const isTooMuch = ({ kind, meaning }: Failure): boolean => kind === 'tooMany' || meaning === 'tooWide'
+
+/** The reply as later callers get it: no node was asked for them. What was refused free of charge stays so. */
+const remembered = ({ upstream: _asked, ...reply }: Reply): Reply =>
+  ({ ...reply, source: reply.source === 'gateway' ? 'gateway' : 'cache', cache: 'hit' })
+
+const nothing = Buffer.from('null')
+const unmined = Buffer.from('"blockHash":null')
+
+const mayKeep = (keep: Keep, key: string, { result: bytes }: Result): boolean => {
+  const result = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  if (result.equals(nothing) || key.includes('"pending"')) return false
+  return keep !== 'found' || !result.includes(unmined)
+}
+
+/** Is the answer about a block that the node which gave it had called final before it was asked? */
+const finality = (methods: Services['methods']) =>
+  ({ notes: { request } }: Call<'request'>, keep: Keep, reply: Result, view: View): boolean => {
+    const place = methods.get(request.method)?.at
+    const subject = keep === 'found' ? minedIn(reply.result)
+      : keep === 'block' && place !== undefined ? subjectOf(request.params[place])
+      : undefined
+    return subject !== undefined && view.isFinal(reply.upstream, subject)
+  }

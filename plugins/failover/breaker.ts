@@ -1,0 +1,70 @@
+import CircuitBreaker from 'opossum'
+
+/** When a breaker opens, and for how long. */
+export interface BreakerOptions {
+  readonly calls: number
+  readonly errors: number
+  readonly window: number
+  readonly streak: number
+  readonly pause: number
+}
+
+/** What a call's end says about the node that was asked. */
+export type Verdict = 'good' | 'bad'
+
+/** An upstream, or one class of method on it, cut off while too many of its calls fail. */
+export interface Breaker {
+  readonly isOpen: boolean
+  count(verdict: Verdict): void
+  /** Opens it at once. */
+  trip(): void
+  stop(): void
+}
+
+/**
+ * opossum decides when, and is told how calls ended rather than run them: the end of a call whose caller left, or for
+ * which there was no place, says nothing and must not be counted either way. It neither times calls (they have
+ * deadlines of their own) nor limits them (its rejections would count as failures).
+ *
+ * Its threshold needs many calls; a node that fails every one of few calls is caught by `streak`. After the pause it is
+ * `probe` that tries the node, never a caller's call.
+ */
+export const openBreaker = (
+  options: BreakerOptions, probe: () => Promise<Verdict>, onState: (state: 'open' | 'closed') => void,
+): Breaker => {
+  const breaker = new CircuitBreaker(pass, {
+    timeout: false,
+    volumeThreshold: options.calls,
+    errorThresholdPercentage: options.errors,
+    rollingCountTimeout: options.window,
+    resetTimeout: options.pause,
+    rollingPercentilesEnabled: false,
+    enableSnapshots: false,
+  })
+  let streak = 0
+  /** An open breaker rejects what it is told: calls that began before it opened are of no interest to it. */
+  const tell = (verdict: Verdict): void => void breaker.fire(verdict).catch(() => undefined)
+  breaker.on('open', () => onState('open'))
+  breaker.on('halfOpen', () => void probe().then(tell, () => tell('bad')))
+  breaker.on('close', () => {
+    streak = 0
+    onState('closed')
+  })
+  return {
+    get isOpen() {
+      return !breaker.closed
+    },
+    count(verdict) {
+      if (!breaker.closed) return
+      streak = verdict === 'good' ? 0 : streak + 1
+      tell(verdict)
+      if (streak >= options.streak) breaker.open()
+    },
+    trip: () => breaker.open(),
+    stop: () => breaker.shutdown(),
+  }
+}
+
+const pass = async (verdict: Verdict): Promise<void> => {
+  if (verdict === 'bad') throw new Error('the node failed')
+}

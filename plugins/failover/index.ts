@@ -1,0 +1,71 @@
+import { definePlugin, misconfigured } from '../../src/plugin.ts'
+import type { Origin, Services, Target } from '../../src/plugin.ts'
+import { Budget } from './budget.ts'
+import { openNode } from './node.ts'
+import type { Node } from './node.ts'
+import { options } from './options.ts'
+import type { Options } from './options.ts'
+import { openOrder } from './order.ts'
+import { Route } from './route.ts'
+
+/** Asks one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
+export default definePlugin({
+  name: 'failover',
+  summary: 'Chooses the node for a call: the first that can answer, then the partner for plans that qualify.',
+  options,
+  reads: ['request', 'account'],
+  writes: ['target'],
+  repeats: true,
+  vary: ({ request, account }, { partner }, origin) =>
+    partner?.methods.includes(request.method) === true && account.plan.forwarding && isWanted(partner, origin)
+      ? 'forwarding' : '',
+  check({ upstreams, partner }, report) {
+    const names = upstreams.map(upstream => upstream.name)
+    names.forEach((name, i) => {
+      if (names.indexOf(name) < i) report(['upstreams', i, 'name'], `two upstreams are named "${name}"`)
+    })
+    if (partner !== undefined && names.includes(partner.name)) {
+      report(['partner', 'name'], `an upstream is named "${partner.name}" too`)
+    }
+  },
+  create({ upstreams, partner, breaker, hedge, maxLag }, services) {
+    const unknown = partner?.methods.find(name => services.methods.get(name) === undefined)
+    if (unknown !== undefined) throw misconfigured(['partner', 'methods'], `the method ${unknown} is not offered`)
+    const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
+    const nodes = targets.map(target => openNode(target, breaker, services))
+    const helper = partner && openHelper(partner, breaker, services)
+    const order = openOrder(nodes, upstreams.map(upstream => upstream.weight))
+    const budget = new Budget(services.clock)
+    let leave = () => {}
+    return {
+      async start() {
+        leave = services.heads.follow(targets, { maxLag })
+      },
+      handle(call, next) {
+        const { request, account } = call.notes
+        const method = services.methods.get(request.method)
+        const kind = method?.class ?? 'other'
+        const mayForward = partner?.methods.includes(request.method)
+          && account.plan.forwarding && isWanted(partner, call.origin)
+        services.heads.touch()
+        const own = services.heads.choose(order(node => node.isUsable(kind)))
+        const choice = { kind, method, own, budget, clock: services.clock, mayHedge: hedge }
+        return new Route(call, next, choice).run(mayForward ? helper : undefined)
+      },
+      async stop() {
+        leave()
+        for (const each of [...nodes, ...(helper ? [helper] : [])]) each.stop()
+      },
+    }
+  },
+})
+
+type Partner = NonNullable<Options['partner']>
+
+const openHelper = (
+  { methods: _methods, when: _when, ...partner }: Partner, breaker: Options['breaker'], services: Services,
+): Node =>
+  openNode({ ...partner, source: 'partner' }, breaker, services)
+
+const isWanted = ({ when }: Pick<Partner, 'when'>, { headers }: Origin): boolean =>
+  when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true'

@@ -1,0 +1,118 @@
+import { isFailure, refuse } from '../../src/plugin.ts'
+import type { Clock, Failure, Method, Reply } from '../../src/plugin.ts'
+import type { Budget } from './budget.ts'
+import { hedge } from './hedge.ts'
+import type { Below, FailoverCall, Node } from './node.ts'
+import { settleSent } from './transaction.ts'
+
+/** What a call's way depends on. */
+export interface Choice {
+  readonly kind: string
+  readonly method: Method | undefined
+  /** Own nodes in the order in which this call tries them. */
+  readonly own: readonly Node[]
+  readonly budget: Budget
+  readonly clock: Clock
+  readonly mayHedge: boolean
+}
+
+/** One call's way over the nodes. Each is asked once at most. */
+export class Route {
+  readonly #call: FailoverCall
+  readonly #next: Below
+  readonly #choice: Choice
+  readonly #tried = new Set<Node>()
+  /** A node was asked and failed; the next one is an attempt beyond the first. */
+  #hasFailed = false
+  /** What the caller gets if no node knows better. */
+  #best: Failure | undefined
+  /** Own nodes work, but have more to do than they may. */
+  #isBusy = false
+
+  constructor(call: FailoverCall, next: Below, choice: Choice) {
+    this.#call = call
+    this.#next = next
+    this.#choice = choice
+    choice.budget.count()
+  }
+
+  /** The partner is for an outage: each own node failed this call, or is cut off or rests. */
+  async run(partner: Node | undefined): Promise<Reply> {
+    for (let node = this.#pick(); node !== undefined; node = this.#pick()) {
+      const reply = await this.#try(node)
+      if (reply !== undefined) return reply
+    }
+    const isOut = (this.#best === undefined || this.#best.fault === 'upstream') && !this.#isBusy
+    const forwarded = isOut && partner?.isUsable(this.#choice.kind) ? await this.#try(partner) : undefined
+    return forwarded ?? this.#best ?? outage(this.#choice.own)
+  }
+
+  #pick(): Node | undefined {
+    const node = this.#choice.own.find(each => !this.#tried.has(each) && each.isUsable(this.#choice.kind))
+    if (node !== undefined) this.#tried.add(node)
+    return node
+  }
+
+  /** Undefined: another node is to be asked. Without a place in the budget it is the end of the way. */
+  async #try(node: Node): Promise<Reply | undefined> {
+    const { budget } = this.#choice
+    const isExtra = this.#hasFailed
+    if (isExtra && !await budget.start()) return this.#best ?? outage(this.#choice.own)
+    let isFinal = false
+    try {
+      const reply = await this.#settle(await this.#ask(node), node)
+      isFinal = isLast(reply)
+      if (!isFinal) this.#note(reply)
+      return isFinal ? reply : undefined
+    } finally {
+      if (isExtra) budget.finish(!isFinal)
+    }
+  }
+
+  #note(reply: Reply): void {
+    if (!isFailure(reply)) return
+    if (reply.elsewhere === true) this.#best = better(this.#best, reply)
+    else if (reply.source === 'gateway') this.#isBusy = true
+    this.#hasFailed ||= reply.source !== 'gateway'
+  }
+
+  #ask(node: Node): Promise<Reply> {
+    const { kind, method, clock, mayHedge } = this.#choice
+    const delay = mayHedge && method?.resend === true && !this.#hasFailed ? node.usual(kind) : undefined
+    if (delay === undefined) return node.ask(this.#call, kind, this.#next)
+    const signal = this.#call.signal ?? this.#call.origin.signal
+    const askUntil = (one: Node) => (end: AbortSignal) => one.ask({ ...this.#call, signal: end }, kind, this.#next)
+    return hedge(askUntil(node), () => {
+      const other = this.#pickExtra()
+      return other && askUntil(other)
+    }, { clock, signal, delay, isGood: isLast })
+  }
+
+  /** An attempt that is not needed takes its place for good: it is load, whoever wins. */
+  #pickExtra(): Node | undefined {
+    const { budget } = this.#choice
+    if (!budget.startNow()) return undefined
+    const node = this.#pick()
+    budget.finish(node !== undefined)
+    return node
+  }
+
+  async #settle(reply: Reply, node: Node): Promise<Reply> {
+    const { method, kind } = this.#choice
+    if (method?.resend !== false || !this.#hasFailed || !isFailure(reply)) return reply
+    return settleSent(reply, this.#call.notes.request, request =>
+      node.ask({ ...this.#call, notes: { ...this.#call.notes, request } }, kind, this.#next))
+  }
+}
+
+/** Of answers that another node may better, the first that is about the question rather than about its node. */
+const better = (one: Failure | undefined, other: Failure): Failure =>
+  one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
+
+/** Whatever came, no other node need be asked. */
+const isLast = (reply: Reply): boolean => !isFailure(reply) || (reply.fault !== 'upstream' && reply.elsewhere !== true)
+
+const outage = (own: readonly Node[]): Failure => {
+  const wait = Math.min(...own.map(node => node.wait))
+  return refuse('unavailable', { retryAfter: Math.min(5, Math.max(1, Math.ceil(wait / 1000))) })
+}

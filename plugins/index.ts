@@ -1,0 +1,12 @@
+import type { AnyPlugin } from '../src/plugin.ts'
+import cache from './cache/index.ts'
+import credits from './credits.ts'
+import envelope from './envelope.ts'
+import failover from './failover/index.ts'
+import keyAuth from './key-auth.ts'
+import networkAccess from './network-access.ts'
+import params from './params.ts'
+import upstream from './upstream/index.ts'
+
+/** The plugins that a network file may name. Adding one is one import and one word. */
+export const plugins: readonly AnyPlugin[] = [envelope, keyAuth, networkAccess, credits, params, cache, failover, upstream]

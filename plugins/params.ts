@@ -1,0 +1,76 @@
+import { definePlugin, Misconfigured, refuse, withNotes } from '../src/plugin.ts'
+import type { Failure, Methods, Override } from '../src/plugin.ts'
+
+/** What this plugin reads of a table's entry. The other fields concern other plugins, which see the table itself. */
+const fields: readonly string[] = ['params', 'answer']
+
+/** Contract 2.4, 4.2 to 4.5 and 8: what stands in `params`, and which methods there are. */
+export default definePlugin({
+  name: 'params',
+  summary: 'Refuses methods that are not offered and parameters that break their rules; answers what needs no node.',
+  options: {
+    type: 'object',
+    properties: {
+      strict: {
+        type: 'boolean',
+        default: false,
+        description: 'Insist on parameters that the method table marks `unless strict`: the block of eth_getStorageAt.',
+      },
+      methods: {
+        type: 'object',
+        additionalProperties: {},
+        default: {},
+        description: 'By method: false withdraws it, `params` and `answer` replace those of the table. May be new.',
+      },
+      tags: {
+        type: 'object',
+        additionalProperties: { type: 'array', items: { type: 'string' } },
+        default: {},
+        description: 'By method, the block tags that this network takes, when they are fewer than in the method table.',
+      },
+    },
+  },
+  reads: ['request'],
+  writes: ['request'],
+  check({ methods }, report) {
+    for (const [name, override] of Object.entries(methods)) {
+      // What is no object at all, create() refuses.
+      const given = typeof override === 'object' && override !== null ? Object.keys(override) : []
+      for (const field of given.filter(one => !fields.includes(one))) {
+        report(['methods', name, field], `methods.${name}.${field} has no effect here: it belongs in the method table`)
+      }
+    }
+  },
+  create({ strict, methods: overrides, tags }, services) {
+    // The options' schema leaves overrides open: with() checks them.
+    const changed = placed('methods', () => services.methods.with(overrides as Readonly<Record<string, Override>>, {}))
+    const methods = placed('tags', () => changed.with({}, tags))
+
+    return (call, next) => {
+      const { method: name, params } = call.notes.request
+      const method = methods.get(name)
+      if (method === undefined) return Promise.resolve(unknownMethod(name))
+      const checked = method.check(params, strict)
+      if ('complaint' in checked) return Promise.resolve(refuse('params', { message: checked.complaint }))
+      if (method.answer !== undefined) return Promise.resolve({ source: 'local', result: method.answer })
+      return next(withNotes(call, { request: { method: name, params: checked.params } }))
+    }
+  },
+})
+
+/** Faults get the option in front: to with() they begin at the method's name. */
+const placed = (option: string, change: () => Methods): Methods => {
+  try {
+    return change()
+  } catch (error) {
+    if (!(error instanceof Misconfigured)) throw error
+    throw new Misconfigured(error.faults.map(({ path, message }) =>
+      ({ path: [option, ...path], message: `${option}.${message}` })))
+  }
+}
+
+/** In the words of geth, which clients look for. The name is the caller's: short and printable only. */
+const unknownMethod = (name: string): Failure => {
+  const shown = (name.length > 40 ? `${name.slice(0, 37)}...` : name).replace(/[^ -~]/g, '?')
+  return refuse('method', { message: `the method ${shown} does not exist/is not available` })
+}

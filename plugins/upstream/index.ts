@@ -1,0 +1,74 @@
+import { definePlugin, isFailure, refuse } from '../../src/plugin.ts'
+import type { Call, Method, Reply, Request, Result } from '../../src/plugin.ts'
+import { neverLower } from './height.ts'
+import { judge } from './judge.ts'
+import { watchPulse } from './pulse.ts'
+import { suggestRange } from './range.ts'
+import { askInPieces } from './split.ts'
+import type { Limits } from './split.ts'
+
+/** Asks the node that `failover` chose, and holds its answer to the contract. */
+export default definePlugin({
+  name: 'upstream',
+  summary: 'Asks one node over HTTP, with a deadline and a cap on bytes, and checks what it answers.',
+  options: {
+    type: 'object',
+    properties: {
+      timeout: { type: 'string', format: 'duration', default: '10s', description: 'Longest wait for an answer (contract 8).' },
+      maxBytes: { type: 'string', format: 'size', default: '32MiB', description: 'Longest answer of a node.' },
+      silence: {
+        type: 'string', format: 'duration', default: '2s',
+        description: 'After so long without a byte the node is asked eth_blockNumber, to tell a slow query from a hung node.',
+      },
+      maxPieces: {
+        type: 'integer', minimum: 1, default: 16,
+        description: 'Most pieces of one query for logs, where its upstream has maxRange or maxParams; 4 are asked at once.',
+      },
+    },
+  },
+  reads: ['request', 'target'],
+  terminal: true,
+  create({ timeout, maxBytes, silence, maxPieces }, services) {
+    const { agents, clock, heads, methods, results } = services
+    const isAlive = watchPulse(services)
+    const askOnce = (call: Call<'request' | 'target'>, method: Method | undefined) =>
+      async (request: Request, { timeout, maxBytes, signal }: Limits): Promise<Reply> => {
+        const { target } = call.notes
+        const reply = await agents.ask(target, request, {
+          timeout, maxBytes, signal,
+          silence: { after: silence, alive: () => isAlive(target, call) },
+          resend: method?.resend ?? false,
+        })
+        if (isFailure(reply)) return judge(reply, request, methods)
+        return method?.height === true ? neverLower(reply, target.name, heads) : checkResult(reply, method, request)
+      }
+    return call => {
+      const { request, target } = call.notes
+      const method = methods.get(request.method)
+      const longest = Math.min(timeout, method?.maxTime ?? timeout)
+      const limits = { timeout: longest, maxBytes, signal: call.signal ?? call.origin.signal }
+      const ask = askOnce(call, method)
+      if (method?.split !== true) return ask(request, limits)
+      const query = { request, target, limits, maxResults: method.maxResults ?? Infinity, ask }
+      return askInPieces(query, { clock, results, heads, maxPieces })
+    }
+  },
+})
+
+const checkResult = (result: Result, method: Method | undefined, request: Request): Reply => {
+  const most = method?.maxResults
+  if (most !== undefined && result.count !== undefined && result.count > most) {
+    const message = `query returned more than ${most} results`
+    const data = suggestRange(result.result, most, request.params[0])
+    const { source, upstream } = result
+    return refuse('tooMany', { message, data, source, ...(upstream !== undefined && { upstream }) })
+  }
+  return method?.word === true ? { ...result, result: padWord(result.result) } : result
+}
+
+/** Contract 4.2: the value comes as 32 bytes; some nodes leave out leading zeros. Anything else passes as it is. */
+const padWord = (word: Uint8Array): Uint8Array => {
+  const text = Buffer.from(word.buffer, word.byteOffset, word.byteLength).toString('latin1')
+  if (text.length === 68 || !/^"0x[0-9a-fA-F]{0,63}"$/.test(text)) return word
+  return Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1')
+}

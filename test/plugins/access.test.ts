@@ -1,0 +1,253 @@
+import t from 'tap'
+import credits from '../../plugins/credits.ts'
+import envelope from '../../plugins/envelope.ts'
+import keyAuth from '../../plugins/key-auth.ts'
+import networkAccess from '../../plugins/network-access.ts'
+import type { Json } from '../../src/call.ts'
+import { isFailure, refuse } from '../../src/reply.ts'
+import type { Failure, Reply } from '../../src/reply.ts'
+import { Secret } from '../../src/secret.ts'
+import type { CountedCall, Lookup, Methods, Verdict } from '../../src/services/index.ts'
+import { account, call, key, never, origin, result, said, stageOf } from '../support/fakes.ts'
+
+const failure = (reply: Reply): Failure => {
+  if (!isFailure(reply)) throw new Error('expected a failure')
+  return reply
+}
+
+t.test('envelope', async t => {
+  const good = { jsonrpc: '2.0', id: 1, method: 'eth_blockNumber', params: [] }
+  const ask = (message: Json, strict = false): Promise<Reply> =>
+    stageOf(envelope, { strict }).handle({ ...call('x'), message }, async c => result(c.notes.request.params as Json))
+
+  t.test('passes method and params on as a note', async t => {
+    t.same(said(await ask({ ...good, params: ['0x1'] })), ['0x1'])
+  })
+
+  for (const [what, change, plain, strict] of [
+    ['jsonrpc is missing', { jsonrpc: undefined }, -32600, -32600],
+    ['jsonrpc is the number 2', { jsonrpc: 2 }, -32600, -32600],
+    ['jsonrpc is 1.0', { jsonrpc: '1.0' }, -32600, -32600],
+    ['method is missing', { method: undefined }, -32600, -32600],
+    ['method is a number', { method: 1 }, -32600, -32600],
+    ['params is missing', { params: undefined }, [], -32600],
+    ['params is null', { params: null }, [], -32600],
+    ['params is an object', { params: {} }, -32602, -32600],
+    ['params is a string', { params: 'a' }, -32602, -32600],
+    ['id is 0', { id: 0 }, [], []],
+    ['id is a string', { id: 'a' }, [], -32600],
+    ['id is null', { id: null }, [], -32600],
+    ['id is missing', { id: undefined }, [], -32600],
+    ['id is true', { id: true }, -32600, -32600],
+    ['id is an object', { id: {} }, -32600, -32600],
+    ['id is an array', { id: [] }, -32600, -32600],
+    ['there is another member', { extra: 1 }, [], []],
+  ] as const) {
+    t.test(`when ${what}: by default ${JSON.stringify(plain)}, strictly ${JSON.stringify(strict)}`, async t => {
+      const message = JSON.parse(JSON.stringify({ ...good, ...change })) as Json // undefined members fall out
+      t.same(said(await ask(message)), plain)
+      t.same(said(await ask(message, true)), strict)
+    })
+  }
+
+  t.test('refuses what is not an object, naming what it must be', async t => {
+    for (const junk of [1, 'a', null, true, []]) {
+      const reply = failure(await ask(junk))
+      t.equal(reply.error.code, -32600)
+      t.match(reply.error.message, /^invalid request: it must be an object/)
+    }
+  })
+})
+
+t.test('key-auth', async t => {
+  const stage = (lookup: Lookup | Promise<Lookup>) => stageOf(keyAuth, {}, { accounts: { find: () => lookup } })
+  const caller = origin({ key: new Secret('tg_x') })
+
+  t.test('tells plugins below it the key and the account', async t => {
+    const reply = await stage({ kind: 'granted', key, account })
+      .handle({ ...call('m'), origin: caller }, async c => result([c.notes.key.id, c.notes.account.id]))
+    t.same(said(reply), ['key_1', 'acc_1'])
+  })
+
+  for (const [kind, words] of [['malformed', /malformed/], ['unknown', /unknown/], ['revoked', /revoked/]] as const) {
+    t.test(`refuses a ${kind} key with 401 -32090 and says so, at the door and for each message`, async t => {
+      const { admit, handle } = stage({ kind })
+      for (const reply of [await admit?.(caller), failure(await handle({ ...call('m'), origin: caller }, never))]) {
+        t.match(reply, { status: 401, error: { code: -32090, message: words }, source: 'gateway' })
+      }
+    })
+  }
+
+  t.test('refuses a missing key with 401', async t => {
+    t.match(await stage({ kind: 'unknown' }).admit?.(origin()), { status: 401, error: { message: /missing/ } })
+  })
+
+  t.test('says 503, not 401, when the store cannot tell', async t => {
+    t.match(await stage(Promise.resolve({ kind: 'away' } as const)).admit?.(caller), { status: 503, error: { code: -32002 } })
+  })
+
+  t.test('admits a good key', async t => {
+    t.equal(await stage({ kind: 'granted', key, account }).admit?.(caller), undefined)
+  })
+})
+
+t.test('network-access', async t => {
+  const { handle } = stageOf(networkAccess, {})
+  const ask = (over: object, page?: string) =>
+    handle({ ...call('eth_call', [], { key: { ...key, ...over } }), origin: origin({ page }) }, async () => result('ok'))
+
+  t.test('lets a key without lists call everything', async t => t.equal(said(await ask({})), 'ok'))
+  t.test('lets a key call the networks that are enabled for it', async t => t.equal(said(await ask({ networks: ['devnet'] })), 'ok'))
+
+  for (const [rule, over] of [
+    ['network', { networks: ['base-mainnet'] }], ['method', { methods: ['eth_blockNumber'] }], ['origin', { origins: ['https://a.example'] }],
+  ] as const) {
+    t.test(`refuses another ${rule} with -32091 and says which rule it was and what is allowed`, async t => {
+      t.match(failure(await ask(over, 'https://b.example')), {
+        status: 200, error: { code: -32091, data: { reason: rule, allowed: Object.values(over)[0] } },
+      })
+    })
+  }
+
+  t.test('an origin list takes whole origins and sub-domains, and refuses calls that name none', async t => {
+    const origins = ['https://a.example', 'https://*.b.example']
+    t.equal(said(await ask({ origins }, 'https://A.example')), 'ok')
+    t.equal(said(await ask({ origins }, 'https://x.y.b.example')), 'ok')
+    for (const page of ['https://b.example', 'http://x.b.example', 'https://a.example.evil', 'https://xb.example', undefined]) {
+      t.equal(said(await ask({ origins }, page)), -32091)
+    }
+  })
+})
+
+t.test('credits', async t => {
+  const methods = {
+    names: ['eth_getLogs'], defaultCost: 80, get: (name: string) => name === 'eth_getLogs' ? { name, cost: 255 } : undefined,
+  } as unknown as Methods // only what credits reads
+  const open = (verdict?: Verdict, costs = {}) => {
+    const drawn: number[] = []
+    const budget = { limit: 1_000, left: 500, endsIn: 60_000 }
+    let refunds = 0
+    const charged: Verdict = {
+      kind: 'charged', day: 20_468, budget,
+      refund() {
+        refunds += 1
+        return true
+      },
+    }
+    const charge = (_account: unknown, cost: number) => {
+      drawn.push(cost)
+      return verdict ?? charged
+    }
+    const counted: CountedCall[] = []
+    const stage = stageOf(credits, { costs, away: 'closed' }, { methods, ledger: { charge }, usage: { count: one => void counted.push(one) } })
+    return { stage, drawn, counted, refunds: () => refunds }
+  }
+
+  t.test('draws the cost of the method before the rest runs, and says it in the reply', async t => {
+    const { stage, drawn, refunds } = open()
+    const reply = await stage.handle(call('eth_getLogs'), async () => {
+      t.same(drawn, [255])
+      return result([])
+    })
+    t.equal(reply.credits, 255)
+    t.equal(refunds(), 0)
+  })
+
+  t.test('draws the default for a method that is not in the table, and what the options say over both', async t => {
+    const { stage, drawn } = open(undefined, { eth_getLogs: 7 })
+    await stage.handle(call('eth_other'), async () => result(1))
+    await stage.handle(call('eth_getLogs'), async () => result(1))
+    t.same(drawn, [80, 7])
+  })
+
+  for (const [what, reply, kept] of [
+    ['a result of a node', result(1), true],
+    ['an answer that needs no node', result(1, { source: 'local' }), true],
+    ['an answer from memory', result(1, { source: 'cache' }), true],
+    ["a node's own error", { ...refuse('unavailable', { fault: 'caller', source: 'node' }), kind: 'node' }, true],
+    ['too many results', refuse('tooMany'), true],
+    ['too many results, from memory', refuse('tooMany', { source: 'cache' }), true],
+    ['a query that took too long', refuse('timeout'), true],
+    ['bad parameters', refuse('params'), false],
+    ['an answer that is too large', refuse('tooLarge', { source: 'node' }), false],
+    ['no upstream', refuse('unavailable'), false],
+    ['a fault of the gateway', refuse('internal'), false],
+  ] as const) {
+    t.test(`${kept ? 'keeps' : 'gives back'} the charge for ${what}`, async t => {
+      const { stage, refunds } = open()
+      const given = await stage.handle(call('eth_getLogs'), async () => reply as Reply)
+      t.equal(given.credits, kept ? 255 : 0)
+      t.equal(refunds(), kept ? 0 : 1)
+    })
+  }
+
+  t.test('gives the charge back when the rest throws', async t => {
+    const { stage, refunds } = open()
+    await t.rejects(stage.handle(call('eth_getLogs'), async () => { throw new Error('bug') }), { message: 'bug' })
+    t.equal(refunds(), 1)
+  })
+
+  t.test('counts each call once, by what came of it', async t => {
+    const { stage, counted } = open()
+    const about = { account: 'acc_1', key: 'key_1', network: 'devnet', calls: 1, day: 20_468 }
+    await stage.handle(call('eth_getLogs'), async () => result([], { source: 'partner' }))
+    await stage.handle(call('eth_made_up'), async () => refuse('method'))
+    await t.rejects(stage.handle(call('eth_getLogs'), async () => { throw new Error('bug') }))
+    t.same(counted, [
+      { ...about, method: 'eth_getLogs', outcome: 'ok', forwarded: true, credits: 255 },
+      { ...about, method: 'other', outcome: 'method', forwarded: false, credits: 0 },
+      { ...about, method: 'eth_getLogs', outcome: 'internal', forwarded: false, credits: 0 },
+    ])
+    const away = open({ kind: 'away' })
+    await away.stage.handle(call('eth_getLogs'), never)
+    t.match(away.counted, [{ outcome: 'unavailable', day: undefined, credits: 0 }])
+  })
+
+  t.test('counts what the door could not deliver as too large, and free', async t => {
+    const { stage, counted } = open()
+    const reply = await stage.handle(call('eth_getLogs'), async () => result(1))
+    reply.charge?.refund()
+    t.match(counted, [
+      { outcome: 'ok', calls: 1, credits: 255 }, { outcome: 'ok', calls: -1, credits: -255 }, { outcome: 'tooLarge', calls: 1, credits: 0 },
+    ])
+  })
+
+  t.test('lends what its options say while the store is away', async t => {
+    const graces: unknown[] = []
+    const ledger = { charge: (_account: unknown, _cost: number, grace: unknown) => (graces.push(grace), { kind: 'away' } as const) }
+    for (const options of [{ away: 'closed' }, { away: 'grace', grace: 500 }, { away: 'open' }]) {
+      await stageOf(credits, { costs: {}, ...options }, { methods, ledger }).handle(call('eth_getLogs'), never)
+    }
+    t.same(graces, [undefined, { credits: 500, lasts: Infinity }, { credits: Infinity, lasts: 300_000 }])
+  })
+
+  t.test('the options must say how much grace there is, and only then', async t => {
+    const faultsOf = (options: object) => {
+      const faults: [unknown, string][] = []
+      credits.check?.({ costs: {}, ...options } as never, (path, message) => void faults.push([path, message]))
+      return faults
+    }
+    t.same(faultsOf({ away: 'closed' }), [])
+    t.same(faultsOf({ away: 'grace', grace: 1 }), [])
+    t.match(faultsOf({ away: 'grace' }), [[[], /needs `grace`/]])
+    t.match(faultsOf({ away: 'open', grace: 1 }), [[['grace'], /says nothing with `away: open`/]])
+  })
+
+  t.test('the door can take the charge back when it cannot deliver', async t => {
+    const { stage, refunds } = open()
+    const reply = await stage.handle(call('eth_getLogs'), async () => result(1))
+    reply.charge?.refund()
+    t.equal(refunds(), 1)
+  })
+
+  t.test('refuses with 402 -33000 and without Retry-After when the day is used up, and asks nobody further', async t => {
+    const { stage } = open({ kind: 'spent', limit: 100, used: 90, resetAt: Date.UTC(2026, 0, 16), budget: { limit: 100, left: 0, endsIn: 1 } })
+    const reply = failure(await stage.handle(call('eth_getLogs'), never))
+    t.match(reply, { status: 402, error: { code: -33000, data: { limit: 100, used: 90, resetAt: '2026-01-16T00:00:00.000Z' } } })
+    t.notOk('retryAfter' in reply)
+  })
+
+  t.test('refuses with 503 when the store is away', async t => {
+    t.match(failure(await open({ kind: 'away' }).stage.handle(call('eth_getLogs'), never)), { status: 503, error: { code: -32002 } })
+  })
+})

@@ -1,0 +1,435 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import failover from '../../plugins/failover/index.ts'
+import { Budget } from '../../plugins/failover/budget.ts'
+import { Pace } from '../../plugins/failover/pace.ts'
+import type { Call, Json, Note, Request } from '../../src/call.ts'
+import { refuse } from '../../src/reply.ts'
+import type { Failure, Meaning, Reply } from '../../src/reply.ts'
+import { Secret } from '../../src/secret.ts'
+import type { Agents, Methods } from '../../src/services/index.ts'
+import { TestClock, TestLog, account, call, never, origin, result, said, stageOf } from '../support/fakes.ts'
+
+/** Only what failover reads of the table. */
+const table = {
+  get: (name: string) => ({
+    eth_getLogs: { class: 'logs', resend: true }, eth_call: { class: 'state', resend: true },
+    eth_sendRawTransaction: { class: 'light', resend: false },
+  } as Record<string, object>)[name],
+} as unknown as Methods
+const node = (name: string, over = {}) => ({ name, url: new Secret(`http://${name}.test`), ...over })
+const breaker = { calls: 4, errors: 50, window: 10_000, streak: 4, pause: 60_000 }
+const fault = (name: string, over: Partial<Failure> = {}): Failure =>
+  ({ ...refuse('unavailable', { source: 'node', upstream: name, cause: 'HTTP 500' }), ...over })
+const limited = (retryAfter?: number): Failure =>
+  fault('a', { meaning: 'limited', cause: 'HTTP 429', ...retryAfter !== undefined && { retryAfter } })
+
+type Answer = (call: Call<Note>) => Reply | Promise<Reply>
+
+const open = (world: Record<string, Answer>, options: object = {}, probe: () => Reply = () => fault('x')) => {
+  const clock = new TestClock()
+  const log = new TestLog()
+  const probed: string[] = []
+  const agents: Agents = {
+    async ask({ name }, { method }) {
+      probed.push(`${name} ${method}`)
+      return probe()
+    },
+  }
+  const stage = stageOf(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, { methods: table, agents, clock, log })
+  const asked: string[] = []
+  t.teardown(() => stage.stop?.())
+  const ask = (c: Call<Note>) => stage.handle(c, async below => {
+    // What the pipeline gives has every note.
+    const seen = below as Call<Note>
+    asked.push(seen.notes.target.name)
+    return world[seen.notes.target.name]?.(seen) ?? fault(seen.notes.target.name)
+  })
+  const many = async (count: number, c: () => Call<Note> = logs) => {
+    for (let i = 0; i < count; i++) await ask(c())
+  }
+  return { ask, asked, clock, log, many, probed, stage, count: (name: string) => asked.filter(each => each === name).length }
+}
+const partner = { ...node('p'), methods: ['eth_getLogs'], when: 'outage' }
+const growth = { account: { ...account, plan: { ...account.plan, forwarding: true } } }
+const logs = (over = {}) => call('eth_getLogs', [{}], over)
+
+t.test('asks the first node, and the next one when it fails', async t => {
+  const { ask, asked } = open({ b: () => result('b') })
+  t.equal(said(await ask(logs())), 'b')
+  t.same(asked, ['a', 'b'])
+})
+
+t.test('an error that is the caller\'s own goes back at once', async t => {
+  const { ask, asked } = open({ a: () => refuse('tooMany') })
+  t.equal(said(await ask(logs())), -32005)
+  t.same(asked, ['a'])
+})
+
+t.test('a failing node is left alone once enough of its calls failed, per class of method', async t => {
+  const { ask, asked } = open({ b: () => result('b') })
+  for (let i = 0; i < 6; i++) await ask(logs())
+  t.equal(asked.filter(name => name === 'a').length, 4)
+  await ask(call('eth_call'))
+  t.equal(asked.filter(name => name === 'a').length, 5)
+})
+
+t.test('errors of callers never open a breaker', async t => {
+  const { ask, asked } = open({ a: () => refuse('timeout') })
+  for (let i = 0; i < 50; i++) await ask(logs())
+  t.equal(asked.length, 50)
+})
+
+t.test('when no node can answer it says 503 -32002 with Retry-After, whose fault is upstream', async t => {
+  const { ask } = open({})
+  t.match(await ask(logs()), { status: 503, error: { code: -32002, message: 'no upstream can answer now' }, fault: 'upstream', retryAfter: 5 })
+})
+
+t.test('eth_getLogs goes to the partner when own nodes are out and the plan qualifies', async t => {
+  const { ask, asked } = open({ p: () => result('p') }, { partner })
+  t.equal(said(await ask(logs(growth))), 'p')
+  t.same(asked, ['a', 'b', 'p'])
+})
+
+t.test('the partner is not asked for a plan that does not qualify, for another method, or while a node answers', async t => {
+  const { ask, asked } = open({ p: () => result('p') }, { partner })
+  t.equal(said(await ask(logs())), -32002)
+  t.equal(said(await ask(call('eth_call', [], growth))), -32002)
+  t.notOk(asked.includes('p'))
+  const healthy = open({ a: () => result('a') }, { partner })
+  t.equal(said(await healthy.ask(logs(growth))), 'a')
+  t.same(healthy.asked, ['a'])
+})
+
+t.test('answers vary by the right to forwarding only where there is a partner for the method', async t => {
+  const vary = (notes: object, options: object, headers = {}) => failover.vary?.(notes as never, options as never, origin({ headers }))
+  const notes = { ...logs(growth).notes }
+  t.equal(vary(notes, { partner }), 'forwarding')
+  t.equal(vary(notes, {}), '')
+  t.equal(vary({ ...notes, account }, { partner }), '')
+  t.equal(vary({ ...notes, request: { method: 'eth_call', params: [] } }, { partner }), '')
+  const onRequest = { partner: { ...partner, when: 'header' } }
+  t.equal(vary(notes, onRequest), '')
+  t.equal(vary(notes, onRequest, { 'enable-failover': 'true' }), 'forwarding')
+})
+
+t.test('a bug below is not taken for a failing node', async t => {
+  const stage = stageOf(failover, { upstreams: [node('a'), node('b')], breaker }, { methods: table })
+  t.teardown(() => stage.stop?.())
+  await t.rejects(stage.handle(logs(), never), { message: /further than it should/ })
+})
+
+t.test('two nodes of one name are a problem', async t => {
+  const said: string[] = []
+  failover.check?.({ upstreams: [node('a'), node('a')], partner: { ...node('a') } } as never, (path, message) => said.push(`${path.join('.')}: ${message}`))
+  t.same(said, ['upstreams.1.name: two upstreams are named "a"', 'partner.name: an upstream is named "a" too'])
+})
+
+t.test('breakers', async t => {
+  t.test('a node that fails every call is left alone after a few, also when its method is rarely called', async t => {
+    const { many, count } = open({ b: () => result('b') }, { breaker: { ...breaker, calls: 20, streak: 5 } })
+    await many(12)
+    t.equal(count('a'), 5)
+  })
+
+  t.test('one that answers now and then is judged by the share that fails', async t => {
+    let turn = 0
+    const { many, count } = open({ a: () => (turn += 1) % 3 === 0 ? result('a') : fault('a'), b: () => result('b') },
+      { breaker: { ...breaker, calls: 20, streak: 5 } })
+    await many(60)
+    t.ok(count('a') >= 20 && count('a') < 40, `${count('a')} calls`)
+  })
+
+  t.test('a node that hangs is left alone at once, for all classes of method', async t => {
+    const { ask, count } = open({ a: () => fault('a', { hangs: true }), b: () => result('b') })
+    t.equal(said(await ask(logs())), 'b')
+    t.equal(said(await ask(call('eth_call'))), 'b')
+    t.equal(count('a'), 1)
+  })
+
+  t.test('after the pause the node is tried by us, never with a caller\'s call', async t => {
+    let isWell = false
+    const reply = () => isWell ? result('0x1') : fault('a')
+    const { many, ask, count, probed, log } = open({ a: reply, b: () => result('b') }, { breaker: { ...breaker, pause: 20 } }, reply)
+    await many(6)
+    t.equal(count('a'), 4)
+    while (probed.length < 3) await new Promise(resolve => setTimeout(resolve, 5))
+    await many(3)
+    t.equal(count('a'), 4, 'probes that failed keep it open')
+    isWell = true
+    while (!log.lines.some(({ message }) => message === 'breaker closed')) await new Promise(resolve => setTimeout(resolve, 5))
+    t.equal(said(await ask(logs())), '0x1')
+    t.ok(probed.every(each => each === 'a eth_blockNumber'))
+    t.equal(log.lines.filter(({ message }) => message === 'breaker open').length, 1, 'said once')
+  })
+
+  for (const [what, reply] of [
+    ['a caller who left', refuse('unavailable', { source: 'node', fault: 'caller' })],
+    ['a query that takes too long', refuse('timeout')],
+    ['an answer that is too large', refuse('tooLarge', { source: 'node', elsewhere: true })],
+    ['our own limit', refuse('unavailable', { upstream: 'a' })],
+    ['an error that callers bring about', fault('a', { elsewhere: true })],
+  ] as const) {
+    t.test(`${what} says nothing about the node`, async t => {
+      const { many, count } = open({ a: () => reply, b: () => result('b') })
+      await many(30)
+      t.equal(count('a'), 30)
+    })
+  }
+})
+
+t.test('all nodes down is told at once', async t => {
+  const { many, ask, asked } = open({})
+  await many(10)
+  const before = asked.length
+  const begun = performance.now()
+  for (let i = 0; i < 100; i++) t.match(await ask(logs()), { status: 503, fault: 'upstream', retryAfter: 5 })
+  t.ok((performance.now() - begun) / 100 < 20)
+  t.equal(asked.length, before)
+})
+
+t.test('rate limits of nodes', async t => {
+  t.test('leave the node alone for as long as it says, and then one call tries', async t => {
+    const { ask, many, clock, count } = open({ a: () => limited(10), b: () => result('b') })
+    await many(50)
+    t.equal(count('a'), 1)
+    clock.turn(9_999)
+    await many(5)
+    t.equal(count('a'), 1)
+    clock.turn(1)
+    await Promise.all(Array.from({ length: 20 }, () => ask(logs())))
+    t.equal(count('a'), 2)
+  })
+
+  t.test('without Retry-After it is left alone for 1 s, then 2 s, 4 s, at most 60 s', async t => {
+    const { many, clock, count } = open({ a: () => limited(), b: () => result('b') })
+    for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
+      const before = count('a')
+      await many(3)
+      t.equal(count('a'), before + 1)
+      clock.turn(seconds * 1000 - 1)
+      await many(3)
+      t.equal(count('a'), before + 1, `still at rest within ${seconds} s`)
+      clock.turn(1)
+    }
+  })
+
+  t.test('end when the call that tries is answered, and not when its caller leaves', async t => {
+    let reply: Reply = limited(1)
+    const { many, clock, count, ask } = open({ a: () => reply, b: () => result('b') })
+    await many(1)
+    clock.turn(1000)
+    reply = refuse('unavailable', { source: 'node', fault: 'caller' })
+    await many(1)
+    reply = result('a')
+    const [first, second] = await Promise.all([ask(logs()), ask(logs())])
+    t.same([said(first), said(second)], ['a', 'b'], 'one tries, the others go on to the next node')
+    t.equal(said(await ask(logs())), 'a')
+    t.equal(count('a'), 4)
+  })
+
+  t.test('never become the caller\'s, and never open a breaker', async t => {
+    const { ask, clock, log } = open({ a: () => limited(1), b: () => limited(30) })
+    for (let i = 0; i < 40; i++) {
+      t.match(await ask(logs()), { status: 503, error: { code: -32002 } })
+      clock.turn(1000)
+    }
+    t.notOk(log.lines.some(({ message }) => message === 'breaker open'))
+  })
+})
+
+t.test('attempts beyond the first', async t => {
+  t.test('are no more than 20 % of calls while they fail', async t => {
+    const { ask, asked } = open({}, { breaker: { ...breaker, calls: 1e6, streak: 1e6 } })
+    await Promise.all(Array.from({ length: 500 }, () => ask(logs())))
+    t.ok(asked.length <= 600, `${asked.length} attempts for 500 calls`)
+    t.ok(asked.length >= 590)
+  })
+
+  t.test('are for all calls when the next node is healthy, also when they come at once', async t => {
+    const { ask, asked } = open({ b: async () => (await turn(), result('b')) })
+    const replies = await Promise.all(Array.from({ length: 500 }, () => ask(logs())))
+    t.ok(replies.every(reply => said(reply) === 'b'))
+    t.equal(asked.length, 1000)
+  })
+
+  t.test('are at least three, and places come back as the window moves on', async t => {
+    const clock = new TestClock()
+    const budget = new Budget(clock)
+    const spend = async () => {
+      let spent = 0
+      while (await budget.start()) {
+        budget.finish(true)
+        spent += 1
+      }
+      return spent
+    }
+    budget.count()
+    t.equal(await spend(), 3)
+    clock.turn(11_000)
+    t.equal(await spend(), 3)
+    for (let i = 0; i < 100; i++) budget.count()
+    t.equal(await spend(), 17)
+  })
+})
+
+t.test('errors that another node may better', async t => {
+  const elsewhere = (over = {}): Failure => ({ ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', elsewhere: true, ...over })
+
+  t.test('are the answer only if no other node knows better', async t => {
+    t.equal(said(await open({ a: () => elsewhere(), b: () => result('b') }).ask(logs())), 'b')
+    t.equal(said(await open({ a: () => elsewhere() }).ask(logs())), -32602)
+  })
+
+  t.test('are no outage: the partner is not asked', async t => {
+    const { ask, asked } = open({ a: () => elsewhere(), p: () => result('p') }, { partner })
+    t.equal(said(await ask(logs(growth))), -32602)
+    t.notOk(asked.includes('p'))
+  })
+
+  t.test('are an outage when they are the node\'s own doing: then the partner is asked', async t => {
+    const { ask, asked } = open({ a: () => elsewhere({ fault: 'upstream' }), p: () => result('p') }, { partner })
+    t.equal(said(await ask(logs(growth))), 'p')
+    t.same(asked, ['a', 'b', 'p'])
+  })
+
+  t.test('are about the question rather than about a node, where there is a choice', async t => {
+    const internal = () => elsewhere({ fault: 'upstream', error: { code: -32000, message: 'x' } })
+    t.equal(said(await open({ a: internal, b: () => elsewhere() }).ask(logs())), -32602)
+    t.equal(said(await open({ a: () => elsewhere(), b: internal }).ask(logs())), -32602)
+    t.equal(said(await open({ a: internal, b: internal }).ask(logs())), -32000)
+  })
+
+  t.test('too much work for our own limits is no outage either', async t => {
+    const { ask, asked } = open({ a: () => refuse('unavailable'), b: () => refuse('unavailable') }, { partner })
+    t.equal(said(await ask(logs(growth))), -32002)
+    t.same(asked, ['a', 'b'])
+  })
+})
+
+t.test('the partner', async t => {
+  t.test('is asked at once when all own nodes are cut off or rest', async t => {
+    const { ask, asked, many } = open({ a: () => fault('a', { hangs: true }), b: () => limited(60), p: () => result('p') }, { partner })
+    await many(1)
+    asked.length = 0
+    t.equal(said(await ask(logs(growth))), 'p')
+    t.same(asked, ['p'])
+  })
+
+  t.test('with `when: header` is for callers who say Enable-Failover: true', async t => {
+    const ask = async (headers: Record<string, string>, notes = growth) => said(await
+      open({ p: () => result('p') }, { partner: { ...partner, when: 'header' } }).ask({ ...logs(notes), origin: origin({ headers }) }))
+    t.equal(await ask({}), -32002)
+    t.equal(await ask({ 'enable-failover': 'false' }), -32002)
+    t.equal(await ask({ 'enable-failover': 'True' }), 'p')
+    t.equal(await ask({ 'enable-failover': 'true' }, { account }), -32002, 'the plan must qualify all the same')
+  })
+})
+
+t.test('weights share the calls, as evenly as they can', async t => {
+  const world = { a: () => result('a'), b: () => result('b'), c: () => result('c') }
+  const upstreams = [node('a', { weight: 3 }), node('b'), node('c', { weight: 0 })]
+  const { many, asked } = open(world, { upstreams })
+  await many(8)
+  t.same(asked, ['a', 'a', 'b', 'a', 'a', 'a', 'b', 'a'])
+  const broken = open({ ...world, b: () => fault('b', { hangs: true }) }, { upstreams })
+  await broken.many(8)
+  t.equal(broken.count('a'), 8)
+  t.equal(broken.count('c'), 0)
+  const last = open({ c: world.c }, { upstreams })
+  t.equal(said(await last.ask(logs())), 'c', 'without weight only when no other can answer')
+})
+
+t.test('hedging', async t => {
+  const opened = async (world: Record<string, Answer>, count = 200) => {
+    let isSlow = false
+    const ends: AbortSignal[] = []
+    const slow: Answer = c => {
+      if (!isSlow) return result('a')
+      ends.push(c.signal ?? c.origin.signal)
+      return new Promise(() => undefined)
+    }
+    const it = open({ a: slow, b: () => result('b'), ...world }, { hedge: true })
+    await it.many(count)
+    isSlow = true
+    it.asked.length = 0
+    return { ...it, ends }
+  }
+
+  t.test('asks the next node too, and leaves the slow one', async t => {
+    const { ask, asked, clock, ends } = await opened({})
+    const reply = ask(logs())
+    clock.turn(1)
+    t.equal(said(await reply), 'b')
+    t.same(asked, ['a', 'b'])
+    t.equal(ends[0]?.aborted, true)
+  })
+
+  t.test('waits for the first when the second fails', async t => {
+    const { ask, clock } = await opened({ a: () => turn().then(() => turn()).then(() => result('a')), b: () => fault('b') })
+    const reply = ask(logs())
+    clock.turn(1)
+    t.equal(said(await reply), 'a')
+  })
+
+  t.test('is not for what must not be sent twice', async t => {
+    const send = () => call('eth_sendRawTransaction', ['0x01'])
+    const { ask, asked, clock, many } = await opened({ a: () => turn(result('a')) })
+    await many(200, send)
+    asked.length = 0
+    const reply = ask(send())
+    clock.turn(60_000)
+    t.equal(said(await reply), 'a')
+    t.same(asked, ['a'])
+  })
+
+  t.test('asks no second time for more than a fifth of the calls', async t => {
+    const { ask, count, clock } = await opened({}, 50)
+    for (let i = 0; i < 40; i++) void ask(logs())
+    clock.turn(1)
+    await turn()
+    t.equal(count('a'), 40)
+    t.equal(count('b'), 18)
+  })
+
+  t.test('95 % of a node\'s calls take less than its usual time', async t => {
+    const pace = new Pace()
+    t.equal(pace.p95, undefined)
+    for (let ms = 1; ms <= 100; ms++) pace.add(ms)
+    t.ok(Number(pace.p95) >= 90 && Number(pace.p95) <= 96)
+  })
+})
+
+t.test('a transaction that may have been sent', async t => {
+  // The first transaction of the EIP-155 example, and its hash.
+  const raw = '0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83'
+  const hash = '0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788'
+  const error = (message: string, meaning?: Meaning): Failure =>
+    ({ ...refuse('params', { source: 'node', upstream: 'b' }), kind: 'node', error: { code: -32000, message }, ...meaning && { meaning } })
+  const send = (text = raw) => call('eth_sendRawTransaction', [text])
+
+  t.test('is sent to each node once, and known to the next one means that it was sent', async t => {
+    const { ask, asked } = open({ b: () => error('already known', 'known') })
+    t.match(await ask(send()), { source: 'node', upstream: 'b', result: Buffer.from(`"${hash}"`) })
+    t.same(asked, ['a', 'b'])
+  })
+
+  t.test('known to the first node is what the node says', async t => {
+    t.equal(said(await open({ a: () => error('already known', 'known') }).ask(send())), -32000)
+  })
+
+  t.test('a nonce that is used up by this transaction was a success; by another it was not', async t => {
+    const requests: Request[] = []
+    const b = (found: Json): Answer => ({ notes }) => {
+      requests.push(notes.request)
+      return notes.request.method === 'eth_sendRawTransaction' ? error('nonce too low: next nonce 5, tx nonce 4') : result(found)
+    }
+    t.equal(said(await open({ b: b({ hash }) }).ask(send())), hash)
+    t.match(requests.at(-1), { method: 'eth_getTransactionByHash', params: [hash] })
+    t.equal(said(await open({ b: b(null) }).ask(send())), -32000)
+  })
+
+  t.test('with blobs its hash is not that of what was sent: the node\'s words stand', async t => {
+    t.equal(said(await open({ b: () => error('already known', 'known') }).ask(send('0x03f87001'))), -32000)
+  })
+})

@@ -1,0 +1,220 @@
+import t from 'tap'
+import upstream from '../../plugins/upstream/index.ts'
+import { readRange, suggestRange } from '../../plugins/upstream/range.ts'
+import type { Call, Json, Note } from '../../src/call.ts'
+import { isCharged, refuse } from '../../src/reply.ts'
+import type { Failure, Reply, RpcError } from '../../src/reply.ts'
+import type { Terms } from '../../src/services/index.ts'
+import { shipped } from '../services/methods/shipped.ts'
+import { call, never, result, said, stageOf } from '../support/fakes.ts'
+
+const options = { timeout: 30_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 16 }
+
+/** The reply to a call whose node answers this. */
+const ask = (c: Call<Note>, reply: Reply, seen?: (terms: Terms) => void, methods = shipped): Promise<Reply> =>
+  stageOf(upstream, options, { methods, agents: { ask: async (_target, _request, terms) => (seen?.(terms), reply) } }).handle(c, never)
+
+const nodeError = (error: RpcError): Failure =>
+  ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
+
+t.test('the answer of a node', async t => {
+  const three = { ...shipped, get: (name: string) => ({ ...shipped.get(name)!, maxResults: 3 }) }
+  const logs = (...blocks: number[]) =>
+    result(blocks.map(n => ({ blockNumber: `0x${n.toString(16)}` })), { upstream: 'own', ...{ count: blocks.length } })
+
+  t.test('gives as many results as the contract allows, and refuses one more in its words', async t => {
+    t.equal((said(await ask(call('eth_getLogs', [{}]), logs(1, 2, 3), undefined, three)) as Json[]).length, 3)
+    t.match(await ask(call('eth_getLogs', [{ fromBlock: '0x1' }]), logs(1, 2, 3, 4), undefined, three), {
+      error: { code: -32005, message: 'query returned more than 3 results', data: { from: '0x1', to: '0x3', limit: 3 } },
+      upstream: 'own', source: 'node', fault: 'caller',
+    })
+  })
+
+  t.test('the contract\'s time bounds the query where the method has one', async t => {
+    await ask(call('eth_getLogs', [{}]), logs(), terms => t.equal(terms.timeout, 10_000))
+    await ask(call('eth_call'), result(1), terms => t.equal(terms.timeout, 30_000))
+  })
+
+  t.test('a living node that is too slow: the caller\'s fault for eth_getLogs; for others the next node may be faster', async t => {
+    const late = refuse('timeout', { fault: 'upstream', upstream: 'own', source: 'node' })
+    t.match(await ask(call('eth_getLogs', [{}]), late), { error: { code: -32005, message: 'query timeout exceeded' }, fault: 'caller', upstream: 'own' })
+    t.match(await ask(call('eth_call'), late), { error: { code: -32002 }, fault: 'upstream', status: 503, elsewhere: true, retryAfter: 1 })
+  })
+
+  t.test('a storage word shorter than 32 bytes is left-padded; whatever else comes passes as it is', async t => {
+    const word = async (value: Json) => said(await ask(call('eth_getStorageAt'), result(value)))
+    t.equal(await word('0x1'), `0x${'1'.padStart(64, '0')}`)
+    t.equal(await word('0x'), `0x${'0'.repeat(64)}`)
+    t.equal(await word(`0x${'ab'.repeat(32)}`), `0x${'ab'.repeat(32)}`)
+    t.equal(await word(`0x${'ab'.repeat(33)}`), `0x${'ab'.repeat(33)}`)
+    t.equal(await word('hello'), 'hello')
+    t.equal(await word(null), null)
+  })
+
+  t.test('a silent node is asked for its pulse once, however many calls wait', async t => {
+    let pulses = 0
+    const waiting: Terms[] = []
+    const stage = stageOf(upstream, options, {
+      methods: shipped,
+      agents: {
+        ask: async (_target, request, terms) => {
+          if (request.method === 'eth_blockNumber') pulses += 1
+          else waiting.push(terms)
+          return result('0x1')
+        },
+      },
+    })
+    for (let i = 0; i < 5; i++) await stage.handle(call('eth_call'), never)
+    const alive = await Promise.all(waiting.map(terms => terms.silence?.alive()))
+    t.same(alive, [true, true, true, true, true])
+    t.equal(pulses, 1)
+  })
+})
+
+t.test('the error of a node', async t => {
+  const filter = { fromBlock: '0x1', toBlock: '0xffffff' }
+  const logsError = (error: RpcError) => ask(call('eth_getLogs', [filter]), nodeError(error))
+  const stateError = (error: RpcError) => ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']), nodeError(error))
+
+  t.test('too many results gets the contract\'s words, with the range that the node suggests', async t => {
+    const message = 'query returned more than 10000 results'
+    for (const [code, theirs, data] of [
+      [-32005, message, { limit: 10_000 }],
+      [-32005, `${message}. Try with this block range [0xBDE5, 0xBDE6].`, { from: '0xbde5', to: '0xbde6', limit: 10_000 }],
+      [-32602, 'query exceeds max results 20000, retry with the range 16-4112', { from: '0x10', to: '0x1010', limit: 10_000 }],
+    ] as const) {
+      const reply = await logsError({ code, message: theirs })
+      t.match(reply, { kind: 'tooMany', fault: 'caller', source: 'node', upstream: 'own', error: { code: -32005, message } })
+      t.strictSame((reply as Failure).error.data, data)
+      t.notOk('elsewhere' in reply)
+      t.ok(isCharged(reply))
+    }
+    t.match(await stateError({ code: -32005, message }), { kind: 'unavailable' }, 'no other method has so many results: there it is a limit of ours')
+  })
+
+  t.test('a timeout gets the contract\'s words where the method has a time, and goes to the next node elsewhere', async t => {
+    const reply = await logsError({ code: -32000, message: 'Query timeout exceeded. This block range should work: [0x1, 0x9]' })
+    t.match(reply, { kind: 'timeout', fault: 'caller', error: { code: -32005, message: 'query timeout exceeded', data: { from: '0x1', to: '0x9' } } })
+    t.match(await stateError({ code: -32002, message: 'request timed out' }), { kind: 'unavailable', fault: 'upstream', elsewhere: true })
+  })
+
+  t.test('a query that is too wide goes to the next node, and comes back as -32602 with what the node said', async t => {
+    t.match(await logsError({ code: -32600, message: 'up to a 500 block range. This block range should work: [0x10, 0x203]' }), {
+      kind: 'node', meaning: 'tooWide', fault: 'caller', elsewhere: true,
+      error: { code: -32602, message: /^the query is too wide: up to a 500/, data: { from: '0x10', to: '0x203' } },
+    })
+  })
+
+  t.test('a block, a state or history that the node does not have is asked elsewhere, in the node\'s words and charged', async t => {
+    for (const [code, message] of [[-32000, 'header not found'], [-32000, 'missing trie node 1f'], [4444, 'pruned history unavailable']] as const) {
+      const reply = await stateError({ code, message, data: 'x' })
+      t.match(reply, { kind: 'node', fault: 'caller', elsewhere: true, error: { code, message, data: 'x' } })
+      t.ok(isCharged(reply))
+    }
+  })
+
+  t.test('bad parameters keep the node\'s words under one code', async t => {
+    t.match(await logsError({ code: -32000, message: 'end (1) < begin (2)' }), { error: { code: -32602, message: 'end (1) < begin (2)' }, fault: 'caller' })
+  })
+
+  t.test('what is about our account at a provider is never shown, and says how long to wait', async t => {
+    for (const [code, message, data, retryAfter, meaning] of [
+      [429, 'Too Many Requests', undefined, undefined, 'limited'],
+      [-32005, 'project ID request rate exceeded', { backoff_seconds: 29.5, see: 'https://x' }, 30, 'limited'],
+      [-32005, 'daily request count exceeded, request rate limited', { rate: { backoff_seconds: 7 } }, 7, 'limited'],
+      [-32005, 'request rate exceeded', { backoff_seconds: 86_400 }, 60, 'limited'],
+      [-32600, 'Must be authenticated!', undefined, undefined, 'denied'],
+      [-32011, 'no backend is currently healthy to serve traffic', undefined, undefined, 'away'],
+    ] as const) {
+      const reply = await stateError(data === undefined ? { code, message } : { code, message, data }) as Failure
+      t.match(reply, { kind: 'unavailable', fault: 'upstream', meaning, status: 503, error: { code: -32002, message: 'no upstream can answer now' } })
+      t.equal(reply.retryAfter, retryAfter)
+      t.notOk(`${reply.cause}`.includes(message), 'a provider may quote our key')
+      t.notOk(isCharged(reply))
+    }
+  })
+
+  t.test('what HTTP said about our account stays as it is', async t => {
+    const limited = refuse('unavailable', { source: 'node', meaning: 'limited', retryAfter: 3, cause: 'HTTP 429' })
+    t.strictSame(await ask(call('eth_call'), limited), limited)
+  })
+
+  t.test('the node\'s own doing is not charged, and does not make clients repeat what every node was asked', async t => {
+    for (const [code, message, ours] of [
+      [-32601, 'the method eth_getStorageAt does not exist/is not available', -32601], [-32604, 'Method not enabled', -32601], [-32603, 'Internal error', -32000],
+    ] as const) {
+      const reply = await stateError({ code, message })
+      t.match(reply, { kind: 'node', fault: 'upstream', elsewhere: true, status: 200, error: { code: ours, message } })
+      t.notOk(isCharged(reply))
+    }
+  })
+
+  t.test('a node that takes our request for none is passed over', async t => {
+    for (const [code, message] of [[-32600, 'Invalid request'], [-32700, 'parse error']] as const) {
+      t.match(await stateError({ code, message }), { kind: 'unavailable', fault: 'upstream', elsewhere: true, error: { code: -32002 } })
+    }
+  })
+
+  t.test('reverts, transactions that are known, and all that nobody knows pass as the node said them', async t => {
+    for (const [method, error, meaning] of [
+      ['eth_call', { code: 3, message: 'execution reverted', data: '0x08c379a0' }, 'reverted'],
+      ['eth_sendRawTransaction', { code: -32000, message: 'already known' }, 'known'],
+      ['eth_sendRawTransaction', { code: -32000, message: 'nonce too low' }, undefined],
+      ['eth_call', { code: 7, message: 'whatever' }, undefined],
+    ] as const) {
+      const reply = await ask(call(method), nodeError(error)) as Failure
+      t.match(reply, { kind: 'node', fault: 'caller', error })
+      t.equal(reply.meaning, meaning)
+      t.notOk('elsewhere' in reply)
+    }
+  })
+
+  t.test('a result that ends early is no result: too much for the node, or its failure', async t => {
+    const partial = (meaning?: 'tooMany' | 'timeout') =>
+      ({ ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'the result ends early' }), ...(meaning && { meaning }) })
+    t.match(await ask(call('eth_getLogs', [filter]), partial('tooMany')),
+      { kind: 'tooMany', error: { code: -32005, message: 'query returned more than 10000 results', data: { limit: 10_000 } }, fault: 'caller' })
+    t.match(await ask(call('eth_getLogs', [filter]), partial('timeout')), { kind: 'timeout', error: { code: -32005, message: 'query timeout exceeded' } })
+    t.match(await ask(call('eth_getLogs', [filter]), partial()), { kind: 'unavailable', fault: 'upstream' })
+    t.match(await ask(call('eth_getBlockReceipts'), partial('tooMany')), { kind: 'unavailable', fault: 'upstream' })
+  })
+})
+
+t.test('the range suggested for a query with too many results', async t => {
+  const logs = (...blocks: number[]) => Buffer.from(JSON.stringify(blocks.map(n => ({ topics: [], blockNumber: `0x${n.toString(16)}` }))))
+  t.test('ends before the block of the first log that does not fit', async t => {
+    t.same(suggestRange(logs(5, 5, 6, 7, 7), 3, {}), { from: '0x5', to: '0x6', limit: 3 })
+    t.same(suggestRange(logs(5, 5, 7, 7), 3, { fromBlock: '0x2' }), { from: '0x2', to: '0x6', limit: 3 })
+  })
+  t.test('is not given when one block holds too many, or blocks cannot be read', async t => {
+    t.same(suggestRange(logs(5, 5, 5, 5), 3, { fromBlock: '0x5' }), { limit: 3 })
+    t.same(suggestRange(Buffer.from('[1,2,3,4]'), 3, {}), { limit: 3 })
+  })
+  t.test('reads past any white space', async t => {
+    t.same(suggestRange(Buffer.from('[{"blockNumber" : "0x1"},\n{"blockNumber"\t:\n"0x9"}]'), 1, {}), { from: '0x1', to: '0x8', limit: 1 })
+  })
+})
+
+t.test('the range that a node suggests', async t => {
+  const read = (message: string, data?: Json, filter: Json = { fromBlock: '0x1', toBlock: '0xffff' }) =>
+    readRange(data === undefined ? { code: 1, message } : { code: 1, message, data }, filter)
+  t.test('is read in the words of each provider', async t => {
+    for (const [message, from, to] of [
+      ['... Try with this block range [0xBDE5, 0xBDEF].', '0xbde5', '0xbdef'],
+      ['Based on your parameters, this block range should work: [0x1, 0xd043]', '0x1', '0xd043'],
+      ['retry with the range 100-200', '0x64', '0xc8'],
+      ['retry with the range 0x10 - 0x20', '0x10', '0x20'],
+      ['this block range should work: 1 to 2', '0x1', '0x2'],
+    ] as const) t.same(read(message), { from, to }, message)
+    t.same(read('too many', { from: '0x2', to: '0x3', limit: 10_000 }), { from: '0x2', to: '0x3' })
+  })
+  t.test('is nothing that was not asked for, and no range that was refused', async t => {
+    for (const message of [
+      'range 1 - 2 exceeds limit of 10000', 'try with this block range [0x9, 0x1]', 'try with this block range [0x0, 0x1]',
+      'try with this block range [0x1, 0x10000]', 'try with this block range', 'try with this block range [0x1]', '',
+    ]) t.equal(read(message), undefined, message)
+    t.equal(read('', { from: 1, to: 2 }), undefined)
+    t.equal(read('', ['0x1', '0x2']), undefined)
+    t.same(read('try with this block range [0x0, 0x10000]', undefined, {}), { from: '0x0', to: '0x10000' })
+  })
+})
