@@ -1,0 +1,145 @@
+import type { Call, Note, Origin } from './call.ts'
+import type { NetworkConfig, Step } from './config/types.ts'
+import type { Problem } from './config/problem.ts'
+import { compile } from './pipeline.ts'
+import type { AnyHandler } from './pipeline.ts'
+import { Misconfigured } from './plugin.ts'
+import type { Next, Stage } from './plugin.ts'
+import { isFailure } from './reply.ts'
+import type { Failure, Reply } from './reply.ts'
+import { openHeads } from './services/heads/index.ts'
+import type { Heads } from './services/heads/index.ts'
+import type { Keeper } from './services/keep.ts'
+import { openMethods } from './services/methods/table.ts'
+import type { Services } from './services/index.ts'
+
+/** What a network needs of its host; the rest of `Services` is its own. */
+export interface Lent extends Omit<Services, 'network' | 'methods' | 'heads' | 'keep' | 'vary'> {
+  readonly keeper: Keeper
+  readonly version: string
+}
+
+/** A network that answers. */
+export interface Network {
+  readonly name: string
+  readonly hosts: readonly string[]
+  /** Asks each stage in order; the first failure is the whole answer. Mostly known at once, without a promise. */
+  admit(origin: Origin): Failure | undefined | Promise<Failure | undefined>
+  readonly run: Next
+  readonly heads: Heads
+  /** Inside out, so that whoever is called is ready first. */
+  start(): Promise<void>
+  /** Outside in, so that each can finish; safe without start, and twice; one failure does not spare the rest. */
+  stop(): Promise<void>
+}
+
+type AnyStage = Stage<never, never>
+
+/** Creates every stage; what stages refuse to be created with comes back as problems at their places. */
+export const buildNetwork = (config: NetworkConfig, lent: Lent): { network?: Network, problems: readonly Problem[] } => {
+  const problems: Problem[] = []
+  const stages: AnyStage[] = []
+  const methods = openMethods(config.methods, { name: config.name, chainId: config.chainId, version: lent.version })
+  const heads = keepHeads(config, lent)
+  config.steps.forEach((step, i) => {
+    const place = `${config.name}.${i + 1}.${step.name}`
+    const services: Services = {
+      ...lent,
+      network: { name: config.name, chainId: config.chainId, blockTime: config.blockTime },
+      methods,
+      heads,
+      log: lent.log.child({ network: config.name, plugin: step.name }),
+      metrics: labelled(lent.metrics, { network: config.name }),
+      keep: (name, settings, make) => lent.keeper.keep(`${place}.${name}`, settings, make),
+      vary: varyBelow(config.steps.slice(i + 1)),
+    }
+    try {
+      stages.push(asStage(step.plugin.create(step.options as never, services))) // the loader checked them against its schema
+    } catch (error) {
+      if (!(error instanceof Misconfigured)) throw error
+      problems.push(...error.faults.map(fault => step.problem(fault.path, `${step.name}: ${fault.message}`)))
+    }
+  })
+  return problems.length > 0 ? { problems } : { network: assemble(config, stages, heads, lent), problems }
+}
+
+const assemble = (config: NetworkConfig, stages: readonly AnyStage[], heads: Heads, lent: Lent): Network => {
+  return {
+    name: config.name,
+    hosts: config.hosts,
+    heads,
+    run: tally(compile(stages.map(stage => stage.handle)), config, lent),
+    admit: admitInTurn(stages.flatMap(stage => stage.admit?.bind(stage) ?? [])),
+    async start() {
+      for (const stage of stages.toReversed()) await stage.start?.()
+    },
+    async stop() {
+      for (const stage of stages) {
+        await stage.stop?.().catch((error: unknown) => lent.log.error({ network: config.name, err: error }, 'a stage did not stop'))
+      }
+    },
+  }
+}
+
+/** One per network, for all its pipelines. */
+const keepHeads = ({ name, chainId, blockTime }: NetworkConfig, { keeper, agents, clock, log, metrics }: Lent): Heads =>
+  keeper.keep(`${name}.heads`, { chainId, blockTime }, () => openHeads({
+    chainId, blockTime, agents, clock, log: log.child({ network: name }), metrics: labelled(metrics, { network: name }),
+  }))
+
+type Admit = NonNullable<AnyStage['admit']>
+
+const admitInTurn = (all: readonly Admit[]): Admit => {
+  const ask = (origin: Origin, i: number): ReturnType<Admit> => {
+    const failure = all[i]?.(origin)
+    if (failure instanceof Promise) return failure.then(found => found ?? ask(origin, i + 1))
+    return failure ?? (i + 1 < all.length ? ask(origin, i + 1) : undefined)
+  }
+  return origin => ask(origin, 0)
+}
+
+const asStage = (made: AnyHandler | AnyStage): AnyStage => typeof made === 'function' ? { handle: made } : made
+
+const varyBelow = (steps: readonly Step[]): Services['vary'] => {
+  const varying = steps.filter(step => step.plugin.vary !== undefined)
+  if (varying.length === 0) return () => ''
+  return (call: Call) =>
+    // Each plugin sees the notes it reads; the loader has proved that they are written by now.
+    varying.map(step => step.plugin.vary?.(call.notes as Pick<never, Note & never>, step.options as never, call.origin)).join('\n')
+}
+
+const labelled = (metrics: Services['metrics'], fixed: Readonly<Record<string, string>>): Services['metrics'] => ({
+  counter: (name, help, labels) => metrics.counter(name, help, { ...fixed, ...labels }),
+  gauge: (name, help, labels) => metrics.gauge(name, help, { ...fixed, ...labels }),
+  histogram: (name, help, labels) => metrics.histogram(name, help, { ...fixed, ...labels }),
+})
+
+/** Counts each call by method and outcome, and its time. Methods that are not in the table count as `other`. */
+const tally = (run: Next, config: NetworkConfig, { metrics, clock }: Lent): Next => {
+  const network = config.name
+  const time = metrics.histogram('tollgate_call_seconds', 'Time from a call to its reply.', { network })
+  const known = new Set(config.methods.names)
+  const counters = new Map<string, Map<string, { add(): void }>>()
+  const counterOf = (name: string, outcome: string): { add(): void } => {
+    const method = known.has(name) ? name : 'other'
+    const ofMethod = counters.get(method) ?? new Map<string, { add(): void }>()
+    const found = ofMethod.get(outcome)
+    if (found !== undefined) return found
+    const fresh = metrics.counter('tollgate_calls_total', 'Calls by method and outcome.', { network, method, outcome })
+    counters.set(method, ofMethod.set(outcome, fresh))
+    return fresh
+  }
+  return async call => {
+    const begun = clock.monotonic()
+    const reply = await run(call)
+    counterOf(methodOf(call), outcomeOf(reply)).add()
+    time.observe((clock.monotonic() - begun) / 1000)
+    return reply
+  }
+}
+
+const methodOf = ({ message }: Call): string =>
+  typeof message === 'object' && message !== null && 'method' in message && typeof message.method === 'string'
+    ? message.method : 'other'
+
+const outcomeOf = (reply: Reply): string => isFailure(reply) ? reply.kind : 'ok'

@@ -1,0 +1,57 @@
+import type { IncomingMessage } from 'node:http'
+import { Secret } from '../secret.ts'
+import { refuse } from '../reply.ts'
+import type { Failure } from '../reply.ts'
+
+/** The doors of contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket. */
+export type Transport = 'http' | 'websocket'
+
+export interface Path {
+  readonly transport: Transport
+  /** Absent when the path ends before it. */
+  readonly key: Secret | undefined
+}
+
+const shape = /^\/(ws\/)?v3(?:\/([^/]*))?$/
+const otherVersion = /^\/(?:ws\/)?(v\d{1,6})(?:\/|$)/
+
+/** Reads the path of a request; a query is ignored, anything else must fit exactly. */
+export const readPath = (url: string): Path | Failure => {
+  const query = url.indexOf('?')
+  const path = query < 0 ? url : url.slice(0, query)
+  const found = shape.exec(path)
+  if (found !== null) return { transport: found[1] === undefined ? 'http' : 'websocket', key: asKey(found[2]) }
+  const version = otherVersion.exec(path)?.[1]
+  return refuse('notFound', {
+    message: version === undefined || version === 'v3'
+      ? 'not found: POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'
+      : `the version ${version} is not served; the version served is v3: /v3/<API_KEY>`,
+  })
+}
+
+const asKey = (text: string | undefined): Secret | undefined =>
+  text === undefined || text === '' ? undefined : new Secret(text, `…${text.slice(-4)}`)
+
+/**
+ * The host that a request names, in lower case and without its port. A request with two Host headers names none: proxies
+ * and servers differ on which counts (Node takes the first).
+ */
+export const readHost = ({ headers, rawHeaders }: IncomingMessage): string | undefined => {
+  const host = headers.host
+  if (host === undefined) return undefined
+  let seen = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string // rawHeaders holds names and values in turn
+    if (name.length === 4 && name.toLowerCase() === 'host') seen += 1
+  }
+  return seen === 1 ? bareHost(host) : undefined
+}
+
+/** `Example.org:8080` -> `example.org`, `[::1]:80` -> `::1`. */
+export const bareHost = (host: string): string => {
+  const bracket = host.startsWith('[') ? host.indexOf(']') : -1
+  if (bracket > 0) return host.slice(1, bracket).toLowerCase()
+  const colon = host.indexOf(':')
+  const name = colon < 0 ? host : host.slice(0, colon)
+  return (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase()
+}

@@ -1,0 +1,35 @@
+import Koa from 'koa'
+import type { HeadsStatus } from '../services/heads/index.ts'
+import { metricsText, metricsType } from '../services/metrics.ts'
+import type { Family } from '../services/metrics.ts'
+
+/** What the admin listener tells. */
+export interface Health {
+  /** False before the networks have started and from SIGTERM on: send no more traffic here. */
+  isReady(): boolean
+  /** Told by `/readyz?verbose`; without heads by a primary, whose workers know them. */
+  networks(): readonly ({ readonly name: string } & Partial<HeadsStatus>)[]
+  metrics(): readonly Family[] | Promise<readonly Family[]>
+}
+
+/** `/livez` (restart me when it fails), `/readyz` (route to me while it is 200) and `/metrics` (Prometheus). */
+export const createAdminApp = (health: Health): Koa => {
+  const app = new Koa()
+  app.use(async context => {
+    if (context.method !== 'GET' && context.method !== 'HEAD') return void (context.status = 405)
+    switch (context.path) {
+      case '/livez': return void (context.body = 'ok\n')
+      case '/readyz': return tellReadiness(context, health)
+      case '/metrics':
+        context.type = metricsType
+        context.body = metricsText(await health.metrics())
+    }
+  })
+  return app
+}
+
+const tellReadiness = (context: Koa.Context, health: Health): void => {
+  const ready = health.isReady()
+  context.body = 'verbose' in context.query ? { ready, networks: health.networks() } : ready ? 'ready\n' : 'not ready\n'
+  context.status = ready ? 200 : 503
+}

@@ -1,0 +1,49 @@
+import { createServer } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Address } from '../config/types.ts'
+
+/** The address is taken, or not this machine's. The message is for the operator. */
+export class ListenFault extends Error {}
+
+/** An HTTP server with the limits that keep slow and silent clients from holding it (headers 10 s, request 30 s). */
+export const createHttpServer = (serve: RequestListener): Server =>
+  createServer({
+    headersTimeout: 10_000,
+    requestTimeout: 30_000,
+    connectionsCheckingInterval: 1000,
+    // Longer than the 60 s after which common load balancers drop idle connections, so that they close first.
+    keepAliveTimeout: 65_000,
+    // A request without a Host header is answered from the table (404), not with Node's bare 400.
+    requireHostHeader: false,
+    noDelay: true,
+  }, serve)
+
+/** Resolves with the URL that it listens on; port 0 takes a free one. */
+export const listen = (server: Server, { host, port }: Address): Promise<string> =>
+  new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => reject(new ListenFault(explain(error, host, port))))
+    server.listen(port, host, () => {
+      const bound = server.address() as AddressInfo // a TCP server has no other kind of address
+      resolve(urlOf(host, bound.port))
+    })
+  })
+
+export const urlOf = (host: string, port: number): string => `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+
+const explain = (error: NodeJS.ErrnoException, host: string, port: number): string => {
+  const place = `${host}:${port}`
+  switch (error.code) {
+    case 'EADDRINUSE': return `cannot listen on ${place}: the port is in use; stop what runs there or change \`listen\` in gateway.yaml`
+    case 'EADDRNOTAVAIL': return `cannot listen on ${place}: this machine does not have that address`
+    case 'EACCES': return `cannot listen on ${place}: this user may not open that port`
+    default: return `cannot listen on ${place}: ${error.message}`
+  }
+}
+
+/** Stops accepting, and closes connections that wait for nothing. */
+export const closeServer = (server: Server): Promise<void> =>
+  new Promise(resolve => {
+    server.close(() => resolve())
+    server.closeIdleConnections()
+  })

@@ -1,0 +1,117 @@
+import cluster from 'node:cluster'
+import type { Worker } from 'node:cluster'
+import { once } from 'node:events'
+import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
+import type { Family } from '../services/metrics.ts'
+import type { FromPrimary, FromWorker } from './messages.ts'
+
+/** The worker processes of one gateway, as their primary sees them. */
+export interface Crew {
+  /** Workers that serve now. */
+  readonly ready: number
+  /** The metrics of each worker that serves. */
+  metrics(): Promise<readonly (readonly Family[])[]>
+  /** Lets each worker finish its calls, and waits until all have ended. */
+  stop(): Promise<void>
+}
+
+export interface CrewPlan {
+  /** The script and its arguments that a worker runs. */
+  readonly exec: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly size: number
+}
+
+/** A worker ended before it served. It has said why on stderr. */
+export class CrewFault extends Error {}
+
+/**
+ * Starts the workers and replaces each that ends unasked: at once, unless it lived for less than a second, which
+ * doubles the wait up to 5 s. The first starts alone, so that a mistake is reported once and not `size` times.
+ */
+export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<Crew> => {
+  cluster.setupPrimary({ exec: plan.exec, args: [...plan.args] })
+  const serving = new Set<Worker>()
+  let stopping = false
+  let asked = 0
+
+  const fork = (wait: number): Promise<void> => {
+    const begun = clock.monotonic()
+    const worker = cluster.fork(plan.env)
+    worker.once('exit', (code, signal) => {
+      const served = serving.delete(worker)
+      if (stopping || !served) return
+      const next = clock.monotonic() - begun < 1000 ? Math.min(5000, Math.max(100, 2 * wait)) : 0
+      log.warn({ event: 'worker-ended', worker: worker.process.pid, code, signal }, 'a worker ended and is replaced')
+      clock.after(next, () => void refork(next))
+    })
+    return untilReady(worker).then(() => {
+      serving.add(worker)
+      // It did not hear of the stop while it was starting.
+      if (stopping) tell(worker, { kind: 'stop' })
+    })
+  }
+  const refork = async (wait: number): Promise<void> => {
+    if (stopping) return
+    await fork(wait).catch(() => clock.after(1000, () => void refork(wait)))
+  }
+
+  const stop = async (): Promise<void> => {
+    stopping = true
+    await Promise.all(Object.values(cluster.workers ?? {}).map(worker => worker && end(worker)))
+  }
+
+  try {
+    await fork(0)
+    await Promise.all(Array.from({ length: plan.size - 1 }, () => fork(0)))
+  } catch (fault) {
+    await stop()
+    throw fault
+  }
+  return {
+    get ready() {
+      return serving.size
+    },
+    async metrics() {
+      const found = await Promise.all([...serving].map(worker => askMetrics(worker, asked += 1)))
+      return found.filter(metrics => metrics !== undefined)
+    },
+    stop,
+  }
+}
+
+const end = async (worker: Worker): Promise<void> => {
+  const ended = once(worker, 'exit')
+  tell(worker, { kind: 'stop' })
+  await ended
+}
+
+const untilReady = (worker: Worker): Promise<void> =>
+  new Promise((resolve, reject) => {
+    worker.on('message', (message: FromWorker) => {
+      if (message.kind === 'ready') resolve()
+    })
+    worker.once('exit', code => reject(new CrewFault(`a worker ended with ${code} before it served`)))
+  })
+
+/** Undefined when the worker ends before it has answered. */
+const askMetrics = (worker: Worker, id: number): Promise<readonly Family[] | undefined> =>
+  new Promise(resolve => {
+    const hear = (message: FromWorker) => {
+      if (message.kind !== 'metrics' || message.id !== id) return
+      end(message.metrics)
+    }
+    const end = (metrics?: readonly Family[]) => {
+      worker.off('message', hear).off('exit', leave)
+      resolve(metrics)
+    }
+    const leave = () => end()
+    worker.on('message', hear).once('exit', leave)
+    tell(worker, { kind: 'metrics', id })
+  })
+
+const tell = (worker: Worker, message: FromPrimary): void => {
+  if (worker.isConnected()) worker.send(message)
+}

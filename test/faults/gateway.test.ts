@@ -1,0 +1,81 @@
+import { EventEmitter, once } from 'node:events'
+import http from 'node:http'
+import type { Socket } from 'node:net'
+import t from 'tap'
+import { createDeployment, networkFile } from '../support/gateway.ts'
+import { faults, isRight } from '../support/faults.ts'
+import { startFaultyNode } from '../support/faulty.ts'
+import { startNode } from '../support/node.ts'
+import { connect, post } from '../support/rpc.ts'
+
+// A whole gateway in front of nodes that fail.
+
+const hung: Socket[] = []
+/** Answers what the gateway asks for itself, and no caller. */
+const silent = await startFaultyNode((socket, asked) => {
+  if (!['eth_getBalance', 'eth_getStorageAt'].includes(asked.method)) return isRight(socket, asked)
+  hung.push(socket)
+  called.emit('call')
+})
+const called = new EventEmitter()
+const broken = await startFaultyNode(faults['says 500'])
+const partner = await startNode({ eth_getLogs: { result: [] } })
+const on = (host: string, network: object) => ({ ...network, hosts: [host] })
+const forwarding = { partner: { name: 'helper', url: partner.url, when: 'header' } }
+const deployment = createDeployment({
+  networks: {
+    silentnet: on('silent.test', networkFile('silentnet', [silent.url])),
+    brokennet: on('broken.test', networkFile('brokennet', [broken.url], { failover: { upstreams: [{ name: 'own', url: broken.url }], ...forwarding } })),
+  },
+})
+t.teardown(async () => {
+  await deployment.remove()
+  await Promise.all([silent.stop(), broken.stop(), partner.stop()])
+})
+await deployment.addAccount('alice', 'growth')
+const { key } = await deployment.addKey('alice')
+const gateway = await deployment.start()
+const request = (method: string, params: unknown) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+
+t.test('callers who leave take their calls to nodes with them within 100 ms', async t => {
+  const leave = async (count: number, ways: readonly (() => void)[]) => {
+    while (hung.length < count) await once(called, 'call')
+    const begun = performance.now()
+    const closed = hung.filter(socket => !socket.destroyed).map(socket => once(socket, 'close'))
+    for (const way of ways) way()
+    t.equal(closed.length, 1)
+    await Promise.all(closed)
+    return performance.now() - begun
+  }
+  /** Resolves once the gateway has the whole request. */
+  const open = async (body: string) => {
+    const request = http.request(gateway.http(key), { agent: false, method: 'POST', headers: { host: 'silent.test', 'content-type': 'application/json' } })
+    request.on('error', () => undefined)
+    request.end(body)
+    await once(request, 'finish')
+    return () => void request.destroy()
+  }
+  const slot = [`0x${'11'.repeat(20)}`, '0x0', 'latest']
+  const alone = await leave(1, [await open(request('eth_getBalance', [slot[0], 'latest']))])
+  t.ok(alone < 100, `HTTP: ${alone} ms`)
+  const both = await leave(2, [await open(request('eth_getStorageAt', slot)), await open(request('eth_getStorageAt', slot))])
+  t.ok(both < 100, `two who share a call: ${both} ms`)
+  const talker = await connect(gateway.ws(key), { host: 'silent.test' })
+  talker.send(request('eth_getBalance', [slot[0], '0x1']))
+  const socket = await leave(3, [() => talker.socket.terminate()])
+  t.ok(socket < 100, `WebSocket: ${socket} ms`)
+})
+
+t.test('the partner is named, and learns nothing of the caller', async t => {
+  const headers = { 'enable-failover': 'true', 'cookie': 'a=b', 'authorization': 'Bearer secret', 'user-agent': 'a-caller', 'x-forwarded-for': '10.0.0.9' }
+  const ask = (given: object) => post(gateway.http(key), request('eth_getLogs', [{}]), { host: 'broken.test', headers: { ...given } })
+  t.match((await ask({})).json(), { error: { code: -32002 } })
+  t.equal(partner.received.length, 0)
+  const answer = await ask(headers)
+  t.same(answer.json().result, [])
+  t.equal(answer.headers['x-tollgate-upstream'], 'helper')
+  const [received] = partner.received
+  t.same(Object.keys(received?.headers ?? {}).sort(), ['accept', 'accept-encoding', 'connection', 'content-length', 'content-type', 'host'])
+  t.equal(received?.path, '/')
+  t.notMatch(JSON.stringify(received), new RegExp(key))
+})

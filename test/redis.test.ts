@@ -1,0 +1,104 @@
+import t from 'tap'
+import { newKey } from '../src/keys.ts'
+import { createDeployment, networkFile } from './support/gateway.ts'
+import type { Gateway } from './support/gateway.ts'
+import { startNode } from './support/node.ts'
+import { noRedis, startRedis } from './support/redis.ts'
+import { call, connect, post } from './support/rpc.ts'
+
+// Two gateways, as on two machines, that share nothing but one redis.
+
+t.test('two gateways on one redis', { skip: noRedis }, async t => {
+  const redis = await startRedis('--appendonly', 'yes', '--appendfsync', 'always', '--requirepass', 'canary-p@ss')
+  const node = await startNode({ eth_call: { result: '0x1' } })
+  const deployment = createDeployment({
+    gateway: { store: '${REDIS_URL}', plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 80 } } },
+    networks: { testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }) },
+    env: { REDIS_URL: `redis://:canary-p%40ss@127.0.0.1:${redis.port}` },
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([node.stop(), redis.remove()])
+  })
+  await deployment.addAccount('alice')
+  const gateways = await Promise.all([deployment.start(), deployment.start()])
+  const ask = (gateway: Gateway, key: string) => post(gateway.http(key), body)
+  const statuses = async (key: string) => Promise.all(gateways.map(async gateway => (await ask(gateway, key)).status))
+  /** Resolves with the ms until both answer with this status. */
+  const until = async (status: number, key: string): Promise<number> => {
+    const start = performance.now()
+    while (!(await statuses(key)).every(each => each === status)) await pause(20)
+    return performance.now() - start
+  }
+
+  t.test('a key that is added is known to both at once, and within a second to neither when revoked', async t => {
+    const { key, id } = await deployment.addKey('alice')
+    t.same(await statuses(key), [200, 200])
+    const sockets = await Promise.all(gateways.map(gateway => connect(gateway.ws(key))))
+    for (const socket of sockets) t.equal((await socket.call('eth_call', [{ to }])).result, '0x1')
+    await deployment.run('keys', 'revoke', id)
+    const start = performance.now()
+    const closed = await Promise.all(sockets.map(each => each.closed))
+    t.same(closed.map(({ code }) => code), [1008, 1008], 'open sockets too')
+    t.ok(performance.now() - start < 1_000, `${performance.now() - start} ms`)
+    t.ok(await until(401, key) < 1_000)
+  })
+
+  t.test('an account that is moved to another plan is on it at both within a second, on open sockets too', async t => {
+    await deployment.addAccount('bob', 'tiny')
+    const { key } = await deployment.addKey('bob')
+    const sockets = await Promise.all(gateways.map(gateway => connect(gateway.ws(key))))
+    const answers = await Promise.all(sockets.map(socket => socket.call('eth_call', [{ to }])))
+    t.same(answers.map(({ error }) => error?.code).sort(), [-33000, undefined].sort(), 'one call for both')
+    t.same(await statuses(key), [402, 402])
+    await deployment.run('accounts', 'set', 'bob', '--plan', 'core')
+    t.ok(await until(200, key) < 1_000)
+    for (const socket of sockets) {
+      t.equal((await socket.call('eth_call', [{ to }])).result, '0x1')
+      await socket.close()
+    }
+  })
+
+  t.test('the balance is one, and usage is known', async t => {
+    await deployment.addAccount('carol')
+    const { key } = await deployment.addKey('carol')
+    for (const gateway of gateways) for (let i = 0; i < 5; i += 1) await call(gateway.http(key), 'eth_call', [{ to }])
+    const used = async () => JSON.parse((await deployment.run('usage', 'carol', '--json')).stdout).used as number
+    while (await used() < 800) await pause(100)
+    t.equal(await used(), 800)
+  })
+
+  t.test('while redis is away', async t => {
+    const { key } = await deployment.addKey('alice')
+    t.same(await statuses(key), [200, 200])
+    await redis.kill()
+    const start = performance.now()
+    t.same(await statuses(key), [200, 200], 'a known key is served as long as its lease lasts')
+    const unknown = await ask(gateways[0], newKey().reveal())
+    t.match(unknown, { status: 503 }, 'nobody can tell whether an unknown key is one')
+    t.match(unknown.json(), { error: { code: -32002 } })
+    t.ok(performance.now() - start < 1_000, `${performance.now() - start} ms for four calls`)
+    await until(503, key)
+    t.match((await ask(gateways[0], key)).json(), { error: { code: -32002 } })
+    const run = await deployment.run('accounts', 'list')
+    const at = `127.0.0.1:${redis.port}`
+    t.match(run, { code: 1, stderr: `tollgate: cannot use redis at ${at}: connect ECONNREFUSED ${at}\n` })
+    await t.rejects(deployment.start(), /cannot use redis at 127\.0\.0\.1/)
+    await redis.restart()
+    const back = await until(200, key)
+    t.ok(back < 1_000, `back after ${back} ms`)
+  })
+
+  t.test('both stop with nothing held, and no log has the password', async t => {
+    t.same(await Promise.all(gateways.map(gateway => gateway.stop())), [0, 0])
+    const { held, forfeited } = JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout)
+    t.same({ held, forfeited }, { held: 0, forfeited: 0 })
+    const said = gateways.map(({ log, stderr }) => JSON.stringify(log) + stderr()).join()
+    t.match(said, /the store does not answer/)
+    t.notMatch(said, /canary/)
+  })
+})
+
+const to = `0x${'00'.repeat(20)}`
+const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_call', params: [{ to }, 'latest'] })
+const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
