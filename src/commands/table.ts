@@ -1,0 +1,12 @@
+/** Rows under their titles, each column as wide as its longest cell. */
+export const table = (titles: readonly string[], rows: readonly (readonly string[])[]): readonly string[] => {
+  const all = [titles, ...rows]
+  const widths = titles.map((_, column) => Math.max(...all.map(row => (row[column] ?? '').length)))
+  return all.map(row => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd())
+}
+
+/** One thing, a line for each of its fields. */
+export const fields = (values: Readonly<Record<string, string | number>>): readonly string[] => {
+  const width = Math.max(...Object.keys(values).map(name => name.length))
+  return Object.entries(values).map(([name, value]) => `${name.padEnd(width)}  ${value}`)
+}

@@ -1,0 +1,146 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { accounts } from '../../src/commands/accounts.ts'
+import { keys } from '../../src/commands/keys.ts'
+import { isKey } from '../../src/keys.ts'
+import { runCommand, tempConfigs } from './run.ts'
+
+const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+t.test('an account is added, listed, and moved to another plan', async t => {
+  const { json } = await tempConfigs(t)
+  const alice = { id: /^acc_/, name: 'alice', plan: 'core', created: time }
+  t.match(await json(accounts, 'add', 'alice', '--plan', 'core'), alice)
+  t.match(await json(accounts, 'list'), [alice])
+  t.match(await json(accounts, 'set', 'alice', '--plan', 'growth'), { ...alice, plan: 'growth' })
+  t.match(await json(accounts, 'list'), [{ ...alice, plan: 'growth' }])
+})
+
+t.test('an account is named by its id too', async t => {
+  const { json } = await tempConfigs(t)
+  const { id } = await json(accounts, 'add', 'alice', '--plan', 'core') as { id: string }
+  t.match(await json(accounts, 'set', id, '--plan', 'growth'), { name: 'alice', plan: 'growth' })
+  t.match(await json(keys, 'add', id), { account: 'alice' })
+})
+
+t.test('people read sentences and tables', async t => {
+  const { run } = await tempConfigs(t)
+  t.same((await run(accounts, 'list')).out, ['no accounts yet: tollgate accounts add NAME --plan PLAN'])
+  const added = await run(accounts, 'add', 'bo', '--plan', 'growth')
+  t.match(added, { code: 0, out: [/^added account bo \(acc_\w{12}\) on plan growth$/], err: [] })
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  t.match((await run(accounts, 'list')).out, [
+    /^NAME   PLAN    ID                CREATED$/, /^alice  core    acc_\w{12}  20/, /^bo     growth  acc_\w{12}  20/,
+  ])
+  t.same((await run(accounts, 'set', 'bo', '--plan', 'core')).out, ['account bo is on plan core now'])
+})
+
+t.test('what cannot be done is one line and exit code 1', async t => {
+  const { run } = await tempConfigs(t)
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const refused = async (...words: string[]) => {
+    const { code, out, err } = await run(accounts, ...words)
+    t.same([code, out.length, err.length], [1, 0, 1])
+    return err[0]?.replace('tollgate: ', '')
+  }
+  t.equal(await refused('add', 'alice', '--plan', 'core'), 'there is an account "alice" already')
+  t.equal(await refused('add', 'bo', '--plan', 'gold'), 'there is no plan "gold": gateway.yaml has core, growth')
+  t.match(await refused('add', 'bo bo', '--plan', 'core'), /^"bo bo" is no name: /)
+  t.match(await refused('add', 'acc_1', '--plan', 'core'), /is no name/)
+  t.equal(await refused('set', 'alcie', '--plan', 'core'), 'there is no account "alcie"; did you mean `alice`?')
+  t.equal(await refused('set', 'alice', '--plan', 'gold'), 'there is no plan "gold": gateway.yaml has core, growth')
+})
+
+t.test('wrong words are a misuse', async t => {
+  const misused = async (...words: string[]) => {
+    const { code, err } = await runCommand(words[0] === 'revoke' ? keys : accounts, words)
+    t.equal(code, 64)
+    return err[0]
+  }
+  t.equal(await misused(), 'a word is missing: add, list, set')
+  t.equal(await misused('lsit'), '"lsit" is not one of add, list, set; did you mean `list`?')
+  t.equal(await misused('constructor'), '"constructor" is not one of add, list, set')
+  t.equal(await misused('add', '--plan', 'core'), 'NAME is missing')
+  t.equal(await misused('add', 'alice'), '--plan PLAN is missing')
+  t.equal(await misused('add', 'alice', 'bo', '--plan', 'core'), '"bo" is one word too many')
+  t.match(await misused('list', '--plan', 'core'), /--plan/)
+  t.equal(await misused('revoke'), 'ID is missing')
+})
+
+t.test('a bad configuration is shown with its place, exit code 78', async t => {
+  const { dir, run } = await tempConfigs(t)
+  await writeFile(join(dir, 'gateway.yaml'), 'store: lmdb:../data\nplanz: {}\n')
+  const { code, out, err } = await run(accounts, 'list')
+  t.same([code, out], [78, []])
+  t.match(err.join('\n'), /gateway\.yaml:2:1: .*planz/)
+})
+
+t.test('a store that cannot be opened is one line and exit code 1', async t => {
+  const { dir, run } = await tempConfigs(t)
+  await writeFile(join(dir, '..', 'data'), 'no folder')
+  const { code, err } = await run(accounts, 'list')
+  t.equal(code, 1)
+  t.match(err, [/^tollgate: cannot use .*data as the store's folder: /])
+})
+
+t.test('a key is shown once, with what it is good for, and then only by its last characters', async t => {
+  const { json, run } = await tempConfigs(t)
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const lists = { networks: ['devnet', 'base-mainnet'], methods: ['eth_call'], origins: ['https://dapp.test'] }
+  const words = ['--networks', 'devnet, base-mainnet', '--methods', 'eth_call', '--origins', 'https://dapp.test']
+  const made = await json(keys, 'add', 'alice', ...words) as { id: string, key: string, account: string }
+  t.ok(isKey(made.key))
+  t.match(made, { id: /^key_/, account: 'alice', ...lists })
+  const listed = await json(keys, 'list', 'alice')
+  t.match(listed, [{ id: made.id, account: 'alice', hint: made.key.slice(-4), created: time, ...lists }])
+  t.notMatch(JSON.stringify(listed), made.key)
+})
+
+t.test('a key without lists opens everything', async t => {
+  const { json, run } = await tempConfigs(t)
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const made = await json(keys, 'add', 'alice') as object
+  t.same(Object.keys(made).sort(), ['account', 'created', 'hint', 'id', 'key'])
+})
+
+t.test('a key is revoked by its id', async t => {
+  const { json, run } = await tempConfigs(t)
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const { id } = await json(keys, 'add', 'alice') as { id: string }
+  const { revoked } = await json(keys, 'revoke', id) as { revoked: string }
+  t.match(revoked, time)
+  t.match(await json(keys, 'list', 'alice'), [{ id, revoked }])
+  t.same((await run(keys, 'revoke', id)).out, [`key ${id} of account alice is revoked since ${revoked}`])
+})
+
+t.test('people see a key with a warning, and lists of keys as tables', async t => {
+  const { run } = await tempConfigs(t)
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  t.same((await run(keys, 'list', 'alice')).out, ['no keys yet: tollgate keys add alice'])
+  t.match((await run(keys, 'add', 'alice', '--networks', 'devnet')).out, [
+    /^key       tg_\w{38}$/, /^id        key_\w{12}$/, /^account   alice$/, /^networks  devnet$/, /^methods   all$/,
+    /^origins   all$/, /^Keep the key now/,
+  ])
+  t.match((await run(keys, 'list', 'alice')).out, [
+    /^ID                KEY    NETWORKS  METHODS  ORIGINS  CREATED                   REVOKED$/,
+    /^key_\w{12}  …\w{4}  devnet    all      all      20\S+Z$/,
+  ])
+})
+
+t.test('a key for what does not exist is refused', async t => {
+  const { run } = await tempConfigs(t)
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const refused = async (...words: string[]) => (await run(keys, ...words)).err[0]
+  t.equal(await refused('add', 'alice', '--networks', 'devent'),
+    'tollgate: there is no network "devent"; did you mean `devnet`?')
+  t.equal(await refused('add', 'alice', '--networks', 'devnet.test'),
+    'tollgate: there is no network "devnet.test"; there are base-mainnet, devnet')
+  t.equal(await refused('add', 'alice', '--networks', ','), '--networks needs at least one name')
+  t.equal(await refused('add', 'alice', '--origins', 'https://dapp.test/'),
+    'tollgate: "https://dapp.test/" is not the origin of a page; did you mean `https://dapp.test`?')
+  t.equal(await refused('add', 'alice', '--origins', 'dapp'),
+    'tollgate: "dapp" is not the origin of a page; write it like https://dapp.example')
+  t.equal(await refused('list', 'bob'), 'tollgate: there is no account "bob"')
+  t.match(await refused('revoke', 'key_1'), /^tollgate: there is no key with the id "key_1"/)
+})

@@ -1,0 +1,139 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import t from 'tap'
+import { createDeployment, networkFile } from './support/gateway.ts'
+import { startNode } from './support/node.ts'
+import { call, connect, post } from './support/rpc.ts'
+import type { Talker } from './support/rpc.ts'
+
+t.test('several workers', async t => {
+  const node = await startNode({ eth_blockNumber: { result: '0x10' }, eth_call: async () => new Promise(() => undefined) })
+  const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const gateway = await deployment.start()
+  const url = gateway.http(key)
+  const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  const callsOf = (text: string) => Number(/^tollgate_calls_total\{.*method="eth_chainId".*\} (\d+)$/m.exec(text)?.[1] ?? 0)
+
+  t.test('share one port, and their metrics add up', async t => {
+    for (let i = 0; i < 10; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+    t.equal(callsOf(await metrics()), 10)
+  })
+
+  t.test('one that is killed is replaced, and the others do not notice', async t => {
+    const talkers: Talker[] = []
+    for (let i = 0; i < 8; i++) talkers.push(await connect(gateway.ws(key)))
+    const pids = childrenOf(gateway.pid)
+    t.equal(pids.length, 2)
+    process.kill(pids[0] as number, 'SIGKILL')
+    await gateway.event('worker-ended')
+    const fates = await Promise.all(talkers.map(talker => talker.call('eth_chainId').then(() => 'alive', () => 'gone')))
+    t.ok(fates.includes('alive'), 'sockets of the other worker live on')
+    t.ok(fates.includes('gone'))
+    for (let i = 0; i < 10; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+    while (childrenOf(gateway.pid).length < 2) await call(url, 'eth_chainId')
+    t.notOk(childrenOf(gateway.pid).includes(pids[0] as number))
+    await Promise.all(talkers.map(talker => talker.close()))
+  })
+
+  t.test('the primary tells whether it is ready', async t => {
+    t.equal((await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status, 200)
+    t.equal((await post(`${gateway.admin}/livez`, '', { method: 'GET' })).status, 200)
+    t.equal((await post(`${gateway.admin}/other`, '', { method: 'GET' })).status, 404)
+  })
+
+  t.test('SIGTERM ends all of them, gives credits back and exits with 0', async t => {
+    const pids = childrenOf(gateway.pid)
+    t.equal(await gateway.stop(), 0)
+    for (const pid of pids) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+    const usage = JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout)
+    t.match(usage, { held: 0, forfeited: usage.forfeited })
+  })
+
+  t.test('a mistake is said once, not by each worker', async t => {
+    const taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
+    const rpc = `127.0.0.1:${(taken.address() as AddressInfo).port}`
+    const other = createDeployment({ gateway: { workers: 2, listen: { rpc } }, networks: { testnet: networkFile('testnet', [node.url]) } })
+    const { code, stderr } = await other.run('start')
+    t.equal(code, 1)
+    t.match(stderr.trim(), /^tollgate: cannot listen on .*in use[^\n]*$/)
+    await other.remove()
+    taken.close()
+  })
+})
+
+t.test('a configuration that serves nothing, or is wrong, ends with 78 and says why', async t => {
+  const network = { ...networkFile('testnet', []), optional: true }
+  const pipeline = (network as unknown as { pipeline: object[] }).pipeline.map(step =>
+    'failover' in step ? { failover: { upstreams: [{ name: 'own', url: '${TESTNET_URL}' }] } } : step)
+  const deployment = createDeployment({ networks: { testnet: { ...network, pipeline } } })
+  const { code, stderr } = await deployment.run('start')
+  t.equal(code, 78)
+  t.match(stderr, /TESTNET_URL/)
+  deployment.writeNetwork('testnet', 'network: testnet\nchainId: one\n')
+  t.match(await deployment.run('start'), { code: 78, stderr: /testnet\.yaml:2:10: / })
+  await deployment.remove()
+})
+
+t.test('the command line', async t => {
+  const deployment = createDeployment({ networks: {} })
+  t.teardown(() => deployment.remove())
+  t.match(await deployment.run('nonsense'), { code: 64, stderr: /no command "nonsense"/ })
+  t.match(await deployment.run('start', '--nonsense'), { code: 64, stderr: /nonsense/ })
+  t.match(await deployment.run('start', '--help'), { code: 0, stdout: /tollgate start/ })
+})
+
+t.test('tollgate dev', async t => {
+  const network = networkFile('devnet', [])
+  const pipeline = (network['pipeline'] as object[]).map(step =>
+    'failover' in step ? { failover: { upstreams: [{ name: 'anvil', url: '${DEVNET_URL}' }] } } : step)
+  const deployment = createDeployment({ networks: { devnet: { ...network, optional: true, pipeline } } })
+  t.teardown(() => deployment.remove())
+
+  const key = await t.test('prints a curl line that works, on a real node, and ends with its node', async t => {
+    const first = await startDev(deployment.dir)
+    const [, url = '', body = ''] = /^curl -s (\S+) .*-d '(.*)'$/.exec(first.curl) ?? []
+    t.match((await post(url, body)).json(), { jsonrpc: '2.0', id: 1, result: '0x0' })
+    t.equal(await first.stop(), 0)
+    return url
+  })
+
+  t.test('keeps its key for its owner alone, so that the second run prints the same', async t => {
+    const file = join(deployment.dir, '../data/dev.key')
+    t.equal(statSync(file).mode & 0o777, 0o600)
+    const second = await startDev(deployment.dir)
+    t.match(second.curl, readFileSync(file, 'utf8').trim())
+    t.equal(await second.stop(), 0)
+    t.notOk(key instanceof Error)
+  })
+})
+
+const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(text => text !== '').map(Number)
+
+const startDev = async (dir: string): Promise<{ curl: string, stop(): Promise<number | null> }> => {
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', dir], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = once(child, 'close') as Promise<[number | null]>
+  const curl = await new Promise<string>((resolve, reject) => {
+    createInterface(child.stdout).on('line', line => line.startsWith('curl ') && resolve(line))
+    void ended.then(([code]) => reject(new Error(`tollgate dev ended with ${code}`)))
+  })
+  return {
+    curl,
+    async stop() {
+      child.kill('SIGTERM')
+      return (await ended)[0]
+    },
+  }
+}
