@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { copyFile, mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+/** The gateway's command line. */
+export const tollgate = new URL('../../src/main.js', import.meta.url)
+
+/** Keys to call with; only `good` opens anything. */
+export interface Keys {
+  readonly good: string
+  /** One letter is wrong: its checksum does not fit. */
+  readonly mistyped: string
+  /** Well-formed, but of another gateway. */
+  readonly unknown: string
+}
+
+export interface Configured {
+  readonly config: string
+  readonly keys: Keys
+}
+
+/** Writes a configuration in `dir` whose one network asks `node`, with an account that never runs out of credits. */
+export const configure = async (dir: string, node: string, workers: number | undefined): Promise<Configured> => {
+  const [good, unknown] = await Promise.all(['gateway', 'elsewhere'].map(async name => {
+    await writeConfig(join(dir, name), node, workers)
+    return addKey(join(dir, name))
+  })) as [string, string]
+  const mistyped = good.slice(0, -1) + (good.endsWith('a') ? 'b' : 'a')
+  return { config: join(dir, 'gateway'), keys: { good, mistyped, unknown } }
+}
+
+const writeConfig = async (dir: string, node: string, workers: number | undefined): Promise<void> => {
+  for (const folder of ['networks', 'methods']) await mkdir(join(dir, folder), { recursive: true })
+  await writeFile(join(dir, 'gateway.yaml'), gateway + (workers === undefined ? '' : `workers: ${workers}\n`))
+  await writeFile(join(dir, 'networks', 'bench.yaml'), network(node))
+  const methods = fileURLToPath(new URL('../../../configs/methods/ethereum.yaml', import.meta.url))
+  await copyFile(methods, join(dir, 'methods', 'ethereum.yaml'))
+}
+
+const gateway = `listen: { rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }
+store: lmdb:./data
+plans: { big: { dailyCredits: 1000000000000000 } }
+`
+
+/**
+ * What is in the cache stays there for the whole run. An answer longer than a quarter of the cache is not kept: the big
+ * ones come from the node each time, and what the process needs for them is not hidden behind what it keeps.
+ */
+const network = (node: string): string => `network: bench
+chainId: 1337
+blockTime: 60m
+methods: ethereum
+hosts: [127.0.0.1]
+pipeline:
+  - envelope: {}
+  - key-auth: {}
+  - network-access: {}
+  - credits: {}
+  - params: {}
+  - cache: { maxBytes: 16MiB }
+  - failover: { upstreams: [{ name: node, url: "${node}" }] }
+  - upstream: {}
+`
+
+const addKey = async (config: string): Promise<string> => {
+  await command('accounts', 'add', 'bench', '--plan', 'big', '--config', config, '--json')
+  const { stdout } = await command('keys', 'add', 'bench', '--config', config, '--json')
+  return (JSON.parse(stdout) as { key: string }).key
+}
+
+const command = (...args: readonly string[]) =>
+  promisify(execFile)(process.execPath, [fileURLToPath(tollgate), ...args])

@@ -1,0 +1,15 @@
+/** A connection that calls are sent over. */
+export interface Line {
+  /** Sends call `n`, whose JSON text is `message`. */
+  send(n: number, message: string): void
+  close(): void
+}
+
+/** What a line tells: each answer as it came, and the one fault that ends it. */
+export interface Listener {
+  answered(line: Line, n: number, status: number, body: readonly Buffer[]): void
+  failed(reason: string): void
+}
+
+/** Ids have as many digits whatever `n` is, so that all answers to one kind of call are equally long. */
+export const idOf = (n: number): number => 10_000_000 + n
