@@ -1,0 +1,99 @@
+import { readFileSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { test } from 'tap'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+interface Source {
+  /** Relative to the root. */
+  readonly file: string
+  readonly text: string
+  /** Without comments, and with the insides of strings taken out. */
+  readonly code: string
+  /** What it imports from within this project. */
+  readonly imports: readonly string[]
+}
+
+const read = (file: string): Source => {
+  const whole = readFileSync(join(root, file), 'utf8')
+  const text = strip(whole, string => string)
+  const specifiers = [...text.matchAll(/\b(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
+  const imports = specifiers.map(([, path = '']) => join(dirname(file), path))
+  return { file, text: whole, code: strip(whole, () => "''"), imports }
+}
+
+const strip = (text: string, keep: (string: string) => string): string =>
+  text.replace(/\/\*[^]*?\*\/|\/\/.*|(['"])(?:\\.|(?!\1)[^\\\n])*\1|`(?:\\.|[^`\\])*`/g, part =>
+    part.startsWith('/') ? '' : keep(part))
+
+const sources: readonly Source[] = ['src', 'plugins'].flatMap(folder =>
+  (readdirSync(join(root, folder), { recursive: true }) as string[])
+    .filter(file => /\.tsx?$/.test(file))
+    .map(file => read(join(folder, file))))
+
+const within = (folder: string): readonly Source[] => sources.filter(({ file }) => file.startsWith(folder))
+
+/** `file -> import` for each import of these files that is not allowed. */
+const strays = (files: readonly Source[], isAllowed: (path: string) => boolean): readonly string[] =>
+  files.flatMap(({ file, imports }) => imports.filter(path => !isAllowed(path)).map(path => `${file} -> ${path}`))
+
+const places = (pattern: RegExp, but: readonly string[] = []): readonly string[] =>
+  sources.filter(({ file, code }) => pattern.test(code) && !but.includes(file)).map(({ file }) => file)
+
+test('the sources are found', async t => {
+  t.ok(sources.some(({ file }) => file === 'src/main.ts'))
+  t.ok(sources.some(({ file, imports }) => file === 'src/plugin.ts' && imports.includes('src/call.ts')))
+})
+
+test('plugins import nothing from src but the contract', async t => {
+  const contract = ['plugin', 'schema', 'call', 'reply'].map(name => `src/${name}.ts`)
+  t.same(strays(within('plugins/'), path => path.startsWith('plugins/') || contract.includes(path)), [])
+})
+
+test('src knows plugins only through their list, in one place', async t => {
+  const imports = strays(within('src/'), path => !path.startsWith('plugins/'))
+  t.same(imports, ['src/main.ts -> plugins/index.ts'])
+})
+
+test('wire and services know nothing of the servers', async t => {
+  t.same(strays([...within('src/wire/'), ...within('src/services/')], path => !path.startsWith('src/server/')), [])
+})
+
+test('no file of src or plugins imports a test', async t => {
+  t.same(strays(sources, path => path.startsWith('src/') || path.startsWith('plugins/') || path === 'package.json'), [])
+})
+
+test('imports go round in no circle', async t => {
+  const graph = new Map(sources.map(({ file, imports }) => [file, imports]))
+  t.same(findCircle(graph), [])
+})
+
+test('time is read in one place', async t => {
+  t.same(places(/\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, ['src/services/clock.ts']), [])
+})
+
+test('types are never switched off', async t => {
+  t.same(places(/(?<![.\w])any\b(?!\s*[(:])/), [])
+  t.same(sources.filter(({ text }) => /@ts-(?:ignore|nocheck)/.test(text)).map(({ file }) => file), [])
+})
+
+/** The files of one circle of imports, or none. */
+const findCircle = (graph: ReadonlyMap<string, readonly string[]>): readonly string[] => {
+  const done = new Set<string>()
+  const visit = (file: string, trail: readonly string[]): readonly string[] => {
+    if (trail.includes(file)) return [...trail.slice(trail.indexOf(file)), file]
+    if (done.has(file)) return []
+    done.add(file)
+    return first(graph.get(file) ?? [], next => visit(next, [...trail, file]))
+  }
+  return first([...graph.keys()], file => visit(file, []))
+}
+
+const first = (files: readonly string[], find: (file: string) => readonly string[]): readonly string[] => {
+  for (const file of files) {
+    const found = find(file)
+    if (found.length > 0) return found
+  }
+  return []
+}
