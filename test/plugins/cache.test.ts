@@ -30,6 +30,7 @@ const knownHeads = () => {
       epoch, era,
       isCurrent: name => current.includes(name ?? ''),
       isFinal: (name = '', block) => block === finalHash || (typeof block === 'number' && block <= (final[name] ?? -1)),
+      finalOf: (name = 'a') => final[name] === undefined ? undefined : { number: final[name], hash: `0x${final[name].toString(16)}` },
     }
   }
   const heads = { get view() { return look() }, interval: 500 } as unknown as Services['heads'] // what the plugin reads of it

@@ -163,6 +163,29 @@ t.test('what is known', async t => {
     t.notOk(heads.view.isFinal('a', `0x${'12'.repeat(32)}`))
   })
 
+  t.test('a block that somebody else calls final holds when it is final on this chain', async t => {
+    const { heads, chain, by, special, touch, turn } = open(['a', 'b'])
+    const block = (number: number) => ({ number, hash: ancestorAt(chain.tip, number)?.hash ?? '' })
+    by('b').final = ancestorAt(chain.tip, 40) ?? chain.tip
+    const [older, newest, newer] = [block(30), block(50), block(51)]
+    t.notOk(await heads.holds(older), 'nothing is known yet')
+    t.equal(heads.view.finalOf(), undefined)
+    await touch()
+    t.match([heads.view.finalOf(), heads.view.finalOf('a'), heads.view.finalOf('b')], [newest, newest, block(40)])
+    t.equal(heads.view.finalOf('partner'), undefined)
+    t.same(await Promise.all([older, newest, newer].map(each => heads.holds(each))), [true, true, false])
+    t.notOk(await heads.holds({ number: 30, hash: newest.hash }))
+    special.set('a', () => undefined)
+    t.notOk(await heads.holds(older), 'nobody can tell')
+    special.clear()
+    chain.reset()
+    for (let i = 0; i < 100; i++) chain.mine()
+    for (const node of [by('a'), by('b')]) Object.assign(node, { head: chain.tip, final: ancestorAt(chain.tip, 60) })
+    await turn(500)
+    await turn(500)
+    t.same(await Promise.all([older, newest, block(60)].map(each => heads.holds(each))), [false, false, true], 'another chain')
+  })
+
   t.test('a node without `finalized` has no final block, and one whose chain it does not tell neither', async t => {
     const { heads, special, by, touch } = open(['a', 'b'], undefined, { b: null })
     special.set('a', (method, params) => params[0] === 'finalized' ? null : by('a').answer(method, params))

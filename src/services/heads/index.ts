@@ -1,3 +1,3 @@
 export { openHeads } from './polled.ts'
 export type { HeadsSettings } from './polled.ts'
-export type { Heads, HeadsStatus, View } from './view.ts'
+export type { Heads, HeadsStatus, Settled, View } from './view.ts'

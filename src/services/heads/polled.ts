@@ -10,7 +10,7 @@ import { Followed } from './followed.ts'
 import type { Place } from './followed.ts'
 import { Height } from './height.ts'
 import { Verdicts } from './verdicts.ts'
-import type { Heads, HeadsStatus, View } from './view.ts'
+import type { Heads, HeadsStatus, Settled, View } from './view.ts'
 
 /** What heads need to know their network by. */
 export interface HeadsSettings {
@@ -114,6 +114,14 @@ class PolledHeads implements Heads {
     return told
   }
 
+  async holds({ number, hash }: Settled): Promise<boolean> {
+    const [final, era, node] = [this.#final, this.#era, bestOf(this.#nodes, this.#head)]
+    if (final === undefined || number > final.number || node === undefined) return false
+    if (number === final.number) return hash === final.hash
+    const block = await node.fetch(`0x${number.toString(16)}`)
+    return block?.number === number && block.hash === hash && era === this.#era
+  }
+
   #poll(): void {
     this.#timer = undefined
     if (this.#nodes.length === 0 || this.#quiet > idle) return
@@ -149,7 +157,7 @@ class PolledHeads implements Heads {
   }
 
   #look(): View {
-    const [head, epoch, era, ancestry] = [this.#head, this.#epoch, this.#era, this.#ancestry]
+    const [head, newest, epoch, era, ancestry] = [this.#head, this.#final, this.#epoch, this.#era, this.#ancestry]
     const places = new Map(this.#nodes.map(node => [node.target.name, { head: node.head, final: node.final }]))
     return {
       epoch, era,
@@ -159,6 +167,7 @@ class PolledHeads implements Heads {
         if (final === undefined) return false
         return typeof block === 'number' ? block <= final.number : ancestry.isFinal(block, final)
       },
+      finalOf: upstream => upstream === undefined ? newest : places.get(upstream)?.final,
     }
   }
 
@@ -190,8 +199,8 @@ class PolledHeads implements Heads {
   /** Another block is final. That the one before still stands follows from the line of blocks, or the node is asked. */
   async #learnFinal(fresh: Block, node: Followed): Promise<void> {
     const known = this.#final
-    this.#view = this.#look()
     if (known === undefined || fresh.number > known.number) this.#final = fresh
+    this.#view = this.#look()
     if (known === undefined || fresh.hash === known.hash) return
     if (this.#ancestry.links(known, fresh) || this.#ancestry.links(fresh, known)) return
     if ((node.height ?? 0) >= known.number) await this.#proveFinal(node, known)

@@ -1,5 +1,11 @@
 import type { Target } from '../../call.ts'
 
+/** A block that is told apart from any other of its number. */
+export interface Settled {
+  readonly number: number
+  readonly hash: string
+}
+
 /** What is known of the chain at one moment. Never changes: take it before a node is asked, to judge its answer by. */
 export interface View {
   /** Goes up whenever another head becomes known: answers that may change are about the epoch they were asked in. */
@@ -10,6 +16,8 @@ export interface View {
   isCurrent(upstream: string | undefined): boolean
   /** Did the node count the block as final? By its hash only when the block is among the newest few hundred. */
   isFinal(upstream: string | undefined, block: number | string): boolean
+  /** The newest block that the node counted as final; without a node, that any of them did. */
+  finalOf(upstream?: string): Settled | undefined
 }
 
 /** The newest and the finalized block of a network, learned from its own nodes. One per network, kept over reloads. */
@@ -25,6 +33,8 @@ export interface Heads {
   choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[]
   /** The node told this height; returns the height that callers may be told, which never goes back. */
   tell(upstream: string, height: number): number
+  /** Is the block final on this chain? False too while nobody can tell. A node may be asked. */
+  holds(block: Settled): Promise<boolean>
   /** For operators. */
   readonly status: HeadsStatus
 }
