@@ -56,6 +56,8 @@ export interface Target {
   readonly name: string
   readonly url: Secret
   readonly source: 'node' | 'partner'
+  /** Where it tells of new blocks over WebSocket; calls never go there. */
+  readonly ws?: Secret
   /** Most blocks that it takes in one eth_getLogs query; a wider one is asked in pieces. */
   readonly maxRange?: number
   /** Most addresses, and most topics in one position, that it takes in one eth_getLogs query. */

@@ -25,6 +25,8 @@ export interface StringSchema extends Described {
    * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `path`: relative to the YAML file -> absolute path.
    */
   readonly format?: 'duration' | 'size' | 'url' | 'path'
+  /** In an `optional` network, leave this text out when a variable in it is not set. */
+  readonly leaveOutWhenUnset?: true
 }
 
 export interface NumberSchema extends Described {

@@ -32,6 +32,10 @@ export const options = {
         ...node,
         properties: {
           ...node.properties,
+          ws: {
+            type: 'string', format: 'url', leaveOutWhenUnset: true,
+            description: 'Where the node tells of new blocks over WebSocket (eth_subscribe), so that it need not be polled.',
+          },
           weight: {
             type: 'number', minimum: 0,
             description: 'Its share of the calls; 1 where another has a weight. 0: only when no other can answer.',

@@ -7,6 +7,10 @@ export type JsonSchema = { readonly [keyword: string]: unknown }
 /** The schema without what only the loader knows, and with every object closed. */
 export const toJsonSchema = (schema: Schema): JsonSchema => {
   if (schema.type === 'array') return { ...schema, items: toJsonSchema(schema.items) }
+  if (schema.type === 'string') {
+    const { leaveOutWhenUnset, ...rest } = schema
+    return rest
+  }
   if (schema.type !== 'object') return { ...schema }
   const { leaveOutWhenUnset, properties = {}, additionalProperties, ...rest } = schema
   const described = Object.entries(properties).map(([name, property]) => [name, toJsonSchema(property)])

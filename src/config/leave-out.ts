@@ -10,22 +10,21 @@ import { describeUnset, howToSet } from './variables.ts'
 /** What an optional network does without because variables are not set. */
 export interface LeftOut {
   readonly value: unknown
-  /** Pointers of the objects that were left out. */
+  /** Pointers of the objects and texts that were left out. */
   readonly pointers: readonly string[]
   /** Variables without which too little is left: a list too short, a required property gone. */
   readonly missing: readonly string[]
 }
 
-/** Takes out the objects whose schema says `leaveOutWhenUnset` and which directly hold an unset variable. */
+/** Takes out the texts, and the objects with such texts, whose schema says `leaveOutWhenUnset` and whose variable is not set. */
 export const leaveOut = (value: unknown, schema: Schema, source: Source, path: Path): LeftOut => {
   const pointers: string[] = []
   const missing: string[] = []
 
   const visit = (value: unknown, schema: Schema | undefined, path: Path): unknown => {
     if (Array.isArray(value)) return visitList(value, schema, path)
-    if (!isMap(value)) return value
-    const names = schema?.type === 'object' && schema.leaveOutWhenUnset ? unsetIn(value, source, path) : []
-    if (names.length === 0) return visitMap(value, schema, path)
+    const names = unsetIn(value, schema, source, path)
+    if (names.length === 0) return isMap(value) ? visitMap(value, schema, path) : value
     pointers.push(pointer(path))
     return new Gone(names)
   }
@@ -65,7 +64,7 @@ export const isWhole = (source: Source, path: Path, leftOut: readonly string[]):
     !isIncomplete(text) || !isInside(place, [pointer(path)]) || isInside(place, leftOut))
 
 const isInside = (place: string, outer: readonly string[]): boolean =>
-  outer.some(pointer => place.startsWith(`${pointer}/`))
+  outer.some(pointer => place === pointer || place.startsWith(`${pointer}/`))
 
 class Gone {
   readonly names: readonly string[]
@@ -75,8 +74,17 @@ class Gone {
   }
 }
 
-/** Unset variables among the texts of the map itself; none when one of them says `:?`, which insists on a problem. */
-const unsetIn = (map: Readonly<Record<string, unknown>>, source: Source, path: Path): readonly string[] => {
-  const unset = Object.keys(map).flatMap(key => source.texts.get(pointer([...path, key]))?.unset ?? [])
+/**
+ * Unset variables of a text, or among the texts of a map itself, for which it is to be left out; none when one of them
+ * says `:?`, which insists on a problem.
+ */
+const unsetIn = (value: unknown, schema: Schema | undefined, source: Source, path: Path): readonly string[] => {
+  if (!isLeftOut(schema)) return []
+  const keys = isMap(value) ? Object.keys(value).filter(key => !isLeftOut(childOf(schema, key))) : undefined
+  const places = keys === undefined ? [path] : keys.map(key => [...path, key])
+  const unset = places.flatMap(place => source.texts.get(pointer(place))?.unset ?? [])
   return unset.some(({ demand }) => demand !== undefined) ? [] : unset.map(({ name }) => name)
 }
+
+const isLeftOut = (schema: Schema | undefined): boolean =>
+  (schema?.type === 'object' || schema?.type === 'string') && schema.leaveOutWhenUnset === true

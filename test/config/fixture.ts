@@ -11,6 +11,7 @@ const upstream = {
   properties: {
     name: { type: 'string', minLength: 1, description: 'What it is called.' },
     url: { type: 'string', format: 'url', description: 'Where it is.' },
+    feed: { type: 'string', format: 'url', leaveOutWhenUnset: true, description: 'Where it tells of itself.' },
     weight: { type: 'integer', minimum: 1, maximum: 9, default: 1, description: 'Its share of the calls.' },
   },
   required: ['name', 'url'],

@@ -253,6 +253,28 @@ t.test('an optional network does without what needs an unset variable', async t 
     ['URL_1', 'URL_2', 'PARTNER_URL'].map(name => ({ message: `the environment variable ${name} is not set` })))
 })
 
+t.test('an optional network does without a text alone where the schema says so', async t => {
+  const pipeline = `  - shape:
+  - route:
+      upstreams: [{ name: own, url: "\${URL}", feed: "\${FEED}" }]
+  - ask:
+`
+  const optional = network('net', pipeline).replace('pipeline:', 'optional: true\npipeline:')
+  const loadWith = async (env: Texts, text = optional) => {
+    const { problems, networks, unserved } = await load(t, { 'networks/net.yaml': text }, env)
+    const options = networks[0]?.steps[1]?.options as { upstreams: object[] } | undefined
+    return { problems, unserved, keys: options?.upstreams.map(each => Object.keys(each)) }
+  }
+  t.same(await loadWith({ URL: 'http://localhost' }), { problems: [], unserved: [], keys: [['name', 'url', 'weight']] })
+  t.same((await loadWith({ URL: 'http://localhost', FEED: 'ws://localhost' })).keys, [['name', 'url', 'feed', 'weight']])
+  t.same((await loadWith({ FEED: 'ws://localhost' })).unserved, [{ network: 'net', variables: ['URL'] }])
+  t.match((await loadWith({ URL: 'http://localhost', FEED: 'localhost' })).problems, [{ message: /feed must be a URL/ }])
+  t.match((await loadWith({ URL: 'http://localhost' }, network('net', pipeline))).problems,
+    [{ message: 'the environment variable FEED is not set' }])
+  t.match((await loadWith({ URL: 'http://localhost' }, optional.replace('FEED', 'FEED:?heads are wanted'))).problems,
+    [{ message: 'the environment variable FEED is not set: heads are wanted' }])
+})
+
 t.test('a required property that is left out, or the options themselves, leave nothing to serve', async t => {
   const needs = (name: string, options: string) => `export default { name: '${name}', summary: 'Asks.', terminal: true,
     options: ${options}, create: () => call => call }`

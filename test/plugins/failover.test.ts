@@ -125,6 +125,15 @@ t.test('two nodes of one name are a problem', async t => {
   t.same(said, ['upstreams.1.name: two upstreams are named "a"', 'partner.name: an upstream is named "a" too'])
 })
 
+t.test('a WebSocket in the place of an HTTP URL is a problem, and the other way round', async t => {
+  const said: string[] = []
+  const [http, ws] = [new Secret('https://node.test/canary'), new Secret('wss://node.test/canary')]
+  const options = { upstreams: [node('a', { url: http, ws }), node('b', { url: ws, ws: http })], partner: node('p', { url: ws }) }
+  failover.check?.(options as never, (path, message) => said.push(`${path.join('.')}: ${message}`))
+  t.match(said, [/^upstreams\.1\.url: .*http/, /^upstreams\.1\.ws: .*ws:/, /^partner\.url: .*http/])
+  t.notMatch(said.join(), /canary/)
+})
+
 t.test('breakers', async t => {
   t.test('a node that fails every call is left alone after a few, also when its method is rarely called', async t => {
     const { many, count } = open({ b: () => result('b') }, { breaker: { ...breaker, calls: 20, streak: 5 } })
