@@ -1,11 +1,13 @@
 import type { Heads, Result } from '../../src/plugin.ts'
 
 /** The height that a node told, or the greater one that callers were told already; anything else passes as it is. */
-export const neverLower = (result: Result, upstream: string, heads: Heads): Result => {
+export const neverLower = (result: Result, upstream: string, heads: Heads): Result | Promise<Result> => {
   const bytes = result.result
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
   if (!/^"0x[0-9a-fA-F]{1,13}"$/.test(text)) return result
   const height = Number(text.slice(1, -1))
+  const say = (told: number): Result =>
+    told === height ? result : { ...result, result: Buffer.from(`"0x${told.toString(16)}"`, 'latin1') }
   const told = heads.tell(upstream, height)
-  return told === height ? result : { ...result, result: Buffer.from(`"0x${told.toString(16)}"`, 'latin1') }
+  return typeof told === 'number' ? say(told) : told.then(say)
 }

@@ -172,7 +172,8 @@ class World {
     const known = this.#told.get(node.name)
     this.#overtaking.set(node.name, Math.max(height, this.#overtaking.get(node.name) ?? 0))
     if (known === undefined || height > known.number) this.#told.set(node.name, { number: height, hash: undefined })
-    return result(hex(this.#heads.tell(node.name, height)), { upstream: node.name })
+    // Known at once, as no other process need hear of it.
+    return result(hex(Number(this.#heads.tell(node.name, height))), { upstream: node.name })
   }
 
   readonly #poll: Agents['ask'] = async ({ name }, { method, params }) => {

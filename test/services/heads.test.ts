@@ -263,7 +263,7 @@ t.test('a node', async t => {
     by('a').head = ancestorAt(chain.tip, 96) ?? chain.tip
     await touch()
     t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b', 'a'])
-    t.match(heads.status.upstreams, [{ name: 'a', head: 96, usable: false, because: /behind/ }, { name: 'b', head: 100, usable: true }])
+    t.match(heads.status.upstreams, [{ name: 'a', head: 96, usable: false, because: 'it is 4 blocks behind' }, { name: 'b', head: 100, usable: true }])
     t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="lag"\} 1/)
     by('a').head = ancestorAt(chain.tip, 97) ?? chain.tip
     await turn(500)

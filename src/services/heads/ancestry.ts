@@ -3,7 +3,7 @@ import type { Followed } from './followed.ts'
 import { Line } from './line.ts'
 
 /** Blocks that are remembered: on most networks enough to reach back to the finalized one. */
-const remembered = 512
+export const remembered = 512
 
 /** Most ancestors that are fetched to find where a new head leaves the line. */
 const reach = 64
@@ -15,11 +15,11 @@ export type Step =
 
 /** The line of blocks that ends in the head, and what of it is final. */
 export class Ancestry {
-  readonly #line = new Line(remembered)
+  readonly line = new Line(remembered)
 
   /** Makes the block the tip of the line; asks the node that told of it for ancestors that are missing. */
   async follow(block: Block, node: Followed): Promise<Step> {
-    const line = this.#line
+    const line = this.line
     if (line.has(block)) return this.#cutTo(block.number, [])
     if (line.tip < 0 || block.number > line.tip + reach) return this.#restart([block])
     const fresh = await this.#fetchAncestors(block, node)
@@ -29,22 +29,16 @@ export class Ancestry {
 
   /** Does the line prove that the older of two blocks is an ancestor of the newer, or the same? */
   links(older: Block, newer: Block): boolean {
-    return older.number <= newer.number && this.#line.has(older) && this.#line.has(newer)
-  }
-
-  /** Is the block with this hash an ancestor of the final one, or that itself? */
-  isFinal(hash: string, final: Block): boolean {
-    const number = this.#line.numberOf(hash)
-    return number !== undefined && number <= final.number && this.#line.has(final)
+    return older.number <= newer.number && this.line.has(older) && this.line.has(newer)
   }
 
   forget(): void {
-    this.#line.restart([])
+    this.line.restart([])
   }
 
   /** The block and its ancestors down to a child of the line, oldest first; fewer when the node does not tell. */
   async #fetchAncestors(block: Block, node: Followed): Promise<readonly Block[]> {
-    const line = this.#line
+    const line = this.line
     const fresh = [block]
     let oldest = block
     while (fresh.length < reach && oldest.number > line.lowest && !line.holdsParentOf(oldest)) {
@@ -57,15 +51,15 @@ export class Ancestry {
   }
 
   #cutTo(fork: number, fresh: readonly Block[]): Step {
-    const depth = this.#line.tip - fork
-    this.#line.cut(fork)
-    this.#line.extend(fresh)
+    const depth = this.line.tip - fork
+    this.line.cut(fork)
+    this.line.extend(fresh)
     return depth > 0 ? { kind: 'fork', depth } : { kind: 'grown' }
   }
 
   #restart(blocks: readonly Block[]): Step {
-    const isFirst = this.#line.tip < 0
-    this.#line.restart(blocks)
+    const isFirst = this.line.tip < 0
+    this.line.restart(blocks)
     return { kind: isFirst ? 'grown' : 'lost' }
   }
 }

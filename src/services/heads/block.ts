@@ -6,15 +6,23 @@ export interface Block {
   readonly number: number
   readonly hash: string
   readonly parentHash: string
+  /** When it was made, by its own account: milliseconds since 1970. */
+  readonly time?: number
 }
 
 /** Undefined for a failure, `null`, a pending block, or anything else that is no block. */
-export const readBlock = (reply: Reply): Block | undefined => {
-  const { number, hash, parentHash } = members(readJson(reply))
+export const readBlock = (reply: Reply): Block | undefined => blockOf(readJson(reply))
+
+/** The same for what a node says unasked. */
+export const blockOf = (value: unknown): Block | undefined => {
+  const { number, hash, parentHash, timestamp } = members(value)
   const height = readNumber(number)
-  return height !== undefined && typeof hash === 'string' && typeof parentHash === 'string'
-    ? { number: height, hash: hash.toLowerCase(), parentHash: parentHash.toLowerCase() }
-    : undefined
+  if (height === undefined || typeof hash !== 'string' || typeof parentHash !== 'string') return undefined
+  const seconds = readNumber(timestamp)
+  return {
+    number: height, hash: hash.toLowerCase(), parentHash: parentHash.toLowerCase(),
+    ...seconds !== undefined && { time: 1000 * seconds },
+  }
 }
 
 /** The number in a reply whose result is a hex quantity, as of eth_blockNumber and eth_chainId. */

@@ -3,14 +3,13 @@ import { isFailure } from '../../reply.ts'
 import type { Reply } from '../../reply.ts'
 import type { Agents } from '../agents/index.ts'
 import type { Clock } from '../clock.ts'
-import { readBlock, readQuantity } from './block.ts'
+import type { Log } from '../log.ts'
+import { readBlock } from './block.ts'
 import type { Block } from './block.ts'
-
-/** Where a node is, by what it told last. An answer to eth_blockNumber does not tell the hash. */
-export interface Place {
-  readonly number: number
-  readonly hash?: string
-}
+import type { Claim } from './belief.ts'
+import { Feed } from './feed.ts'
+import { Identity } from './identity.ts'
+import type { Place } from './state.ts'
 
 /** A failing node's head counts no longer after so many polls in a row. */
 const maxFailures = 3
@@ -18,59 +17,89 @@ const maxFailures = 3
 export interface FollowedSettings {
   readonly target: Target
   readonly chainId: number
+  /** In ms. */
+  readonly blockTime: number
   readonly agents: Agents
   readonly clock: Clock
+  readonly log: Log
   readonly signal: AbortSignal
   /** ms between questions for the finalized block, and for the chain of a node that is on another one. */
   readonly rarely: number
   /** Polls in a row without an answer after which a node has no say in the height. */
   readonly silentAfter: number
+  /** From 0 to below 1. */
+  random(): number
+  /** The height that callers were told. */
+  told(): number
+  /** The node has told something unasked. */
+  onNews(node: Followed): void
 }
 
-/** What one node tells of its chain. It asks when it is told to poll, each thing at most once at a time. */
+/** What one node tells of its chain: when it is polled, each thing at most once at a time, or unasked over its WebSocket. */
 export class Followed {
   readonly target: Target
   readonly #settings: FollowedSettings
+  readonly #identity: Identity
+  readonly #feed: Feed | undefined
   #head: Place | undefined
   #block: Block | undefined
   #final: Block | undefined
-  #chain: number | undefined
-  #isChainKnown = false
-  #askingChain: Promise<void> | undefined
   #isBusy = false
   #failures = 0
+  #answers = 0
   #low = 0
   #heard = 0
   #finalDue = 0
-  #chainDue = 0
 
   constructor(settings: FollowedSettings) {
+    const { target, chainId, clock, rarely } = settings
     this.#settings = settings
-    this.target = settings.target
+    this.target = target
+    this.#identity = new Identity({ chainId, clock, rarely, ask: () => this.#ask({ method: 'eth_chainId', params: [] }) })
+    this.#feed = target.ws && new Feed({ ...this.#feedTerms(), url: target.ws })
+  }
+
+  get name(): string {
+    return this.target.name
   }
 
   get head(): Place | undefined {
     return this.isElsewhere ? undefined : this.#head
   }
 
-  /** The head with its parent, when a poll told of it. */
+  /** The newest block that it has shown, as long as it answers. */
+  get shown(): Claim | undefined {
+    return this.head === undefined ? undefined : this.#block
+  }
+
+  /** The head with its parent, when the node has shown it. */
   get block(): Block | undefined {
     return this.#block !== undefined && this.#block.hash === this.head?.hash ? this.#block : undefined
   }
 
   /** The newest block that the node says is final; undefined while its chain has not been proved to be ours. */
   get final(): Block | undefined {
-    return this.#chain === this.#settings.chainId ? this.#final : undefined
+    return this.#identity.isOurs ? this.#final : undefined
   }
 
   /** Is it on another chain than ours? */
   get isElsewhere(): boolean {
-    return this.#chain !== undefined && this.#chain !== this.#settings.chainId
+    return this.#identity.isElsewhere
   }
 
-  /** The id that it gave; undefined as long as it did not. */
+  /** The id of its chain; undefined as long as it did not give one. */
   get chain(): number | undefined {
-    return this.#chain
+    return this.#identity.chain
+  }
+
+  /** Does it tell of heads unasked? */
+  get isSubscribed(): boolean {
+    return this.#feed?.isFresh === true
+  }
+
+  /** How often it has shown its head. */
+  get answers(): number {
+    return this.#answers
   }
 
   get height(): number | undefined {
@@ -91,19 +120,30 @@ export class Followed {
     if (this.#head === undefined || number > this.#head.number) this.#head = { number }
   }
 
-  /** What it said to be final was undone: it is asked again at the next poll. */
+  /** What it said to be final was undone, or cannot be: it is asked again at the next poll. */
   forgetFinal(): void {
     this.#final = undefined
     this.#finalDue = 0
   }
 
-  /** Asks for the newest block, unless it is still being asked. `told` is the height that callers were told. */
-  async poll(told: () => number): Promise<void> {
+  /** Calls come in: it may tell of heads unasked. */
+  wake(): void {
+    if (!this.isElsewhere) this.#feed?.open()
+  }
+
+  /** Nobody calls any more. */
+  rest(): void {
+    this.#feed?.close()
+  }
+
+  /** Asks for the newest block, unless it is still being asked, or tells of it unasked. */
+  async poll(): Promise<void> {
     if (this.#isBusy) return
     this.#isBusy = true
     try {
-      await this.askChain()
-      if (!this.isElsewhere) await this.#askHead(told)
+      await this.#identity.check()
+      if (this.isElsewhere) this.rest()
+      else if (!this.isSubscribed) await this.#askHead()
     } finally {
       this.#isBusy = false
     }
@@ -112,11 +152,13 @@ export class Followed {
   /** Asks for the final block, when that is due. Resolves with it when it has changed. */
   async pollFinal(): Promise<Block | undefined> {
     const now = this.#settings.clock.monotonic()
-    if (this.#chain !== this.#settings.chainId || now < this.#finalDue) return undefined
+    if (!this.#identity.isOurs || now < this.#finalDue) return undefined
     this.#finalDue = now + this.#settings.rarely
     const before = this.#final
     const reply = await this.#ask({ method: 'eth_getBlockByNumber', params: ['finalized', false] })
-    this.#final = readBlock(reply) ?? before
+    const said = readBlock(reply)
+    // None that it has not reached itself.
+    this.#final = said !== undefined && said.number <= (this.#head?.number ?? -1) ? said : before
     return this.#final?.hash === before?.hash ? undefined : this.final
   }
 
@@ -128,37 +170,53 @@ export class Followed {
 
   /** Asks for the chain id: at first, after a connection came back, and now and then while it is a wrong one. */
   askChain(): Promise<void> {
-    this.#askingChain ??= this.#askChain().finally(() => { this.#askingChain = undefined })
-    return this.#askingChain
+    return this.#identity.check()
   }
 
-  async #askChain(): Promise<void> {
-    const now = this.#settings.clock.monotonic()
-    if (this.#isChainKnown && !(this.isElsewhere && now >= this.#chainDue)) return
-    const reply = await this.#ask({ method: 'eth_chainId', params: [] })
-    if (isFault(reply)) return
-    this.#isChainKnown = true
-    this.#chainDue = now + this.#settings.rarely
-    this.#chain = readQuantity(reply)
-  }
-
-  async #askHead(told: () => number): Promise<void> {
+  async #askHead(): Promise<void> {
     this.#heard = 0
     const reply = await this.#ask({ method: 'eth_getBlockByNumber', params: ['latest', false] })
     const block = readBlock(reply)
     if (block === undefined) return this.#fail(isFault(reply))
+    this.#feed?.compare(block)
+    this.#learn(block)
+  }
+
+  #learn(block: Block): void {
     this.#failures = 0
+    this.#answers += 1
     // A caller's answer overtook the poll.
     if (block.number < this.#heard) return
-    this.#low = block.number < told() ? this.#low + 1 : 0
-    this.#head = { number: block.number, hash: block.hash }
+    this.#low = block.number < this.#settings.told() ? this.#low + 1 : 0
+    this.#head = { number: block.number, hash: block.hash, ...block.time !== undefined && { time: block.time } }
     this.#block = block
   }
 
   #fail(isLost: boolean): void {
     this.#failures += 1
-    if (isLost) this.#isChainKnown = false
+    if (isLost) this.#identity.forget()
     if (this.#failures >= maxFailures) this.#head = undefined
+  }
+
+  #feedTerms(): Omit<ConstructorParameters<typeof Feed>[0], 'url'> {
+    const { chainId, blockTime, clock, log, random, target: { name: upstream }, onNews } = this.#settings
+    return {
+      chainId, clock,
+      patience: Math.max(2000, 4 * blockTime),
+      random,
+      onBlock: block => {
+        this.#heard = 0
+        this.#learn(block)
+        onNews(this)
+      },
+      onOpen: again => {
+        log.info({ upstream }, 'upstream tells of heads by subscription')
+        if (!again) return
+        this.#identity.forget()
+        void this.#identity.check().then(() => onNews(this))
+      },
+      onEnd: cause => log.warn({ upstream, cause }, 'upstream tells of no heads by subscription: it is polled'),
+    }
   }
 
   #ask(request: Request): Promise<Reply> {

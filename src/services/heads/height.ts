@@ -22,14 +22,18 @@ export class Height {
     return this.#told
   }
 
-  raise(number: number): number {
+  raise(number: number): void {
     this.#told = Math.max(this.#told, number)
-    return this.#told
   }
 
-  /** True when it has gone back. */
+  /** True when it has gone back. Where all are silent nobody says that it should. */
   settle(voices: readonly Voice[]): boolean {
-    if (!voices.every(voice => voice.isSilent || voice.low >= patience)) return false
+    const heard = voices.filter(voice => !voice.isSilent)
+    return heard.length > 0 && heard.every(voice => voice.low >= patience) && this.drop(heard)
+  }
+
+  /** Becomes the greatest that any of them tells; true when it has gone back. */
+  drop(voices: readonly Pick<Voice, 'height'>[]): boolean {
     const highest = voices.reduce((most, { height = 0 }) => Math.max(most, height), 0)
     const isLower = highest < this.#told
     this.#told = highest

@@ -1,5 +1,14 @@
 import type { Block } from './block.ts'
 
+/** What becomes of a line: what stands above the block `after` goes, or all of it, and these hashes come. */
+export interface LineChange {
+  readonly isNew: boolean
+  readonly after: number
+  readonly hashes: readonly string[]
+}
+
+type Link = Pick<Block, 'number' | 'hash'>
+
 /** The newest blocks as one line of parents: each is the parent of the next. What came before is not known. */
 export class Line {
   readonly #most: number
@@ -26,17 +35,37 @@ export class Line {
     return this.#hashes.get(number)
   }
 
-  numberOf(hash: string): number | undefined {
-    return this.#numbers.get(hash)
-  }
-
-  has({ number, hash }: { readonly number: number, readonly hash: string }): boolean {
+  has({ number, hash }: Link): boolean {
     return this.#hashes.get(number) === hash
   }
 
   /** Does the block's parent stand in the line? */
   holdsParentOf({ number, parentHash }: Block): boolean {
     return this.#hashes.get(number - 1) === parentHash
+  }
+
+  /** Is the block with this hash an ancestor of the final one, or that itself? */
+  isFinal(hash: string, final: Link): boolean {
+    const number = this.#numbers.get(hash)
+    return number !== undefined && number <= final.number && this.has(final)
+  }
+
+  /** What makes this line of the other one, which changes with it; undefined when they are the same. */
+  updateOf(other: Line): LineChange | undefined {
+    let after = this.#tip
+    while (after >= this.#lowest && other.hashAt(after) !== this.#hashes.get(after)) after -= 1
+    const isNew = after < this.#lowest
+    if (after === this.#tip && other.tip === after) return undefined
+    const hashes: string[] = []
+    for (let number = after + 1; number <= this.#tip; number++) hashes.push(this.#hashes.get(number) ?? '')
+    return { isNew, after, hashes }
+  }
+
+  change({ isNew, after, hashes }: LineChange): void {
+    const links = hashes.map((hash, i) => ({ number: after + 1 + i, hash }))
+    if (isNew) return this.restart(links)
+    this.cut(after)
+    this.extend(links)
   }
 
   /** Forgets everything above the block with this number. */
@@ -46,7 +75,7 @@ export class Line {
   }
 
   /** Begins anew with these blocks, each the parent of the next. */
-  restart(blocks: readonly Block[]): void {
+  restart(blocks: readonly Link[]): void {
     this.#hashes.clear()
     this.#numbers.clear()
     this.#lowest = blocks[0]?.number ?? 0
@@ -55,7 +84,7 @@ export class Line {
   }
 
   /** Adds blocks at the tip, each the parent of the next, the first a child of the tip. */
-  extend(blocks: readonly Block[]): void {
+  extend(blocks: readonly Link[]): void {
     for (const { number, hash } of blocks) {
       this.#hashes.set(number, hash)
       this.#numbers.set(hash, number)

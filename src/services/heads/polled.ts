@@ -3,14 +3,18 @@ import type { Agents } from '../agents/index.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import { Ancestry } from './ancestry.ts'
-import type { Step } from './ancestry.ts'
-import type { Block } from './block.ts'
+import { Belief } from './belief.ts'
+import { Chain } from './chain.ts'
 import { Followed } from './followed.ts'
-import type { Place } from './followed.ts'
-import { Height } from './height.ts'
+import { holds } from './holds.ts'
+import { Known } from './known.ts'
+import type { Line } from './line.ts'
+import type { HeadNews } from './news.ts'
+import { isSame } from './state.ts'
+import type { NodeState, Place, State } from './state.ts'
+import { Told } from './told.ts'
 import { Verdicts } from './verdicts.ts'
-import type { Heads, HeadsStatus, Settled, View } from './view.ts'
+import type { FollowOptions, Heads, HeadsStatus, Settled, View } from './view.ts'
 
 /** What heads need to know their network by. */
 export interface HeadsSettings {
@@ -21,66 +25,73 @@ export interface HeadsSettings {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
+  /** Others who tell callers heights of this network. */
+  readonly news?: readonly HeadNews[]
+  /** Called with what is known, and the newest blocks, whenever that may have changed. */
+  readonly onChange?: (state: State, line: Line) => void
 }
 
 /** Polls end when no call has come for so long, in ms. */
-const idle = 30_000
+export const idle = 30_000
+
+export const intervalOf = (blockTime: number): number => Math.min(5000, Math.max(250, blockTime / 2))
 
 export const openHeads = (settings: HeadsSettings): Heads => new PolledHeads(settings)
 
+/** Heads of nodes that this process asks itself. */
 class PolledHeads implements Heads {
   readonly interval: number
   readonly #settings: HeadsSettings
-  readonly #ancestry = new Ancestry()
-  readonly #height = new Height()
+  readonly #chain: Chain
+  readonly #known: Known
   readonly #verdicts: Verdicts
-  readonly #reorganisations: { add(): void }
+  readonly #belief: Belief
+  readonly #told: Told
   #nodes: readonly Followed[] = []
+  /** Names of those whose heads cannot be. */
+  #doubted: ReadonlySet<string> = new Set()
   #maxLag = 0
   #stopPolls = () => {}
   #timer: Timer | undefined
   #quiet = 0
-  #epoch = 0
-  #era = 0
   #head: Place | undefined
-  #final: Block | undefined
-  #isTracing = false
-  #view: View
 
   constructor(settings: HeadsSettings) {
-    const { blockTime, log, metrics } = settings
+    const { blockTime, clock, log, metrics, news = [] } = settings
     this.#settings = settings
-    this.interval = Math.min(5000, Math.max(250, blockTime / 2))
+    this.interval = intervalOf(blockTime)
+    this.#chain = new Chain({ log, metrics, onUndone: () => this.#forgetFinals() })
+    this.#known = new Known(this.#chain.line)
     this.#verdicts = new Verdicts(log, metrics)
-    this.#reorganisations = metrics.counter('tollgate_reorganisations_total', 'Reorganisations seen.')
-    this.#view = this.#look()
+    this.#belief = new Belief({ blockTime, clock })
+    const memory = Math.max(10_000, 4 * blockTime)
+    this.#told = new Told({ clock, belief: this.#belief, news, memory, onRaise: () => this.#publish() })
   }
 
   get view(): View {
-    return this.#view
+    return this.#known.view
   }
 
   get status(): HeadsStatus {
-    return {
-      ...this.#head && { head: this.#head.number },
-      ...this.#final && { finalized: this.#final.number },
-      upstreams: this.#nodes.map(node => {
-        const because = this.#verdicts.words(node)
-        const head = node.head && { head: node.head.number }
-        return { name: node.target.name, ...head, usable: because === undefined, ...because && { because } }
-      }),
-    }
+    return this.#known.status
   }
 
-  follow(targets: readonly Target[], { maxLag }: { readonly maxLag?: number | undefined } = {}): () => void {
-    const { chainId, blockTime, agents, clock } = this.#settings
+  follow(targets: readonly Target[], { maxLag }: FollowOptions = {}): () => void {
+    const { blockTime } = this.#settings
     const end = new AbortController()
-    const rarely = Math.max(16 * blockTime, 30_000)
-    const silentAfter = Math.ceil(60_000 / this.interval)
-    const shared = { chainId, agents, clock, signal: end.signal, rarely, silentAfter }
+    const shared = {
+      ...this.#settings,
+      signal: end.signal,
+      rarely: Math.max(16 * blockTime, 30_000),
+      silentAfter: Math.ceil(60_000 / this.interval),
+      random: Math.random,
+      told: () => this.#told.height,
+      onNews: () => this.#hear(),
+    }
     const nodes = targets.map(target => new Followed({ target, ...shared }))
     const stop = () => {
       end.abort()
+      nodes.forEach(node => node.rest())
       if (this.#nodes !== nodes) return
       this.#timer?.cancel()
       this.#timer = undefined
@@ -88,7 +99,9 @@ class PolledHeads implements Heads {
     this.#stopPolls()
     this.#stopPolls = stop
     this.#nodes = nodes
+    this.#told.follow(nodes)
     this.#maxLag = maxLag ?? Math.max(5, Math.ceil(10_000 / blockTime))
+    this.#belief.allow(3 * this.#maxLag)
     this.#judge()
     for (const node of nodes) void node.askChain().then(() => this.#judge())
     return stop
@@ -100,131 +113,104 @@ class PolledHeads implements Heads {
   }
 
   choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[] {
-    return this.#verdicts.choose(nodes)
+    return this.#known.choose(nodes)
   }
 
-  tell(upstream: string, height: number): number {
-    const node = this.#nodes.find(({ target }) => target.name === upstream)
+  tell(upstream: string, height: number): number | Promise<number> {
+    const node = this.#nodes.find(({ name }) => name === upstream)
     if (this.#nodes.length === 0 || node?.isElsewhere === true) return height
+    const isNews = height > this.#told.height
+    const others = this.#nodes.filter(each => each !== node)
+    if (isNews && this.#belief.isDoubted({ number: height }, others)) return this.#told.shared
     node?.hear(height)
-    const isNews = height > this.#height.told
-    const told = this.#height.raise(height)
-    if (isNews) this.#change()
+    this.#told.raise(height)
     if (isNews || height > (this.#head?.number ?? 0)) this.#judge()
-    return told
+    return this.#told.shared
   }
 
-  async holds({ number, hash }: Settled): Promise<boolean> {
-    const [final, era, node] = [this.#final, this.#era, bestOf(this.#nodes, this.#head)]
-    if (final === undefined || number > final.number || node === undefined) return false
-    if (number === final.number) return hash === final.hash
-    const block = await node.fetch(`0x${number.toString(16)}`)
-    return block?.number === number && block.hash === hash && era === this.#era
+  holds(block: Settled): Promise<boolean> {
+    return holds(block, this.#known, async at => this.#best()?.fetch(at))
   }
 
   #poll(): void {
     this.#timer = undefined
-    if (this.#nodes.length === 0 || this.#quiet > idle) return
+    if (this.#nodes.length === 0) return
+    if (this.#quiet > idle) return this.#nodes.forEach(node => node.rest())
     this.#quiet += this.interval
     this.#timer = this.#settings.clock.after(this.interval, () => this.#poll())
     for (const node of this.#nodes) {
+      node.wake()
       void this.#learnFrom(node)
     }
   }
 
   async #learnFrom(node: Followed): Promise<void> {
-    await node.poll(() => this.#height.told)
+    await node.poll()
     this.#judge()
     const [final] = await Promise.all([node.pollFinal(), this.#trace()])
-    if (final !== undefined) await this.#learnFinal(final, node)
+    if (final === undefined || this.#doubted.has(node.name)) return
+    await this.#chain.learnFinal(final, node)
+    this.#publish()
+  }
+
+  /** A node has told something unasked. */
+  #hear(): void {
+    this.#judge()
+    void this.#trace()
+  }
+
+  async #trace(): Promise<void> {
+    await this.#chain.trace(() => this.#best())
+    this.#publish()
   }
 
   #judge(): void {
-    const head = bestOf(this.#nodes, this.#head)?.head
-    if (!isSame(head, this.#head)) this.#change()
-    this.#head = head
-    this.#verdicts.judge(this.#nodes, head, this.#maxLag)
-    if (this.#nodes.length > 0 && this.#height.settle(this.#nodes)) {
-      this.#change()
-      this.#settings.log.warn({ height: this.#height.told }, 'the chain has become shorter')
-    }
-    if (head !== undefined) this.#height.raise(head.number)
-    this.#view = this.#look()
+    const before = this.#doubted
+    this.#doubted = this.#belief.sift(this.#nodes)
+    for (const node of this.#nodes) if (this.#doubted.has(node.name) && !before.has(node.name)) this.#disbelieve(node)
+    const head = this.#head = this.#best()?.head
+    if (head !== undefined) this.#belief.remember(head, this.#believed)
+    this.#verdicts.judge(this.#nodes, { head, maxLag: this.#maxLag, doubted: this.#doubted })
+    const told = this.#told.settle(this.#believed)
+    if (told !== undefined) this.#settings.log.warn({ height: this.#told.height, told }, 'the chain has become shorter')
+    if (head !== undefined) this.#told.raise(head.number)
+    this.#publish()
   }
 
-  #change(): void {
-    this.#epoch += 1
+  /** What it called final may have been believed already. */
+  #disbelieve(node: Followed): void {
+    const { final } = node
+    node.forgetFinal()
+    if (final !== undefined) this.#chain.undo(node, 'what a node called final cannot be believed')
   }
 
-  #look(): View {
-    const [head, newest, epoch, era, ancestry] = [this.#head, this.#final, this.#epoch, this.#era, this.#ancestry]
-    const places = new Map(this.#nodes.map(node => [node.target.name, { head: node.head, final: node.final }]))
-    return {
-      epoch, era,
-      isCurrent: (upstream = '') => head === undefined || isSame(places.get(upstream)?.head, head),
-      isFinal(upstream = '', block) {
-        const final = places.get(upstream)?.final
-        if (final === undefined) return false
-        return typeof block === 'number' ? block <= final.number : ancestry.isFinal(block, final)
-      },
-      finalOf: upstream => upstream === undefined ? newest : places.get(upstream)?.final,
-    }
+  get #believed(): readonly Followed[] {
+    return this.#nodes.filter(({ name }) => !this.#doubted.has(name))
   }
 
-  /** Follows the head through its ancestors; heads that come meanwhile are followed after it. */
-  async #trace(): Promise<void> {
-    if (this.#isTracing) return
-    this.#isTracing = true
-    try {
-      for (let done: Block | undefined; ;) {
-        const node = bestOf(this.#nodes, this.#head)
-        if (node?.block === undefined || node.block.hash === done?.hash) break
-        done = node.block
-        await this.#report(await this.#ancestry.follow(done, node), node, done)
-      }
-    } finally {
-      this.#isTracing = false
-    }
+  /** Of those who are believed, one with the highest head: one that is on the head that stands, else the first. */
+  #best(): Followed | undefined {
+    const believed = this.#believed
+    const highest = believed.reduce((most, { height = -1 }) => Math.max(most, height), -1)
+    const best = believed.filter(({ height }) => height !== undefined && height === highest)
+    return best.find(node => isSame(node.head, this.#head)) ?? best[0]
   }
 
-  async #report(step: Step, node: Followed, { number }: Block): Promise<void> {
-    if (step.kind === 'fork') {
-      this.#reorganisations.add()
-      this.#settings.log.info({ upstream: node.target.name, head: number, depth: step.depth }, 'reorganisation')
-    }
-    const final = this.#final
-    if (final !== undefined && (step.kind === 'lost' || number < final.number)) await this.#proveFinal(node, final)
+  #forgetFinals(): void {
+    this.#nodes.forEach(node => node.forgetFinal())
+    this.#publish()
   }
 
-  /** Another block is final. That the one before still stands follows from the line of blocks, or the node is asked. */
-  async #learnFinal(fresh: Block, node: Followed): Promise<void> {
-    const known = this.#final
-    if (known === undefined || fresh.number > known.number) this.#final = fresh
-    this.#view = this.#look()
-    if (known === undefined || fresh.hash === known.hash) return
-    if (this.#ancestry.links(known, fresh) || this.#ancestry.links(fresh, known)) return
-    if ((node.height ?? 0) >= known.number) await this.#proveFinal(node, known)
+  #publish(): void {
+    const [head, { final, era, line }] = [this.#head, this.#chain]
+    const nodes = this.#nodes.map(node => this.#describe(node))
+    this.#known.learn({ ...head && { head }, ...final && { final }, era, told: this.#told.height, nodes })
+    this.#settings.onChange?.(this.#known.state, line)
   }
 
-  async #proveFinal(node: Followed, known: Block): Promise<void> {
-    const now = await node.fetch(`0x${known.number.toString(16)}`)
-    if (now?.hash === known.hash) return
-    this.#settings.log.warn({ upstream: node.target.name, block: known.number }, 'final blocks were undone')
-    this.#era += 1
-    this.#change()
-    this.#final = undefined
-    this.#nodes.forEach(each => each.forgetFinal())
-    this.#ancestry.forget()
-    this.#view = this.#look()
+  #describe({ name, head, final, isSubscribed }: Followed): NodeState {
+    const verdict = this.#verdicts.of(name)
+    const mayTell = final !== undefined && !this.#doubted.has(name)
+    return { name, ...head && { head }, ...mayTell && { final }, isSubscribed, ...verdict && { verdict } }
   }
 }
-
-/** The node with the highest head; of several, one that is on the head that stands, else the first. */
-const bestOf = (nodes: readonly Followed[], head: Place | undefined): Followed | undefined => {
-  const highest = nodes.reduce((most, { height = -1 }) => Math.max(most, height), -1)
-  const best = nodes.filter(node => node.height !== undefined && node.height === highest)
-  return best.find(node => isSame(node.head, head)) ?? best[0]
-}
-
-const isSame = (one: Place | undefined, other: Place | undefined): boolean =>
-  one?.number === other?.number && one?.hash === other?.hash

@@ -1,59 +1,76 @@
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import type { Followed, Place } from './followed.ts'
+import type { Followed } from './followed.ts'
+import { patience } from './height.ts'
+import type { Place, Reason, Verdict } from './state.ts'
 
-/** Why a node is passed over. */
-type Reason = 'chain' | 'lag'
+/** What nodes are judged by. */
+export interface Measure {
+  readonly head: Place | undefined
+  /** Blocks that a node may be behind it. */
+  readonly maxLag: number
+  /** Names of nodes whose heads are doubted. */
+  readonly doubted: ReadonlySet<string>
+}
 
 /** Which nodes calls should not go to, and why: told in the log when it changes, and as a metric. */
 export class Verdicts {
   readonly #log: Log
   readonly #metrics: Metrics
-  readonly #reasons = new Map<string, Reason>()
+  readonly #verdicts = new Map<string, Verdict>()
+  /** How often a node that is doubted had answered before. */
+  readonly #doubted = new Map<string, number>()
 
   constructor(log: Log, metrics: Metrics) {
     this.#log = log
     this.#metrics = metrics
   }
 
-  /** The nodes in order, those too far behind last, those of another chain left out; all if none is left. */
-  choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[] {
-    if (this.#reasons.size === 0) return nodes
-    const of = (reason: Reason | undefined) => nodes.filter(({ name }) => this.#reasons.get(name) === reason)
-    const chosen = [...of(undefined), ...of('lag')]
-    return chosen.length > 0 ? chosen : nodes
+  of(name: string): Verdict | undefined {
+    return this.#verdicts.get(name)
   }
 
-  /** Judges each node against the newest head, of which it may be `maxLag` blocks short. */
-  judge(nodes: readonly Followed[], head: Place | undefined, maxLag: number): void {
-    const names = new Set(nodes.map(node => node.target.name))
-    for (const [name, reason] of this.#reasons) if (!names.has(name)) this.#clear(name, reason)
-    for (const node of nodes) {
-      const behind = head === undefined || node.head === undefined ? 0 : head.number - node.head.number
-      this.#tell(node, node.isElsewhere ? 'chain' : behind > maxLag ? 'lag' : undefined, behind)
+  judge(nodes: readonly Followed[], measure: Measure): void {
+    const names = new Set(nodes.map(node => node.name))
+    for (const [name, { reason }] of this.#verdicts) if (!names.has(name)) this.#clear(name, reason)
+    for (const node of nodes) this.#tell(node, this.#judge(node, measure))
+  }
+
+  #judge(node: Followed, { head, maxLag, doubted }: Measure): Verdict | undefined {
+    if (node.isElsewhere) return { reason: 'chain', words: `it is on chain ${node.chain}` }
+    const ahead = head === undefined || node.head === undefined ? 0 : node.head.number - head.number
+    if (this.#isDoubtedLong(node, doubted)) return { reason: 'ahead', words: `it is ${ahead} blocks ahead of what can be` }
+    return -ahead > maxLag ? { reason: 'lag', words: `it is ${-ahead} blocks behind` } : undefined
+  }
+
+  /** Nodes do not hear of a block at the same moment: one that is first has until the next answers. */
+  #isDoubtedLong({ name, answers }: Followed, doubted: ReadonlySet<string>): boolean {
+    if (!doubted.has(name)) {
+      this.#doubted.delete(name)
+      return false
     }
+    const since = this.#doubted.get(name) ?? answers
+    this.#doubted.set(name, since)
+    return answers - since >= patience - 1
   }
 
-  /** What `/readyz?verbose` says of a node. */
-  words(node: Followed): string | undefined {
-    const reason = this.#reasons.get(node.target.name)
-    return reason === 'chain' ? `it is on chain ${node.chain}` : reason === 'lag' ? 'it is too far behind' : undefined
-  }
-
-  #tell(node: Followed, reason: Reason | undefined, behind: number): void {
-    const upstream = node.target.name
-    const before = this.#reasons.get(upstream)
-    if (reason === before) return
-    if (before !== undefined) this.#clear(upstream, before)
-    if (reason === undefined) return this.#log.info({ upstream }, 'upstream is used again')
-    this.#reasons.set(upstream, reason)
+  #tell(node: Followed, verdict: Verdict | undefined): void {
+    const upstream = node.name
+    const before = this.#verdicts.get(upstream)
+    if (verdict !== undefined) this.#verdicts.set(upstream, verdict)
+    if (verdict?.reason === before?.reason) return
+    if (before !== undefined) this.#gauge(upstream, before.reason).set(0)
+    if (verdict === undefined) {
+      this.#verdicts.delete(upstream)
+      return this.#log.info({ upstream }, 'upstream is used again')
+    }
+    const { reason, words: because } = verdict
     this.#gauge(upstream, reason).set(1)
-    if (reason === 'lag') this.#log.warn({ upstream, reason, behind }, 'upstream is passed over: it is too far behind')
-    else this.#log.error({ upstream, reason, chainId: node.chain }, 'upstream is passed over: it is on another chain')
+    this.#log[levels[reason]]({ upstream, reason, because }, messages[reason])
   }
 
   #clear(upstream: string, reason: Reason): void {
-    this.#reasons.delete(upstream)
+    this.#verdicts.delete(upstream)
     this.#gauge(upstream, reason).set(0)
   }
 
@@ -61,4 +78,13 @@ export class Verdicts {
     const labels = { upstream, reason }
     return this.#metrics.gauge('tollgate_upstream_passed_over', '1 while calls pass over the node.', labels)
   }
+}
+
+/** What waiting mends is a warning, what somebody must mend an error. */
+const levels = { chain: 'error', lag: 'warn', ahead: 'error' } as const
+
+const messages: Readonly<Record<Reason, string>> = {
+  chain: 'upstream is passed over: it is on another chain',
+  lag: 'upstream is passed over: it is too far behind',
+  ahead: 'upstream is passed over: its head is higher than can be',
 }

@@ -26,17 +26,25 @@ export interface Heads {
   /** ms between polls: half a block time, at least 250 and at most 5,000. */
   readonly interval: number
   /** Polls these nodes instead of others, while calls come in, until the function that it gives is called. */
-  follow(targets: readonly Target[], options?: { readonly maxLag?: number | undefined }): () => void
+  follow(targets: readonly Target[], options?: FollowOptions): () => void
   /** A call is on its way to a node: polls go on for another 30 s. Costs nothing. */
   touch(): void
   /** The nodes in order, those too far behind last, those of another chain left out; all if none is left. */
   choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[]
-  /** The node told this height; returns the height that callers may be told, which never goes back. */
-  tell(upstream: string, height: number): number
+  /**
+   * The node told this height; gives the height that callers may be told, which never goes back. Known at once, except
+   * where another process must hear of it before a caller does.
+   */
+  tell(upstream: string, height: number): number | Promise<number>
   /** Is the block final on this chain? False too while nobody can tell. A node may be asked. */
   holds(block: Settled): Promise<boolean>
   /** For operators. */
   readonly status: HeadsStatus
+}
+
+export interface FollowOptions {
+  /** Blocks that a node may be behind. */
+  readonly maxLag?: number | undefined
 }
 
 export interface HeadsStatus {
@@ -45,6 +53,8 @@ export interface HeadsStatus {
   readonly upstreams: readonly {
     readonly name: string
     readonly head?: number
+    /** It tells of heads unasked. */
+    readonly subscribed?: true
     readonly usable: boolean
     /** Why calls should not go there. */
     readonly because?: string

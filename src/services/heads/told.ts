@@ -1,0 +1,85 @@
+import type { Clock } from '../clock.ts'
+import type { Belief } from './belief.ts'
+import type { Followed } from './followed.ts'
+import { Height } from './height.ts'
+import type { HeadNews } from './news.ts'
+
+export interface ToldTerms {
+  readonly clock: Clock
+  readonly belief: Belief
+  /** Those who must hear of it. */
+  readonly news: readonly HeadNews[]
+  /** ms after which a height that others told says nothing about the chain any more. */
+  readonly memory: number
+  /** Others tell a greater height. */
+  onRaise(): void
+}
+
+/** The height that callers are told here, kept in step with those who tell it elsewhere. */
+export class Told {
+  readonly #terms: ToldTerms
+  readonly #height = new Height()
+  #nodes: readonly Followed[] = []
+  #spreading: Promise<void> | undefined
+  /** What others told last. */
+  #others: { readonly height: number, readonly at: number } | undefined
+
+  constructor(terms: ToldTerms) {
+    this.#terms = terms
+    for (const carrier of terms.news) carrier.listen(height => this.#hear(height))
+  }
+
+  get height(): number {
+    return this.#height.told
+  }
+
+  /** The height, once all who must know do. */
+  get shared(): number | Promise<number> {
+    const height = this.height
+    return this.#spreading === undefined ? height : this.#spreading.then(() => height)
+  }
+
+  /** The witnesses from now on. */
+  follow(nodes: readonly Followed[]): void {
+    this.#nodes = nodes
+  }
+
+  raise(height: number): void {
+    if (height <= this.height) return
+    this.#height.raise(height)
+    const waits = this.#terms.news.flatMap(carrier => carrier.raise(height) ?? [])
+    if (waits.length === 0) return
+    const spreading = Promise.all(waits).then(() => {
+      if (this.#spreading === spreading) this.#spreading = undefined
+    })
+    this.#spreading = spreading
+  }
+
+  /**
+   * Goes back when those who are believed agree on it, or when what was told turns out to be impossible; gives the
+   * height before, if so.
+   */
+  settle(believed: readonly Followed[]): number | undefined {
+    const before = this.height
+    const isImpossible = before > 0 && this.#terms.belief.isDoubted({ number: before }, this.#nodes)
+    if (isImpossible) this.#others = undefined
+    if (!(isImpossible ? this.#height.drop(believed) : this.#height.settle([...believed, ...this.#voices()]))) return undefined
+    for (const carrier of this.#terms.news) carrier.lower(this.height)
+    return before
+  }
+
+  #hear(height: number): void {
+    if (height <= 0 || this.#terms.belief.isDoubted({ number: height }, this.#nodes)) return
+    this.#others = { height, at: this.#terms.clock.monotonic() }
+    if (height <= this.height) return
+    this.raise(height)
+    this.#terms.onRaise()
+  }
+
+  /** Others are one more voice, for as long as they may be taken to be there. */
+  #voices() {
+    const { clock, memory } = this.#terms
+    const isThere = this.#others !== undefined && clock.monotonic() - this.#others.at < memory
+    return isThere ? [{ height: this.#others?.height, low: 0, isSilent: false }] : []
+  }
+}
