@@ -6,7 +6,7 @@ import type { Agents } from '../../src/services/agents/index.ts'
 import { openHeads } from '../../src/services/heads/index.ts'
 import { metricsText, openMetrics } from '../../src/services/metrics.ts'
 import { TestClock, TestLog, result } from '../support/fakes.ts'
-import { ModelChain, ModelNode, ancestorAt, seeded } from '../support/model-chain.ts'
+import { ModelChain, ModelNode, ancestorAt, hex, seeded } from '../support/model-chain.ts'
 
 const target = (name: string) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' as const })
 
@@ -53,7 +53,7 @@ const open = (
   const move = (number: number) => nodes.forEach(node => { node.head = ancestorAt(chain.tip, number) ?? node.head })
   const by = (name: string) => nodes.find(node => node.name === name) as ModelNode
   const messages = () => log.lines.map(({ level, message }) => `${level} ${message}`)
-  return { chain, heads, nodes, special, asked, stop, settle, turn, touch, polls, move, by, messages, metrics }
+  return { chain, heads, clock, nodes, special, asked, stop, settle, turn, touch, polls, move, by, messages, metrics }
 }
 
 t.test('polls', async t => {
@@ -308,6 +308,142 @@ t.test('a node', async t => {
   })
 })
 
+t.test('a head that cannot be', async t => {
+  const absurd = 1_000_000_000
+  /** Nodes whose blocks tell their time: block 100 is of this moment, and each takes a second. */
+  const openTimed = (names?: readonly string[]) => {
+    const world = open(names)
+    const begin = world.clock.now() - 100_000
+    const timed = (value: Json | undefined): Json | undefined => {
+      const { number, ...rest } = Object(value) as { number?: string }
+      return number === undefined ? value : { ...rest, number, timestamp: `0x${((begin / 1000) + Number(number)).toString(16)}` }
+    }
+    for (const { name } of world.nodes) world.special.set(name, (method, params) => timed(world.by(name).answer(method, params)))
+    /** The node says so of its newest block, and of its final one. */
+    const claim = (name: string, number: number, time = world.clock.now(), final = number) =>
+      world.special.set(name, (method, params) => {
+        const block = timed(world.by(name).answer(method, params))
+        if (params[0] === 'latest') return { ...Object(block), number: hex(number), timestamp: hex(Math.floor(time / 1000)) }
+        return params[0] === 'finalized' ? { ...Object(block), number: hex(final) } : block
+      })
+    return { ...world, claim }
+  }
+  const names = (nodes: readonly { readonly name: string }[]) => nodes.map(({ name }) => name)
+
+  t.test('is believed of none against another: not for the height, not for the cache, and nobody is behind it', async t => {
+    const { heads, claim, touch, turn, messages, metrics } = openTimed()
+    claim('a', absurd)
+    await touch()
+    t.match(heads.status, { head: 100, finalized: 50 })
+    t.same([heads.view.isCurrent('a'), heads.view.isCurrent('b')], [false, true])
+    t.notOk(heads.view.isFinal('a', 60))
+    t.equal(heads.tell('b', 100), 100)
+    t.equal(heads.tell('a', absurd), 100)
+    t.same(messages(), [], 'another node may show as much in a moment')
+    await turn(1000)
+    t.same(messages(), ['error upstream is passed over: its head is higher than can be'])
+    t.same(names(heads.choose([target('a'), target('b')])), ['b', 'a'])
+    t.match(heads.status.upstreams, [{ name: 'a', usable: false, because: `it is ${absurd - 100} blocks ahead of what can be` }, { name: 'b', usable: true }])
+    t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="ahead"\} 1/)
+    claim('a', 101)
+    await turn(500)
+    t.same(names(heads.choose([target('a'), target('b')])), ['a', 'b'])
+    t.match(heads.status, { head: 101 })
+  })
+
+  t.test('is the lie of the fewer, where there are more', async t => {
+    const { heads, claim, touch } = openTimed(['a', 'b', 'c'])
+    claim('c', 5, undefined, 1)
+    await touch()
+    t.match(heads.status, { head: 100 })
+    t.same(names(heads.choose([target('c'), target('a')])), ['a', 'c'], 'c is behind')
+  })
+
+  t.test('that was believed while nobody else was there is taken back, with all that was final by it', async t => {
+    const { heads, special, claim, touch, turn, messages } = openTimed()
+    const honest = special.get('b') ?? (() => undefined)
+    claim('a', absurd)
+    special.set('b', () => undefined)
+    await touch()
+    t.equal(heads.tell('a', absurd), absurd)
+    t.ok(heads.view.isFinal('a', 60))
+    const { era } = heads.view
+    special.set('b', honest)
+    await turn(500)
+    t.equal(heads.tell('b', 100), 100)
+    t.notOk(heads.view.isFinal('a', 60))
+    t.ok(heads.view.era > era, 'what was kept for final is dropped')
+    t.ok(messages().includes('warn what a node called final cannot be believed'))
+  })
+
+  t.test('that an answer told before the first poll is taken back with it', async t => {
+    const { heads, touch } = openTimed()
+    t.equal(heads.tell('a', absurd), absurd)
+    await touch()
+    t.equal(heads.tell('b', 100), 100)
+  })
+
+  t.test('is what nodes agreed on before less than what one of them falls to', async t => {
+    const { heads, claim, clock, touch, turn } = openTimed()
+    await touch()
+    claim('a', 101, clock.now() + 1000)
+    claim('b', 5, undefined, 1)
+    await turn(1000)
+    t.match(heads.status, { head: 101 })
+    t.equal(heads.tell('b', 5), 101)
+    t.same(names(heads.choose([target('b'), target('a')])), ['a', 'b'])
+  })
+
+  t.test('is none of one node alone, nor above blocks that are old themselves', async t => {
+    const alone = openTimed(['a'])
+    await alone.touch()
+    alone.claim('a', 5000)
+    t.equal(alone.heads.tell('a', 5000), 5000)
+    await alone.turn(500)
+    t.match(alone.heads.status, { head: 5000 })
+    const stuck = openTimed()
+    stuck.claim('b', 100, stuck.clock.now() - 3_600_000)
+    stuck.claim('a', 3700)
+    await stuck.touch()
+    t.match(stuck.heads.status, { head: 3700 })
+  })
+
+  t.test('is none because somebody sets the clock of this machine', async t => {
+    for (const jump of [-86_400_000, 86_400_000]) {
+      const { heads, clock, touch, turn, messages } = openTimed()
+      await touch()
+      clock.jump(jump)
+      await turn(5000)
+      t.match(heads.status, { head: 100, finalized: 50 })
+      t.equal(heads.tell('a', 101), 101)
+      t.same(messages(), [])
+    }
+  })
+})
+
+t.test('what a node calls final', async t => {
+  t.test('is none that it has not reached itself', async t => {
+    const { heads, chain, by, touch } = open(['a'])
+    by('a').head = ancestorAt(chain.tip, 40) ?? chain.tip
+    await touch()
+    t.notOk(heads.view.isFinal('a', 10))
+    t.notOk('finalized' in heads.status)
+  })
+
+  t.test('may go back on the same chain: it counts for that node, and nothing is undone', async t => {
+    const { heads, chain, by, touch, turn } = open()
+    await touch()
+    by('a').final = ancestorAt(chain.tip, 30) ?? chain.tip
+    const { era } = heads.view
+    await turn(30_000)
+    await touch()
+    await turn(500)
+    t.same([heads.view.isFinal('a', 31), heads.view.isFinal('b', 50)], [false, true])
+    t.equal(heads.view.era, era)
+    t.match(heads.status, { finalized: 50 })
+  })
+})
+
 t.test('the height that callers are told', async t => {
   t.test('does not go back when nodes disagree or one takes over from another', async t => {
     const { heads, by, special, chain, touch, turn } = open()
@@ -352,6 +488,19 @@ t.test('the height that callers are told', async t => {
     await touch()
     await turn(2000)
     t.equal(heads.tell('b', 80), 80)
+  })
+
+  t.test('stays while no node answers any more', async t => {
+    const { heads, special, by, touch, turn } = open()
+    await touch()
+    special.set('a', () => undefined)
+    special.set('b', () => undefined)
+    for (let i = 0; i < 70; i++) {
+      await touch()
+      await turn(1000)
+    }
+    special.set('b', (method, params) => by('b').answer(method, params))
+    t.equal(heads.tell('b', 90), 100)
   })
 
   t.test('an answer above the head begins a new epoch', async t => {

@@ -65,7 +65,8 @@ class PolledHeads implements Heads {
     this.#verdicts = new Verdicts(log, metrics)
     this.#belief = new Belief({ blockTime, clock })
     const memory = Math.max(10_000, 4 * blockTime)
-    this.#told = new Told({ clock, belief: this.#belief, news, memory, onRaise: () => this.#publish() })
+    const told = { memory, witnesses: () => this.#believed, onRaise: () => this.#publish() }
+    this.#told = new Told({ clock, belief: this.#belief, news, ...told })
   }
 
   get view(): View {
@@ -99,7 +100,6 @@ class PolledHeads implements Heads {
     this.#stopPolls()
     this.#stopPolls = stop
     this.#nodes = nodes
-    this.#told.follow(nodes)
     this.#maxLag = maxLag ?? Math.max(5, Math.ceil(10_000 / blockTime))
     this.#belief.allow(3 * this.#maxLag)
     this.#judge()
@@ -120,7 +120,7 @@ class PolledHeads implements Heads {
     const node = this.#nodes.find(({ name }) => name === upstream)
     if (this.#nodes.length === 0 || node?.isElsewhere === true) return height
     const isNews = height > this.#told.height
-    const others = this.#nodes.filter(each => each !== node)
+    const others = this.#believed.filter(each => each !== node)
     if (isNews && this.#belief.isDoubted({ number: height }, others)) return this.#told.shared
     node?.hear(height)
     this.#told.raise(height)
@@ -171,7 +171,7 @@ class PolledHeads implements Heads {
     const head = this.#head = this.#best()?.head
     if (head !== undefined) this.#belief.remember(head, this.#believed)
     this.#verdicts.judge(this.#nodes, { head, maxLag: this.#maxLag, doubted: this.#doubted })
-    const told = this.#told.settle(this.#believed)
+    const told = this.#told.settle()
     if (told !== undefined) this.#settings.log.warn({ height: this.#told.height, told }, 'the chain has become shorter')
     if (head !== undefined) this.#told.raise(head.number)
     this.#publish()

@@ -11,6 +11,8 @@ export interface ToldTerms {
   readonly news: readonly HeadNews[]
   /** ms after which a height that others told says nothing about the chain any more. */
   readonly memory: number
+  /** The nodes that are believed. */
+  witnesses(): readonly Followed[]
   /** Others tell a greater height. */
   onRaise(): void
 }
@@ -19,7 +21,6 @@ export interface ToldTerms {
 export class Told {
   readonly #terms: ToldTerms
   readonly #height = new Height()
-  #nodes: readonly Followed[] = []
   #spreading: Promise<void> | undefined
   /** What others told last. */
   #others: { readonly height: number, readonly at: number } | undefined
@@ -39,11 +40,6 @@ export class Told {
     return this.#spreading === undefined ? height : this.#spreading.then(() => height)
   }
 
-  /** The witnesses from now on. */
-  follow(nodes: readonly Followed[]): void {
-    this.#nodes = nodes
-  }
-
   raise(height: number): void {
     if (height <= this.height) return
     this.#height.raise(height)
@@ -55,13 +51,10 @@ export class Told {
     this.#spreading = spreading
   }
 
-  /**
-   * Goes back when those who are believed agree on it, or when what was told turns out to be impossible; gives the
-   * height before, if so.
-   */
-  settle(believed: readonly Followed[]): number | undefined {
-    const before = this.height
-    const isImpossible = before > 0 && this.#terms.belief.isDoubted({ number: before }, this.#nodes)
+  /** Goes back when the witnesses agree on it, or on its being impossible; gives the height before, if so. */
+  settle(): number | undefined {
+    const [before, believed] = [this.height, this.#terms.witnesses()]
+    const isImpossible = before > 0 && this.#terms.belief.isDoubted({ number: before }, believed)
     if (isImpossible) this.#others = undefined
     if (!(isImpossible ? this.#height.drop(believed) : this.#height.settle([...believed, ...this.#voices()]))) return undefined
     for (const carrier of this.#terms.news) carrier.lower(this.height)
@@ -69,7 +62,7 @@ export class Told {
   }
 
   #hear(height: number): void {
-    if (height <= 0 || this.#terms.belief.isDoubted({ number: height }, this.#nodes)) return
+    if (height <= 0 || this.#terms.belief.isDoubted({ number: height }, this.#terms.witnesses())) return
     this.#others = { height, at: this.#terms.clock.monotonic() }
     if (height <= this.height) return
     this.raise(height)
