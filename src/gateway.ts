@@ -7,6 +7,8 @@ import { openAgents } from './services/agents/index.ts'
 import { openRoom } from './services/agents/room.ts'
 import type { Room } from './services/agents/room.ts'
 import type { Clock } from './services/clock.ts'
+import { openSource } from './services/heads/index.ts'
+import type { HeadsSource } from './services/heads/index.ts'
 import { openKeeper } from './services/keep.ts'
 import { openLedger } from './services/ledger.ts'
 import type { Log } from './services/log.ts'
@@ -14,7 +16,7 @@ import { openMetrics } from './services/metrics.ts'
 import type { OpenMetrics } from './services/metrics.ts'
 import { results } from './services/results.ts'
 import { openUsage } from './services/usage.ts'
-import { openStore } from './store/open.ts'
+import { openHeights, openStore } from './store/open.ts'
 import { version } from './version.ts'
 
 /** A gateway that serves. */
@@ -28,8 +30,13 @@ export interface Gateway {
 /** A configuration without problems. */
 export type GoodConfig = Config & { readonly gateway: GatewayConfig }
 
-/** Opens services, starts the networks, then listens. When it rejects, nothing is left open. */
-export const openGateway = async ({ gateway, networks }: GoodConfig, clock: Clock, log: Log): Promise<Gateway> => {
+/**
+ * Opens services, starts the networks, then listens. When it rejects, nothing is left open. It asks nodes for their heads
+ * itself, unless a source of them is given.
+ */
+export const openGateway = async (
+  { gateway, networks }: GoodConfig, clock: Clock, log: Log, source?: HeadsSource,
+): Promise<Gateway> => {
   const opened: (() => Promise<void>)[] = []
   const stop = async () => {
     for (const close of opened.splice(0).reverse()) {
@@ -38,8 +45,10 @@ export const openGateway = async ({ gateway, networks }: GoodConfig, clock: Cloc
   }
   try {
     const room = openRoom(Math.floor(gateway.limits.inFlight / gateway.workers))
-    const lent = await openServices(gateway, networks.length, { room, clock, log }, opened)
+    const headsSource = source ?? await openOwnSource(gateway, clock, opened)
+    const lent = { ...await openServices(gateway, networks.length, { room, clock, log }, opened), headsSource }
     const running = await startNetworks(networks, lent, opened)
+    await headsSource.ready()
     const rpc = await openRpc({ config: gateway, networks: running, room, clock, log })
     opened.push(() => rpc.stop())
     const health = {
@@ -59,9 +68,15 @@ export const openGateway = async ({ gateway, networks }: GoodConfig, clock: Cloc
 
 type Opened = (() => Promise<void>)[]
 
+const openOwnSource = async ({ store }: GatewayConfig, clock: Clock, opened: Opened): Promise<HeadsSource> => {
+  const heights = await openHeights(store, clock)
+  opened.push(() => heights.close())
+  return openSource(heights.newsOf)
+}
+
 const openServices = async (
   config: GatewayConfig, networks: number, { room, clock, log }: { room: Room, clock: Clock, log: Log }, opened: Opened,
-): Promise<Lent & { metrics: OpenMetrics }> => {
+): Promise<Omit<Lent, 'headsSource'> & { metrics: OpenMetrics }> => {
   const store = await openStore(config.store, clock)
   opened.push(() => store.close())
   const ledger = openLedger(store, clock, { log })

@@ -3,6 +3,7 @@ import type { Problem } from './config/problem.ts'
 import { buildNetwork } from './network.ts'
 import type { Lent } from './network.ts'
 import { systemClock } from './services/clock.ts'
+import { openSource } from './services/heads/index.ts'
 import { openKeeper } from './services/keep.ts'
 import { openLog } from './services/log.ts'
 import { openMetrics } from './services/metrics.ts'
@@ -19,6 +20,7 @@ export const tryNetworks = async ({ networks, gateway }: Config): Promise<readon
     log: openLog('silent'),
     metrics: openMetrics(),
     keeper: openKeeper(),
+    headsSource: openSource(),
     memory: gateway?.memory ?? 0,
     accounts: { find: unused },
     ledger: { charge: unused },

@@ -7,15 +7,16 @@ import { Misconfigured } from './plugin.ts'
 import type { Next, Stage } from './plugin.ts'
 import { isFailure } from './reply.ts'
 import type { Failure, Reply } from './reply.ts'
-import { openHeads } from './services/heads/index.ts'
-import type { Heads } from './services/heads/index.ts'
+import type { Heads, HeadsSource } from './services/heads/index.ts'
 import type { Keeper } from './services/keep.ts'
 import { openMethods } from './services/methods/table.ts'
+import { labelled } from './services/metrics.ts'
 import type { Services } from './services/index.ts'
 
 /** What a network needs of its host; the rest of `Services` is its own. */
 export interface Lent extends Omit<Services, 'network' | 'methods' | 'heads' | 'keep' | 'vary'> {
   readonly keeper: Keeper
+  readonly headsSource: HeadsSource
   readonly version: string
 }
 
@@ -82,10 +83,12 @@ const assemble = (config: NetworkConfig, stages: readonly AnyStage[], heads: Hea
 }
 
 /** One per network, for all its pipelines. */
-const keepHeads = ({ name, chainId, blockTime }: NetworkConfig, { keeper, agents, clock, log, metrics }: Lent): Heads =>
-  keeper.keep(`${name}.heads`, { chainId, blockTime }, () => openHeads({
+const keepHeads = ({ name, chainId, blockTime }: NetworkConfig, lent: Lent): Heads => {
+  const { keeper, headsSource, agents, clock, log, metrics } = lent
+  return keeper.keep(`${name}.heads`, { chainId, blockTime }, () => headsSource.open(name, {
     chainId, blockTime, agents, clock, log: log.child({ network: name }), metrics: labelled(metrics, { network: name }),
   }))
+}
 
 type Admit = NonNullable<AnyStage['admit']>
 
@@ -107,12 +110,6 @@ const varyBelow = (steps: readonly Step[]): Services['vary'] => {
     // Each plugin sees the notes it reads; the loader has proved that they are written by now.
     varying.map(step => step.plugin.vary?.(call.notes as Pick<never, Note & never>, step.options as never, call.origin)).join('\n')
 }
-
-const labelled = (metrics: Services['metrics'], fixed: Readonly<Record<string, string>>): Services['metrics'] => ({
-  counter: (name, help, labels) => metrics.counter(name, help, { ...fixed, ...labels }),
-  gauge: (name, help, labels) => metrics.gauge(name, help, { ...fixed, ...labels }),
-  histogram: (name, help, labels) => metrics.histogram(name, help, { ...fixed, ...labels }),
-})
 
 /** Counts each call by method and outcome, and its time. Methods that are not in the table count as `other`. */
 const tally = (run: Next, config: NetworkConfig, { metrics, clock }: Lent): Next => {

@@ -6,7 +6,7 @@ import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import type { Log } from '../services/log.ts'
 import { openPrimary, portVariable } from '../workers/primary.ts'
-import { serveCrew } from '../workers/worker.ts'
+import { joinCrew } from '../workers/worker.ts'
 import { exit, readConfigDir } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { explainFaults, loadGood, untilSignal } from './serve.ts'
@@ -56,10 +56,11 @@ const announce = ({ networks }: GoodConfig, urls: { readonly rpc: string }): voi
 /** One of several workers: admin is the primary's. */
 const work = async ({ gateway: own, ...config }: GoodConfig, log: Log, { env, err }: Terminal): Promise<number> => {
   const rpc = { ...own.listen.rpc, port: Number(env[portVariable]) }
-  const opening = openGateway({ ...config, gateway: { ...own, listen: { rpc } } }, systemClock, log)
+  const crew = joinCrew(systemClock)
+  const opening = openGateway({ ...config, gateway: { ...own, listen: { rpc } } }, systemClock, log, crew.heads)
   const gateway = await explainFaults(opening, err)
   if (gateway === undefined) return exit.failed
-  await serveCrew(gateway.metrics)
+  await crew.serve(gateway.metrics)
   await gateway.stop()
   return exit.ok
 }

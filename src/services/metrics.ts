@@ -70,6 +70,13 @@ export const openMetrics = (): OpenMetrics => {
   }
 }
 
+/** The same metrics, with these labels on each. */
+export const labelled = (metrics: Metrics, fixed: Labels): Metrics => ({
+  counter: (name, help, labels) => metrics.counter(name, help, { ...fixed, ...labels }),
+  gauge: (name, help, labels) => metrics.gauge(name, help, { ...fixed, ...labels }),
+  histogram: (name, help, labels) => metrics.histogram(name, help, { ...fixed, ...labels }),
+})
+
 /** The metrics of several processes as those of one: everything is added up, gauges too. */
 export const addUp = (processes: readonly (readonly Family[])[]): readonly Family[] => {
   const sum = new Map<string, Family & { readonly series: Series[] }>()

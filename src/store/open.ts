@@ -1,5 +1,6 @@
 import type { StoreAddress } from '../config/types.ts'
 import type { Clock } from '../services/clock.ts'
+import type { Heights } from './redis/heights.ts'
 import type { Store } from './store.ts'
 
 /**
@@ -9,3 +10,8 @@ import type { Store } from './store.ts'
 export const openStore = async (address: StoreAddress, clock: Clock): Promise<Store> =>
   address.kind === 'lmdb' ? (await import('./lmdb.ts')).openLmdb(address.path, clock)
     : (await import('./redis.ts')).openRedis(address, clock)
+
+/** What gateways on other machines tell callers, where the store is one that machines share. */
+export const openHeights = async (address: StoreAddress, clock: Clock): Promise<Heights> =>
+  address.kind === 'lmdb' ? { newsOf: () => [], close: async () => undefined }
+    : (await import('./redis/heights.ts')).openHeights(address, clock)

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { Family } from '../services/metrics.ts'
+import type { Member } from './crew-news.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
 
 /** The worker processes of one gateway, as their primary sees them. */
@@ -22,6 +23,8 @@ export interface CrewPlan {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly size: number
+  /** Hears all that workers say, and when they are gone. */
+  readonly desk: { hear(member: Member, message: FromWorker): void, forget(member: Member): void }
 }
 
 /** A worker ended before it served. It has said why on stderr. */
@@ -40,7 +43,10 @@ export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<
   const fork = (wait: number): Promise<void> => {
     const begun = clock.monotonic()
     const worker = cluster.fork(plan.env)
+    const member: Member = { say: message => tell(worker, message) }
+    worker.on('message', (message: FromWorker) => plan.desk.hear(member, message))
     worker.once('exit', (code, signal) => {
+      plan.desk.forget(member)
       const served = serving.delete(worker)
       if (stopping || !served) return
       const next = clock.monotonic() - begun < 1000 ? Math.min(5000, Math.max(100, 2 * wait)) : 0

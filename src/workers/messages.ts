@@ -1,3 +1,5 @@
+import type { Target } from '../call.ts'
+import type { LineChange, State } from '../services/heads/index.ts'
 import type { Family } from '../services/metrics.ts'
 
 /** What a worker tells the primary. */
@@ -5,8 +7,36 @@ export type FromWorker =
   | { readonly kind: 'ready' }
   /** Answers `metrics`. */
   | { readonly kind: 'metrics', readonly id: number, readonly metrics: readonly Family[] }
+  /** Its calls go to these nodes: it wants to know what they tell of their chain. */
+  | { readonly kind: 'follow', readonly network: string, readonly nodes: Nodes }
+  | { readonly kind: 'leave', readonly network: string }
+  /** Calls come in. */
+  | { readonly kind: 'touch', readonly network: string }
+  /** A node told a caller a greater height than is known: may the caller be told it? */
+  | { readonly kind: 'tell', readonly id: number, readonly network: string, readonly upstream: string, readonly height: number }
+  /** It will tell its callers no less than this height any more. */
+  | { readonly kind: 'seen', readonly network: string, readonly height: number }
 
 /** What the primary tells a worker. */
 export type FromPrimary =
   | { readonly kind: 'metrics', readonly id: number }
   | { readonly kind: 'stop' }
+  /** What is known of the chain, and what has changed of its newest blocks. */
+  | { readonly kind: 'known', readonly network: string, readonly state: State, readonly line?: LineChange }
+  /** Callers are told this height from now on; to be answered with `seen`. */
+  | { readonly kind: 'height', readonly network: string, readonly height: number }
+  /** All workers have seen this height: callers may be told it. */
+  | { readonly kind: 'shared', readonly network: string, readonly height: number }
+  /** Answers `tell`. */
+  | { readonly kind: 'told', readonly network: string, readonly id: number, readonly height: number }
+
+/** The nodes of a network, and what is needed to follow them. */
+export interface Nodes {
+  readonly chainId: number
+  readonly blockTime: number
+  readonly maxLag?: number
+  readonly targets: readonly PlainTarget[]
+}
+
+/** A target on its way between processes of one gateway: the URLs stand open in it. */
+export type PlainTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string, readonly ws?: string }

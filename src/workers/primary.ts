@@ -1,30 +1,45 @@
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import type { Address } from '../config/types.ts'
+import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Gateway, GoodConfig } from '../gateway.ts'
 import { openAdmin } from '../server/index.ts'
 import { urlOf } from '../server/listen.ts'
+import { openAgents } from '../services/agents/index.ts'
+import { openRoom } from '../services/agents/room.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import { addUp } from '../services/metrics.ts'
+import { addUp, openMetrics } from '../services/metrics.ts'
+import type { OpenMetrics } from '../services/metrics.ts'
+import { openHeights } from '../store/open.ts'
 import { openCrew } from './crew.ts'
+import { Desk } from './desk.ts'
 
-/** Several workers behind one port; the admin listener is the primary's. Rejects with ListenFault or CrewFault. */
+/**
+ * Several workers behind one port. The admin listener is the primary's, and it asks nodes for their heads. Rejects with
+ * ListenFault or CrewFault.
+ */
 export const openPrimary = async (
   { gateway, networks }: GoodConfig, dir: string, log: Log,
 ): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
   const rpc = await settlePort(gateway.listen.rpc)
   const env = { [portVariable]: String(rpc.port) }
-  const plan = { exec: process.argv[1] ?? '', args: ['start', '--config', dir], env, size: gateway.workers }
-  const crew = await openCrew(plan, systemClock, log)
+  const metrics = openMetrics()
+  const heads = await openDesk(gateway, log, metrics)
+  const { desk } = heads
+  const plan = { exec: process.argv[1] ?? '', args: ['start', '--config', dir], env, size: gateway.workers, desk }
+  const crew = await openCrew(plan, systemClock, log).catch(async (fault: unknown) => {
+    await heads.close()
+    throw fault
+  })
   let draining = false
   const health = {
     isReady: () => !draining && crew.ready > 0,
-    networks: () => networks.map(({ name }) => ({ name })),
-    metrics: async () => addUp(await crew.metrics()),
+    networks: () => networks.map(({ name }) => ({ name, ...desk.statusOf(name) })),
+    metrics: async () => addUp([...await crew.metrics(), metrics.families()]),
   }
   const admin = gateway.listen.admin && await openAdmin(gateway.listen.admin, health).catch(async (fault: unknown) => {
     await crew.stop()
+    await heads.close()
     throw fault
   })
   return {
@@ -32,7 +47,25 @@ export const openPrimary = async (
     async stop() {
       draining = true
       await crew.stop()
+      await heads.close()
       await admin?.stop()
+    },
+  }
+}
+
+/** Bytes of nodes' answers about their heads. */
+const room = 67_108_864
+
+const openDesk = async ({ store }: GatewayConfig, log: Log, metrics: OpenMetrics): Promise<{ desk: Desk, close(): Promise<void> }> => {
+  const clock = systemClock
+  const heights = await openHeights(store, clock)
+  const agents = openAgents(clock, openRoom(room))
+  const desk = new Desk({ agents, clock, log, metrics, newsOf: heights.newsOf })
+  return {
+    desk,
+    async close() {
+      desk.stop()
+      await Promise.all([agents.close(), heights.close()])
     },
   }
 }

@@ -1,4 +1,4 @@
-import type { Request, Target } from '../../call.ts'
+import type { Target } from '../../call.ts'
 import { isFailure } from '../../reply.ts'
 import type { Reply } from '../../reply.ts'
 import type { Agents } from '../agents/index.ts'
@@ -8,6 +8,8 @@ import { readBlock } from './block.ts'
 import type { Block } from './block.ts'
 import type { Claim } from './belief.ts'
 import { Feed } from './feed.ts'
+import { fetchBlock, openAsk } from './fetch.ts'
+import type { AskNode } from './fetch.ts'
 import { Identity } from './identity.ts'
 import type { Place } from './state.ts'
 
@@ -39,6 +41,7 @@ export interface FollowedSettings {
 export class Followed {
   readonly target: Target
   readonly #settings: FollowedSettings
+  readonly #ask: AskNode
   readonly #identity: Identity
   readonly #feed: Feed | undefined
   #head: Place | undefined
@@ -52,10 +55,11 @@ export class Followed {
   #finalDue = 0
 
   constructor(settings: FollowedSettings) {
-    const { target, chainId, clock, rarely } = settings
+    const { target, chainId, agents, clock, signal, rarely } = settings
     this.#settings = settings
     this.target = target
-    this.#identity = new Identity({ chainId, clock, rarely, ask: () => this.#ask({ method: 'eth_chainId', params: [] }) })
+    this.#ask = openAsk(agents, target, signal)
+    this.#identity = new Identity({ chainId, clock, rarely, ask: () => this.#ask('eth_chainId') })
     this.#feed = target.ws && new Feed({ ...this.#feedTerms(), url: target.ws })
   }
 
@@ -155,7 +159,7 @@ export class Followed {
     if (!this.#identity.isOurs || now < this.#finalDue) return undefined
     this.#finalDue = now + this.#settings.rarely
     const before = this.#final
-    const reply = await this.#ask({ method: 'eth_getBlockByNumber', params: ['finalized', false] })
+    const reply = await this.#ask('eth_getBlockByNumber', 'finalized', false)
     const said = readBlock(reply)
     // None that it has not reached itself.
     this.#final = said !== undefined && said.number <= (this.#head?.number ?? -1) ? said : before
@@ -163,9 +167,8 @@ export class Followed {
   }
 
   /** A block by its hash or number; undefined when the node does not tell. */
-  async fetch(at: string): Promise<Block | undefined> {
-    const method = at.length === 66 ? 'eth_getBlockByHash' : 'eth_getBlockByNumber'
-    return readBlock(await this.#ask({ method, params: [at, false] }))
+  fetch(at: string): Promise<Block | undefined> {
+    return fetchBlock(this.#ask, at)
   }
 
   /** Asks for the chain id: at first, after a connection came back, and now and then while it is a wrong one. */
@@ -175,7 +178,7 @@ export class Followed {
 
   async #askHead(): Promise<void> {
     this.#heard = 0
-    const reply = await this.#ask({ method: 'eth_getBlockByNumber', params: ['latest', false] })
+    const reply = await this.#ask('eth_getBlockByNumber', 'latest', false)
     const block = readBlock(reply)
     if (block === undefined) return this.#fail(isFault(reply))
     this.#feed?.compare(block)
@@ -218,14 +221,6 @@ export class Followed {
       onEnd: cause => log.warn({ upstream, cause }, 'upstream tells of no heads by subscription: it is polled'),
     }
   }
-
-  #ask(request: Request): Promise<Reply> {
-    const { agents, signal } = this.#settings
-    return agents.ask(this.target, request, { timeout, maxBytes, signal, resend: true, ahead: true })
-  }
 }
-
-const timeout = 2000
-const maxBytes = 8_388_608
 
 const isFault = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller'

@@ -38,6 +38,11 @@ export class Known {
     if (told !== this.#state.told) this.learn({ ...this.#state, told })
   }
 
+  /** Why calls pass the node over. */
+  reasonOf(name: string): Reason | undefined {
+    return this.#reasons.get(name)
+  }
+
   /** In order; those too far behind after the others, then those ahead of what can be; none of another chain. All if none is left. */
   choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[] {
     if (this.#reasons.size === 0) return nodes

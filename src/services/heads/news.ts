@@ -1,6 +1,6 @@
 /**
  * Carries the height that callers of one network are told to others who tell it too: the workers of this gateway, or
- * gateways on other machines. What each of them hears, its callers will not be told less.
+ * gateways on other machines. Whoever has heard of a height tells its callers no less.
  */
 export interface HeadNews {
   /**
@@ -10,6 +10,9 @@ export interface HeadNews {
   raise(height: number): Promise<void> | undefined
   /** The chain has become shorter: lower heights may be told again. */
   lower(height: number): void
-  /** Hears, from now on, what others raise. */
-  listen(hear: (height: number) => void): void
+  /** Hears, from now on, what others would tell their callers. */
+  listen(hear: Hear): void
 }
+
+/** Others have a greater height, from the named node if that is one of ours. Gives the height that may be told. */
+export type Hear = (height: number, upstream?: string) => number | Promise<number>

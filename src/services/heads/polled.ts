@@ -65,8 +65,8 @@ class PolledHeads implements Heads {
     this.#verdicts = new Verdicts(log, metrics)
     this.#belief = new Belief({ blockTime, clock })
     const memory = Math.max(10_000, 4 * blockTime)
-    const told = { memory, witnesses: () => this.#believed, onRaise: () => this.#publish() }
-    this.#told = new Told({ clock, belief: this.#belief, news, ...told })
+    this.#told = new Told({ clock, belief: this.#belief, news, memory, witnesses: () => this.#believed })
+    for (const carrier of news) carrier.listen((height, upstream) => this.#hearOthers(height, upstream))
   }
 
   get view(): View {
@@ -151,6 +151,13 @@ class PolledHeads implements Heads {
     if (final === undefined || this.#doubted.has(node.name)) return
     await this.#chain.learnFinal(final, node)
     this.#publish()
+  }
+
+  #hearOthers(height: number, upstream: string | undefined): number | Promise<number> {
+    if (upstream !== undefined) return this.tell(upstream, height)
+    this.#told.hear(height)
+    this.#publish()
+    return this.#told.shared
   }
 
   /** A node has told something unasked. */

@@ -7,14 +7,12 @@ import type { HeadNews } from './news.ts'
 export interface ToldTerms {
   readonly clock: Clock
   readonly belief: Belief
-  /** Those who must hear of it. */
+  /** Those who hear of it. */
   readonly news: readonly HeadNews[]
   /** ms after which a height that others told says nothing about the chain any more. */
   readonly memory: number
   /** The nodes that are believed. */
   witnesses(): readonly Followed[]
-  /** Others tell a greater height. */
-  onRaise(): void
 }
 
 /** The height that callers are told here, kept in step with those who tell it elsewhere. */
@@ -27,7 +25,6 @@ export class Told {
 
   constructor(terms: ToldTerms) {
     this.#terms = terms
-    for (const carrier of terms.news) carrier.listen(height => this.#hear(height))
   }
 
   get height(): number {
@@ -61,12 +58,11 @@ export class Told {
     return before
   }
 
-  #hear(height: number): void {
-    if (height <= 0 || this.#terms.belief.isDoubted({ number: height }, this.#terms.witnesses())) return
+  /** Others tell their callers this height, of nodes that are not ours. */
+  hear(height: number): void {
+    if (this.#terms.belief.isDoubted({ number: height }, this.#terms.witnesses())) return
     this.#others = { height, at: this.#terms.clock.monotonic() }
-    if (height <= this.height) return
     this.raise(height)
-    this.#terms.onRaise()
   }
 
   /** Others are one more voice, for as long as they may be taken to be there. */

@@ -25,6 +25,9 @@ export const keys = {
   /** String: the latest day that any process has seen. */
   latestDay: 'tollgate:{processes}:day',
 
+  /** String: the greatest height that callers of a network (its name and chain) were told lately. */
+  height: (network: string): string => `tollgate:{heights}:${network}`,
+
   /** Hash of one account's hour: `<group> calls` and `<group> credits`. */
   usage: (account: string, hour: number): string => `tollgate:{usage}:${account}:${hour}`,
   /** Sorted set: the hours in which one account called. */
@@ -37,6 +40,9 @@ export const keys = {
 
 /** Where changes of accounts and keys are told; the message is the teller's own random name. */
 export const news = 'tollgate:news'
+
+/** Where heights are told that callers of a network may have been told: `<height> <network>`. */
+export const heightNews = 'tollgate:heights'
 
 /** Changes when keys or rows change so that an older Tollgate would misread them. */
 export const version = 1

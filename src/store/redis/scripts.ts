@@ -131,3 +131,21 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[2] .. ':' .. ARGV[1])
 return 1
 `)
+
+/**
+ * Raises the height that callers of a network are told, tells all gateways when it is new, and gives the greatest.
+ * KEYS: height. ARGV: height, ms that it is kept, channel, network.
+ */
+export const raiseHeight = script(`
+local height, known = tonumber(ARGV[1]), tonumber(redis.call('GET', KEYS[1]) or 0)
+if height <= known then return known end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('PUBLISH', ARGV[3], ARGV[1] .. ' ' .. ARGV[4])
+return height
+`)
+
+/** The chain has become shorter. KEYS: height. ARGV: height. */
+export const lowerHeight = script(`
+if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) end
+return 0
+`)

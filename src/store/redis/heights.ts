@@ -1,0 +1,114 @@
+import type { RedisAddress } from '../../config/types.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { Hear, HeadNews, NewsOf } from '../../services/heads/index.ts'
+import { Connection } from './connection.ts'
+import { heightNews, keys } from './layout.ts'
+import { lowerHeight, raiseHeight } from './scripts.ts'
+
+/** ms for which a height is kept that nobody raises: callers have long forgotten it. */
+const kept = 600_000
+
+/** The heights that gateways on other machines tell callers. */
+export interface Heights {
+  readonly newsOf: NewsOf
+  close(): Promise<void>
+}
+
+/**
+ * Heights over Redis, on two connections of its own that are opened when the first network is. Nobody ever waits for it:
+ * what Redis does not take is dropped, and told anew once it is back, as is what was missed meanwhile.
+ */
+export const openHeights = (address: RedisAddress, clock: Clock): Heights => {
+  const networks = new Map<string, NetworkHeights>()
+  let lines: { readonly speaking: Connection, readonly listening: Connection } | undefined
+
+  const hear = (message: string): void => {
+    const [, height, network = ''] = /^(\d{1,16}) (.+)$/.exec(message) ?? []
+    networks.get(network)?.hear(Number(height))
+  }
+  const open = () => {
+    const speaking: Connection = new Connection(address, clock, {
+      isPatient: true, onReady: () => networks.forEach(network => network.sync()),
+    })
+    const listening: Connection = new Connection(address, clock, {
+      isPatient: true, onReady: () => {
+        // Said anew each time, because the first time may have been cut short.
+        listening.subscribe(heightNews, hear)
+        networks.forEach(network => network.sync())
+      },
+    })
+    // Nothing but close() ends their patience.
+    for (const line of [speaking, listening]) line.open().catch(() => undefined)
+    return { speaking, listening }
+  }
+  return {
+    newsOf(name, chainId) {
+      lines ??= open()
+      const network = `${name}:${chainId}`
+      const heights = new NetworkHeights(network, lines.speaking)
+      networks.set(network, heights)
+      return [heights]
+    },
+    async close() {
+      await Promise.all([lines?.speaking.close(), lines?.listening.close()])
+    },
+  }
+}
+
+class NetworkHeights implements HeadNews {
+  readonly #network: string
+  readonly #redis: Connection
+  #hear: Hear = height => height
+  /** What callers are told here, and the greatest that Redis is known to have. */
+  #height = 0
+  #known = 0
+  #isSending = false
+
+  constructor(network: string, redis: Connection) {
+    this.#network = network
+    this.#redis = redis
+  }
+
+  raise(height: number): undefined {
+    this.#height = height
+    if (height > this.#known) void this.#send()
+  }
+
+  lower(height: number): void {
+    this.#height = this.#known = height
+    void this.#redis.run(lowerHeight, [keys.height(this.#network)], [height]).catch(() => undefined)
+  }
+
+  listen(hear: Hear): void {
+    this.#hear = hear
+  }
+
+  /** Others tell this height. */
+  hear(height: number): void {
+    this.#known = Math.max(this.#known, height)
+    if (height > this.#height) void this.#hear(height)
+  }
+
+  /** Redis may have lost what it had, and others may have told it more. */
+  sync(): void {
+    this.#known = 0
+    void this.#send()
+  }
+
+  /** One message at a time, the newest height in it: a Redis that is slow gets fewer. */
+  async #send(): Promise<void> {
+    if (this.#isSending) return
+    this.#isSending = true
+    try {
+      for (let sent = -1; sent !== this.#height;) {
+        sent = this.#height
+        const words = [sent, kept, heightNews, this.#network]
+        this.hear(Number(await this.#redis.run(raiseHeight, [keys.height(this.#network)], words)))
+      }
+    } catch {
+      // Redis is away; sync() comes when it is back.
+    } finally {
+      this.#isSending = false
+    }
+  }
+}
