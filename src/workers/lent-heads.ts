@@ -5,7 +5,7 @@ import type { FollowOptions, Heads, HeadsSettings, HeadsStatus, Settled, View } 
 import type { FromPrimary, FromWorker, PlainTarget } from './messages.ts'
 
 /** In ms: how often the primary hears that calls come in, and how long it is waited for where a caller waits. */
-const touchEvery = 5_000
+const touchEvery = 1_000
 const patience = 50
 
 /** What the primary tells about one network, or in answer to one question. */

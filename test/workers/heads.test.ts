@@ -1,0 +1,349 @@
+import t from 'tap'
+import type { Json, Target } from '../../src/call.ts'
+import { refuse } from '../../src/reply.ts'
+import { Secret } from '../../src/secret.ts'
+import type { Agents } from '../../src/services/agents/index.ts'
+import { metricsText, openMetrics } from '../../src/services/metrics.ts'
+import { Desk } from '../../src/workers/desk.ts'
+import type { Member } from '../../src/workers/crew-news.ts'
+import { LentHeads } from '../../src/workers/lent-heads.ts'
+import type { News } from '../../src/workers/lent-heads.ts'
+import type { FromWorker } from '../../src/workers/messages.ts'
+import { TestClock, TestLog, result } from '../support/fakes.ts'
+import { ModelChain, ModelNode, ancestorAt, hex, seeded } from '../support/model-chain.ts'
+
+const targets = (...names: readonly string[]): readonly Target[] =>
+  names.map(name => ({ name, url: new Secret(`http://${name}.test/canary`), source: 'node' }))
+
+/** Messages that are under way in one direction, in order; `hold` keeps them there. */
+class Line<M> {
+  readonly #hear: (message: M) => void
+  readonly #waiting: M[] = []
+  isHeld = false
+
+  constructor(hear: (message: M) => void) {
+    this.#hear = hear
+  }
+
+  /** As a pipe does: what arrives is a copy. */
+  say(message: M): void {
+    this.#waiting.push(JSON.parse(JSON.stringify(message)))
+  }
+
+  deliver(): boolean {
+    const message = this.isHeld ? undefined : this.#waiting.shift()
+    if (message !== undefined) this.#hear(message)
+    return message !== undefined
+  }
+}
+
+interface Worker {
+  readonly heads: LentHeads
+  readonly up: Line<FromWorker>
+  readonly down: Line<News>
+  /** The process ends. */
+  die(): void
+}
+
+/** A primary and its workers, on pipes that are emptied by hand, before nodes of one chain. Blocks take 1 s, polls 500 ms. */
+const open = (seed = 7, names: readonly string[] = ['a', 'b']) => {
+  const chain = new ModelChain(seeded(seed))
+  for (let i = 0; i < 100; i++) chain.mine()
+  while (chain.final.number < 60) chain.finalise()
+  const clock = new TestClock()
+  const log = new TestLog()
+  const metrics = openMetrics()
+  const nodes = names.map(name => new ModelNode(name, chain))
+  const by = (name: string) => nodes.find(node => node.name === name) as ModelNode
+  const asked: string[] = []
+  const special = new Map<string, (method: string, params: readonly Json[]) => Json | undefined>()
+  const agents: Agents = {
+    async ask({ name }, { method, params }) {
+      asked.push(`${name} ${method} ${params[0] ?? ''}`)
+      const answer = special.get(name) ?? ((m: string, p: readonly Json[]) => by(name).answer(m, p))
+      const value = answer(method, params)
+      return value === undefined ? refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' }) : result(value)
+    },
+  }
+  const desk = new Desk({ agents, clock, log, metrics, newsOf: () => [] })
+  const workers: Worker[] = []
+  const hire = (follows = targets(...names)): Worker => {
+    const member: Member = { say: message => { if ('network' in message) down.say(message) } }
+    const up = new Line<FromWorker>(message => desk.hear(member, message))
+    const heads = new LentHeads({ network: 'model', chainId: 1, blockTime: 1000, agents, clock, say: message => up.say(message) })
+    const down = new Line<News>(news => heads.hear(news))
+    const worker = {
+      heads, up, down,
+      die() {
+        up.isHeld = down.isHeld = true
+        desk.forget(member)
+      },
+    }
+    workers.push(worker)
+    heads.follow(follows)
+    return worker
+  }
+  const lines = () => workers.flatMap(({ up, down }) => [up, down])
+  const settle = async () => {
+    for (;;) {
+      await new Promise(setImmediate)
+      if (lines().filter(line => line.deliver()).length === 0) return
+    }
+  }
+  const turn = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 500) {
+      clock.turn(Math.min(500, left))
+      await settle()
+    }
+  }
+  const polls = () => asked.splice(0).filter(each => each.endsWith('eth_getBlockByNumber latest')).length
+  return { chain, clock, log, metrics, nodes, by, special, asked, desk, workers, hire, lines, settle, turn, polls }
+}
+
+t.test('several workers', async t => {
+  t.test('cost no more polls than one, and none when no worker is called', async t => {
+    const { hire, settle, turn, polls, workers } = open()
+    for (let i = 0; i < 4; i++) hire()
+    await settle()
+    t.equal(polls(), 0)
+    for (let i = 0; i < 20; i++) {
+      for (const { heads } of workers) heads.touch()
+      await settle()
+      await turn(500)
+    }
+    t.equal(polls(), 42, 'two nodes, at once and after each 500 ms')
+    await turn(60_000)
+    const last = polls()
+    t.ok(last >= 58 * 2 && last <= 61 * 2, `${last} polls after the last call`)
+    await turn(60_000)
+    t.equal(polls(), 0)
+    workers[2]?.heads.touch()
+    await settle()
+    t.equal(polls(), 2)
+  })
+
+  t.test('know what the primary knows: the head, what is final by number and by hash, and whom to pass over', async t => {
+    const { hire, settle, turn, chain, by, special, desk, metrics, log } = open()
+    const [one, two] = [hire(), hire()]
+    special.set('b', (method, params) => method === 'eth_chainId' ? '0x5' : by('b').answer(method, params))
+    await settle()
+    one.heads.touch()
+    await settle()
+    for (let i = 0; i < 12; i++) {
+      for (let j = 0; j < 4; j++) chain.mine()
+      chain.finalise()
+      Object.assign(by('a'), { head: chain.tip, final: chain.final })
+      one.heads.touch()
+      await turn(5000)
+    }
+    const final = by('a').final
+    const known = ancestorAt(chain.tip, 110)
+    for (const { heads } of [one, two]) {
+      t.same(heads.status, desk.statusOf('model'))
+      t.match(heads.status, { head: chain.tip.number, upstreams: [{ name: 'a', usable: true }, { name: 'b', usable: false, because: 'it is on chain 5' }] })
+      t.same([heads.view.isCurrent('a'), heads.view.isCurrent('b')], [true, false])
+      const known110 = heads.view.finalOf('a')
+      t.ok(known110 !== undefined && known110.number > 100 && known110.number <= final.number)
+      t.ok(heads.view.isFinal('a', 90))
+      t.ok(heads.view.isFinal('a', ancestorAt(chain.tip, 101)?.hash ?? ''))
+      t.notOk(heads.view.isFinal('a', chain.tip.hash))
+      t.notOk(heads.view.isFinal('b', 90))
+      t.same(heads.choose(targets('b', 'a')).map(({ name }) => name), ['a'])
+    }
+    t.ok(known !== undefined && await two.heads.holds(known))
+    t.notOk(await two.heads.holds({ number: 110, hash: chain.tip.hash }))
+    t.same(log.lines.map(({ message }) => message), ['upstream is passed over: it is on another chain'], 'told once')
+    t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{network="model",upstream="b",reason="chain"\} 1/)
+  })
+
+  t.test('begin a new epoch with each head, and forget an abandoned branch', async t => {
+    const { hire, settle, turn, chain, by } = open(7, ['a'])
+    const { heads } = hire()
+    await settle()
+    heads.touch()
+    await settle()
+    const before = heads.view
+    await turn(500)
+    t.equal(heads.view.epoch, before.epoch)
+    chain.mine()
+    by('a').head = chain.tip
+    await turn(500)
+    t.not(heads.view.epoch, before.epoch)
+    chain.reset()
+    for (let i = 0; i < 200; i++) chain.mine()
+    Object.assign(by('a'), { head: chain.tip, final: chain.final })
+    await turn(500)
+    t.equal(heads.view.era, before.era + 1)
+    t.notOk(heads.view.isFinal('a', 50))
+  })
+
+  t.test('that are hired later know all of it before they serve', async t => {
+    const { hire, settle, turn, chain, by } = open()
+    hire().heads.touch()
+    await settle()
+    for (let i = 0; i < 10; i++) {
+      chain.mine()
+      by('a').head = chain.tip
+      await turn(500)
+    }
+    const late = hire()
+    t.ok(late.heads.isWaiting)
+    await settle()
+    t.notOk(late.heads.isWaiting)
+    t.match(late.heads.status, { head: 110 })
+    t.equal(late.heads.tell('b', 90), 110)
+  })
+
+  t.test('that read other nodes from a changed file bring them to all', async t => {
+    const { hire, settle, turn, polls, workers } = open(7, ['a', 'b'])
+    for (let i = 0; i < 2; i++) hire(targets('a'))
+    await settle()
+    workers[0]?.heads.touch()
+    await settle()
+    polls()
+    workers[1]?.die()
+    hire(targets('b'))
+    await settle()
+    for (const worker of [workers[0], workers[2]]) t.match(worker?.heads.status, { upstreams: [{ name: 'b' }] })
+    workers[2]?.heads.touch()
+    await turn(500)
+    t.ok(polls() > 0)
+    t.match(workers[2]?.heads.status, { head: 100 })
+  })
+
+  t.test('have no URL in what they log', async t => {
+    const { hire, settle, special, turn, log } = open()
+    special.set('a', method => method === 'eth_chainId' ? '0x9' : undefined)
+    hire().heads.touch()
+    await settle()
+    await turn(2000)
+    t.ok(log.lines.length > 0)
+    t.notMatch(JSON.stringify(log.lines), /canary/)
+  })
+})
+
+t.test('the height that callers are told by several workers', async t => {
+  t.test('is told by none before all know it', async t => {
+    const { hire, settle, lines } = open()
+    const [one, two] = [hire(), hire()]
+    one.heads.touch()
+    await settle()
+    two.down.isHeld = true
+    let said: number | undefined
+    const told = Promise.resolve(one.heads.tell('a', 101)).then(height => { said = height })
+    await settle()
+    t.equal(said, undefined, 'the other worker does not know yet')
+    t.equal(two.heads.tell('b', 100), 100)
+    two.down.isHeld = false
+    await settle()
+    await told
+    t.equal(said, 101)
+    t.equal(two.heads.tell('b', 100), 101)
+    t.equal(one.heads.tell('b', 99), 101)
+    t.notOk(lines().some(line => line.deliver()))
+  })
+
+  t.test('waits 50 ms for a worker or a primary that is busy, and not at all for one that is gone', async t => {
+    const { hire, settle, clock } = open()
+    const [one, two, three] = [hire(), hire(), hire()]
+    one.heads.touch()
+    await settle()
+    three.die()
+    two.down.isHeld = true
+    const told = one.heads.tell('a', 101)
+    await settle()
+    clock.turn(50)
+    await settle()
+    t.equal(await told, 101)
+    one.up.isHeld = true
+    const other = one.heads.tell('a', 102)
+    await settle()
+    clock.turn(50)
+    t.equal(await other, 101)
+    two.die()
+    one.up.isHeld = false
+    await settle()
+    const last = one.heads.tell('a', 103)
+    await settle()
+    t.equal(await last, 103)
+  })
+
+  t.test('is none that cannot be', async t => {
+    const { hire, settle, special, by, clock } = open()
+    for (const name of ['a', 'b']) {
+      special.set(name, (method, params) => {
+        const value = by(name).answer(method, params)
+        return params[0] === 'latest' ? { ...Object(value), timestamp: hex(Math.floor(clock.now() / 1000)) } : value
+      })
+    }
+    const [one, two] = [hire(), hire()]
+    one.heads.touch()
+    await settle()
+    const told = one.heads.tell('a', 1_000_000_000)
+    await settle()
+    t.equal(await told, 100)
+    t.equal(two.heads.tell('b', 100), 100)
+  })
+
+  t.test('goes back for all when the chain was reset', async t => {
+    const { hire, settle, turn, nodes, chain } = open()
+    const [one, two] = [hire(), hire()]
+    one.heads.touch()
+    await settle()
+    for (const node of nodes) node.head = ancestorAt(chain.tip, 80) ?? node.head
+    await turn(1000)
+    t.equal(two.heads.tell('a', 80), 100)
+    await turn(500)
+    t.same([one.heads.tell('a', 80), two.heads.tell('a', 80)], [80, 80])
+  })
+
+  t.test('never goes back for one caller, whatever order messages come in (40 worlds of 1,500 steps)', async t => {
+    for (let seed = 1; seed <= 40; seed++) {
+      const faults = await wander(seed)
+      t.same(faults, [], `seed ${seed}`)
+    }
+  })
+})
+
+/** Callers who ask workers by chance, while blocks come, nodes lag, messages dawdle and workers die. */
+const wander = async (seed: number): Promise<readonly string[]> => {
+  const random = seeded(seed)
+  const { hire, workers, settle, clock, chain, nodes } = open(seed, ['a', 'b', 'c'])
+  const faults: string[] = []
+  for (let i = 0; i < 3; i++) hire()
+  await settle()
+  const serving = () => workers.filter(({ up }) => !up.isHeld)
+  const callers = Array.from({ length: 4 }, (_, i) => ({ name: `caller ${i}`, told: 0, isAsking: false }))
+  const ask = async (caller: typeof callers[number]) => {
+    caller.isAsking = true
+    const worker = serving()[random(serving().length)]
+    const node = nodes[random(nodes.length)]
+    worker?.heads.touch()
+    const told = await worker?.heads.tell(node?.name ?? '', node?.head.number ?? 0) ?? caller.told
+    // Whoever asked a worker that died meanwhile got no answer.
+    if (worker?.up.isHeld === false && told < caller.told) faults.push(`${caller.name} was told ${told} after ${caller.told}`)
+    if (worker?.up.isHeld === false) caller.told = told
+    caller.isAsking = false
+  }
+  for (let step = 0; step < 1500; step++) {
+    const dice = random(100)
+    const lines = serving().flatMap(({ up, down }) => [up, down])
+    if (dice < 3) chain.mine()
+    else if (dice < 8) Object.assign(nodes[random(nodes.length)] ?? {}, { head: ancestorAt(chain.tip, chain.tip.number - random(3)) })
+    else if (dice < 55) lines[random(lines.length)]?.deliver()
+    else if (dice < 85) {
+      const caller = callers[random(callers.length)]
+      if (caller !== undefined && !caller.isAsking) void ask(caller)
+    } else if (dice < 90) await settle()
+    // Less in all than a busy worker is waited for, until every pipe is empty again.
+    else if (dice < 91) await settle().then(() => clock.turn(20))
+    else if (dice === 99 && random(20) === 0) {
+      serving()[random(serving().length)]?.die()
+      hire()
+      await settle()
+    }
+    if (random(4) === 0) await new Promise(setImmediate)
+  }
+  await settle()
+  return faults
+}
