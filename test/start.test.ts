@@ -12,7 +12,15 @@ import { call, connect, post } from './support/rpc.ts'
 import type { Talker } from './support/rpc.ts'
 
 t.test('several workers', async t => {
-  const node = await startNode({ eth_blockNumber: { result: '0x10' }, eth_call: async () => new Promise(() => undefined) })
+  const chain = { height: 16 }
+  const block = (number: number) => ({ result: { number: hex(number), hash: word(number), parentHash: word(number - 1) } })
+  const node = await startNode({
+    eth_chainId: { result: '0x7a69' },
+    // A provider with many nodes behind one URL: some lag.
+    eth_blockNumber: ({ id }) => ({ result: hex(chain.height - Number(id) % 4) }),
+    eth_getBlockByNumber: ({ params }) => block(params[0] === 'finalized' ? 3 : chain.height),
+    eth_call: async () => new Promise(() => undefined),
+  })
   const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: networkFile('testnet', [node.url]) } })
   t.teardown(async () => {
     await deployment.remove()
@@ -30,6 +38,34 @@ t.test('several workers', async t => {
     t.equal(callsOf(await metrics()), 10)
   })
 
+  const headPolls = () => node.received.filter(({ method, params }) => method === 'eth_getBlockByNumber' && params[0] === 'latest').length
+  const readiness = async () => (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json()
+  /** Callers at once, each asking again and again over connections of its own; what each was told. */
+  const askHeights = (calls: number) => Promise.all(Array.from({ length: 4 }, async () => {
+    const told: number[] = []
+    for (let i = 0; i < calls; i++) {
+      if (i % 10 === 0) chain.height += 1
+      told.push(Number((await call(url, 'eth_blockNumber')).result))
+    }
+    return told
+  }))
+  const goesBack = (told: readonly number[]) => told.some((height, i) => height < (told[i - 1] ?? 0))
+
+  t.test('have their heads asked for once, by the primary, which tells them', async t => {
+    const [before, begun] = [headPolls(), performance.now()]
+    while (performance.now() - begun < 1000) await call(url, 'eth_blockNumber')
+    const polls = headPolls() - before
+    const most = Math.ceil((performance.now() - begun) / 250) + 1
+    t.ok(polls >= 1 && polls <= most, `${polls} polls, where one process asks ${most} times`)
+    t.match(await readiness(), { ready: true, networks: [{ name: 'testnet', head: chain.height, finalized: 3, upstreams: [{ name: 'node-1', usable: true }] }] })
+  })
+
+  t.test('never tell a caller less than another of them did', async t => {
+    const told = await askHeights(100)
+    t.same(told.filter(goesBack), [])
+    t.ok(Math.max(...told.flat()) > 40)
+  })
+
   t.test('one that is killed is replaced, and the others do not notice', async t => {
     const talkers: Talker[] = []
     for (let i = 0; i < 8; i++) talkers.push(await connect(gateway.ws(key)))
@@ -44,6 +80,10 @@ t.test('several workers', async t => {
     while (childrenOf(gateway.pid).length < 2) await call(url, 'eth_chainId')
     t.notOk(childrenOf(gateway.pid).includes(pids[0] as number))
     await Promise.all(talkers.map(talker => talker.close()))
+    const before = headPolls()
+    t.same((await askHeights(50)).filter(goesBack), [], 'heads go on')
+    t.ok(headPolls() > before)
+    t.match(await readiness(), { networks: [{ upstreams: [{ usable: true }] }] })
   })
 
   t.test('the primary tells whether it is ready', async t => {
@@ -118,6 +158,9 @@ t.test('tollgate dev', async t => {
     t.notOk(key instanceof Error)
   })
 })
+
+const hex = (value: number): string => `0x${value.toString(16)}`
+const word = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
 
 const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(text => text !== '').map(Number)
