@@ -11,16 +11,19 @@ import { call, connect, post } from './support/rpc.ts'
 t.test('two gateways on one redis', { skip: noRedis }, async t => {
   const redis = await startRedis('--appendonly', 'yes', '--appendfsync', 'always', '--requirepass', 'canary-p@ss')
   const node = await startNode({ eth_call: { result: '0x1' } })
+  const env = { REDIS_URL: `redis://:canary-p%40ss@127.0.0.1:${redis.port}` }
   const deployment = createDeployment({
     gateway: { store: '${REDIS_URL}', plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 80 } } },
     networks: { testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }) },
-    env: { REDIS_URL: `redis://:canary-p%40ss@127.0.0.1:${redis.port}` },
+    env,
   })
   t.teardown(async () => {
-    await deployment.remove()
+    await Promise.all([deployment.remove(), crowded.remove()])
     await Promise.all([node.stop(), redis.remove()])
   })
   await deployment.addAccount('alice')
+  const networks = { testnet: networkFile('testnet', [node.url]) }
+  const crowded = createDeployment({ gateway: { store: '${REDIS_URL}', workers: 2 }, networks, env })
   const gateways = await Promise.all([deployment.start(), deployment.start()])
   const ask = (gateway: Gateway, key: string) => post(gateway.http(key), body)
   const statuses = async (key: string) => Promise.all(gateways.map(async gateway => (await ask(gateway, key)).status))
@@ -66,6 +69,26 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
     const used = async () => JSON.parse((await deployment.run('usage', 'carol', '--json')).stdout).used as number
     while (await used() < 800) await pause(100)
     t.equal(await used(), 800)
+  })
+
+  t.test('the height that one tells its callers is soon the least that the others tell, with workers too', async t => {
+    const { key } = await deployment.addKey('alice')
+    const third = await crowded.start()
+    const height = async (gateway: Gateway) => (await call(gateway.http(key), 'eth_blockNumber')).result
+    const untilAllTell = async (least: string) => {
+      const start = performance.now()
+      for (const gateway of [...gateways, third, third]) while (await height(gateway) !== least) await pause(10)
+      t.ok(performance.now() - start < 2_000, `${performance.now() - start} ms`)
+    }
+    node.answer('eth_blockNumber', { result: '0x64' })
+    t.equal(await height(gateways[0]), '0x64')
+    node.answer('eth_blockNumber', { result: '0x60' })
+    await untilAllTell('0x64')
+    node.answer('eth_blockNumber', { result: '0x65' })
+    while (await height(third) !== '0x65') await pause(10)
+    node.answer('eth_blockNumber', { result: '0x60' })
+    await untilAllTell('0x65')
+    t.equal(await third.stop(), 0)
   })
 
   t.test('while redis is away', async t => {
