@@ -15,8 +15,12 @@ import type { Teller } from '../support/teller.ts'
 
 const hash = (number: number) => `0x${number.toString(16).padStart(64, '0')}`
 const block = (number: number) => ({ number: `0x${number.toString(16)}`, hash: hash(number), parentHash: hash(number - 1), timestamp: '0x1' })
+/** Fails after 10 s. */
 const until = async (isThere: () => boolean) => {
-  while (!isThere()) await new Promise(resolve => setTimeout(resolve, 2))
+  for (let left = 5000; !isThere(); left--) {
+    if (left === 0) throw new Error(`never: ${isThere}`)
+    await new Promise(resolve => setTimeout(resolve, 2))
+  }
 }
 
 /** A feed at a node of chain 1, by a clock that is turned by hand. */

@@ -13,8 +13,12 @@ import { CrewNews } from '../../src/workers/crew-news.ts'
 import { TestClock, TestLog, result } from '../support/fakes.ts'
 import { noRedis, startRedis } from '../support/redis.ts'
 
+/** Fails after 10 s. */
 const until = async (isThere: () => boolean) => {
-  while (!isThere()) await new Promise(resolve => setTimeout(resolve, 2))
+  for (let left = 5000; !isThere(); left--) {
+    if (left === 0) throw new Error(`never: ${isThere}`)
+    await new Promise(resolve => setTimeout(resolve, 2))
+  }
 }
 const one = ([news]: readonly HeadNews[]): HeadNews => news as HeadNews
 

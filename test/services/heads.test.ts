@@ -105,6 +105,39 @@ t.test('polls', async t => {
   })
 })
 
+t.test('a node that limits us', async t => {
+  const limitedBy = (retryAfter?: number) => {
+    const asked: number[] = []
+    const clock = new TestClock()
+    const agents: Agents = {
+      async ask(_target, { method }) {
+        if (method === 'eth_chainId' && asked.length === 0) return result('0x1')
+        asked.push(clock.monotonic())
+        return { ...refuse('unavailable', { cause: 'HTTP 429' }), meaning: 'limited', ...retryAfter !== undefined && { retryAfter } }
+      },
+    }
+    const heads = openHeads({ chainId: 1, blockTime: 1000, agents, clock, log: new TestLog(), metrics: openMetrics() })
+    t.teardown(heads.follow([target('a')]))
+    const run = async (ms: number) => {
+      for (let left = ms; left >= 0; left -= 500) {
+        heads.touch()
+        await new Promise(setImmediate)
+        clock.turn(500)
+      }
+      return asked.slice(1).map((at, i) => at - (asked[i] ?? 0))
+    }
+    return { run }
+  }
+
+  t.test('is not polled before its Retry-After is over', async t => {
+    t.same(await limitedBy(20).run(45_000), [20_000, 20_000])
+  })
+
+  t.test('and does not say for how long, is polled after 1 s, 2 s, 4 s, at most 60 s', async t => {
+    t.same(await limitedBy().run(190_000), [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000])
+  })
+})
+
 t.test('what is known', async t => {
   t.test('is nothing before the first poll: each node counts as current, nothing as final', async t => {
     const { heads } = open()

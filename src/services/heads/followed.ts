@@ -11,6 +11,7 @@ import { Feed } from './feed.ts'
 import { fetchBlock, openAsk } from './fetch.ts'
 import type { AskNode } from './fetch.ts'
 import { Identity } from './identity.ts'
+import { openPolite } from './polite.ts'
 import type { Place } from './state.ts'
 
 /** A failing node's head counts no longer after so many polls in a row. */
@@ -25,7 +26,7 @@ export interface FollowedSettings {
   readonly clock: Clock
   readonly log: Log
   readonly signal: AbortSignal
-  /** ms between questions for the finalized block, and for the chain of a node that is on another one. */
+  /** ms between questions for the finalized block, and for the chain. */
   readonly rarely: number
   /** Polls in a row without an answer after which a node has no say in the height. */
   readonly silentAfter: number
@@ -58,7 +59,7 @@ export class Followed {
     const { target, chainId, agents, clock, signal, rarely } = settings
     this.#settings = settings
     this.target = target
-    this.#ask = openAsk(agents, target, signal)
+    this.#ask = openPolite(openAsk(agents, target, signal), clock)
     this.#identity = new Identity({ chainId, clock, rarely, ask: () => this.#ask('eth_chainId') })
     this.#feed = target.ws && new Feed({ ...this.#feedTerms(), url: target.ws })
   }
@@ -171,7 +172,7 @@ export class Followed {
     return fetchBlock(this.#ask, at)
   }
 
-  /** Asks for the chain id: at first, after a connection came back, and now and then while it is a wrong one. */
+  /** Asks for the chain id: at first, after a connection came back, and now and then. */
   askChain(): Promise<void> {
     return this.#identity.check()
   }
@@ -223,4 +224,5 @@ export class Followed {
   }
 }
 
-const isFault = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller'
+/** Another node may answer next. One that limits us is there. */
+const isFault = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller' && reply.meaning !== 'limited'

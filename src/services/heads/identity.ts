@@ -6,13 +6,13 @@ import { readQuantity } from './block.ts'
 export interface IdentityTerms {
   readonly chainId: number
   readonly clock: Clock
-  /** ms between questions to a node that is on another chain. */
+  /** ms between questions. */
   readonly rarely: number
   /** Asks eth_chainId. */
   ask(): Promise<Reply>
 }
 
-/** Which chain a node is on: asked at first, after a connection came back, and now and then while it is a wrong one. */
+/** Which chain a node is on: asked at first, after a connection came back, and now and then: it may restart unnoticed. */
 export class Identity {
   readonly #terms: IdentityTerms
   #chain: number | undefined
@@ -53,7 +53,7 @@ export class Identity {
   async #check(): Promise<void> {
     const { clock, rarely, ask } = this.#terms
     const now = clock.monotonic()
-    if (this.#isKnown && !(this.isElsewhere && now >= this.#due)) return
+    if (this.#isKnown && now < this.#due) return
     this.#isKnown = true
     const reply = await ask()
     if (isFailure(reply) && reply.fault !== 'caller') return this.forget()

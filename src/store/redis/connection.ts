@@ -63,9 +63,12 @@ export class Connection {
     }
   }
 
-  /** Holds over breaks, once it has come through; the same `hear` is never called twice for one message. */
-  subscribe(channel: string, hear: (message: string) => void): void {
-    void this.#client.subscribe(channel, hear).catch(ignore)
+  /**
+   * Holds over breaks, once it has come through, when this resolves; it does so too when it cannot. The same `hear` is
+   * never called twice for one message.
+   */
+  async subscribe(channel: string, hear: (message: string) => void): Promise<void> {
+    await this.#client.subscribe(channel, hear).catch(ignore)
   }
 
   /** Waits for the commands that were sent, as long as anything is. Safe twice. */

@@ -33,8 +33,7 @@ export const openHeights = (address: RedisAddress, clock: Clock): Heights => {
     const listening: Connection = new Connection(address, clock, {
       isPatient: true, onReady: () => {
         // Said anew each time, because the first time may have been cut short.
-        listening.subscribe(heightNews, hear)
-        networks.forEach(network => network.sync())
+        void listening.subscribe(heightNews, hear).then(() => networks.forEach(network => network.sync()))
       },
     })
     // Nothing but close() ends their patience.
@@ -62,6 +61,8 @@ class NetworkHeights implements HeadNews {
   /** What callers are told here, and the greatest that Redis is known to have. */
   #height = 0
   #known = 0
+  /** Something is to be said, or asked for, beyond what is under way. */
+  #isDue = false
   #isSending = false
 
   constructor(network: string, redis: Connection) {
@@ -71,7 +72,7 @@ class NetworkHeights implements HeadNews {
 
   raise(height: number): undefined {
     this.#height = height
-    if (height > this.#known) void this.#send()
+    if (height > this.#known) this.#send()
   }
 
   lower(height: number): void {
@@ -92,23 +93,23 @@ class NetworkHeights implements HeadNews {
   /** Redis may have lost what it had, and others may have told it more. */
   sync(): void {
     this.#known = 0
-    void this.#send()
+    this.#send()
   }
 
   /** One message at a time, the newest height in it: a Redis that is slow gets fewer. */
-  async #send(): Promise<void> {
-    if (this.#isSending) return
+  #send(): void {
+    this.#isDue = true
+    if (!this.#isSending) void this.#sendAll()
+  }
+
+  async #sendAll(): Promise<void> {
     this.#isSending = true
-    try {
-      for (let sent = -1; sent !== this.#height;) {
-        sent = this.#height
-        const words = [sent, kept, heightNews, this.#network]
-        this.hear(Number(await this.#redis.run(raiseHeight, [keys.height(this.#network)], words)))
-      }
-    } catch {
-      // Redis is away; sync() comes when it is back.
-    } finally {
-      this.#isSending = false
+    while (this.#isDue) {
+      this.#isDue = false
+      const words = [this.#height, kept, heightNews, this.#network]
+      // While Redis is away nothing is due: sync() comes when it is back.
+      await this.#redis.run(raiseHeight, [keys.height(this.#network)], words).then(height => this.hear(Number(height)), () => undefined)
     }
+    this.#isSending = false
   }
 }

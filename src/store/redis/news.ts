@@ -26,7 +26,7 @@ export const openNews = (address: RedisAddress, clock: Clock): News => {
     let isFirst = true
     const onReady = () => {
       // Said anew each time, because the first time may have been cut short.
-      listening.subscribe(news, hear)
+      void listening.subscribe(news, hear)
       if (!isFirst) tell()
       isFirst = false
     }
