@@ -100,3 +100,31 @@ t.test('/readyz?verbose says where the network and its nodes are', async t => {
   const [network] = (await (await fetch(`${gateway.admin}/readyz?verbose`)).json() as { networks: object[] }).networks
   t.match(network, { name: 'devnet', head: 16, upstreams: [{ name: 'node-1', head: 16, usable: true }] })
 })
+
+t.test('heads by subscription end what was kept long before the next poll, and cost the node no polls', async t => {
+  const upstreams = [{ name: 'node-1', url: chain.url, ws: chain.url.replace('http', 'ws') }]
+  const file = { ...networkFile('devnet', [], { failover: { upstreams } }), blockTime: '1m' }
+  const slow = createDeployment({ networks: { devnet: file } })
+  t.teardown(() => slow.remove())
+  await slow.addAccount('bob')
+  const { key } = await slow.addKey('bob')
+  const gateway = await slow.start()
+  const height = async () => {
+    const answer = await post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBlockByNumber', params: ['latest', false] }))
+    return Number((answer.json().result as { number: string }).number)
+  }
+  const status = async () => {
+    const { networks } = (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json() as unknown as { networks: object[] }
+    return networks[0] as { head?: number, upstreams: { subscribed?: boolean }[] }
+  }
+  const first = await height()
+  while (!(await status()).upstreams[0]?.subscribed) continue
+  for (let i = 1; i <= 5; i++) {
+    await chain.ask('evm_mine')
+    const begun = performance.now()
+    while (await height() !== first + i) continue
+    t.ok(performance.now() - begun < 1000, 'polls come each 5 s')
+  }
+  t.match(await status(), { head: first + 5, upstreams: [{ subscribed: true, usable: true }] })
+  t.equal(await gateway.stop(), 0, 'a subscription keeps nobody from stopping')
+})
