@@ -1,12 +1,11 @@
 import cluster from 'node:cluster'
 import type { AnyPlugin } from '../plugin.ts'
 import { openGateway } from '../gateway.ts'
-import type { GoodConfig } from '../gateway.ts'
+import type { Gateway, GoodConfig } from '../gateway.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import type { Log } from '../services/log.ts'
-import { openPrimary, portVariable } from '../workers/primary.ts'
-import { joinCrew } from '../workers/worker.ts'
+import { portVariable } from '../workers/port.ts'
 import { exit, readConfigDir } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { explainFaults, loadGood, untilSignal } from './serve.ts'
@@ -37,7 +36,7 @@ const serve = async (config: GoodConfig, { dir, log, asked }: Run, { err }: Term
   for (const { network, variables } of config.unserved) {
     log.warn({ event: 'unserved', network, variables }, `network ${network} is not served: set ${variables.join(' or ')}`)
   }
-  const opening = config.gateway.workers > 1 ? openPrimary(config, dir, log) : openGateway(config, systemClock, log)
+  const opening = config.gateway.workers > 1 ? openSeveral(config, dir, log) : openGateway(config, systemClock, log)
   const gateway = await explainFaults(opening, err)
   if (gateway === undefined) return exit.failed
   announce(config, gateway.urls)
@@ -46,6 +45,10 @@ const serve = async (config: GoodConfig, { dir, log, asked }: Run, { err }: Term
   log.info({ event: 'stopped' }, 'stopped')
   return exit.ok
 }
+
+/** Loaded only where there are workers, as the worker's side below. */
+const openSeveral = async (config: GoodConfig, dir: string, log: Log): Promise<Pick<Gateway, 'urls' | 'stop'>> =>
+  (await import('../workers/primary.ts')).openPrimary(config, dir, log)
 
 /** Said at any level of the log: whoever started the gateway waits for this line. */
 const announce = ({ networks }: GoodConfig, urls: { readonly rpc: string }): void => {
@@ -56,7 +59,7 @@ const announce = ({ networks }: GoodConfig, urls: { readonly rpc: string }): voi
 /** One of several workers: admin is the primary's. */
 const work = async ({ gateway: own, ...config }: GoodConfig, log: Log, { env, err }: Terminal): Promise<number> => {
   const rpc = { ...own.listen.rpc, port: Number(env[portVariable]) }
-  const crew = joinCrew(systemClock)
+  const crew = (await import('../workers/worker.ts')).joinCrew(systemClock)
   const opening = openGateway({ ...config, gateway: { ...own, listen: { rpc } } }, systemClock, log, crew.heads)
   const gateway = await explainFaults(opening, err)
   if (gateway === undefined) return exit.failed

@@ -119,5 +119,6 @@ const askMetrics = (worker: Worker, id: number): Promise<readonly Family[] | und
   })
 
 const tell = (worker: Worker, message: FromPrimary): void => {
-  if (worker.isConnected()) worker.send(message)
+  // With a callback, what cannot be sent any more is no event that ends this process.
+  if (worker.isConnected()) worker.send(message, () => undefined)
 }

@@ -13,6 +13,7 @@ import type { OpenMetrics } from '../services/metrics.ts'
 import { openHeights } from '../store/open.ts'
 import { openCrew } from './crew.ts'
 import { Desk } from './desk.ts'
+import { portVariable } from './port.ts'
 
 /**
  * Several workers behind one port. The admin listener is the primary's, and it asks nodes for their heads. Rejects with
@@ -69,9 +70,6 @@ const openDesk = async ({ store }: GatewayConfig, log: Log, metrics: OpenMetrics
     },
   }
 }
-
-/** Where the primary tells its workers which port `0` has become. */
-export const portVariable = 'TOLLGATE_RPC_PORT'
 
 /** A worker that is replaced must find the port that its gateway began with, so a free one is chosen here. */
 const settlePort = (address: Address): Promise<Address> => {

@@ -62,5 +62,6 @@ const patience = 1000
 const ignore = (): void => undefined
 
 const say = (message: FromWorker): void => {
-  if (process.connected) process.send?.(message)
+  // With a callback, what cannot be sent any more is no event that ends this process.
+  if (process.connected) process.send?.(message, undefined, undefined, ignore)
 }

@@ -427,7 +427,7 @@ t.test('a head that cannot be', async t => {
     t.same(names(heads.choose([target('b'), target('a')])), ['a', 'b'])
   })
 
-  t.test('is none of one node alone, nor above blocks that are old themselves', async t => {
+  t.test('is none of one node alone, nor above blocks that prove nothing by their times', async t => {
     const alone = openTimed(['a'])
     await alone.touch()
     alone.claim('a', 5000)
@@ -439,6 +439,11 @@ t.test('a head that cannot be', async t => {
     stuck.claim('a', 3700)
     await stuck.touch()
     t.match(stuck.heads.status, { head: 3700 })
+    const ahead = openTimed()
+    ahead.claim('b', 100, ahead.clock.now() + 3_600_000)
+    ahead.claim('a', 3700)
+    await ahead.touch()
+    t.match(ahead.heads.status, { head: 3700 }, 'nor above blocks of times to come')
   })
 
   t.test('is none because somebody sets the clock of this machine', async t => {

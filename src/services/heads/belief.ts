@@ -24,6 +24,9 @@ export interface BeliefTerms {
 /** Blocks come this many times faster than usual at most. */
 const haste = 4
 
+/** ms that the clocks of nodes and of this machine may be apart: times further in the future say nothing. */
+const drift = 600_000
+
 /** The least slack, in blocks. */
 const least = 8
 
@@ -81,9 +84,9 @@ export class Belief {
   }
 
   #mayFollow({ number, time }: Claim, earlier: Claim): boolean {
-    if (earlier.time === undefined) return true
     const { blockTime, clock } = this.#terms
     const now = clock.now()
+    if (earlier.time === undefined || earlier.time > now + drift) return true
     const passed = Math.max(0, Math.min(time ?? now, now) - earlier.time)
     return number - earlier.number <= this.#slack + haste * passed / blockTime
   }
