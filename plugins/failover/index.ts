@@ -1,5 +1,5 @@
 import { definePlugin, misconfigured } from '../../src/plugin.ts'
-import type { Origin, Secret, Services, Target } from '../../src/plugin.ts'
+import type { Origin, Services, Target } from '../../src/plugin.ts'
 import { Budget } from './budget.ts'
 import { openNode } from './node.ts'
 import type { Node } from './node.ts'
@@ -20,11 +20,6 @@ export default definePlugin({
     partner?.methods.includes(request.method) === true && account.plan.forwarding && isWanted(partner, origin)
       ? 'forwarding' : '',
   check({ upstreams, partner }, report) {
-    upstreams.forEach(({ url, ws }, i) => {
-      if (isSocket(url)) report(['upstreams', i, 'url'], 'calls go over HTTP: url must begin with http:// or https://, and ws may name the WebSocket')
-      if (ws !== undefined && !isSocket(ws)) report(['upstreams', i, 'ws'], 'ws must begin with ws:// or wss://')
-    })
-    if (partner !== undefined && isSocket(partner.url)) report(['partner', 'url'], 'calls go over HTTP: url must begin with http:// or https://')
     const names = upstreams.map(upstream => upstream.name)
     names.forEach((name, i) => {
       if (names.indexOf(name) < i) report(['upstreams', i, 'name'], `two upstreams are named "${name}"`)
@@ -32,6 +27,9 @@ export default definePlugin({
     if (partner !== undefined && names.includes(partner.name)) {
       report(['partner', 'name'], `an upstream is named "${partner.name}" too`)
     }
+    upstreams.forEach(({ ws }, i) => {
+      if (ws !== undefined && !/^wss?:/i.test(ws.reveal())) report(['upstreams', i, 'ws'], 'ws must begin with ws:// or wss://')
+    })
   },
   create({ upstreams, partner, breaker, hedge, maxLag }, services) {
     const unknown = partner?.methods.find(name => services.methods.get(name) === undefined)
@@ -71,8 +69,6 @@ const openHelper = (
   { methods: _methods, when: _when, ...partner }: Partner, breaker: Options['breaker'], services: Services,
 ): Node =>
   openNode({ ...partner, source: 'partner' }, breaker, services)
-
-const isSocket = (url: Secret): boolean => /^wss?:/i.test(url.reveal())
 
 const isWanted = ({ when }: Pick<Partner, 'when'>, { headers }: Origin): boolean =>
   when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true'
