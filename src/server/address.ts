@@ -30,7 +30,9 @@ export const readPath = (url: string): Path | Failure => {
 }
 
 const asKey = (text: string | undefined): Secret | undefined =>
-  text === undefined || text === '' ? undefined : new Secret(text, `…${text.slice(-4)}`)
+  text === undefined || text === '' ? undefined : new Secret(text, hint)
+
+const hint = (text: string): string => `…${text.slice(-4)}`
 
 /**
  * The host that a request names, in lower case and without its port. A request with two Host headers names none: proxies

@@ -29,9 +29,17 @@ export const sendAnswer = ({ traffic, room }: Doors, res: ServerResponse, reques
   const isCompressed = !isShort && shouldCompress(res, told)
   res.writeHead(status, headersOf(told, requestId, { closing: traffic.draining, isCompressed }))
   if (body === undefined) res.end()
-  else if (body.length <= short) res.end(bodyText(body), 'latin1')
+  else if (body.length <= short) sendShort(res, bodyText(body))
   else if (isCompressed) sendCompressed(res, body)
   else sendPieces(res, body)
+}
+
+const sendShort = (res: ServerResponse, text: string): void => {
+  const { socket } = res
+  socket?.cork()
+  res.write(text, 'latin1')
+  socket?.uncork()
+  res.end()
 }
 
 /** Up to here the head and the body go out in one write, as one text. */

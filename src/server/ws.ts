@@ -55,7 +55,7 @@ export class Sockets {
     const refusal = await this.#admit(visit)
     if (refusal !== undefined) return refuseUpgrade(stream, visit.caller.requestId, refusal)
     this.#accept.handleUpgrade(request, stream, head, socket => {
-      const conversation = new Conversation(socket, visit, this.#doors, this.#clock)
+      const conversation = new Conversation(socket, stream, visit, { doors: this.#doors, clock: this.#clock })
       this.#open.add(conversation)
       socket.on('close', () => this.#open.delete(conversation))
     })
