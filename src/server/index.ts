@@ -10,6 +10,7 @@ import { Traffic } from './door.ts'
 import type { Doors, Served } from './door.ts'
 import { createRpcListener } from './http.ts'
 import { closeServer, createHttpServer, listen } from './listen.ts'
+import { openDate } from './whole.ts'
 import { Sockets } from './ws.ts'
 
 /** A listener. */
@@ -35,7 +36,7 @@ export interface Serving {
 export const openRpc = async ({ config, networks, room, clock, log }: Serving): Promise<RpcListening> => {
   const byHost = new Map(networks.flatMap(network => serveAt(network, config.limits, log)))
   const traffic = new Traffic()
-  const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room }
+  const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, date: openDate(clock) }
   const server = createHttpServer(createRpcListener(doors))
   const url = await listen(server, config.listen.rpc)
   const sockets = new Sockets(server, doors, clock)

@@ -11,7 +11,7 @@ import { Conversation, sendBody } from './conversation.ts'
 import { readVisit } from './door.ts'
 import type { Doors, Visit } from './door.ts'
 import { nextRequestId } from './origin.ts'
-import { headersOf } from './send.ts'
+import { headersOf } from './headers.ts'
 
 const pingEvery = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
@@ -95,7 +95,7 @@ class Socket extends WebSocket {
 
 const refuseUpgrade = (stream: Duplex, requestId: string, failure: Failure): void => {
   const refusal = failWhole(failure)
-  const headers = headersOf(refusal, requestId, { closing: true, isCompressed: false })
+  const headers = headersOf(refusal, { requestId, closing: true, isCompressed: false })
   const lines = [`HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`]
   for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
   stream.end(`${lines.join('\r\n')}\r\n\r\n${refusal.body === undefined ? '' : bodyText(refusal.body)}`, 'latin1')
