@@ -73,6 +73,22 @@ t.test('several workers', async t => {
   })
 })
 
+t.test('a signal that comes twice, as npm and terminals send it, still lets the gateway finish its work', async t => {
+  const node = await startNode({ eth_blockNumber: { result: '0x10' } })
+  const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const gateway = await deployment.start()
+  t.equal((await call(gateway.http(key), 'eth_blockNumber')).result, '0x10')
+  process.kill(gateway.pid, 'SIGINT')
+  t.equal(await gateway.stop(), 0)
+  t.match(JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout), { used: 80, held: 0, forfeited: 0 })
+})
+
 t.test('a configuration that serves nothing, or is wrong, ends with 78 and says why', async t => {
   const network = { ...networkFile('testnet', []), optional: true }
   const pipeline = (network as unknown as { pipeline: object[] }).pipeline.map(step =>

@@ -5,6 +5,7 @@ import { StoreFault } from '../store.ts'
 export class Commits {
   readonly #root: RootDatabase
   readonly #path: string
+  readonly #running = new Set<Promise<unknown>>()
   #closed = false
 
   constructor(root: RootDatabase, path: string) {
@@ -16,16 +17,22 @@ export class Commits {
   async run<T>(step: () => T): Promise<T> {
     // Without this check a step on a closed folder would wait for ever.
     if (this.#closed) throw new StoreFault('the store is closed')
+    const running = this.#root.transaction(step)
+    this.#running.add(running)
     try {
-      return await this.#root.transaction(step)
+      return await running
     } catch (error) {
       throw await explain(error, this.#path)
+    } finally {
+      this.#running.delete(running)
     }
   }
 
+  /** After all steps, also those that nobody waits for any more: with one under way the process could not exit. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
+    await Promise.allSettled(this.#running)
     await this.#root.close()
   }
 }
