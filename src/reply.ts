@@ -145,6 +145,9 @@ export const withCredits = (reply: Reply, credits: number, budget: Budget, charg
   return { result, count, source, upstream, cache, credits, budget, charge }
 }
 
-/** The rule of charging: a charge is kept unless nothing was delivered, or a node or the gateway is at fault. */
+/**
+ * The rule of charging: a charge is kept unless nothing was delivered, a node or the gateway is at fault, or a refusal is
+ * repeated from memory: the caller paid when a node was asked.
+ */
 export const isCharged = (reply: Reply): boolean =>
-  reply.source !== 'gateway' && !(isFailure(reply) && reply.fault !== 'caller')
+  reply.source !== 'gateway' && !(isFailure(reply) && (reply.fault !== 'caller' || reply.source === 'cache'))

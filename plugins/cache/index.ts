@@ -121,9 +121,8 @@ const keyOf = (call: Call<'request'>, vary: string): string =>
 
 const isTooMuch = ({ kind, meaning }: Failure): boolean => kind === 'tooMany' || meaning === 'tooWide'
 
-/** The reply as later callers get it: no node was asked for them. What was refused free of charge stays so. */
-const remembered = ({ upstream: _asked, ...reply }: Reply): Reply =>
-  ({ ...reply, source: reply.source === 'gateway' ? 'gateway' : 'cache', cache: 'hit' })
+/** The reply as later callers get it: no node was asked for them, so a refusal costs them nothing. */
+const remembered = ({ upstream: _asked, ...reply }: Reply): Reply => ({ ...reply, source: 'cache', cache: 'hit' })
 
 const nothing = Buffer.from('null')
 const unmined = Buffer.from('"blockHash":null')
