@@ -54,8 +54,8 @@ const serveCall = async (doors: Doors, req: IncomingMessage, res: ServerResponse
 const json = /^application\/json(?:-?rpc|request)?\s*(?:;|$)/i
 
 const refuseHeaders = ({ headers }: IncomingMessage): Failure | undefined => {
-  const encoding = headers['content-encoding']
-  if (encoding !== undefined && encoding !== 'identity') return refuse('contentType', { message: 'compressed requests are not accepted' })
+  const encoding = headers['content-encoding'] ?? ''
+  if (encoding !== '' && encoding.toLowerCase() !== 'identity') return refuse('contentType', { message: 'compressed requests are not accepted' })
   const type = headers['content-type']
   return type === 'application/json' || json.test(type ?? '') ? undefined : refuse('contentType')
 }
