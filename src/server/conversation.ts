@@ -25,6 +25,7 @@ export class Conversation {
   readonly #log: Log
   readonly #clock: Clock
   #running = 0
+  #isEnding = false
   #missed = 0
   #deadline: Timer | undefined
 
@@ -60,8 +61,14 @@ export class Conversation {
     }
   }
 
-  close(code: number, reason: string): void {
-    this.#socket.close(code, reason)
+  /** The gateway goes away: what is being answered is answered first, what comes in from now on is not taken any more. */
+  end(): void {
+    this.#isEnding = true
+    if (this.#running === 0) this.close()
+  }
+
+  close(): void {
+    this.#socket.close(1001, 'the gateway is stopping')
   }
 
   terminate(): void {
@@ -69,6 +76,7 @@ export class Conversation {
   }
 
   async #take(message: Buffer): Promise<void> {
+    if (this.#isEnding) return
     this.#traffic.enter()
     this.#running += 1
     this.#pace()
@@ -76,6 +84,7 @@ export class Conversation {
     const told = await answer(network.door, message, caller)
     this.#running -= 1
     this.deliver(told)
+    if (this.#isEnding) this.end()
     this.#pace()
     this.#traffic.leave()
   }
