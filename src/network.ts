@@ -56,8 +56,8 @@ export const buildNetwork = (config: NetworkConfig, lent: Lent): { network?: Net
     try {
       stages.push(asStage(step.plugin.create(step.options as never, services))) // the loader checked them against its schema
     } catch (error) {
-      if (!(error instanceof Misconfigured)) throw error
-      problems.push(...error.faults.map(fault => step.problem(fault.path, `${step.name}: ${fault.message}`)))
+      const faults = error instanceof Misconfigured ? error.faults : [{ path: [], message: `cannot be created: ${String(error)}` }]
+      problems.push(...faults.map(fault => step.problem(fault.path, `${step.name}: ${fault.message}`)))
     }
   })
   return problems.length > 0 ? { problems } : { network: assemble(config, stages, heads, lent), problems }

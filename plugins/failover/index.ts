@@ -1,4 +1,4 @@
-import { definePlugin, misconfigured } from '../../src/plugin.ts'
+import { definePlugin, mustBeOffered } from '../../src/plugin.ts'
 import type { Origin, Services, Target } from '../../src/plugin.ts'
 import { Budget } from './budget.ts'
 import { openNode } from './node.ts'
@@ -29,8 +29,8 @@ export default definePlugin({
     }
   },
   create({ upstreams, partner, breaker, hedge, maxLag }, services) {
-    const unknown = partner?.methods.find(name => services.methods.get(name) === undefined)
-    if (unknown !== undefined) throw misconfigured(['partner', 'methods'], `the method ${unknown} is not offered`)
+    const forwarded = partner?.methods.map((method, i) => ({ path: ['partner', 'methods', i], method })) ?? []
+    mustBeOffered(forwarded, services.methods)
     const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
     const nodes = targets.map(target => openNode(target, breaker, services))
     const helper = partner && openHelper(partner, breaker, services)
