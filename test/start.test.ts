@@ -89,7 +89,8 @@ t.test('a configuration that serves nothing, or is wrong, ends with 78 and says 
 t.test('the command line', async t => {
   const deployment = createDeployment({ networks: {} })
   t.teardown(() => deployment.remove())
-  t.match(await deployment.run('nonsense'), { code: 64, stderr: /no command "nonsense"/ })
+  t.match(await deployment.run('nonsense'), { code: 64, stderr: /no command "nonsense"\n/ })
+  t.match(await deployment.run('chek'), { code: 64, stderr: /no command "chek"; did you mean `check`\?/ })
   t.match(await deployment.run('start', '--nonsense'), { code: 64, stderr: /nonsense/ })
   t.match(await deployment.run('start', '--help'), { code: 0, stdout: /tollgate start/ })
 })
