@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { unescape } from 'node:querystring'
 import { Secret } from '../secret.ts'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
@@ -34,16 +35,7 @@ export const readPath = (url: string): Path | Failure => {
 }
 
 const asKey = (text: string | undefined): Secret | undefined =>
-  text === undefined || text === '' ? undefined : new Secret(text.includes('%') ? decode(text) : text, `…${text.slice(-4)}`)
-
-/** What cannot be decoded is no key either. */
-const decode = (text: string): string => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
+  text === undefined || text === '' ? undefined : new Secret(unescape(text), `…${text.slice(-4)}`)
 
 /**
  * The host that a request names, in lower case and without its port. A request with two Host headers names none: proxies
