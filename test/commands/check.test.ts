@@ -92,6 +92,22 @@ t.test('with the built-in plugins, a method that is named but not offered is a p
   t.match(err.join(''), /failover: the method eth_getLog is not offered; did you mean `eth_getLogs`\?/)
 })
 
+t.test('with the built-in plugins, what could never answer is a problem: no time, no bytes, a URL that is not HTTP', async t => {
+  const files = {
+    'methods/ethereum.yaml': table,
+    'networks/real-net.yaml': shipped({
+      failover: '{ upstreams: [{ name: own, url: "wss://node.example.org" }], }',
+      upstream: '{ timeout: 0s, maxBytes: 0B, silence: 0ms }',
+    }),
+  }
+  const { code, err } = await check(t, files, {}, tryNetworks, builtIn)
+  t.equal(code, exit.config)
+  t.match(err.join(''), /13:47: failover: nodes are asked over HTTP: the URL must begin with http:\/\/ or https:\/\//)
+  for (const name of ['timeout', 'maxBytes', 'silence']) t.match(err.join(''), `${name} must be more than nothing`)
+  const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { pause: 0s } }' })
+  t.match(await check(t, { ...files, 'networks/real-net.yaml': idle }, {}, tryNetworks, builtIn), { err: [/breaker.pause must be more than nothing/] })
+})
+
 t.test('what is wrong with gateway.yaml hides nothing of the networks, and breaks nothing', async t => {
   const files = { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ credits: '{ costs: { eth_getLog: 300 } }' }) }
   const { code, err } = await check(t, { ...files, 'gateway.yaml': 'store: lmdb:../data\nplan: {}\n' }, {}, tryNetworks, builtIn)
