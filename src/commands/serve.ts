@@ -4,6 +4,7 @@ import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin.ts'
 import type { GoodConfig } from '../gateway.ts'
 import { tryNetworks } from '../inert.ts'
+import { StartFault } from '../network.ts'
 import { ListenFault } from '../server/listen.ts'
 import { StoreFault } from '../store/store.ts'
 import { CrewFault } from '../workers/crew.ts'
@@ -31,7 +32,7 @@ export const explainFaults = async <T>(opening: Promise<T>, err: Terminal['err']
   try {
     return await opening
   } catch (fault) {
-    if (fault instanceof ListenFault || fault instanceof StoreFault) err(`tollgate: ${fault.message}`)
+    if (fault instanceof ListenFault || fault instanceof StoreFault || fault instanceof StartFault) err(`tollgate: ${fault.message}`)
     else if (!(fault instanceof CrewFault)) throw fault // the worker has said it
     return undefined
   }

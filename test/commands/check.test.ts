@@ -125,13 +125,16 @@ t.test('a plugin from outside that throws while it is loaded, checked or created
     'broken/b.mjs': plugin('b', `create: () => () => undefined, check: ${broken}`),
     'broken/c.mjs': plugin('c', `create: ${broken}`),
     'networks/a-net.yaml': network('a-net', '  - shape:\n  - use: ../broken/a.mjs\n  - use: ../broken/b.mjs\n  - use: ../broken\n  - ask:\n'),
-    'networks/b-net.yaml': network('b-net', '  - use: ../broken/c.mjs\n  - shape:\n  - ask:\n'),
+    'broken/d.mjs': plugin('d', `create: async () => { throw new Error('later') }`),
+    'broken/e.mjs': plugin('e', `create: () => ({ handles: () => undefined })`),
+    'networks/b-net.yaml': network('b-net', '  - use: ../broken/c.mjs\n  - use: ../broken/d.mjs\n  - use: ../broken/e.mjs\n  - shape:\n  - ask:\n'),
   }
   const { code, err } = await check(t, files, {}, tryNetworks)
   t.equal(code, exit.config)
   for (const said of [
     /a-net.yaml:8:10: cannot load ..\/broken\/a.mjs: out of order/, /a-net.yaml:9:5: b: its options cannot be checked: TypeError: out of order/,
     /a-net.yaml:10:10: broken is a directory\n.*\n.*\^ name a file in it/, /b-net.yaml:7:5: c: cannot be created: TypeError: out of order/,
+    /b-net.yaml:8:5: d: create\(\) must not be async/, /b-net.yaml:9:5: e: create\(\) must return a handler, or a stage with `handle`/,
   ]) t.match(err.join(''), said)
 })
 
