@@ -89,10 +89,10 @@ export class Misconfigured extends Error {
 export const misconfigured = (path: Path, message: string): Misconfigured => new Misconfigured([{ path, message }])
 
 /** Throws misconfigured() for each option that names a method which the table lacks. */
-export const mustBeOffered = (named: readonly { readonly path: Path, readonly method: string }[], methods: Methods): void => {
+export const mustBeInTable = (named: readonly { readonly path: Path, readonly method: string }[], methods: Methods): void => {
   const faults = named.filter(({ method }) => methods.get(method) === undefined).map(({ path, method }) => {
     const hint = didYouMean(method, methods.names)
-    return { path, message: `the method ${method} is not offered${hint === undefined ? '' : `; ${hint}`}` }
+    return { path, message: `the method ${method} is not in the method table${hint === undefined ? '' : `; ${hint}`}` }
   })
   if (faults.length > 0) throw new Misconfigured(faults)
 }

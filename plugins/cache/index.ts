@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { definePlugin, isFailure, mustBeOffered } from '../../src/plugin.ts'
+import { definePlugin, isFailure, mustBeInTable } from '../../src/plugin.ts'
 import type { Call, Failure, Keep, Reply, Result, Services, View } from '../../src/plugin.ts'
 import { Flight } from './flight.ts'
 import { minedIn, subjectOf } from './subject.ts'
@@ -57,7 +57,7 @@ export default definePlugin({
   shares: true,
   create({ maxBytes, methods: overrides, tooMany }, services) {
     const { methods, heads, clock } = services
-    mustBeOffered(Object.keys(overrides).map(method => ({ path: ['methods', method], method })), methods)
+    mustBeInTable(Object.keys(overrides).map(method => ({ path: ['methods', method], method })), methods)
     const policyOf = (name: string): Keep => overrides[name] ?? methods.get(name)?.keep ?? 'never'
     const policy = new Map(methods.names.map(name => [name, policyOf(name)]))
     const kept = keepAnswers(maxBytes, services)

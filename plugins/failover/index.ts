@@ -1,4 +1,4 @@
-import { definePlugin, misconfigured, mustBeOffered } from '../../src/plugin.ts'
+import { definePlugin, misconfigured, mustBeInTable } from '../../src/plugin.ts'
 import type { Origin, Path, Report, Secret, Services, Target } from '../../src/plugin.ts'
 import { Budget } from './budget.ts'
 import { openNode } from './node.ts'
@@ -35,7 +35,7 @@ export default definePlugin({
       if (breaker[name] === 0) throw misconfigured(['breaker', name], `breaker.${name} must be more than nothing`)
     }
     const forwarded = partner?.methods.map((method, i) => ({ path: ['partner', 'methods', i], method })) ?? []
-    mustBeOffered(forwarded, services.methods)
+    mustBeInTable(forwarded, services.methods)
     const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
     const nodes = targets.map(target => openNode(target, breaker, services))
     const helper = partner && openHelper(partner, breaker, services)

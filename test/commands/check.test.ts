@@ -76,7 +76,7 @@ const shipped = (options: Readonly<Record<string, string>>) => network('real-net
   'envelope', 'key-auth', 'network-access', 'credits', 'params', 'cache', 'failover', 'upstream',
 ].map(name => `  - ${name}: ${options[name] ?? (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')}\n`).join(''))
 
-t.test('with the built-in plugins, a method that is named but not offered is a problem wherever it is named', async t => {
+t.test('with the built-in plugins, a method that is named but not in the table is a problem wherever it is named', async t => {
   const files = {
     'methods/ethereum.yaml': table,
     'networks/real-net.yaml': shipped({
@@ -87,9 +87,9 @@ t.test('with the built-in plugins, a method that is named but not offered is a p
   }
   const { code, err } = await check(t, files, {}, tryNetworks, builtIn)
   t.equal(code, exit.config)
-  t.match(err.join(''), /credits: the method eth_getLog is not offered; did you mean `eth_getLogs`\?/)
-  t.match(err.join(''), /cache: the method eth_cal is not offered; did you mean `eth_call`\?/)
-  t.match(err.join(''), /failover: the method eth_getLog is not offered; did you mean `eth_getLogs`\?/)
+  t.match(err.join(''), /credits: the method eth_getLog is not in the method table; did you mean `eth_getLogs`\?/)
+  t.match(err.join(''), /cache: the method eth_cal is not in the method table; did you mean `eth_call`\?/)
+  t.match(err.join(''), /failover: the method eth_getLog is not in the method table; did you mean `eth_getLogs`\?/)
 })
 
 t.test('with the built-in plugins, what could never answer is a problem: no time, no bytes, a URL that is not HTTP', async t => {
@@ -112,7 +112,7 @@ t.test('what is wrong with gateway.yaml hides nothing of the networks, and break
   const files = { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ credits: '{ costs: { eth_getLog: 300 } }' }) }
   const { code, err } = await check(t, { ...files, 'gateway.yaml': 'store: lmdb:../data\nplan: {}\n' }, {}, tryNetworks, builtIn)
   t.equal(code, exit.config)
-  t.match(err.join(''), /gateway.yaml:2:1: unknown key `plan`[^]*real-net.yaml[^]*eth_getLog is not offered/)
+  t.match(err.join(''), /gateway.yaml:2:1: unknown key `plan`[^]*real-net.yaml[^]*eth_getLog is not in the method table/)
   t.match(await check(t, { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ cache: '{ maxBytes: 0B }' }) }, {}, tryNetworks, builtIn), { code: exit.ok })
 })
 
