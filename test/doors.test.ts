@@ -147,6 +147,19 @@ t.test('a caller who has closed its side of the connection still gets its answer
   }
 })
 
+t.test('callers who reset their connections leave no trace', async t => {
+  const { hostname, port } = new URL(gateway.rpc)
+  for (let i = 0; i < 50; i++) {
+    const socket = net.connect({ host: hostname, port: Number(port) })
+    await once(socket, 'connect')
+    socket.write([good, http(`GET /v3/${key}`, ['Host: 127.0.0.1'], ''), good, http(`GET /ws/v3/${key}`, handshake(), '')].slice(i % 4).join(''))
+    await new Promise(resolve => setImmediate(resolve))
+    socket.resetAndDestroy()
+  }
+  t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
+  t.equal(gateway.stderr(), '')
+})
+
 t.test('SIGTERM: a socket that never falls silent does not hold the gateway; each call that was taken is answered, then 1001', async t => {
   const other = await deployment.start()
   let finish: (() => void) | undefined

@@ -20,6 +20,10 @@ export const createRpcListener = (doors: Doors): RequestListener => {
 /** Preflights, and requests whose method makes them no call. */
 const createOthersApp = (doors: Doors): Koa => {
   const app = new Koa()
+  // Koa would write them to stderr, also that a caller has reset its connection, which every caller may do at will.
+  app.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.syscall === undefined) doors.log.error({ err: error }, 'a request that is no call failed because of a bug')
+  })
   app.use(context => {
     context.respond = false
     const { req, res } = context
