@@ -10,6 +10,7 @@ import { call, connect, openRaw } from './support/rpc.ts'
 
 const node = await startNode({ eth_blockNumber: { result: '0x10' } })
 const deployment = createDeployment({
+  gateway: { limits: { inFlight: '2MiB' } },
   networks: {
     testnet: networkFile('testnet', [node.url]),
     othernet: { ...networkFile('othernet', [node.url]), chainId: 7, hosts: ['other.test', '::1'] },
@@ -160,6 +161,23 @@ t.test('callers who reset their connections leave no trace', async t => {
   t.equal(gateway.stderr(), '')
 })
 
+t.test('a caller who pipelines and leaves takes nothing along of the room for long answers', async t => {
+  node.answer('eth_getLogs', { result: Array.from({ length: 3000 }, () => ({ blockNumber: '0x1', data: `0x${'0'.repeat(100)}` })) })
+  node.answer('eth_feeHistory', 'hang')
+  const ask = (method: string, params: string) => {
+    const text = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
+    return http(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${text.length}`], text)
+  }
+  for (let i = 0; i < 8; i++) {
+    const raw = await openRaw(gateway.rpc)
+    raw.write(ask('eth_feeHistory', `["0x${i + 1}","latest"]`) + ask('eth_getLogs', `[{"toBlock":"0x${i + 1}","fromBlock":"0x0"}]`) + good)
+    await node.reached('eth_getLogs', i + 1)
+    await call(gateway.http(key), 'eth_chainId')
+    raw.close()
+  }
+  t.equal((await call(gateway.http(key), 'eth_getLogs', [{ blockHash: `0x${'1'.repeat(64)}` }])).error, undefined)
+})
+
 t.test('SIGTERM: a socket that never falls silent does not hold the gateway; each call that was taken is answered, then 1001', async t => {
   const other = await deployment.start()
   let finish: (() => void) | undefined
@@ -191,4 +209,5 @@ t.test('after all that the gateway has written nothing to stderr, and serves', a
   t.equal(gateway.stderr(), '')
   t.same(gateway.log.filter(line => Number(line['level']) >= 40), [])
   t.equal(await gateway.stop(), 0)
+  t.same(gateway.log.filter(line => Number(line['level']) >= 40), [], 'nothing was thought to be still running')
 })

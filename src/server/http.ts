@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import Koa from 'koa'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
@@ -40,10 +41,11 @@ const serveCall = async (doors: Doors, req: IncomingMessage, res: ServerResponse
   const { network, caller } = visit
   doors.traffic.enter()
   // Comes once the answer is sent, or when the caller has gone before that. Only then is there work to end.
-  res.on('close', () => {
+  res.once('close', () => {
     if (!res.writableFinished) caller.leave()
     doors.traffic.leave()
   })
+  if (res.socket === null) closeWith(req.socket, res)
   try {
     const admitted = network.admit(caller)
     const refusal = (admitted instanceof Promise ? await admitted : admitted) ?? refuseHeaders(req)
@@ -53,6 +55,16 @@ const serveCall = async (doors: Doors, req: IncomingMessage, res: ServerResponse
   } catch (bug) {
     sendAnswer(doors, res, caller.requestId, failBug(doors, caller, bug))
   }
+}
+
+/** An answer that waits behind others of its connection (the caller pipelines) is not told by Node when that closes. */
+const closeWith = (socket: Socket, res: ServerResponse): void => {
+  const close = () => {
+    res.destroy()
+    res.emit('close')
+  }
+  socket.setMaxListeners(0).on('close', close)
+  res.once('close', () => socket.off('close', close))
 }
 
 const json = /^application\/json(?:-?rpc|request)?\s*(?:;|$)/i
