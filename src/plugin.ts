@@ -7,6 +7,8 @@ import type { Methods, Services } from './services/index.ts'
 export * from './call.ts'
 export * from './reply.ts'
 export type * from './schema.ts'
+export { Leave, toAbortSignal } from './leave.ts'
+export type { Signal } from './leave.ts'
 export { Secret } from './secret.ts'
 export type * from './services/index.ts'
 

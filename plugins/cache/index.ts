@@ -95,7 +95,7 @@ export default definePlugin({
       flights.set(key, fresh)
       const reply = await fresh.join(call)
       remember({ call, keep, key, view, asked }, reply)
-      return { ...reply, cache: 'miss' }
+      return asMiss(reply)
     }
   },
 })
@@ -120,8 +120,17 @@ const keyOf = (call: Call<'request'>, vary: string): string =>
 
 const isTooMuch = ({ kind, meaning }: Failure): boolean => kind === 'tooMany' || meaning === 'tooWide'
 
+const asMiss = (reply: Reply): Reply => {
+  if (isFailure(reply)) return { ...reply, cache: 'miss' }
+  const { result, count, source, upstream } = reply
+  return { result, count, source, upstream, cache: 'miss' }
+}
+
 /** The reply as later callers get it: no node was asked for them, so a refusal costs them nothing. */
-const remembered = ({ upstream: _asked, ...reply }: Reply): Reply => ({ ...reply, source: 'cache', cache: 'hit' })
+const remembered = (reply: Reply): Reply => {
+  if (isFailure(reply)) return { ...reply, source: 'cache', upstream: undefined, cache: 'hit' }
+  return { result: reply.result, count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
+}
 
 const nothing = Buffer.from('null')
 const unmined = Buffer.from('"blockHash":null')

@@ -35,7 +35,9 @@ export const readPath = (url: string): Path | Failure => {
 }
 
 const asKey = (text: string | undefined): Secret | undefined =>
-  text === undefined || text === '' ? undefined : new Secret(text.includes('%') ? unescape(text) : text, `…${text.slice(-4)}`)
+  text === undefined || text === '' ? undefined : new Secret(text.includes('%') ? unescape(text) : text, hint)
+
+const hint = (text: string): string => `…${text.slice(-4)}`
 
 /**
  * The host that a request names, in lower case and without its port. A request with two Host headers names none: proxies

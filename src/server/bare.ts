@@ -6,14 +6,14 @@ import type { Failure } from '../reply.ts'
 import { failWhole } from '../wire/answer.ts'
 import { bodyText } from '../wire/write.ts'
 import { nextRequestId } from './origin.ts'
-import { headersOf } from './send.ts'
+import { headersOf } from './headers.ts'
 
 /** The answer where Node has no response object to write it with. The connection ends with it, even if the caller goes on. */
 export const refuseBare = (
   stream: Duplex, failure: Failure, { requestId = nextRequestId(), more = [] }: { requestId?: string, more?: readonly string[] } = {},
 ): void => {
   const refusal = failWhole(failure)
-  const headers = [...headersOf(refusal, requestId, { closing: true, isCompressed: false }), ...more]
+  const headers = [...headersOf(refusal, { requestId, closing: true, isCompressed: false }), ...more]
   const lines = [`HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`]
   for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
   stream.on('error', drop).once('finish', drop)

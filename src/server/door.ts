@@ -23,6 +23,8 @@ export interface Doors {
   readonly traffic: Traffic
   /** Bytes of long answers until they have been read. */
   readonly room: Room
+  /** The value of the Date header. */
+  date(): string
 }
 
 export interface Visit {

@@ -59,7 +59,7 @@ export class Sockets {
     const refusal = await this.#admit(visit)
     if (refusal !== undefined) return refuseBare(stream, refusal, visit.caller)
     this.#accept.handleUpgrade(request, stream, head, socket => {
-      const conversation = new Conversation(socket, visit, this.#doors, this.#clock)
+      const conversation = new Conversation(socket, stream, visit, { doors: this.#doors, clock: this.#clock })
       this.#open.add(conversation)
       if (this.#doors.traffic.draining) conversation.end()
       socket.on('close', () => this.#open.delete(conversation))

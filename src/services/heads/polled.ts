@@ -1,4 +1,5 @@
 import type { Target } from '../../call.ts'
+import { Leave } from '../../leave.ts'
 import type { Agents } from '../agents/index.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
@@ -74,10 +75,10 @@ class PolledHeads implements Heads {
 
   follow(targets: readonly Target[], { maxLag }: { readonly maxLag?: number | undefined } = {}): () => void {
     const { chainId, blockTime, agents, clock } = this.#settings
-    const end = new AbortController()
+    const end = new Leave()
     const rarely = Math.max(16 * blockTime, 30_000)
     const silentAfter = Math.ceil(60_000 / this.interval)
-    const shared = { chainId, agents, clock, signal: end.signal, rarely, silentAfter }
+    const shared = { chainId, agents, clock, signal: end, rarely, silentAfter }
     const nodes = targets.map(target => new Followed({ target, ...shared }))
     const stop = () => {
       end.abort()
