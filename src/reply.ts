@@ -107,6 +107,9 @@ export const refusals = {
   bodyTooLarge: row(413, -32600, 'the message is too large'),
   contentType: row(415, -32600, 'the content type must be application/json'),
   httpMethod: row(405, -32600, 'the HTTP method must be POST'),
+  malformed: row(400, -32600, 'the HTTP message is malformed'),
+  late: row(408, -32600, 'the request took too long to arrive'),
+  headersTooLarge: row(431, -32600, 'the headers are too large'),
 } as const satisfies Record<string, Row>
 
 export type Kind = keyof typeof refusals
@@ -150,6 +153,9 @@ export const withCredits = (reply: Reply, credits: number, budget: Budget, charg
   return { result, count, source, upstream, cache, credits, budget, charge }
 }
 
-/** The rule of charging: a charge is kept unless nothing was delivered, or a node or the gateway is at fault. */
+/**
+ * The rule of charging: a charge is kept unless nothing was delivered, a node or the gateway is at fault, or a refusal is
+ * repeated from memory: the caller paid when a node was asked.
+ */
 export const isCharged = (reply: Reply): boolean =>
-  reply.source !== 'gateway' && !(isFailure(reply) && reply.fault !== 'caller')
+  reply.source !== 'gateway' && !(isFailure(reply) && (reply.fault !== 'caller' || reply.source === 'cache'))

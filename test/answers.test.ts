@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { WebSocket } from 'ws'
 import t from 'tap'
 import type { Test } from 'tap'
-import { refusals } from '../src/reply.ts'
+import { isCharged, refusals, refuse } from '../src/reply.ts'
+import type { Kind } from '../src/reply.ts'
 import { createDeployment, networkFile } from './support/gateway.ts'
 import { startNode } from './support/node.ts'
 import { Refused, call, connect, openRaw, post } from './support/rpc.ts'
@@ -130,10 +131,12 @@ t.test('10,000 logs pass; one more gets the contract\'s words, a range that fits
   t.match(answer.headers, { 'x-tollgate-cache': 'miss', 'x-tollgate-upstream': 'node-1' })
 })
 
-t.test('the same query repeated within seconds is answered from memory, and charged', async t => {
+t.test('the same query repeated within seconds is answered from memory, with the same words, and not charged', async t => {
   const before = asked('eth_getLogs')
   const answer = await ask(filter(10_001))
-  is(t, answer, 200, -32005, 'query returned more than 10000 results', 255)
+  is(t, answer, 200, -32005, 'query returned more than 10000 results', 0)
+  t.equal(answer.headers['x-tollgate-credits'], '0')
+  t.same(answer.json().error?.data, { from: '0x0', to: '0x26', limit: 10_000 })
   t.equal(answer.headers['x-tollgate-cache'], 'hit')
   t.equal(asked('eth_getLogs'), before)
 })
@@ -434,13 +437,16 @@ t.test('no compression is agreed on, whatever the client offers', async t => {
   socket.close()
 })
 
-t.test('README lists each refusal with its status, code and words, and no other', async t => {
+t.test('README lists each refusal with its status, code, words and whether it is charged, and no other', async t => {
   const table = readme.slice(readme.indexOf('## Answers'), readme.indexOf('**One vocabulary.**'))
   const rows = table.split('\n').filter(line => /^\| .*\| \d{3} \|/.test(line)).map(line => line.split('|').map(cell => cell.trim()))
   t.ok(rows.length > 15)
   for (const [kind, { status, code, message }] of Object.entries(refusals)) {
-    t.ok(rows.some(cells => cells[2] === String(status) && cells[3] === String(code) && cells[4]?.includes(`\`${message}\``)), kind)
+    const row = rows.find(cells => cells[2] === String(status) && cells[3] === String(code) && cells[4]?.includes(`\`${message}\``))
+    t.equal(row?.[5], isCharged(refuse(kind as Kind)) ? 'yes' : 'no', kind)
   }
+  t.match(rows.find(cells => cells[1]?.includes('from memory')), ['', /^the same query/, '200', '-32005', 'the same', 'no'])
+  t.notOk(isCharged(refuse('tooMany', { source: 'cache' })))
   const known = new Set<string>(Object.values(refusals).map(row => `${row.status} ${row.code}`))
   for (const cells of rows) if (/^-?\d+$/.test(cells[3] ?? '')) t.ok(known.has(`${cells[2]} ${cells[3]}`), cells.join('|'))
 })

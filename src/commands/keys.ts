@@ -1,4 +1,5 @@
 import { networkNames } from '../config/load.ts'
+import { methodNames } from '../config/methods.ts'
 import { didYouMean } from '../nearest.ts'
 import { hashKey, hintOf, newKey, newKeyId } from '../keys.ts'
 import { systemClock } from '../services/clock.ts'
@@ -34,6 +35,7 @@ const add: Verb = (args, terminal) => {
       id: newKeyId(), account: account.id, created: systemClock.now(), hint: hintOf(text), ...allowed,
     }
     await store.addKey(hashKey(text), row)
+    warnOfMethods(allowed.methods ?? [], config, terminal.err)
     if (json) return terminal.out(JSON.stringify({ ...shown(row, account), key: text }))
     for (const line of fields({ key: text, id: row.id, account: account.name, ...shownLists(row) })) terminal.out(line)
     terminal.out('Keep the key now: it is not stored and cannot be shown again.')
@@ -83,6 +85,15 @@ const checkNetworks = (wanted: readonly string[], dir: string): void => {
   if (wrong === undefined) return
   const help = didYouMean(wrong, known) ?? (known.length === 0 ? 'there are none yet' : `there are ${known.join(', ')}`)
   throw new Refused(`there is no network "${wrong}"${hint(help)}`)
+}
+
+/** Not refused: a network may offer methods that no table has. */
+const warnOfMethods = (wanted: readonly string[], dir: string, warn: (line: string) => void): void => {
+  const known = methodNames(dir)
+  for (const name of known.length === 0 ? [] : wanted.filter(one => !known.includes(one))) {
+    const help = didYouMean(name, known)
+    warn(`warning: no method table has "${name}"${hint(help)}`)
+  }
 }
 
 /** A browser sends scheme, host and port, and nothing after them; any other text would match no page. */

@@ -4,6 +4,7 @@ import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin.ts'
 import type { GoodConfig } from '../gateway.ts'
 import { tryNetworks } from '../inert.ts'
+import { StartFault } from '../network.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
 import { ListenFault } from '../server/listen.ts'
@@ -33,7 +34,7 @@ export const explainFaults = async <T>(opening: Promise<T>, err: Terminal['err']
   try {
     return await opening
   } catch (fault) {
-    if (fault instanceof ListenFault || fault instanceof StoreFault) err(`tollgate: ${fault.message}`)
+    if (fault instanceof ListenFault || fault instanceof StoreFault || fault instanceof StartFault) err(`tollgate: ${fault.message}`)
     else if (!(fault instanceof CrewFault)) throw fault // the worker has said it
     return undefined
   }

@@ -33,6 +33,7 @@ export class Conversation {
   readonly #stream: Duplex
   #isGathering = false
   #running = 0
+  #isEnding = false
   #missed = 0
   #deadline: Timer | undefined
 
@@ -70,8 +71,14 @@ export class Conversation {
     }
   }
 
-  close(code: number, reason: string): void {
-    this.#socket.close(code, reason)
+  /** The gateway goes away: what is being answered is answered first, what comes in from now on is not taken any more. */
+  end(): void {
+    this.#isEnding = true
+    if (this.#running === 0) this.close()
+  }
+
+  close(): void {
+    this.#socket.close(1001, 'the gateway is stopping')
   }
 
   terminate(): void {
@@ -79,6 +86,7 @@ export class Conversation {
   }
 
   async #take(message: Buffer): Promise<void> {
+    if (this.#isEnding) return
     this.#traffic.enter()
     this.#running += 1
     this.#pace()
@@ -86,6 +94,7 @@ export class Conversation {
     const told = await answer(network.door, message, caller)
     this.#running -= 1
     this.deliver(told)
+    if (this.#isEnding) this.end()
     this.#pace()
     this.#traffic.leave()
   }

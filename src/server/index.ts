@@ -6,6 +6,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { createAdminApp } from './admin.ts'
 import type { Health } from './admin.ts'
+import { answerStrangers } from './bare.ts'
 import { Traffic } from './door.ts'
 import type { Doors, Served } from './door.ts'
 import { createRpcListener } from './http.ts'
@@ -37,7 +38,9 @@ export const openRpc = async ({ config, networks, room, clock, log }: Serving): 
   const byHost = new Map(networks.flatMap(network => serveAt(network, config.limits, log)))
   const traffic = new Traffic()
   const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, date: openDate(clock) }
-  const server = createHttpServer(createRpcListener(doors))
+  const listener = createRpcListener(doors)
+  const server = createHttpServer(listener)
+  answerStrangers(server, listener)
   const url = await listen(server, config.listen.rpc)
   const sockets = new Sockets(server, doors, clock)
   return {
@@ -58,12 +61,13 @@ export const openAdmin = async (address: Address, health: Health): Promise<Liste
   return { url: await listen(server, address), stop: () => closeServer(server) }
 }
 
-/** No new calls; those in flight finish, until the deadline; sockets close with 1001 and have 1 s to say so. */
+/** No new calls; those in flight finish, until the deadline; sockets close with 1001 after theirs, and have 1 s to say so. */
 const drain = async (
   { traffic, log }: Doors, server: Server, sockets: Sockets, clock: Clock, deadline: number,
 ): Promise<void> => {
   traffic.draining = true
   const closed = closeServer(server)
+  sockets.end()
   const isLate = await Promise.race([traffic.quiet().then(() => false), wait(clock, deadline).then(() => true)])
   if (isLate) log.warn({}, 'some calls were still running at the drain deadline')
   sockets.close()

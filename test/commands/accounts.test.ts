@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { accounts } from '../../src/commands/accounts.ts'
@@ -95,6 +95,16 @@ t.test('a key is shown once, with what it is good for, and then only by its last
   const listed = await json(keys, 'list', 'alice')
   t.match(listed, [{ id: made.id, account: 'alice', hint: made.key.slice(-4), created: time, ...lists }])
   t.notMatch(JSON.stringify(listed), made.key)
+})
+
+t.test('a key for a method that no table has is made all the same, with a warning', async t => {
+  const { dir, run } = await tempConfigs(t)
+  await cp('configs/methods', join(dir, 'methods'), { recursive: true })
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const { code, out, err } = await run(keys, 'add', 'alice', '--methods', 'eth_call,eth_getLog,own_method', '--json')
+  t.equal(code, 0)
+  t.match(JSON.parse(out.join('')), { methods: ['eth_call', 'eth_getLog', 'own_method'] })
+  t.same(err, ['warning: no method table has "eth_getLog"; did you mean `eth_getLogs`?', 'warning: no method table has "own_method"'])
 })
 
 t.test('a key without lists opens everything', async t => {

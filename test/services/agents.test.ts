@@ -18,6 +18,7 @@ import { systemClock } from '../../src/services/clock.ts'
 import { TestClock } from '../support/fakes.ts'
 import { closesKept, faults, http, isRight, packs } from '../support/faults.ts'
 import type { Fault } from '../support/faults.ts'
+import { startNode } from '../support/node.ts'
 import { deadUrl, rightResult, startBlackHole, startFaultyNode, startUntrustedNode } from '../support/faulty.ts'
 
 const request: Request = { method: 'eth_call', params: [{ data: '0x1' }] }
@@ -77,6 +78,19 @@ t.test('time', async t => {
     const reply = await agents.ask(targetOf(hole.url), request, terms({ silence: { after: 30, alive: async () => false } }))
     t.match(reply, { hangs: true })
   })
+})
+
+t.test('name and password in a URL go out as HTTP Basic, and nothing does without them', async t => {
+  const node = await startNode({ eth_call: { result: '0x1' } })
+  const agents = openAgents(systemClock, openRoom(Infinity))
+  t.teardown(() => Promise.all([agents.close(), node.stop()]))
+  const at = (user: string) => node.url.replace('//', `//${user}`)
+  for (const user of ['me:s%40cret%', 'me@', '@', '']) {
+    t.equal(text(await agents.ask(targetOf(at(user === '' || user.endsWith('@') ? user : `${user}@`)), request, terms())), '"0x1"')
+  }
+  t.same(node.received.map(({ headers }) => headers.authorization), [
+    `Basic ${btoa('me:s@cret%')}`, `Basic ${btoa('me:')}`, undefined, undefined,
+  ])
 })
 
 t.test('callers who leave', async t => {
