@@ -19,7 +19,7 @@ const patience = 5_000
 const short = 65_536
 
 interface Around {
-  readonly doors: Pick<Doors, 'traffic' | 'log'>
+  readonly doors: Pick<Doors, 'traffic' | 'log' | 'tidy'>
   readonly clock: Clock
 }
 
@@ -29,6 +29,7 @@ export class Conversation {
   readonly #socket: WebSocket
   readonly #traffic: Traffic
   readonly #log: Log
+  readonly #tidy: Doors['tidy']
   readonly #clock: Clock
   readonly #stream: Duplex
   #isGathering = false
@@ -38,12 +39,13 @@ export class Conversation {
   #deadline: Timer | undefined
 
   /** `stream` is what `socket` writes to. */
-  constructor(socket: WebSocket, stream: Duplex, visit: Visit, { doors: { traffic, log }, clock }: Around) {
+  constructor(socket: WebSocket, stream: Duplex, visit: Visit, { doors: { traffic, log, tidy }, clock }: Around) {
     this.#socket = socket
     this.#stream = stream
     this.visit = visit
     this.#traffic = traffic
     this.#log = log
+    this.#tidy = tidy
     this.#clock = clock
     socket.on('pong', () => { this.#missed = 0 })
     socket.on('error', () => undefined) // a frame that breaks the protocol; ws closes the socket with the fitting code
@@ -102,7 +104,10 @@ export class Conversation {
   #send(body: Body): void {
     if (this.#socket.bufferedAmount + body.length > most && this.#socket.bufferedAmount > slow) return this.#giveUp()
     this.#gather()
-    sendBody(this.#socket, body, () => this.#pace())
+    sendBody(this.#socket, body, () => {
+      if (body.length > short) this.#tidy(body.length)
+      this.#pace()
+    })
   }
 
   /** All answers of one turn go out in one write: with 32 calls in flight on a socket that saves a third of the CPU. */

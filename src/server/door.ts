@@ -23,6 +23,8 @@ export interface Doors {
   readonly traffic: Traffic
   /** Bytes of long answers until they have been read. */
   readonly room: Room
+  /** Told how long an answer was, once it has been sent. */
+  tidy(length: number): void
   /** The value of the Date header. */
   date(): string
 }

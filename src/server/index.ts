@@ -11,6 +11,7 @@ import { Traffic } from './door.ts'
 import type { Doors, Served } from './door.ts'
 import { createRpcListener } from './http.ts'
 import { closeServer, createHttpServer, listen } from './listen.ts'
+import { openTidy } from './tidy.ts'
 import { openDate } from './whole.ts'
 import { Sockets } from './ws.ts'
 
@@ -37,7 +38,7 @@ export interface Serving {
 export const openRpc = async ({ config, networks, room, clock, log }: Serving): Promise<RpcListening> => {
   const byHost = new Map(networks.flatMap(network => serveAt(network, config.limits, log)))
   const traffic = new Traffic()
-  const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, date: openDate(clock) }
+  const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, tidy: openTidy(), date: openDate(clock) }
   const listener = createRpcListener(doors)
   const server = createHttpServer(listener)
   answerStrangers(server, listener)

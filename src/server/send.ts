@@ -30,10 +30,10 @@ export const sendAnswer = (doors: Doors, res: ServerResponse, requestId: string,
 /** Up to here head and body go out in one write, as one text. */
 const short = 16_384
 
-const sendLong = ({ traffic, room }: Doors, res: ServerResponse, requestId: string, answer: Answer): void => {
-  const told = makeRoom(room, res, answer)
+const sendLong = (doors: Doors, res: ServerResponse, requestId: string, answer: Answer): void => {
+  const told = makeRoom(doors, res, answer)
   const isCompressed = shouldCompress(res, told)
-  res.writeHead(told.status, [...headersOf(told, { requestId, closing: traffic.draining, isCompressed })])
+  res.writeHead(told.status, [...headersOf(told, { requestId, closing: doors.traffic.draining, isCompressed })])
   if (told.body === undefined) res.end()
   else if (isCompressed) sendCompressed(res, told.body)
   else sendPieces(res, told.body)
