@@ -103,14 +103,14 @@ export class Conversation {
 
   #send(body: Body): void {
     if (this.#socket.bufferedAmount + body.length > most && this.#socket.bufferedAmount > slow) return this.#giveUp()
-    this.#gather()
+    if (this.#running > 0) this.#gather()
     sendBody(this.#socket, body, () => {
       if (body.length > short) this.#tidy(body.length)
       this.#pace()
     })
   }
 
-  /** All answers of one turn go out in one write: with 32 calls in flight on a socket that saves a third of the CPU. */
+  /** More answers follow: those of one turn go out in one write. With 32 calls in flight on a socket that saves a third of the CPU. */
   #gather(): void {
     if (this.#isGathering) return
     this.#isGathering = true
