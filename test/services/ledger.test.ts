@@ -319,6 +319,21 @@ t.test('while the store is away', async t => {
     t.match(ledger.charge(account, 80), { kind: 'charged' })
   })
 
+  t.test('a process that has much to do is not a store that is away: its answers wait to be read', async t => {
+    const world = new World()
+    const { ledger, log } = await world.start()
+    world.wire.isSlow = true
+    const calls = Array.from({ length: 100 }, (_, i) => ledger.charge(accountWith(1_000, `acc_${i}`), 80))
+    await settle()
+    for (let i = 0; i < 5; i += 1) {
+      world.clock.stall(3_000)
+      await settle()
+    }
+    await world.wire.deliver()
+    t.same(new Set(await kinds(calls)), new Set(['charged']))
+    t.same(log.lines, [])
+  })
+
   t.test('a grant whose answer was lost is given back in the end', async t => {
     const world = new World()
     const { ledger } = await world.start()
