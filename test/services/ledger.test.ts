@@ -52,6 +52,39 @@ t.test('a batch that finds no lease costs one ask', async t => {
   t.ok(world.wire.asks.length <= 2, `${world.wire.asks.length} asks`)
 })
 
+t.test('when thousands of accounts come at once the store is asked in turn, and nobody takes that for an outage', async t => {
+  const world = new World()
+  const { ledger, log } = await world.start()
+  world.wire.isSlow = true
+  const accounts = Array.from({ length: 2_000 }, (_, i) => accountWith(1_000, `acc_${i}`))
+  const calls = accounts.map(account => ledger.charge(account, 80))
+  for (let turns = 0; turns < 4; turns += 1) {
+    await settle()
+    t.equal(world.wire.messages.length, 500)
+    await world.turn(900)
+    // The questions arrive, and then their answers.
+    for (const arrive of world.wire.messages.splice(0)) arrive()
+    await settle()
+    for (const arrive of world.wire.messages.splice(0, 500)) arrive()
+  }
+  t.same(new Set(await kinds(calls)), new Set(['charged']))
+  world.wire.isSlow = false
+  await world.wire.deliver()
+  await ledger.stop()
+  t.ok(accounts.every(({ id }) => world.wire.totals(id).leased === 80), 'and a stop gives all of it back')
+  t.same(log.lines, [])
+})
+
+t.test('who stands in line when the store goes away hears so with those who have asked', async t => {
+  const world = new World()
+  const { ledger } = await world.start()
+  world.wire.isSlow = true
+  const calls = Array.from({ length: 2_000 }, (_, i) => ledger.charge(accountWith(1_000, `acc_${i}`), 80))
+  await world.turn(1_000)
+  t.same(new Set(await kinds(calls)), new Set(['away']))
+  t.equal(world.wire.asks.length, 500)
+})
+
 t.test('the last credits are put together: what is in hand and what the store still has', async t => {
   const world = new World()
   const { ledger } = await world.start()

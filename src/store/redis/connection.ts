@@ -2,6 +2,7 @@ import { createClient } from '@redis/client'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import { Late, inTime } from '../../services/in-time.ts'
+import { openLine } from '../../services/line.ts'
 import { StoreFault } from '../store.ts'
 import type { Script } from './scripts.ts'
 
@@ -13,6 +14,7 @@ export class Connection {
   readonly #address: RedisAddress
   readonly #clock: Clock
   readonly #onReady: () => void
+  readonly #line = openLine(mostAtOnce)
   #client: Client
   #isPatient: boolean
   #isClosed = false
@@ -50,6 +52,10 @@ export class Connection {
 
   async send(...words: readonly string[]): Promise<unknown> {
     if (this.#isClosed) throw new StoreFault('the store is closed')
+    return this.#line(() => this.#send(words))
+  }
+
+  async #send(words: readonly string[]): Promise<unknown> {
     const client = this.#client
     try {
       return await inTime(this.#clock, client.sendCommand([...words]))
@@ -106,8 +112,6 @@ const makeClient = (address: RedisAddress, reconnectStrategy: (retries: number) 
   // HELLO, which version 3 begins with, is unknown to Redis 5; and it would answer with the password in its error.
   RESP: 2,
   disableOfflineQueue: true,
-  // First calls of so many accounts at once; about 1 KB each.
-  commandsQueueMaxLength: 50_000,
   // Would only count for commands that are not sent yet.
   commandOptions: { timeout: 0 },
   // A ping each second, and nothing for two: that connection is dead, though TCP may not know for minutes.
@@ -117,6 +121,9 @@ const makeClient = (address: RedisAddress, reconnectStrategy: (retries: number) 
 
 /** Twice as long each time, up to 0.4 s; then up to a quarter more, so that not all processes come at once. */
 const waitBefore = (retries: number): number => Math.min(400, 25 * 2 ** Math.min(retries, 4)) * (1 + Math.random() / 4)
+
+/** Commands that are under way at once: a fraction of what Redis answers within a second. The rest waits in line. */
+const mostAtOnce = 1_000
 
 /** How long close() waits for answers, ms. */
 const patience = 1_000
