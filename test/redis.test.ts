@@ -13,7 +13,10 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
   const node = await startNode({ eth_call: { result: '0x1' } })
   const deployment = createDeployment({
     gateway: { store: '${REDIS_URL}', plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 80 } } },
-    networks: { testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }) },
+    networks: {
+      testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }),
+      other: { ...networkFile('other', [node.url]), hosts: ['other.test'] },
+    },
     env: { REDIS_URL: `redis://:canary-p%40ss@127.0.0.1:${redis.port}` },
   })
   t.teardown(async () => {
@@ -57,6 +60,35 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
       t.equal((await socket.call('eth_call', [{ to }])).result, '0x1')
       await socket.close()
     }
+  })
+
+  t.test('networks that a key gets or loses, and credits of an account, are in force at both within a second, on open sockets too', async t => {
+    await deployment.addAccount('dora', 'tiny')
+    const { key, id } = await deployment.addKey('dora')
+    const sockets = await Promise.all(gateways.map(gateway => connect(gateway.ws(key))))
+    /** Resolves with the ms until both say this code, over HTTP and on the sockets. */
+    const untilCode = async (code: number | undefined): Promise<number> => {
+      const start = performance.now()
+      const codes = async () => Promise.all([
+        ...gateways.map(async gateway => (await call(gateway.http(key), 'eth_call', [{ to }])).error?.code),
+        ...sockets.map(async socket => (await socket.call('eth_call', [{ to }])).error?.code),
+      ])
+      while (!(await codes()).every(each => each === code)) await pause(20)
+      return performance.now() - start
+    }
+    await untilCode(-33000)
+    const change = async (code: number | undefined, ...words: readonly string[]): Promise<void> => {
+      t.equal((await deployment.run(...words)).code, 0)
+      const took = await untilCode(code)
+      t.ok(took < 1_000, `${words.join(' ')}: ${took} ms`)
+    }
+    await change(undefined, 'accounts', 'set', 'dora', '--credits', '1000000')
+    await change(-32091, 'keys', 'set', id, '--networks', 'other')
+    await change(undefined, 'keys', 'set', id, '--networks', 'testnet,other')
+    await change(-32091, 'keys', 'set', id, '--methods', 'eth_chainId')
+    await change(undefined, 'keys', 'set', id, '--networks', 'all', '--methods', 'all')
+    await change(-33000, 'accounts', 'set', 'dora', '--credits', 'plan')
+    await Promise.all(sockets.map(socket => socket.close()))
   })
 
   t.test('the balance is one, and usage is known', async t => {

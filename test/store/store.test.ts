@@ -99,7 +99,7 @@ t.test('the embedded store', async t => {
     t.match(await second.account('alice'), { id: 'acc_1' })
     await first.close()
     await first.close()
-    t.equal(await second.setPlan('acc_1', 'growth'), true)
+    t.match(await second.changeAccount('acc_1', { plan: 'growth' }), { plan: 'growth' })
     await second.close()
   })
 
