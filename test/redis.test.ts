@@ -5,6 +5,7 @@ import type { Gateway } from './support/gateway.ts'
 import { startNode } from './support/node.ts'
 import { noRedis, startRedis } from './support/redis.ts'
 import { call, connect, post } from './support/rpc.ts'
+import type { Message } from './support/rpc.ts'
 
 // Two gateways, as on two machines, that share nothing but one redis.
 
@@ -16,6 +17,8 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
     networks: {
       testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }),
       other: { ...networkFile('other', [node.url]), hosts: ['other.test'] },
+      graced: { ...networkFile('graced', [node.url], { credits: { away: 'grace', grace: 240 } }), hosts: ['graced.test'] },
+      opened: { ...networkFile('opened', [node.url], { credits: { away: 'open' } }), hosts: ['opened.test'] },
     },
     env: { REDIS_URL: `redis://:canary-p%40ss@127.0.0.1:${redis.port}` },
   })
@@ -121,6 +124,43 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
     t.ok(back < 1_000, `back after ${back} ms`)
   })
 
+  t.test('while redis is away for seconds each policy is kept to the credit, and what was lent is charged afterwards', async t => {
+    const callers = await Promise.all(['closed', 'graced', 'opened'].map(async policy => {
+      await deployment.addAccount(policy, 'tiny')
+      return { policy, host: policy === 'closed' ? '127.0.0.1' : `${policy}.test`, ...await deployment.addKey(policy) }
+    }))
+    /** Each caller calls both gateways so often. How many calls of each were served, and which errors others got. */
+    const callAll = async (times: number) => Object.fromEntries(await Promise.all(callers.map(async ({ policy, host, key }): Promise<[string, Told]> => {
+      const answers: Message[] = []
+      for (let i = 0; i < times; i += 1) {
+        for (const gateway of gateways) answers.push(await call(gateway.http(key), 'eth_call', [{ to }, `0x${i}`], { host }))
+      }
+      const refused = answers.filter(({ error }) => error !== undefined)
+      return [policy, { served: answers.length - refused.length, codes: [...new Set(refused.map(({ error }) => error?.code))] }]
+    })))
+    const spent = { served: 1, codes: [-33000] }
+    t.same(await callAll(2), { closed: spent, graced: spent, opened: spent }, 'the one call of the day')
+    // What was refused is refused without a question for a quarter of a second.
+    await pause(500)
+    await redis.kill()
+    t.match(await callAll(10), {
+      closed: { served: 0, codes: [-32002] }, graced: { served: 6, codes: [-32002] }, opened: { served: 20, codes: [] },
+    })
+    await pause(outage)
+    t.match(await callAll(1), {
+      closed: { served: 0, codes: [-32002] }, graced: { served: 0, codes: [-32002] }, opened: { served: 2, codes: [] },
+    })
+    await redis.restart()
+    while (Object.values(await callAll(1)).some(({ codes }) => String(codes) !== '-33000')) await pause(20)
+    const used = async (name: string) => JSON.parse((await deployment.run('usage', name, '--json')).stdout) as object
+    await until(402, callers[0]?.key ?? '')
+    while ((await used('graced') as { used: number }).used < 560) await pause(100)
+    t.match(await used('closed'), { limit: 80, used: 80, held: 0, left: 0 })
+    t.match(await used('graced'), { limit: 80, used: 80 + 2 * 240, held: 0, left: 0 }, 'two processes lent 240 each')
+    t.match(await used('opened'), { limit: 80, held: 0, left: 0 })
+    t.match((await deployment.run('audit')).stdout, /^graced: 480 more are leased than the limit: it was lowered, or credits were lent/m)
+  })
+
   t.test('both stop with nothing held, and no log has the password', async t => {
     t.same(await Promise.all(gateways.map(gateway => gateway.stop())), [0, 0])
     const { held, forfeited } = JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout)
@@ -133,4 +173,11 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
 
 const to = `0x${'00'.repeat(20)}`
 const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_call', params: [{ to }, 'latest'] })
+interface Told {
+  readonly served: number
+  readonly codes: readonly (number | undefined)[]
+}
+
+/** Milliseconds. */
+const outage = 2_000
 const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))

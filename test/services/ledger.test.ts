@@ -444,10 +444,23 @@ t.test('grace, while the store is away', async t => {
     t.match(await balanceOf(world.wire, 'acc_1', 1_000), { left: 0 })
   })
 
+  t.test('is for outages only: who has not asked since the store is back asks', async t => {
+    const world = new World()
+    const { ledger } = await world.start()
+    const account = accountWith(79)
+    await world.turn(500)
+    world.wire.isDown = true
+    t.match(await ledger.charge(account, 80), { kind: 'away' })
+    world.wire.isDown = false
+    // A heartbeat is answered.
+    await world.turn(600)
+    t.match(await ledger.charge(account, 80, open), { kind: 'spent' })
+  })
+
   t.test('nobody waits for a store that hangs once it is known to be away', async t => {
     const world = new World()
     const { ledger } = await world.start()
-    world.wire.isSlow = true
+    Object.assign(world.wire, { isSlow: true, hangs: true })
     const first = ledger.charge(accountWith(10_000), 80, open)
     await world.turn(1_000)
     t.match(await first, { kind: 'charged' })
@@ -459,7 +472,7 @@ t.test('grace, while the store is away', async t => {
     const world = new World()
     const { ledger } = await world.start()
     const account = accountWith(1_000)
-    world.wire.isSlow = true
+    Object.assign(world.wire, { isSlow: true, hangs: true })
     const call = ledger.charge(account, 80, open)
     await settle()
     world.wire.take(0)()
@@ -468,7 +481,7 @@ t.test('grace, while the store is away', async t => {
     await world.turn(1_000)
     t.match(await call, { kind: 'charged' })
     t.equal(await charge(ledger, account, 2, open), 2)
-    world.wire.isSlow = false
+    Object.assign(world.wire, { isSlow: false, hangs: false })
     await world.wire.deliver()
     await world.turn(4_000)
     t.match(world.wire.totals('acc_1'), { leased: 240, used: 240, held: 0 })

@@ -70,9 +70,9 @@ export class Teller {
     return this.#midnight === Infinity ? dayLength : this.#midnight - now
   }
 
-  /** For how many ms the store has not answered; zero while it does. */
-  awayFor(now: number): number {
-    return Math.max(0, now - this.#awaySince)
+  /** For how many ms the store has not answered; undefined while it does. */
+  awayFor(now: number): number | undefined {
+    return this.#awaySince === Infinity ? undefined : now - this.#awaySince
   }
 
   /**
