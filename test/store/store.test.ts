@@ -137,6 +137,7 @@ t.test('the embedded store', async t => {
 
   t.test('refuses a folder on a network file system', async t => {
     t.throws(() => refuseNetwork('/mnt/data', 0x6969), { name: 'StoreFault', message: /\/mnt\/data is on .* \(NFS\)/ })
+    t.throws(() => refuseNetwork('/mnt/c/data', 0x01021997), { message: /\(9P\)/ })
     t.doesNotThrow(() => refuseNetwork('/data', 0xef53))
   })
 
