@@ -659,6 +659,23 @@ t.test('midnight', async t => {
     t.match(world.wire.totals('acc_1'), { day: dayBefore + 1, leased: 80 })
   })
 
+  t.test('an account is not forgotten while a call waits for the day of the store to end', async t => {
+    const world = new World(Date.UTC(2026, 0, 15, 23, 50, 0, 100))
+    const { ledger } = await world.start()
+    // Never charged, it would be forgotten ten minutes later: 0.1 s after midnight.
+    t.match(await ledger.charge(accountWith(10), 80), { kind: 'spent' })
+    await world.turn(599_000, 1_000)
+    await world.turn(450)
+    // No heartbeat hears of it before midnight.
+    world.clock.jump(-200)
+    await world.turn(500)
+    const calls = [ledger.charge(accountWith(160), 80)]
+    await world.turn(20)
+    calls.push(ledger.charge(accountWith(160), 80))
+    await world.turn(500)
+    t.same(await kinds(calls), ['charged', 'charged'])
+  })
+
   t.test('a day that is over here does not come back, though the store is still in it', async t => {
     const world = new World(eve + 500)
     const { ledger } = await world.start()

@@ -114,8 +114,4 @@ export const bugs: readonly Bug[] = [
     name: 'what was used before an account was forgotten can be spent again',
     file: 'src/services/ledger/lease.js', from: '+= returned + used', to: '+= returned', seed: 250,
   },
-  {
-    name: 'an account is forgotten while calls wait for it',
-    file: 'src/services/ledger/purse.js', from: 'this.#waiting.length === 0 && quietFor', to: 'quietFor', seed: 2_350,
-  },
 ]

@@ -99,7 +99,7 @@ export const checkRest = (world: World): void => {
 /** Who has no more to say about a day cannot put right a store that forgot it; `isHealed` tells who has. */
 const checkSettled = (world: World, machine: Machine, isHealed: (sheet: Sheet) => boolean): void => {
   if (machine.waiting !== 0) world.fail(`${machine.waiting} calls still wait in ${machine.name}`)
-  for (const sheet of world.sheets(machine).filter(isHealed)) {
+  for (const sheet of world.sheets(machine).filter(sheet => !sheet.isMixed && isHealed(sheet))) {
     const { granted, returned, used } = world.entry(sheet)
     const held = granted - returned - used
     if (held !== 0) world.fail(`${sheet.title}: ${held} held at the end`)
