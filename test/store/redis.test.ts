@@ -103,6 +103,13 @@ t.test('redis', { skip: noRedis }, async t => {
     t.ok(Math.abs(ttl - endsIn - 2 * dayLength) < 5_000, `${ttl} ms`)
   })
 
+  t.test('answers in turn when thousands ask at once', async t => {
+    const store = await openOne(t, new TestClock())
+    await store.addAccount(alice)
+    const found = await Promise.all(Array.from({ length: 12_000 }, () => store.account('alice')))
+    t.ok(found.every(account => account?.id === 'acc_1'))
+  })
+
   t.test('is told its scripts again when it has forgotten them', async t => {
     const store = await openOne(t, new TestClock())
     await store.addAccount(alice)
