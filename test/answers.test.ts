@@ -227,6 +227,11 @@ t.test('HTTP answers say how much of the day is left, refusals and batches too; 
   const batch = await post(gateway.http(full), JSON.stringify([request('eth_chainId'), request('net_version')]))
   t.match(batch.headers, { 'ratelimit-policy': policy, 'ratelimit': /^"daily-credits";r=90;/, 'x-tollgate-credits': '10' })
   t.notOk((await post(gateway.http('nobody'), '{}')).headers['ratelimit'], 'who has no account has no day')
+  const talker = await connect(gateway.ws(full))
+  t.same(Object.keys(await talker.call('eth_chainId')).sort(), ['id', 'jsonrpc', 'result'], 'a WebSocket message is as the node would send it')
+  t.same(Object.keys(await talker.call('eth_blockNumber')).sort(), ['id', 'jsonrpc', 'result'])
+  t.same(Object.keys((await talker.call('eth_blockNumber')).error ?? {}).sort(), ['code', 'data', 'message'])
+  await talker.close()
   for (const name of ['ratelimit', 'ratelimit-policy', 'x-tollgate-credits']) {
     t.ok(String(batch.headers['access-control-expose-headers']).toLowerCase().split(', ').includes(name))
   }
