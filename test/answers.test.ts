@@ -4,12 +4,12 @@ import { WebSocket } from 'ws'
 import t from 'tap'
 import type { Test } from 'tap'
 import { refusals } from '../src/reply.ts'
-import { systemClock } from '../src/services/clock.ts'
-import { openStore } from '../src/store/open.ts'
 import { createDeployment, networkFile } from './support/gateway.ts'
 import { startNode } from './support/node.ts'
 import { Refused, call, connect, openRaw, post } from './support/rpc.ts'
 import type { Answer, Asking, Message } from './support/rpc.ts'
+import { systemClock } from '../src/services/clock.ts'
+import { openStore } from '../src/store/open.ts'
 
 // One gateway, scripted nodes, and every row of the table of answers, as callers meet it.
 
