@@ -19,7 +19,8 @@ export const tryNetworks = async ({ networks, gateway }: Config): Promise<readon
     log: openLog('silent'),
     metrics: openMetrics(),
     keeper: openKeeper(),
-    memory: gateway?.memory ?? 0,
+    // Nothing is kept. What gateway.yaml says may be what is wrong.
+    memory: gateway?.memory ?? 1,
     accounts: { find: unused },
     ledger: { charge: unused },
     usage: { count: unused },

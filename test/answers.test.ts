@@ -9,6 +9,8 @@ import { createDeployment, networkFile } from './support/gateway.ts'
 import { startNode } from './support/node.ts'
 import { Refused, call, connect, openRaw, post } from './support/rpc.ts'
 import type { Answer, Asking, Message } from './support/rpc.ts'
+import { systemClock } from '../src/services/clock.ts'
+import { openStore } from '../src/store/open.ts'
 
 // One gateway, scripted nodes, and every row of the table of answers, as callers meet it.
 
@@ -228,9 +230,29 @@ t.test('HTTP answers say how much of the day is left, refusals and batches too; 
   const batch = await post(gateway.http(full), JSON.stringify([request('eth_chainId'), request('net_version')]))
   t.match(batch.headers, { 'ratelimit-policy': policy, 'ratelimit': /^"daily-credits";r=90;/, 'x-tollgate-credits': '10' })
   t.notOk((await post(gateway.http('nobody'), '{}')).headers['ratelimit'], 'who has no account has no day')
+  const talker = await connect(gateway.ws(full))
+  t.same(Object.keys(await talker.call('eth_chainId')).sort(), ['id', 'jsonrpc', 'result'], 'a WebSocket message is as the node would send it')
+  t.same(Object.keys(await talker.call('eth_blockNumber')).sort(), ['id', 'jsonrpc', 'result'])
+  t.same(Object.keys((await talker.call('eth_blockNumber')).error ?? {}).sort(), ['code', 'data', 'message'])
+  await talker.close()
   for (const name of ['ratelimit', 'ratelimit-policy', 'x-tollgate-credits']) {
     t.ok(String(batch.headers['access-control-expose-headers']).toLowerCase().split(', ').includes(name))
   }
+})
+
+t.test('an account whose plan is gone gets 401 in plain words, and is served again once it is on another', async t => {
+  const store = await openStore({ kind: 'lmdb', path: join(deployment.dir, '../data') }, systemClock)
+  await store.addAccount({ id: 'acc_gone', name: 'gus', plan: 'gold', created: 1 })
+  await store.close()
+  const { key: stranded } = await deployment.addKey('gus')
+  const refused = await post(gateway.http(stranded), JSON.stringify(request('eth_blockNumber')))
+  is(t, refused, 401, -32090, /^the plan of this API key's account is not offered any more$/)
+  await t.rejects(connect(gateway.ws(stranded)), { message: /refused with 401/ })
+  t.match(await deployment.run('check'), { code: 0, stdout: /warning: gateway\.yaml has no plan `gold`; .* are refused: gus$/m })
+  await deployment.run('accounts', 'set', 'gus', '--plan', 'core')
+  const start = performance.now()
+  while ((await call(gateway.http(stranded), 'eth_blockNumber')).result !== '0x10') await new Promise(resolve => setTimeout(resolve, 20))
+  t.ok(performance.now() - start < 1_000)
 })
 
 t.test('too many calls per second get 429 -32005 with Retry-After, from the plugin in README', async t => {
@@ -484,7 +506,7 @@ t.test('SIGTERM lets a call in flight finish, closes sockets with 1001 and ends 
 t.test('after all that the books of the day are right, and each call was counted once', async t => {
   const audit = await deployment.run('audit', '--json')
   t.same([audit.code, audit.stderr], [0, ''])
-  t.match(JSON.parse(audit.stdout), [{ account: 'alice' }, { account: 'bert' }, { account: 'tim' }, { account: 'una' }])
+  t.match(JSON.parse(audit.stdout), [{ account: 'alice' }, { account: 'bert' }, { account: 'gus' }, { account: 'tim' }, { account: 'una' }])
   for (const { used, counted, held, faults } of JSON.parse(audit.stdout)) t.same([counted, held, faults], [used, 0, []])
   const usage = await deployment.run('usage', 'bert', '--by', 'outcome', '--json')
   t.match(JSON.parse(usage.stdout), { groups: [{ name: 'ok' }, { name: 'tooLarge', credits: 0 }], total: { calls: 100 } })

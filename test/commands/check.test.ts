@@ -11,7 +11,10 @@ import type { Config } from '../../src/config/types.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { tryNetworks } from '../../src/inert.ts'
 import { network, plugins, writeConfig } from '../config/fixture.ts'
-import { tempConfigs } from './run.ts'
+import { runCommand, tempConfigs } from './run.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openStore } from '../../src/store/open.ts'
+import { noRedis, startRedis } from '../support/redis.ts'
 
 type Build = (config: Config) => Promise<readonly Problem[]>
 
@@ -158,6 +161,35 @@ t.test('accounts whose plan is gone are told of, and an existing store stays as 
   t.same(await data(), before)
   await writeFile(join(dir, '..', 'data', 'data.mdb'), 'no store')
   t.equal((await ran()).out.length, 2)
+})
+
+t.test('so are those in a redis, and one that cannot be asked is passed over', { skip: noRedis }, async t => {
+  const redis = await startRedis()
+  t.teardown(() => redis.remove())
+  const files = {
+    'gateway.yaml': `store: ${redis.url}\nplans: { solid: { dailyCredits: 1000 } }\n`,
+    'networks/main-chain.yaml': network('main-chain'),
+  }
+  t.equal((await check(t, files)).out.length, 2)
+  t.same(await redis.send('KEYS', '*'), [], 'no store is made')
+  const store = await openStore(redis.address, systemClock)
+  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  await store.close()
+  t.match(await check(t, files), {
+    code: exit.ok,
+    out: { length: 3, 2: '  warning: gateway.yaml has no plan `core`; the calls of 1 account that have it are refused: alice' },
+  })
+  await redis.kill()
+  t.match(await check(t, files), { code: exit.ok, out: { length: 2 }, err: [] })
+})
+
+t.test('problems of gateway.yaml do not hide behind what the networks need of it', async t => {
+  const pipeline = '  - key-auth: {}\n  - cache: {}\n  - failover: { upstreams: [{ name: own, url: http://localhost:8545 }] }\n  - upstream: {}\n'
+  const files = { 'gateway.yaml': 'store: nowhere\nplans: {}\n', 'networks/main-chain.yaml': network('main-chain', pipeline) }
+  const dir = writeConfig(t.testdir(), files)
+  const { code, err } = await runCommand(createCheck(builtIn, tryNetworks), ['--config', dir])
+  t.equal(code, exit.config)
+  t.match(err.join('\n'), /gateway\.yaml:1:8: store must be lmdb:PATH or redis:/)
 })
 
 t.test('other words than --config DIR are misuse', async t => {

@@ -46,6 +46,17 @@ export class TestClock implements Clock {
     this.#move(end)
   }
 
+  /** Time passes while the process stands still: whatever fell due meanwhile runs afterwards, once. */
+  stall(ms: number): void {
+    this.#move(this.#monotonic + ms)
+    const due = [...this.#timers].filter(timer => timer.at <= this.#monotonic).sort((a, b) => a.at - b.at)
+    for (const timer of due) {
+      if (timer.every === undefined) this.#timers.delete(timer)
+      else timer.at = this.#monotonic + timer.every
+      timer.run()
+    }
+  }
+
   #move(to: number): void {
     this.#now += to - this.#monotonic
     this.#monotonic = to

@@ -42,5 +42,8 @@ const explain = async (error: unknown, path: string): Promise<unknown> => {
   if (!(error instanceof Error && 'commitError' in error)) return error
   const cause: unknown = await Promise.resolve(error.commitError).catch((reason: unknown) => reason)
   const reason = cause instanceof Error ? cause.message : String(cause)
-  return new StoreFault(`cannot write to the store in ${path}: ${reason}`, { cause })
+  return new StoreFault(`cannot write to the store in ${path}: ${reason}${isFull(reason) ? '; make room on its disk' : ''}`, { cause })
 }
+
+/** The disk, the quota of a user, or what one file may take; LMDB has its own word for the last. */
+const isFull = (reason: string): boolean => /No space left|quota exceeded|File too large|MAP_FULL/i.test(reason)
