@@ -1,4 +1,4 @@
-import { definePlugin, isCharged, isFailure, refuse, withCredits } from '../src/plugin.ts'
+import { definePlugin, isCharged, isFailure, mustBeInTable, refuse, withCredits } from '../src/plugin.ts'
 import type { Call, CountedCall, Failure, Grace, Next, Reply, Usage, Verdict } from '../src/plugin.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
@@ -33,6 +33,7 @@ export default definePlugin({
     if (away !== 'grace' && grace !== undefined) report(['grace'], `\`grace\` says nothing with \`away: ${away}\`; write \`away: grace\` beside it`)
   },
   create({ costs, away, grace = 0 }, { ledger, methods, network, usage }) {
+    mustBeInTable(Object.keys(costs).map(method => ({ path: ['costs', method], method })), methods)
     const prices = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) prices.set(name, cost)
     const lent = graceOf(away, grace)

@@ -21,7 +21,8 @@ export const tryNetworks = async ({ networks, gateway }: Config): Promise<readon
     metrics: openMetrics(),
     keeper: openKeeper(),
     headsSource: openSource(),
-    memory: gateway?.memory ?? 0,
+    // Nothing is kept. What gateway.yaml says may be what is wrong.
+    memory: gateway?.memory ?? 1,
     accounts: { find: unused },
     ledger: { charge: unused },
     usage: { count: unused },

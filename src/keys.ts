@@ -16,7 +16,9 @@ export const isKey = (text: string): boolean =>
 export const hashKey = (text: string): string => hash('sha256', text, 'base64url')
 
 /** Hides a key so that people can still tell it from another: `tg_…abcd`. */
-export const toSecret = (text: string): Secret => new Secret(text, `${prefix}…${hintOf(text)}`)
+export const toSecret = (text: string): Secret => new Secret(text, showKey)
+
+const showKey = (text: string): string => `${prefix}…${hintOf(text)}`
 
 export const hintOf = (text: string): string => text.slice(-4)
 

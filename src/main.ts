@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Misuse, exit } from './commands/command.ts'
 import type { Command, Terminal } from './commands/command.ts'
+import { didYouMean } from './nearest.ts'
 import { version } from './version.ts'
 
 /** Loaded only when asked for: the gateway takes half a second to load, and most commands need little of it. */
@@ -32,7 +33,8 @@ const run = async ([name, ...args]: readonly string[]): Promise<number> => {
   }
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (load === undefined) {
-    terminal.err(`tollgate: there is no command "${name}"`)
+    const hint = didYouMean(name, Object.keys(commands))
+    terminal.err(`tollgate: there is no command "${name}"${hint === undefined ? '' : `; ${hint}`}`)
     return help(terminal.err, exit.usage)
   }
   const command = await load()

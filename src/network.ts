@@ -3,7 +3,7 @@ import type { NetworkConfig, Step } from './config/types.ts'
 import type { Problem } from './config/problem.ts'
 import { compile } from './pipeline.ts'
 import type { AnyHandler } from './pipeline.ts'
-import { Misconfigured } from './plugin.ts'
+import { Misconfigured, misconfigured } from './plugin.ts'
 import type { Next, Stage } from './plugin.ts'
 import { isFailure } from './reply.ts'
 import type { Failure, Reply } from './reply.ts'
@@ -34,6 +34,9 @@ export interface Network {
   stop(): Promise<void>
 }
 
+/** A stage that cannot serve; the message is for the operator. */
+export class StartFault extends Error {}
+
 type AnyStage = Stage<never, never>
 
 /** Creates every stage; what stages refuse to be created with comes back as problems at their places. */
@@ -57,8 +60,8 @@ export const buildNetwork = (config: NetworkConfig, lent: Lent): { network?: Net
     try {
       stages.push(asStage(step.plugin.create(step.options as never, services))) // the loader checked them against its schema
     } catch (error) {
-      if (!(error instanceof Misconfigured)) throw error
-      problems.push(...error.faults.map(fault => step.problem(fault.path, `${step.name}: ${fault.message}`)))
+      const faults = error instanceof Misconfigured ? error.faults : [{ path: [], message: `cannot be created: ${String(error)}` }]
+      problems.push(...faults.map(fault => step.problem(fault.path, `${step.name}: ${fault.message}`)))
     }
   })
   return problems.length > 0 ? { problems } : { network: assemble(config, stages, heads, lent), problems }
@@ -72,11 +75,21 @@ const assemble = (config: NetworkConfig, stages: readonly AnyStage[], heads: Hea
     run: tally(compile(stages.map(stage => stage.handle)), config, lent),
     admit: admitInTurn(stages.flatMap(stage => stage.admit?.bind(stage) ?? [])),
     async start() {
-      for (const stage of stages.toReversed()) await stage.start?.()
+      for (const [i, stage] of [...stages.entries()].toReversed()) {
+        try {
+          await stage.start?.()
+        } catch (error) {
+          throw new StartFault(`network ${config.name}: ${config.steps[i]?.name} did not start: ${String(error)}`, { cause: error })
+        }
+      }
     },
     async stop() {
       for (const stage of stages) {
-        await stage.stop?.().catch((error: unknown) => lent.log.error({ network: config.name, err: error }, 'a stage did not stop'))
+        try {
+          await stage.stop?.()
+        } catch (error) {
+          lent.log.error({ network: config.name, err: error }, 'a stage did not stop')
+        }
       }
     },
   }
@@ -101,7 +114,14 @@ const admitInTurn = (all: readonly Admit[]): Admit => {
   return origin => ask(origin, 0)
 }
 
-const asStage = (made: AnyHandler | AnyStage): AnyStage => typeof made === 'function' ? { handle: made } : made
+/** The types say it already, but not to a plugin written in JavaScript. */
+const asStage = (made: AnyHandler | AnyStage | undefined): AnyStage => {
+  if (typeof made === 'function') return { handle: made }
+  if (typeof made?.handle === 'function') return made
+  if (!(made instanceof Promise)) throw misconfigured([], 'create() must return a handler, or a stage with `handle`')
+  made.catch(() => undefined)
+  throw misconfigured([], 'create() must not be async: it returns a handler; what takes time belongs into start()')
+}
 
 const varyBelow = (steps: readonly Step[]): Services['vary'] => {
   const varying = steps.filter(step => step.plugin.vary !== undefined)

@@ -1,11 +1,14 @@
 import type { Call, Note, Notes, Origin } from './call.ts'
+import { didYouMean } from './nearest.ts'
 import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './schema.ts'
-import type { Services } from './services/index.ts'
+import type { Methods, Services } from './services/index.ts'
 
 export * from './call.ts'
 export * from './reply.ts'
 export type * from './schema.ts'
+export { Leave, toAbortSignal } from './leave.ts'
+export type { Signal } from './leave.ts'
 export { Secret } from './secret.ts'
 export type * from './services/index.ts'
 
@@ -86,3 +89,12 @@ export class Misconfigured extends Error {
 }
 
 export const misconfigured = (path: Path, message: string): Misconfigured => new Misconfigured([{ path, message }])
+
+/** Throws misconfigured() for each option that names a method which the table lacks. */
+export const mustBeInTable = (named: readonly { readonly path: Path, readonly method: string }[], methods: Methods): void => {
+  const faults = named.filter(({ method }) => methods.get(method) === undefined).map(({ path, method }) => {
+    const hint = didYouMean(method, methods.names)
+    return { path, message: `the method ${method} is not in the method table${hint === undefined ? '' : `; ${hint}`}` }
+  })
+  if (faults.length > 0) throw new Misconfigured(faults)
+}

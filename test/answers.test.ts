@@ -3,11 +3,14 @@ import { join } from 'node:path'
 import { WebSocket } from 'ws'
 import t from 'tap'
 import type { Test } from 'tap'
-import { refusals } from '../src/reply.ts'
+import { isCharged, refusals, refuse } from '../src/reply.ts'
+import type { Kind } from '../src/reply.ts'
 import { createDeployment, networkFile } from './support/gateway.ts'
 import { startNode } from './support/node.ts'
 import { Refused, call, connect, openRaw, post } from './support/rpc.ts'
 import type { Answer, Asking, Message } from './support/rpc.ts'
+import { systemClock } from '../src/services/clock.ts'
+import { openStore } from '../src/store/open.ts'
 
 // One gateway, scripted nodes, and every row of the table of answers, as callers meet it.
 
@@ -130,10 +133,12 @@ t.test('10,000 logs pass; one more gets the contract\'s words, a range that fits
   t.match(answer.headers, { 'x-tollgate-cache': 'miss', 'x-tollgate-upstream': 'node-1' })
 })
 
-t.test('the same query repeated within seconds is answered from memory, and charged', async t => {
+t.test('the same query repeated within seconds is answered from memory, with the same words, and not charged', async t => {
   const before = asked('eth_getLogs')
   const answer = await ask(filter(10_001))
-  is(t, answer, 200, -32005, 'query returned more than 10000 results', 255)
+  is(t, answer, 200, -32005, 'query returned more than 10000 results', 0)
+  t.equal(answer.headers['x-tollgate-credits'], '0')
+  t.same(answer.json().error?.data, { from: '0x0', to: '0x26', limit: 10_000 })
   t.equal(answer.headers['x-tollgate-cache'], 'hit')
   t.equal(asked('eth_getLogs'), before)
 })
@@ -225,9 +230,29 @@ t.test('HTTP answers say how much of the day is left, refusals and batches too; 
   const batch = await post(gateway.http(full), JSON.stringify([request('eth_chainId'), request('net_version')]))
   t.match(batch.headers, { 'ratelimit-policy': policy, 'ratelimit': /^"daily-credits";r=90;/, 'x-tollgate-credits': '10' })
   t.notOk((await post(gateway.http('nobody'), '{}')).headers['ratelimit'], 'who has no account has no day')
+  const talker = await connect(gateway.ws(full))
+  t.same(Object.keys(await talker.call('eth_chainId')).sort(), ['id', 'jsonrpc', 'result'], 'a WebSocket message is as the node would send it')
+  t.same(Object.keys(await talker.call('eth_blockNumber')).sort(), ['id', 'jsonrpc', 'result'])
+  t.same(Object.keys((await talker.call('eth_blockNumber')).error ?? {}).sort(), ['code', 'data', 'message'])
+  await talker.close()
   for (const name of ['ratelimit', 'ratelimit-policy', 'x-tollgate-credits']) {
     t.ok(String(batch.headers['access-control-expose-headers']).toLowerCase().split(', ').includes(name))
   }
+})
+
+t.test('an account whose plan is gone gets 401 in plain words, and is served again once it is on another', async t => {
+  const store = await openStore({ kind: 'lmdb', path: join(deployment.dir, '../data') }, systemClock)
+  await store.addAccount({ id: 'acc_gone', name: 'gus', plan: 'gold', created: 1 })
+  await store.close()
+  const { key: stranded } = await deployment.addKey('gus')
+  const refused = await post(gateway.http(stranded), JSON.stringify(request('eth_blockNumber')))
+  is(t, refused, 401, -32090, /^the plan of this API key's account is not offered any more$/)
+  await t.rejects(connect(gateway.ws(stranded)), { message: /refused with 401/ })
+  t.match(await deployment.run('check'), { code: 0, stdout: /warning: gateway\.yaml has no plan `gold`; .* are refused: gus$/m })
+  await deployment.run('accounts', 'set', 'gus', '--plan', 'core')
+  const start = performance.now()
+  while ((await call(gateway.http(stranded), 'eth_blockNumber')).result !== '0x10') await new Promise(resolve => setTimeout(resolve, 20))
+  t.ok(performance.now() - start < 1_000)
 })
 
 t.test('too many calls per second get 429 -32005 with Retry-After, from the plugin in README', async t => {
@@ -434,13 +459,16 @@ t.test('no compression is agreed on, whatever the client offers', async t => {
   socket.close()
 })
 
-t.test('README lists each refusal with its status, code and words, and no other', async t => {
+t.test('README lists each refusal with its status, code, words and whether it is charged, and no other', async t => {
   const table = readme.slice(readme.indexOf('## Answers'), readme.indexOf('**One vocabulary.**'))
   const rows = table.split('\n').filter(line => /^\| .*\| \d{3} \|/.test(line)).map(line => line.split('|').map(cell => cell.trim()))
   t.ok(rows.length > 15)
   for (const [kind, { status, code, message }] of Object.entries(refusals)) {
-    t.ok(rows.some(cells => cells[2] === String(status) && cells[3] === String(code) && cells[4]?.includes(`\`${message}\``)), kind)
+    const row = rows.find(cells => cells[2] === String(status) && cells[3] === String(code) && cells[4]?.includes(`\`${message}\``))
+    t.equal(row?.[5], isCharged(refuse(kind as Kind)) ? 'yes' : 'no', kind)
   }
+  t.match(rows.find(cells => cells[1]?.includes('from memory')), ['', /^the same query/, '200', '-32005', 'the same', 'no'])
+  t.notOk(isCharged(refuse('tooMany', { source: 'cache' })))
   const known = new Set<string>(Object.values(refusals).map(row => `${row.status} ${row.code}`))
   for (const cells of rows) if (/^-?\d+$/.test(cells[3] ?? '')) t.ok(known.has(`${cells[2]} ${cells[3]}`), cells.join('|'))
 })
@@ -478,7 +506,7 @@ t.test('SIGTERM lets a call in flight finish, closes sockets with 1001 and ends 
 t.test('after all that the books of the day are right, and each call was counted once', async t => {
   const audit = await deployment.run('audit', '--json')
   t.same([audit.code, audit.stderr], [0, ''])
-  t.match(JSON.parse(audit.stdout), [{ account: 'alice' }, { account: 'bert' }, { account: 'tim' }, { account: 'una' }])
+  t.match(JSON.parse(audit.stdout), [{ account: 'alice' }, { account: 'bert' }, { account: 'gus' }, { account: 'tim' }, { account: 'una' }])
   for (const { used, counted, held, faults } of JSON.parse(audit.stdout)) t.same([counted, held, faults], [used, 0, []])
   const usage = await deployment.run('usage', 'bert', '--by', 'outcome', '--json')
   t.match(JSON.parse(usage.stdout), { groups: [{ name: 'ok' }, { name: 'tooLarge', credits: 0 }], total: { calls: 100 } })

@@ -5,6 +5,7 @@ import type { Gateway } from './support/gateway.ts'
 import { startNode } from './support/node.ts'
 import { noRedis, startRedis } from './support/redis.ts'
 import { call, connect, post } from './support/rpc.ts'
+import type { Message } from './support/rpc.ts'
 
 // Two gateways, as on two machines, that share nothing but one redis.
 
@@ -14,7 +15,12 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
   const env = { REDIS_URL: `redis://:canary-p%40ss@127.0.0.1:${redis.port}` }
   const deployment = createDeployment({
     gateway: { store: '${REDIS_URL}', plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 80 } } },
-    networks: { testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }) },
+    networks: {
+      testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }),
+      other: { ...networkFile('other', [node.url]), hosts: ['other.test'] },
+      graced: { ...networkFile('graced', [node.url], { credits: { away: 'grace', grace: 240 } }), hosts: ['graced.test'] },
+      opened: { ...networkFile('opened', [node.url], { credits: { away: 'open' } }), hosts: ['opened.test'] },
+    },
     env,
   })
   t.teardown(async () => {
@@ -60,6 +66,35 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
       t.equal((await socket.call('eth_call', [{ to }])).result, '0x1')
       await socket.close()
     }
+  })
+
+  t.test('networks that a key gets or loses, and credits of an account, are in force at both within a second, on open sockets too', async t => {
+    await deployment.addAccount('dora', 'tiny')
+    const { key, id } = await deployment.addKey('dora')
+    const sockets = await Promise.all(gateways.map(gateway => connect(gateway.ws(key))))
+    /** Resolves with the ms until both say this code, over HTTP and on the sockets. */
+    const untilCode = async (code: number | undefined): Promise<number> => {
+      const start = performance.now()
+      const codes = async () => Promise.all([
+        ...gateways.map(async gateway => (await call(gateway.http(key), 'eth_call', [{ to }])).error?.code),
+        ...sockets.map(async socket => (await socket.call('eth_call', [{ to }])).error?.code),
+      ])
+      while (!(await codes()).every(each => each === code)) await pause(20)
+      return performance.now() - start
+    }
+    await untilCode(-33000)
+    const change = async (code: number | undefined, ...words: readonly string[]): Promise<void> => {
+      t.equal((await deployment.run(...words)).code, 0)
+      const took = await untilCode(code)
+      t.ok(took < 1_000, `${words.join(' ')}: ${took} ms`)
+    }
+    await change(undefined, 'accounts', 'set', 'dora', '--credits', '1000000')
+    await change(-32091, 'keys', 'set', id, '--networks', 'other')
+    await change(undefined, 'keys', 'set', id, '--networks', 'testnet,other')
+    await change(-32091, 'keys', 'set', id, '--methods', 'eth_chainId')
+    await change(undefined, 'keys', 'set', id, '--networks', 'all', '--methods', 'all')
+    await change(-33000, 'accounts', 'set', 'dora', '--credits', 'plan')
+    await Promise.all(sockets.map(socket => socket.close()))
   })
 
   t.test('the balance is one, and usage is known', async t => {
@@ -112,6 +147,46 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
     t.ok(back < 1_000, `back after ${back} ms`)
   })
 
+  t.test('while redis is away for seconds each policy is kept to the credit, and what was lent is charged afterwards', async t => {
+    const callers = await Promise.all(['closed', 'graced', 'opened'].map(async policy => {
+      await deployment.addAccount(policy, 'tiny')
+      return { policy, host: policy === 'closed' ? '127.0.0.1' : `${policy}.test`, ...await deployment.addKey(policy) }
+    }))
+    const served = new Map<string, number>()
+    /** Each caller calls both gateways so often. How many calls of each were served, and which errors others got. */
+    const callAll = async (times: number) => Object.fromEntries(await Promise.all(callers.map(async ({ policy, host, key }): Promise<[string, Told]> => {
+      const answers: Message[] = []
+      for (let i = 0; i < times; i += 1) {
+        for (const gateway of gateways) answers.push(await call(gateway.http(key), 'eth_call', [{ to }, `0x${i}`], { host }))
+      }
+      const refused = answers.filter(({ error }) => error !== undefined)
+      const now = answers.length - refused.length
+      served.set(policy, (served.get(policy) ?? 0) + now)
+      return [policy, { served: now, codes: [...new Set(refused.map(({ error }) => error?.code))] }]
+    })))
+    const spent = { served: 1, codes: [-33000] }
+    t.same(await callAll(2), { closed: spent, graced: spent, opened: spent }, 'the one call of the day')
+    // What was refused is refused without a question for a quarter of a second.
+    await pause(500)
+    await redis.kill()
+    t.match(await callAll(10), {
+      closed: { served: 0, codes: [-32002] }, graced: { served: 6, codes: [-32002] }, opened: { served: 20, codes: [] },
+    })
+    await pause(outage)
+    t.match(await callAll(1), {
+      closed: { served: 0, codes: [-32002] }, graced: { served: 0, codes: [-32002] }, opened: { served: 2, codes: [] },
+    })
+    await redis.restart()
+    while (Object.values(await callAll(1)).some(({ codes }) => String(codes) !== '-33000')) await pause(20)
+    t.match([served.get('closed'), served.get('graced')], [1, 1 + 2 * 3], 'two processes lent 240 each')
+    for (const [policy, calls] of served) {
+      const balance = async () => JSON.parse((await deployment.run('usage', policy, '--json')).stdout) as { readonly used: number }
+      while ((await balance()).used < 80 * calls) await pause(100)
+      t.match(await balance(), { limit: 80, used: 80 * calls, held: 0, left: 0 }, policy)
+    }
+    t.match((await deployment.run('audit')).stdout, /^graced: 480 more are leased than the limit: it was lowered, or credits were lent/m)
+  })
+
   t.test('both stop with nothing held, and no log has the password', async t => {
     t.same(await Promise.all(gateways.map(gateway => gateway.stop())), [0, 0])
     const { held, forfeited } = JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout)
@@ -124,4 +199,11 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
 
 const to = `0x${'00'.repeat(20)}`
 const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_call', params: [{ to }, 'latest'] })
+interface Told {
+  readonly served: number
+  readonly codes: readonly (number | undefined)[]
+}
+
+/** Milliseconds. */
+const outage = 2_000
 const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -113,6 +113,22 @@ t.test('several workers', async t => {
   })
 })
 
+t.test('a signal that comes twice, as npm and terminals send it, still lets the gateway finish its work', async t => {
+  const node = await startNode({ eth_blockNumber: { result: '0x10' } })
+  const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const gateway = await deployment.start()
+  t.equal((await call(gateway.http(key), 'eth_blockNumber')).result, '0x10')
+  process.kill(gateway.pid, 'SIGINT')
+  t.equal(await gateway.stop(), 0)
+  t.match(JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout), { used: 80, held: 0, forfeited: 0 })
+})
+
 t.test('a configuration that serves nothing, or is wrong, ends with 78 and says why', async t => {
   const network = { ...networkFile('testnet', []), optional: true }
   const pipeline = (network as unknown as { pipeline: object[] }).pipeline.map(step =>
@@ -126,10 +142,28 @@ t.test('a configuration that serves nothing, or is wrong, ends with 78 and says 
   await deployment.remove()
 })
 
+t.test('a plugin from outside may start and stop without promises; one that does not start is one line and exit 1', async t => {
+  const { pipeline, ...network } = networkFile('testnet', ['http://127.0.0.1:1']) as { pipeline: object[] }
+  const deployment = createDeployment({ networks: { testnet: { ...network, pipeline: [{ use: '../life.mjs' }, ...pipeline] } } })
+  t.teardown(() => deployment.remove())
+  const write = (start: string) => writeFileSync(join(deployment.dir, 'life.mjs'), `export default {
+    name: 'life', summary: 'Lives.', options: { type: 'object', properties: {} },
+    create: (_options, { log }) => ({ handle: (call, next) => next(call), start() { ${start} }, stop() { log.info({ event: 'life-stopped' }, '') } }),
+  }`)
+  write('')
+  const gateway = await deployment.start()
+  t.equal(await gateway.stop(), 0)
+  t.ok(await gateway.event('life-stopped'))
+  t.notOk(gateway.log.some(line => Number(line['level']) >= 50))
+  write(`throw new Error('no licence')`)
+  t.match(await deployment.run('start'), { code: 1, stderr: /^tollgate: network testnet: life did not start: Error: no licence\n$/ })
+})
+
 t.test('the command line', async t => {
   const deployment = createDeployment({ networks: {} })
   t.teardown(() => deployment.remove())
-  t.match(await deployment.run('nonsense'), { code: 64, stderr: /no command "nonsense"/ })
+  t.match(await deployment.run('nonsense'), { code: 64, stderr: /no command "nonsense"\n/ })
+  t.match(await deployment.run('chek'), { code: 64, stderr: /no command "chek"; did you mean `check`\?/ })
   t.match(await deployment.run('start', '--nonsense'), { code: 64, stderr: /nonsense/ })
   t.match(await deployment.run('start', '--help'), { code: 0, stdout: /tollgate start/ })
 })

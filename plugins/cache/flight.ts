@@ -1,20 +1,21 @@
+import { Leave } from '../../src/plugin.ts'
 import type { Call, Next, Reply, View } from '../../src/plugin.ts'
 
 /** One upstream call that several callers wait for. It is given up when the last of them has left. */
 export class Flight {
   readonly #epoch: number
   readonly #reply: Promise<Reply>
-  readonly #end = new AbortController()
+  readonly #end = new Leave()
   #waiting = 0
 
   constructor(view: View, call: Call<'request'>, next: Next<'request'>, onEnd: () => void) {
     this.#epoch = view.epoch
-    this.#reply = next({ ...call, signal: this.#end.signal }).finally(onEnd)
+    this.#reply = next({ message: call.message, origin: call.origin, signal: this.#end, notes: call.notes }).finally(onEnd)
   }
 
   /** Not when it was given up, nor when it began before the present head was known: it may be about an older one. */
   mayJoin({ epoch }: View): boolean {
-    return !this.#end.signal.aborted && this.#epoch === epoch
+    return !this.#end.aborted && this.#epoch === epoch
   }
 
   async join(call: Call): Promise<Reply> {
@@ -25,7 +26,7 @@ export class Flight {
     const signal = call.signal ?? call.origin.signal
     this.#waiting += 1
     if (signal.aborted) leave()
-    else signal.addEventListener('abort', leave, { once: true })
+    else signal.addEventListener('abort', leave)
     try {
       return await this.#reply
     } finally {

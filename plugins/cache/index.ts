@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { definePlugin, isFailure, misconfigured } from '../../src/plugin.ts'
+import { definePlugin, isFailure, mustBeInTable } from '../../src/plugin.ts'
 import type { Call, Failure, Keep, Reply, Result, Services, View } from '../../src/plugin.ts'
 import { Flight } from './flight.ts'
 import { minedIn, subjectOf } from './subject.ts'
@@ -57,8 +57,7 @@ export default definePlugin({
   shares: true,
   create({ maxBytes, methods: overrides, tooMany }, services) {
     const { methods, heads, clock } = services
-    const unknown = Object.keys(overrides).find(name => methods.get(name) === undefined)
-    if (unknown !== undefined) throw misconfigured(['methods', unknown], `the method ${unknown} is not offered`)
+    mustBeInTable(Object.keys(overrides).map(method => ({ path: ['methods', method], method })), methods)
     const policyOf = (name: string): Keep => overrides[name] ?? methods.get(name)?.keep ?? 'never'
     const policy = new Map(methods.names.map(name => [name, policyOf(name)]))
     const kept = keepAnswers(maxBytes, services)
@@ -96,13 +95,13 @@ export default definePlugin({
       flights.set(key, fresh)
       const reply = await fresh.join(call)
       remember({ call, keep, key, view, asked }, reply)
-      return { ...reply, cache: 'miss' }
+      return asMiss(reply)
     }
   },
 })
 
 const keepAnswers = (maxBytes: number, { memory, keep, clock }: Services): LRUCache<string, Kept> => {
-  const maxSize = Math.min(maxBytes, memory)
+  const maxSize = Math.max(1, Math.min(maxBytes, memory)) // lru-cache takes 0 for no bound
   return keep('answers', { maxSize }, () => new LRUCache<string, Kept>({
     maxSize,
     maxEntrySize: Math.max(1, Math.floor(maxSize / 4)),
@@ -121,9 +120,17 @@ const keyOf = (call: Call<'request'>, vary: string): string =>
 
 const isTooMuch = ({ kind, meaning }: Failure): boolean => kind === 'tooMany' || meaning === 'tooWide'
 
-/** The reply as later callers get it: no node was asked for them. What was refused free of charge stays so. */
-const remembered = ({ upstream: _asked, ...reply }: Reply): Reply =>
-  ({ ...reply, source: reply.source === 'gateway' ? 'gateway' : 'cache', cache: 'hit' })
+const asMiss = (reply: Reply): Reply => {
+  if (isFailure(reply)) return { ...reply, cache: 'miss' }
+  const { result, count, source, upstream } = reply
+  return { result, count, source, upstream, cache: 'miss' }
+}
+
+/** The reply as later callers get it: no node was asked for them, so a refusal costs them nothing. */
+const remembered = (reply: Reply): Reply => {
+  if (isFailure(reply)) return { ...reply, source: 'cache', upstream: undefined, cache: 'hit' }
+  return { result: reply.result, count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
+}
 
 const nothing = Buffer.from('null')
 const unmined = Buffer.from('"blockHash":null')

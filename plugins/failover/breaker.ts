@@ -57,6 +57,8 @@ export const openBreaker = (
     count(verdict) {
       if (!breaker.closed) return
       streak = verdict === 'good' ? 0 : streak + 1
+      // Of a good call it need only know that there was one, of which the rate of errors is taken: to fire it costs 4 us.
+      if (verdict === 'good') return void breaker.emit('fire')
       tell(verdict)
       if (streak >= options.streak) breaker.open()
     },

@@ -1,11 +1,12 @@
-import type { Clock, Reply } from '../../src/plugin.ts'
+import { Leave } from '../../src/plugin.ts'
+import type { Clock, Reply, Signal } from '../../src/plugin.ts'
 
-export type Ask = (signal: AbortSignal) => Promise<Reply>
+export type Ask = (signal: Signal) => Promise<Reply>
 
 export interface HedgeTerms {
   readonly clock: Clock
   /** Ends both. */
-  readonly signal: AbortSignal
+  readonly signal: Signal
   /** In ms, before the second is asked. */
   readonly delay: number
   /** Is the reply one to give back? Otherwise the other one is waited for. */
@@ -17,16 +18,19 @@ export const hedge = (
   first: Ask, second: () => Ask | undefined, { clock, signal, delay, isGood }: HedgeTerms,
 ): Promise<Reply> =>
   new Promise((resolve, reject) => {
-    const ends = new Set<AbortController>()
+    const ends = new Set<Leave>()
+    const endAll = (): void => ends.forEach(end => end.abort())
     const settle = (reply: Reply): void => {
       timer.cancel()
-      for (const end of ends) end.abort()
+      signal.removeEventListener('abort', endAll)
+      endAll()
       resolve(reply)
     }
     const start = (ask: Ask): void => {
-      const end = new AbortController()
+      const end = new Leave()
       ends.add(end)
-      ask(AbortSignal.any([signal, end.signal])).then(reply => {
+      if (signal.aborted) end.abort()
+      ask(end).then(reply => {
         ends.delete(end)
         if (isGood(reply) || ends.size === 0) settle(reply)
       }, reject)
@@ -35,5 +39,6 @@ export const hedge = (
       const ask = second()
       if (ask !== undefined) start(ask)
     })
+    signal.addEventListener('abort', endAll)
     start(first)
   })

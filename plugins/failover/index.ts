@@ -1,5 +1,5 @@
-import { definePlugin, misconfigured } from '../../src/plugin.ts'
-import type { Origin, Services, Target } from '../../src/plugin.ts'
+import { definePlugin, misconfigured, mustBeInTable } from '../../src/plugin.ts'
+import type { Origin, Path, Report, Secret, Services, Target } from '../../src/plugin.ts'
 import { Budget } from './budget.ts'
 import { openNode } from './node.ts'
 import type { Node } from './node.ts'
@@ -20,6 +20,8 @@ export default definePlugin({
     partner?.methods.includes(request.method) === true && account.plan.forwarding && isWanted(partner, origin)
       ? 'forwarding' : '',
   check({ upstreams, partner }, report) {
+    upstreams.forEach(({ url }, i) => checkScheme(url, ['upstreams', i, 'url'], report))
+    if (partner !== undefined) checkScheme(partner.url, ['partner', 'url'], report)
     const names = upstreams.map(upstream => upstream.name)
     names.forEach((name, i) => {
       if (names.indexOf(name) < i) report(['upstreams', i, 'name'], `two upstreams are named "${name}"`)
@@ -32,8 +34,11 @@ export default definePlugin({
     })
   },
   create({ upstreams, partner, breaker, hedge, maxLag }, services) {
-    const unknown = partner?.methods.find(name => services.methods.get(name) === undefined)
-    if (unknown !== undefined) throw misconfigured(['partner', 'methods'], `the method ${unknown} is not offered`)
+    for (const name of ['window', 'pause'] as const) {
+      if (breaker[name] === 0) throw misconfigured(['breaker', name], `breaker.${name} must be more than nothing`)
+    }
+    const forwarded = partner?.methods.map((method, i) => ({ path: ['partner', 'methods', i], method })) ?? []
+    mustBeInTable(forwarded, services.methods)
     const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
     const nodes = targets.map(target => openNode(target, breaker, services))
     const helper = partner && openHelper(partner, breaker, services)
@@ -62,6 +67,10 @@ export default definePlugin({
     }
   },
 })
+
+const checkScheme = (url: Secret, path: Path, report: Report): void => {
+  if (!/^https?:/i.test(url.reveal())) report(path, 'nodes are asked over HTTP: the URL must begin with http:// or https://')
+}
 
 type Partner = NonNullable<Options['partner']>
 

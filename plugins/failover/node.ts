@@ -1,5 +1,5 @@
-import { isFailure, withNotes } from '../../src/plugin.ts'
-import type { Call, Failure, Next, Reply, Services, Target } from '../../src/plugin.ts'
+import { isFailure, Leave, withNotes } from '../../src/plugin.ts'
+import type { Call, Failure, Next, Reply, Services, Signal, Target } from '../../src/plugin.ts'
 import { openBreaker } from './breaker.ts'
 import type { Breaker, BreakerOptions, Verdict } from './breaker.ts'
 import { Pace } from './pace.ts'
@@ -28,8 +28,8 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
   const faults = metrics.counter('tollgate_upstream_faults_total', 'Calls that a node failed.', { upstream: name })
   const rest = new Rest(clock)
   const paces = mapOf(() => new Pace())
-  const closing = new AbortController()
-  const probe = shared(() => isAlive(target, services, closing.signal))
+  const closing = new Leave()
+  const probe = shared(() => isAlive(target, services, closing))
   const breakers = mapOf(kind => watchedBreaker(name, kind, options, probe, services))
 
   const judge = (reply: Reply, kind: string, method: string): Verdict | undefined => {
@@ -104,7 +104,7 @@ const watchedBreaker = (
 }
 
 /** A node that limits us lives. */
-const isAlive = async (target: Target, { agents }: Services, signal: AbortSignal): Promise<Verdict> => {
+const isAlive = async (target: Target, { agents }: Services, signal: Signal): Promise<Verdict> => {
   const terms = { timeout: 2000, maxBytes: 65_536, signal, resend: true, ahead: true }
   const reply = await agents.ask(target, { method: 'eth_blockNumber', params: [] }, terms)
   return isFailure(reply) && !isLimited(reply) ? 'bad' : 'good'

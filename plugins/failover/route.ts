@@ -1,5 +1,5 @@
 import { isFailure, refuse } from '../../src/plugin.ts'
-import type { Clock, Failure, Method, Reply } from '../../src/plugin.ts'
+import type { Clock, Failure, Method, Reply, Signal } from '../../src/plugin.ts'
 import type { Budget } from './budget.ts'
 import { hedge } from './hedge.ts'
 import type { Below, FailoverCall, Node } from './node.ts'
@@ -81,7 +81,7 @@ export class Route {
     const delay = mayHedge && method?.resend === true && !this.#hasFailed ? node.usual(kind) : undefined
     if (delay === undefined) return node.ask(this.#call, kind, this.#next)
     const signal = this.#call.signal ?? this.#call.origin.signal
-    const askUntil = (one: Node) => (end: AbortSignal) => one.ask({ ...this.#call, signal: end }, kind, this.#next)
+    const askUntil = (one: Node) => (end: Signal) => one.ask({ ...this.#call, signal: end }, kind, this.#next)
     return hedge(askUntil(node), () => {
       const other = this.#pickExtra()
       return other && askUntil(other)

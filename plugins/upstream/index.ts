@@ -26,6 +26,11 @@ export default definePlugin({
       },
     },
   },
+  check(options, report) {
+    for (const name of ['timeout', 'maxBytes', 'silence'] as const) {
+      if (options[name] === 0) report([name], `${name} must be more than nothing`)
+    }
+  },
   reads: ['request', 'target'],
   terminal: true,
   create({ timeout, maxBytes, silence, maxPieces }, services) {

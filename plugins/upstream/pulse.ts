@@ -1,4 +1,4 @@
-import { isFailure } from '../../src/plugin.ts'
+import { isFailure, Leave } from '../../src/plugin.ts'
 import type { Call, Services, Target } from '../../src/plugin.ts'
 
 /** Is the node alive? Asked once at a time per node, however many calls wait for it. */
@@ -9,7 +9,7 @@ export const watchPulse = ({ agents, log }: Services) => {
     if (running !== undefined) return running
     const pulse = agents
       .ask(target, { method: 'eth_blockNumber', params: [] }, {
-        timeout: 1000, maxBytes: 65536, signal: new AbortController().signal, resend: true, ahead: true,
+        timeout: 1000, maxBytes: 65536, signal: new Leave(), resend: true, ahead: true,
       })
       .then(reply => !isFailure(reply) || reply.fault !== 'upstream')
       .finally(() => asked.delete(target.name))

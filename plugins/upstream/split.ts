@@ -1,4 +1,4 @@
-import { isFailure, refuse } from '../../src/plugin.ts'
+import { isFailure, Leave, refuse } from '../../src/plugin.ts'
 import type { Clock, Failure, Heads, Json, Reply, Request, Results, Target, Terms } from '../../src/plugin.ts'
 import { countParts, countSpans, filterOf, hex, numberOf, shorten, splitLists, splitSpan } from './filter.ts'
 import type { Filter, Slice } from './filter.ts'
@@ -61,16 +61,16 @@ const mayNeedPieces = (filter: Filter, target: Target): boolean => {
 
 /** Asks within what is left of the query's time, until the caller leaves or the query is cancelled. */
 const openAsk = ({ ask, limits, target }: Query, clock: Clock): { readonly ask: Ask, cancel(): void } => {
-  const end = new AbortController()
+  const end = new Leave()
   const deadline = clock.monotonic() + limits.timeout
   const leave = () => end.abort()
   if (limits.signal.aborted) leave()
-  else limits.signal.addEventListener('abort', leave, { once: true })
+  else limits.signal.addEventListener('abort', leave)
   return {
     async ask(request) {
       const timeout = deadline - clock.monotonic()
       if (timeout <= 0) return refuse('timeout', { source: target.source, upstream: target.name })
-      return ask(request, { ...limits, timeout, signal: end.signal })
+      return ask(request, { ...limits, timeout, signal: end })
     },
     cancel() {
       limits.signal.removeEventListener('abort', leave)

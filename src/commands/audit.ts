@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import { planFor } from '../services/accounts.ts'
 import { auditOf } from '../services/ledger/audit.ts'
 import type { Audit } from '../services/ledger/audit.ts'
 import { exit } from './command.ts'
@@ -40,9 +41,9 @@ interface Row extends Audit {
 
 const look = async ({ store, plans }: Books): Promise<readonly Row[]> => {
   const rows: Row[] = []
-  for (const { id, name, plan } of await store.accounts()) {
-    const limit = Object.hasOwn(plans, plan) ? plans[plan]?.dailyCredits : undefined
-    rows.push({ account: name, plan, ...await auditOf(store, id, limit) })
+  for (const account of await store.accounts()) {
+    const limit = planFor(account, plans)?.dailyCredits
+    rows.push({ account: account.name, plan: account.plan, ...await auditOf(store, account.id, limit) })
   }
   return rows
 }

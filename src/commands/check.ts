@@ -3,6 +3,8 @@ import { count, printProblems } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
 import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin.ts'
+import { systemClock } from '../services/clock.ts'
+import { peekAccounts } from '../store/peek.ts'
 import { exit, readConfigDir } from './command.ts'
 import type { Command } from './command.ts'
 
@@ -37,14 +39,11 @@ const summarise = ({ networks, unserved }: Config): readonly string[] => {
 const notSet = (variables: readonly string[]): string =>
   variables.length === 1 ? `${variables[0]} is not set` : `${variables.join(', ')} are not set`
 
-/**
- * Accounts keep the name of their plan when it goes, and come back with it; meanwhile their calls are refused. A store
- * that would have to be asked over the network is left alone.
- */
+/** Accounts keep the name of their plan when it goes, and come back with it; meanwhile their calls are refused. */
 const warnOfPlans = async ({ gateway }: Config): Promise<readonly string[]> => {
-  if (gateway?.store.kind !== 'lmdb') return []
-  const { peekAccounts } = await import('../store/lmdb/peek.ts')
-  const stranded = (await peekAccounts(gateway.store.path)).filter(({ plan }) => !Object.hasOwn(gateway.plans, plan))
+  if (gateway === undefined) return []
+  const accounts = await peekAccounts(gateway.store, systemClock)
+  const stranded = accounts.filter(({ plan }) => !Object.hasOwn(gateway.plans, plan))
   return [...new Set(stranded.map(({ plan }) => plan))].sort().map(plan => {
     const names = stranded.filter(account => account.plan === plan).map(({ name }) => name).sort()
     const more = names.length > shownNames ? ', …' : ''

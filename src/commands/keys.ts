@@ -1,8 +1,11 @@
 import { networkNames } from '../config/load.ts'
+import { methodNames } from '../config/methods.ts'
 import { didYouMean } from '../nearest.ts'
 import { hashKey, hintOf, newKey, newKeyId } from '../keys.ts'
 import { systemClock } from '../services/clock.ts'
-import type { AccountRow, KeyRow } from '../store/store.ts'
+import { changed } from '../store/change.ts'
+import type { AccountRow, KeyChange, KeyRow } from '../store/store.ts'
+import { Misuse } from './command.ts'
 import type { Command } from './command.ts'
 import { Refused, accountOf, isoTime, withStore } from './store.ts'
 import { fields, table } from './table.ts'
@@ -12,13 +15,14 @@ import type { Verb } from './verbs.ts'
 /** What opens the gateway. */
 export const keys: Command = {
   name: 'keys',
-  summary: 'Adds, lists and revokes the API keys of an account.',
+  summary: 'Adds, lists, changes and revokes the API keys of an account.',
   usage: [
     'keys add ACCOUNT [--networks a,b] [--methods a,b] [--origins a,b] [--json] [--config DIR]',
     'keys list ACCOUNT [--json] [--config DIR]',
+    'keys set ID [--networks a,b|all] [--methods a,b|all] [--origins a,b|all] [--json] [--config DIR]',
     'keys revoke ID [--json] [--config DIR]',
   ],
-  run: async (args, terminal) => runVerb({ add, list, revoke }, args, terminal),
+  run: async (args, terminal) => runVerb({ add, list, set, revoke }, args, terminal),
 }
 
 const add: Verb = (args, terminal) => {
@@ -27,13 +31,12 @@ const add: Verb = (args, terminal) => {
   const allowed = readAllowed(values)
   return withStore(config, terminal, async ({ store }) => {
     const account = await accountOf(store, owner)
-    checkNetworks(allowed.networks ?? [], config)
-    checkOrigins(allowed.origins ?? [])
+    checkAllowed(allowed, config)
     const text = newKey().reveal()
-    const row = {
-      id: newKeyId(), account: account.id, created: systemClock.now(), hint: hintOf(text), ...allowed,
-    }
+    const bare = { id: newKeyId(), account: account.id, created: systemClock.now(), hint: hintOf(text) }
+    const row = changed<KeyRow>(bare, allowed)
     await store.addKey(hashKey(text), row)
+    warnOfMethods(allowed.methods ?? [], config, terminal.err)
     if (json) return terminal.out(JSON.stringify({ ...shown(row, account), key: text }))
     for (const line of fields({ key: text, id: row.id, account: account.name, ...shownLists(row) })) terminal.out(line)
     terminal.out('Keep the key now: it is not stored and cannot be shown again.')
@@ -55,11 +58,25 @@ const list: Verb = (args, terminal) => {
   })
 }
 
+const set: Verb = (args, terminal) => {
+  const { values, words: [id] } = readWords(args, ['ID'], listOptions)
+  const { config, json } = values
+  const allowed = readAllowed(values)
+  if (Object.keys(allowed).length === 0) throw new Misuse('nothing is to be changed: --networks, --methods or --origins is missing')
+  return withStore(config, terminal, async ({ store }) => {
+    checkAllowed(allowed, config)
+    const row = await store.changeKey(id, allowed) ?? refuseUnknown(id)
+    const account = await accountOf(store, row.account)
+    if (json) return terminal.out(JSON.stringify(shown(row, account)))
+    for (const line of fields({ id, account: account.name, ...shownLists(row) })) terminal.out(line)
+    if (row.revoked !== undefined) terminal.out(`It opens nothing: it is revoked since ${revokedAt(row)}.`)
+  })
+}
+
 const revoke: Verb = (args, terminal) => {
   const { values: { config, json }, words: [id] } = readWords(args, ['ID'], {})
   return withStore(config, terminal, async ({ store }) => {
-    const row = await store.revokeKey(id, systemClock.now())
-    if (row === undefined) throw new Refused(`there is no key with the id "${id}"; \`keys list ACCOUNT\` shows the ids`)
+    const row = await store.revokeKey(id, systemClock.now()) ?? refuseUnknown(id)
     const account = await accountOf(store, row.account)
     if (json) return terminal.out(JSON.stringify(shown(row, account)))
     terminal.out(`key ${id} of account ${account.name} is revoked since ${revokedAt(row)}`)
@@ -68,13 +85,28 @@ const revoke: Verb = (args, terminal) => {
 
 const listOptions = { networks: { type: 'string' }, methods: { type: 'string' }, origins: { type: 'string' } } as const
 
-type Allowed = Pick<KeyRow, keyof typeof listOptions>
+const readAllowed = (values: { readonly [K in keyof KeyChange]?: string | undefined }): KeyChange => {
+  const networks = readAllowedList('networks', values.networks)
+  const methods = readAllowedList('methods', values.methods)
+  const origins = readAllowedList('origins', values.origins)
+  return {
+    ...networks !== undefined && { networks }, ...methods !== undefined && { methods }, ...origins !== undefined && { origins },
+  }
+}
 
-const readAllowed = (values: { readonly [K in keyof Allowed]?: string | undefined }): Allowed => {
-  const networks = readList('networks', values.networks)
-  const methods = readList('methods', values.methods)
-  const origins = readList('origins', values.origins)
-  return { ...networks && { networks }, ...methods && { methods }, ...origins && { origins } }
+/** Null allows everything. */
+const readAllowedList = (name: string, text: string | undefined): readonly string[] | null | undefined =>
+  text?.trim() === everything ? null : readList(name, text)
+
+const everything = 'all'
+
+const refuseUnknown = (id: string): never => {
+  throw new Refused(`there is no key with the id "${id}"; \`keys list ACCOUNT\` shows the ids`)
+}
+
+const checkAllowed = ({ networks, origins }: KeyChange, dir: string): void => {
+  checkNetworks(networks ?? [], dir)
+  checkOrigins(origins ?? [])
 }
 
 const checkNetworks = (wanted: readonly string[], dir: string): void => {
@@ -83,6 +115,15 @@ const checkNetworks = (wanted: readonly string[], dir: string): void => {
   if (wrong === undefined) return
   const help = didYouMean(wrong, known) ?? (known.length === 0 ? 'there are none yet' : `there are ${known.join(', ')}`)
   throw new Refused(`there is no network "${wrong}"${hint(help)}`)
+}
+
+/** Not refused: a network may offer methods that no table has. */
+const warnOfMethods = (wanted: readonly string[], dir: string, warn: (line: string) => void): void => {
+  const known = methodNames(dir)
+  for (const name of known.length === 0 ? [] : wanted.filter(one => !known.includes(one))) {
+    const help = didYouMean(name, known)
+    warn(`warning: no method table has "${name}"${hint(help)}`)
+  }
 }
 
 /** A browser sends scheme, host and port, and nothing after them; any other text would match no page. */
@@ -104,9 +145,9 @@ const shown = (row: KeyRow, account: AccountRow) => {
 }
 
 const shownLists = ({ networks, methods, origins }: KeyRow) => ({
-  networks: networks?.join(',') ?? 'all',
-  methods: methods?.join(',') ?? 'all',
-  origins: origins?.join(',') ?? 'all',
+  networks: networks?.join(',') ?? everything,
+  methods: methods?.join(',') ?? everything,
+  origins: origins?.join(',') ?? everything,
 })
 
 const revokedAt = ({ revoked }: KeyRow): string | undefined => revoked === undefined ? undefined : isoTime(revoked)

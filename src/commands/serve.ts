@@ -4,6 +4,9 @@ import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin.ts'
 import type { GoodConfig } from '../gateway.ts'
 import { tryNetworks } from '../inert.ts'
+import { StartFault } from '../network.ts'
+import { systemClock } from '../services/clock.ts'
+import type { Clock } from '../services/clock.ts'
 import { ListenFault } from '../server/listen.ts'
 import { StoreFault } from '../store/store.ts'
 import { CrewFault } from '../workers/crew.ts'
@@ -31,23 +34,33 @@ export const explainFaults = async <T>(opening: Promise<T>, err: Terminal['err']
   try {
     return await opening
   } catch (fault) {
-    if (fault instanceof ListenFault || fault instanceof StoreFault) err(`tollgate: ${fault.message}`)
+    if (fault instanceof ListenFault || fault instanceof StoreFault || fault instanceof StartFault) err(`tollgate: ${fault.message}`)
     else if (!(fault instanceof CrewFault)) throw fault // the worker has said it
     return undefined
   }
 }
 
 /**
- * Runs what serves until SIGTERM or SIGINT comes, which resolves `asked`; a second signal ends it at once. Both are heard
- * from the beginning: one that comes while the gateway starts neither gets lost nor leaves anything behind.
+ * Runs what serves until SIGTERM or SIGINT comes, which resolves `asked`. Signals are heard from the beginning: one that
+ * comes while the gateway starts neither gets lost nor leaves anything behind. Another one ends it at once, as kill -9
+ * would, but not within a second: npm, timeout and terminals send the same one twice.
  */
-export const untilSignal = (serve: (asked: Promise<void>) => Promise<number>): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const asked = new Promise<void>(first => {
-      let heard = 0
-      const hear = () => (heard += 1) === 1 ? first() : resolve(exit.failed)
-      process.on('SIGTERM', hear)
-      process.on('SIGINT', hear)
-    })
-    serve(asked).then(resolve, reject)
+export const untilSignal = (serve: (asked: Promise<void>) => Promise<number>, clock: Clock = systemClock): Promise<number> => {
+  let since: number | undefined
+  const asked = new Promise<void>(resolve => {
+    const hear = () => {
+      since ??= clock.monotonic()
+      if (clock.monotonic() - since >= 1000) endAtOnce()
+      resolve()
+    }
+    process.on('SIGTERM', hear)
+    process.on('SIGINT', hear)
   })
+  return serve(asked)
+}
+
+/** Not by process.exit(), which waits for ever when the embedded store is writing; but a local node has to end too. */
+const endAtOnce = (): void => {
+  process.emit('exit', exit.failed)
+  process.kill(process.pid, 'SIGKILL')
+}

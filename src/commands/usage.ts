@@ -46,9 +46,10 @@ const daysOf = (text = '1'): number => {
   throw new Misuse(`--days must be a number from 1 to 3660, not "${text}"`)
 }
 
-const showBalance = async ({ store, plans }: Books, { id, name, plan }: AccountRow, json: boolean, { out }: Terminal) => {
+const showBalance = async ({ store, plans }: Books, account: AccountRow, json: boolean, { out }: Terminal) => {
+  const { id, name, plan, credits } = account
   const { dailyCredits } = planOf(plans, plan)
-  const report = { account: name, plan, ...await balanceOf(store, id, dailyCredits) }
+  const report = { account: name, plan, ...await balanceOf(store, id, credits ?? dailyCredits) }
   if (json) return out(JSON.stringify(report))
   for (const line of fields(report)) out(line)
 }

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync, statSync } from 'node:fs'
 import { relative } from 'node:path'
 
 /** The names of what a directory holds, sorted; none when it cannot be read. */
@@ -9,6 +9,8 @@ export const filesIn = (dir: string): readonly string[] => {
     return []
   }
 }
+
+export const isDirectory = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
 /** The YAML files in a directory, without their ending. */
 export const yamlNames = (dir: string): readonly string[] => filesIn(dir)

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import type { ObjectSchema } from '../schema.ts'
 import { defaultRpc, gatewayRules, workersOf } from './gateway-rules.ts'
 import { toAddress } from './address.ts'
+import { isDirectory } from './files.ts'
 import { unsetProblems } from './leave-out.ts'
 import { checkOptions } from './options.ts'
 import type { Problem } from './problem.ts'
@@ -124,7 +125,8 @@ export const readGateway = (dir: string, env: Env): {
 }
 
 const explainMissing = ({ path, problems }: Source): readonly Problem[] => {
-  const hint = !existsSync(dirname(path)) ? 'give the directory of the configuration with --config DIR'
-    : existsSync(path.replace(/yaml$/, 'yml')) ? 'rename gateway.yml to gateway.yaml' : undefined
-  return hint === undefined || existsSync(path) ? problems : problems.map(problem => ({ ...problem, hint }))
+  const hint = !isDirectory(dirname(path)) ? 'give the directory of the configuration with --config DIR'
+    : existsSync(path.replace(/yaml$/, 'yml')) ? 'rename gateway.yml to gateway.yaml'
+    : 'it says at least where the store is and which plans there are: copy the one that the gateway comes with'
+  return existsSync(path) ? problems : problems.map(problem => ({ ...problem, hint }))
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { AnyPlugin } from '../plugin.ts'
-import { filesIn, shownPath, yamlNames } from './files.ts'
+import { filesIn, isDirectory, shownPath, yamlNames } from './files.ts'
 import { readGateway } from './gateway.ts'
 import { hostsTwice } from './hosts.ts'
 import { openTables } from './methods.ts'
@@ -14,7 +14,7 @@ import type { Env } from './variables.ts'
 /** Reads a whole configuration directory and collects the problems of all its files. Starts nothing. */
 export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env: Env): Promise<Config> => {
   const root = resolve(dir)
-  if (!existsSync(root)) return { gateway: undefined, networks: [], unserved: [], problems: [noDirectory(root)] }
+  if (!isDirectory(root)) return { gateway: undefined, networks: [], unserved: [], problems: [noDirectory(root)] }
   const gateway = readGateway(root, env)
   const tables = openTables(root)
   const names = networkNames(root)
@@ -42,7 +42,7 @@ const networkPath = (dir: string, name: string): string => join(dir, 'networks',
 
 const noDirectory = (dir: string): Problem => ({
   file: shownPath(dir), line: 1, column: 1,
-  message: 'there is no such directory', hint: 'give the directory of the configuration with --config DIR',
+  message: existsSync(dir) ? 'this is no directory' : 'there is no such directory', hint: 'give the directory of the configuration with --config DIR',
 })
 
 const noNetworks = (dir: string): Problem => ({

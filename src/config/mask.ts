@@ -1,5 +1,9 @@
 import type { Filled } from './variables.ts'
 
+/** In a line of a file also what looks like a provider's key behind a slash: the scheme in front of it may have been forgotten. */
+export const maskLine = (line: string): string =>
+  maskUrls(line).replace(/(?<=\/)(?=[\w-]*\d)[\w-]{20,}(?![\w.-])/g, found => '*'.repeat(found.length))
+
 /**
  * Of a URL in the text only scheme, host and port stay, because the rest may hold a provider's key or a password.
  * Asterisks keep the text's length, so that a caret below stays under its place.

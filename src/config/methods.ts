@@ -3,6 +3,7 @@ import { compileTable } from '../services/methods/table.ts'
 import type { Table } from '../services/methods/table.ts'
 import { shownPath, yamlNames } from './files.ts'
 import { didYouMean } from '../nearest.ts'
+import { isMap } from './path.ts'
 import type { Problem } from './problem.ts'
 import { readSource } from './source.ts'
 import type { Source } from './source.ts'
@@ -39,6 +40,13 @@ export const openTables = (dir: string): Tables => {
     },
   }
 }
+
+/** What the tables of a directory name, whatever else is wrong with them. */
+export const methodNames = (dir: string): readonly string[] =>
+  yamlNames(join(dir, 'methods')).flatMap(name => {
+    const methods = readSource(join(dir, 'methods', `${name}.yaml`)).at(['methods'])
+    return isMap(methods) ? Object.keys(methods) : []
+  })
 
 const unknownTable = (network: Source, dir: string, names: readonly string[]): Problem => {
   const path = ['methods']

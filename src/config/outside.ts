@@ -3,7 +3,7 @@ import { createRequire, register } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { AnyPlugin } from '../plugin.ts'
-import { shownPath } from './files.ts'
+import { isDirectory, shownPath } from './files.ts'
 import { schemaFault } from './options.ts'
 import { isMap, isName, valueAt } from './path.ts'
 
@@ -14,7 +14,8 @@ export type Loaded = { readonly plugin: AnyPlugin } | { readonly fault: string, 
 export const loadPlugin = async (use: string, file: string): Promise<Loaded> => {
   const location = locate(use, file)
   if (location === undefined) return { fault: `there is no package ${use}`, hint: `npm install ${use}` }
-  if (!existsSync(location)) return { fault: `there is no file ${shownPath(location)}` }
+  if (!existsSync(location)) return { fault: `there is no file ${shownPath(location)}`, hint: 'a path begins at the folder of this file' }
+  if (isDirectory(location)) return { fault: `${shownPath(location)} is a directory`, hint: 'name a file in it' }
   offerSelf()
   try {
     const module: unknown = await import(pathToFileURL(location).href)

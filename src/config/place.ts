@@ -1,7 +1,7 @@
 import { isCollection, isMap, isScalar, isSeq } from 'yaml'
 import type { ParsedNode } from 'yaml'
 import type { Path } from '../plugin.ts'
-import { maskUrls } from './mask.ts'
+import { maskLine } from './mask.ts'
 import type { Problem } from './problem.ts'
 import { pairAt } from './yaml.ts'
 import type { Yaml } from './yaml.ts'
@@ -29,7 +29,7 @@ export const placeOf = (text: string, offset: number): Pick<Problem, 'line' | 'c
   return {
     line: before.split('\n').length,
     column: [...before.slice(start)].length + 1,
-    ...(line.trim() !== '' && { source: maskUrls(line) }),
+    ...(line.trim() !== '' && { source: maskLine(line) }),
   }
 }
 

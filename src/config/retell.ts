@@ -77,6 +77,7 @@ const mend = (source: Source, path: Path, wanted: Schema): string | undefined =>
   if (text && text.values.length > 0) return text.bare ? undefined : quoted(wanted)
   if (wanted.type === 'boolean') return suggest(booleans[String(value).toLowerCase()])
   if (wanted.type !== 'string') return undefined
+  if (wanted.format === 'url') return 'for example https://node.example.org/KEY'
   const mendText = wanted.format && formats[wanted.format].mend
   if (typeof value === 'number') return mendText && 'the unit is missing'
   if (typeof value !== 'string') return undefined

@@ -83,7 +83,11 @@ const tryOptions = (plugin: AnyPlugin, name: string, form: Form, { source, optio
       : source.problem([...form.options, ...path], source.hide(message)),
   }
   const found: Problem[] = []
-  // Checked against its own schema just now.
-  plugin.check?.(options as never, (path, message) => found.push(step.problem(path, `${name}: ${message}`)))
+  try {
+    // Checked against its own schema just now.
+    plugin.check?.(options as never, (path, message) => found.push(step.problem(path, `${name}: ${message}`)))
+  } catch (bug) {
+    found.push(step.problem([], `${name}: its options cannot be checked: ${String(bug)}`))
+  }
   return { step, problems: found, leftOut, missing }
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { unescape } from 'node:querystring'
 import { Secret } from '../secret.ts'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
@@ -15,28 +16,34 @@ export interface Path {
 const shape = /^\/(ws\/)?v3(?:\/([^/]*))?$/
 const otherVersion = /^\/(?:ws\/)?(v\d{1,6})(?:\/|$)/
 
+/** A request target in absolute form, as a proxy may send it: its host counts, not the Host header (RFC 9112, 3.2.2). */
+const absolute = /^https?:\/\/([^/?#]*)(.*)$/i
+
 /** Reads the path of a request; a query is ignored, anything else must fit exactly. */
 export const readPath = (url: string): Path | Failure => {
-  const query = url.indexOf('?')
-  const path = query < 0 ? url : url.slice(0, query)
+  const target = url.startsWith('/') ? url : absolute.exec(url)?.[2] ?? url
+  const query = target.indexOf('?')
+  const path = query < 0 ? target : target.slice(0, query)
   const found = shape.exec(path)
   if (found !== null) return { transport: found[1] === undefined ? 'http' : 'websocket', key: asKey(found[2]) }
   const version = otherVersion.exec(path)?.[1]
   return refuse('notFound', {
     message: version === undefined || version === 'v3'
-      ? 'not found: POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'
+      ? 'not found: the version served is v3: POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'
       : `the version ${version} is not served; the version served is v3: /v3/<API_KEY>`,
   })
 }
 
 const asKey = (text: string | undefined): Secret | undefined =>
-  text === undefined || text === '' ? undefined : new Secret(text, `…${text.slice(-4)}`)
+  text === undefined || text === '' ? undefined : new Secret(text.includes('%') ? unescape(text) : text, hint)
+
+const hint = (text: string): string => `…${text.slice(-4)}`
 
 /**
  * The host that a request names, in lower case and without its port. A request with two Host headers names none: proxies
  * and servers differ on which counts (Node takes the first).
  */
-export const readHost = ({ headers, rawHeaders }: IncomingMessage): string | undefined => {
+export const readHost = ({ headers, rawHeaders, url = '' }: IncomingMessage): string | undefined => {
   const host = headers.host
   if (host === undefined) return undefined
   let seen = 0
@@ -44,7 +51,8 @@ export const readHost = ({ headers, rawHeaders }: IncomingMessage): string | und
     const name = rawHeaders[i] as string // rawHeaders holds names and values in turn
     if (name.length === 4 && name.toLowerCase() === 'host') seen += 1
   }
-  return seen === 1 ? bareHost(host) : undefined
+  if (seen !== 1) return undefined
+  return bareHost(url.startsWith('/') ? host : absolute.exec(url)?.[1] ?? host)
 }
 
 /** `Example.org:8080` -> `example.org`, `[::1]:80` -> `::1`. */

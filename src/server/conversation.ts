@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import { WebSocket } from 'ws'
 import { isFailure } from '../reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
@@ -17,22 +18,34 @@ const patience = 5_000
 /** Up to here a message goes out in one frame; a longer one in frames of its pieces, so that it need not be copied. */
 const short = 65_536
 
+interface Around {
+  readonly doors: Pick<Doors, 'traffic' | 'log' | 'tidy'>
+  readonly clock: Clock
+}
+
 /** One open WebSocket: messages in, answers out, as text whatever came in. */
 export class Conversation {
   readonly visit: Visit
   readonly #socket: WebSocket
   readonly #traffic: Traffic
   readonly #log: Log
+  readonly #tidy: Doors['tidy']
   readonly #clock: Clock
+  readonly #stream: Duplex
+  #isGathering = false
   #running = 0
+  #isEnding = false
   #missed = 0
   #deadline: Timer | undefined
 
-  constructor(socket: WebSocket, visit: Visit, { traffic, log }: Pick<Doors, 'traffic' | 'log'>, clock: Clock) {
+  /** `stream` is what `socket` writes to. */
+  constructor(socket: WebSocket, stream: Duplex, visit: Visit, { doors: { traffic, log, tidy }, clock }: Around) {
     this.#socket = socket
+    this.#stream = stream
     this.visit = visit
     this.#traffic = traffic
     this.#log = log
+    this.#tidy = tidy
     this.#clock = clock
     socket.on('pong', () => { this.#missed = 0 })
     socket.on('error', () => undefined) // a frame that breaks the protocol; ws closes the socket with the fitting code
@@ -60,8 +73,14 @@ export class Conversation {
     }
   }
 
-  close(code: number, reason: string): void {
-    this.#socket.close(code, reason)
+  /** The gateway goes away: what is being answered is answered first, what comes in from now on is not taken any more. */
+  end(): void {
+    this.#isEnding = true
+    if (this.#running === 0) this.close()
+  }
+
+  close(): void {
+    this.#socket.close(1001, 'the gateway is stopping')
   }
 
   terminate(): void {
@@ -69,6 +88,7 @@ export class Conversation {
   }
 
   async #take(message: Buffer): Promise<void> {
+    if (this.#isEnding) return
     this.#traffic.enter()
     this.#running += 1
     this.#pace()
@@ -76,13 +96,29 @@ export class Conversation {
     const told = await answer(network.door, message, caller)
     this.#running -= 1
     this.deliver(told)
+    if (this.#isEnding) this.end()
     this.#pace()
     this.#traffic.leave()
   }
 
   #send(body: Body): void {
     if (this.#socket.bufferedAmount + body.length > most && this.#socket.bufferedAmount > slow) return this.#giveUp()
-    sendBody(this.#socket, body, () => this.#pace())
+    if (this.#running > 0) this.#gather()
+    sendBody(this.#socket, body, () => {
+      if (body.length > short) this.#tidy(body.length)
+      this.#pace()
+    })
+  }
+
+  /** More answers follow: those of one turn go out in one write. With 32 calls in flight on a socket that saves a third of the CPU. */
+  #gather(): void {
+    if (this.#isGathering) return
+    this.#isGathering = true
+    this.#stream.cork()
+    process.nextTick(() => {
+      this.#isGathering = false
+      this.#stream.uncork()
+    })
   }
 
   #giveUp(): void {

@@ -23,6 +23,10 @@ export interface Doors {
   readonly traffic: Traffic
   /** Bytes of long answers until they have been read. */
   readonly room: Room
+  /** Told how long an answer was, once it has been sent. */
+  tidy(length: number): void
+  /** The value of the Date header. */
+  date(): string
 }
 
 export interface Visit {
@@ -41,8 +45,10 @@ export const readVisit = (doors: Doors, transport: Transport, request: IncomingM
   return { network, caller: new Caller(transport, network.name, path.key, request) }
 }
 
-const hostless = refuse('notFound', { message: 'not found: the request must have one Host header, which names the network' })
-const strange = refuse('notFound', { message: 'not found: no network is served on this host' })
+const hostless = refuse('notFound', {
+  message: 'not found: the request must have one Host header, which names the network; the path is /v3/<API_KEY>',
+})
+const strange = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
 const upgradeMissing = refuse('httpMethod', { message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>' })
 const upgradeWrong = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
 

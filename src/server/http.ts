@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import Koa from 'koa'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
@@ -20,6 +21,10 @@ export const createRpcListener = (doors: Doors): RequestListener => {
 /** Preflights, and requests whose method makes them no call. */
 const createOthersApp = (doors: Doors): Koa => {
   const app = new Koa()
+  // Koa would write them to stderr, also that a caller has reset its connection, which every caller may do at will.
+  app.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.syscall === undefined) doors.log.error({ err: error }, 'a request that is no call failed because of a bug')
+  })
   app.use(context => {
     context.respond = false
     const { req, res } = context
@@ -36,10 +41,11 @@ const serveCall = async (doors: Doors, req: IncomingMessage, res: ServerResponse
   const { network, caller } = visit
   doors.traffic.enter()
   // Comes once the answer is sent, or when the caller has gone before that. Only then is there work to end.
-  res.on('close', () => {
+  res.once('close', () => {
     if (!res.writableFinished) caller.leave()
     doors.traffic.leave()
   })
+  if (res.socket === null) closeWith(req.socket, res)
   try {
     const admitted = network.admit(caller)
     const refusal = (admitted instanceof Promise ? await admitted : admitted) ?? refuseHeaders(req)
@@ -51,11 +57,21 @@ const serveCall = async (doors: Doors, req: IncomingMessage, res: ServerResponse
   }
 }
 
+/** An answer that waits behind others of its connection (the caller pipelines) is not told by Node when that closes. */
+const closeWith = (socket: Socket, res: ServerResponse): void => {
+  const close = () => {
+    res.destroy()
+    res.emit('close')
+  }
+  socket.setMaxListeners(0).on('close', close)
+  res.once('close', () => socket.off('close', close))
+}
+
 const json = /^application\/json(?:-?rpc|request)?\s*(?:;|$)/i
 
 const refuseHeaders = ({ headers }: IncomingMessage): Failure | undefined => {
-  const encoding = headers['content-encoding']
-  if (encoding !== undefined && encoding !== 'identity') return refuse('contentType', { message: 'compressed requests are not accepted' })
+  const encoding = headers['content-encoding'] ?? ''
+  if (encoding !== '' && encoding.toLowerCase() !== 'identity') return refuse('contentType', { message: 'compressed requests are not accepted' })
   const type = headers['content-type']
   return type === 'application/json' || json.test(type ?? '') ? undefined : refuse('contentType')
 }

@@ -6,10 +6,13 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { createAdminApp } from './admin.ts'
 import type { Health } from './admin.ts'
+import { answerStrangers } from './bare.ts'
 import { Traffic } from './door.ts'
 import type { Doors, Served } from './door.ts'
 import { createRpcListener } from './http.ts'
 import { closeServer, createHttpServer, listen } from './listen.ts'
+import { openTidy } from './tidy.ts'
+import { openDate } from './whole.ts'
 import { Sockets } from './ws.ts'
 
 /** A listener. */
@@ -35,8 +38,10 @@ export interface Serving {
 export const openRpc = async ({ config, networks, room, clock, log }: Serving): Promise<RpcListening> => {
   const byHost = new Map(networks.flatMap(network => serveAt(network, config.limits, log)))
   const traffic = new Traffic()
-  const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room }
-  const server = createHttpServer(createRpcListener(doors))
+  const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, tidy: openTidy(), date: openDate(clock) }
+  const listener = createRpcListener(doors)
+  const server = createHttpServer(listener)
+  answerStrangers(server, listener)
   const url = await listen(server, config.listen.rpc)
   const sockets = new Sockets(server, doors, clock)
   return {
@@ -57,12 +62,13 @@ export const openAdmin = async (address: Address, health: Health): Promise<Liste
   return { url: await listen(server, address), stop: () => closeServer(server) }
 }
 
-/** No new calls; those in flight finish, until the deadline; sockets close with 1001 and have 1 s to say so. */
+/** No new calls; those in flight finish, until the deadline; sockets close with 1001 after theirs, and have 1 s to say so. */
 const drain = async (
   { traffic, log }: Doors, server: Server, sockets: Sockets, clock: Clock, deadline: number,
 ): Promise<void> => {
   traffic.draining = true
   const closed = closeServer(server)
+  sockets.end()
   const isLate = await Promise.race([traffic.quiet().then(() => false), wait(clock, deadline).then(() => true)])
   if (isLate) log.warn({}, 'some calls were still running at the drain deadline')
   sockets.close()

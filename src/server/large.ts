@@ -2,22 +2,25 @@ import type { ServerResponse } from 'node:http'
 import { Readable, pipeline } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import { isFailure, refuse } from '../reply.ts'
-import type { Room } from '../services/agents/room.ts'
 import { failWhole } from '../wire/answer.ts'
 import type { Answer } from '../wire/answer.ts'
 import type { Body } from '../wire/write.ts'
+import type { Doors } from './door.ts'
 
 /**
  * An answer that is long takes its place in the room of answers in flight until it has been read. Where there is none
  * left, the caller gets 503 and the charges go back.
  */
-export const makeRoom = (room: Room, res: ServerResponse, answer: Answer): Answer => {
+export const makeRoom = ({ room, tidy }: Pick<Doors, 'room' | 'tidy'>, res: ServerResponse, answer: Answer): Answer => {
   const length = answer.body?.length ?? 0
   if (!room.take(length)) {
     for (const reply of answer.replies) reply.charge?.refund()
     return failWhole(refuse('unavailable', { source: 'gateway', fault: 'gateway', retryAfter: 1 }))
   }
-  res.once('close', () => room.give(length))
+  res.once('close', () => {
+    room.give(length)
+    tidy(length)
+  })
   return answer
 }
 

@@ -6,14 +6,16 @@ import type { Address } from '../config/types.ts'
 /** The address is taken, or not this machine's. The message is for the operator. */
 export class ListenFault extends Error {}
 
+/** Idle connections are kept so long, in ms: longer than the 60 s after which common load balancers drop them, so that they close first. */
+export const keepAlive = 65_000
+
 /** An HTTP server with the limits that keep slow and silent clients from holding it (headers 10 s, request 30 s). */
 export const createHttpServer = (serve: RequestListener): Server =>
   createServer({
     headersTimeout: 10_000,
     requestTimeout: 30_000,
     connectionsCheckingInterval: 1000,
-    // Longer than the 60 s after which common load balancers drop idle connections, so that they close first.
-    keepAliveTimeout: 65_000,
+    keepAliveTimeout: keepAlive,
     // A request without a Host header is answered from the table (404), not with Node's bare 400.
     requireHostHeader: false,
     noDelay: true,

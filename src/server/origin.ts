@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { setMaxListeners } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import type { Origin } from '../call.ts'
+import { Leave } from '../leave.ts'
 import type { Secret } from '../secret.ts'
 
 /** One HTTP request or one WebSocket, as plugins see it. */
@@ -10,9 +10,8 @@ export class Caller implements Origin {
   readonly network: string
   readonly key: Secret | undefined
   readonly requestId = nextRequestId()
+  readonly signal = new Leave()
   readonly #request: IncomingMessage
-  #end: AbortController | undefined
-  #left = false
 
   constructor(transport: Origin['transport'], network: string, key: Secret | undefined, request: IncomingMessage) {
     this.transport = transport
@@ -33,24 +32,10 @@ export class Caller implements Origin {
     return this.#request.headers
   }
 
-  get signal(): AbortSignal {
-    this.#end ??= openEnd()
-    if (this.#left) this.#end.abort()
-    return this.#end.signal
-  }
-
   /** The caller has gone: ends the work that is done for it. */
   leave(): void {
-    this.#left = true
-    this.#end?.abort()
+    this.signal.abort()
   }
-}
-
-/** A batch, and all calls of a socket, wait on one signal: Node would take more than 10 of them for a leak. */
-const openEnd = (): AbortController => {
-  const end = new AbortController()
-  setMaxListeners(0, end.signal)
-  return end
 }
 
 const run = randomBytes(6).toString('hex')

@@ -1,4 +1,3 @@
-import { STATUS_CODES } from 'node:http'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
@@ -6,12 +5,10 @@ import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { failWhole } from '../wire/answer.ts'
-import { bodyText } from '../wire/write.ts'
+import { passOver, refuseBare } from './bare.ts'
 import { Conversation, sendBody } from './conversation.ts'
 import { readVisit } from './door.ts'
 import type { Doors, Visit } from './door.ts'
-import { nextRequestId } from './origin.ts'
-import { headersOf } from './send.ts'
 
 const pingEvery = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
@@ -35,13 +32,20 @@ export class Sockets {
       clock.every(pingEvery, () => this.#open.forEach(conversation => conversation.ping())),
       clock.every(checkEvery, () => void this.#checkKeys()),
     ]
-    server.on('upgrade', (request, stream, head) => void this.#upgrade(request, stream, head))
+    this.#accept.on('wsClientError', ({ message }, stream) => refuseBare(stream, malformed(message), { more: ['Sec-WebSocket-Version', '13'] }))
+    server.on('upgrade', (request, stream, head) =>
+      void (isWebSocket(request) ? this.#upgrade(request, stream, head) : passOver(server, request, stream, head)))
   }
 
-  /** The gateway goes away: 1001 for everybody. */
-  close(): void {
+  /** The gateway goes away: 1001 for everybody, as soon as their calls in flight have been answered. */
+  end(): void {
     for (const timer of this.#timers) timer.cancel()
-    for (const conversation of this.#open) conversation.close(1001, 'the gateway is stopping')
+    for (const conversation of this.#open) conversation.end()
+  }
+
+  /** 1001 for who is left. */
+  close(): void {
+    for (const conversation of this.#open) conversation.close()
   }
 
   terminate(): void {
@@ -51,12 +55,13 @@ export class Sockets {
   async #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> {
     stream.on('error', () => stream.destroy())
     const visit = readVisit(this.#doors, 'websocket', request)
-    if ('error' in visit) return refuseUpgrade(stream, nextRequestId(), visit)
+    if ('error' in visit) return refuseBare(stream, visit)
     const refusal = await this.#admit(visit)
-    if (refusal !== undefined) return refuseUpgrade(stream, visit.caller.requestId, refusal)
+    if (refusal !== undefined) return refuseBare(stream, refusal, visit.caller)
     this.#accept.handleUpgrade(request, stream, head, socket => {
-      const conversation = new Conversation(socket, visit, this.#doors, this.#clock)
+      const conversation = new Conversation(socket, stream, visit, { doors: this.#doors, clock: this.#clock })
       this.#open.add(conversation)
+      if (this.#doors.traffic.draining) conversation.end()
       socket.on('close', () => this.#open.delete(conversation))
     })
   }
@@ -84,19 +89,19 @@ export class Sockets {
   }
 }
 
-/** A message over the limit is answered before the close that ws sends for it. */
+/** A message over the limit, or text that is not UTF-8, is answered before the close that ws sends for it. */
 class Socket extends WebSocket {
   override close(code?: number, reason?: string | Buffer): void {
-    const { body } = failWhole(refuse('bodyTooLarge'))
-    if (code === 1009 && this.readyState === WebSocket.OPEN && body !== undefined) sendBody(this, body)
+    const { body } = code === 1009 ? tooLarge : code === 1007 ? notText : { body: undefined }
+    if (body !== undefined && this.readyState === WebSocket.OPEN) sendBody(this, body)
     super.close(code, reason)
   }
 }
 
-const refuseUpgrade = (stream: Duplex, requestId: string, failure: Failure): void => {
-  const refusal = failWhole(failure)
-  const headers = headersOf(refusal, requestId, { closing: true, isCompressed: false })
-  const lines = [`HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`]
-  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
-  stream.end(`${lines.join('\r\n')}\r\n\r\n${refusal.body === undefined ? '' : bodyText(refusal.body)}`, 'latin1')
-}
+const tooLarge = failWhole(refuse('bodyTooLarge'))
+const notText = failWhole(refuse('parse'))
+
+const isWebSocket = ({ method, headers }: IncomingMessage): boolean =>
+  method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'
+
+const malformed = (what: string): Failure => refuse('malformed', { message: `the WebSocket handshake is malformed: ${what}` })

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { Account, Key, Plan } from '../call.ts'
 import { hashKey, isKey } from '../keys.ts'
 import type { Secret } from '../secret.ts'
-import type { AccountStore, Holder } from '../store/store.ts'
+import type { AccountRow, AccountStore, Holder } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 
 /** What a key opens, or why it opens nothing. `away`: the store could not be asked, so nobody can tell. */
@@ -86,9 +86,15 @@ const away: Lookup = { kind: 'away' }
 
 const describe = (holder: Holder | undefined, plans: Plans): Lookup => {
   if (holder === undefined) return { kind: 'unknown' }
-  const { key, account: { id, name, plan: planName } } = holder
+  const { key, account } = holder
   if (key.revoked !== undefined) return { kind: 'revoked' }
-  const plan = Object.hasOwn(plans, planName) ? plans[planName] : undefined
-  if (plan === undefined) return { kind: 'planless', plan: planName }
-  return { kind: 'granted', key, account: { id, name, plan } }
+  const plan = planFor(account, plans)
+  if (plan === undefined) return { kind: 'planless', plan: account.plan }
+  return { kind: 'granted', key, account: { id: account.id, name: account.name, plan } }
+}
+
+/** What the account gets: its plan, with the credits of its own if it has such. Undefined when the plan is gone. */
+export const planFor = ({ plan: name, credits }: Pick<AccountRow, 'plan' | 'credits'>, plans: Plans): Plan | undefined => {
+  const plan = Object.hasOwn(plans, name) ? plans[name] : undefined
+  return plan && credits !== undefined ? { ...plan, dailyCredits: credits } : plan
 }

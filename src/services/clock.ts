@@ -4,7 +4,10 @@ export interface Clock {
   now(): number
   /** Milliseconds from some fixed moment; never jumps and never goes back. */
   monotonic(): number
-  /** Runs once, later. A waiting timer does not keep the process alive. */
+  /**
+   * Runs once, later, and not before what has arrived by then has been read: what was in time is never taken for late,
+   * however busy the process is. A waiting timer does not keep the process alive.
+   */
   after(ms: number, run: () => void): Timer
   /** Runs again and again until cancelled. */
   every(ms: number, run: () => void): Timer
@@ -18,8 +21,15 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(ms, run) {
-    const timer = setTimeout(run, ms).unref()
-    return { cancel: () => clearTimeout(timer) }
+    let soon: NodeJS.Immediate | undefined
+    // In a turn of the event loop timers come first, then what has arrived, then immediates.
+    const timer = setTimeout(() => { soon = setImmediate(run) }, ms).unref()
+    return {
+      cancel() {
+        clearTimeout(timer)
+        clearImmediate(soon)
+      },
+    }
   },
   every(ms, run) {
     const timer = setInterval(run, ms).unref()

@@ -54,7 +54,7 @@ const refuseTaken = async (accounts: readonly AccountRow[], to: Store): Promise<
 }
 
 const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
-  if (!await to.addAccount(account)) await to.setPlan(account.id, account.plan)
+  if (!await to.addAccount(account)) await to.changeAccount(account.id, { plan: account.plan, credits: account.credits ?? null })
 }
 
 const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {

@@ -19,6 +19,8 @@ export interface AccountRow {
   readonly name: string
   /** Name of a plan; what it gives stands in gateway.yaml. */
   readonly plan: string
+  /** Credits a day of its own, in place of the plan's. */
+  readonly credits?: number
   /** Milliseconds since 1970, as `created` and `revoked` below. */
   readonly created: number
 }
@@ -33,6 +35,13 @@ export interface KeyRow extends Key {
   readonly hint: string
 }
 
+/** What becomes different; null takes away what stands there, and what is not named stays. */
+export type Change<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
+
+/** An account always has a plan. */
+export type AccountChange = Change<AccountRow, 'credits'> & Partial<Pick<AccountRow, 'plan'>>
+export type KeyChange = Change<KeyRow, 'networks' | 'methods' | 'origins'>
+
 /** A key and whose it is. */
 export interface Holder {
   readonly key: KeyRow
@@ -42,13 +51,15 @@ export interface Holder {
 export interface AccountStore {
   /** False, and nothing is written, when the name is taken. */
   addAccount(account: AccountRow): Promise<boolean>
-  /** False when there is no such account. */
-  setPlan(account: string, plan: string): Promise<boolean>
+  /** The account as it is now; undefined when there is none with this id. */
+  changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined>
   /** By id or by name. */
   account(idOrName: string): Soon<AccountRow | undefined>
   /** In the order of their names. */
   accounts(): Soon<readonly AccountRow[]>
   addKey(hash: string, key: KeyRow): Promise<void>
+  /** The key as it is now; undefined when there is none with this id. */
+  changeKey(id: string, change: KeyChange): Promise<KeyRow | undefined>
   /** The key as it is now; a key that was revoked before keeps its time. Undefined when there is none with this id. */
   revokeKey(id: string, time: number): Promise<KeyRow | undefined>
   /** In the order in which they were made. */

@@ -65,7 +65,7 @@ const answerOne = ({ reply, body }: Settled): Answer =>
 /** Starts the call at once: nothing is awaited before the pipeline runs. */
 const settle = async (door: Door, { message, id, refusal }: Received, origin: Origin): Promise<Settled> => {
   try {
-    const reply = refusal ?? await door.run({ message, origin, notes: {} })
+    const reply = refusal ?? await door.run({ message, origin, signal: undefined, notes: {} })
     if (!isReply(reply)) throw new TypeError('a plugin returned neither a result in bytes nor a failure')
     return { reply, body: tell(id, reply) }
   } catch (bug) {

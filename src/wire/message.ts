@@ -2,7 +2,7 @@ import type { Json } from '../call.ts'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
 import { maxMembers } from './outline.ts'
-import type { Item } from './outline.ts'
+import type { Item, Member } from './outline.ts'
 import { maxParsed, Scanner } from './scan.ts'
 import type { Fault } from './scan.ts'
 import { latin1, readName } from './text.ts'
@@ -63,15 +63,24 @@ const receive = (raw: string, { start, end, members = [] }: Item, isWide: boolea
   const message = JSON.parse(isWide ? decode(text) : text) as Json
   let id: string | undefined
   let refusal: Failure | undefined
-  const seen: string[] = []
+  /** A bit for each name of the envelope. */
+  let seen = 0
   for (const member of members) {
-    const name = readName(raw.slice(member.nameStart, member.nameEnd))
-    if (!envelope.includes(name)) continue
-    if (seen.includes(name)) refusal ??= invalid(`${name} stands twice`)
-    if (name === 'id') id = id === undefined ? readId(raw.slice(member.start, member.end)) : 'null'
-    seen.push(name)
+    const place = placeOf(raw, member)
+    if (place < 0) continue
+    const isTwice = (seen & 1 << place) !== 0
+    if (isTwice) refusal ??= invalid(`${envelope[place]} stands twice`)
+    if (envelope[place] === 'id') id = isTwice ? 'null' : readId(raw.slice(member.start, member.end))
+    seen |= 1 << place
   }
   return { message, id, refusal }
+}
+
+/** Which name of the envelope the member has; -1 for any other. Nothing is cut out of the message for a plain name. */
+const placeOf = (raw: string, { nameStart, nameEnd }: Member): number => {
+  const plain = envelope.findIndex(name => name.length === nameEnd - nameStart && raw.startsWith(name, nameStart))
+  if (plain >= 0 || !raw.slice(nameStart, nameEnd).includes('\\')) return plain
+  return envelope.indexOf(readName(raw.slice(nameStart, nameEnd)))
 }
 
 const decode = (raw: string): string => Buffer.from(raw, 'latin1').toString('utf8')

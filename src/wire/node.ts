@@ -33,22 +33,38 @@ export class NodeAnswer {
   length = 0
   readonly #scanner = new Scanner({ depth: maxDepth, elements: 1, values: Infinity })
   readonly #chunks: Uint8Array[] = []
+  readonly #expected: number
+  /** All of it, in one piece; filled as it arrives. */
+  #whole: Uint8Array | undefined
+
+  /** `expected`, where the node announced it, is how long it will be: a long answer is then put together as it comes. */
+  constructor(expected = 0) {
+    this.#expected = expected
+  }
 
   /** Takes the next bytes, which must not change afterwards; false when they cannot become an answer any more. */
   push(chunk: Uint8Array): boolean {
+    if (chunk.length === 0) return true
+    if (this.#whole !== undefined || chunk.length < this.#expected) this.#copy(chunk)
+    else this.#chunks.push(chunk)
     this.length += chunk.length
-    this.#chunks.push(chunk)
     return this.#scanner.push(chunk)
   }
 
-  /** The answer is complete; `id` is that of the request. */
-  async read(id: number): Promise<Reading> {
+  /** The answer is complete; `id` is that of the request. At once, unless it is long and came unannounced. */
+  read(id: number): Reading | Promise<Reading> {
     const fault = this.#scanner.end()
     if (fault !== undefined) return garbage(faults[fault])
     const members = this.#scanner.isArray ? undefined : this.#scanner.items[0]?.members
     if (members === undefined) return garbage('not an object')
-    const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : await join(this.#chunks, this.length)
-    return readAnswer(bytes, members, id)
+    const bytes = this.#whole ?? (this.#chunks.length === 1 ? this.#chunks[0] : undefined)
+    if (bytes !== undefined) return readAnswer(bytes, members, id)
+    return join(this.#chunks, this.length).then(joined => readAnswer(joined, members, id))
+  }
+
+  #copy(chunk: Uint8Array): void {
+    this.#whole ??= Buffer.allocUnsafeSlow(this.#expected)
+    this.#whole.set(chunk, this.length)
   }
 }
 
@@ -84,7 +100,8 @@ const readAnswer = (bytes: Uint8Array, members: readonly Member[], id: number): 
   }
 }
 
-type Parts = { [name in typeof partNames[number]]?: Member }
+type PartName = typeof partNames[number]
+type Parts = { [name in PartName]?: Member }
 
 const partNames = ['id', 'result', 'error', '_streamStatus'] as const
 
@@ -94,9 +111,7 @@ const longestName = 6 * '_streamStatus'.length
 const findParts = (bytes: Uint8Array, members: readonly Member[]): Parts | undefined => {
   const parts: Parts = {}
   for (const member of members) {
-    if (member.nameEnd - member.nameStart > longestName) continue
-    const written = readName(latin1(bytes, member.nameStart, member.nameEnd))
-    const name = partNames.find(known => known === written)
+    const name = nameOf(bytes, member)
     if (name === undefined) continue
     if (parts[name] !== undefined) return undefined
     parts[name] = member
@@ -104,8 +119,22 @@ const findParts = (bytes: Uint8Array, members: readonly Member[]): Parts | undef
   return parts
 }
 
+/** Compares bytes: to cut the name out as a text takes as long as all else that is read of a short answer. */
+const nameOf = (bytes: Uint8Array, { nameStart, nameEnd }: Member): PartName | undefined => {
+  const length = nameEnd - nameStart
+  const plain = partNames.find(name => name.length === length && standsAt(bytes, nameStart, name))
+  if (plain !== undefined || length > longestName || !bytes.subarray(nameStart, nameEnd).includes(ascii.backslash)) return plain
+  const written = readName(latin1(bytes, nameStart, nameEnd))
+  return partNames.find(name => name === written)
+}
+
+const standsAt = (bytes: Uint8Array, start: number, text: string): boolean => {
+  for (let i = 0; i < text.length; i++) if (bytes[start + i] !== text.charCodeAt(i)) return false
+  return true
+}
+
 const isText = (bytes: Uint8Array, { start, end }: Member, text: string): boolean =>
-  end - start === text.length && latin1(bytes, start, end) === text
+  end - start === text.length && standsAt(bytes, start, text)
 
 const isNull = (bytes: Uint8Array, { start }: Member): boolean => bytes[start] === ascii.n
 

@@ -1,7 +1,8 @@
-import { ascii, escapable, hexadecimal, mayEndNumber, nextInNumber, plain, state } from './grammar.ts'
+import { ascii, escapable, hexadecimal, mayEndNumber, nextInNumber, state } from './grammar.ts'
 import type { State } from './grammar.ts'
 import { Outline } from './outline.ts'
 import type { Item } from './outline.ts'
+import { skipPlain, worthAView } from './plain.ts'
 
 /** Why a text is refused: it is not JSON, or it goes past one of the limits. */
 export type Fault = 'syntax' | 'depth' | 'members' | 'elements' | 'values'
@@ -43,6 +44,8 @@ export class Scanner {
   #word = ''
   /** How many bytes of a word, a character or \u0000 are still to come. */
   #rest = 0
+  /** Of the chunk, when it is long. */
+  #view: DataView | undefined
   /** The bounds of a character's next byte. */
   #low = 0
   #high = 0
@@ -64,6 +67,7 @@ export class Scanner {
 
   /** Takes the next bytes; false once the text is refused. */
   push(chunk: Uint8Array): boolean {
+    this.#view = chunk.length < worthAView ? undefined : new DataView(chunk.buffer, chunk.byteOffset, chunk.length)
     let at = 0
     while (at < chunk.length && this.#state !== state.refused) {
       if (this.#state === state.string) at = this.#readString(chunk, at)
@@ -91,15 +95,31 @@ export class Scanner {
     else this.#refuse('syntax')
   }
 
-  /** Hex digits are most of what nodes send: four bytes at a time take half as long (6 MB: 3 ms instead of 6.5). */
+  /**
+   * Reads on to the end of the string. Deep in a result, where nothing is outlined, `:"` or `,"` mostly follow and begin
+   * the next one, which is then read too: 10,000 logs are 190,000 strings.
+   */
   #readString(chunk: Uint8Array, from: number): number {
-    let at = from
-    const last = chunk.length - 4
-    while (at <= last
-      && (plain[chunk[at]!]! & plain[chunk[at + 1]!]! & plain[chunk[at + 2]!]! & plain[chunk[at + 3]!]!) === 1) at += 4
-    while (at < chunk.length && plain[chunk[at]!] === 1) at++
-    if (at === chunk.length) return at
-    const byte = chunk[at]!
+    const view = this.#view
+    let at = skipPlain(chunk, view, from)
+    if (this.#depth > this.#outline.level + 1) {
+      const isInObject = this.#isObject[this.#depth - 1]!
+      const most = this.#limits.values
+      let isName = this.#isName
+      let values = this.#values
+      while (chunk[at] === ascii.quote && chunk[at + 2] === ascii.quote
+        && chunk[at + 1] === (isName ? ascii.colon : ascii.comma) && values < most) {
+        isName = !isName && isInObject
+        if (!isName) values++
+        at = skipPlain(chunk, view, at + 3)
+      }
+      this.#isName = isName
+      this.#values = values
+    }
+    return at === chunk.length ? at : this.#leaveString(chunk[at]!, at)
+  }
+
+  #leaveString(byte: number, at: number): number {
     if (byte === ascii.quote) this.#endString(this.#base + at)
     else if (byte === ascii.backslash) this.#state = state.escape
     else if (byte >= 0x80) this.#beginCharacter(byte)

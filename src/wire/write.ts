@@ -12,10 +12,13 @@ export interface Body {
 /** The response to one call. `id` is the caller's id as it came, and a result goes out as the node wrote it. */
 export const writeReply = (id: string, reply: Reply): Body => {
   const failed = isFailure(reply)
-  const value = failed ? Buffer.from(JSON.stringify(reply.error)) : reply.result
+  const value = failed ? bytesOf(JSON.stringify(reply.error)) : reply.result
   const head = `{"jsonrpc":"2.0","id":${id},"${failed ? 'error' : 'result'}":`
   return { pieces: [head, value, '}'], length: head.length + value.length + 1 }
 }
+
+/** A text of ASCII only stands for its bytes as it is. */
+const bytesOf = (text: string): string | Uint8Array => /[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text
 
 /** The response to a batch. Short pieces are copied together, as sending a piece costs more than copying it. */
 export const writeBatch = (bodies: readonly Body[]): Body => {

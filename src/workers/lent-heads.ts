@@ -1,4 +1,5 @@
 import type { Target } from '../call.ts'
+import { Leave } from '../leave.ts'
 import type { Timer } from '../services/clock.ts'
 import { Known, Line, fetchBlock, holds, intervalOf, openAsk, remembered } from '../services/heads/index.ts'
 import type { FollowOptions, Heads, HeadsSettings, HeadsStatus, Settled, View } from '../services/heads/index.ts'
@@ -83,7 +84,7 @@ export class LentHeads implements Heads {
 
   holds(block: Settled): Promise<boolean> {
     const target = this.#targets.find(({ name }) => this.view.isCurrent(name))
-    const signal = new AbortController().signal
+    const signal = new Leave()
     return holds(block, this.#known, async at => target && fetchBlock(openAsk(this.#terms.agents, target, signal), at))
   }
 

@@ -79,6 +79,13 @@ const inBatches: Run = async (stage, skip) => {
   }
 }
 
+const inTwoWorkers: Run = async (stage, skip) => {
+  const one = { ...own(stage, storageAt), name: 'tollgate, one process' }
+  const two = { ...own(stage, storageAt), name: 'tollgate, two workers', server: 'crew' as const }
+  const rows = await compare(stage, [one, two], skip)
+  return { rows, figures: [cpuRatio(rows, two.name, one.name, 1.1)] }
+}
+
 /** One answer at a time, so that memory above rest is what one answer takes. */
 const bigAnswers = (words: number): Run => async (stage, skip) => {
   const single = { lines: 1, first: storageAt, gap: 1 } as const
@@ -121,6 +128,7 @@ export const cases: readonly Case[] = [
   { name: 'large', title: 'HTTP, eth_getLogs, 10,000 logs in 21 MB', twin: true, run: bigAnswers(words.large) },
   { name: 'beside', title: 'HTTP, 500 small calls/s while 6 MB answers come at 5/s', run: smallBesideBig },
   { name: 'refused', title: 'HTTP, refused calls', run: refusals },
+  { name: 'workers', title: 'HTTP, from the cache, two workers', twin: true, run: inTwoWorkers },
   { name: 'ledger', title: 'The ledger', run: ledgerCost },
   { name: 'sockets', title: 'Idle WebSockets', run: idleSockets },
   { name: 'start', title: 'Start and rest', run: coldStart },

@@ -18,29 +18,38 @@ export interface Keys {
 
 export interface Configured {
   readonly config: string
+  /** The same gateway as two workers; it shares the store of the other. */
+  readonly crew: string
   readonly keys: Keys
 }
 
 /** Writes a configuration in `dir` whose one network asks `node`, with an account that never runs out of credits. */
 export const configure = async (dir: string, node: string, workers: number | undefined): Promise<Configured> => {
   const [good, unknown] = await Promise.all(['gateway', 'elsewhere'].map(async name => {
-    await writeConfig(join(dir, name), node, workers)
+    await writeConfig(join(dir, name), { node, workers })
     return addKey(join(dir, name))
   })) as [string, string]
   const mistyped = good.slice(0, -1) + (good.endsWith('a') ? 'b' : 'a')
-  return { config: join(dir, 'gateway'), keys: { good, mistyped, unknown } }
+  await writeConfig(join(dir, 'crew'), { node, workers: 2, store: '../gateway/data' })
+  return { config: join(dir, 'gateway'), crew: join(dir, 'crew'), keys: { good, mistyped, unknown } }
 }
 
-const writeConfig = async (dir: string, node: string, workers: number | undefined): Promise<void> => {
+interface Deployed {
+  readonly node: string
+  readonly workers: number | undefined
+  readonly store?: string
+}
+
+const writeConfig = async (dir: string, { node, workers, store = './data' }: Deployed): Promise<void> => {
   for (const folder of ['networks', 'methods']) await mkdir(join(dir, folder), { recursive: true })
-  await writeFile(join(dir, 'gateway.yaml'), gateway + (workers === undefined ? '' : `workers: ${workers}\n`))
+  await writeFile(join(dir, 'gateway.yaml'), gateway(store) + (workers === undefined ? '' : `workers: ${workers}\n`))
   await writeFile(join(dir, 'networks', 'bench.yaml'), network(node))
   const methods = fileURLToPath(new URL('../../../configs/methods/ethereum.yaml', import.meta.url))
   await copyFile(methods, join(dir, 'methods', 'ethereum.yaml'))
 }
 
-const gateway = `listen: { rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }
-store: lmdb:./data
+const gateway = (store: string): string => `listen: { rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }
+store: lmdb:${store}
 plans: { big: { dailyCredits: 1000000000000000 } }
 `
 

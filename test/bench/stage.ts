@@ -14,7 +14,7 @@ import type { Server } from './processes.ts'
 export type Baseline = 'http' | 'koa' | 'proxy' | 'pipe' | 'ws'
 
 /** The servers that cases may start. */
-export type ServerName = 'gateway' | Baseline | `peer:${string}`
+export type ServerName = 'gateway' | 'crew' | Baseline | `peer:${string}`
 
 /** What cases work with. */
 export interface Stage {
@@ -42,9 +42,10 @@ export const openStage = async ({ effort, peers, workers, node }: Options): Prom
   try {
     const probes = await openProbes(join(dir, 'probes'))
     const upstream = await startServer({ script: script('upstream'), args: [String(node)], probe: probes.path })
-    const { config, keys } = await configure(dir, upstream.url, workers)
-    const startOf = (name: string) => name === 'gateway'
-      ? { script: tollgate, args: ['start', '--config', config] }
+    const { config, crew, keys } = await configure(dir, upstream.url, workers)
+    const configs = new Map([['gateway', config], ['crew', crew]])
+    const startOf = (name: string) => configs.has(name)
+      ? { script: tollgate, args: ['start', '--config', configs.get(name) as string] }
       : { script: script(`baselines/${name}`), args: [upstream.url] }
     loads.push(new Load(), new Load())
     return {

@@ -1,8 +1,9 @@
-import { writeFile } from 'node:fs/promises'
+import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { accounts } from '../../src/commands/accounts.ts'
 import { keys } from '../../src/commands/keys.ts'
+import { usage } from '../../src/commands/usage.ts'
 import { isKey } from '../../src/keys.ts'
 import { runCommand, tempConfigs } from './run.ts'
 
@@ -15,6 +16,19 @@ t.test('an account is added, listed, and moved to another plan', async t => {
   t.match(await json(accounts, 'list'), [alice])
   t.match(await json(accounts, 'set', 'alice', '--plan', 'growth'), { ...alice, plan: 'growth' })
   t.match(await json(accounts, 'list'), [{ ...alice, plan: 'growth' }])
+})
+
+t.test('an account gets credits of its own, keeps them on another plan, and gives them up', async t => {
+  const { json, run } = await tempConfigs(t)
+  t.match(await json(accounts, 'add', 'alice', '--plan', 'core', '--credits', '7000'), { plan: 'core', credits: 7_000 })
+  t.match(await json(usage, 'alice'), { plan: 'core', limit: 7_000, left: 7_000 })
+  t.same((await run(accounts, 'set', 'alice', '--plan', 'growth')).out, [
+    'account alice is on plan growth, with 7000 credits a day of its own now',
+  ])
+  t.match((await run(accounts, 'list')).out, [/^NAME   PLAN    CREDITS/, /^alice  growth  7000     acc_/])
+  t.match(await json(accounts, 'set', 'alice', '--credits', '8000'), { plan: 'growth', credits: 8_000 })
+  t.notOk('credits' in (await json(accounts, 'set', 'alice', '--credits', 'plan') as object))
+  t.match(await json(usage, 'alice'), { limit: 5_000 })
 })
 
 t.test('an account is named by its id too', async t => {
@@ -31,7 +45,8 @@ t.test('people read sentences and tables', async t => {
   t.match(added, { code: 0, out: [/^added account bo \(acc_\w{12}\) on plan growth$/], err: [] })
   await run(accounts, 'add', 'alice', '--plan', 'core')
   t.match((await run(accounts, 'list')).out, [
-    /^NAME   PLAN    ID                CREATED$/, /^alice  core    acc_\w{12}  20/, /^bo     growth  acc_\w{12}  20/,
+    /^NAME   PLAN    CREDITS  ID                CREATED$/,
+    /^alice  core    plan     acc_\w{12}  20/, /^bo     growth  plan     acc_\w{12}  20/,
   ])
   t.same((await run(accounts, 'set', 'bo', '--plan', 'core')).out, ['account bo is on plan core now'])
 })
@@ -54,7 +69,7 @@ t.test('what cannot be done is one line and exit code 1', async t => {
 
 t.test('wrong words are a misuse', async t => {
   const misused = async (...words: string[]) => {
-    const { code, err } = await runCommand(words[0] === 'revoke' ? keys : accounts, words)
+    const { code, err } = await runCommand(words.some(word => ['revoke', 'key_1'].includes(word)) ? keys : accounts, words)
     t.equal(code, 64)
     return err[0]
   }
@@ -65,7 +80,13 @@ t.test('wrong words are a misuse', async t => {
   t.equal(await misused('add', 'alice'), '--plan PLAN is missing')
   t.equal(await misused('add', 'alice', 'bo', '--plan', 'core'), '"bo" is one word too many')
   t.match(await misused('list', '--plan', 'core'), /--plan/)
+  t.equal(await misused('set', 'alice'), '--plan PLAN or --credits N is missing')
+  for (const credits of ['0', '-1', '1.5', '1e3', '9007199254740992', 'lots', '']) {
+    t.equal(await misused('set', 'alice', `--credits=${credits}`),
+      `--credits must be a number from 1 to 9007199254740991, or \`plan\` for what the plan gives, not "${credits}"`)
+  }
   t.equal(await misused('revoke'), 'ID is missing')
+  t.equal(await misused('set', 'key_1'), 'nothing is to be changed: --networks, --methods or --origins is missing')
 })
 
 t.test('a bad configuration is shown with its place, exit code 78', async t => {
@@ -97,6 +118,16 @@ t.test('a key is shown once, with what it is good for, and then only by its last
   t.notMatch(JSON.stringify(listed), made.key)
 })
 
+t.test('a key for a method that no table has is made all the same, with a warning', async t => {
+  const { dir, run } = await tempConfigs(t)
+  await cp('configs/methods', join(dir, 'methods'), { recursive: true })
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const { code, out, err } = await run(keys, 'add', 'alice', '--methods', 'eth_call,eth_getLog,own_method', '--json')
+  t.equal(code, 0)
+  t.match(JSON.parse(out.join('')), { methods: ['eth_call', 'eth_getLog', 'own_method'] })
+  t.same(err, ['warning: no method table has "eth_getLog"; did you mean `eth_getLogs`?', 'warning: no method table has "own_method"'])
+})
+
 t.test('a key without lists opens everything', async t => {
   const { json, run } = await tempConfigs(t)
   await run(accounts, 'add', 'alice', '--plan', 'core')
@@ -112,6 +143,25 @@ t.test('a key is revoked by its id', async t => {
   t.match(revoked, time)
   t.match(await json(keys, 'list', 'alice'), [{ id, revoked }])
   t.same((await run(keys, 'revoke', id)).out, [`key ${id} of account alice is revoked since ${revoked}`])
+})
+
+t.test('the lists of a key are changed by its id, those that are named', async t => {
+  const { json, run } = await tempConfigs(t)
+  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const made = await json(keys, 'add', 'alice', '--networks', 'devnet', '--methods', 'eth_call', '--origins', 'all') as { id: string }
+  t.notOk('origins' in made, '`all` is no list')
+  t.same((await run(keys, 'set', made.id, '--networks', 'base-mainnet,devnet')).out, [
+    `id        ${made.id}`, 'account   alice', 'networks  base-mainnet,devnet', 'methods   eth_call', 'origins   all',
+  ])
+  const opened = await json(keys, 'set', made.id, '--networks', 'all', '--methods', 'all') as object
+  t.same(Object.keys(opened).sort(), ['account', 'created', 'hint', 'id'])
+  t.same(await json(keys, 'list', 'alice'), [opened])
+  const refused = async (...words: string[]) => (await run(keys, 'set', ...words)).err[0]
+  t.match(await refused('key_9', '--networks', 'all'), /^tollgate: there is no key with the id "key_9"/)
+  t.match(await refused(made.id, '--networks', 'devent'), /there is no network "devent"; did you mean `devnet`\?$/)
+  t.match(await refused(made.id, '--origins', 'dapp'), /"dapp" is not the origin of a page/)
+  await run(keys, 'revoke', made.id)
+  t.match((await run(keys, 'set', made.id, '--networks', 'devnet')).out.at(-1), /^It opens nothing: it is revoked since 20/)
 })
 
 t.test('people see a key with a warning, and lists of keys as tables', async t => {

@@ -1,26 +1,31 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { plugins as builtIn } from '../../plugins/index.ts'
 import { accounts } from '../../src/commands/accounts.ts'
 import { createCheck } from '../../src/commands/check.ts'
 import { exit, Misuse } from '../../src/commands/command.ts'
 import type { Config } from '../../src/config/types.ts'
 import type { Problem } from '../../src/config/problem.ts'
+import { tryNetworks } from '../../src/inert.ts'
 import { network, plugins, writeConfig } from '../config/fixture.ts'
-import { tempConfigs } from './run.ts'
+import { runCommand, tempConfigs } from './run.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openStore } from '../../src/store/open.ts'
+import { noRedis, startRedis } from '../support/redis.ts'
 
 type Build = (config: Config) => Promise<readonly Problem[]>
 
 const noProblems: Build = async () => []
 
 /** Runs `check` on the files of a configuration; `build` is what comes after loading it. */
-const check = async (t: Test, files: Readonly<Record<string, string>>, env = {}, build = noProblems) => {
+const check = async (t: Test, files: Readonly<Record<string, string>>, env = {}, build = noProblems, known = plugins) => {
   const dir = writeConfig(t.testdir(), files)
   const [out, err]: [string[], string[]] = [[], []]
   const terminal = { env, out: (line: string) => out.push(line), err: (line: string) => err.push(line) }
-  const code = await createCheck(plugins, build).run(['--config', dir], terminal)
+  const code = await createCheck(known, build).run(['--config', dir], terminal)
   return { code, out, err: err.map(text => text.replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')) }
 }
 
@@ -68,6 +73,74 @@ networks/b-net.yaml:7:5: there is no plugin \`shap\`
 3 problems in 2 files`)
 })
 
+const table = readFileSync('configs/methods/ethereum.yaml', 'utf8')
+/** The pipeline that networks ship with, with options of its plugins. */
+const shipped = (options: Readonly<Record<string, string>>) => network('real-net', [
+  'envelope', 'key-auth', 'network-access', 'credits', 'params', 'cache', 'failover', 'upstream',
+].map(name => `  - ${name}: ${options[name] ?? (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')}\n`).join(''))
+
+t.test('with the built-in plugins, a method that is named but not in the table is a problem wherever it is named', async t => {
+  const files = {
+    'methods/ethereum.yaml': table,
+    'networks/real-net.yaml': shipped({
+      credits: '{ costs: { eth_getLog: 300 } }',
+      cache: '{ methods: { eth_cal: never } }',
+      failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], partner: { name: p, url: "http://127.0.0.1:1", methods: [eth_getLogs, eth_getLog] } }',
+    }),
+  }
+  const { code, err } = await check(t, files, {}, tryNetworks, builtIn)
+  t.equal(code, exit.config)
+  t.match(err.join(''), /credits: the method eth_getLog is not in the method table; did you mean `eth_getLogs`\?/)
+  t.match(err.join(''), /cache: the method eth_cal is not in the method table; did you mean `eth_call`\?/)
+  t.match(err.join(''), /failover: the method eth_getLog is not in the method table; did you mean `eth_getLogs`\?/)
+})
+
+t.test('with the built-in plugins, what could never answer is a problem: no time, no bytes, a URL that is not HTTP', async t => {
+  const files = {
+    'methods/ethereum.yaml': table,
+    'networks/real-net.yaml': shipped({
+      failover: '{ upstreams: [{ name: own, url: "wss://node.example.org" }], }',
+      upstream: '{ timeout: 0s, maxBytes: 0B, silence: 0ms }',
+    }),
+  }
+  const { code, err } = await check(t, files, {}, tryNetworks, builtIn)
+  t.equal(code, exit.config)
+  t.match(err.join(''), /13:47: failover: nodes are asked over HTTP: the URL must begin with http:\/\/ or https:\/\//)
+  for (const name of ['timeout', 'maxBytes', 'silence']) t.match(err.join(''), `${name} must be more than nothing`)
+  const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { pause: 0s } }' })
+  t.match(await check(t, { ...files, 'networks/real-net.yaml': idle }, {}, tryNetworks, builtIn), { err: [/breaker.pause must be more than nothing/] })
+})
+
+t.test('what is wrong with gateway.yaml hides nothing of the networks, and breaks nothing', async t => {
+  const files = { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ credits: '{ costs: { eth_getLog: 300 } }' }) }
+  const { code, err } = await check(t, { ...files, 'gateway.yaml': 'store: lmdb:../data\nplan: {}\n' }, {}, tryNetworks, builtIn)
+  t.equal(code, exit.config)
+  t.match(err.join(''), /gateway.yaml:2:1: unknown key `plan`[^]*real-net.yaml[^]*eth_getLog is not in the method table/)
+  t.match(await check(t, { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ cache: '{ maxBytes: 0B }' }) }, {}, tryNetworks, builtIn), { code: exit.ok })
+})
+
+t.test('a plugin from outside that throws while it is loaded, checked or created is a problem at its place', async t => {
+  const plugin = (name: string, rest: string) =>
+    `export default { name: '${name}', summary: 'Breaks.', options: { type: 'object', properties: {} }, ${rest} }`
+  const broken = `() => { throw new TypeError('out of order') }`
+  const files = {
+    'broken/a.mjs': `throw new Error('out of order')`,
+    'broken/b.mjs': plugin('b', `create: () => () => undefined, check: ${broken}`),
+    'broken/c.mjs': plugin('c', `create: ${broken}`),
+    'networks/a-net.yaml': network('a-net', '  - shape:\n  - use: ../broken/a.mjs\n  - use: ../broken/b.mjs\n  - use: ../broken\n  - ask:\n'),
+    'broken/d.mjs': plugin('d', `create: async () => { throw new Error('later') }`),
+    'broken/e.mjs': plugin('e', `create: () => ({ handles: () => undefined })`),
+    'networks/b-net.yaml': network('b-net', '  - use: ../broken/c.mjs\n  - use: ../broken/d.mjs\n  - use: ../broken/e.mjs\n  - shape:\n  - ask:\n'),
+  }
+  const { code, err } = await check(t, files, {}, tryNetworks)
+  t.equal(code, exit.config)
+  for (const said of [
+    /a-net.yaml:8:10: cannot load ..\/broken\/a.mjs: out of order/, /a-net.yaml:9:5: b: its options cannot be checked: TypeError: out of order/,
+    /a-net.yaml:10:10: broken is a directory\n.*\n.*\^ name a file in it/, /b-net.yaml:7:5: c: cannot be created: TypeError: out of order/,
+    /b-net.yaml:8:5: d: create\(\) must not be async/, /b-net.yaml:9:5: e: create\(\) must return a handler, or a stage with `handle`/,
+  ]) t.match(err.join(''), said)
+})
+
 t.test('accounts whose plan is gone are told of, and an existing store stays as it was', async t => {
   const { dir, run } = await tempConfigs(t)
   const file = join(dir, 'gateway.yaml')
@@ -88,6 +161,35 @@ t.test('accounts whose plan is gone are told of, and an existing store stays as 
   t.same(await data(), before)
   await writeFile(join(dir, '..', 'data', 'data.mdb'), 'no store')
   t.equal((await ran()).out.length, 2)
+})
+
+t.test('so are those in a redis, and one that cannot be asked is passed over', { skip: noRedis }, async t => {
+  const redis = await startRedis()
+  t.teardown(() => redis.remove())
+  const files = {
+    'gateway.yaml': `store: ${redis.url}\nplans: { solid: { dailyCredits: 1000 } }\n`,
+    'networks/main-chain.yaml': network('main-chain'),
+  }
+  t.equal((await check(t, files)).out.length, 2)
+  t.same(await redis.send('KEYS', '*'), [], 'no store is made')
+  const store = await openStore(redis.address, systemClock)
+  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  await store.close()
+  t.match(await check(t, files), {
+    code: exit.ok,
+    out: { length: 3, 2: '  warning: gateway.yaml has no plan `core`; the calls of 1 account that have it are refused: alice' },
+  })
+  await redis.kill()
+  t.match(await check(t, files), { code: exit.ok, out: { length: 2 }, err: [] })
+})
+
+t.test('problems of gateway.yaml do not hide behind what the networks need of it', async t => {
+  const pipeline = '  - key-auth: {}\n  - cache: {}\n  - failover: { upstreams: [{ name: own, url: http://localhost:8545 }] }\n  - upstream: {}\n'
+  const files = { 'gateway.yaml': 'store: nowhere\nplans: {}\n', 'networks/main-chain.yaml': network('main-chain', pipeline) }
+  const dir = writeConfig(t.testdir(), files)
+  const { code, err } = await runCommand(createCheck(builtIn, tryNetworks), ['--config', dir])
+  t.equal(code, exit.config)
+  t.match(err.join('\n'), /gateway\.yaml:1:8: store must be lmdb:PATH or redis:/)
 })
 
 t.test('other words than --config DIR are misuse', async t => {

@@ -338,3 +338,12 @@ t.test('URLs are those of HTTP and WebSocket', t => {
   t.same([...good, ...wrong].filter(formats.url.accepts), good)
   t.end()
 })
+
+t.test('a URL without its scheme is told how to begin, and what may be its key is not shown', async t => {
+  const key = '0123456789abcdef0123456789abcdef'
+  const pipeline = `  - shape:\n  - route: { upstreams: [{ name: own, url: node.example.org/v3/${key} }] }\n  - ask:\n`
+  const dir = writeConfig(t.testdir(), { 'networks/main-chain.yaml': network('main-chain', pipeline) })
+  const { problems } = await loadConfig(dir, plugins, {})
+  t.match(problems, [{ message: /must be a URL that starts with http/, hint: 'for example https://node.example.org/KEY', source: /node\.example\.org\/v3\/\*{32} /, column: 44 }])
+  t.notMatch(JSON.stringify(problems), key)
+})

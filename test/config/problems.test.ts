@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../src/config/load.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
@@ -34,6 +35,12 @@ t.test('a directory that is not there is one problem with the fix', async t => {
     '',
     '1 problem in 1 file',
   ].join('\n'))
+})
+
+t.test('so is a file in place of the directory', async t => {
+  const dir = writeConfig(t.testdir(), {})
+  const { problems } = await loadConfig(join(dir, 'gateway.yaml'), plugins, {})
+  t.match(problems, [{ message: 'this is no directory', hint: /--config DIR/ }])
 })
 
 t.test('a gateway.yml is told to be renamed', async t => {

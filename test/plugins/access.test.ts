@@ -166,7 +166,7 @@ t.test('credits', async t => {
     ['an answer from memory', result(1, { source: 'cache' }), true],
     ["a node's own error", { ...refuse('unavailable', { fault: 'caller', source: 'node' }), kind: 'node' }, true],
     ['too many results', refuse('tooMany'), true],
-    ['too many results, from memory', refuse('tooMany', { source: 'cache' }), true],
+    ['too many results, from memory', refuse('tooMany', { source: 'cache' }), false],
     ['a query that took too long', refuse('timeout'), true],
     ['bad parameters', refuse('params'), false],
     ['an answer that is too large', refuse('tooLarge', { source: 'node' }), false],

@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import t from 'tap'
 import cache from '../../plugins/cache/index.ts'
 import type { Json, Note } from '../../src/call.ts'
@@ -53,7 +52,6 @@ const methods = { names: Object.keys(table), get: (name: string) => table[name] 
 
 /** All calls come from one caller: making another takes longer than answering it. */
 const caller = call('eth_blockNumber')
-setMaxListeners(0, caller.origin.signal)
 
 /** The cache and real heads before three nodes of a model chain, on a clock turned by hand. */
 class World {

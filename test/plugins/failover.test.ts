@@ -4,6 +4,7 @@ import failover from '../../plugins/failover/index.ts'
 import { Budget } from '../../plugins/failover/budget.ts'
 import { Pace } from '../../plugins/failover/pace.ts'
 import type { Call, Json, Note, Request } from '../../src/call.ts'
+import type { Signal } from '../../src/leave.ts'
 import { refuse } from '../../src/reply.ts'
 import type { Failure, Meaning, Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
@@ -351,7 +352,7 @@ t.test('weights share the calls, as evenly as they can', async t => {
 t.test('hedging', async t => {
   const opened = async (world: Record<string, Answer>, count = 200) => {
     let isSlow = false
-    const ends: AbortSignal[] = []
+    const ends: Signal[] = []
     const slow: Answer = c => {
       if (!isSlow) return result('a')
       ends.push(c.signal ?? c.origin.signal)

@@ -124,6 +124,7 @@ t.test('a refusal of a node is remembered like our own', async t => {
     const again = await ask(`${meaning.toLowerCase()}.test`, logs)
     t.equal(again.headers['x-tollgate-cache'], 'hit')
     t.ok(again.json().error)
+    t.equal(again.headers['x-tollgate-credits'], '0')
     t.equal(first.get(meaning)?.received.filter(request => request.method === logs).length, before)
   }
 })

@@ -104,13 +104,26 @@ t.test('a key that nobody has is unknown', async t => {
 t.test('an account whose plan is gone is planless, also when the plan has the name of a property', async t => {
   const { accounts, store, addKey, clock } = await setUp(t)
   const key = await addKey()
-  await store.setPlan('acc_1', 'gold')
+  await store.changeAccount('acc_1', { plan: 'gold' })
   t.same(accounts.find(key), { kind: 'planless', plan: 'gold' })
   const gold = { name: 'gold', dailyCredits: 1, forwarding: false }
   t.match(openAccounts(store, { gold }, clock).find(key), { kind: 'granted', account: { plan: gold } }, 'nothing is lost when it returns')
-  await store.setPlan('acc_1', 'constructor')
+  await store.changeAccount('acc_1', { plan: 'constructor' })
   clock.turn(500)
   t.same(accounts.find(key), { kind: 'planless', plan: 'constructor' })
+})
+
+t.test('an account with credits of its own has them in place of those of its plan, whatever plan it is on', async t => {
+  const { accounts, store, addKey } = await setUp(t)
+  const key = await addKey()
+  await store.changeAccount('acc_1', { credits: 7 })
+  t.match(accounts.find(key), { account: { plan: { name: 'core', dailyCredits: 7, forwarding: false } } })
+  await store.changeAccount('acc_1', { plan: 'growth' })
+  t.match(accounts.find(key), { account: { plan: { name: 'growth', dailyCredits: 7, forwarding: true } } })
+  await store.changeAccount('acc_1', { plan: 'gold' })
+  t.same(accounts.find(key), { kind: 'planless', plan: 'gold' }, 'they are no plan')
+  await store.changeAccount('acc_1', { plan: 'growth', credits: null })
+  t.match(accounts.find(key), { account: { plan: growth } })
 })
 
 t.test('what was found is remembered for half a second, unknown keys too', async t => {
@@ -131,7 +144,7 @@ t.test('a change is seen: at once in this process, and after half a second when 
   const { accounts, store, addKey } = await setUp(t)
   const key = await addKey({ id: 'key_1' })
   t.match(accounts.find(key), { kind: 'granted' })
-  await store.setPlan('acc_1', 'growth')
+  await store.changeAccount('acc_1', { plan: 'growth' })
   t.match(accounts.find(key), { account: { plan: growth } })
   await store.revokeKey('key_1', 5)
   t.same(accounts.find(key), { kind: 'revoked' })

@@ -8,14 +8,17 @@ import type { Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
 import { causeOf } from '../../src/services/agents/cause.ts'
 import { Gate } from '../../src/services/agents/gate.ts'
+import type { Waiter } from '../../src/services/agents/gate.ts'
 import { openAgents } from '../../src/services/agents/index.ts'
 import type { Terms } from '../../src/services/agents/index.ts'
+import { placeOf } from '../../src/services/agents/place.ts'
 import { openRoom } from '../../src/services/agents/room.ts'
 import type { Room } from '../../src/services/agents/room.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { TestClock } from '../support/fakes.ts'
 import { closesKept, faults, http, isRight, packs } from '../support/faults.ts'
 import type { Fault } from '../support/faults.ts'
+import { startNode } from '../support/node.ts'
 import { deadUrl, rightResult, startBlackHole, startFaultyNode, startUntrustedNode } from '../support/faulty.ts'
 
 const request: Request = { method: 'eth_call', params: [{ data: '0x1' }] }
@@ -35,6 +38,8 @@ const world = async (test: Test, fault: Fault = isRight, room: Room = openRoom(I
   const target = targetOf(node.url)
   return { node, agents, target, ask: (over: Partial<Terms> = {}) => agents.ask(target, request, terms(over)) }
 }
+
+const waiter = (): Waiter => ({ isOver: false, whenOver: undefined })
 
 /** In ms. */
 const timed = async (run: () => Promise<unknown>): Promise<number> => {
@@ -73,6 +78,19 @@ t.test('time', async t => {
     const reply = await agents.ask(targetOf(hole.url), request, terms({ silence: { after: 30, alive: async () => false } }))
     t.match(reply, { hangs: true })
   })
+})
+
+t.test('name and password in a URL go out as HTTP Basic, and nothing does without them', async t => {
+  const node = await startNode({ eth_call: { result: '0x1' } })
+  const agents = openAgents(systemClock, openRoom(Infinity))
+  t.teardown(() => Promise.all([agents.close(), node.stop()]))
+  const at = (user: string) => node.url.replace('//', `//${user}`)
+  for (const user of ['me:s%40cret%', 'me@', '@', '']) {
+    t.equal(text(await agents.ask(targetOf(at(user === '' || user.endsWith('@') ? user : `${user}@`)), request, terms())), '"0x1"')
+  }
+  t.same(node.received.map(({ headers }) => headers.authorization), [
+    `Basic ${btoa('me:s@cret%')}`, `Basic ${btoa('me:')}`, undefined, undefined,
+  ])
 })
 
 t.test('callers who leave', async t => {
@@ -216,23 +234,29 @@ t.test('calls at once', async t => {
   t.test('a place is waited for no longer than a second', async t => {
     const clock = new TestClock()
     const gate = new Gate(clock, 1)
-    const { signal } = new AbortController()
-    t.equal(gate.enter(signal), true)
-    const second = gate.enter(signal)
+    t.equal(gate.enter(waiter()), true)
+    const second = gate.enter(waiter())
     clock.turn(1000)
     t.equal(await second, false)
     gate.leave()
-    t.equal(gate.enter(signal), true)
+    t.equal(gate.enter(waiter()), true)
   })
 
   t.test('who leaves while waiting gives up the wait', async t => {
     const gate = new Gate(new TestClock(), 1)
-    const caller = new AbortController()
-    gate.enter(caller.signal)
-    const waiting = gate.enter(caller.signal)
-    caller.abort()
+    gate.enter(waiter())
+    const second = waiter()
+    const waiting = gate.enter(second)
+    second.whenOver?.()
     t.equal(await waiting, false)
   })
+})
+
+t.test('a user and a password in the URL become an Authorization header', async t => {
+  const { headers } = placeOf(new Secret('https://us%40er:pass@node.test/path?key=1'))
+  t.equal(headers[headers.indexOf('authorization') + 1], `Basic ${Buffer.from('us@er:pass').toString('base64')}`)
+  t.match(placeOf(new Secret('http://node.test:8545/path?key=1')), { origin: 'http://node.test:8545', path: '/path?key=1' })
+  t.notOk(placeOf(new Secret('http://node.test')).headers.includes('authorization'))
 })
 
 t.test('what went wrong is said without the URL', async t => {

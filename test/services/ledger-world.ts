@@ -20,6 +20,8 @@ export class Wire implements LedgerStore {
   readonly asks: Ask[] = []
   isSlow = false
   isDown = false
+  /** Heartbeats too stay, and for good. */
+  hangs = false
   readonly #store: LedgerStore
 
   constructor(store: LedgerStore) {
@@ -34,6 +36,7 @@ export class Wire implements LedgerStore {
 
   async beat(process: string): Promise<Pulse> {
     if (this.isDown) throw new Error('connection refused')
+    if (this.hangs) return new Promise(() => {})
     return this.#store.beat(process)
   }
 

@@ -52,6 +52,39 @@ t.test('a batch that finds no lease costs one ask', async t => {
   t.ok(world.wire.asks.length <= 2, `${world.wire.asks.length} asks`)
 })
 
+t.test('when thousands of accounts come at once the store is asked in turn, and nobody takes that for an outage', async t => {
+  const world = new World()
+  const { ledger, log } = await world.start()
+  world.wire.isSlow = true
+  const accounts = Array.from({ length: 2_000 }, (_, i) => accountWith(1_000, `acc_${i}`))
+  const calls = accounts.map(account => ledger.charge(account, 80))
+  for (let turns = 0; turns < 4; turns += 1) {
+    await settle()
+    t.equal(world.wire.messages.length, 500)
+    await world.turn(900)
+    // The questions arrive, and then their answers.
+    for (const arrive of world.wire.messages.splice(0)) arrive()
+    await settle()
+    for (const arrive of world.wire.messages.splice(0, 500)) arrive()
+  }
+  t.same(new Set(await kinds(calls)), new Set(['charged']))
+  world.wire.isSlow = false
+  await world.wire.deliver()
+  await ledger.stop()
+  t.ok(accounts.every(({ id }) => world.wire.totals(id).leased === 80), 'and a stop gives all of it back')
+  t.same(log.lines, [])
+})
+
+t.test('who stands in line when the store goes away hears so with those who have asked', async t => {
+  const world = new World()
+  const { ledger } = await world.start()
+  world.wire.isSlow = true
+  const calls = Array.from({ length: 2_000 }, (_, i) => ledger.charge(accountWith(1_000, `acc_${i}`), 80))
+  await world.turn(1_000)
+  t.same(new Set(await kinds(calls)), new Set(['away']))
+  t.equal(world.wire.asks.length, 500)
+})
+
 t.test('the last credits are put together: what is in hand and what the store still has', async t => {
   const world = new World()
   const { ledger } = await world.start()
@@ -319,6 +352,21 @@ t.test('while the store is away', async t => {
     t.match(ledger.charge(account, 80), { kind: 'charged' })
   })
 
+  t.test('a process that has much to do is not a store that is away: its answers wait to be read', async t => {
+    const world = new World()
+    const { ledger, log } = await world.start()
+    world.wire.isSlow = true
+    const calls = Array.from({ length: 100 }, (_, i) => ledger.charge(accountWith(1_000, `acc_${i}`), 80))
+    await settle()
+    for (let i = 0; i < 5; i += 1) {
+      world.clock.stall(3_000)
+      await settle()
+    }
+    await world.wire.deliver()
+    t.same(new Set(await kinds(calls)), new Set(['charged']))
+    t.same(log.lines, [])
+  })
+
   t.test('a grant whose answer was lost is given back in the end', async t => {
     const world = new World()
     const { ledger } = await world.start()
@@ -396,10 +444,23 @@ t.test('grace, while the store is away', async t => {
     t.match(await balanceOf(world.wire, 'acc_1', 1_000), { left: 0 })
   })
 
+  t.test('is for outages only: who has not asked since the store is back asks', async t => {
+    const world = new World()
+    const { ledger } = await world.start()
+    const account = accountWith(79)
+    await world.turn(500)
+    world.wire.isDown = true
+    t.match(await ledger.charge(account, 80), { kind: 'away' })
+    world.wire.isDown = false
+    // A heartbeat is answered.
+    await world.turn(600)
+    t.match(await ledger.charge(account, 80, open), { kind: 'spent' })
+  })
+
   t.test('nobody waits for a store that hangs once it is known to be away', async t => {
     const world = new World()
     const { ledger } = await world.start()
-    world.wire.isSlow = true
+    Object.assign(world.wire, { isSlow: true, hangs: true })
     const first = ledger.charge(accountWith(10_000), 80, open)
     await world.turn(1_000)
     t.match(await first, { kind: 'charged' })
@@ -411,7 +472,7 @@ t.test('grace, while the store is away', async t => {
     const world = new World()
     const { ledger } = await world.start()
     const account = accountWith(1_000)
-    world.wire.isSlow = true
+    Object.assign(world.wire, { isSlow: true, hangs: true })
     const call = ledger.charge(account, 80, open)
     await settle()
     world.wire.take(0)()
@@ -420,7 +481,7 @@ t.test('grace, while the store is away', async t => {
     await world.turn(1_000)
     t.match(await call, { kind: 'charged' })
     t.equal(await charge(ledger, account, 2, open), 2)
-    world.wire.isSlow = false
+    Object.assign(world.wire, { isSlow: false, hangs: false })
     await world.wire.deliver()
     await world.turn(4_000)
     t.match(world.wire.totals('acc_1'), { leased: 240, used: 240, held: 0 })
@@ -596,6 +657,23 @@ t.test('midnight', async t => {
     await world.turn(100)
     t.match(await call, { kind: 'charged' })
     t.match(world.wire.totals('acc_1'), { day: dayBefore + 1, leased: 80 })
+  })
+
+  t.test('an account is not forgotten while a call waits for the day of the store to end', async t => {
+    const world = new World(Date.UTC(2026, 0, 15, 23, 50, 0, 100))
+    const { ledger } = await world.start()
+    // Never charged, it would be forgotten ten minutes later: 0.1 s after midnight.
+    t.match(await ledger.charge(accountWith(10), 80), { kind: 'spent' })
+    await world.turn(599_000, 1_000)
+    await world.turn(450)
+    // No heartbeat hears of it before midnight.
+    world.clock.jump(-200)
+    await world.turn(500)
+    const calls = [ledger.charge(accountWith(160), 80)]
+    await world.turn(20)
+    calls.push(ledger.charge(accountWith(160), 80))
+    await world.turn(500)
+    t.same(await kinds(calls), ['charged', 'charged'])
   })
 
   t.test('a day that is over here does not come back, though the store is still in it', async t => {

@@ -6,6 +6,8 @@ export class Account {
   readonly #served = new Map<number, number>()
   /** Credits that the store forgot having granted, when a backup was put back; by day. */
   readonly #lost = new Map<number, number>()
+  /** Credits that were lent while the store was away, and that it was told of afterwards; by day. */
+  readonly #owed = new Map<number, number>()
   /** Limits that are in force or were. */
   readonly #caps: Cap[]
 
@@ -29,6 +31,14 @@ export class Account {
 
   lost(day: number): number {
     return this.#lost.get(day) ?? 0
+  }
+
+  owe(day: number, credits: number): void {
+    this.#owed.set(day, this.owed(day) + credits)
+  }
+
+  owed(day: number): number {
+    return this.#owed.get(day) ?? 0
   }
 
   /** The old limit still counts until then: not everybody hears of the new one at once. Returns it. */

@@ -59,7 +59,7 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'midnight is late by what is less than a millisecond',
-    file: 'src/services/ledger/teller.js', from: 'sent + endsIn - 1', to: 'sent + endsIn', seed: 700,
+    file: 'src/services/ledger/teller.js', from: 'sent + endsIn - 1', to: 'sent + endsIn', seed: 340,
   },
   {
     name: 'what is given back after midnight goes to the new day',
@@ -87,11 +87,31 @@ export const bugs: readonly Bug[] = [
     file: 'src/services/ledger/leftovers.js', from: '(!lease.isSettled)', to: '(false)',
   },
   {
-    name: 'what was used before an account was forgotten can be spent again',
-    file: 'src/services/ledger/lease.js', from: '+= returned + used', to: '+= returned', seed: 200,
+    name: 'more is lent than grace allows',
+    file: 'src/services/ledger/purse.js', from: 'this.#lent + missing <= grace.credits', to: 'true',
   },
   {
-    name: 'an account is forgotten while calls wait for it',
-    file: 'src/services/ledger/purse.js', from: 'this.#waiting.length === 0 && quietFor', to: 'quietFor', seed: 1_900,
+    name: 'an answer forgives what was lent while it was on its way',
+    file: 'src/services/ledger/purse.js', from: 'this.#lent = this.#lease.owed', to: 'this.#lent = 0', seed: 180,
+  },
+  {
+    name: 'credits are lent to an account that has not asked since the store is back',
+    file: 'src/services/ledger/purse.js', from: 'awayFor !== undefined && awayFor < grace.lasts', to: '!(awayFor >= grace.lasts)',
+  },
+  {
+    name: 'grace never ends',
+    file: 'src/services/ledger/purse.js', from: 'awayFor < grace.lasts', to: 'true', seed: 340,
+  },
+  {
+    name: 'the store never hears of what was lent',
+    file: 'src/services/ledger/lease.js', from: 'this.#granted += credits', to: 'this.#granted += 0',
+  },
+  {
+    name: 'the store does not hear of what was lent to an account that rests',
+    file: 'src/services/ledger/purse.js', from: 'this.#ask();\n        this.#arm();\n        return true', to: 'this.#ask();\n        return true',
+  },
+  {
+    name: 'what was used before an account was forgotten can be spent again',
+    file: 'src/services/ledger/lease.js', from: '+= returned + used', to: '+= returned', seed: 250,
   },
 ]

@@ -5,6 +5,7 @@ import type { OpenLedger } from '../../src/services/ledger.ts'
 import type { LedgerStore } from '../../src/store/store.ts'
 import { TestLog } from '../support/fakes.ts'
 import type { Account } from './account.ts'
+import { Contact } from './contact.ts'
 import type { Random } from './random.ts'
 import type { Sheet } from './sheet.ts'
 import type { Timeline } from './timeline.ts'
@@ -15,6 +16,7 @@ type OpenLedgerOn = (store: LedgerStore, clock: Clock, options: { log: Log, rand
 export class Machine {
   readonly name: string
   readonly log = new TestLog()
+  readonly contact: Contact
   /** What it was seen to serve, by day and account. */
   readonly sheets = new Map<number, Map<Account, Sheet>>()
   /** The accounts with their plans, as far as it has heard. */
@@ -33,6 +35,7 @@ export class Machine {
 
   constructor(name: string, timeline: Timeline, random: Random) {
     this.name = name
+    this.contact = new Contact(() => timeline.now)
     this.#timeline = timeline
     this.#random = random
     this.#started = timeline.now - random.between(0, 1e9)

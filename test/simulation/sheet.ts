@@ -1,3 +1,5 @@
+import { newEntry } from '../../src/store/lease.ts'
+import type { Tally } from '../../src/store/lease.ts'
 import type { Account } from './account.ts'
 import type { Machine } from './machine.ts'
 
@@ -8,14 +10,20 @@ export class Sheet {
   readonly day: number
   /** Less what was given back. */
   served = 0
+  /** The most that it served beyond what the store had granted, since the store heard of it last. */
+  lent = 0
   /** The store forgot something of it, when a backup was put back. */
   isForgotten = false
+  /** A backup was put back that is newer than the one before: of what happened in between some is known and some is not. */
+  isMixed = false
   /** What it forgot having granted. */
   lost = 0
   /** What it forgot having got back. */
   stuck = 0
   /** What the process may have taken along when it ended. */
   forfeit = 0
+  /** What the store had on record after the last ask. */
+  known: Tally = newEntry
   /** Refunds since the process last held no more than a chunk. */
   fresh: readonly Refund[] = []
 
@@ -23,6 +31,11 @@ export class Sheet {
     this.machine = machine
     this.account = account
     this.day = day
+  }
+
+  /** What is served beyond what the store has granted and not got back, or had before it forgot. */
+  beyond({ granted, returned }: Tally): number {
+    return this.served - (granted - returned) - this.lost
   }
 
   /** For messages. */

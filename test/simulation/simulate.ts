@@ -136,7 +136,8 @@ const spendAll = async (world: World): Promise<void> => {
 
 const spend = async (world: World, machine: Machine, account: Account): Promise<void> => {
   for (const cost of [dearest, ...costs].sort((one, other) => other - one)) {
-    for (;;) {
+    for (let most = account.limit + 100 * dearest; ; most -= cost) {
+      if (most < 0) return world.fail(`${account.id}: served without end`)
       const { kind } = await world.call(machine, account, cost)
       if (kind === 'away') world.fail(`${machine.name} takes the store for away, and it answers`)
       if (kind !== 'charged') break

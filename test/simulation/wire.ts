@@ -32,13 +32,13 @@ export class Wire {
       horizon: store.horizon,
       ask: ask => {
         const sent = this.#timeline.now
-        return this.#carry(machine, () => {
+        return machine.contact.follow(this.#carry(machine, () => {
           const answer = store.ask(ask)
           this.#asked(machine, ask, sent)
           return answer
-        })
+        }))
       },
-      beat: process => this.#carry(machine, () => store.beat(process)),
+      beat: process => machine.contact.follow(this.#carry(machine, () => store.beat(process))),
       leave: process => this.#carry(machine, () => store.leave(process)),
       totals: (account, day) => store.totals(account, day),
     }
@@ -79,7 +79,7 @@ export class Wire {
 }
 
 /** Most that a message takes; ms. */
-const latest = 2_500
+export const latest = 2_500
 
 interface Surroundings {
   readonly store: LedgerStore

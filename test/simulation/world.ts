@@ -11,7 +11,7 @@ import type { Random } from './random.ts'
 import { Sheet } from './sheet.ts'
 import { Timeline } from './timeline.ts'
 import type { Weather } from './weather.ts'
-import { Wire } from './wire.ts'
+import { Wire, latest } from './wire.ts'
 
 export type Subject = typeof import('./subject.ts')
 
@@ -139,7 +139,7 @@ export class World {
   }
 
   call(machine: Machine, account: Account, cost: number): Verdict | Promise<Verdict> {
-    const verdict = machine.ledger.charge(machine.accounts.get(account) ?? accountWith(0, account.id), cost)
+    const verdict = machine.ledger.charge(machine.accounts.get(account) ?? accountWith(0, account.id), cost, this.weather.grace)
     if (!(verdict instanceof Promise)) return this.#take(machine, account, cost, verdict)
     machine.waiting += 1
     return verdict.then(late => {
@@ -172,9 +172,11 @@ export class World {
       const now = this.entry(sheet)
       const [granted, returned] = [entry.granted - now.granted, entry.returned - now.returned]
       // Below zero: this backup is newer than the one that was put back before.
+      sheet.isMixed ||= granted < 0 || returned < 0
       const lost = Math.max(0, granted) + Math.max(0, -returned)
       const stuck = Math.max(0, returned) + Math.max(0, -granted)
       sheet.isForgotten ||= entry.seq !== now.seq
+      sheet.known = now
       sheet.lost += lost
       sheet.stuck += stuck
       sheet.account.lose(sheet.day, lost)
@@ -186,7 +188,8 @@ export class World {
 
   #take(machine: Machine, account: Account, cost: number, verdict: Verdict): Verdict {
     if (verdict.kind !== 'charged' || machine.state === 'dead') return verdict
-    const [sheet, trueDay] = [this.sheet(machine, account, verdict.day), this.today]
+    const sheet = this.sheet(machine, account, verdict.day)
+    const trueDay = this.isDayTrue ? this.#dayOf(sheet) : this.today
     this.counts.calls += 1
     this.#serve(sheet, trueDay, cost)
     if (this.isDayTrue && sheet.day !== trueDay) this.fail(`${sheet.title}: served on another day than the lease's`)
@@ -194,6 +197,12 @@ export class World {
       machine.wake(this.random.between(0, slowest), () => this.#refund(sheet, trueDay, cost, () => verdict.refund()))
     }
     return verdict
+  }
+
+  /** Midnight comes early rather than late: what is lent meanwhile is the next day's. */
+  #dayOf({ day }: Sheet): number {
+    const isEarly = this.weather.grace.lasts > 0 && day === Math.floor((this.timeline.now + latest) / dayLength)
+    return isEarly ? day : this.today
   }
 
   #serve(sheet: Sheet, trueDay: number, cost: number): void {
@@ -217,11 +226,21 @@ export class World {
     if (account === undefined) return this.fail(`${machine.name} asked for ${ask.account}, which is not there`)
     const sheet = this.sheet(machine, account, ask.day)
     const entry = this.entry(sheet)
+    if (this.weather.grace.lasts > 0) this.#settle(sheet, entry, ask.tally?.granted ?? 0)
+    sheet.known = entry
     this.say(() => `${ask.process} asks ${JSON.stringify(ask)}: ${JSON.stringify(entry)}`)
     this.#changed.add(sheet)
     this.#booked.add(sheet)
     const held = entry.granted - entry.returned - sheet.served
     if (held <= this.chunk(account, ask.day)) sheet.fresh = sheet.fresh.filter(({ at }) => at > sent)
+  }
+
+  /** The store hears of what was lent, and charges it. */
+  #settle(sheet: Sheet, entry: Entry, told: number): void {
+    const credits = Math.max(0, Math.min(told, entry.granted) - sheet.known.granted)
+    sheet.account.owe(sheet.day, credits)
+    // What was given back before it was lent anew did not look like a loan.
+    sheet.lent = Math.max(0, sheet.lent - credits + entry.returned - sheet.known.returned)
   }
 
   #stopped(machine: Machine): void {

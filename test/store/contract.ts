@@ -38,12 +38,17 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
     t.same(await store.accounts(), [alice, bob])
   })
 
-  t.test('an account changes its plan and nothing else', async t => {
+  t.test('an account changes its plan, or gets credits of its own, and nothing else', async t => {
     const store = await open(t, new TestClock())
     await store.addAccount(alice)
-    t.equal(await store.setPlan('acc_1', 'growth'), true)
+    t.same(await store.changeAccount('acc_1', { plan: 'growth' }), { ...alice, plan: 'growth' })
     t.same(await store.account('alice'), { ...alice, plan: 'growth' })
-    t.equal(await store.setPlan('acc_9', 'growth'), false)
+    t.same(await store.changeAccount('acc_1', { credits: 5_000 }), { ...alice, plan: 'growth', credits: 5_000 })
+    t.same(await store.changeAccount('acc_1', { plan: 'core' }), { ...alice, credits: 5_000 })
+    t.same(await store.accounts(), [{ ...alice, credits: 5_000 }])
+    t.same(await store.changeAccount('acc_1', { credits: null }), alice)
+    t.same(await store.account('alice'), alice)
+    t.equal(await store.changeAccount('acc_9', { plan: 'growth' }), undefined)
   })
 
   t.test('a key is found by its hash, together with whose it is', async t => {
@@ -78,18 +83,34 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
     t.equal(await store.revokeKey('key_9', 100), undefined)
   })
 
+  t.test('a key changes the lists that are named, and null opens everything', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    const row = key('key_1', { networks: ['devnet'], methods: ['eth_call'] })
+    await store.addKey('hash', row)
+    const changed = { ...row, networks: ['base-mainnet'], origins: ['https://dapp.test'] }
+    t.same(await store.changeKey('key_1', { networks: ['base-mainnet'], origins: ['https://dapp.test'] }), changed)
+    t.same(await store.holder('hash'), { key: changed, account: alice })
+    t.same(await store.changeKey('key_1', { networks: null, methods: null, origins: null }), key('key_1'))
+    t.same(await store.keys('acc_1'), [key('key_1')])
+    await store.revokeKey('key_1', 100)
+    t.same(await store.changeKey('key_1', { networks: [] }), key('key_1', { networks: [], revoked: 100 }))
+    t.equal(await store.changeKey('key_9', { networks: null }), undefined)
+  })
+
   t.test('who watches is told after each change, until they stop', async t => {
     const store = await open(t, new TestClock())
     let told = 0
     const stop = store.watch(() => { told += 1 })
     await store.addAccount(alice)
     await store.addKey('hash', key('key_1'))
-    await store.setPlan('acc_1', 'growth')
+    await store.changeAccount('acc_1', { plan: 'growth' })
+    await store.changeKey('key_1', { networks: ['devnet'] })
     await store.revokeKey('key_1', 100)
-    t.equal(told, 4)
+    t.equal(told, 5)
     stop()
-    await store.setPlan('acc_1', 'core')
-    t.equal(told, 4)
+    await store.changeAccount('acc_1', { plan: 'core' })
+    t.equal(told, 5)
   })
 }
 

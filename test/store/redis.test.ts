@@ -103,6 +103,13 @@ t.test('redis', { skip: noRedis }, async t => {
     t.ok(Math.abs(ttl - endsIn - 2 * dayLength) < 5_000, `${ttl} ms`)
   })
 
+  t.test('answers in turn when thousands ask at once', async t => {
+    const store = await openOne(t, new TestClock())
+    await store.addAccount(alice)
+    const found = await Promise.all(Array.from({ length: 12_000 }, () => store.account('alice')))
+    t.ok(found.every(account => account?.id === 'acc_1'))
+  })
+
   t.test('is told its scripts again when it has forgotten them', async t => {
     const store = await openOne(t, new TestClock())
     await store.addAccount(alice)
@@ -126,10 +133,12 @@ t.test('redis', { skip: noRedis }, async t => {
     const store = await openOne(t, new TestClock())
     await store.addAccount(alice)
     await store.addKey('hash', { id: 'key_1', account: 'acc_1', created: 5, hint: 'wxyz' })
-    const plans = Array.from({ length: 20 }, (_, i) => store.setPlan('acc_1', `plan-${i}`))
+    const plans = Array.from({ length: 20 }, (_, i) => store.changeAccount('acc_1', { plan: `plan-${i}` }))
+    const lists = Array.from({ length: 20 }, (_, i) => store.changeKey('key_1', { networks: [`network-${i}`] }))
     const times = await Promise.all(Array.from({ length: 20 }, (_, i) => store.revokeKey('key_1', 100 + i)))
-    t.ok((await Promise.all(plans)).every(Boolean))
+    t.ok((await Promise.all([...plans, ...lists])).every(Boolean))
     t.equal(new Set(times.map(row => row?.revoked)).size, 1, 'all hear of the one time')
+    t.match(await store.keys('acc_1'), [{ revoked: times[0]?.revoked, networks: [/^network-/] }])
   })
 
   t.test('refuses rows of another version', async t => {
@@ -246,7 +255,7 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
     while (told === 0) await settle(5)
     const before = told
     const other = await openStore(redis.address, systemClock)
-    await other.setPlan('acc_1', 'growth')
+    await other.changeAccount('acc_1', { plan: 'growth' })
     await other.close()
     while (told === before) await settle(5)
     t.equal(told, before + 1, 'and each of the next is heard once')

@@ -1,4 +1,5 @@
 import type { Account, Call, Json, Key, Note, Notes, Origin, Target } from '../../src/call.ts'
+import { Leave } from '../../src/leave.ts'
 import { Secret } from '../../src/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin.ts'
 import { isFailure } from '../../src/reply.ts'
@@ -45,6 +46,17 @@ export class TestClock implements Clock {
     this.#move(end)
   }
 
+  /** Time passes while the process stands still: whatever fell due meanwhile runs afterwards, once. */
+  stall(ms: number): void {
+    this.#move(this.#monotonic + ms)
+    const due = [...this.#timers].filter(timer => timer.at <= this.#monotonic).sort((a, b) => a.at - b.at)
+    for (const timer of due) {
+      if (timer.every === undefined) this.#timers.delete(timer)
+      else timer.at = this.#monotonic + timer.every
+      timer.run()
+    }
+  }
+
   #move(to: number): void {
     this.#now += to - this.#monotonic
     this.#monotonic = to
@@ -76,7 +88,7 @@ export const target: Target = { name: 'own', url: new Secret('http://node.test')
 
 export const origin = (over: Partial<Origin> = {}): Origin => ({
   transport: 'http', network: 'devnet', key: undefined, page: undefined, ip: '127.0.0.1', requestId: 'r-1', headers: {},
-  signal: new AbortController().signal, ...over,
+  signal: new Leave(), ...over,
 })
 
 /** A call that carries every note, so that it fits any plugin. */

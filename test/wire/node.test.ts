@@ -5,10 +5,15 @@ import type { Json } from '../../src/call.ts'
 import { NodeAnswer, writeRequest } from '../../src/wire/node.ts'
 import type { Reading } from '../../src/wire/node.ts'
 
-/** Feeds the answer in chunks that end at the cuts; the request's id is 7. */
-const read = (answer: string | Uint8Array, cuts: readonly number[] = []): Promise<Reading> => {
+/** Feeds the answer in chunks that end at the cuts; the request's id is 7. Its length makes no difference where it is announced. */
+const read = async (answer: string | Uint8Array, cuts: readonly number[] = []): Promise<Reading> => {
   const bytes = Buffer.from(answer)
-  const reader = new NodeAnswer()
+  const [reading, announced] = [await feed(new NodeAnswer(), bytes, cuts), await feed(new NodeAnswer(bytes.length), bytes, cuts)]
+  deepStrictEqual(show(announced), show(reading))
+  return reading
+}
+
+const feed = async (reader: NodeAnswer, bytes: Buffer, cuts: readonly number[]): Promise<Reading> => {
   let from = 0
   for (const end of [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)) {
     reader.push(bytes.subarray(from, end))

@@ -3,6 +3,13 @@ import type { Clock } from '../clock.ts'
 /** How long a call waits for its place before another node had better be asked, in ms. */
 const patience = 1000
 
+/** Who waits for a place, and may have to leave before there is one. */
+export interface Waiter {
+  readonly isOver: boolean
+  /** What is to be done when it is over; one thing at a time. */
+  whenOver: (() => void) | undefined
+}
+
 /** So many at once; as many again (or `queue`) may wait, first come, first served. */
 export class Gate {
   readonly #clock: Clock
@@ -19,13 +26,13 @@ export class Gate {
   }
 
   /** False when there is no place, not even to wait, or none in time. Whoever got in must leave. */
-  enter(signal: AbortSignal): boolean | Promise<boolean> {
-    if (signal.aborted) return false
+  enter(waiter: Waiter): boolean | Promise<boolean> {
+    if (waiter.isOver) return false
     if (this.#inside < this.#limit) {
       this.#inside += 1
       return true
     }
-    return this.#waiting.size < this.#queue && this.#wait(signal)
+    return this.#waiting.size < this.#queue && this.#wait(waiter)
   }
 
   leave(): void {
@@ -34,17 +41,17 @@ export class Gate {
     else next(true)
   }
 
-  #wait(signal: AbortSignal): Promise<boolean> {
+  #wait(waiter: Waiter): Promise<boolean> {
     return new Promise(resolve => {
       const giveUp = () => settle(false)
       const settle = (enters: boolean) => {
         this.#waiting.delete(settle)
         timer.cancel()
-        signal.removeEventListener('abort', giveUp)
+        waiter.whenOver = undefined
         resolve(enters)
       }
       const timer = this.#clock.after(patience, giveUp)
-      signal.addEventListener('abort', giveUp)
+      waiter.whenOver = giveUp
       this.#waiting.add(settle)
     })
   }

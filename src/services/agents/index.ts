@@ -3,10 +3,11 @@ import { refuse } from '../../reply.ts'
 import type { Failure, Reply } from '../../reply.ts'
 import { writeRequest } from '../../wire/node.ts'
 import type { Clock } from '../clock.ts'
-import { readAnswer } from './answer.ts'
-import { causeOf } from './cause.ts'
+import { exchange } from './exchange.ts'
 import { Gate } from './gate.ts'
 import { openLines } from './lines.ts'
+import { placeOf } from './place.ts'
+import type { Place } from './place.ts'
 import type { Room } from './room.ts'
 import type { Terms } from './terms.ts'
 import { Watch } from './watch.ts'
@@ -24,46 +25,47 @@ export interface Agents {
   ask(target: Target, request: Request, terms: Terms): Promise<Reply>
 }
 
+/** What is kept for each target. */
+interface Post {
+  readonly place: Place
+  readonly gate: Gate
+}
+
 /** `room` bounds the bytes of all answers that are still coming in. */
 export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promise<void> } => {
   const lines = openLines()
-  const gates = new WeakMap<Target, Gate>()
-  const gateOf = (target: Target): Gate => {
-    const known = gates.get(target)
+  const posts = new WeakMap<Target, Post>()
+  const postOf = (target: Target): Post => {
+    const known = posts.get(target)
     if (known !== undefined) return known
-    const fresh = new Gate(clock, target.concurrency ?? Infinity)
-    gates.set(target, fresh)
+    const fresh = { place: placeOf(target.url), gate: new Gate(clock, target.concurrency ?? Infinity) }
+    posts.set(target, fresh)
     return fresh
   }
   const inflaters = new Gate(clock, mostInflaters, Infinity)
   let lastId = 0
-  const exchange = async (target: Target, request: Request, terms: Terms, watch: Watch): Promise<Reply> => {
+  const askNow = (target: Target, request: Request, terms: Terms, watch: Watch): Promise<Reply> => {
     const id = (lastId += 1)
-    watch.listen()
+    const { maxBytes, resend = false } = terms
+    const means = { id, target, maxBytes, resend, clock, room, inflaters, watch }
+    return exchange(lines, postOf(target).place, writeRequest(id, request), means)
+  }
+  const askInTurn = async (target: Target, request: Request, terms: Terms, watch: Watch): Promise<Reply> => {
+    const { gate } = postOf(target)
+    const entered = gate.enter(watch)
+    if (entered instanceof Promise) watch.wait()
+    if (!(entered instanceof Promise ? await entered : entered)) return watch.explain(target) ?? busy(target)
     try {
-      const body = writeRequest(id, request)
-      const { signal } = watch
-      const { maxBytes, resend = false } = terms
-      const response = await lines.post(target.url.reveal(), body, { signal, resend })
-      return await readAnswer(response, { id, target, maxBytes, clock, room, inflaters, signal, onBytes: watch.hear })
-    } catch (error) {
-      return watch.explain(target) ?? blame(error, target)
+      return await askNow(target, request, terms, watch)
+    } finally {
+      gate.leave()
     }
   }
   return {
     async ask(target, request, terms) {
       const watch = new Watch(clock, terms)
       try {
-        if (terms.ahead === true) return await exchange(target, request, terms, watch)
-        const gate = gateOf(target)
-        if (!await gate.enter(watch.signal)) {
-          return (terms.signal.aborted ? watch.explain(target) : undefined) ?? busy(target)
-        }
-        try {
-          return await exchange(target, request, terms, watch)
-        } finally {
-          gate.leave()
-        }
+        return await (terms.ahead === true ? askNow : askInTurn)(target, request, terms, watch)
       } finally {
         watch.end()
       }
@@ -78,10 +80,3 @@ const mostInflaters = 2
 /** The node did nothing wrong: `source` keeps breakers out of it, `fault` lets another node be asked. */
 const busy = ({ name }: Target): Failure =>
   refuse('unavailable', { source: 'gateway', upstream: name, cause: 'as many calls as its limit are under way' })
-
-/** A broken exchange is the upstream's fault; a bug of ours is not, and goes on as what it is. */
-const blame = (error: unknown, { source, name: upstream }: Target): Failure => {
-  const cause = causeOf(error)
-  if (cause === undefined) throw error
-  return refuse('unavailable', { source, upstream, cause })
-}

@@ -1,3 +1,5 @@
+import type { Signal } from '../../leave.ts'
+
 /** What one ask is held to. */
 export interface Terms {
   /** Longest wait for the whole answer, in ms. Waiting for a place in the target's `concurrency` counts too. */
@@ -5,7 +7,7 @@ export interface Terms {
   /** Most bytes of an answer; of one that is compressed, most bytes inflated. */
   readonly maxBytes: number
   /** The caller left: stop. */
-  readonly signal: AbortSignal
+  readonly signal: Signal
   /** Asked once when `after` ms pass without a byte; false means that the node hangs, which ends the call. */
   readonly silence?: { readonly after: number, alive(): Promise<boolean> }
   /** The node may get the request twice: it is sent again when a kept connection turns out to be closed. */

@@ -2,15 +2,16 @@ import type { Target } from '../../call.ts'
 import { refuse } from '../../reply.ts'
 import type { Failure } from '../../reply.ts'
 import type { Clock, Timer } from '../clock.ts'
+import type { Waiter } from './gate.ts'
 import type { Terms } from './terms.ts'
 
 /** Ends one ask: when the caller leaves, at the deadline, or when a silent node turns out to hang. */
-export class Watch {
+export class Watch implements Waiter {
+  whenOver: (() => void) | undefined
   readonly #clock: Clock
   readonly #terms: Terms
-  readonly #end = new AbortController()
-  readonly #deadline: Timer
-  #ear: Timer | undefined
+  readonly #deadline: number
+  #timer: Timer | undefined
   #why: 'left' | 'late' | 'hangs' | undefined
   #heard = false
 
@@ -18,28 +19,39 @@ export class Watch {
   constructor(clock: Clock, terms: Terms) {
     this.#clock = clock
     this.#terms = terms
-    this.#deadline = clock.after(terms.timeout, () => this.#abort('late'))
+    this.#deadline = clock.monotonic() + terms.timeout
     if (terms.signal.aborted) this.#leave()
-    else terms.signal.addEventListener('abort', this.#leave, { once: true })
+    else terms.signal.addEventListener('abort', this.#leave)
   }
 
-  get signal(): AbortSignal {
-    return this.#end.signal
+  get isOver(): boolean {
+    return this.#why !== undefined
   }
 
-  /** The request is about to be sent: silence counts from here. */
+  /** The ask has to wait: only the deadline counts. */
+  wait(): void {
+    this.#setTimer(this.#deadline - this.#clock.monotonic(), () => this.#endAs('late'))
+  }
+
+  /** The request is about to be sent: silence counts from here. One timer at a time, as each costs a microsecond. */
   listen(): void {
     const { silence } = this.#terms
-    this.#ear = silence && this.#clock.after(silence.after, () => void this.#feel(silence.alive))
+    const left = this.#deadline - this.#clock.monotonic()
+    if (silence === undefined || silence.after >= left) return this.wait()
+    this.#setTimer(silence.after, () => {
+      this.wait()
+      if (!this.#heard) void this.#feel(silence.alive)
+    })
   }
 
-  readonly hear = (): void => {
+  /** A byte of the answer has come. */
+  hear(): void {
     this.#heard = true
   }
 
   end(): void {
-    this.#deadline.cancel()
-    this.#ear?.cancel()
+    this.whenOver = undefined
+    this.#timer?.cancel()
     this.#terms.signal.removeEventListener('abort', this.#leave)
   }
 
@@ -55,14 +67,20 @@ export class Watch {
     }
   }
 
-  readonly #leave = (): void => this.#abort('left')
+  readonly #leave = (): void => this.#endAs('left')
 
-  async #feel(alive: () => Promise<boolean>): Promise<void> {
-    if (!this.#heard && !await alive() && !this.#heard) this.#abort('hangs')
+  #setTimer(ms: number, run: () => void): void {
+    this.#timer?.cancel()
+    this.#timer = this.#clock.after(Math.max(0, ms), run)
   }
 
-  #abort(why: 'left' | 'late' | 'hangs'): void {
-    this.#why ??= why
-    this.#end.abort()
+  async #feel(alive: () => Promise<boolean>): Promise<void> {
+    if (!await alive() && !this.#heard) this.#endAs('hangs')
+  }
+
+  #endAs(why: 'left' | 'late' | 'hangs'): void {
+    if (this.#why !== undefined) return
+    this.#why = why
+    this.whenOver?.()
   }
 }

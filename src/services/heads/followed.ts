@@ -1,4 +1,5 @@
 import type { Target } from '../../call.ts'
+import type { Signal } from '../../leave.ts'
 import { isFailure } from '../../reply.ts'
 import type { Reply } from '../../reply.ts'
 import type { Agents } from '../agents/index.ts'
@@ -25,7 +26,7 @@ export interface FollowedSettings {
   readonly agents: Agents
   readonly clock: Clock
   readonly log: Log
-  readonly signal: AbortSignal
+  readonly signal: Signal
   /** ms between questions for the finalized block, and for the chain. */
   readonly rarely: number
   /** Polls in a row without an answer after which a node has no say in the height. */

@@ -1,4 +1,5 @@
 import type { Target } from '../../call.ts'
+import { Leave } from '../../leave.ts'
 import type { Agents } from '../agents/index.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
@@ -79,10 +80,10 @@ class PolledHeads implements Heads {
 
   follow(targets: readonly Target[], { maxLag }: FollowOptions = {}): () => void {
     const { blockTime } = this.#settings
-    const end = new AbortController()
+    const end = new Leave()
     const shared = {
       ...this.#settings,
-      signal: end.signal,
+      signal: end,
       rarely: Math.max(16 * blockTime, 30_000),
       silentAfter: Math.ceil(60_000 / this.interval),
       random: Math.random,

@@ -43,7 +43,7 @@ const faultsOf = ({ limit, leased, used, held, forfeited, counted, tolerance }: 
     faults.push(`leased is ${leased}, but used, held and forfeited are ${used + held + forfeited} together`)
   }
   if (limit !== undefined && leased > limit) {
-    faults.push(`${leased - limit} more are leased than the limit: the plan was lowered, or credits were lent while the store was away`)
+    faults.push(`${leased - limit} more are leased than the limit: it was lowered, or credits were lent while the store was away`)
   }
   if (Math.abs(used - counted) > tolerance) {
     faults.push(`used is ${used}, but the calls that were counted cost ${counted}; they may differ by ${tolerance} now`)

@@ -33,9 +33,9 @@ export class Lease {
     return this.used !== this.#reported
   }
 
-  /** Were credits lent that the store has not heard of? */
-  get isOwing(): boolean {
-    return this.#known && this.#granted > this.#recorded
+  /** Credits that were lent, and that the store has not heard of. */
+  get owed(): number {
+    return Math.max(0, this.#granted - this.#recorded)
   }
 
   /** Nothing is in hand, the store knows all, and no ask is open. */

@@ -31,7 +31,7 @@ export class Purse implements Charged {
   #awayUntil = -Infinity
   /** The last ask was not answered. */
   #isAway = false
-  /** Credits that the store did not grant, since it is away. */
+  /** Credits that the store has not granted and not heard of, or had not when it was last heard. */
   #lent = 0
   #asking: Promise<void> | undefined
   #timer: Timer | undefined
@@ -120,12 +120,14 @@ export class Purse implements Charged {
   /** Puts what is missing in the hand, as far as grace goes. Nobody waits for a store that may hang. */
   #lend(cost: number, grace: Grace, now: number): boolean {
     const missing = cost - this.#lease.rem
-    const isAllowed = this.#lent + missing <= grace.credits && this.#teller.awayFor(now) < grace.lasts
+    const awayFor = this.#teller.awayFor(now)
+    const isAllowed = awayFor !== undefined && awayFor < grace.lasts && this.#lent + missing <= grace.credits
     // Before the first answer nobody knows the day that would be charged.
     if (this.#isStopped || !isAllowed || this.#lease.day < 0) return false
     this.#lent += missing
     this.#lease.lend(missing)
     if (now >= this.#awayUntil) this.#ask()
+    this.#arm()
     return true
   }
 
@@ -153,7 +155,7 @@ export class Purse implements Charged {
     this.#learn(lease, answer, limit)
     this.#arm()
     this.#serve()
-    if (answer !== undefined && this.#lease.isOwing) this.#ask()
+    if (answer !== undefined && this.#lease.owed > 0) this.#ask()
   }
 
   #target(now: number): number {
@@ -170,7 +172,7 @@ export class Purse implements Charged {
     const until = this.#teller.clock.monotonic() + retry
     this.#isAway = answer === undefined
     if (answer === undefined) this.#awayUntil = until
-    else this.#lent = 0
+    else this.#lent = this.#lease.owed
     // The day or the plan may have changed meanwhile.
     if (answer === undefined || lease !== this.#lease || limit !== this.#limit) return
     this.#low = Math.floor(lease.rem / 2)

@@ -2,6 +2,7 @@ import { dayLength } from '../../store/store.ts'
 import type { Answer, LedgerStore, Moment } from '../../store/store.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { inTime } from '../in-time.ts'
+import { openLine } from '../line.ts'
 import type { Log } from '../log.ts'
 import type { Lease } from './lease.ts'
 
@@ -26,6 +27,10 @@ export class Teller {
   #midnight = Infinity
   #heardAt = -Infinity
   #awaySince = Infinity
+  /** How often it has gone away. */
+  #outages = 0
+  /** When thousands of accounts come at once, a store that answers all of them in turn is not away. */
+  readonly #line = openLine(mostAtOnce)
   #isBehind = false
   #pulse: Timer | undefined
   #beating: Promise<void> | undefined
@@ -65,9 +70,9 @@ export class Teller {
     return this.#midnight === Infinity ? dayLength : this.#midnight - now
   }
 
-  /** For how many ms the store has not answered; zero while it does. */
-  awayFor(now: number): number {
-    return Math.max(0, now - this.#awaySince)
+  /** For how many ms the store has not answered; undefined while it does. */
+  awayFor(now: number): number | undefined {
+    return this.#awaySince === Infinity ? undefined : now - this.#awaySince
   }
 
   /**
@@ -75,20 +80,26 @@ export class Teller {
    * waited for. Undefined: the store is away.
    */
   async ask(account: string, lease: Lease, wish: Wish): Promise<Answer | undefined> {
-    const seq = this.#seq += 1
-    const said = { account, day: lease.day, process: this.#process, seq, tally: lease.tell(seq) }
-    const sent = this.clock.monotonic()
-    const answer = await this.#reach(
-      () => this.#store.ask({ ...said, ...wish, share: 2 * this.#processes }),
-      late => {
-        this.#keepTime(sent, late)
-        lease.hear(seq, late.tally)
-      })
+    const outages = this.#outages
+    // Who stands in line when the store goes away hears so with the others.
+    const answer = await this.#line(async () => outages === this.#outages ? this.#send(account, lease, wish) : undefined)
     if (answer === undefined || answer.today >= lease.day) return answer
     // The day has begun here, and for the store it is about to.
     if (answer.endsIn > retry) return undefined
     await new Promise<void>(resolve => this.clock.after(answer.endsIn, resolve))
     return this.ask(account, lease, wish)
+  }
+
+  #send(account: string, lease: Lease, wish: Wish): Promise<Answer | undefined> {
+    const seq = this.#seq += 1
+    const said = { account, day: lease.day, process: this.#process, seq, tally: lease.tell(seq) }
+    const sent = this.clock.monotonic()
+    return this.#reach(
+      () => this.#store.ask({ ...said, ...wish, share: 2 * this.#processes }),
+      late => {
+        this.#keepTime(sent, late)
+        lease.hear(seq, late.tally)
+      })
   }
 
   #beat(): Promise<void> {
@@ -127,15 +138,22 @@ export class Teller {
       this.#awaySince = Infinity
       return answer
     } catch (error) {
-      if (this.#awaySince === Infinity) this.#log.warn({ err: error }, 'the store does not answer: leases in hand are spent')
-      this.#awaySince = Math.min(this.#awaySince, this.clock.monotonic())
+      if (this.#awaySince === Infinity) this.#miss(error)
       return undefined
     }
+  }
+
+  #miss(error: unknown): void {
+    this.#log.warn({ err: error }, 'the store does not answer: leases in hand are spent')
+    this.#awaySince = this.clock.monotonic()
+    this.#outages += 1
   }
 }
 
 /** Before the store is asked again for what it did not have, or after it was away; ms. */
 export const retry = 250
 const heartbeat = 1_000
+/** Asks that are under way at once: a fraction of what any store answers within a second. */
+const mostAtOnce = 500
 /** What clocks are put right by without anybody noticing; ms. */
 const slack = 1_000

@@ -25,8 +25,11 @@ export const normaliser = (rule: Rule): Normal => {
 
 const asItIs: Normal = value => value
 
-const hexNormal = ({ hex = [] }: Rule): (text: string) => string => {
+const hexNormal = ({ hex = [], tags = [] }: Rule): (text: string) => string => {
   const forms = [hex].flat().map(parseForm)
+  const [only] = forms
+  // It has passed the rule: then it fits the only form.
+  if (only !== undefined && forms.length === 1 && tags.length === 0) return text => only.normal(text)
   return text => forms.find(form => form.fits(text))?.normal(text) ?? text
 }
 

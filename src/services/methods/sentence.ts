@@ -51,6 +51,17 @@ export const want = (rule: Rule): string => {
   return [...new Set(wants)].join(' or ')
 }
 
+/** A text in hex or a tag, as wanted; kept, since callers repeat their mistakes, and putting it into words takes 2 us. */
+const wantedText = (rule: Rule): string => {
+  const known = wantedTexts.get(rule)
+  if (known !== undefined) return known
+  const wanted = wantOf('string', rule, rule.called)
+  wantedTexts.set(rule, wanted)
+  return wanted
+}
+
+const wantedTexts = new WeakMap<Rule, string>()
+
 const wantOf = (type: string, rule: Rule, called: string | undefined): string => {
   if (type !== 'string' || rule.hex === undefined) return called ?? enumOf(rule) ?? typeWords[type] ?? type
   const forms = formsOf(rule)
@@ -93,8 +104,7 @@ const tellHex = (rule: Rule, found: unknown): Told => {
   if (withheld?.tags.includes(text)) {
     return { said: `: the tag "${text}" is not supported for ${withheld.where}; ${adviceFor(text, tags)}` }
   }
-  const wanted = wantOf('string', rule, rule.called)
-  return { said: ` must be ${wanted}, not ${show(text)}${sizeOf(text)}`, ...hintAt(text, tags) }
+  return { said: ` must be ${wantedText(rule)}, not ${show(text)}${sizeOf(text)}`, ...hintAt(text, tags) }
 }
 
 const adviceFor = (tag: string, others: readonly string[]): string => {
@@ -108,7 +118,7 @@ const substitutes: Readonly<Record<string, string>> = { safe: 'finalized', final
 
 const tellers: Readonly<Record<string, (rule: Rule, found: unknown) => Told>> = {
   type: (rule, found) => ({ ...mustBe(rule, found), ...hexHint(rule, found) }),
-  pattern: (rule, found) => ({ said: ` must be ${wantOf('string', rule, rule.called)}, not ${show(found)}` }),
+  pattern: (rule, found) => ({ said: ` must be ${wantedText(rule)}, not ${show(found)}` }),
   enum: (rule, found) => ({ ...mustBe(rule, found), ...hintAt(String(found), rule.enum?.map(String) ?? []) }),
   hex: tellHex,
   minimum: (rule, found) => ({ said: ` must be at least ${rule.minimum}, not ${show(found)}` }),

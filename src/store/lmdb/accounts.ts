@@ -1,4 +1,5 @@
 import type { RootDatabase } from 'lmdb'
+import { changed } from '../change.ts'
 import type { AccountRow, AccountStore, KeyRow } from '../store.ts'
 import type { Commits } from './commits.ts'
 
@@ -13,6 +14,15 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
   const account = (id: string | undefined) => id ? accounts.get(id) : undefined
   const key = (hash: string | undefined) => hash ? keys.get(hash) : undefined
 
+  const editKey = (id: string, edit: (row: KeyRow) => KeyRow) => change(() => {
+    const hash = hashes.get(id)
+    const row = key(hash)
+    if (hash === undefined || row === undefined) return undefined
+    const next = edit(row)
+    if (next !== row) keys.put(hash, next)
+    return next
+  })
+
   return {
     watch,
     addAccount: row => change(() => {
@@ -21,11 +31,12 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
       accountIds.put(row.name, row.id)
       return true
     }),
-    setPlan: (id, plan) => change(() => {
+    changeAccount: (id, wish) => change(() => {
       const row = account(id)
-      if (row === undefined) return false
-      accounts.put(id, { ...row, plan })
-      return true
+      if (row === undefined) return undefined
+      const next = changed(row, wish)
+      accounts.put(id, next)
+      return next
     }),
     account: idOrName => account(idOrName) ?? account(accountIds.get(idOrName)),
     accounts: () => Array.from(accountIds.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
@@ -34,14 +45,8 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
       hashes.put(row.id, hash)
       hashesOf.put([row.account, row.created, row.id], hash)
     }),
-    revokeKey: (id, time) => change(() => {
-      const hash = hashes.get(id)
-      const row = key(hash)
-      if (hash === undefined || row === undefined || row.revoked !== undefined) return row
-      const revoked = { ...row, revoked: time }
-      keys.put(hash, revoked)
-      return revoked
-    }),
+    changeKey: (id, wish) => editKey(id, row => changed(row, wish)),
+    revokeKey: (id, time) => editKey(id, row => row.revoked === undefined ? { ...row, revoked: time } : row),
     keys: id => Array.from(hashesOf.getRange({ start: [id], end: [id, Infinity] }), ({ value }) => key(value))
       .filter(row => row !== undefined),
     holder(hash) {
@@ -56,13 +61,13 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
 const watched = (commits: Commits) => {
   const listeners = new Set<() => void>()
   return {
-    watch(changed: () => void) {
-      listeners.add(changed)
-      return () => { listeners.delete(changed) }
+    watch(listener: () => void) {
+      listeners.add(listener)
+      return () => { listeners.delete(listener) }
     },
     async change<T>(step: () => T): Promise<T> {
       const result = await commits.run(step)
-      for (const changed of listeners) changed()
+      for (const tell of listeners) tell()
       return result
     },
   }

@@ -25,7 +25,9 @@ export const refuseNetwork = (path: string, type: number): void => {
 
 /** The types that statfs(2) lists. */
 const networkFileSystems: ReadonlyMap<number, string> = new Map([
-  [0x6969, 'NFS'], [0x517b, 'SMB'], [0xff534d42, 'CIFS'], [0xfe534d42, 'SMB2'],
+  [0x6969, 'NFS'], [0x517b, 'SMB'], [0xff534d42, 'CIFS'], [0xfe534d42, 'SMB2'], [0x564c, 'NCP'], [0x01021997, '9P'],
+  [0x5346414f, 'AFS'], [0x73757245, 'Coda'], [0x00c36400, 'Ceph'], [0x0bd00bd0, 'Lustre'], [0x47504653, 'GPFS'],
+  [0x7461636f, 'OCFS2'], [0x01161970, 'GFS2'],
 ])
 
 /** LMDB would not notice, and crash. */

@@ -4,10 +4,7 @@ import { open } from 'lmdb'
 import type { AccountRow } from '../store.ts'
 import { refuseForeign } from './folder.ts'
 
-/**
- * The accounts of an embedded store, for who must not change or create anything. None when there is no store yet, or
- * when it cannot be read: what is wrong with it is told by whoever opens it.
- */
+/** The accounts in a folder, read and nothing else. None when it is no store. */
 export const peekAccounts = async (path: string): Promise<readonly AccountRow[]> => {
   // Both, as LMDB makes the lock when it is missing, also for readers.
   if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return []

@@ -31,7 +31,7 @@ export const usageIn = (root: RootDatabase, commits: Commits, clock: Clock): Usa
     }),
     usage: (account, from, to) => {
       const found: UsageCount[] = []
-      for (let hour = from; hour < to; hour += 1) {
+      for (let hour = firstHour(sums, from); hour < to; hour = firstHour(sums, hour + 1)) {
         const range = sums.getRange({ start: [hour, account] as never, end: [hour, account, last] as never })
         for (const { key, value } of range) found.push(countOf(key, value))
       }
@@ -39,6 +39,10 @@ export const usageIn = (root: RootDatabase, commits: Commits, clock: Clock): Usa
     },
   }
 }
+
+/** The first hour from this one on in which anybody called. */
+const firstHour = (sums: Database<Sum, Row>, from: number): number =>
+  [...sums.getKeys({ start: [from] as never, limit: 1 })][0]?.[0] ?? Infinity
 
 /** Above every id and name. */
 const last = '\uffff'

@@ -1,3 +1,4 @@
+import { changed } from '../change.ts'
 import type { AccountRow, AccountStore, HashedKey, Holder, KeyRow } from '../store.ts'
 import type { Connection } from './connection.ts'
 import { keys, news } from './layout.ts'
@@ -16,22 +17,26 @@ export const accountsIn = (redis: Connection, { watch, teller, tell }: News): Ac
 
   const accountById = async (id: string) => parse<AccountRow>(await rowAt(keys.accounts, id))
 
-  /** Undefined when there is no row; else the row as it is afterwards. */
-  const edit = async <T>(key: string, field: string, changed: (row: T) => T | undefined): Promise<T | undefined> => {
+  /** Undefined when there is no row; else the row as it is afterwards. `next` gives the row itself to leave it. */
+  const edit = async <T>(key: string, field: string, next: (row: T) => T): Promise<T | undefined> => {
     for (;;) {
       const text = await rowAt(key, field)
       if (text === null) return undefined
       const row = JSON.parse(text) as T
-      const next = changed(row)
-      if (next === undefined) return row
-      if (await change(scripts.replace, [key], [field, text, JSON.stringify(next)])) return next
+      const wanted = next(row)
+      if (wanted === row) return row
+      if (await change(scripts.replace, [key], [field, text, JSON.stringify(wanted)])) return wanted
     }
+  }
+  const editKey = async (id: string, next: (row: KeyRow) => KeyRow) => {
+    const hash = await rowAt(keys.keyIds, id)
+    return hash === null ? undefined : edit<KeyRow>(keys.keys, hash, next)
   }
 
   return {
     watch,
     addAccount: row => change(scripts.addAccount, [keys.names, keys.accounts], [row.name, row.id, JSON.stringify(row)]),
-    setPlan: async (id, plan) => await edit<AccountRow>(keys.accounts, id, row => ({ ...row, plan })) !== undefined,
+    changeAccount: (id, wish) => edit<AccountRow>(keys.accounts, id, row => changed(row, wish)),
     async account(idOrName) {
       const found = await accountById(idOrName)
       if (found !== undefined) return found
@@ -46,11 +51,8 @@ export const accountsIn = (redis: Connection, { watch, teller, tell }: News): Ac
       const at = [keys.keys, keys.keyIds, keys.keysOf(row.account)]
       await change(scripts.addKey, at, [hash, JSON.stringify(row), row.id])
     },
-    async revokeKey(id, time) {
-      const hash = await rowAt(keys.keyIds, id)
-      const revoked = (row: KeyRow) => row.revoked === undefined ? { ...row, revoked: time } : undefined
-      return hash === null ? undefined : edit<KeyRow>(keys.keys, hash, revoked)
-    },
+    changeKey: (id, wish) => editKey(id, row => changed(row, wish)),
+    revokeKey: (id, time) => editKey(id, row => row.revoked === undefined ? { ...row, revoked: time } : row),
     async keys(account) {
       const rows = (await hashedKeys(redis, account)).map(({ key }) => key)
       return rows.sort((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1))

@@ -1,6 +1,8 @@
 import { createClient } from '@redis/client'
 import type { RedisAddress } from '../../config/types.ts'
-import type { Clock, Timer } from '../../services/clock.ts'
+import type { Clock } from '../../services/clock.ts'
+import { Late, inTime } from '../../services/in-time.ts'
+import { openLine } from '../../services/line.ts'
 import { StoreFault } from '../store.ts'
 import type { Script } from './scripts.ts'
 
@@ -12,6 +14,7 @@ export class Connection {
   readonly #address: RedisAddress
   readonly #clock: Clock
   readonly #onReady: () => void
+  readonly #line = openLine(mostAtOnce)
   #client: Client
   #isPatient: boolean
   #isClosed = false
@@ -49,17 +52,18 @@ export class Connection {
 
   async send(...words: readonly string[]): Promise<unknown> {
     if (this.#isClosed) throw new StoreFault('the store is closed')
+    return this.#line(() => this.#send(words))
+  }
+
+  async #send(words: readonly string[]): Promise<unknown> {
     const client = this.#client
-    const timer = this.#clock.after(patience, () => this.#renew(client))
     try {
-      return await client.sendCommand([...words])
+      return await inTime(this.#clock, client.sendCommand([...words]))
     } catch (cause) {
-      const reason = client === this.#client ? reasonOf(cause) : `no answer for ${patience} ms`
+      const reason = client === this.#client ? reasonOf(cause) : new Late().message
       // A primary that became a replica: the name may lead to the new one by now.
-      if (reason.startsWith('READONLY')) this.#renew(client)
+      if (cause instanceof Late || reason.startsWith('READONLY')) this.#renew(client)
       throw this.#fault(reason, cause)
-    } finally {
-      timer.cancel()
     }
   }
 
@@ -76,7 +80,7 @@ export class Connection {
     if (this.#isClosed) return
     this.#isClosed = true
     const client = this.#client
-    const timer: Timer = this.#clock.after(patience, () => client.destroy())
+    const timer = this.#clock.after(patience, () => client.destroy())
     if (client.isReady) await client.close().catch(ignore)
     else client.destroy()
     timer.cancel()
@@ -111,7 +115,6 @@ const makeClient = (address: RedisAddress, reconnectStrategy: (retries: number) 
   // HELLO, which version 3 begins with, is unknown to Redis 5; and it would answer with the password in its error.
   RESP: 2,
   disableOfflineQueue: true,
-  commandsQueueMaxLength: 10_000,
   // Would only count for commands that are not sent yet.
   commandOptions: { timeout: 0 },
   // A ping each second, and nothing for two: that connection is dead, though TCP may not know for minutes.
@@ -122,7 +125,10 @@ const makeClient = (address: RedisAddress, reconnectStrategy: (retries: number) 
 /** Twice as long each time, up to 0.4 s; then up to a quarter more, so that not all processes come at once. */
 const waitBefore = (retries: number): number => Math.min(400, 25 * 2 ** Math.min(retries, 4)) * (1 + Math.random() / 4)
 
-/** How long an answer may take, ms; the ledger waits no longer either. */
+/** Commands that are under way at once: a fraction of what Redis answers within a second. The rest waits in line. */
+const mostAtOnce = 1_000
+
+/** How long close() waits for answers, ms. */
 const patience = 1_000
 
 const ignore = (): void => undefined

@@ -1,0 +1,170 @@
+import type { Transform } from 'node:stream'
+import type { Target } from '../../call.ts'
+import { refuse } from '../../reply.ts'
+import type { Failure, Meaning, Reply } from '../../reply.ts'
+import { NodeAnswer } from '../../wire/node.ts'
+import type { Reading } from '../../wire/node.ts'
+import type { Clock } from '../clock.ts'
+import { causeOf } from './cause.ts'
+import type { Gate } from './gate.ts'
+import { judgeHead, unusable } from './head.ts'
+import { Inflation } from './inflation.ts'
+import type { Headers, Hearer, Lines, Trip } from './lines.ts'
+import type { Place } from './place.ts'
+import type { Room } from './room.ts'
+import type { Watch } from './watch.ts'
+
+/** What one request is sent and its answer read with. */
+export interface Means {
+  /** Of the request. */
+  readonly id: number
+  readonly target: Target
+  /** Most bytes, inflated. */
+  readonly maxBytes: number
+  readonly resend: boolean
+  readonly clock: Clock
+  readonly room: Room
+  readonly inflaters: Gate
+  readonly watch: Watch
+}
+
+/** Sends a request and reads the answer to its end, or until it cannot become one. Rejects only because of a bug. */
+export const exchange = (lines: Lines, place: Place, body: string, means: Means): Promise<Reply> =>
+  new Promise((resolve, reject) => new Exchange(means, resolve, reject).start(lines, place, body))
+
+/** Hears of the answer as it comes: without a stream, and without any promise but the one it settles. */
+class Exchange implements Hearer {
+  readonly #means: Means
+  readonly #resolve: (reply: Reply) => void
+  readonly #reject: (bug: unknown) => void
+  #trip: Trip | undefined
+  #answer: NodeAnswer | undefined
+  #inflation: Inflation | undefined
+  #held = 0
+  #isOver = false
+
+  constructor(means: Means, resolve: (reply: Reply) => void, reject: (bug: unknown) => void) {
+    this.#means = means
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  start(lines: Lines, place: Place, body: string): void {
+    this.#listen()
+    if (this.#isOver) return
+    this.#means.watch.listen()
+    this.#trip = lines.post(place, body, this, this.#means.resend)
+  }
+
+  head(status: number, headers: Headers): void {
+    const { target, clock, maxBytes } = this.#means
+    const judged = judgeHead(status, headers, { target, clock })
+    if (judged.trouble !== undefined) return this.#finish(judged.trouble)
+    if (judged.length !== undefined && judged.length > maxBytes) return this.#finish(tooLarge(target))
+    this.#answer = new NodeAnswer(judged.length)
+    if (judged.inflater !== undefined && this.#trip !== undefined) void this.#inflate(judged.inflater, this.#trip)
+  }
+
+  chunk(bytes: Buffer): void {
+    this.#means.watch.hear()
+    if (this.#inflation === undefined) this.#take(bytes)
+    else this.#inflation.write(bytes)
+  }
+
+  end(): void {
+    if (this.#inflation === undefined) this.#complete()
+    else this.#inflation.end()
+  }
+
+  fault(error: unknown): void {
+    if (this.#isOver) return
+    const cause = causeOf(error)
+    // A broken exchange is the upstream's fault; a bug of ours is not, and goes on as what it is.
+    if (cause !== undefined) return this.#finish(unusable(this.#means.target, cause))
+    this.#clear()
+    this.#reject(error)
+  }
+
+  #take(bytes: Buffer): void {
+    const { target, maxBytes, room } = this.#means
+    const answer = this.#answer
+    if (answer === undefined || this.#isOver) return
+    if (answer.length + bytes.length > maxBytes) return this.#finish(tooLarge(target))
+    if (!room.take(bytes.length)) return this.#finish(crowded(target))
+    this.#held += bytes.length
+    if (!answer.push(bytes)) this.#complete()
+  }
+
+  #complete(): void {
+    if (this.#isOver) return
+    const reading = this.#answer?.read(this.#means.id)
+    if (reading instanceof Promise) reading.then(late => this.#finish(this.#replyOf(late)), this.#reject)
+    else this.#finish(reading === undefined ? unusable(this.#means.target, 'no head') : this.#replyOf(reading))
+  }
+
+  #replyOf(reading: Reading): Reply {
+    const { target } = this.#means
+    switch (reading.kind) {
+      case 'error': return {
+        source: target.source, upstream: target.name, kind: 'node', error: reading.error, fault: 'caller', status: 200,
+      }
+      case 'garbage': return unusable(target, reading.reason)
+      case 'result': return reading.partial !== undefined ? cutShort(target, reading.partial)
+        : { result: reading.bytes, count: reading.count, source: target.source, upstream: target.name }
+    }
+  }
+
+  /** Few at once. No byte comes until there is a place. */
+  async #inflate(makeInflater: () => Transform, trip: Trip): Promise<void> {
+    const { inflaters, watch, target } = this.#means
+    trip.pause()
+    const hasPlace = await inflaters.enter(watch)
+    this.#listen()
+    if (!hasPlace) return this.#finish({ ...unusable(target, 'too many compressed answers at once'), elsewhere: true })
+    if (this.#isOver) return inflaters.leave()
+    this.#inflation = new Inflation(makeInflater(), trip, {
+      chunk: bytes => this.#take(bytes), end: () => this.#complete(), fault: error => this.fault(error),
+    })
+    trip.resume()
+  }
+
+  #listen(): void {
+    const { watch, target } = this.#means
+    const end = () => this.#finish(watch.explain(target) ?? unusable(target, 'it was ended'))
+    watch.whenOver = end
+    if (watch.isOver) end()
+  }
+
+  #finish(reply: Reply): void {
+    if (this.#isOver) return
+    this.#clear()
+    this.#resolve(reply)
+  }
+
+  #clear(): void {
+    this.#isOver = true
+    this.#means.watch.whenOver = undefined
+    this.#trip?.abort()
+    this.#means.room.give(this.#held)
+    if (this.#inflation === undefined) return
+    this.#inflation.stop()
+    this.#means.inflaters.leave()
+  }
+}
+
+const tooLarge = ({ source, name: upstream }: Target): Failure =>
+  refuse('tooLarge', { source, upstream, elsewhere: true })
+
+/** A part that looks whole: Nethermind, streaming a result, says only behind it that the query was too much (`_streamStatus`). */
+const cutShort = (target: Target, status: string): Failure => {
+  const meaning = ends.get(status)
+  return { ...unusable(target, `the result ends early (${status})`), ...(meaning !== undefined && { meaning }) }
+}
+
+const ends: ReadonlyMap<string, Meaning> = new Map([['truncated', 'tooMany'], ['timeout', 'timeout']])
+
+/** Ours, not the node's: another node would not help. */
+const crowded = ({ name: upstream }: Target): Failure =>
+  refuse('unavailable', {
+    source: 'gateway', fault: 'gateway', upstream, retryAfter: 1, cause: 'answers in flight take all the room they may',
+  })

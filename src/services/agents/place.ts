@@ -1,0 +1,22 @@
+import { unescape } from 'node:querystring'
+import type { Secret } from '../../secret.ts'
+
+/** Where a node answers, taken apart once. */
+export interface Place {
+  readonly origin: string
+  /** With its query. */
+  readonly path: string
+  /** Names and values in turn. */
+  readonly headers: string[]
+}
+
+/** A user and a password in the URL become an Authorization header (RFC 7617). */
+export const placeOf = (url: Secret): Place => {
+  const { origin, pathname, search, username, password } = new URL(url.reveal())
+  const user = `${unescape(username)}:${unescape(password)}`
+  const authorization = user === ':' ? [] : ['authorization', `Basic ${Buffer.from(user).toString('base64')}`]
+  return { origin, path: pathname + search, headers: [...headers, ...authorization] }
+}
+
+/** Compression is not asked for: inflating 6 MB takes 54 ms, and sending them on a local network takes less. */
+const headers = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity']

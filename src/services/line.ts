@@ -1,0 +1,19 @@
+/** Work that begins when it is its turn. */
+export type Line = <T>(work: () => Promise<T>) => Promise<T>
+
+/** Lets so much work be under way at once; the rest waits in line: first come, first served. */
+export const openLine = (places: number): Line => {
+  const waiting: (() => void)[] = []
+  let free = places
+  return async work => {
+    if (free > 0) free -= 1
+    else await new Promise<void>(resolve => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) free += 1
+      else next()
+    }
+  }
+}
