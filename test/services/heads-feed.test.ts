@@ -173,6 +173,13 @@ t.test('a subscription', async t => {
     t.notMatch(said, /canary|127/)
   })
 
+  t.test('at what is no URL of a WebSocket ends no process', async t => {
+    const node = await startTeller(1)
+    const { feed, next } = await open(t, { ...node, url: `${node.url}/#` })
+    feed.open()
+    t.same(await next(/^end/), ['end: its URL is none of a WebSocket'])
+  })
+
   t.test('is closed, and stays so, when nobody wants it any more', async t => {
     const { node, clock, feed, events, next } = await open(t)
     feed.open()

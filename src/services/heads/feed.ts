@@ -81,9 +81,8 @@ export class Feed {
     const { WebSocket } = await import('ws')
     if (!this.#isWanted || this.#socket !== undefined) return
     const { url, clock } = this.#terms
-    const socket = new WebSocket(url.reveal(), {
-      perMessageDeflate: false, followRedirects: false, maxPayload, handshakeTimeout: mostSteps,
-    })
+    const socket = dial(WebSocket, url)
+    if (socket === undefined) return this.#end('its URL is none of a WebSocket', refused)
     this.#socket = socket
     this.#timer = clock.after(mostSteps, () => this.#end('no subscription in time'))
     const mine = (act: () => void) => () => { if (socket === this.#socket) act() }
@@ -153,6 +152,15 @@ export class Feed {
 
 const chainQuestion = 1
 const headsQuestion = 2
+
+/** Undefined for what only looks like a URL of a WebSocket: one with a fragment, say. The error would show it. */
+const dial = (Socket: typeof WebSocket, url: Secret): WebSocket | undefined => {
+  try {
+    return new Socket(url.reveal(), { perMessageDeflate: false, followRedirects: false, maxPayload, handshakeTimeout: mostSteps })
+  } catch {
+    return undefined
+  }
+}
 
 const ask = (socket: WebSocket, id: number, method: string, params: readonly string[]): void =>
   socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
