@@ -66,6 +66,7 @@ const set: Verb = (args, terminal) => {
   return withStore(config, terminal, async ({ store }) => {
     checkAllowed(allowed, config)
     const row = await store.changeKey(id, allowed) ?? refuseUnknown(id)
+    warnOfMethods(allowed.methods ?? [], config, terminal.err)
     const account = await accountOf(store, row.account)
     if (json) return terminal.out(JSON.stringify(shown(row, account)))
     for (const line of fields({ id, account: account.name, ...shownLists(row) })) terminal.out(line)

@@ -78,14 +78,14 @@ export class Sockets {
   /** Are the keys of open sockets still good? Asked once per key, however many sockets it has open. */
   async #checkKeys(): Promise<void> {
     const verdicts = new Map<string, Promise<Failure | undefined>>()
-    for (const conversation of this.#open) {
+    await Promise.all(Array.from(this.#open, async conversation => {
       const { network, caller } = conversation.visit
       const key = `${network.name} ${caller.key?.reveal()}`
       const verdict = verdicts.get(key) ?? this.#admit(conversation.visit)
       verdicts.set(key, verdict)
       const failure = await verdict
       if (failure?.kind === 'key') conversation.deliver(failWhole(failure))
-    }
+    }))
   }
 }
 
