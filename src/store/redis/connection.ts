@@ -1,4 +1,4 @@
-import { createClient } from '@redis/client'
+import { RESP_TYPES, createClient } from '@redis/client'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
 import { StoreFault } from '../store.ts'
@@ -12,16 +12,21 @@ export class Connection {
   readonly #address: RedisAddress
   readonly #clock: Clock
   readonly #onReady: () => void
+  readonly #onTrouble: (cause: string) => void
   #client: Client
   #isPatient: boolean
   #isClosed = false
 
-  /** A patient one waits for a Redis that is not there yet. `onReady` is called after each time that it connected. */
-  constructor(address: RedisAddress, clock: Clock, { isPatient = false, onReady = () => {} } = {}) {
+  /**
+   * A patient one waits for a Redis that is not there yet. `onReady` is called after each time that it connected,
+   * `onTrouble` when it breaks or cannot: each command that fails says so itself.
+   */
+  constructor(address: RedisAddress, clock: Clock, { isPatient = false, onReady = ignore, onTrouble = ignore }: Hooks = {}) {
     this.#address = address
     this.#clock = clock
     this.#isPatient = isPatient
     this.#onReady = onReady
+    this.#onTrouble = onTrouble
     this.#client = this.#create()
   }
 
@@ -47,12 +52,22 @@ export class Connection {
     }
   }
 
-  async send(...words: readonly string[]): Promise<unknown> {
+  send(...words: readonly string[]): Promise<unknown> {
+    return this.#send(words, {})
+  }
+
+  /** The same for words that are bytes, and for an answer that is. */
+  exchange(...words: readonly (string | Buffer)[]): Promise<Buffer> {
+    // A text comes as bytes when it is asked for so; whoever calls knows that the command gives a text.
+    return this.#send(words, asBytes) as Promise<Buffer>
+  }
+
+  async #send(words: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
     if (this.#isClosed) throw new StoreFault('the store is closed')
     const client = this.#client
     const timer = this.#clock.after(patience, () => this.#renew(client))
     try {
-      return await client.sendCommand([...words])
+      return await client.sendCommand([...words], options)
     } catch (cause) {
       const reason = client === this.#client ? reasonOf(cause) : `no answer for ${patience} ms`
       // A primary that became a replica: the name may lead to the new one by now.
@@ -93,14 +108,23 @@ export class Connection {
 
   #create(): Client {
     const client = makeClient(this.#address, retries => this.#isPatient && waitBefore(retries))
-    // Each command that fails says so itself.
-    client.on('error', ignore)
+    client.on('error', (error: unknown) => this.#onTrouble(reasonOf(error)))
     client.on('ready', this.#onReady)
     return client
   }
 }
 
 type Client = ReturnType<typeof makeClient>
+
+interface Hooks {
+  readonly isPatient?: boolean
+  readonly onReady?: () => void
+  readonly onTrouble?: (cause: string) => void
+}
+
+type SendOptions = NonNullable<Parameters<Client['sendCommand']>[1]>
+
+const asBytes: SendOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
 
 const makeClient = (address: RedisAddress, reconnectStrategy: (retries: number) => number | false) => createClient({
   url: address.url.reveal(),
