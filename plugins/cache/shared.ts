@@ -92,7 +92,7 @@ const mayBeFinal = ({ keep, subject }: Question, final: number): boolean =>
 export const sharedOptions = {
   redis: {
     type: 'string', format: 'redis',
-    description: 'A Redis in which machines share final answers: redis://USER:PASSWORD@HOST:PORT/DATABASE. Not the one of the store.',
+    description: 'URL of a Redis in which machines share final answers; not the one of the store.',
   },
   redisTtl: {
     type: 'string', format: 'duration', default: '1d', description: 'How long an answer is kept there.',

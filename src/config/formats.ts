@@ -42,7 +42,7 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     convert: text => new Secret(text),
   },
   redis: {
-    description: 'redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS), special characters as %XX',
+    description: 'a Redis URL such as redis://127.0.0.1:6379',
     accepts: text => parseRedis(text) !== undefined,
     convert: parseRedis,
   },
