@@ -1,5 +1,5 @@
 import { RESP_TYPES, createClient } from '@redis/client'
-import type { RedisAddress } from '../../config/types.ts'
+import type { Secret } from '../../secret.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
 import { StoreFault } from '../store.ts'
 import type { Script } from './scripts.ts'
@@ -9,7 +9,7 @@ import type { Script } from './scripts.ts'
  * answered fails too, and is not sent again. Whatever fails is a StoreFault that names host and port and nothing else.
  */
 export class Connection {
-  readonly #address: RedisAddress
+  readonly #address: Address
   readonly #clock: Clock
   readonly #onReady: () => void
   readonly #onTrouble: (cause: string) => void
@@ -21,7 +21,7 @@ export class Connection {
    * A patient one waits for a Redis that is not there yet. `onReady` is called after each time that it connected,
    * `onTrouble` when it breaks or cannot: each command that fails says so itself.
    */
-  constructor(address: RedisAddress, clock: Clock, { isPatient = false, onReady = ignore, onTrouble = ignore }: Hooks = {}) {
+  constructor(address: Address, clock: Clock, { isPatient = false, onReady = ignore, onTrouble = ignore }: Hooks = {}) {
     this.#address = address
     this.#clock = clock
     this.#isPatient = isPatient
@@ -116,6 +116,9 @@ export class Connection {
 
 type Client = ReturnType<typeof makeClient>
 
+/** The URL may hold a password; printed, it shows host and port. */
+interface Address { readonly url: Secret }
+
 interface Hooks {
   readonly isPatient?: boolean
   readonly onReady?: () => void
@@ -126,7 +129,7 @@ type SendOptions = NonNullable<Parameters<Client['sendCommand']>[1]>
 
 const asBytes: SendOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
 
-const makeClient = (address: RedisAddress, reconnectStrategy: (retries: number) => number | false) => createClient({
+const makeClient = (address: Address, reconnectStrategy: (retries: number) => number | false) => createClient({
   url: address.url.reveal(),
   name: 'tollgate',
   // HELLO, which version 3 begins with, is unknown to Redis 5; and it would answer with the password in its error.
