@@ -23,8 +23,8 @@ const weight = 4
 const tooMuch = 20
 
 /** In ms, before it is tried again; doubled each time. */
-const first = 1_000
-const longest = 30_000
+const first = 250
+const longest = 16_000
 
 /** A small breaker. It begins open: only a test that succeeds closes it, never a caller's luck. */
 export const openHealth = ({ clock, test, onChange }: HealthTerms): Health => {
