@@ -1,6 +1,8 @@
+import type { Socket } from 'node:net'
 import { WebSocket } from 'ws'
 import { isFailure } from '../reply.ts'
-import type { Clock, Timer } from '../services/clock.ts'
+import type { Reply } from '../reply.ts'
+import type { Room } from '../services/agents/room.ts'
 import type { Log } from '../services/log.ts'
 import { answer } from '../wire/answer.ts'
 import type { Answer } from '../wire/answer.ts'
@@ -10,12 +12,17 @@ import type { Doors, Traffic, Visit } from './door.ts'
 
 /** Messages of one socket that are answered at the same time; past it the socket is read no further for a while. */
 const mostAtOnce = 200
-/** Bytes that wait for a caller who reads slowly. Past `slow` it has `patience` ms to catch up, past `most` none. */
+/** Bytes that wait for a caller. Past `slow` it is given up when it reads nothing for a while, past `most` at once. */
 const slow = 8 << 20
 const most = 40 << 20
-const patience = 5_000
 /** Up to here a message goes out in one frame; a longer one in frames of its pieces, so that it need not be copied. */
 const short = 65_536
+
+/** What a conversation needs of its surroundings. */
+interface Around extends Pick<Doors, 'traffic' | 'log' | 'room'> {
+  /** In ms; as it is about a socket, the system's clock counts it. */
+  readonly patience?: number
+}
 
 /** One open WebSocket: messages in, answers out, as text whatever came in. */
 export class Conversation {
@@ -23,22 +30,30 @@ export class Conversation {
   readonly #socket: WebSocket
   readonly #traffic: Traffic
   readonly #log: Log
-  readonly #clock: Clock
+  readonly #room: Room
+  readonly #stream: Socket
+  readonly #patience: number
   #running = 0
   #missed = 0
-  #deadline: Timer | undefined
+  #isSlow = false
+  /** Bytes that answers take of the room of all callers until they have been read. */
+  #held = 0
 
-  constructor(socket: WebSocket, visit: Visit, { traffic, log }: Pick<Doors, 'traffic' | 'log'>, clock: Clock) {
+  /** `stream` is what `socket` writes to. */
+  constructor(socket: WebSocket, stream: Socket, visit: Visit, { traffic, log, room, patience = 5_000 }: Around) {
     this.#socket = socket
+    this.#stream = stream
+    this.#room = room
+    this.#patience = patience
     this.visit = visit
     this.#traffic = traffic
     this.#log = log
-    this.#clock = clock
     socket.on('pong', () => { this.#missed = 0 })
     socket.on('error', () => undefined) // a frame that breaks the protocol; ws closes the socket with the fitting code
     socket.on('message', (data: Buffer) => void this.#take(data))
+    stream.on('timeout', () => this.#giveUp())
     socket.on('close', () => {
-      this.#deadline?.cancel()
+      this.#release(this.#held)
       visit.caller.leave()
     })
   }
@@ -54,7 +69,7 @@ export class Conversation {
   /** A key that is no longer good ends it. */
   deliver({ body, replies }: Answer): void {
     if (this.#socket.readyState !== WebSocket.OPEN) return
-    if (body !== undefined) this.#send(body)
+    if (body !== undefined) this.#send(body, replies)
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {
       this.#socket.close(1008, 'the API key is not valid any more')
     }
@@ -80,9 +95,26 @@ export class Conversation {
     this.#traffic.leave()
   }
 
-  #send(body: Body): void {
+  #send(body: Body, replies: readonly Reply[]): void {
     if (this.#socket.bufferedAmount + body.length > most && this.#socket.bufferedAmount > slow) return this.#giveUp()
-    sendBody(this.#socket, body, () => this.#pace())
+    const held = body.length > short ? body.length : 0
+    if (!this.#room.take(held)) {
+      for (const reply of replies) reply.charge?.refund()
+      return this.#socket.close(1013, 'too many answers wait to be read')
+    }
+    this.#held += held
+    sendBody(this.#socket, body, () => {
+      this.#release(held)
+      this.#pace()
+    })
+    this.#pace()
+  }
+
+  /** Nothing is left of it once the socket has closed. */
+  #release(held: number): void {
+    const bytes = Math.min(held, this.#held)
+    this.#held -= bytes
+    this.#room.give(bytes)
   }
 
   #giveUp(): void {
@@ -91,14 +123,11 @@ export class Conversation {
     this.terminate()
   }
 
-  /** Reads on only while there is room for more answers, and gives up on a caller who does not read them. */
+  /** Reads on only while there is room for more answers. The system notices of a long one, too, when a part was read. */
   #pace(): void {
     const isSlow = this.#socket.bufferedAmount > slow
-    if (isSlow) this.#deadline ??= this.#clock.after(patience, () => this.#giveUp())
-    else {
-      this.#deadline?.cancel()
-      this.#deadline = undefined
-    }
+    if (isSlow !== this.#isSlow) this.#stream.setTimeout(isSlow ? this.#patience : 0)
+    this.#isSlow = isSlow
     if (isSlow || this.#running >= mostAtOnce) this.#socket.pause()
     else if (this.#socket.isPaused) this.#socket.resume()
   }

@@ -20,14 +20,12 @@ const checkEvery = 400
 /** The WebSocket door: `/ws/v3/<API_KEY>` (contract 4.1). */
 export class Sockets {
   readonly #doors: Doors
-  readonly #clock: Clock
   readonly #accept: WebSocketServer
   readonly #open = new Set<Conversation>()
   readonly #timers: readonly Timer[]
 
   constructor(server: Server, doors: Doors, clock: Clock) {
     this.#doors = doors
-    this.#clock = clock
     this.#accept = new WebSocketServer({
       noServer: true, maxPayload: doors.limits.frame, perMessageDeflate: false, clientTracking: false, WebSocket: Socket,
     })
@@ -55,7 +53,7 @@ export class Sockets {
     const refusal = await this.#admit(visit)
     if (refusal !== undefined) return refuseUpgrade(stream, visit.caller.requestId, refusal)
     this.#accept.handleUpgrade(request, stream, head, socket => {
-      const conversation = new Conversation(socket, visit, this.#doors, this.#clock)
+      const conversation = new Conversation(socket, request.socket, visit, this.#doors)
       this.#open.add(conversation)
       socket.on('close', () => this.#open.delete(conversation))
     })
