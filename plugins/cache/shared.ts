@@ -78,7 +78,7 @@ export class Shared {
     if (known !== undefined) return known
     const asked = heads.holds(under)
     this.#proofs.set(id, asked)
-    void asked.then(holds => { if (!holds) this.#proofs.set(id, asked, { ttl: doubt }) })
+    asked.then(holds => { if (!holds) this.#proofs.set(id, asked, { ttl: doubt }) }, () => this.#proofs.delete(id))
     return asked
   }
 }

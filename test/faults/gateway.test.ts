@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 import http from 'node:http'
 import type { Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { createDeployment, networkFile } from '../support/gateway.ts'
 import { faults, isRight } from '../support/faults.ts'
@@ -87,4 +88,31 @@ t.test('the partner is named, and learns nothing of the caller', async t => {
   t.same(Object.keys(received?.headers ?? {}).sort(), ['accept', 'accept-encoding', 'connection', 'content-length', 'content-type', 'host'])
   t.equal(received?.path, '/')
   t.notMatch(JSON.stringify(received), new RegExp(key))
+  t.match((await ask({})).json(), { error: { code: -32002 } }, 'whoever did not ask for it gets none of its answers, not from memory either')
+  t.match((await ask(headers)).headers, { 'x-tollgate-credits': '255' })
+  const forwarded = async () => {
+    const { groups } = JSON.parse((await deployment.run('usage', 'alice', '--by', 'method', '--json')).stdout)
+    return groups.find(({ name }: { name: string }) => name === 'eth_getLogs')?.forwarded ?? 0
+  }
+  while (await forwarded() === 0) await wait(100)
+  t.ok(await forwarded() <= partner.received.length, 'its calls are counted apart')
+})
+
+t.test('when every node is cut off, that is said within 20 ms, with 503, and costs nothing', async t => {
+  const ask = async () => {
+    const begun = performance.now()
+    const { status, headers, json } = await post(gateway.http(key), request('eth_getBalance', [`0x${'22'.repeat(20)}`, 'latest']), { host: 'broken.test' })
+    return { took: performance.now() - begun, status, headers, code: json().error?.code }
+  }
+  for (let i = 0; i < 10; i++) await ask()
+  const before = broken.asked('eth_getBalance')
+  const answers = []
+  for (let i = 0; i < 50; i++) answers.push(await ask())
+  for (const { status, code, headers } of answers) {
+    t.match({ status, code, headers }, { status: 503, code: -32002, headers: { 'retry-after': /^[1-5]$/, 'x-tollgate-credits': '0' } })
+  }
+  t.equal(broken.asked('eth_getBalance'), before)
+  // A connection for each, and a machine that may be busy.
+  const [fastest] = answers.map(({ took }) => took).sort((a, b) => a - b)
+  t.ok(fastest! < 20, `${fastest} ms`)
 })

@@ -56,8 +56,9 @@ t.test('time', async t => {
   })
 
   t.test('no byte until the deadline is a timeout', async t => {
-    const { ask } = await world(t, faults.hangs)
+    const { ask, node } = await world(t, faults.hangs)
     t.match(await ask({ timeout: 100 }), { kind: 'timeout', fault: 'upstream' })
+    await node.quiet()
   })
 
   t.test('a silent node without a pulse hangs; with one the query is only slow', async t => {
