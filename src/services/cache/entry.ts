@@ -31,7 +31,7 @@ export const readEntry = async (name: string, bytes: Buffer): Promise<Entry | un
   const read = await answer.read(id)
   if (read.kind !== 'result' || read.partial !== undefined) return undefined
   // A copy, as it is kept for long: what came from the connection may be a part of something larger.
-  return { result: Uint8Array.from(read.bytes), count: read.count, under }
+  return { result: new Uint8Array(read.bytes), count: read.count, under }
 }
 
 const lineOf = (name: string, { number, hash }: Entry['under']): string => `${version} ${name} ${number} ${hash}`
