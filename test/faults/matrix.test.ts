@@ -14,7 +14,7 @@ interface Findings {
 
 /** A small heap, so that what is not needed any more does not count; and nothing of tap, which loads itself everywhere. */
 const apart = {
-  resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 },
+  resourceLimits: { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 4 },
   execArgv: [], env: { ...process.env, NODE_OPTIONS: '' },
 }
 
