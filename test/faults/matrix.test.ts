@@ -1,39 +1,26 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { Worker } from 'node:worker_threads'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { faults } from '../support/faults.ts'
-import type { Finding } from './run.ts'
+import type { Finding, Growth } from './run.ts'
 
 // Two nodes, everything that nodes do wrong, and 200 calls a second for each.
 
-interface Findings {
-  readonly faults: readonly Finding[]
-  /** MiB by which the process grew, at most, once it was warm. */
-  readonly grown: number
-}
-
-/** A small heap, so that what is not needed any more does not count; and nothing of tap, which loads itself everywhere. */
-const apart = {
-  resourceLimits: { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 4 },
-  execArgv: [], env: { ...process.env, NODE_OPTIONS: '' },
-}
-
-const find = async (): Promise<Findings> => {
-  const found: Finding[] = []
-  let first = 0
-  let most = 0
-  const watch = setInterval(() => { most = Math.max(most, process.memoryUsage.rss()) }, 20)
-  const worker = new Worker(new URL('./run.js', import.meta.url), apart)
-  worker.on('message', (finding: Finding | 'warm') => {
-    if (finding === 'warm') first = most = process.memoryUsage.rss()
-    else found.push(finding)
-  })
-  const [code] = await once(worker, 'exit').finally(() => clearInterval(watch))
-  if (code !== 0) throw new Error(`the thread ended with ${code}`)
-  return { faults: found, grown: Math.round((most - first) / (1 << 20)) }
-}
-
-const { faults: findings, grown } = await find()
+/** A small heap, so that what is not needed any more does not count. */
+const small = ['--max-old-space-size=48', '--max-semi-space-size=2']
+const run = fileURLToPath(new URL('./run.js', import.meta.url))
+// tap loads itself into every Node.js process that a test starts, but for this.
+const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...small, run], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+process.once('exit', () => child.kill('SIGKILL'))
+const findings: Finding[] = []
+let grown = Infinity
+child.on('message', (message: Finding | Growth) => {
+  if ('grown' in message) grown = message.grown
+  else findings.push(message)
+})
+const [code] = await once(child, 'exit')
+if (code !== 0) throw new Error(`the process ended with ${code}`)
 const those = (who: Finding['who']) => findings.filter(finding => finding.who === who)
 
 t.test('one of two nodes is faulty', async t => {
