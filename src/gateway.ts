@@ -6,6 +6,7 @@ import { openAccounts } from './services/accounts.ts'
 import { openAgents } from './services/agents/index.ts'
 import { openRoom } from './services/agents/room.ts'
 import type { Room } from './services/agents/room.ts'
+import { openCaches } from './services/cache/index.ts'
 import type { Clock } from './services/clock.ts'
 import { openSource } from './services/heads/index.ts'
 import type { HeadsSource } from './services/heads/index.ts'
@@ -87,9 +88,11 @@ const openServices = async (
   opened.push(() => usage.stop())
   const agents = openAgents(clock, room)
   opened.push(() => agents.close())
+  const metrics = openMetrics()
+  const cache = openCaches({ clock, log, metrics })
+  opened.push(() => cache.close())
   return {
-    clock, log, agents, ledger, usage, results, version,
-    metrics: openMetrics(),
+    clock, log, agents, cache, ledger, usage, metrics, results, version,
     accounts: openAccounts(store, config.plans, clock),
     memory: Math.floor(config.memory / networks / config.workers),
     keeper: openKeeper(),

@@ -27,6 +27,7 @@ export const tryNetworks = async ({ networks, gateway }: Config): Promise<readon
     ledger: { charge: unused },
     usage: { count: unused },
     agents: { ask: unused },
+    cache: { open: unused },
     results,
     version,
   }

@@ -22,9 +22,10 @@ export interface StringSchema extends Described {
   /**
    * What the text means; the plugin gets it converted.
    * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
-   * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `path`: relative to the YAML file -> absolute path.
+   * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `redis`: a Redis URL, may hold a password -> Secret that
+   * shows host and port. `path`: relative to the YAML file -> absolute path.
    */
-  readonly format?: 'duration' | 'size' | 'url' | 'path'
+  readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'path'
   /** In an `optional` network, leave this text out when a variable in it is not set. */
   readonly leaveOutWhenUnset?: true
 }
@@ -67,7 +68,7 @@ export interface AnySchema extends Described {
 
 type InferString<S> =
   S extends { format: 'duration' | 'size' } ? number
-  : S extends { format: 'url' } ? Secret
+  : S extends { format: 'url' | 'redis' } ? Secret
   : S extends { enum: readonly (infer E)[] } ? E
   : string
 

@@ -1,8 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import { definePlugin, isFailure, mustBeInTable } from '../../src/plugin.ts'
-import type { Call, Failure, Keep, Reply, Result, Services, View } from '../../src/plugin.ts'
+import type { Call, Failure, Handler, Keep, Next, Reply, Result, Services, View } from '../../src/plugin.ts'
 import { Flight } from './flight.ts'
+import { Shared, sharedOptions } from './shared.ts'
 import { minedIn, subjectOf } from './subject.ts'
+import type { Subject } from './subject.ts'
 
 const policies = ['never', 'head', 'block', 'found'] as const
 
@@ -51,35 +53,40 @@ export default definePlugin({
         type: 'string', format: 'duration', default: '10s',
         description: 'How long a query with too many results, or too wide for any node, is refused from memory.',
       },
+      ...sharedOptions,
     },
   },
   reads: ['request'],
   shares: true,
-  create({ maxBytes, methods: overrides, tooMany }, services) {
+  create({ maxBytes, methods: overrides, tooMany, redis, ...limits }, services) {
     const { methods, heads, clock } = services
     mustBeInTable(Object.keys(overrides).map(method => ({ path: ['methods', method], method })), methods)
     const policyOf = (name: string): Keep => overrides[name] ?? methods.get(name)?.keep ?? 'never'
     const policy = new Map(methods.names.map(name => [name, policyOf(name)]))
     const kept = keepAnswers(maxBytes, services)
     const isProvedFinal = finality(methods)
+    const shared = redis && new Shared({ redis, ...limits }, services)
     const flights = new Map<string, Flight>()
     const life = Math.min(services.network.blockTime, heads.interval)
 
     const remember = ({ call, keep, key, view, asked }: Miss, reply: Reply): void => {
       const now = heads.view
-      if (isFailure(reply)) {
+      if (reply.source === 'cache') { // final, by the word of another machine
+        if (now.era === view.era) kept.set(key, { reply, era: view.era })
+      } else if (isFailure(reply)) {
         if (isTooMuch(reply)) kept.set(key, { reply: remembered(reply) }, { ttl: tooMany })
       } else if (!mayKeep(keep, key, reply)) {
         kept.delete(key)
       } else if (now.era === view.era && isProvedFinal(call, keep, reply, view)) {
         kept.set(key, { reply: remembered(reply), era: view.era })
+        shared?.keep({ key }, reply, view)
       } else if (now.epoch === view.epoch && view.isCurrent(reply.upstream)) {
         const ttl = life - (clock.monotonic() - asked)
         if (ttl > 0) kept.set(key, { reply: remembered(reply), epoch: view.epoch }, { ttl })
       }
     }
 
-    return async (call, next) => {
+    const handle: Handler<'request'> = async (call, next) => {
       const keep = policy.get(call.notes.request.method) ?? 'never'
       if (keep === 'never') return next(call)
       const key = keyOf(call, services.vary(call))
@@ -89,14 +96,16 @@ export default definePlugin({
       const flight = flights.get(key)
       if (flight?.mayJoin(view) === true) return { ...await flight.join(call), cache: 'hit' }
       const asked = clock.monotonic()
-      const fresh = new Flight(view, call, next, () => {
+      const ask = shared === undefined ? next : askShared(shared, { call, keep, key }, methods, next)
+      const fresh = new Flight(view, call, ask, () => {
         if (flights.get(key) === fresh) flights.delete(key)
       })
       flights.set(key, fresh)
       const reply = await fresh.join(call)
       remember({ call, keep, key, view, asked }, reply)
-      return asMiss(reply)
+      return marked(reply, reply.source === 'cache' ? 'hit' : 'miss')
     }
+    return { handle, start: async () => shared?.open() }
   },
 })
 
@@ -120,16 +129,24 @@ const keyOf = (call: Call<'request'>, vary: string): string =>
 
 const isTooMuch = ({ kind, meaning }: Failure): boolean => kind === 'tooMany' || meaning === 'tooWide'
 
-const asMiss = (reply: Reply): Reply => {
-  if (isFailure(reply)) return { ...reply, cache: 'miss' }
+const marked = (reply: Reply, cache: 'hit' | 'miss'): Reply => {
+  if (isFailure(reply)) return { ...reply, cache }
   const { result, count, source, upstream } = reply
-  return { result, count, source, upstream, cache: 'miss' }
+  return { result, count, source, upstream, cache }
 }
 
 /** The reply as later callers get it: no node was asked for them, so a refusal costs them nothing. */
 const remembered = (reply: Reply): Reply => {
   if (isFailure(reply)) return { ...reply, source: 'cache', upstream: undefined, cache: 'hit' }
   return { result: reply.result, count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
+}
+
+/** What other machines know comes before a node is asked. */
+const askShared = (
+  shared: Shared, { call, keep, key }: Pick<Miss, 'call' | 'keep' | 'key'>, methods: Services['methods'], next: Next<'request'>,
+): Next<'request'> => {
+  const question = { key, method: call.notes.request.method, keep, subject: subjectIn(call, methods) }
+  return async asking => await shared.find(question) ?? next(asking)
 }
 
 const nothing = Buffer.from('null')
@@ -141,12 +158,15 @@ const mayKeep = (keep: Keep, key: string, { result: bytes }: Result): boolean =>
   return keep !== 'found' || !result.includes(unmined)
 }
 
+/** The block that the call names, where its method says in which parameter. */
+const subjectIn = ({ notes: { request } }: Call<'request'>, methods: Services['methods']): Subject | undefined => {
+  const place = methods.get(request.method)?.at
+  return place === undefined ? undefined : subjectOf(request.params[place])
+}
+
 /** Is the answer about a block that the node which gave it had called final before it was asked? */
 const finality = (methods: Services['methods']) =>
-  ({ notes: { request } }: Call<'request'>, keep: Keep, reply: Result, view: View): boolean => {
-    const place = methods.get(request.method)?.at
-    const subject = keep === 'found' ? minedIn(reply.result)
-      : keep === 'block' && place !== undefined ? subjectOf(request.params[place])
-      : undefined
+  (call: Call<'request'>, keep: Keep, reply: Result, view: View): boolean => {
+    const subject = keep === 'found' ? minedIn(reply.result) : keep === 'block' ? subjectIn(call, methods) : undefined
     return subject !== undefined && view.isFinal(reply.upstream, subject)
   }

@@ -2,6 +2,7 @@ import { isFailure, Leave, withNotes } from '../../src/plugin.ts'
 import type { Call, Failure, Next, Reply, Services, Signal, Target } from '../../src/plugin.ts'
 import { openBreaker } from './breaker.ts'
 import type { Breaker, BreakerOptions, Verdict } from './breaker.ts'
+import { Outdone } from './outdone.ts'
 import { Pace } from './pace.ts'
 import { Rest } from './rest.ts'
 
@@ -14,6 +15,10 @@ export interface Node {
   readonly name: string
   /** False while it is cut off for this class of method, or rests. */
   isUsable(kind: string): boolean
+  /** Others answer what it fails: it comes last for this method. */
+  isOutdone(method: string): boolean
+  /** Another one has answered a question that it failed. */
+  outdo(method: string): void
   ask(call: FailoverCall, kind: string, next: Below): Promise<Reply>
   /** In ms: 95 % of its calls of this class take less. Undefined while too few are known. */
   usual(kind: string): number | undefined
@@ -27,6 +32,7 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
   const { clock, log, metrics } = services
   const faults = metrics.counter('tollgate_upstream_faults_total', 'Calls that a node failed.', { upstream: name })
   const rest = new Rest(clock)
+  const outdone = new Outdone(options, clock, log)
   const paces = mapOf(() => new Pace())
   const closing = new Leave()
   const probe = shared(() => isAlive(target, services, closing))
@@ -43,6 +49,8 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
   }
   return {
     name,
+    isOutdone: method => outdone.at(method),
+    outdo: method => outdone.add(name, method),
     isUsable: kind => rest.isOver && !breakers.get(whole).isOpen && !breakers.get(kind).isOpen,
     async ask(call, kind, next) {
       const { method } = call.notes.request
@@ -52,7 +60,10 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
       try {
         const reply = await next(withNotes(call, { target }))
         verdict = judge(reply, kind, method)
-        if (verdict === 'good') paces.get(kind).add(clock.monotonic() - begun)
+        if (verdict === 'good') {
+          paces.get(kind).add(clock.monotonic() - begun)
+          outdone.clear(method)
+        }
         if (isLimited(reply)) {
           rest.begin(reply.retryAfter, isTrial)
           log.warn({ upstream: name, method, rest: rest.left }, 'upstream limits us')

@@ -22,6 +22,8 @@ export class Route {
   readonly #next: Below
   readonly #choice: Choice
   readonly #tried = new Set<Node>()
+  /** Nodes that failed the question as the question may have brought about. */
+  readonly #beaten: Node[] = []
   /** A node was asked and failed; the next one is an attempt beyond the first. */
   #hasFailed = false
   /** What the caller gets if no node knows better. */
@@ -48,7 +50,10 @@ export class Route {
   }
 
   #pick(): Node | undefined {
-    const node = this.#choice.own.find(each => !this.#tried.has(each) && each.isUsable(this.#choice.kind))
+    const { own, kind } = this.#choice
+    const { method } = this.#call.notes.request
+    const mayAnswer = (each: Node) => !this.#tried.has(each) && each.isUsable(kind)
+    const node = own.find(each => mayAnswer(each) && !each.isOutdone(method)) ?? own.find(mayAnswer)
     if (node !== undefined) this.#tried.add(node)
     return node
   }
@@ -62,15 +67,19 @@ export class Route {
     try {
       const reply = await this.#settle(await this.#ask(node), node)
       isFinal = isLast(reply)
-      if (!isFinal) this.#note(reply)
+      if (!isFinal) this.#note(reply, node)
+      else if (!isFailure(reply) && reply.source === 'node') {
+        for (const beaten of this.#beaten) beaten.outdo(this.#call.notes.request.method)
+      }
       return isFinal ? reply : undefined
     } finally {
       if (isExtra) budget.finish(!isFinal)
     }
   }
 
-  #note(reply: Reply): void {
+  #note(reply: Reply, node: Node): void {
     if (!isFailure(reply)) return
+    if (reply.elsewhere === true && reply.fault !== 'caller') this.#beaten.push(node)
     if (reply.elsewhere === true) this.#best = better(this.#best, reply)
     else if (reply.source === 'gateway') this.#isBusy = true
     this.#hasFailed ||= reply.source !== 'gateway'

@@ -2,9 +2,9 @@ import { definePlugin, isFailure, refuse } from '../../src/plugin.ts'
 import type { Call, Method, Reply, Request, Result } from '../../src/plugin.ts'
 import { neverLower } from './height.ts'
 import { judge } from './judge.ts'
+import { askForLogs } from './lists.ts'
 import { watchPulse } from './pulse.ts'
 import { suggestRange } from './range.ts'
-import { askInPieces } from './split.ts'
 import type { Limits } from './split.ts'
 
 /** Asks the node that `failover` chose, and holds its answer to the contract. */
@@ -36,6 +36,7 @@ export default definePlugin({
   create({ timeout, maxBytes, silence, maxPieces }, services) {
     const { agents, clock, heads, methods, results } = services
     const isAlive = watchPulse(services)
+    const narrow = new Set<string>()
     const askOnce = (call: Call<'request' | 'target'>, method: Method | undefined) =>
       async (request: Request, { timeout, maxBytes, signal }: Limits): Promise<Reply> => {
         const { target } = call.notes
@@ -55,7 +56,7 @@ export default definePlugin({
       const ask = askOnce(call, method)
       if (method?.split !== true) return ask(request, limits)
       const query = { request, target, limits, maxResults: method.maxResults ?? Infinity, ask }
-      return askInPieces(query, { clock, results, heads, maxPieces })
+      return askForLogs(query, { clock, results, heads, maxPieces }, narrow)
     }
   },
 })

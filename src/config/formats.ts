@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { StringSchema } from '../schema.ts'
 import { Secret } from '../secret.ts'
+import { parseRedis } from './store.ts'
 
 /** What a text of a format means. */
 export interface Format {
@@ -39,6 +40,11 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     description: 'a URL that starts with http, https, ws or wss',
     accepts: text => /^(https?|wss?):\/\//i.test(text) && URL.canParse(text),
     convert: text => new Secret(text),
+  },
+  redis: {
+    description: 'a Redis URL such as redis://127.0.0.1:6379',
+    accepts: text => parseRedis(text) !== undefined,
+    convert: parseRedis,
   },
   path: {
     description: 'a path',

@@ -64,8 +64,9 @@ const missingKey = ({ source, path, name, schema }: Site, inside: Path, key: str
 const wrongValue = ({ source, path, name, schema }: Site, inside: Path): Problem => {
   const place = [...path, ...inside]
   const wanted = schemaAt(schema, inside) ?? {}
-  // A URL may hold a provider's key.
-  const found = wanted.type === 'string' && wanted.format === 'url' ? '' : `, not ${describeFound(source, place)}`
+  // A URL may hold a provider's key or a password.
+  const isUrl = wanted.type === 'string' && (wanted.format === 'url' || wanted.format === 'redis')
+  const found = isUrl ? '' : `, not ${describeFound(source, place)}`
   const message = `${nameOf(name, inside) || 'the file'} must be ${describeType(wanted)}${found}`
   return source.problem(place, message, mend(source, place, wanted))
 }

@@ -9,9 +9,14 @@ export const parseStore = (text: string, base: string): StoreAddress | undefined
     const path = text.slice(lmdb.length)
     return path === '' ? undefined : { kind: 'lmdb', path: resolve(base, path) }
   }
+  const url = parseRedis(text)
+  return url && { kind: 'redis', url }
+}
+
+/** A Secret that shows host and port; undefined when the text is no Redis URL. */
+export const parseRedis = (text: string): Secret | undefined => {
   const url = /^rediss?:\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || !isRedis(url)) return undefined
-  return { kind: 'redis', url: new Secret(text, `${url.hostname}:${url.port || defaultPort}`) }
+  return url && isRedis(url) ? new Secret(text, `${url.hostname}:${url.port || defaultPort}`) : undefined
 }
 
 const lmdb = 'lmdb:'

@@ -6,9 +6,10 @@ import type { Failure } from '../reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { failWhole } from '../wire/answer.ts'
 import { passOver, refuseBare } from './bare.ts'
-import { Conversation, sendBody } from './conversation.ts'
+import { Conversation } from './conversation.ts'
 import { readVisit } from './door.ts'
 import type { Doors, Visit } from './door.ts'
+import { sendBody } from './frames.ts'
 
 const pingEvery = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
@@ -17,14 +18,12 @@ const checkEvery = 400
 /** The WebSocket door: `/ws/v3/<API_KEY>` (contract 4.1). */
 export class Sockets {
   readonly #doors: Doors
-  readonly #clock: Clock
   readonly #accept: WebSocketServer
   readonly #open = new Set<Conversation>()
   readonly #timers: readonly Timer[]
 
   constructor(server: Server, doors: Doors, clock: Clock) {
     this.#doors = doors
-    this.#clock = clock
     this.#accept = new WebSocketServer({
       noServer: true, maxPayload: doors.limits.frame, perMessageDeflate: false, clientTracking: false, WebSocket: Socket,
     })
@@ -59,7 +58,7 @@ export class Sockets {
     const refusal = await this.#admit(visit)
     if (refusal !== undefined) return refuseBare(stream, refusal, visit.caller)
     this.#accept.handleUpgrade(request, stream, head, socket => {
-      const conversation = new Conversation(socket, stream, visit, { doors: this.#doors, clock: this.#clock })
+      const conversation = new Conversation(socket, request.socket, visit, this.#doors)
       this.#open.add(conversation)
       if (this.#doors.traffic.draining) conversation.end()
       socket.on('close', () => this.#open.delete(conversation))

@@ -1,6 +1,7 @@
 import type { Call, Json } from '../call.ts'
 import type { Accounts } from './accounts.ts'
 import type { Agents } from './agents/index.ts'
+import type { Caches } from './cache/index.ts'
 import type { Clock } from './clock.ts'
 import type { Heads } from './heads/index.ts'
 import type { Ledger } from './ledger.ts'
@@ -12,6 +13,7 @@ import type { Usage } from './usage.ts'
 
 export type { Accounts, Lookup } from './accounts.ts'
 export type { Agents, Terms } from './agents/index.ts'
+export type { Caches, Entry, SharedCache } from './cache/index.ts'
 export type { Clock, Timer } from './clock.ts'
 export type { Heads, HeadsStatus, Settled, View } from './heads/index.ts'
 export type { Grace, Ledger, Verdict } from './ledger.ts'
@@ -40,6 +42,8 @@ export interface Services {
   /** The newest and the finalized block of this network. */
   readonly heads: Heads
   readonly results: Results
+  /** Answers shared with other processes and machines. */
+  readonly cache: Caches
   /** Bytes that the caches of this network may take in this process. */
   readonly memory: number
   /** For what must outlive a reload: the same name and settings give the same object, made once. */

@@ -70,6 +70,7 @@ export const plugins: readonly AnyPlugin[] = [
         maxBytes: { type: 'string', format: 'size', default: '1MiB', description: 'Most memory.' },
         keep: { type: 'string', enum: ['never', 'head', 'block'], default: 'head', description: 'How long.' },
         file: { type: 'string', format: 'path', description: 'Where it is written down.' },
+        redis: { type: 'string', format: 'redis', description: 'Who shares it.' },
         tag: { type: 'string', pattern: '^[a-z]+$', description: 'Marks its entries.' },
         rules: { description: 'Anything.' },
       },

@@ -146,13 +146,15 @@ t.test('only the files of networks are read, and a method table only once', asyn
 
 t.test('options get their defaults, and come as the plugin wants them', async t => {
   const net = await loadNetwork(t, `  - shape:
-  - cache: { file: ../x.db, maxBytes: 2KiB, rules: { any: [1, thing] } }
+  - cache: { file: ../x.db, maxBytes: 2KiB, rules: { any: [1, thing] }, redis: "rediss://:p%40ss@example.org/1" }
   - route: { upstreams: [{ name: own, url: wss://example.org/KEY }] }
   - ask: {}
 `)
   const [shape, cache, route] = net?.steps.map(step => step.options) ?? []
   t.same(shape, { strict: false })
-  t.same(cache, { file: join(t.testdirName, 'x.db'), maxBytes: 2048, rules: { any: [1, 'thing'] }, keep: 'head' })
+  const { redis, ...rest } = cache as { redis: Secret }
+  t.same(rest, { file: join(t.testdirName, 'x.db'), maxBytes: 2048, rules: { any: [1, 'thing'] }, keep: 'head' })
+  t.same([String(redis), redis.reveal()], ['example.org:6379', 'rediss://:p%40ss@example.org/1'])
   const { upstreams: [upstream] } = route as { upstreams: [{ name: string, url: Secret, weight: number }] }
   t.same([upstream.name, upstream.weight, upstream.url instanceof Secret], ['own', 1, true])
   t.equal(upstream.url.reveal(), 'wss://example.org/KEY')

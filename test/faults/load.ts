@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import failover from '../../plugins/failover/index.ts'
 import upstream from '../../plugins/upstream/index.ts'
 import { isFailure } from '../../src/reply.ts'
@@ -17,16 +18,19 @@ export interface Outcome {
   readonly why?: string
 }
 
-export interface Run {
-  readonly all: Promise<readonly Outcome[]>
-  /** Settles with the call that was sent first. */
-  readonly oldest: Promise<unknown>
+/** A call on its way, or at its end. */
+export interface Sent {
+  outcome?: Outcome
+  readonly done: Promise<Outcome>
 }
 
 /** failover and upstream with real connections, in this process, and callers in front of them. */
 export interface Load {
-  /** So many calls a second, for so many ms. */
-  run(rate: number, length: number): Run
+  /**
+   * One call every so many ms, whether the others have been answered or not, until `isEnough`. What comes late, because
+   * the machine is busy, is not made up for: no call is harder than another.
+   */
+  send(every: number, isEnough: (sent: readonly Sent[]) => boolean): Promise<readonly Sent[]>
   stop(): Promise<void>
 }
 
@@ -44,21 +48,18 @@ export const openLoad = (urls: readonly string[]): Load => {
     const reply = await first.handle(call('eth_call', params), below => last.handle(below as never, never))
     return judge(reply, rightResult('eth_call', params))
   }
+  const begin = (): Sent => {
+    const sent: Sent = { done: ask().then(outcome => sent.outcome = outcome) }
+    return sent
+  }
   return {
-    run(rate, length) {
-      const sent: Promise<Outcome>[] = []
-      const begun = performance.now()
-      const all = new Promise<readonly Outcome[]>(resolve => {
-        const timer = setInterval(() => {
-          const due = Math.min(length, performance.now() - begun) * rate / 1000
-          while (sent.length < due) sent.push(ask())
-          if (performance.now() - begun < length) return
-          clearInterval(timer)
-          resolve(Promise.all(sent))
-        }, 5)
-      })
-      sent.push(ask())
-      return { all, oldest: Promise.resolve(sent[0]) }
+    async send(every, isEnough) {
+      const sent: Sent[] = []
+      while (!isEnough(sent)) {
+        sent.push(begin())
+        await wait(every)
+      }
+      return sent
     },
     async stop() {
       await first.stop?.()

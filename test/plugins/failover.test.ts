@@ -180,7 +180,7 @@ t.test('breakers', async t => {
     ['an error that callers bring about', fault('a', { elsewhere: true })],
   ] as const) {
     t.test(`${what} says nothing about the node`, async t => {
-      const { many, count } = open({ a: () => reply, b: () => result('b') })
+      const { many, count } = open({ a: () => reply, b: () => 'elsewhere' in reply ? reply : result('b') })
       await many(30)
       t.equal(count('a'), 30)
     })
@@ -314,6 +314,53 @@ t.test('errors that another node may better', async t => {
     t.equal(said(await ask(logs(growth))), -32002)
     t.same(asked, ['a', 'b'])
   })
+})
+
+t.test('a node that fails what others answer', async t => {
+  const internal = () => fault('a', { elsewhere: true })
+  const late = { ...breaker, streak: 3, pause: 5000 }
+  const world = (a: Answer, b: Answer = () => result('b'), more = {}) => open({ a, b, ...more }, { breaker: late, partner })
+
+  t.test('is asked last for that method, and then once in each pause, until it answers', async t => {
+    let reply: Reply = internal()
+    const { many, count, clock, log, ask } = world(() => reply)
+    await many(20)
+    t.equal(count('a'), 3)
+    t.same(log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message), ['upstream is asked last: others answer what it fails'])
+    await ask(call('eth_call'))
+    t.equal(count('a'), 4, 'other methods have nothing to do with it')
+    for (let i = 1; i <= 3; i++) {
+      clock.turn(5000)
+      await many(20)
+      t.equal(count('a'), 4 + i)
+    }
+    reply = result('a')
+    clock.turn(5000)
+    t.equal(said(await ask(logs())), 'a')
+    t.equal(said(await ask(logs())), 'a')
+  })
+
+  t.test('is asked all the same when no other can answer', async t => {
+    let b: Reply = result('b')
+    const { many, ask, asked } = world(() => asked.length < 10 ? internal() : result('a'), () => b)
+    await many(5)
+    b = fault('b')
+    t.equal(said(await ask(logs())), 'a')
+  })
+
+  for (const [what, a, b] of [
+    ['others fail it too', internal(), internal()],
+    ['it is about the question', { ...internal(), fault: 'caller' }, result('b')],
+    ['only the partner answers', internal(), fault('b')],
+  ] as const) {
+    t.test(`nothing follows when ${what}`, async t => {
+      const { many, count } = world(() => a as Reply, () => b as Reply, { p: () => result('p') })
+      await many(2, () => logs(growth))
+      const before = count('a')
+      await many(2, () => logs(growth))
+      t.equal(count('a'), before + 2)
+    })
+  }
 })
 
 t.test('the partner', async t => {

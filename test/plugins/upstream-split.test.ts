@@ -219,6 +219,37 @@ t.test('the number of pieces is bounded, and nothing is asked for what would go 
   t.equal(queries((await ask({ fromBlock: '0x0', toBlock: '0x1f' }, node, { maxRange: 2 })).asked).length, 16)
 })
 
+t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so', async t => {
+  const chain = evenChain(3, 2)
+  const address = Array.from({ length: 5000 }, (_, i) => i === 4321 ? 'a' : hex(i))
+  const filter = { fromBlock: '0x0', toBlock: '0x2', address }
+  const asked: Request[] = []
+  let node = hardNode(chain, { maxParams: 1000 })
+  const stage = stageOf(upstream, { timeout: 10_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 16 }, {
+    methods: shipped, clock: new TestClock(),
+    heads: { view: { isFinal: () => true } } as unknown as Heads, // all that is read of it
+    agents: { ask: async (_target, request) => (asked.push(request), node(request)) },
+  })
+  const again = async (own: Filter, over: Partial<Target> = {}) => {
+    asked.length = 0
+    const reply = await stage.handle(call('eth_getLogs', [own], { target: { ...target, ...over } }), never)
+    return { reply, sizes: queries(asked).map(query => (query['address'] as readonly string[]).length) }
+  }
+  const first = await again(filter)
+  t.strictSame(textOf(first.reply), textOf(logsOf(chain, filter)))
+  t.same(first.sizes, [5000, 1000, 1000, 1000, 1000, 1000])
+  t.same((await again(filter)).sizes, [1000, 1000, 1000, 1000, 1000], 'it is known from then on')
+  t.same((await again({ ...filter, address: address.slice(0, 1000) })).sizes, [1000])
+  t.same((await again({ ...filter, address: address.slice(0, 999).concat(address.slice(0, 999)) })).sizes, [999], 'what stands twice does not count')
+  node = hardNode(chain, { maxParams: 5000 })
+  t.same((await again(filter, { name: 'other' })).sizes, [5000], 'a node that takes them gets them at once')
+  node = hardNode(chain, { maxRange: 1 })
+  const wide = await again(filter, { name: 'third' })
+  t.match(wide.reply, { meaning: 'tooWide', error: { code: -32602, message: /exceed maximum block range/ } })
+  node = hardNode(chain, { maxParams: 5000 })
+  t.same((await again(filter, { name: 'third' })).sizes, [5000], 'lists were not what it refused')
+})
+
 t.test('four pieces are asked at once, in order', async t => {
   const chain = evenChain(20, 1)
   const node = hardNode(chain, {})

@@ -28,7 +28,8 @@ for (let i = 0; i < rounds; i++) {
   const name = names[i % names.length] ?? 'hangs'
   const fault: Fault = faults[name]
   first.does(fault)
-  tally(await load.run(rate, round).all)
+  const sent = await load.send(1000 / rate, calls => calls.length >= rate * round / 1000)
+  tally(await Promise.all(sent.map(({ done }) => done)))
   const sample = { minute: (performance.now() - begun) / 60_000, rss: process.memoryUsage.rss() / mib }
   samples.push(sample)
   console.log(`${sample.minute.toFixed(1)} min  ${sample.rss.toFixed(0)} MiB  ${JSON.stringify(counts)}  ${name}`)

@@ -110,14 +110,23 @@ export const faults = {
   'packs in an unknown way': packed('lzma', asked => Buffer.from(answerTo(asked))),
   'breaks off a gzip': packed('gzip', asked => gzipSync(answerTo(asked)).subarray(0, -9)),
   'lies about gzip': packed('gzip', asked => Buffer.from(answerTo(asked))),
+  'limits us in JSON': says(asked => envelope(asked.id, '"error":{"code":-32005,"message":"daily request count exceeded, request rate limited"}')),
+  'refuses our key in JSON': says(asked => envelope(asked.id, '"error":{"code":-32600,"message":"Must be authenticated!"}')),
+  'takes our request for none': says(asked => envelope(asked.id, '"error":{"code":-32700,"message":"parse error"}')),
+  'lacks the method': says(asked => envelope(asked.id, '"error":{"code":-32601,"message":"the method eth_call does not exist/is not available"}')),
+  'times out in JSON': says(asked => envelope(asked.id, '"error":{"code":-32002,"message":"request timed out"}')),
   'limits us': status(429),
+  'limits us until a date': socket =>
+    void socket.write(http('', { status: 429, headers: { 'retry-after': new Date(Date.now() + 60_000).toUTCString() } })),
   'limits us for a second': status(429, { 'retry-after': '1' }),
   'says 500': status(500),
   'says 502': status(502),
   'says 503': status(503, { 'retry-after': '1' }),
   'says 401': status(401),
   'says 404': status(404),
+  'says 413': status(413),
   'redirects': status(307, { location: 'http://169.254.169.254/latest/meta-data' }),
+  'redirects to a file': status(302, { location: 'file:///etc/passwd' }),
   'promises more than it sends': (socket, asked) =>
     void socket.write(http(answerTo(asked), { headers: { 'content-length': answerTo(asked).length + 10 } })),
   'sends more than it promised': (socket, asked) =>
@@ -128,7 +137,7 @@ export const faults = {
 
 export type FaultName = keyof typeof faults
 
-/** No fault, seen from the outside: it closes a kept connection just when the next request comes over it. */
+/** It closes a kept connection just when the next request comes over it. */
 export const closesKept: Fault = (socket, asked) => {
   if (asked.turn > 10) return void socket.resetAndDestroy()
   socket.write(http(answerTo(asked)))
@@ -139,3 +148,20 @@ export const packs = (encoding: 'gzip' | 'deflate' | 'br'): Fault =>
   packed(encoding, asked => ({ gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync })[encoding](answerTo(asked)))
 
 export const isRight: Fault = (socket, asked) => void socket.write(http(answerTo(asked)))
+
+/** No faults, seen from the outside: who asks a node that does this must not notice. */
+export const harmless = {
+  'closes kept connections': closesKept,
+  'packs without being asked': packs('gzip'),
+  'answers in slices': (socket, asked) => {
+    const bytes = http(answerTo(asked))
+    const cut = (at: number): void => {
+      if (at < bytes.length) socket.write(bytes.subarray(at, at + 50), () => setImmediate(cut, at + 50))
+    }
+    cut(0)
+  },
+  'answers late': (socket, asked) => void setTimeout(isRight, 100, socket, asked),
+  'closes after each answer': (socket, asked) =>
+    void socket.end(http(answerTo(asked), { headers: { connection: 'close' } })),
+  'puts HTTP 400 on a right answer': (socket, asked) => void socket.write(http(answerTo(asked), { status: 400 })),
+} as const satisfies Readonly<Record<string, Fault>>

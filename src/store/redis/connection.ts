@@ -1,5 +1,5 @@
-import { createClient } from '@redis/client'
-import type { RedisAddress } from '../../config/types.ts'
+import { RESP_TYPES, createClient } from '@redis/client'
+import type { Secret } from '../../secret.ts'
 import type { Clock } from '../../services/clock.ts'
 import { Late, inTime } from '../../services/in-time.ts'
 import { openLine } from '../../services/line.ts'
@@ -11,20 +11,25 @@ import type { Script } from './scripts.ts'
  * answered fails too, and is not sent again. Whatever fails is a StoreFault that names host and port and nothing else.
  */
 export class Connection {
-  readonly #address: RedisAddress
+  readonly #address: Address
   readonly #clock: Clock
   readonly #onReady: () => void
+  readonly #onTrouble: (cause: string) => void
   readonly #line = openLine(mostAtOnce)
   #client: Client
   #isPatient: boolean
   #isClosed = false
 
-  /** A patient one waits for a Redis that is not there yet. `onReady` is called after each time that it connected. */
-  constructor(address: RedisAddress, clock: Clock, { isPatient = false, onReady = () => {} } = {}) {
+  /**
+   * A patient one waits for a Redis that is not there yet. `onReady` is called after each time that it connected,
+   * `onTrouble` when it breaks or cannot: each command that fails says so itself.
+   */
+  constructor(address: Address, clock: Clock, { isPatient = false, onReady = ignore, onTrouble = ignore }: Hooks = {}) {
     this.#address = address
     this.#clock = clock
     this.#isPatient = isPatient
     this.#onReady = onReady
+    this.#onTrouble = onTrouble
     this.#client = this.#create()
   }
 
@@ -50,15 +55,25 @@ export class Connection {
     }
   }
 
-  async send(...words: readonly string[]): Promise<unknown> {
-    if (this.#isClosed) throw new StoreFault('the store is closed')
-    return this.#line(() => this.#send(words))
+  send(...words: readonly string[]): Promise<unknown> {
+    return this.#sendInTurn(words, {})
   }
 
-  async #send(words: readonly string[]): Promise<unknown> {
+  /** The same for words that are bytes, and for an answer that is. */
+  exchange(...words: readonly (string | Buffer)[]): Promise<Buffer> {
+    // A text comes as bytes when it is asked for so; whoever calls knows that the command gives a text.
+    return this.#sendInTurn(words, asBytes) as Promise<Buffer>
+  }
+
+  async #sendInTurn(words: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
+    if (this.#isClosed) throw new StoreFault('the store is closed')
+    return this.#line(() => this.#send(words, options))
+  }
+
+  async #send(words: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
     const client = this.#client
     try {
-      return await inTime(this.#clock, client.sendCommand([...words]))
+      return await inTime(this.#clock, client.sendCommand([...words], options))
     } catch (cause) {
       const reason = client === this.#client ? reasonOf(cause) : new Late().message
       // A primary that became a replica: the name may lead to the new one by now.
@@ -100,8 +115,7 @@ export class Connection {
 
   #create(): Client {
     const client = makeClient(this.#address, retries => this.#isPatient && waitBefore(retries))
-    // Each command that fails says so itself.
-    client.on('error', ignore)
+    client.on('error', (error: unknown) => this.#onTrouble(reasonOf(error)))
     client.on('ready', this.#onReady)
     return client
   }
@@ -109,7 +123,20 @@ export class Connection {
 
 type Client = ReturnType<typeof makeClient>
 
-const makeClient = (address: RedisAddress, reconnectStrategy: (retries: number) => number | false) => createClient({
+/** The URL may hold a password; printed, it shows host and port. */
+interface Address { readonly url: Secret }
+
+interface Hooks {
+  readonly isPatient?: boolean
+  readonly onReady?: () => void
+  readonly onTrouble?: (cause: string) => void
+}
+
+type SendOptions = NonNullable<Parameters<Client['sendCommand']>[1]>
+
+const asBytes: SendOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
+
+const makeClient = (address: Address, reconnectStrategy: (retries: number) => number | false) => createClient({
   url: address.url.reveal(),
   name: 'tollgate',
   // HELLO, which version 3 begins with, is unknown to Redis 5; and it would answer with the password in its error.
