@@ -1,6 +1,7 @@
 import { RESP_TYPES, createClient } from '@redis/client'
 import type { Secret } from '../../secret.ts'
-import type { Clock } from '../../services/clock.ts'
+import { systemClock } from '../../services/clock.ts'
+import type { Clock, Timer } from '../../services/clock.ts'
 import { Late, inTime } from '../../services/in-time.ts'
 import { openLine } from '../../services/line.ts'
 import { StoreFault } from '../store.ts'
@@ -17,6 +18,7 @@ export class Connection {
   readonly #onTrouble: (cause: string) => void
   readonly #line = openLine(mostAtOnce)
   #client: Client
+  #pulse: Timer | undefined
   #isPatient: boolean
   #isClosed = false
 
@@ -35,11 +37,15 @@ export class Connection {
 
   /** Rejects with StoreFault when Redis cannot be reached, or wants other credentials. */
   async open(): Promise<void> {
+    // Not the client's own: closed while a ping is under way, it would go on with it for ever. As it is about a socket, the
+    // system's clock counts.
+    this.#pulse = systemClock.every(pulse, () => void this.#ping())
     try {
       await this.#client.connect()
       this.#isPatient = true
     } catch (cause) {
       this.#isClosed = true
+      this.#pulse.cancel()
       throw this.#fault(reasonOf(cause), cause)
     }
   }
@@ -94,11 +100,16 @@ export class Connection {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
+    this.#pulse?.cancel()
     const client = this.#client
     const timer = this.#clock.after(patience, () => client.destroy())
     if (client.isReady) await client.close().catch(ignore)
     else client.destroy()
     timer.cancel()
+  }
+
+  async #ping(): Promise<void> {
+    if (this.#client.isReady) await this.#client.sendCommand(['PING']).catch(ignore)
   }
 
   /** Gives up what hangs, commands in flight with it: a new connection comes sooner than an answer on the old one. */
@@ -114,7 +125,9 @@ export class Connection {
   }
 
   #create(): Client {
-    const client = makeClient(this.#address, retries => this.#isPatient && waitBefore(retries))
+    const client: Client = makeClient(this.#address, retries => this.#isPatient && isInUse() && waitBefore(retries))
+    // One that is given up while it waits to connect again would go on for ever.
+    const isInUse = () => !this.#isClosed && client === this.#client
     client.on('error', (error: unknown) => this.#onTrouble(reasonOf(error)))
     client.on('ready', this.#onReady)
     return client
@@ -144,8 +157,6 @@ const makeClient = (address: Address, reconnectStrategy: (retries: number) => nu
   disableOfflineQueue: true,
   // Would only count for commands that are not sent yet.
   commandOptions: { timeout: 0 },
-  // A ping each second, and nothing for two: that connection is dead, though TCP may not know for minutes.
-  pingInterval: 1_000,
   socket: { connectTimeout: 500, socketTimeout: 2_000, reconnectStrategy },
 })
 
@@ -154,6 +165,9 @@ const waitBefore = (retries: number): number => Math.min(400, 25 * 2 ** Math.min
 
 /** Commands that are under way at once: a fraction of what Redis answers within a second. The rest waits in line. */
 const mostAtOnce = 1_000
+
+/** A ping each second, and nothing for two: that connection is dead, though TCP may not know for minutes. */
+const pulse = 1_000
 
 /** How long close() waits for answers, ms. */
 const patience = 1_000

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { Hear, HeadNews, NewsOf } from '../../services/heads/index.ts'
@@ -22,9 +23,12 @@ export const openHeights = (address: RedisAddress, clock: Clock): Heights => {
   const networks = new Map<string, NetworkHeights>()
   let lines: { readonly speaking: Connection, readonly listening: Connection } | undefined
 
+  /** Redis tells us our own words too, perhaps when they are not true any more. */
+  const self = randomBytes(8).toString('hex')
+
   const hear = (message: string): void => {
-    const [, height, network = ''] = /^(\d{1,16}) (.+)$/.exec(message) ?? []
-    networks.get(network)?.hear(Number(height))
+    const [, height, speaker, network = ''] = /^(\d{1,16}) (\w+) (.+)$/.exec(message) ?? []
+    if (speaker !== self) networks.get(network)?.hear(Number(height))
   }
   const open = () => {
     const speaking: Connection = new Connection(address, clock, {
@@ -44,7 +48,7 @@ export const openHeights = (address: RedisAddress, clock: Clock): Heights => {
     newsOf(name, chainId) {
       lines ??= open()
       const network = `${name}:${chainId}`
-      const heights = new NetworkHeights(network, lines.speaking)
+      const heights = new NetworkHeights(network, self, lines.speaking)
       networks.set(network, heights)
       return [heights]
     },
@@ -56,6 +60,7 @@ export const openHeights = (address: RedisAddress, clock: Clock): Heights => {
 
 class NetworkHeights implements HeadNews {
   readonly #network: string
+  readonly #self: string
   readonly #redis: Connection
   #hear: Hear = height => height
   /** What callers are told here, and the greatest that Redis is known to have. */
@@ -65,8 +70,9 @@ class NetworkHeights implements HeadNews {
   #isDue = false
   #isSending = false
 
-  constructor(network: string, redis: Connection) {
+  constructor(network: string, self: string, redis: Connection) {
     this.#network = network
+    this.#self = self
     this.#redis = redis
   }
 
@@ -106,7 +112,7 @@ class NetworkHeights implements HeadNews {
     this.#isSending = true
     while (this.#isDue) {
       this.#isDue = false
-      const words = [this.#height, kept, heightNews, this.#network]
+      const words = [this.#height, kept, heightNews, `${this.#self} ${this.#network}`]
       // While Redis is away nothing is due: sync() comes when it is back.
       await this.#redis.run(raiseHeight, [keys.height(this.#network)], words).then(height => this.hear(Number(height)), () => undefined)
     }

@@ -134,7 +134,7 @@ return 1
 
 /**
  * Raises the height that callers of a network are told, tells all gateways when it is new, and gives the greatest.
- * KEYS: height. ARGV: height, ms that it is kept, channel, network.
+ * KEYS: height. ARGV: height, ms that it is kept, channel; who raises it, and the network.
  */
 export const raiseHeight = script(`
 local height, known = tonumber(ARGV[1]), tonumber(redis.call('GET', KEYS[1]) or 0)
