@@ -10,7 +10,8 @@ export class Flight {
 
   constructor(view: View, call: Call<'request'>, next: Next<'request'>, onEnd: () => void) {
     this.#epoch = view.epoch
-    this.#reply = next({ message: call.message, origin: call.origin, signal: this.#end, notes: call.notes }).finally(onEnd)
+    this.#reply = next({ message: call.message, origin: call.origin, signal: this.#end, notes: call.notes })
+    this.#reply.then(onEnd, onEnd)
   }
 
   /** Not when it was given up, nor when it began before the present head was known: it may be about an older one. */

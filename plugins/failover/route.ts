@@ -65,7 +65,8 @@ export class Route {
     if (isExtra && !await budget.start()) return this.#best ?? outage(this.#choice.own)
     let isFinal = false
     try {
-      const reply = await this.#settle(await this.#ask(node), node)
+      const settled = this.#settle(await this.#ask(node), node)
+      const reply = settled instanceof Promise ? await settled : settled
       isFinal = isLast(reply)
       if (!isFinal) this.#note(reply, node)
       else if (!isFailure(reply) && reply.source === 'node') {
@@ -106,7 +107,7 @@ export class Route {
     return node
   }
 
-  async #settle(reply: Reply, node: Node): Promise<Reply> {
+  #settle(reply: Reply, node: Node): Reply | Promise<Reply> {
     const { method, kind } = this.#choice
     if (method?.resend !== false || !this.#hasFailed || !isFailure(reply)) return reply
     return settleSent(reply, this.#call.notes.request, request =>

@@ -1,8 +1,8 @@
 import type { Transform } from 'node:stream'
-import type { Target } from '../../call.ts'
+import type { Request, Target } from '../../call.ts'
 import { refuse } from '../../reply.ts'
 import type { Failure, Meaning, Reply } from '../../reply.ts'
-import { NodeAnswer } from '../../wire/node.ts'
+import { NodeAnswer, writeRequest } from '../../wire/node.ts'
 import type { Reading } from '../../wire/node.ts'
 import type { Clock } from '../clock.ts'
 import { causeOf } from './cause.ts'
@@ -18,6 +18,7 @@ import type { Watch } from './watch.ts'
 export interface Means {
   /** Of the request. */
   readonly id: number
+  readonly request: Request
   readonly target: Target
   /** Most bytes, inflated. */
   readonly maxBytes: number
@@ -26,11 +27,13 @@ export interface Means {
   readonly room: Room
   readonly inflaters: Gate
   readonly watch: Watch
+  /** Called once, when it is over. */
+  onEnd(): void
 }
 
 /** Sends a request and reads the answer to its end, or until it cannot become one. Rejects only because of a bug. */
-export const exchange = (lines: Lines, place: Place, body: string, means: Means): Promise<Reply> =>
-  new Promise((resolve, reject) => new Exchange(means, resolve, reject).start(lines, place, body))
+export const exchange = (lines: Lines, place: Place, means: Means): Promise<Reply> =>
+  new Promise((resolve, reject) => new Exchange(means, resolve, reject).start(lines, place))
 
 /** Hears of the answer as it comes: without a stream, and without any promise but the one it settles. */
 class Exchange implements Hearer {
@@ -49,11 +52,16 @@ class Exchange implements Hearer {
     this.#reject = reject
   }
 
-  start(lines: Lines, place: Place, body: string): void {
+  start(lines: Lines, place: Place): void {
+    const { id, request, resend, watch } = this.#means
     this.#listen()
     if (this.#isOver) return
-    this.#means.watch.listen()
-    this.#trip = lines.post(place, body, this, this.#means.resend)
+    try {
+      watch.listen()
+      this.#trip = lines.post(place, writeRequest(id, request), this, resend)
+    } catch (bug) {
+      this.fault(bug)
+    }
   }
 
   head(status: number, headers: Headers): void {
@@ -98,7 +106,7 @@ class Exchange implements Hearer {
   #complete(): void {
     if (this.#isOver) return
     const reading = this.#answer?.read(this.#means.id)
-    if (reading instanceof Promise) reading.then(late => this.#finish(this.#replyOf(late)), this.#reject)
+    if (reading instanceof Promise) reading.then(late => this.#finish(this.#replyOf(late)), (error: unknown) => this.fault(error))
     else this.#finish(reading === undefined ? unusable(this.#means.target, 'no head') : this.#replyOf(reading))
   }
 
@@ -143,7 +151,7 @@ class Exchange implements Hearer {
 
   #clear(): void {
     this.#isOver = true
-    this.#means.watch.whenOver = undefined
+    this.#means.onEnd()
     this.#trip?.abort()
     this.#means.room.give(this.#held)
     if (this.#inflation === undefined) return

@@ -1,7 +1,6 @@
 import type { Request, Target } from '../../call.ts'
 import { refuse } from '../../reply.ts'
 import type { Failure, Reply } from '../../reply.ts'
-import { writeRequest } from '../../wire/node.ts'
 import type { Clock } from '../clock.ts'
 import { exchange } from './exchange.ts'
 import { Gate } from './gate.ts'
@@ -44,34 +43,46 @@ export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promis
   }
   const inflaters = new Gate(clock, mostInflaters, Infinity)
   let lastId = 0
-  const askNow = (target: Target, request: Request, terms: Terms, watch: Watch): Promise<Reply> => {
+  /** Without a promise of its own: one call in ten thousand waits for its place. */
+  const askNow = ({ target, request, terms, watch, gate }: Asking): Promise<Reply> => {
     const id = (lastId += 1)
     const { maxBytes, resend = false } = terms
-    const means = { id, target, maxBytes, resend, clock, room, inflaters, watch }
-    return exchange(lines, postOf(target).place, writeRequest(id, request), means)
-  }
-  const askInTurn = async (target: Target, request: Request, terms: Terms, watch: Watch): Promise<Reply> => {
-    const { gate } = postOf(target)
-    const entered = gate.enter(watch)
-    if (entered instanceof Promise) watch.wait()
-    if (!(entered instanceof Promise ? await entered : entered)) return watch.explain(target) ?? busy(target)
-    try {
-      return await askNow(target, request, terms, watch)
-    } finally {
-      gate.leave()
+    const onEnd = () => {
+      watch.end()
+      gate?.leave()
     }
+    const means = { id, request, target, maxBytes, resend, clock, room, inflaters, watch, onEnd }
+    return exchange(lines, postOf(target).place, means)
+  }
+  const refuseNow = ({ target, watch }: Asking): Failure => {
+    watch.end()
+    return watch.explain(target) ?? busy(target)
+  }
+  const askLater = async (asking: Asking, entering: Promise<boolean>): Promise<Reply> => {
+    asking.watch.wait()
+    return await entering ? askNow(asking) : refuseNow(asking)
   }
   return {
-    async ask(target, request, terms) {
+    ask(target, request, terms) {
       const watch = new Watch(clock, terms)
-      try {
-        return await (terms.ahead === true ? askNow : askInTurn)(target, request, terms, watch)
-      } finally {
-        watch.end()
-      }
+      const gate = terms.ahead === true ? undefined : postOf(target).gate
+      const asking = { target, request, terms, watch, gate }
+      const entered = gate?.enter(watch) ?? true
+      if (entered instanceof Promise) return askLater(asking, entered)
+      return entered ? askNow(asking) : Promise.resolve(refuseNow(asking))
     },
     close: () => lines.close(),
   }
+}
+
+/** One ask, from its beginning. */
+interface Asking {
+  readonly target: Target
+  readonly request: Request
+  readonly terms: Terms
+  readonly watch: Watch
+  /** Where it has a place, or waits for one. */
+  readonly gate: Gate | undefined
 }
 
 /** What inflates a brotli answer takes up to 16 MiB, however short the answer is. */
