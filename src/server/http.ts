@@ -1,38 +1,21 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import Koa from 'koa'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
 import { answer, failBug, failWhole } from '../wire/answer.ts'
 import { readVisit } from './door.ts'
 import type { Doors } from './door.ts'
+import { lazily } from './lazily.ts'
 import { nextRequestId } from './origin.ts'
-import { sendAnswer, sendPreflight } from './send.ts'
+import { sendAnswer } from './send.ts'
 
 /**
  * The HTTP door: `POST /v3/<API_KEY>` on the network's own host (contract 4.1). Koa has everything that is not a call;
  * calls pass it by, as its context and its hooks cost 5 of the 24 microseconds that a bare server takes for one.
  */
 export const createRpcListener = (doors: Doors): RequestListener => {
-  const others = createOthersApp(doors).callback()
+  const others = lazily(async () => (await import('./others.ts')).createOthersApp(doors).callback())
   return (req, res) => void (req.method === 'POST' ? serveCall(doors, req, res) : others(req, res))
-}
-
-/** Preflights, and requests whose method makes them no call. */
-const createOthersApp = (doors: Doors): Koa => {
-  const app = new Koa()
-  // Koa would write them to stderr, also that a caller has reset its connection, which every caller may do at will.
-  app.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.syscall === undefined) doors.log.error({ err: error }, 'a request that is no call failed because of a bug')
-  })
-  app.use(context => {
-    context.respond = false
-    const { req, res } = context
-    if (req.method === 'OPTIONS') return sendPreflight(req, res)
-    const visit = readVisit(doors, 'http', req)
-    sendAnswer(doors, res, nextRequestId(), failWhole('error' in visit ? visit : refuse('httpMethod')))
-  })
-  return app
 }
 
 const serveCall = async (doors: Doors, req: IncomingMessage, res: ServerResponse): Promise<void> => {

@@ -4,12 +4,12 @@ import type { Network } from '../network.ts'
 import type { Room } from '../services/agents/room.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import { createAdminApp } from './admin.ts'
 import type { Health } from './admin.ts'
 import { answerStrangers } from './bare.ts'
 import { Traffic } from './door.ts'
 import type { Doors, Served } from './door.ts'
 import { createRpcListener } from './http.ts'
+import { lazily } from './lazily.ts'
 import { closeServer, createHttpServer, listen } from './listen.ts'
 import { openTidy } from './tidy.ts'
 import { openDate } from './whole.ts'
@@ -58,7 +58,7 @@ const serveAt = ({ name, hosts, admit, run }: Network, limits: Limits, log: Log)
 
 /** Opens the admin listener. Rejects with ListenFault. */
 export const openAdmin = async (address: Address, health: Health): Promise<Listening> => {
-  const server = createHttpServer(createAdminApp(health).callback())
+  const server = createHttpServer(lazily(async () => (await import('./admin.ts')).createAdminApp(health).callback()))
   return { url: await listen(server, address), stop: () => closeServer(server) }
 }
 
