@@ -9,14 +9,21 @@ const step = 4 << 20
  * about, so that answers of 6 MB, one after the other, take 36 MB. A collection of what is young takes 1 ms.
  */
 export const openTidy = (): (length: number) => void => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void // what the flag puts into new contexts
-  setFlagsFromString('--no-expose-gc')
+  const collect = findCollector()
   let sent = 0
   return length => {
     sent += length
     if (sent < step) return
     sent = 0
-    collect({ type: 'minor' })
+    // What has just been sent is still in use until the next turn.
+    setImmediate(collect, { type: 'minor' })
   }
+}
+
+/** Given to contexts that are made while the flag is set. */
+const findCollector = (): (options: { type: 'minor' }) => void => {
+  setFlagsFromString('--expose-gc')
+  const found = runInNewContext('gc') as (options: { type: 'minor' }) => void // V8's, as its flag describes it
+  setFlagsFromString('--no-expose-gc')
+  return found
 }
