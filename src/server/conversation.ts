@@ -99,7 +99,7 @@ export class Conversation {
     if (this.#isEnding) return
     this.#traffic.enter()
     this.#running += 1
-    this.#pace()
+    if (this.#running >= mostAtOnce) this.#socket.pause()
     const { network, caller } = this.visit
     const told = await answer(network.door, message, caller)
     this.#running -= 1
@@ -110,7 +110,8 @@ export class Conversation {
   }
 
   #send(body: Body, replies: readonly Reply[]): void {
-    if (this.#socket.bufferedAmount + body.length > most && this.#socket.bufferedAmount > slow) return this.#giveUp()
+    const waiting = this.#socket.bufferedAmount
+    if (waiting > slow && waiting + body.length > most) return this.#giveUp()
     if (this.#running > 0) this.#gather()
     if (body.length <= short) this.#stream.write(textFrame(bodyText(body)), 'latin1')
     else this.#sendLong(body, replies)

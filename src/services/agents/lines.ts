@@ -42,10 +42,9 @@ export const openLines = (): Lines => {
   const single = new Agent({ ...limits, pipelining: 0 })
   return {
     post({ origin, path, headers }, body, hearer, resend) {
-      const sending = { method: 'POST', origin, path, headers, body } as const
-      const voyage: Voyage = new Voyage(hearer, resend ? () => single.dispatch(sending, voyage) : undefined)
-      const noted: Sending = { ...sending, voyage }
-      kept.dispatch(noted, voyage)
+      const voyage = new Voyage(hearer, resend ? single : undefined)
+      voyage.sending = { method: 'POST', origin, path, headers, body, voyage }
+      kept.dispatch(voyage.sending, voyage)
       return voyage
     },
     close: async () => void await Promise.all([kept.destroy(), single.destroy()]),
@@ -62,15 +61,18 @@ const oldest = 30_000
 class Voyage implements Trip, Dispatcher.DispatchHandler {
   /** The connection had been open before. */
   isReused = false
+  /** What is sent; set before it is. */
+  sending: Sending | undefined
   readonly #hearer: Hearer
-  #again: (() => void) | undefined
+  /** Where it is sent once more. */
+  #spare: Dispatcher | undefined
   #controller: Dispatcher.DispatchController | undefined
   #hasHead = false
   #isOver = false
 
-  constructor(hearer: Hearer, again: (() => void) | undefined) {
+  constructor(hearer: Hearer, spare: Dispatcher | undefined) {
     this.#hearer = hearer
-    this.#again = again
+    this.#spare = spare
   }
 
   abort(): void {
@@ -110,10 +112,11 @@ class Voyage implements Trip, Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#isOver) return
-    const again = this.#again
-    this.#again = undefined
+    const spare = this.#spare
+    this.#spare = undefined
     // No head of an answer has come, so nothing was delivered yet; a node that is down fails the second time too.
-    if (again !== undefined && this.isReused && !this.#hasHead && causeOf(error) !== undefined) return again()
+    const isLost = this.isReused && !this.#hasHead && causeOf(error) !== undefined
+    if (spare !== undefined && isLost && this.sending !== undefined) return void spare.dispatch(this.sending, this)
     this.#isOver = true
     this.#hearer.fault(error)
   }

@@ -41,9 +41,12 @@ export const show = (value: unknown): string => {
   if (isList(value)) return 'an array'
   if (isObject(value)) return 'an object'
   if (typeof value !== 'string') return String(value)
+  if (value.length <= 40 && plain.test(value)) return `"${value}"`
   const text = JSON.stringify(value.length > 40 ? `${value.slice(0, 37)}...` : value)
   return text.replace(/[^ -~]/g, letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
+
+const plain = /^[ !#-[\]-~]*$/
 
 /** What a rule wants: `an address (20 bytes of hex with 0x) or an array`. */
 export const want = (rule: Rule): string => {
