@@ -90,9 +90,10 @@ class NetworkHeights implements HeadNews {
     this.#hear = hear
   }
 
-  /** Others tell this height. */
+  /** Others tell this height. An answer on one connection may have been overtaken by news on the other. */
   hear(height: number): void {
-    this.#known = Math.max(this.#known, height)
+    if (height < this.#known) return
+    this.#known = height
     if (height > this.#height) void this.#hear(height)
   }
 
