@@ -103,6 +103,12 @@ class NetworkHeights implements HeadNews {
     this.#send()
   }
 
+  /** The greatest height there is; `sent` was ours, and may have been taken back since. */
+  #learn(height: number, sent: number): void {
+    if (height > sent) this.hear(height)
+    else if (sent === this.#height) this.#known = Math.max(this.#known, sent)
+  }
+
   /** One message at a time, the newest height in it: a Redis that is slow gets fewer. */
   #send(): void {
     this.#isDue = true
@@ -113,9 +119,10 @@ class NetworkHeights implements HeadNews {
     this.#isSending = true
     while (this.#isDue) {
       this.#isDue = false
-      const words = [this.#height, kept, heightNews, `${this.#self} ${this.#network}`]
+      const sent = this.#height
+      const words = [sent, kept, heightNews, `${this.#self} ${this.#network}`]
       // While Redis is away nothing is due: sync() comes when it is back.
-      await this.#redis.run(raiseHeight, [keys.height(this.#network)], words).then(height => this.hear(Number(height)), () => undefined)
+      await this.#redis.run(raiseHeight, [keys.height(this.#network)], words).then(height => this.#learn(Number(height), sent), () => undefined)
     }
     this.#isSending = false
   }
