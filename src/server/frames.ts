@@ -4,7 +4,7 @@ import type { Body } from '../wire/write.ts'
 
 /**
  * A whole message as the one frame in which a server sends it (RFC 6455, 5.2), one character per byte, up to 65,535 of
- * them. Written to the socket as it is: ws takes 1 us more, to copy the text into a buffer and to write head and body apart.
+ * them. Written to the socket as it is: ws would copy the text into a buffer, and write head and body apart.
  */
 export const textFrame = (text: string): string => {
   const { length } = text

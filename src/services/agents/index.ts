@@ -43,7 +43,7 @@ export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promis
   }
   const inflaters = new Gate(clock, mostInflaters, Infinity)
   let lastId = 0
-  /** Without a promise of its own: one call in ten thousand waits for its place. */
+  /** Without a promise of its own: few calls have to wait for their place. */
   const askNow = ({ target, request, terms, watch, gate }: Asking): Promise<Reply> => {
     const id = (lastId += 1)
     const { maxBytes, resend = false } = terms
