@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import { definePlugin, isFailure, mustBeInTable } from '../../src/plugin.ts'
-import type { Call, Failure, Handler, Keep, Next, Reply, Result, Services, View } from '../../src/plugin.ts'
+import { definePlugin, isFailure, mustBeInTable, remembering } from '../../src/plugin.ts'
+import type { Call, Failure, Handler, Json, Keep, Next, Reply, Result, Services, View } from '../../src/plugin.ts'
 import { Flight } from './flight.ts'
 import { Shared, sharedOptions } from './shared.ts'
 import { minedIn, subjectOf } from './subject.ts'
@@ -62,7 +62,7 @@ export default definePlugin({
     const { methods, heads, clock } = services
     mustBeInTable(Object.keys(overrides).map(method => ({ path: ['methods', method], method })), methods)
     const policyOf = (name: string): Keep => overrides[name] ?? methods.get(name)?.keep ?? 'never'
-    const policy = new Map(methods.names.map(name => [name, policyOf(name)]))
+    const questions = new Map(methods.names.map(name => [name, { keep: policyOf(name), textOf: textFor(name) }]))
     const kept = keepAnswers(maxBytes, services)
     const isProvedFinal = finality(methods)
     const shared = redis && new Shared({ redis, ...limits }, services)
@@ -87,15 +87,17 @@ export default definePlugin({
     }
 
     const handle: Handler<'request'> = async (call, next) => {
-      const keep = policy.get(call.notes.request.method) ?? 'never'
-      if (keep === 'never') return next(call)
-      const key = keyOf(call, services.vary(call))
+      const { method, params } = call.notes.request
+      const question = questions.get(method)
+      if (question === undefined || question.keep === 'never') return next(call)
+      const key = services.vary(call) + question.textOf(params)
       const view = heads.view
       const hit = kept.get(key)
       if (hit !== undefined && stands(hit, view)) return hit.reply
       const flight = flights.get(key)
-      if (flight?.mayJoin(view) === true) return { ...await flight.join(call), cache: 'hit' }
+      if (flight?.mayJoin(view) === true) return marked(await flight.join(call), 'hit')
       const asked = clock.monotonic()
+      const { keep } = question
       const ask = shared === undefined ? next : askShared(shared, { call, keep, key }, methods, next)
       const fresh = new Flight(view, call, ask, () => {
         if (flights.get(key) === fresh) flights.delete(key)
@@ -123,9 +125,8 @@ const keepAnswers = (maxBytes: number, { memory, keep, clock }: Services): LRUCa
 const stands = ({ era, epoch }: Kept, view: View): boolean =>
   (era === undefined || era === view.era) && (epoch === undefined || epoch === view.epoch)
 
-/** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters come normalised: equal questions have equal keys. */
-const keyOf = (call: Call<'request'>, vary: string): string =>
-  `${vary}\n${call.notes.request.method}\n${JSON.stringify(call.notes.request.params)}`
+/** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters come normalised: equal questions have equal texts. */
+const textFor = (method: string) => remembering((params: readonly Json[]) => `\n${method}\n${JSON.stringify(params)}`)
 
 const isTooMuch = ({ kind, meaning }: Failure): boolean => kind === 'tooMany' || meaning === 'tooWide'
 

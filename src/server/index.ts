@@ -1,9 +1,11 @@
 import type { Server } from 'node:http'
-import type { Address, GatewayConfig, Limits } from '../config/types.ts'
+import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Network } from '../network.ts'
 import type { Room } from '../services/agents/room.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import type { Door } from '../wire/answer.ts'
+import { openReader } from '../wire/message.ts'
 import type { Health } from './admin.ts'
 import { answerStrangers } from './bare.ts'
 import { Traffic } from './door.ts'
@@ -36,7 +38,8 @@ export interface Serving {
 
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenFault, nothing left open. */
 export const openRpc = async ({ config, networks, room, clock, log }: Serving): Promise<RpcListening> => {
-  const byHost = new Map(networks.flatMap(network => serveAt(network, config.limits, log)))
+  const door = { read: openReader(config.limits), limits: config.limits, log }
+  const byHost = new Map(networks.flatMap(network => serveAt(network, door)))
   const traffic = new Traffic()
   const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, tidy: openTidy(), date: openDate(clock) }
   const listener = createRpcListener(doors)
@@ -53,8 +56,8 @@ export const openRpc = async ({ config, networks, room, clock, log }: Serving): 
   }
 }
 
-const serveAt = ({ name, hosts, admit, run }: Network, limits: Limits, log: Log): [host: string, Served][] =>
-  hosts.map(host => [host, { name, admit, door: { run, limits, log } }])
+const serveAt = ({ name, hosts, admit, run }: Network, door: Omit<Door, 'run'>): [host: string, Served][] =>
+  hosts.map(host => [host, { name, admit, door: { ...door, run } }])
 
 /** Opens the admin listener. Rejects with ListenFault. */
 export const openAdmin = async (address: Address, health: Health): Promise<Listening> => {

@@ -4,15 +4,15 @@ import type { Next } from '../plugin.ts'
 import { isFailure, refuse } from '../reply.ts'
 import type { Failure, Reply } from '../reply.ts'
 import type { Log } from '../services/log.ts'
-import { readMessage } from './message.ts'
-import type { MessageLimits, Received } from './message.ts'
+import type { ReadMessage, Received } from './message.ts'
 import { writeBatch, writeReply } from './write.ts'
 import type { Body } from './write.ts'
 
 /** What stands behind a door: the pipeline of a network. */
 export interface Door {
+  readonly read: ReadMessage
   readonly run: Next
-  readonly limits: MessageLimits & {
+  readonly limits: {
     /** Longest answer to a batch, in bytes. */
     readonly batchReply: number
   }
@@ -34,7 +34,7 @@ export interface Answer {
 /** Answers one message, whatever it is. Never throws and never rejects: a bug costs its own call and is logged. */
 export const answer = async (door: Door, bytes: Uint8Array, origin: Origin): Promise<Answer> => {
   try {
-    const incoming = readMessage(bytes, door.limits)
+    const incoming = door.read(bytes)
     if ('error' in incoming) return failWhole(incoming)
     if ('message' in incoming) return answerOne(await settle(door, incoming, origin))
     return await answerBatch(door, incoming, origin)

@@ -1,6 +1,8 @@
 import type { Json } from '../call.ts'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
+import { Familiar } from './familiar.ts'
+import type { Shape } from './familiar.ts'
 import { maxMembers } from './outline.ts'
 import type { Item, Member } from './outline.ts'
 import { maxParsed, Scanner } from './scan.ts'
@@ -30,16 +32,24 @@ export interface Received {
 /** A request, a batch of them, or the one answer to a message that holds none. */
 export type Incoming = Received | readonly Received[] | Failure
 
-/** Reads what a caller sent. It is scanned before anything is parsed: no nesting and no number of values can hurt. */
-export const readMessage = (bytes: Uint8Array, limits: MessageLimits): Incoming => {
-  const scanner = new Scanner({ depth: limits.depth, elements: limits.batch, values: maxParsed })
-  scanner.push(bytes)
-  const fault = scanner.end()
-  if (fault !== undefined) return refuseMessage(fault, limits)
-  const raw = latin1(bytes)
-  if (!scanner.isArray) return receive(raw, scanner.items[0]!, scanner.isWide)
-  if (scanner.items.length === 0) return invalid('the batch is empty')
-  return scanner.items.map(item => receive(raw, item, scanner.isWide))
+export type ReadMessage = (bytes: Uint8Array) => Incoming
+
+/** Reads what callers send. It is scanned before anything is parsed: no nesting and no number of values can hurt. */
+export const openReader = (limits: MessageLimits): ReadMessage => {
+  const familiar = new Familiar()
+  return bytes => {
+    const raw = latin1(bytes)
+    const known = familiar.recall(raw)
+    if (known !== undefined) return known
+    const scanner = new Scanner({ depth: limits.depth, elements: limits.batch, values: maxParsed })
+    scanner.push(bytes)
+    const fault = scanner.end()
+    if (fault !== undefined) return refuseMessage(fault, limits)
+    const { isArray, items, isWide } = scanner
+    if (!isArray) return receive({ raw, isWide, familiar }, items[0]!)
+    if (items.length === 0) return invalid('the batch is empty')
+    return items.map(item => familiar.recall(raw.slice(item.start, item.end)) ?? receive({ raw, isWide, familiar }, item))
+  }
 }
 
 const refuseMessage = (fault: Fault, { depth, batch }: MessageLimits): Failure => {
@@ -57,11 +67,18 @@ const invalid = (what: string): Failure => refuse('invalid', { message: `invalid
 /** Must not stand twice: parsing would keep the last of two, and another reader of the same bytes perhaps the first. */
 const envelope = ['jsonrpc', 'id', 'method', 'params']
 
-/** `raw` is the whole message, one character per byte. */
-const receive = (raw: string, { start, end, members = [] }: Item, isWide: boolean): Received => {
+/** A whole message, one character per byte. */
+interface Text {
+  readonly raw: string
+  readonly isWide: boolean
+  readonly familiar: Familiar
+}
+
+const receive = ({ raw, isWide, familiar }: Text, { start, end, members = [] }: Item): Received => {
   const text = raw.slice(start, end)
   const message = JSON.parse(isWide ? decode(text) : text) as Json
   let id: string | undefined
+  let idAt: Member | undefined
   let refusal: Failure | undefined
   /** A bit for each name of the envelope. */
   let seen = 0
@@ -70,9 +87,12 @@ const receive = (raw: string, { start, end, members = [] }: Item, isWide: boolea
     if (place < 0) continue
     const isTwice = (seen & 1 << place) !== 0
     if (isTwice) refusal ??= invalid(`${envelope[place]} stands twice`)
-    if (envelope[place] === 'id') id = isTwice ? 'null' : readId(raw.slice(member.start, member.end))
     seen |= 1 << place
+    if (envelope[place] !== 'id') continue
+    id = isTwice ? 'null' : readId(raw.slice(member.start, member.end))
+    idAt = member
   }
+  if (idAt !== undefined && refusal === undefined && !isWide) familiar.learn(text, idAt.start - start, idAt.end - start, message as Shape)
   return { message, id, refusal }
 }
 

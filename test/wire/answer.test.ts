@@ -6,6 +6,7 @@ import { refuse } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
 import { answer, failBug, failWhole } from '../../src/wire/answer.ts'
 import type { Answer } from '../../src/wire/answer.ts'
+import { openReader } from '../../src/wire/message.ts'
 import { bodyText, joinBody } from '../../src/wire/write.ts'
 import { origin, TestLog } from '../support/fakes.ts'
 
@@ -32,8 +33,11 @@ const run: Next = async ({ message }) => {
 
 interface Given { readonly run?: Next, readonly log?: TestLog, readonly limits?: object }
 
+/** One for all: what it has become familiar with must not show. */
+const read = openReader(limits)
+
 const ask = (message: string | Uint8Array, over: Given = {}): Promise<Answer> =>
-  answer({ run, log: new TestLog(), ...over, limits: { ...limits, ...over.limits } }, Buffer.from(message), origin())
+  answer({ read, run, log: new TestLog(), ...over, limits: { ...limits, ...over.limits } }, Buffer.from(message), origin())
 
 const textOf = ({ body }: Answer): string | undefined => body === undefined ? undefined : joinBody(body).toString()
 
@@ -321,5 +325,5 @@ t.test('no message can hurt', async t => {
 
 t.test('bytes that are no Buffer are read as well', async t => {
   const bytes = new Uint8Array(Buffer.from(`  ${request('"é"')}`)).subarray(2)
-  t.equal(textOf(await answer({ run, limits, log: new TestLog() }, bytes, origin())), good('"é"'))
+  t.equal(textOf(await answer({ read, run, limits, log: new TestLog() }, bytes, origin())), good('"é"'))
 })

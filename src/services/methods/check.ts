@@ -1,4 +1,5 @@
 import type { Json } from '../../call.ts'
+import { remembering } from '../../frozen.ts'
 import type { Checked } from './index.ts'
 import type { Rule } from './language.ts'
 import type { Compile, Reader } from './rules.ts'
@@ -20,7 +21,7 @@ export const unchecked: Check = params => ({ params })
 /** Holds parameters against the rules of their positions; the first that is wrong ends it. */
 export const checker = (method: string, places: readonly Place[], compile: Compile): Check => {
   const readers = places.map((place, i) => readerOf(method, place, i, compile))
-  return (params, strict) => {
+  const check = (strict: boolean) => remembering((params: readonly Json[]): Checked => {
     if (params.length > readers.length) return { complaint: tooMany(method, readers.length, params.length) }
     const normal: Json[] = []
     for (let i = 0; i < readers.length; i++) {
@@ -31,7 +32,9 @@ export const checker = (method: string, places: readonly Place[], compile: Compi
     }
     while (normal.length > 0 && normal.at(-1) === null) normal.pop()
     return { params: normal }
-  }
+  })
+  const [loosely, strictly] = [check(false), check(true)]
+  return (params, strict) => strict ? strictly(params) : loosely(params)
 }
 
 interface PlaceReader {
