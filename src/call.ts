@@ -95,11 +95,15 @@ export interface Call<Reads extends Note = never> {
 }
 
 /**
- * A copy of the call with further notes; the old ones stay. Written out, as calls come from many places: to spread them
- * takes 350 ns where this takes 70.
+ * A copy of the call with further notes; the old ones stay. Written out, as calls come from many places: to spread the
+ * call takes 350 ns where this takes 70, and to spread the notes 160 where this takes 100.
  */
 export const withNotes = <Reads extends Note, Writes extends Note>(
   { message, origin, signal, notes }: Call<Reads>, more: Pick<Notes, Writes>,
-): Call<Reads | Writes> =>
+): Call<Reads | Writes> => {
+  const all: Partial<Record<string, unknown>> = {}
+  for (const note in notes) all[note] = notes[note]
+  for (const note in more) all[note] = more[note]
   // A union of two Picks of the same interface is the Pick of both; TypeScript does not see that by itself.
-  ({ message, origin, signal, notes: { ...notes, ...more } as Pick<Notes, Reads | Writes> })
+  return { message, origin, signal, notes: all as Pick<Notes, Reads | Writes> }
+}

@@ -21,11 +21,21 @@ export interface Sent {
   readonly isCompressed: boolean
 }
 
-/** The headers of an answer; also for the refusal of an upgrade. */
-export const headersOf = (answer: Answer, sent: Sent): Headers => [...fixed, ...ownHeaders(answer, sent)]
+/** The headers of an answer as text, a line each. */
+export const headerLines = (answer: Answer, sent: Sent): string => {
+  let lines = `${fixedLines}X-Request-Id: ${sent.requestId}\r\n${contentLines(answer, sent)}${trailLines(answer.replies)}`
+  if (answer.retryAfter !== undefined) lines += `Retry-After: ${answer.retryAfter}\r\n`
+  if (answer.status === 405) lines += 'Allow: POST, OPTIONS\r\n'
+  if (sent.closing) lines += 'Connection: close\r\n'
+  return lines
+}
 
-/** The same as text. */
-export const headerLines = (answer: Answer, sent: Sent): string => fixedLines + linesOf(ownHeaders(answer, sent))
+/** The same as Node wants them; also for the refusal of an upgrade. */
+export const headersOf = (answer: Answer, sent: Sent): Headers =>
+  headerLines(answer, sent).split('\r\n').slice(0, -1).flatMap(line => {
+    const colon = line.indexOf(':')
+    return [line.slice(0, colon), line.slice(colon + 2)]
+  })
 
 const linesOf = (headers: Headers): string => {
   let lines = ''
@@ -35,38 +45,28 @@ const linesOf = (headers: Headers): string => {
 
 const fixedLines = linesOf(fixed)
 
-const ownHeaders = (answer: Answer, { requestId, closing, isCompressed }: Sent): string[] => {
-  const headers = ['X-Request-Id', requestId]
-  if (answer.body !== undefined) {
-    headers.push('Content-Type', 'application/json')
-    if (isCompressed) headers.push('Content-Encoding', 'gzip', 'Vary', 'Accept-Encoding')
-    else headers.push('Content-Length', String(answer.body.length))
-  }
-  addTrail(headers, answer.replies)
-  if (answer.retryAfter !== undefined) headers.push('Retry-After', String(answer.retryAfter))
-  if (answer.status === 405) headers.push('Allow', 'POST, OPTIONS')
-  if (closing) headers.push('Connection', 'close')
-  return headers
-}
+const contentLines = ({ body }: Answer, { isCompressed }: Sent): string =>
+  body === undefined ? ''
+  : isCompressed ? 'Content-Type: application/json\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\n'
+  : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
 
 /** The credits of all calls together; which cache and which node answered only where there is one call. */
-const addTrail = (headers: string[], replies: readonly Reply[]): void => {
+const trailLines = (replies: readonly Reply[]): string => {
   let credits: number | undefined
   let budget: Budget | undefined
   for (const reply of replies) {
     if (reply.credits !== undefined) credits = (credits ?? 0) + reply.credits
     budget = reply.budget ?? budget
   }
-  if (credits !== undefined) headers.push('X-Tollgate-Credits', String(credits))
-  if (budget !== undefined) addBudget(headers, budget)
+  let lines = credits === undefined ? '' : `X-Tollgate-Credits: ${credits}\r\n`
+  if (budget !== undefined) lines += budgetLines(budget)
   const only = replies.length === 1 ? replies[0] : undefined
-  if (only?.cache !== undefined) headers.push('X-Tollgate-Cache', only.cache)
-  if (only?.upstream !== undefined) headers.push('X-Tollgate-Upstream', only.upstream)
+  if (only?.cache !== undefined) lines += `X-Tollgate-Cache: ${only.cache}\r\n`
+  if (only?.upstream !== undefined) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
+  return lines
 }
 
 /** draft-ietf-httpapi-ratelimit-headers-10; all calls of one request draw from the same budget. */
-const addBudget = (headers: string[], { limit, left, endsIn }: Budget): void => {
-  headers.push(
-    'RateLimit-Policy', `"daily-credits";q=${limit};w=86400`,
-    'RateLimit', `"daily-credits";r=${left};t=${Math.ceil(endsIn / 1000)}`)
-}
+const budgetLines = ({ limit, left, endsIn }: Budget): string =>
+  `RateLimit-Policy: "daily-credits";q=${limit};w=86400\r\n`
+  + `RateLimit: "daily-credits";r=${left};t=${Math.ceil(endsIn / 1000)}\r\n`
