@@ -1,4 +1,4 @@
-import { definePlugin, Misconfigured, refuse, withNotes } from '../src/plugin.ts'
+import { definePlugin, Misconfigured, refuse, remembering, withNotes } from '../src/plugin.ts'
 import type { Failure, Methods, Override } from '../src/plugin.ts'
 
 /** What this plugin reads of a table's entry. The other fields concern other plugins, which see the table itself. */
@@ -51,12 +51,14 @@ export default definePlugin({
       const method = methods.get(name)
       if (method === undefined) return Promise.resolve(unknownMethod(name))
       const checked = method.check(params, strict)
-      if ('complaint' in checked) return Promise.resolve(refuse('params', { message: checked.complaint }))
+      if ('complaint' in checked) return Promise.resolve(badParams(checked))
       if (method.answer !== undefined) return Promise.resolve({ source: 'local', result: method.answer })
       return next(withNotes(call, { request: { method: name, params: checked.params } }))
     }
   },
 })
+
+const badParams = remembering(({ complaint }: { readonly complaint: string }) => refuse('params', { message: complaint }))
 
 /** Faults get the option in front: to with() they begin at the method's name. */
 const placed = (option: string, change: () => Methods): Methods => {

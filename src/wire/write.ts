@@ -1,5 +1,6 @@
+import { remembering } from '../frozen.ts'
 import { isFailure } from '../reply.ts'
-import type { Reply } from '../reply.ts'
+import type { Reply, RpcError } from '../reply.ts'
 import { latin1 } from './text.ts'
 
 /** A message to send: pieces in order, so that long ones need no copy. Text holds one byte per character (latin1). */
@@ -12,10 +13,13 @@ export interface Body {
 /** The response to one call. `id` is the caller's id as it came, and a result goes out as the node wrote it. */
 export const writeReply = (id: string, reply: Reply): Body => {
   const failed = isFailure(reply)
-  const value = failed ? bytesOf(JSON.stringify(reply.error)) : reply.result
+  const value = failed ? errorText(reply.error) : reply.result
   const head = `{"jsonrpc":"2.0","id":${id},"${failed ? 'error' : 'result'}":`
   return { pieces: [head, value, '}'], length: head.length + value.length + 1 }
 }
+
+/** As bytes where it is not ASCII. A refusal that is given again and again is written once. */
+const errorText = remembering((error: RpcError) => bytesOf(JSON.stringify(error)))
 
 /** A text of ASCII only stands for its bytes as it is. */
 const bytesOf = (text: string): string | Uint8Array => /[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text

@@ -82,6 +82,7 @@ t.test('work on a frozen value is done once, on any other each time', async t =>
   const frozen = Object.freeze([1, 2])
   t.equal(lengthOf(frozen), lengthOf(frozen))
   t.ok(Object.isFrozen(lengthOf(frozen)))
+  t.equal(remembering(() => Buffer.from('ü'))(frozen).length, 2, 'bytes, too, which cannot be frozen')
   const plain = [1]
   t.strictSame([lengthOf(plain).length, plain.push(2), lengthOf(plain).length], [1, 2, 2])
 })
