@@ -53,6 +53,8 @@ export interface Failure extends Trail {
   readonly status: number
   /** Seconds, for the Retry-After header. */
   readonly retryAfter?: number | undefined
+  /** The HTTP methods that the path takes, for the Allow header; POST and OPTIONS unless given. */
+  readonly allow?: string | undefined
   /** What went wrong behind it, in words for the log; never sent. */
   readonly cause?: string | undefined
   /** What the node's error means, where its words are known. */
@@ -120,6 +122,7 @@ export interface Detail {
   readonly message?: string
   readonly data?: Json
   readonly retryAfter?: number
+  readonly allow?: string
   readonly source?: Source
   readonly fault?: Fault
   readonly upstream?: string

@@ -104,6 +104,15 @@ t.test('a WebSocket handshake that is malformed gets 400 and says what is wrong'
   }
 })
 
+t.test('a path of WebSockets takes GET, and says so to whoever posts there or asks for no upgrade', async t => {
+  const bare = ['Host: 127.0.0.1', 'Content-Length: 0']
+  for (const method of ['POST', 'PUT', 'GET']) {
+    t.match(await talk(http(`${method} /ws/v3/${key}`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n.*WebSocket upgrades/s)
+    t.match(await talk(http(`${method} /ws/v3`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n/s)
+  }
+  t.match(await talk(http(`PUT /v3/${key}`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: POST, OPTIONS\r\n/s)
+})
+
 t.test('a refused upgrade takes its connection along, even if the caller keeps its side open', async t => {
   const { hostname, port } = new URL(gateway.rpc)
   const socket = net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })

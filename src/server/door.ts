@@ -49,7 +49,7 @@ const hostless = refuse('notFound', {
   message: 'not found: the request must have one Host header, which names the network; the path is /v3/<API_KEY>',
 })
 const strange = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
-const upgradeMissing = refuse('httpMethod', { message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>' })
+const upgradeMissing = refuse('httpMethod', { message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>', allow: 'GET, OPTIONS' })
 const upgradeWrong = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
 
 /** Messages being answered; stopping waits until there are none. */

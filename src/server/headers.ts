@@ -1,3 +1,4 @@
+import { isFailure } from '../reply.ts'
 import type { Budget, Reply } from '../reply.ts'
 import type { Answer } from '../wire/answer.ts'
 
@@ -25,7 +26,7 @@ export interface Sent {
 export const headerLines = (answer: Answer, sent: Sent): string => {
   let lines = `${fixedLines}X-Request-Id: ${sent.requestId}\r\n${contentLines(answer, sent)}${trailLines(answer.replies)}`
   if (answer.retryAfter !== undefined) lines += `Retry-After: ${answer.retryAfter}\r\n`
-  if (answer.status === 405) lines += 'Allow: POST, OPTIONS\r\n'
+  if (answer.status === 405) lines += `Allow: ${allowedBy(answer.replies)}\r\n`
   if (sent.closing) lines += 'Connection: close\r\n'
   return lines
 }
@@ -49,6 +50,9 @@ const contentLines = ({ body }: Answer, { isCompressed }: Sent): string =>
   body === undefined ? ''
   : isCompressed ? 'Content-Type: application/json\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\n'
   : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
+
+const allowedBy = ([refusal]: readonly Reply[]): string =>
+  refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
 
 /** The credits of all calls together; which cache and which node answered only where there is one call. */
 const trailLines = (replies: readonly Reply[]): string => {
