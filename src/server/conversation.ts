@@ -2,22 +2,15 @@ import type { Socket } from 'node:net'
 import { WebSocket } from 'ws'
 import { isFailure } from '../reply.ts'
 import type { Reply } from '../reply.ts'
-import type { Room } from '../services/agents/room.ts'
 import type { Log } from '../services/log.ts'
 import { answer } from '../wire/answer.ts'
 import type { Answer } from '../wire/answer.ts'
-import { bodyText } from '../wire/write.ts'
 import type { Body } from '../wire/write.ts'
 import type { Doors, Traffic, Visit } from './door.ts'
-import { sendBody, textFrame } from './frames.ts'
+import { Outbox } from './outbox.ts'
 
 /** Messages of one socket that are answered at the same time; past it the socket is read no further for a while. */
 const mostAtOnce = 200
-/** Bytes that wait for a caller. Past `slow` it is given up when it reads nothing for a while, past `most` at once. */
-const slow = 8 << 20
-const most = 40 << 20
-/** Up to here an answer is one frame, written as one text. What is longer counts for the room of all callers. */
-const short = 16_384
 
 /** What a conversation needs of its surroundings. */
 interface Around extends Pick<Doors, 'traffic' | 'log' | 'room' | 'tidy'> {
@@ -31,45 +24,34 @@ export class Conversation {
   readonly #socket: WebSocket
   readonly #traffic: Traffic
   readonly #log: Log
-  readonly #room: Room
-  readonly #tidy: Doors['tidy']
   readonly #stream: Socket
-  readonly #patience: number
+  readonly #outbox: Outbox
   #running = 0
   #isGathering = false
   #isEnding = false
   #missed = 0
-  #isSlow = false
-  /** Bytes that answers take of the room of all callers until they have been read. */
-  #held = 0
 
   /** `stream` is what `socket` writes to. */
   constructor(socket: WebSocket, stream: Socket, visit: Visit, { traffic, log, room, tidy, patience = 5_000 }: Around) {
     this.#socket = socket
     this.#stream = stream
-    this.#room = room
-    this.#tidy = tidy
-    this.#patience = patience
+    this.#outbox = new Outbox(socket, stream, {
+      room, traffic, tidy, patience, onRead: () => this.#goOn(), giveUp: () => this.#giveUp(),
+    })
     this.visit = visit
     this.#traffic = traffic
     this.#log = log
     socket.on('pong', () => { this.#missed = 0 })
     socket.on('error', () => undefined) // a frame that breaks the protocol; ws closes the socket with the fitting code
     socket.on('message', (data: Buffer) => void this.#take(data))
-    stream.on('timeout', () => this.#giveUp())
-    stream.on('drain', () => this.#pace())
-    socket.on('close', () => {
-      this.#release(this.#held)
-      visit.caller.leave()
-    })
+    socket.on('close', () => visit.caller.leave())
   }
 
-  /** Two pings without a pong end it. */
+  /** Two pings without a pong end it, also where it is being closed. */
   ping(): void {
     if (this.#missed === 2) return this.#socket.terminate()
-    if (this.#socket.readyState !== WebSocket.OPEN) return
     this.#missed += 1
-    this.#socket.ping()
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.ping()
   }
 
   /** A key that is no longer good ends it. */
@@ -77,7 +59,7 @@ export class Conversation {
     if (this.#socket.readyState !== WebSocket.OPEN) return
     if (body !== undefined) this.#send(body, replies)
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {
-      this.#socket.close(1008, 'the API key is not valid any more')
+      this.close(1008, 'the API key is not valid any more')
     }
   }
 
@@ -87,8 +69,10 @@ export class Conversation {
     if (this.#running === 0) this.close()
   }
 
-  close(): void {
-    this.#socket.close(1001, 'the gateway is stopping')
+  /** After what waits for the caller; nothing that comes in is taken any more. */
+  close(code = 1001, reason = 'the gateway is stopping'): void {
+    this.#isEnding = true
+    this.#outbox.close(code, reason)
   }
 
   terminate(): void {
@@ -110,25 +94,10 @@ export class Conversation {
   }
 
   #send(body: Body, replies: readonly Reply[]): void {
-    const waiting = this.#socket.bufferedAmount
-    if (waiting > slow && waiting + body.length > most) return this.#giveUp()
     if (this.#running > 0) this.#gather()
-    if (body.length <= short) this.#stream.write(textFrame(bodyText(body)), 'latin1')
-    else this.#sendLong(body, replies)
-  }
-
-  #sendLong(body: Body, replies: readonly Reply[]): void {
-    if (!this.#room.take(body.length)) {
-      for (const reply of replies) reply.charge?.refund()
-      return this.#socket.close(1013, 'too many answers wait to be read')
-    }
-    this.#held += body.length
-    sendBody(this.#socket, body, () => {
-      this.#release(body.length)
-      this.#tidy(body.length)
-      this.#pace()
-    })
-    this.#pace()
+    if (this.#outbox.send(body)) return
+    for (const reply of replies) reply.charge?.refund()
+    this.close(1013, 'too many answers wait to be read')
   }
 
   /** More answers follow: those of one turn go out in one write. With 32 calls in flight on a socket that saves a third of the CPU. */
@@ -142,25 +111,21 @@ export class Conversation {
     })
   }
 
-  /** Nothing is left of it once the socket has closed. */
-  #release(held: number): void {
-    const bytes = Math.min(held, this.#held)
-    this.#held -= bytes
-    this.#room.give(bytes)
-  }
-
   #giveUp(): void {
     const { requestId, network } = this.visit.caller
     this.#log.info({ event: 'slow-caller', requestId, network }, 'a caller does not read its answers: the socket is closed')
     this.terminate()
   }
 
-  /** Reads on only while there is room for more answers. The system notices of a long one, too, when a part was read. */
+  /** Who reads lives, though its pong may be a long way behind. */
+  #goOn(): void {
+    this.#missed = 0
+    this.#pace()
+  }
+
+  /** Reads on only while there is room for more answers. */
   #pace(): void {
-    const isSlow = this.#socket.bufferedAmount > slow
-    if (isSlow !== this.#isSlow) this.#stream.setTimeout(isSlow ? this.#patience : 0)
-    this.#isSlow = isSlow
-    if (isSlow || this.#running >= mostAtOnce) this.#socket.pause()
+    if (this.#running >= mostAtOnce || this.#outbox.isCrowded) this.#socket.pause()
     else if (this.#socket.isPaused) this.#socket.resume()
   }
 }

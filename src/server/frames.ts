@@ -1,4 +1,3 @@
-import type { WebSocket } from 'ws'
 import { joinBody } from '../wire/write.ts'
 import type { Body } from '../wire/write.ts'
 
@@ -12,15 +11,32 @@ export const textFrame = (text: string): string => {
   return `\x81${size}${text}`
 }
 
-/** Up to here a message goes out in one frame; a longer one in frames of its pieces, so that it need not be copied. */
-const short = 65_536
+/** Most bytes of a frame. */
+const longest = 131_072
 
-/** Sends text in one frame or in several; `sent` is called when the last has left for the kernel. */
-export const sendBody = (socket: WebSocket, body: Body, sent?: () => void): void => {
-  if (body.length <= short) return socket.send(joinBody(body), { binary: false }, sent)
-  const last = body.pieces.length - 1
-  body.pieces.forEach((piece, i) => {
-    const bytes = typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece
-    socket.send(bytes, { binary: false, fin: i === last }, i === last ? sent : undefined)
-  })
+/** One frame of a long message. Head and payload go out together; what comes between frames may only be pings, pongs and the close. */
+export interface Frame {
+  readonly head: Uint8Array
+  readonly payload: Uint8Array
+}
+
+/** A text of any length as frames of its pieces and of parts of these, so that none of it need be copied. */
+export const cutFrames = (body: Body): readonly Frame[] => {
+  const parts = body.length <= longest ? [joinBody(body)] : body.pieces.flatMap(cutPiece)
+  const last = parts.length - 1
+  return parts.map((payload, i) => ({ head: frameHead(payload.length, { isFirst: i === 0, isLast: i === last }), payload }))
+}
+
+const cutPiece = (piece: string | Uint8Array): Uint8Array[] => {
+  const bytes = typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece
+  const parts: Uint8Array[] = []
+  for (let at = 0; at < bytes.length; at += longest) parts.push(bytes.subarray(at, at + longest))
+  return parts
+}
+
+const frameHead = (length: number, { isFirst, isLast }: { isFirst: boolean, isLast: boolean }): Uint8Array => {
+  const start = (isFirst ? 0x01 : 0x00) | (isLast ? 0x80 : 0x00)
+  if (length < 126) return Buffer.of(start, length)
+  if (length < 65_536) return Buffer.of(start, 126, length >> 8, length & 0xff)
+  return Buffer.of(start, 127, 0, 0, 0, 0, length >>> 24, length >> 16 & 0xff, length >> 8 & 0xff, length & 0xff)
 }

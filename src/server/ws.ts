@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
+import type { Server as SocketServer } from 'ws'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
@@ -9,7 +10,6 @@ import { passOver, refuseBare } from './bare.ts'
 import { Conversation } from './conversation.ts'
 import { readVisit } from './door.ts'
 import type { Doors, Visit } from './door.ts'
-import { sendBody } from './frames.ts'
 
 const pingEvery = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
@@ -18,13 +18,13 @@ const checkEvery = 400
 /** The WebSocket door: `/ws/v3/<API_KEY>` (contract 4.1). */
 export class Sockets {
   readonly #doors: Doors
-  readonly #accept: WebSocketServer
+  readonly #accept: SocketServer<typeof Socket>
   readonly #open = new Set<Conversation>()
   readonly #timers: readonly Timer[]
 
   constructor(server: Server, doors: Doors, clock: Clock) {
     this.#doors = doors
-    this.#accept = new WebSocketServer({
+    this.#accept = new WebSocketServer<typeof Socket>({
       noServer: true, maxPayload: doors.limits.frame, perMessageDeflate: false, clientTracking: false, WebSocket: Socket,
     })
     this.#timers = [
@@ -59,6 +59,7 @@ export class Sockets {
     if (refusal !== undefined) return refuseBare(stream, refusal, visit.caller)
     this.#accept.handleUpgrade(request, stream, head, socket => {
       const conversation = new Conversation(socket, request.socket, visit, this.#doors)
+      socket.conversation = conversation
       this.#open.add(conversation)
       if (this.#doors.traffic.draining) conversation.end()
       socket.on('close', () => this.#open.delete(conversation))
@@ -88,12 +89,18 @@ export class Sockets {
   }
 }
 
-/** A message over the limit, or text that is not UTF-8, is answered before the close that ws sends for it. */
+/** A message over the limit, or text that is not UTF-8, is answered before the close that ws has for it. */
 class Socket extends WebSocket {
+  /** Has the last word, once. */
+  conversation: Conversation | undefined
+
   override close(code?: number, reason?: string | Buffer): void {
-    const { body } = code === 1009 ? tooLarge : code === 1007 ? notText : { body: undefined }
-    if (body !== undefined && this.readyState === WebSocket.OPEN) sendBody(this, body)
-    super.close(code, reason)
+    const { conversation } = this
+    const word = code === 1009 ? tooLarge : code === 1007 ? notText : undefined
+    if (code === undefined || word === undefined || conversation === undefined) return super.close(code, reason)
+    this.conversation = undefined
+    conversation.deliver(word)
+    conversation.close(code, '')
   }
 }
 

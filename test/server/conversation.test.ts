@@ -11,6 +11,7 @@ import { Traffic } from '../../src/server/door.ts'
 import type { Visit } from '../../src/server/door.ts'
 import { openRoom } from '../../src/services/agents/room.ts'
 import type { Answer } from '../../src/wire/answer.ts'
+import { openReader } from '../../src/wire/message.ts'
 import { TestLog, result } from '../support/fakes.ts'
 
 // One real WebSocket, and a caller who reads as much as a test wants.
@@ -26,7 +27,9 @@ const open = async (test: Test, patience: number, room = openRoom(512 * mib)) =>
   const caller = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`, { maxPayload: 0 })
   const [{ socket, stream }] = await Promise.all([arrived, once(caller, 'open')])
   const log = new TestLog()
-  const visit = { network: {}, caller: { requestId: 'r-1', network: 'net', leave: () => undefined } } as unknown as Visit // all that it reads
+  const read = openReader({ batch: 1, depth: 9 })
+  const door = { read, run: () => Promise.resolve(result('0x1')), limits: { batchReply: mib }, log }
+  const visit = { network: { door }, caller: { requestId: 'r-1', network: 'net', leave: () => undefined } } as unknown as Visit // all that it reads
   const conversation = new Conversation(socket, stream, visit, { traffic: new Traffic(), log, room, tidy: () => undefined, patience })
   const closed = once(socket, 'close')
   test.teardown(() => {
@@ -37,7 +40,32 @@ const open = async (test: Test, patience: number, room = openRoom(512 * mib)) =>
   caller.pause()
   const deliver = (size: number, reply: Reply = result('0x1')) =>
     conversation.deliver({ status: 200, body: { pieces: [Buffer.alloc(size, 0x30)], length: size }, replies: [reply], retryAfter: undefined } as Answer)
-  return { log, room, socket, caller, closed, deliver }
+  return { log, room, socket, stream, caller, closed, deliver, conversation }
+}
+
+/** The TCP socket below a caller's: ws tells of a message only when it is whole. */
+const wireOf = (caller: WebSocket) => (caller as unknown as { _socket: Socket })._socket
+
+/** Lets a caller read `bytes`, then nothing for `pause` ms, and so on. */
+const readSlowly = (caller: WebSocket, bytes: number, pause: number) => {
+  const wire = wireOf(caller)
+  let got = 0
+  wire.on('data', read => {
+    got += read.length
+    if (got < bytes) return
+    got = 0
+    wire.pause()
+    setTimeout(() => wire.resume(), pause)
+  })
+  caller.resume()
+}
+
+/** The lengths of the next so many messages. */
+const lengths = async (caller: WebSocket, count: number): Promise<readonly number[]> => {
+  const found: number[] = []
+  return new Promise(resolve => caller.on('message', (message: Buffer) => {
+    if (found.push(message.length) === count) resolve(found)
+  }))
 }
 
 t.test('a caller who reads nothing', async t => {
@@ -60,30 +88,162 @@ t.test('a caller who reads nothing', async t => {
     t.equal(room.taken, 0)
   })
 
+  t.test('is given up though it goes on calling', async t => {
+    const { deliver, closed, caller } = await open(t, 300)
+    deliver(21 * mib)
+    const calling = setInterval(() => caller.ping(), 20)
+    await closed
+    clearInterval(calling)
+  })
+
   t.test('is left alone while less waits', async t => {
     const { deliver, socket } = await open(t, 50)
     deliver(7 * mib)
     await wait(300)
     t.equal(socket.readyState, WebSocket.OPEN)
   })
+
+  t.test('is given up though less waits when it is to be closed', async t => {
+    const { deliver, closed, conversation, room } = await open(t, 50)
+    for (let i = 0; i < 8; i += 1) deliver(mib) // more than the system takes
+    conversation.close()
+    await closed
+    t.equal(room.taken, 0)
+  })
+
+  t.test('is read no further while more than 8 MiB wait behind the answer under way, or 200 answers', async t => {
+    const { deliver, socket, caller } = await open(t, 60_000)
+    /** The reading is looked at anew after each message. */
+    const isPaused = async () => {
+      socket.emit('message', Buffer.from('{"jsonrpc":"2.0","method":"eth_chainId"}'))
+      await wait(0)
+      return socket.isPaused
+    }
+    deliver(21 * mib)
+    t.notOk(await isPaused(), 'so that pings are answered meanwhile')
+    deliver(9 * mib)
+    t.ok(await isPaused())
+    const two = lengths(caller, 2)
+    caller.resume()
+    t.same(await two, [21 * mib, 9 * mib])
+    t.notOk(socket.isPaused)
+    caller.pause()
+    deliver(21 * mib)
+    for (let i = 0; i < 200; i += 1) deliver(10)
+    t.ok(await isPaused())
+  })
+
+  t.test('holds no more than a few hundred KiB in its socket, whatever waits', async t => {
+    const { deliver, stream, room } = await open(t, 60_000)
+    for (let i = 0; i < 1_000; i += 1) deliver(10_000)
+    deliver(21 * mib)
+    for (let i = 0; i < 5; i += 1) {
+      t.ok(stream.writableLength < 512 * 1024, `${stream.writableLength} bytes`)
+      await wait(10)
+    }
+    t.equal(room.taken, 21 * mib)
+  })
+
+  t.test('that is pinged twice without a pong is gone', async t => {
+    const { deliver, conversation, closed } = await open(t, 60_000)
+    deliver(7 * mib)
+    const pinging = setInterval(() => conversation.ping(), 20)
+    await closed
+    clearInterval(pinging)
+  })
+})
+
+t.test('a caller who reads', async t => {
+  t.test('gets answers of every length whole and in order, short ones behind long ones', async t => {
+    const { deliver, caller, room } = await open(t, 60_000)
+    const sizes = [125, 126, 16_384, 16_385, 65_535, 65_536, 131_072, 131_073, 3 * mib + 1].flatMap(size => [size, 2, size - 1])
+    const found = lengths(caller, sizes.length)
+    for (const size of sizes) deliver(size)
+    caller.resume()
+    t.same(await found, sizes)
+    await wait(0)
+    t.equal(room.taken, 0)
+  })
+
+  t.test('gets a batch piece by piece, nothing of it lost or twice', async t => {
+    const { caller, conversation } = await open(t, 60_000)
+    const pieces = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => i % 95 + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
+    const whole = Buffer.concat(pieces.map(piece => Buffer.from(piece)))
+    const message = once(caller, 'message')
+    conversation.deliver({ status: 200, body: { pieces, length: whole.length }, replies: [result('[]')], retryAfter: undefined })
+    caller.resume()
+    t.ok(((await message)[0] as Buffer).equals(whole))
+  })
+
+  t.test('gets several long answers at once, though much more than 8 MiB wait for a time', async t => {
+    const { deliver, caller, room } = await open(t, 2_000)
+    const found = lengths(caller, 6)
+    caller.resume()
+    for (let i = 0; i < 6; i += 1) deliver(6 * mib)
+    t.same(await found, Array.from({ length: 6 }, () => 6 * mib))
+    await wait(0)
+    t.equal(room.taken, 0)
+  })
+
+  t.test('gets its pings answered between the frames of a long answer', async t => {
+    const { deliver, caller } = await open(t, 60_000)
+    deliver(21 * mib)
+    let isWhole = false
+    caller.on('message', () => { isWhole = true })
+    const pong = once(caller, 'pong')
+    caller.ping()
+    await wait(20)
+    readSlowly(caller, mib, 10)
+    await pong
+    t.notOk(isWhole)
+  })
+
+  t.test('is not taken for dead, though the pong to a ping is a long way behind', async t => {
+    const { deliver, caller, conversation, socket } = await open(t, 60_000)
+    socket.removeAllListeners('pong')
+    deliver(21 * mib)
+    const pinging = setInterval(() => conversation.ping(), 100)
+    const whole = once(caller, 'message')
+    readSlowly(caller, mib, 30)
+    await whole
+    clearInterval(pinging)
+    t.equal(socket.readyState, WebSocket.OPEN)
+  })
+
+  t.test('gets all that waits before the close', async t => {
+    const { deliver, caller, conversation } = await open(t, 60_000)
+    const found = lengths(caller, 2)
+    deliver(9 * mib)
+    deliver(3)
+    conversation.close()
+    deliver(4)
+    caller.resume()
+    const [code] = await once(caller, 'close')
+    t.equal(code, 1001)
+    t.same(await found, [9 * mib, 3])
+  })
+
+  t.test('and leaves in the middle gets no more, and leaves nothing behind', async t => {
+    const { deliver, caller, closed, room, stream } = await open(t, 60_000)
+    deliver(21 * mib)
+    deliver(7 * mib)
+    caller.close(1000)
+    await wait(20) // the close arrives before anything is read
+    caller.resume()
+    t.equal((await once(caller, 'close'))[0], 1000)
+    await closed
+    t.ok(stream.bytesWritten < 21 * mib, `${stream.bytesWritten} bytes`)
+    t.equal(room.taken, 0)
+  })
 })
 
 t.test('a caller who reads slowly gets the longest answer, though it takes longer than anybody has patience', async t => {
   const patience = 400
   const { deliver, caller, room } = await open(t, patience)
-  const stream = (caller as unknown as { _socket: Socket })._socket // ws tells of a message only when it is whole
   deliver(32 * mib)
   const begun = performance.now()
   const whole = once(caller, 'message')
-  let got = 0
-  stream.on('data', bytes => {
-    got += bytes.length
-    if (got < 2 * mib) return
-    got = 0
-    stream.pause()
-    setTimeout(() => stream.resume(), 60)
-  })
-  caller.resume()
+  readSlowly(caller, 2 * mib, 60)
   const [message] = await whole as [Buffer]
   t.equal(message.length, 32 * mib)
   t.ok(performance.now() - begun > 2 * patience)

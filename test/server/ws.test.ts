@@ -1,0 +1,107 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import type { Test } from 'tap'
+import { WebSocket } from 'ws'
+import { refuse } from '../../src/reply.ts'
+import type { Failure } from '../../src/reply.ts'
+import { Traffic } from '../../src/server/door.ts'
+import type { Doors } from '../../src/server/door.ts'
+import { Sockets } from '../../src/server/ws.ts'
+import { openRoom } from '../../src/services/agents/room.ts'
+import { openReader } from '../../src/wire/message.ts'
+import { TestClock, TestLog, result } from '../support/fakes.ts'
+
+// The door itself, before a network whose answers a test makes as long as it likes.
+
+const mib = 1 << 20
+
+interface Network {
+  /** Length of each result. */
+  length: number
+  /** What `admit` says of a key, and how often it was asked. */
+  refusal: Failure | undefined
+  asked: number
+}
+
+const openDoor = async (test: Test) => {
+  const [clock, log, traffic, room] = [new TestClock(), new TestLog(), new Traffic(), openRoom(512 * mib)]
+  const network: Network = { length: 21 * mib, refusal: undefined, asked: 0 }
+  const limits = { body: mib, frame: 1_000, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
+  const served = {
+    name: 'net',
+    admit: () => {
+      network.asked += 1
+      return network.refusal
+    },
+    door: { read: openReader(limits), run: () => Promise.resolve({ ...result('0'), result: Buffer.alloc(network.length, '0') }), limits, log },
+  }
+  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '' }
+  const server = http.createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const sockets = new Sockets(server, doors, clock)
+  test.teardown(() => {
+    sockets.terminate()
+    server.close()
+  })
+  const connect = async (key: string) => {
+    const caller = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/ws/v3/${key}`, { maxPayload: 0 })
+    const messages: string[] = []
+    caller.on('message', message => messages.push(String(message)))
+    await once(caller, 'open')
+    const closed = once(caller, 'close').then(([code]) => code as number)
+    return { caller, messages, closed, call: () => caller.send('{"jsonrpc":"2.0","id":1,"method":"eth_call"}') }
+  }
+  return { clock, network, room, traffic, sockets, connect }
+}
+
+/** A caller with an answer of 21 MiB under way, of which it reads nothing yet. */
+const openBusy = async (test: Test) => {
+  const door = await openDoor(test)
+  const caller = await door.connect('one')
+  caller.caller.pause()
+  caller.call()
+  while (door.room.taken === 0) await wait(1)
+  return { ...door, ...caller }
+}
+
+t.test('while an answer is under way', async t => {
+  for (const [what, send, code, error] of [
+    ['a message over the limit', 'x'.repeat(1_001), 1009, -32600], ['text that is not UTF-8', Buffer.from([0xff]), 1007, -32700],
+  ] as const) {
+    t.test(`${what} is refused behind it, and then close ${code}`, async t => {
+      const { caller, messages, closed, room } = await openBusy(t)
+      caller.send(send, { binary: false })
+      caller.resume()
+      t.equal(await closed, code)
+      t.equal(messages[0]?.length, 21 * mib + '{"jsonrpc":"2.0","id":1,"result":}'.length)
+      t.match(messages.slice(1).map(text => JSON.parse(text)), [{ id: null, error: { code: error } }])
+      t.equal(room.taken, 0)
+    })
+  }
+
+  t.test('a key that was revoked is told so behind it, and then close 1008', async t => {
+    const { caller, messages, closed, clock, network } = await openBusy(t)
+    network.refusal = refuse('key')
+    clock.turn(400)
+    await wait(0)
+    caller.resume()
+    t.equal(await closed, 1008)
+    t.match(messages.slice(1).map(text => JSON.parse(text)), [{ error: { code: -32090 } }])
+  })
+
+  t.test('a gateway that stops waits for it, and then closes with 1001', async t => {
+    const { caller, messages, closed, sockets, traffic } = await openBusy(t)
+    sockets.end()
+    let isQuiet = false
+    const quiet = traffic.quiet().then(() => { isQuiet = true })
+    await wait(20)
+    t.notOk(isQuiet)
+    caller.resume()
+    await quiet
+    t.equal(await closed, 1001)
+    t.equal(messages.length, 1)
+  })
+})
