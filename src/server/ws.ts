@@ -9,7 +9,7 @@ import { failWhole } from '../wire/answer.ts'
 import { passOver, refuseBare } from './bare.ts'
 import { Conversation } from './conversation.ts'
 import { readVisit } from './door.ts'
-import type { Doors, Visit } from './door.ts'
+import type { Doors, Served, Visit } from './door.ts'
 
 const pingEvery = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
@@ -29,7 +29,7 @@ export class Sockets {
     })
     this.#timers = [
       clock.every(pingEvery, () => this.#open.forEach(conversation => conversation.ping())),
-      clock.every(checkEvery, () => void this.#checkKeys()),
+      clock.every(checkEvery, () => this.#checkKeys()),
     ]
     this.#accept.on('wsClientError', ({ message }, stream) => refuseBare(stream, malformed(message), { more: ['Sec-WebSocket-Version', '13'] }))
     server.on('upgrade', (request, stream, head) =>
@@ -66,27 +66,41 @@ export class Sockets {
     })
   }
 
-  async #admit({ network, caller }: Visit): Promise<Failure | undefined> {
+  #admit(visit: Visit): Verdict | Promise<Verdict> {
     try {
-      return await network.admit(caller)
+      const verdict = visit.network.admit(visit.caller)
+      return verdict instanceof Promise ? verdict.catch((bug: unknown) => this.#reportBug(visit, bug)) : verdict
     } catch (bug) {
-      this.#doors.log.error({ requestId: caller.requestId, network: network.name, err: bug }, 'a caller could not be admitted because of a bug')
-      return refuse('internal', { data: { requestId: caller.requestId } })
+      return this.#reportBug(visit, bug)
     }
   }
 
-  /** Are the keys of open sockets still good? Asked once per key, however many sockets it has open. */
-  async #checkKeys(): Promise<void> {
-    const verdicts = new Map<string, Promise<Failure | undefined>>()
-    await Promise.all(Array.from(this.#open, async conversation => {
-      const { network, caller } = conversation.visit
-      const key = `${network.name} ${caller.key?.reveal()}`
-      const verdict = verdicts.get(key) ?? this.#admit(conversation.visit)
-      verdicts.set(key, verdict)
-      const failure = await verdict
-      if (failure?.kind === 'key') conversation.deliver(failWhole(failure))
-    }))
+  #reportBug({ network, caller }: Visit, bug: unknown): Failure {
+    this.#doors.log.error({ requestId: caller.requestId, network: network.name, err: bug }, 'a caller could not be admitted because of a bug')
+    return refuse('internal', { data: { requestId: caller.requestId } })
   }
+
+  /** Are the keys of open sockets still good? Asked once per key, however many sockets it has open; mostly known at once. */
+  #checkKeys(): void {
+    const verdicts = new Map<Served, Map<string | undefined, Verdict | Promise<Verdict>>>()
+    for (const conversation of this.#open) {
+      const { network, caller } = conversation.visit
+      const ofNetwork = verdicts.get(network) ?? new Map()
+      verdicts.set(network, ofNetwork)
+      const key = caller.key?.reveal()
+      if (!ofNetwork.has(key)) ofNetwork.set(key, this.#admit(conversation.visit))
+      const verdict = ofNetwork.get(key)
+      if (verdict instanceof Promise) void verdict.then(failure => end(conversation, failure))
+      else end(conversation, verdict)
+    }
+  }
+}
+
+/** What is wrong with a key, if anything is. */
+type Verdict = Failure | undefined
+
+const end = (conversation: Conversation, verdict: Verdict): void => {
+  if (verdict?.kind === 'key') conversation.deliver(failWhole(verdict))
 }
 
 /** A message over the limit, or text that is not UTF-8, is answered before the close that ws has for it. */

@@ -23,7 +23,10 @@ export interface OpenAccounts extends Accounts {
 
 export type Plans = Readonly<Record<string, Plan>>
 
-/** Finds accounts in the store, and remembers what it found for half a second; longer while the store is away. */
+/**
+ * Finds accounts in the store, and remembers what it found for as long as nothing changes there. Whether anything has is
+ * looked up for all keys at once, about twice a second while anybody asks.
+ */
 export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): OpenAccounts => {
   // Apart, so that a flood of invented keys cannot push the real ones out.
   const real = new LRUCache<string, Entry>({ max: 100_000 })
@@ -31,14 +34,17 @@ export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): O
   const asking = new Map<string, Promise<Lookup>>()
   let changes = 0
   const close = store.watch(() => { changes += 1 })
+  const look = openLook(store, clock, {
+    changed: () => { changes += 1 },
+    away: () => unknown.clear(), // they may have been made since
+  })
 
   const keep = (text: string, lookup: Lookup, asOf: number): Lookup => {
-    const entry = { lookup, asOf, until: clock.monotonic() + fresh }
     if (lookup.kind === 'unknown') {
       real.delete(text)
-      unknown.set(text, entry)
+      unknown.set(text, { lookup, asOf })
     } else {
-      real.set(text, entry)
+      real.set(text, { lookup, asOf })
     }
     return lookup
   }
@@ -60,23 +66,52 @@ export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): O
       return recall(text)
     }
   }
+  const findNow = (text: string): Lookup | Promise<Lookup> => {
+    const entry = real.get(text) ?? unknown.get(text)
+    if (entry !== undefined && entry.asOf === changes) return entry.lookup
+    return entry === undefined && !isKey(text) ? malformed : asking.get(text) ?? ask(text)
+  }
   return {
     close,
     find(key) {
       const text = key.reveal()
-      const entry = real.get(text) ?? unknown.get(text)
-      if (entry !== undefined && entry.asOf === changes && clock.monotonic() < entry.until) return entry.lookup
-      return entry === undefined && !isKey(text) ? malformed : asking.get(text) ?? ask(text)
+      const looking = look()
+      // Where nothing is remembered that may be out of date, there is nothing to wait for.
+      return looking === undefined || !(real.has(text) || unknown.has(text)) ? findNow(text) : looking.then(() => findNow(text))
     },
   }
 }
 
 interface Entry {
   readonly lookup: Lookup
-  /** How many changes the store had told of when it was asked. */
+  /** How many changes were known of when the store was asked. */
   readonly asOf: number
-  /** Monotonic ms. */
-  readonly until: number
+}
+
+/** Looks whether the store has changed, unless it did so lately; a promise only where it has to wait for that. */
+const openLook = (store: AccountStore, clock: Clock, tell: { changed(): void, away(): void }): (() => Promise<void> | undefined) => {
+  let last: number | undefined
+  let until = -Infinity
+  let looking: Promise<void> | undefined
+  /** Undefined: the store is away. */
+  const note = (count?: number) => {
+    looking = undefined
+    until = clock.monotonic() + fresh
+    if (count === undefined) return tell.away()
+    if (count !== last) tell.changed()
+    last = count
+  }
+  return () => {
+    if (looking !== undefined || clock.monotonic() < until) return looking
+    try {
+      const count = store.changes()
+      if (count instanceof Promise) looking = count.then(note, () => note())
+      else note(count)
+    } catch {
+      note()
+    }
+    return looking
+  }
 }
 
 /** Half of the second within which changes must be seen, in ms. */

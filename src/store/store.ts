@@ -65,6 +65,8 @@ export interface AccountStore {
   /** In the order in which they were made. */
   keys(account: string): Soon<readonly KeyRow[]>
   holder(hash: string): Soon<Holder | undefined>
+  /** Another number than before after each change of accounts or keys, whichever process made it. */
+  changes(): Soon<number>
   /** Calls `changed` after accounts or keys changed, as far as the store hears of it. Returns how to stop that. */
   watch(changed: () => void): () => void
 }

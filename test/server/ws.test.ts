@@ -57,6 +57,22 @@ const openDoor = async (test: Test) => {
   return { clock, network, room, traffic, sockets, connect }
 }
 
+t.test('keys of silent sockets are asked for again and again, once for all sockets of a key; who lost its key is told, and closed', async t => {
+  const { clock, network, connect } = await openDoor(t)
+  const callers = [await connect('one'), await connect('one'), await connect('other')]
+  network.asked = 0
+  clock.turn(400)
+  t.equal(network.asked, 2)
+  network.refusal = refuse('unavailable')
+  clock.turn(400)
+  t.equal(network.asked, 4)
+  t.ok(callers.every(({ caller }) => caller.readyState === WebSocket.OPEN), 'that nobody can tell is no reason to close')
+  network.refusal = refuse('key')
+  clock.turn(400)
+  t.same(await Promise.all(callers.map(({ closed }) => closed)), [1008, 1008, 1008])
+  t.match(callers.map(({ messages }) => messages.map(text => JSON.parse(text))), callers.map(() => [{ id: null, error: { code: -32090 } }]))
+})
+
 /** A caller with an answer of 21 MiB under way, of which it reads nothing yet. */
 const openBusy = async (test: Test) => {
   const door = await openDoor(test)

@@ -16,9 +16,14 @@ const growth: Plan = { name: 'growth', dailyCredits: 5_000, forwarding: true }
 const setUp = async (t: Test) => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)
-  const looks = { count: 0, fail: false }
+  const looks = { count: 0, changes: 0, fail: false }
   const counted: AccountStore = {
     ...store,
+    changes() {
+      looks.changes += 1
+      if (looks.fail) throw new Error('the store is away')
+      return store.changes()
+    },
     holder(hash) {
       looks.count += 1
       if (looks.fail) throw new Error('the store is away')
@@ -126,18 +131,22 @@ t.test('an account with credits of its own has them in place of those of its pla
   t.match(accounts.find(key), { account: { plan: growth } })
 })
 
-t.test('what was found is remembered for half a second, unknown keys too', async t => {
-  const { accounts, looks, addKey, clock } = await setUp(t)
-  const [known, stranger] = [await addKey(), newKey()]
-  for (let i = 0; i < 10; i += 1) {
-    accounts.find(known)
-    accounts.find(stranger)
-    clock.turn(49)
+t.test('what was found is remembered until something changes, which is looked up twice a second for all keys, unknown ones too', async t => {
+  const { accounts, store, looks, addKey, clock } = await setUp(t)
+  const keys = await Promise.all(Array.from({ length: 50 }, () => addKey()))
+  const strangers = Array.from({ length: 50 }, newKey)
+  const findAll = () => [...keys, ...strangers].map(key => accounts.find(key))
+  accounts.find(newKey())
+  const before = { ...looks }
+  const found = findAll()
+  for (let i = 0; i < 100; i += 1) {
+    clock.turn(100)
+    t.same(findAll().map((lookup, at) => lookup === found[at]), found.map(() => true), 'the same objects as long as they last')
   }
-  t.equal(looks.count, 2)
-  clock.turn(10)
-  t.equal(accounts.find(known), accounts.find(known), 'the same object as long as it lasts')
-  t.equal(looks.count, 3)
+  t.equal(looks.count - before.count, 100, 'each was asked for once')
+  t.equal(looks.changes - before.changes, 20, 'in 10 s')
+  await store.changeAccount('acc_1', { plan: 'growth' })
+  t.match(findAll()[0], { account: { plan: growth } })
 })
 
 t.test('a change is seen: at once in this process, and after half a second when another made it', async t => {
@@ -178,14 +187,20 @@ t.test('a store across the network', async t => {
   const setUpFar = async () => {
     const { store, addKey, clock } = await setUp(t)
     const asked: { answer: () => void, fail: () => void }[] = []
+    const ask = <T>(answer: () => T | Promise<T>) => new Promise<T>((resolve, reject) => asked.push({
+      answer: () => resolve(answer()),
+      fail: () => reject(new Error('connection refused')),
+    }))
     const far: AccountStore = {
       ...store,
-      holder: hash => new Promise<Holder | undefined>((resolve, reject) => asked.push({
-        answer: () => resolve(store.holder(hash)),
-        fail: () => reject(new Error('connection refused')),
-      })),
+      changes: () => ask(() => store.changes()),
+      holder: hash => ask<Holder | undefined>(() => store.holder(hash)),
     }
-    return { accounts: openAccounts(far, { core }, clock), addKey, asked, clock, store }
+    const accounts = openAccounts(far, { core }, clock)
+    const first = accounts.find(newKey())
+    for (const each of asked.splice(0)) each.answer() // the one key, and whether anything has changed
+    await first
+    return { accounts, addKey, asked, clock, store }
   }
 
   t.test('is asked once for all who wait for the same key', async t => {
@@ -196,6 +211,29 @@ t.test('a store across the network', async t => {
     asked[0]?.answer()
     t.ok((await found).every(({ kind }) => kind === 'granted'))
     t.match(accounts.find(key), { kind: 'granted' }, 'and from then on without a promise')
+  })
+
+  t.test('is asked whether anything has changed once for all keys, and only then for each', async t => {
+    const { accounts, store, addKey, asked, clock } = await setUpFar()
+    const keys = [await addKey(), await addKey(), newKey()]
+    const findAll = () => Promise.all(keys.map(key => accounts.find(key)))
+    for (const count of [3, 1, 3]) { // the keys; whether anything has changed; the keys, which were new
+      void findAll()
+      t.equal(asked.length, count)
+      for (const each of asked.splice(0)) each.answer()
+      await new Promise(setImmediate)
+      if (count === 3) clock.turn(500)
+    }
+    for (let i = 0; i < 10; i += 1) {
+      clock.turn(500)
+      const found = findAll()
+      t.equal(asked.length, 1)
+      asked.pop()?.answer()
+      t.same((await found).map(({ kind }) => kind), ['granted', 'granted', 'unknown'])
+    }
+    await store.changeAccount('acc_1', { credits: 3 })
+    void findAll()
+    t.equal(asked.length, 3)
   })
 
   t.test('is asked again when something changed while it was asked', async t => {

@@ -98,6 +98,24 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
     t.equal(await store.changeKey('key_9', { networks: null }), undefined)
   })
 
+  t.test('each change is counted', async t => {
+    const store = await open(t, new TestClock())
+    const steps: readonly (() => Promise<unknown>)[] = [
+      () => store.addAccount(alice),
+      () => store.addKey('hash', key('key_1')),
+      () => store.changeAccount('acc_1', { plan: 'growth' }),
+      () => store.changeKey('key_1', { networks: ['devnet'] }),
+      () => store.revokeKey('key_1', 100),
+    ]
+    const seen = [await store.changes(), await store.changes()]
+    t.equal(seen.shift(), seen[0], 'and nothing else')
+    for (const step of steps) {
+      await step()
+      seen.push(await store.changes())
+    }
+    t.equal(new Set(seen).size, 6)
+  })
+
   t.test('who watches is told after each change, until they stop', async t => {
     const store = await open(t, new TestClock())
     let told = 0

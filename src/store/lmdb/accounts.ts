@@ -9,7 +9,7 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
   const keys = root.openDB<KeyRow, string>({ name: 'keys' })
   const hashes = root.openDB<string, string>({ name: 'key-ids' })
   const hashesOf = root.openDB<string, [string, number, string]>({ name: 'account-keys' })
-  const { watch, change } = watched(commits)
+  const { watch, change, changes } = watched(root, commits)
 
   const account = (id: string | undefined) => id ? accounts.get(id) : undefined
   const key = (hash: string | undefined) => hash ? keys.get(hash) : undefined
@@ -24,7 +24,7 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
   })
 
   return {
-    watch,
+    watch, changes,
     addAccount: row => change(() => {
       if (accountIds.get(row.name) !== undefined) return false
       accounts.put(row.id, row)
@@ -57,16 +57,23 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
   }
 }
 
-/** Tells listeners of this process. What other processes change is found by looking again: here a look is cheap. */
-const watched = (commits: Commits) => {
+/** Tells listeners of this process. That other processes changed something is found by looking how many changes there were. */
+const watched = (root: RootDatabase, commits: Commits) => {
+  const meta = root.openDB<number, string>({ name: 'meta' })
   const listeners = new Set<() => void>()
+  const changes = (): number => meta.get('changes') ?? 0
   return {
+    changes,
     watch(listener: () => void) {
       listeners.add(listener)
       return () => { listeners.delete(listener) }
     },
     async change<T>(step: () => T): Promise<T> {
-      const result = await commits.run(step)
+      const result = await commits.run(() => {
+        const done = step()
+        meta.put('changes', changes() + 1)
+        return done
+      })
       for (const tell of listeners) tell()
       return result
     },

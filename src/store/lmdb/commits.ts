@@ -41,7 +41,7 @@ export class Commits {
 const explain = async (error: unknown, path: string): Promise<unknown> => {
   if (!(error instanceof Error && 'commitError' in error)) return error
   const cause: unknown = await Promise.resolve(error.commitError).catch((reason: unknown) => reason)
-  const reason = cause instanceof Error ? cause.message : String(cause)
+  const reason = (cause instanceof Error ? cause.message : String(cause)).replace(/: Attempting to write page.*/, '')
   return new StoreFault(`cannot write to the store in ${path}: ${reason}${isFull(reason) ? '; make room on its disk' : ''}`, { cause })
 }
 

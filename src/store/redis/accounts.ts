@@ -9,7 +9,7 @@ import type { Script } from './scripts.ts'
 /** Rows are read as this very program has written them: JSON of these types. */
 export const accountsIn = (redis: Connection, { watch, teller, tell }: News): AccountStore => {
   const change = async (script: Script, at: readonly string[], words: readonly string[]): Promise<boolean> => {
-    const isDone = await redis.run(script, at, [...words, news, teller]) === 1
+    const isDone = await redis.run(script, [...at, keys.changes], [...words, news, teller]) === 1
     if (isDone) tell()
     return isDone
   }
@@ -35,6 +35,7 @@ export const accountsIn = (redis: Connection, { watch, teller, tell }: News): Ac
 
   return {
     watch,
+    changes: async () => Number(await redis.send('GET', keys.changes) ?? 0),
     addAccount: row => change(scripts.addAccount, [keys.names, keys.accounts], [row.name, row.id, JSON.stringify(row)]),
     changeAccount: (id, wish) => edit<AccountRow>(keys.accounts, id, row => changed(row, wish)),
     async account(idOrName) {

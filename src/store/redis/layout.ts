@@ -17,6 +17,9 @@ export const keys = {
   /** Set: hashes of the keys of one account. */
   keysOf: (account: string): string => `tollgate:{accounts}:keys:${account}`,
 
+  /** String: how many changes of accounts and keys there have been. */
+  changes: 'tollgate:{accounts}:changes',
+
   /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Goes after three days. */
   day: (account: string, day: number): string => `tollgate:{${account}}:day:${day}`,
 

@@ -72,30 +72,30 @@ local found = redis.call('ZRANGEBYSCORE', KEYS[1], text(now - ${deadAfter}), tex
 return { today, (today + 1) * ${dayLength} - now, unpack(found) }
 `)
 
-/** KEYS: names, accounts. ARGV: name, id, row, news, teller. */
+/** Ends each script that changes accounts or keys. The last of KEYS is `changes`, the last of ARGV are news and teller. */
+const told = `redis.call('INCR', KEYS[#KEYS])
+redis.call('PUBLISH', ARGV[#ARGV - 1], ARGV[#ARGV])
+return 1
+`
+
+/** KEYS: names, accounts. ARGV: name, id, row. */
 export const addAccount = script(`
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
-redis.call('PUBLISH', ARGV[4], ARGV[5])
-return 1
-`)
+${told}`)
 
-/** KEYS: keys, keyIds, keysOf. ARGV: hash, row, id, news, teller. */
+/** KEYS: keys, keyIds, keysOf. ARGV: hash, row, id. */
 export const addKey = script(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('HSET', KEYS[2], ARGV[3], ARGV[1])
 redis.call('SADD', KEYS[3], ARGV[1])
-redis.call('PUBLISH', ARGV[4], ARGV[5])
-return 1
-`)
+${told}`)
 
-/** Replaces a row that is still as it was read. KEYS: accounts or keys. ARGV: field, old row, new row, news, teller. */
+/** Replaces a row that is still as it was read. KEYS: accounts or keys. ARGV: field, old row, new row. */
 export const replace = script(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-redis.call('PUBLISH', ARGV[4], ARGV[5])
-return 1
-`)
+${told}`)
 
 /** KEYS: keys, accounts. ARGV: hash. Says the row of the key, and that of its account. */
 export const holder = script(`
