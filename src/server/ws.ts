@@ -85,13 +85,13 @@ export class Sockets {
     const verdicts = new Map<Served, Map<string | undefined, Verdict | Promise<Verdict>>>()
     for (const conversation of this.#open) {
       const { network, caller } = conversation.visit
-      const ofNetwork = verdicts.get(network) ?? new Map()
-      verdicts.set(network, ofNetwork)
+      const here = verdicts.get(network) ?? new Map<string | undefined, Verdict | Promise<Verdict>>()
+      verdicts.set(network, here)
       const key = caller.key?.reveal()
-      if (!ofNetwork.has(key)) ofNetwork.set(key, this.#admit(conversation.visit))
-      const verdict = ofNetwork.get(key)
-      if (verdict instanceof Promise) void verdict.then(failure => end(conversation, failure))
-      else end(conversation, verdict)
+      const verdict = here.has(key) ? here.get(key) : this.#admit(conversation.visit)
+      here.set(key, verdict)
+      if (verdict instanceof Promise) void verdict.then(failure => tell(conversation, failure))
+      else tell(conversation, verdict)
     }
   }
 }
@@ -99,7 +99,7 @@ export class Sockets {
 /** What is wrong with a key, if anything is. */
 type Verdict = Failure | undefined
 
-const end = (conversation: Conversation, verdict: Verdict): void => {
+const tell = (conversation: Conversation, verdict: Verdict): void => {
   if (verdict?.kind === 'key') conversation.deliver(failWhole(verdict))
 }
 
