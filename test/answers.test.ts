@@ -411,6 +411,19 @@ t.test('a long answer comes over a WebSocket as one message, and the next one af
   await talker.close()
 })
 
+t.test('five answers of 6 MB asked for at once over a WebSocket, and then one of 21 MB, all come', async t => {
+  const talker = await connect(gateway.ws(key))
+  for (const [ids, length] of [[[1, 2, 3, 4, 5], 6_000_000], [[6], 21_000_000]] as const) {
+    node.answer('eth_getCode', { result: `0x${'0'.repeat(length)}` })
+    for (const id of ids) talker.send(JSON.stringify(request('eth_getCode', [`0x${String(id).repeat(40)}`, 'latest'], id)))
+    const messages: Message[] = []
+    for (const _ of ids) messages.push(await talker.next())
+    t.same(messages.map(({ id }) => id).sort(), ids)
+    t.ok(messages.every(({ result }) => String(result).length === length + 2))
+  }
+  await talker.close()
+})
+
 t.test('a caller over WebSocket who does not read is cut off before memory is', async t => {
   const talker = await connect(gateway.ws(key))
   talker.socket.pause()

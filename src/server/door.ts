@@ -52,7 +52,7 @@ const strange = refuse('notFound', { message: 'not found: no network is served o
 const upgradeMissing = refuse('httpMethod', { message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>', allow: 'GET, OPTIONS' })
 const upgradeWrong = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
 
-/** Messages being answered; stopping waits until there are none. */
+/** Messages being answered, and long answers being read; stopping waits until there are none. */
 export class Traffic {
   #count = 0
   #whenQuiet: (() => void) | undefined
