@@ -56,8 +56,8 @@ export class Outbox {
     this.#post = post
     stream.on('drain', () => this.#drain())
     socket.on('close', () => {
-      clearTimeout(this.#timer)
-      this.#queue.length = 0
+      this.#queue.length = this.#rest = this.#behind = 0
+      this.#time()
       for (const body of this.#held) this.#release(body)
     })
   }
