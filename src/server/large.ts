@@ -24,6 +24,14 @@ export const makeRoom = ({ room, tidy }: Pick<Doors, 'room' | 'tidy'>, res: Serv
   return answer
 }
 
+/** Room must not be held by callers who read nothing. Who reads, however slowly, is waited for. */
+export const expectReader = ({ log, patience = 30_000 }: Pick<Doors, 'log' | 'patience'>, res: ServerResponse, requestId: string): void => {
+  res.setTimeout(patience, () => {
+    log.info({ event: 'slow-caller', requestId }, 'a caller does not read its answer: the connection is closed')
+    res.destroy()
+  })
+}
+
 /** From here on compressing pays, where the caller asks for it: 6 MB of logs become 0.4 MB, in 190 ms beside the event loop. */
 const worthwhile = 131_072
 

@@ -3,7 +3,7 @@ import type { Answer } from '../wire/answer.ts'
 import { bodyText } from '../wire/write.ts'
 import type { Doors } from './door.ts'
 import { cors, headerLines, headersOf } from './headers.ts'
-import { makeRoom, sendCompressed, sendPieces, shouldCompress } from './large.ts'
+import { expectReader, makeRoom, sendCompressed, sendPieces, shouldCompress } from './large.ts'
 import { sendWhole } from './whole.ts'
 
 const preflight = [...cors, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
@@ -32,6 +32,7 @@ const short = 16_384
 
 const sendLong = (doors: Doors, res: ServerResponse, requestId: string, answer: Answer): void => {
   const told = makeRoom(doors, res, answer)
+  expectReader(doors, res, requestId)
   const isCompressed = shouldCompress(res, told)
   res.writeHead(told.status, [...headersOf(told, { requestId, closing: doors.traffic.draining, isCompressed })])
   if (told.body === undefined) res.end()

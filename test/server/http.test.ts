@@ -1,0 +1,71 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { connect } from 'node:net'
+import t from 'tap'
+import type { Test } from 'tap'
+import { Traffic } from '../../src/server/door.ts'
+import type { Doors } from '../../src/server/door.ts'
+import { createRpcListener } from '../../src/server/http.ts'
+import { openRoom } from '../../src/services/agents/room.ts'
+import { openReader } from '../../src/wire/message.ts'
+import { TestLog, result } from '../support/fakes.ts'
+
+// The door itself, before a network whose answers are long.
+
+const mib = 1 << 20
+const length = 21 * mib
+
+const openDoor = async (test: Test, patience: number) => {
+  const [log, traffic, room] = [new TestLog(), new Traffic(), openRoom(512 * mib)]
+  const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
+  const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(length, '0') })
+  const served = { name: 'net', admit: () => undefined, door: { read: openReader(limits), run, limits, log } }
+  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '', patience }
+  const server = createServer(createRpcListener(doors)).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  test.teardown(() => {
+    caller.destroy()
+    server.close()
+  })
+  const call = (more = '') => {
+    const body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'
+    caller.write(`POST /v3/key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n${more}\r\n${body}`)
+  }
+  return { log, traffic, room, caller, call }
+}
+
+t.test('who reads nothing of a long answer is cut off, and what was held for it is free again', async t => {
+  const { log, traffic, room, caller, call } = await openDoor(t, 50)
+  caller.pause()
+  call()
+  while (log.lines.length === 0) await new Promise(setImmediate)
+  t.match(log.lines, [{ level: 'info', fields: { event: 'slow-caller' } }])
+  await traffic.quiet()
+  t.ok(room.take(512 * mib), 'all of it')
+})
+
+t.test('who reads slowly gets all of it, and the connection takes the next call', async t => {
+  const { log, caller, call } = await openDoor(t, 400)
+  const total = length + '{"jsonrpc":"2.0","id":1,"result":}'.length
+  const read = async (rest: number): Promise<number> => {
+    call()
+    let [seen, expected] = [0, Infinity]
+    while (seen < expected) {
+      const [chunk] = await once(caller, 'data') as [Buffer]
+      if (seen === 0) expected = chunk.indexOf('\r\n\r\n') + 4 + total
+      seen += chunk.length
+      if (rest === 0) continue
+      caller.pause()
+      await new Promise(resolve => setTimeout(resolve, rest))
+      caller.resume()
+    }
+    return seen - expected
+  }
+  const begun = performance.now()
+  t.equal(await read(3), 0)
+  t.ok(performance.now() - begun > 400, 'it took longer than a caller may read nothing')
+  t.equal(await read(0), 0)
+  t.same(log.lines, [])
+})
