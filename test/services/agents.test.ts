@@ -15,6 +15,7 @@ import { placeOf } from '../../src/services/agents/place.ts'
 import { openRoom } from '../../src/services/agents/room.ts'
 import type { Room } from '../../src/services/agents/room.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import type { Clock } from '../../src/services/clock.ts'
 import { TestClock } from '../support/fakes.ts'
 import { closesKept, faults, http, isRight, packs } from '../support/faults.ts'
 import type { Fault } from '../support/faults.ts'
@@ -28,9 +29,9 @@ const terms = (over: Partial<Terms> = {}): Terms =>
   ({ timeout: 5000, maxBytes: 1 << 20, signal: new AbortController().signal, resend: true, ...over })
 const text = (reply: Reply): string => isFailure(reply) ? `${reply.kind}: ${reply.cause ?? reply.error.message}` : Buffer.from(reply.result).toString()
 
-const world = async (test: Test, fault: Fault = isRight, room: Room = openRoom(Infinity)) => {
+const world = async (test: Test, fault: Fault = isRight, room: Room = openRoom(Infinity), clock: Clock = systemClock) => {
   const node = await startFaultyNode(fault)
-  const agents = openAgents(systemClock, room)
+  const agents = openAgents(clock, room)
   test.teardown(async () => {
     await agents.close()
     await node.stop()
@@ -146,19 +147,19 @@ t.test('a kept connection that closes as it is used again', async t => {
   })
 
   t.test('connections are replaced after 30 s, so that a node which moves is found', async t => {
-    const { ask, node } = await world(t)
+    let later = 0
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + later }
+    const { ask, node } = await world(t, isRight, openRoom(Infinity), clock)
     const opened: unknown[] = []
     const note = (message: unknown) => opened.push(message)
     channel('undici:client:connected').subscribe(note)
     t.teardown(() => channel('undici:client:connected').unsubscribe(note))
-    const real = Date.now
-    t.teardown(() => { Date.now = real })
     await ask()
     await turn()
     await ask()
     await turn()
     t.equal(opened.length, 1)
-    Date.now = () => real() + 31_000 // undici takes no clock
+    later = 31_000
     await ask()
     t.equal(opened.length, 2)
     t.equal(node.asked(), 3)

@@ -32,7 +32,7 @@ interface Post {
 
 /** `room` bounds the bytes of all answers that are still coming in. */
 export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promise<void> } => {
-  const lines = openLines()
+  const lines = openLines(clock)
   const posts = new WeakMap<Target, Post>()
   const postOf = (target: Target): Post => {
     const known = posts.get(target)

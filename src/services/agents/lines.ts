@@ -1,8 +1,8 @@
-// Three parts of undici: the whole of it, with fetch and WebSocket, takes three times as long to load (70 ms more).
+// Two parts of undici, here and in bundle.ts: the whole of it, with fetch and WebSocket, takes three times as long to load (70 ms more).
 import type { Dispatcher } from 'undici'
-import Agent from 'undici/lib/dispatcher/agent.js'
-import Client from 'undici/lib/dispatcher/client.js'
-import Pool from 'undici/lib/dispatcher/pool.js'
+import type { Clock } from '../clock.ts'
+import { Bundle } from './bundle.ts'
+import type { Line } from './bundle.ts'
 import { causeOf } from './cause.ts'
 import type { Place } from './place.ts'
 
@@ -35,50 +35,53 @@ export interface Trip {
   resume(): void
 }
 
-export const openLines = (): Lines => {
-  const factory = (origin: string | URL, options: object) => new Pool(origin, { ...options, factory: openLine })
-  // Agents rather than pools: they let go of a pool whose last connection was closed, which would connect once more.
-  const kept = new Agent({ ...limits, clientTtl: oldest, factory })
-  const single = new Agent({ ...limits, pipelining: 0 })
+export const openLines = (clock: Clock): Lines => {
+  const bundles = new Map<string, Bundle>()
+  const bundleOf = (origin: string): Bundle => {
+    const known = bundles.get(origin) ?? new Bundle(origin, clock)
+    bundles.set(origin, known)
+    return known
+  }
   return {
     post({ origin, path, headers }, body, hearer, resend) {
-      const voyage = new Voyage(hearer, resend ? single : undefined)
-      voyage.sending = { method: 'POST', origin, path, headers, body, voyage }
-      kept.dispatch(voyage.sending, voyage)
+      const voyage = new Voyage({ method: 'POST', path, headers, body }, bundleOf(origin), hearer, resend)
+      voyage.start()
       return voyage
     },
-    close: async () => void await Promise.all([kept.destroy(), single.destroy()]),
+    close: async () => void await Promise.all(Array.from(bundles.values(), bundle => bundle.close())),
   }
 }
 
-/** Timers of undici count coarsely and count idle time only: whoever sent a request aborts it in time. */
-const limits = { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 1000 } }
-
-/** In ms. A host name is resolved anew for each connection, so that a node which moves is found within this time. */
-const oldest = 30_000
-
 /** What undici tells of one request; the second time that it is sent nobody hears of the first. */
 class Voyage implements Trip, Dispatcher.DispatchHandler {
-  /** The connection had been open before. */
-  isReused = false
-  /** What is sent; set before it is. */
-  sending: Sending | undefined
+  readonly #request: Dispatcher.DispatchOptions
+  readonly #bundle: Bundle
   readonly #hearer: Hearer
-  /** Where it is sent once more. */
-  #spare: Dispatcher | undefined
+  #mayResend: boolean
+  #line: Line
+  /** The connection had been open before. */
+  #isReused: boolean
   #controller: Dispatcher.DispatchController | undefined
   #hasHead = false
   #isOver = false
 
-  constructor(hearer: Hearer, spare: Dispatcher | undefined) {
+  constructor(request: Dispatcher.DispatchOptions, bundle: Bundle, hearer: Hearer, mayResend: boolean) {
+    this.#request = request
+    this.#bundle = bundle
     this.#hearer = hearer
-    this.#spare = spare
+    this.#mayResend = mayResend
+    this.#line = bundle.take()
+    this.#isReused = this.#line.isOpen
+  }
+
+  start(): void {
+    this.#line.dispatch(this.#request, this)
   }
 
   abort(): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#controller?.abort(aborted)
+    this.#bundle.drop(this.#line)
   }
 
   pause(): void {
@@ -91,7 +94,6 @@ class Voyage implements Trip, Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#isOver) controller.abort(aborted)
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
@@ -106,40 +108,28 @@ class Voyage implements Trip, Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     if (this.#isOver) return
-    this.#isOver = true
+    this.#end()
     this.#hearer.end()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#isOver) return
-    const spare = this.#spare
-    this.#spare = undefined
     // No head of an answer has come, so nothing was delivered yet; a node that is down fails the second time too.
-    const isLost = this.isReused && !this.#hasHead && causeOf(error) !== undefined
-    if (spare !== undefined && isLost && this.sending !== undefined) return void spare.dispatch(this.sending, this)
-    this.#isOver = true
+    const isLost = this.#isReused && !this.#hasHead && causeOf(error) !== undefined
+    if (isLost && this.#mayResend) return this.#resend()
+    this.#end()
     this.#hearer.fault(error)
   }
-}
 
-const aborted = new Error('the request was aborted')
-
-type Sending = Dispatcher.DispatchOptions & { readonly voyage?: Voyage }
-
-/** One connection, which tells each request whether it was open already. */
-class Line extends Client {
-  #isOpen = false
-
-  constructor(origin: string | URL, options: Client.Options) {
-    super(origin, options)
-    this.on('connect', () => { this.#isOpen = true })
-    this.on('disconnect', () => { this.#isOpen = false })
+  #resend(): void {
+    this.#mayResend = false
+    this.#bundle.drop(this.#line)
+    this.#line = this.#bundle.open()
+    this.start()
   }
 
-  override dispatch(options: Sending, handler: Dispatcher.DispatchHandler): boolean {
-    if (options.voyage !== undefined) options.voyage.isReused = this.#isOpen
-    return super.dispatch(options, handler)
+  #end(): void {
+    this.#isOver = true
+    this.#bundle.give(this.#line)
   }
 }
-
-const openLine = (origin: URL, options: object): Dispatcher => new Line(origin, options)

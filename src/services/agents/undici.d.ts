@@ -1,14 +1,9 @@
-declare module 'undici/lib/dispatcher/agent.js' {
-  import { Agent } from 'undici'
-  export default Agent
+declare module 'undici/lib/core/connect.js' {
+  import { buildConnector } from 'undici'
+  export default buildConnector
 }
 
 declare module 'undici/lib/dispatcher/client.js' {
   import { Client } from 'undici'
   export default Client
-}
-
-declare module 'undici/lib/dispatcher/pool.js' {
-  import { Pool } from 'undici'
-  export default Pool
 }
