@@ -7,7 +7,10 @@ export interface Member {
   say(message: FromPrimary): void
 }
 
-/** ms that a worker is waited for: one that is busy for longer tells nobody anything meanwhile. */
+/**
+ * ms that a worker is waited for: one that is busy for longer tells nobody anything meanwhile. It is not waited for again
+ * until it says what it has seen: else one that is stopped would cost callers as much with each block.
+ */
 const patience = 50
 
 /** The height of one network over the workers of this gateway: told by none before it is known to all. */
@@ -16,6 +19,8 @@ export class CrewNews implements HeadNews {
   readonly #clock: Clock
   /** Each worker, and the height that it has seen. */
   readonly #seen = new Map<Member, number>()
+  /** Those who were waited for in vain. */
+  readonly #busy = new Set<Member>()
   readonly #waiting = new Set<() => void>()
   #hear: Hear = height => height
   #height = 0
@@ -56,6 +61,7 @@ export class CrewNews implements HeadNews {
 
   leave(member: Member): void {
     this.#seen.delete(member)
+    this.#busy.delete(member)
     this.#look()
   }
 
@@ -63,6 +69,7 @@ export class CrewNews implements HeadNews {
     if (message.kind === 'tell') void this.#answer(member, message)
     if (message.kind !== 'seen' || !this.#seen.has(member)) return
     this.#seen.set(member, message.height)
+    this.#busy.delete(member)
     this.#look()
   }
 
@@ -77,11 +84,19 @@ export class CrewNews implements HeadNews {
         this.#waiting.delete(look)
         resolve()
       }
-      const look = () => { if ([...this.#seen.values()].every(seen => seen >= height)) settle() }
-      const timer = this.#clock.after(patience, settle)
+      const look = () => { if (this.#missing(height).length === 0) settle() }
+      const timer = this.#clock.after(patience, () => {
+        for (const member of this.#missing(height)) this.#busy.add(member)
+        settle()
+      })
       this.#waiting.add(look)
       look()
     })
+  }
+
+  /** Those who are waited for. */
+  #missing(height: number): readonly Member[] {
+    return [...this.#seen].flatMap(([member, seen]) => seen >= height || this.#busy.has(member) ? [] : [member])
   }
 
   #look(): void {

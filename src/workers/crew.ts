@@ -5,15 +5,17 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { Family } from '../services/metrics.ts'
 import type { Member } from './crew-news.ts'
+import { newest, topicOf } from './messages.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
+import { Outbox } from './outbox.ts'
 
 /** The worker processes of one gateway, as their primary sees them. */
 export interface Crew {
   /** Workers that serve now. */
   readonly ready: number
-  /** The metrics of each worker that serves. */
+  /** The metrics of each worker that serves, and answers within a second. */
   metrics(): Promise<readonly (readonly Family[])[]>
-  /** Lets each worker finish its calls, and waits until all have ended. */
+  /** Lets each worker finish its calls, and waits until all have ended; one that does not end is killed. */
   stop(): Promise<void>
 }
 
@@ -23,6 +25,8 @@ export interface CrewPlan {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly size: number
+  /** In ms: how long a worker may take to end when it is told to. */
+  readonly patience: number
   /** Hears all that workers say, and when they are gone. */
   readonly desk: { hear(member: Member, message: FromWorker): void, forget(member: Member): void }
 }
@@ -36,6 +40,7 @@ export class CrewFault extends Error {}
  */
 export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<Crew> => {
   cluster.setupPrimary({ exec: plan.exec, args: [...plan.args] })
+  const working = new Map<Worker, Member>()
   const serving = new Set<Worker>()
   let stopping = false
   let asked = 0
@@ -43,10 +48,12 @@ export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<
   const fork = (wait: number): Promise<void> => {
     const begun = clock.monotonic()
     const worker = cluster.fork(plan.env)
-    const member: Member = { say: message => tell(worker, message) }
+    const member = openMember(worker)
+    working.set(worker, member)
     worker.on('message', (message: FromWorker) => plan.desk.hear(member, message))
     worker.once('exit', (code, signal) => {
       plan.desk.forget(member)
+      working.delete(worker)
       const served = serving.delete(worker)
       if (stopping || !served) return
       const next = clock.monotonic() - begun < 1000 ? Math.min(5000, Math.max(100, 2 * wait)) : 0
@@ -56,7 +63,7 @@ export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<
     return untilReady(worker).then(() => {
       serving.add(worker)
       // It did not hear of the stop while it was starting.
-      if (stopping) tell(worker, { kind: 'stop' })
+      if (stopping) member.say({ kind: 'stop' })
     })
   }
   const refork = async (wait: number): Promise<void> => {
@@ -66,7 +73,17 @@ export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<
 
   const stop = async (): Promise<void> => {
     stopping = true
-    await Promise.all(Object.values(cluster.workers ?? {}).map(worker => worker && end(worker)))
+    await Promise.all([...working].map(([worker, member]) => end(worker, member)))
+  }
+  const end = async (worker: Worker, member: Member): Promise<void> => {
+    const ended = once(worker, 'exit')
+    member.say({ kind: 'stop' })
+    const timer = clock.after(plan.patience, () => {
+      log.error({ event: 'worker-killed', worker: worker.process.pid }, 'a worker did not end and is killed')
+      worker.process.kill('SIGKILL')
+    })
+    await ended
+    timer.cancel()
   }
 
   try {
@@ -81,17 +98,12 @@ export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<
       return serving.size
     },
     async metrics() {
-      const found = await Promise.all([...serving].map(worker => askMetrics(worker, asked += 1)))
+      const asking = [...serving].map(worker => askMetrics(worker, working.get(worker), asked += 1, clock))
+      const found = await Promise.all(asking)
       return found.filter(metrics => metrics !== undefined)
     },
     stop,
   }
-}
-
-const end = async (worker: Worker): Promise<void> => {
-  const ended = once(worker, 'exit')
-  tell(worker, { kind: 'stop' })
-  await ended
 }
 
 const untilReady = (worker: Worker): Promise<void> =>
@@ -102,8 +114,10 @@ const untilReady = (worker: Worker): Promise<void> =>
     worker.once('exit', code => reject(new CrewFault(`a worker ended with ${code} before it served`)))
   })
 
-/** Undefined when the worker ends before it has answered. */
-const askMetrics = (worker: Worker, id: number): Promise<readonly Family[] | undefined> =>
+/** Undefined when the worker ends before it has answered, or does not answer within a second. */
+const askMetrics = (
+  worker: Worker, member: Member | undefined, id: number, clock: Clock,
+): Promise<readonly Family[] | undefined> =>
   new Promise(resolve => {
     const hear = (message: FromWorker) => {
       if (message.kind !== 'metrics' || message.id !== id) return
@@ -111,14 +125,21 @@ const askMetrics = (worker: Worker, id: number): Promise<readonly Family[] | und
     }
     const end = (metrics?: readonly Family[]) => {
       worker.off('message', hear).off('exit', leave)
+      timer.cancel()
       resolve(metrics)
     }
     const leave = () => end()
+    const timer = clock.after(1000, leave)
     worker.on('message', hear).once('exit', leave)
-    tell(worker, { kind: 'metrics', id })
+    member?.say({ kind: 'metrics', id })
   })
 
-const tell = (worker: Worker, message: FromPrimary): void => {
-  // With a callback, what cannot be sent any more is no event that ends this process.
-  if (worker.isConnected()) worker.send(message, () => undefined)
-}
+const openMember = (worker: Worker): Member => new Outbox<FromPrimary>({
+  send(message, sent) {
+    // With a callback, what cannot be sent any more is no event that ends this process.
+    if (worker.isConnected()) worker.send(message, sent)
+    else sent()
+  },
+  topicOf,
+  merge: newest,
+})

@@ -1,4 +1,5 @@
 import type { Target } from '../call.ts'
+import { joinChanges, remembered } from '../services/heads/index.ts'
 import type { LineChange, State } from '../services/heads/index.ts'
 import type { Family } from '../services/metrics.ts'
 
@@ -40,3 +41,20 @@ export interface Nodes {
 
 /** A target on its way between processes of one gateway: the URLs stand open in it. */
 export type PlainTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string, readonly ws?: string }
+
+/** Of messages of one topic only the newest counts, with what `newest` keeps of those before it. */
+export const topicOf = (message: FromPrimary | FromWorker): string => {
+  switch (message.kind) {
+    case 'tell': return `tell ${message.network} ${message.upstream}`
+    case 'told': return `told ${message.network} ${message.id}`
+    case 'follow':
+    case 'leave': return `nodes ${message.network}`
+    default: return 'network' in message ? `${message.kind} ${message.network}` : message.kind
+  }
+}
+
+/** The newer of two messages of one topic; what changed in the line of blocks is what has changed since before the older. */
+export const newest = <M extends FromPrimary | FromWorker>(older: M, newer: M): M => {
+  if (older.kind !== 'known' || newer.kind !== 'known' || older.line === undefined) return newer
+  return { ...newer, line: newer.line === undefined ? older.line : joinChanges(older.line, newer.line, remembered) }
+}

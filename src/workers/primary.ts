@@ -27,7 +27,8 @@ export const openPrimary = async (
   const metrics = openMetrics()
   const heads = await openDesk(gateway, log, metrics)
   const { desk } = heads
-  const plan = { exec: process.argv[1] ?? '', args: ['start', '--config', dir], env, size: gateway.workers, desk }
+  const patience = gateway.drain + spare
+  const plan = { exec: process.argv[1] ?? '', args: ['start', '--config', dir], env, size: gateway.workers, patience, desk }
   const crew = await openCrew(plan, systemClock, log).catch(async (fault: unknown) => {
     await heads.close()
     throw fault
@@ -53,6 +54,9 @@ export const openPrimary = async (
     },
   }
 }
+
+/** What a worker may take, in ms, to end when its calls have: leases go back to a store that may be slow. */
+const spare = 10_000
 
 /** Bytes of nodes' answers about their heads. */
 const room = 67_108_864

@@ -2,7 +2,9 @@ import type { Clock } from '../services/clock.ts'
 import type { HeadsSource } from '../services/heads/index.ts'
 import type { OpenMetrics } from '../services/metrics.ts'
 import { LentHeads } from './lent-heads.ts'
+import { newest, topicOf } from './messages.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
+import { Outbox } from './outbox.ts'
 
 /** A worker's side of its crew. */
 export interface Post {
@@ -18,6 +20,8 @@ export interface Post {
 /** Listens to the primary from the beginning. Signals are the primary's affair: a terminal sends them to all processes. */
 export const joinCrew = (clock: Clock): Post => {
   const lent = new Map<string, LentHeads>()
+  const outbox = new Outbox<FromWorker>({ send, topicOf, merge: newest })
+  const say = (message: FromWorker): void => outbox.say(message)
   let wake = () => {}
   process.on('SIGINT', ignore).on('SIGTERM', ignore)
   process.on('message', (message: FromPrimary) => {
@@ -61,7 +65,8 @@ const patience = 1000
 
 const ignore = (): void => undefined
 
-const say = (message: FromWorker): void => {
+const send = (message: FromWorker, sent: () => void): void => {
   // With a callback, what cannot be sent any more is no event that ends this process.
-  if (process.connected) process.send?.(message, undefined, undefined, ignore)
+  if (process.connected) process.send?.(message, undefined, undefined, sent)
+  else sent()
 }

@@ -1,39 +1,59 @@
+import fc from 'fast-check'
 import t from 'tap'
 import type { Json, Target } from '../../src/call.ts'
 import { refuse } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
 import type { Agents } from '../../src/services/agents/index.ts'
+import { Line as Blocks, joinChanges } from '../../src/services/heads/index.ts'
+import type { LineChange } from '../../src/services/heads/index.ts'
 import { metricsText, openMetrics } from '../../src/services/metrics.ts'
 import { Desk } from '../../src/workers/desk.ts'
 import type { Member } from '../../src/workers/crew-news.ts'
 import { LentHeads } from '../../src/workers/lent-heads.ts'
 import type { News } from '../../src/workers/lent-heads.ts'
-import type { FromWorker } from '../../src/workers/messages.ts'
+import { newest, topicOf } from '../../src/workers/messages.ts'
+import type { FromPrimary, FromWorker } from '../../src/workers/messages.ts'
+import { Outbox } from '../../src/workers/outbox.ts'
 import { TestClock, TestLog, result } from '../support/fakes.ts'
 import { ModelChain, ModelNode, ancestorAt, hex, seeded } from '../support/model-chain.ts'
 
 const targets = (...names: readonly string[]): readonly Target[] =>
   names.map(name => ({ name, url: new Secret(`http://${name}.test/canary`), source: 'node' }))
 
-/** Messages that are under way in one direction, in order; `hold` keeps them there. */
-class Line<M> {
+/** Messages that are under way in one direction, in order; `isHeld` keeps them there. Two fill the pipe. */
+class Line<M extends FromPrimary | FromWorker> {
   readonly #hear: (message: M) => void
   readonly #waiting: M[] = []
+  readonly #late: (() => void)[] = []
+  readonly #outbox = new Outbox<M>({ send: (message, sent) => this.#send(message, sent), topicOf, merge: newest })
   isHeld = false
 
   constructor(hear: (message: M) => void) {
     this.#hear = hear
   }
 
-  /** As a pipe does: what arrives is a copy. */
   say(message: M): void {
-    this.#waiting.push(JSON.parse(JSON.stringify(message)))
+    this.#outbox.say(message)
   }
 
   deliver(): boolean {
     const message = this.isHeld ? undefined : this.#waiting.shift()
-    if (message !== undefined) this.#hear(message)
-    return message !== undefined
+    if (message === undefined) return false
+    this.#late.shift()?.()
+    this.#hear(message)
+    return true
+  }
+
+  /** How many messages it holds. */
+  get length(): number {
+    return this.#waiting.length
+  }
+
+  /** As a pipe does: what arrives is a copy. */
+  #send(message: M, sent: () => void): void {
+    this.#waiting.push(JSON.parse(JSON.stringify(message)))
+    if (this.#waiting.length <= 2) sent()
+    else this.#late.push(sent)
   }
 }
 
@@ -211,6 +231,30 @@ t.test('several workers', async t => {
     t.match(workers[2]?.heads.status, { head: 100 })
   })
 
+  t.test('that read nothing for long cost a few messages, and then know what the others know', async t => {
+    const { hire, settle, turn, chain, by, desk, workers } = open(7, ['a'])
+    const [one, two] = [hire(), hire()]
+    await settle()
+    two.down.isHeld = true
+    for (let i = 0; i < 1000; i++) {
+      if (i % 300 === 100) chain.reorganise()
+      else chain.mine()
+      by('a').head = chain.tip
+      if (i % 100 === 0) Object.assign(by('a'), { final: ancestorAt(chain.tip, chain.tip.number - 20) })
+      one.heads.touch()
+      await turn(500)
+    }
+    t.ok(two.down.length < 8, `${two.down.length} messages wait`)
+    two.down.isHeld = false
+    await settle()
+    for (const { heads } of workers) {
+      t.same(heads.status, desk.statusOf('model'))
+      for (const back of [200, 300, 500]) t.ok(heads.view.isFinal('a', ancestorAt(chain.tip, chain.tip.number - back)?.hash ?? ''))
+      for (const back of [0, 1, 20]) t.notOk(heads.view.isFinal('a', ancestorAt(chain.tip, chain.tip.number - back)?.hash ?? ''))
+    }
+    t.equal(two.heads.tell('a', 1), chain.tip.number)
+  })
+
   t.test('have no URL in what they log', async t => {
     const { hire, settle, special, turn, log } = open()
     special.set('a', method => method === 'eth_chainId' ? '0x9' : undefined)
@@ -268,6 +312,32 @@ t.test('the height that callers are told by several workers', async t => {
     t.equal(await last, 103)
   })
 
+  t.test('waits no second time for a worker that does not read, until it does', async t => {
+    const { hire, settle, clock } = open()
+    const [one, two] = [hire(), hire()]
+    one.heads.touch()
+    await settle()
+    two.down.isHeld = true
+    const first = one.heads.tell('a', 101)
+    await settle()
+    clock.turn(50)
+    await settle()
+    t.equal(await first, 101)
+    const second = one.heads.tell('a', 102)
+    await settle()
+    t.equal(await second, 102, 'without any time passing')
+    two.down.isHeld = false
+    await settle()
+    two.down.isHeld = true
+    let said: number | undefined
+    void Promise.resolve(one.heads.tell('a', 103)).then(height => { said = height })
+    await settle()
+    t.equal(said, undefined, 'it read, so it is waited for')
+    two.down.isHeld = false
+    await settle()
+    t.equal(said, 103)
+  })
+
   t.test('is none that cannot be', async t => {
     const { hire, settle, special, by, clock } = open()
     for (const name of ['a', 'b']) {
@@ -303,6 +373,45 @@ t.test('the height that callers are told by several workers', async t => {
       t.same(faults, [], `seed ${seed}`)
     }
   })
+})
+
+t.test('two changes of a line of blocks that become one leave the same line', async () => {
+  const most = 6
+  /** How many blocks go, and how many come. */
+  const step = fc.record({ back: fc.nat(8), more: fc.nat(9) })
+  let made = 0
+  const grow = (line: Blocks, { back, more }: { back: number, more: number }) => {
+    const after = Math.max(line.tip - back, line.tip < 0 ? 0 : line.lowest - 1)
+    const blocks = Array.from({ length: more }, (_, i) => ({ number: after + 1 + i, hash: `0x${made += 1}` }))
+    if (line.tip < 0 || after < line.lowest) return line.restart(blocks)
+    line.cut(after)
+    line.extend(blocks)
+  }
+  const copyOf = (line: Blocks) => {
+    const copy = new Blocks(most)
+    const change = line.updateOf(copy)
+    if (change !== undefined) copy.change(change)
+    return copy
+  }
+  fc.assert(fc.property(fc.array(step, { minLength: 3, maxLength: 12 }), steps => {
+    const line = new Blocks(most)
+    grow(line, { back: 0, more: 4 })
+    const behind = copyOf(line)
+    const before = copyOf(line)
+    let joint: LineChange | undefined
+    for (const each of steps) {
+      grow(line, each)
+      const change = line.updateOf(before)
+      if (change === undefined) continue
+      before.change(change)
+      joint = joint === undefined ? change : joinChanges(joint, change, most)
+    }
+    if (joint !== undefined) behind.change(joint)
+    const isSame = behind.tip === line.tip
+    const holdsAll = Array.from({ length: most }, (_, i) => line.tip - i)
+      .every(number => line.hashAt(number) === undefined || behind.hashAt(number) === line.hashAt(number))
+    return isSame && holdsAll && (joint?.hashes.length ?? 0) <= most
+  }), { numRuns: 2000 })
 })
 
 /** Callers who ask workers by chance, while blocks come, nodes lag, messages dawdle and workers die. */

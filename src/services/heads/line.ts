@@ -7,6 +7,14 @@ export interface LineChange {
   readonly hashes: readonly string[]
 }
 
+/** The change that does to a line of at most `most` blocks what the two do, the older first. */
+export const joinChanges = (older: LineChange, newer: LineChange, most: number): LineChange => {
+  if (newer.isNew || (newer.after <= older.after && !older.isNew)) return newer
+  const hashes = [...older.hashes.slice(0, Math.max(0, newer.after - older.after)), ...newer.hashes]
+  const spare = hashes.length - most
+  return spare < 0 ? { ...older, hashes } : { isNew: true, after: older.after + spare, hashes: hashes.slice(spare) }
+}
+
 type Link = Pick<Block, 'number' | 'hash'>
 
 /** The newest blocks as one line of parents: each is the parent of the next. What came before is not known. */
