@@ -113,6 +113,29 @@ t.test('several workers', async t => {
   })
 })
 
+t.test('a node of another chain gets no call, not even the first after the start', async t => {
+  const answers = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
+  const [other, own] = [await startNode(answers), await startNode(answers)]
+  other.answer('eth_chainId', async () => {
+    await new Promise(resolve => setTimeout(resolve, 200))
+    return { result: '0x1' }
+  })
+  const deployment = createDeployment({ gateway: { workers: 1 }, networks: { testnet: networkFile('testnet', [other.url, own.url]) } })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const file = join(deployment.dir, 'gateway.yaml')
+  for (const workers of [1, 2]) {
+    writeFileSync(file, readFileSync(file, 'utf8').replace('"workers":1', `"workers":${workers}`))
+    const gateway = await deployment.start()
+    for (let i = 0; i < 4; i++) t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, hex(i)]), { result: '0x1' })
+    t.equal(other.received.filter(({ method }) => method === 'eth_getBalance').length, 0, `${workers} workers`)
+    await gateway.stop()
+  }
+  await deployment.remove()
+  await other.stop()
+  await own.stop()
+})
+
 t.test('a signal that comes twice, as npm and terminals send it, still lets the gateway finish its work', async t => {
   const node = await startNode({ eth_blockNumber: { result: '0x10' } })
   const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })

@@ -3,7 +3,7 @@ import { Secret } from '../secret.ts'
 import type { Agents } from '../services/agents/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { Line, openHeads, remembered } from '../services/heads/index.ts'
-import type { Heads, HeadsStatus, NewsOf, State } from '../services/heads/index.ts'
+import type { HeadsStatus, NewsOf, OwnHeads, State } from '../services/heads/index.ts'
 import type { Log } from '../services/log.ts'
 import { labelled } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
@@ -54,8 +54,9 @@ export class Desk {
   #follow(network: string, nodes: Nodes): Lending {
     const known = this.#networks.get(network)
     if (known?.isOf(nodes) === true) return known
+    const members = known?.members ?? []
     known?.stop()
-    const fresh = new Lending(network, nodes, this.#terms, known?.members ?? [])
+    const fresh = new Lending(network, nodes, this.#terms, members)
     this.#networks.set(network, fresh)
     return fresh
   }
@@ -63,13 +64,16 @@ export class Desk {
 
 /** The heads of one network, and the workers that they are lent to. */
 class Lending {
-  readonly heads: Heads
+  readonly heads: OwnHeads
   readonly #network: string
   readonly #key: string
   readonly #news: CrewNews
   /** The newest blocks as the workers know them, and what they were told last. */
   readonly #line = new Line(remembered)
   readonly #stop: () => void
+  /** What is to be said once the nodes have told their chains: a worker waits for that. */
+  #latest: (() => void) | undefined
+  #isIdentified = false
   #state: State | undefined
   #said = ''
 
@@ -83,10 +87,17 @@ class Lending {
       log: terms.log.child({ network }),
       metrics: labelled(terms.metrics, { network }),
       news: [this.#news, ...newsOf(network, chainId)],
-      onChange: (state, line) => this.#publish(state, line),
+      onChange: (state, line) => {
+        this.#latest = () => this.#publish(state, line)
+        if (this.#isIdentified) this.#latest()
+      },
     })
     for (const member of members) this.join(member)
     this.#stop = this.heads.follow(targets.map(seal), { maxLag })
+    void this.heads.identified.then(() => {
+      this.#isIdentified = true
+      this.#latest?.()
+    })
   }
 
   get members(): readonly Member[] {
@@ -117,8 +128,10 @@ class Lending {
     }
   }
 
+  /** Says nothing to anybody any more, whatever its nodes still answer. */
   stop(): void {
     this.#stop()
+    for (const member of this.members) this.leave(member)
   }
 
   #publish(state: State, line: Line): void {

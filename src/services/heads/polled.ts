@@ -37,10 +37,18 @@ export const idle = 30_000
 
 export const intervalOf = (blockTime: number): number => Math.min(5000, Math.max(250, blockTime / 2))
 
-export const openHeads = (settings: HeadsSettings): Heads => new PolledHeads(settings)
-
 /** Heads of nodes that this process asks itself. */
-class PolledHeads implements Heads {
+export interface OwnHeads extends Heads {
+  /** Resolves once each node that is followed now has been asked for its chain, and within a second. */
+  readonly identified: Promise<void>
+}
+
+export const openHeads = (settings: HeadsSettings): OwnHeads => new PolledHeads(settings)
+
+/** In ms, for which a start waits for nodes to tell their chain. */
+const patience = 1000
+
+class PolledHeads implements OwnHeads {
   readonly interval: number
   readonly #settings: HeadsSettings
   readonly #chain: Chain
@@ -48,6 +56,7 @@ class PolledHeads implements Heads {
   readonly #verdicts: Verdicts
   readonly #belief: Belief
   readonly #told: Told
+  #identified: Promise<void> = Promise.resolve()
   #nodes: readonly Followed[] = []
   /** Names of those whose heads cannot be. */
   #doubted: ReadonlySet<string> = new Set()
@@ -78,6 +87,10 @@ class PolledHeads implements Heads {
     return this.#known.status
   }
 
+  get identified(): Promise<void> {
+    return this.#identified
+  }
+
   follow(targets: readonly Target[], { maxLag }: FollowOptions = {}): () => void {
     const { blockTime } = this.#settings
     const end = new Leave()
@@ -104,7 +117,7 @@ class PolledHeads implements Heads {
     this.#maxLag = maxLag ?? Math.max(5, Math.ceil(10_000 / blockTime))
     this.#belief.allow(3 * this.#maxLag)
     this.#judge()
-    for (const node of nodes) void node.askChain().then(() => this.#judge())
+    this.#identified = this.#identify(nodes)
     return stop
   }
 
@@ -131,6 +144,17 @@ class PolledHeads implements Heads {
 
   holds(block: Settled): Promise<boolean> {
     return holds(block, this.#known, async at => this.#best()?.fetch(at))
+  }
+
+  #identify(nodes: readonly Followed[]): Promise<void> {
+    const asked = Promise.all(nodes.map(node => node.askChain().then(() => this.#judge())))
+    return new Promise(resolve => {
+      const timer = this.#settings.clock.after(patience, resolve)
+      void asked.then(() => {
+        timer.cancel()
+        resolve()
+      })
+    })
   }
 
   #poll(): void {

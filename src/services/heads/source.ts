@@ -1,12 +1,12 @@
 import type { HeadNews } from './news.ts'
 import { openHeads } from './polled.ts'
-import type { HeadsSettings } from './polled.ts'
+import type { HeadsSettings, OwnHeads } from './polled.ts'
 import type { Heads } from './view.ts'
 
 /** Makes the heads of networks: of nodes that this process asks itself, or that another one asks for it. */
 export interface HeadsSource {
   open(network: string, settings: HeadsSettings): Heads
-  /** Resolves, and soon, once those that follow nodes know what is known elsewhere. */
+  /** Resolves, and soon, once it is known which of the nodes that are followed are on another chain. */
   ready(): Promise<void>
 }
 
@@ -14,7 +14,14 @@ export interface HeadsSource {
 export type NewsOf = (network: string, chainId: number) => readonly HeadNews[]
 
 /** This process asks. */
-export const openSource = (newsOf: NewsOf = () => []): HeadsSource => ({
-  open: (network, settings) => openHeads({ ...settings, news: newsOf(network, settings.chainId) }),
-  ready: async () => undefined,
-})
+export const openSource = (newsOf: NewsOf = () => []): HeadsSource => {
+  const opened: OwnHeads[] = []
+  return {
+    open(network, settings) {
+      const heads = openHeads({ ...settings, news: newsOf(network, settings.chainId) })
+      opened.push(heads)
+      return heads
+    },
+    ready: async () => void await Promise.all(opened.map(heads => heads.identified)),
+  }
+}
