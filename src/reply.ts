@@ -41,6 +41,8 @@ export interface Result extends Trail {
   readonly result: Uint8Array
   /** How many elements `result` has, when it is an array. */
   readonly count?: number | undefined
+  /** It is not of the kind that the method gives. Another node may know better, but this is the answer if none does. */
+  readonly odd?: true | undefined
 }
 
 /** The call failed. */

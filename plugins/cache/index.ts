@@ -93,7 +93,10 @@ export default definePlugin({
       const key = services.vary(call) + question.textOf(params)
       const view = heads.view
       const hit = kept.get(key)
-      if (hit !== undefined && stands(hit, view)) return hit.reply
+      if (hit !== undefined && stands(hit, view)) {
+        heads.touch() // what is final is so while nobody sees it undone
+        return hit.reply
+      }
       const flight = flights.get(key)
       if (flight?.mayJoin(view) === true) return marked(await flight.join(call), 'hit')
       const asked = clock.monotonic()
@@ -151,12 +154,11 @@ const askShared = (
 }
 
 const nothing = Buffer.from('null')
-const unmined = Buffer.from('"blockHash":null')
 
-const mayKeep = (keep: Keep, key: string, { result: bytes }: Result): boolean => {
+const mayKeep = (keep: Keep, key: string, { result: bytes, odd }: Result): boolean => {
   const result = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  if (result.equals(nothing) || key.includes('"pending"')) return false
-  return keep !== 'found' || !result.includes(unmined)
+  if (odd === true || result.equals(nothing) || key.includes('"pending"')) return false
+  return keep !== 'found' || minedIn(bytes) !== undefined
 }
 
 /** The block that the call names, where its method says in which parameter. */

@@ -11,14 +11,17 @@ export interface HedgeTerms {
   readonly delay: number
   /** Is the reply one to give back? Otherwise the other one is waited for. */
   isGood(reply: Reply): boolean
+  /** Which of two to give back when neither is good. */
+  better(one: Reply, other: Reply): Reply
 }
 
 /** Asks `first`, and when it takes longer than `delay` what `second` gives. The first good reply ends the other. */
 export const hedge = (
-  first: Ask, second: () => Ask | undefined, { clock, signal, delay, isGood }: HedgeTerms,
+  first: Ask, second: () => Ask | undefined, { clock, signal, delay, isGood, better }: HedgeTerms,
 ): Promise<Reply> =>
   new Promise((resolve, reject) => {
     const ends = new Set<Leave>()
+    let best: Reply | undefined
     const endAll = (): void => ends.forEach(end => end.abort())
     const settle = (reply: Reply): void => {
       timer.cancel()
@@ -32,7 +35,8 @@ export const hedge = (
       if (signal.aborted) end.abort()
       ask(end).then(reply => {
         ends.delete(end)
-        if (isGood(reply) || ends.size === 0) settle(reply)
+        best = best === undefined || isGood(reply) ? reply : better(best, reply)
+        if (isGood(reply) || ends.size === 0) settle(best)
       }, reject)
     }
     const timer = clock.after(delay, () => {

@@ -92,7 +92,7 @@ const whole = 'all'
  * that callers can bring about. Breakers that counted these would let one caller cut off everybody.
  */
 const verdictOf = (reply: Reply): Verdict | undefined => {
-  if (!isFailure(reply)) return 'good'
+  if (!isFailure(reply)) return reply.odd === true ? undefined : 'good'
   if (reply.elsewhere === true) return undefined
   if (reply.fault === 'upstream') return reply.source === 'gateway' || isLimited(reply) ? undefined : 'bad'
   return reply.fault === 'caller' && (reply.kind === 'node' || reply.kind === 'tooMany') ? 'good' : undefined

@@ -4,6 +4,7 @@ import type { Budget } from './budget.ts'
 import { hedge } from './hedge.ts'
 import type { Below, FailoverCall, Node } from './node.ts'
 import { settleSent } from './transaction.ts'
+import { within } from './within.ts'
 
 /** What a call's way depends on. */
 export interface Choice {
@@ -28,6 +29,9 @@ export class Route {
   #hasFailed = false
   /** What the caller gets if no node knows better. */
   #best: Failure | undefined
+  /** What no node should answer, but one did: better than nothing. */
+  #odd: Reply | undefined
+  readonly #begun: number
   /** Own nodes work, but have more to do than they may. */
   #isBusy = false
 
@@ -35,6 +39,7 @@ export class Route {
     this.#call = call
     this.#next = next
     this.#choice = choice
+    this.#begun = choice.clock.monotonic()
     choice.budget.count()
   }
 
@@ -46,7 +51,7 @@ export class Route {
     }
     const isOut = (this.#best === undefined || this.#best.fault === 'upstream') && !this.#isBusy
     const forwarded = isOut && partner?.isUsable(this.#choice.kind) ? await this.#try(partner) : undefined
-    return forwarded ?? this.#best ?? outage(this.#choice.own)
+    return forwarded ?? this.#odd ?? this.#best ?? outage(this.#choice.own)
   }
 
   #pick(): Node | undefined {
@@ -58,14 +63,21 @@ export class Route {
     return node
   }
 
-  /** Undefined: another node is to be asked. Without a place in the budget it is the end of the way. */
+  /** Undefined: another node is to be asked. Without a place in the budget, or time, it is the end of the way. */
   async #try(node: Node): Promise<Reply | undefined> {
-    const { budget } = this.#choice
+    const { budget, kind } = this.#choice
     const isExtra = this.#hasFailed
-    if (isExtra && !await budget.start()) return this.#best ?? outage(this.#choice.own)
+    if (isExtra && !await budget.start()) return this.#odd ?? this.#best ?? outage(this.#choice.own)
     let isFinal = false
     try {
-      const settled = this.#settle(await this.#ask(node), node)
+      // It may have been cut off, or limit us, while its place was waited for.
+      if (isExtra && !node.isUsable(kind)) {
+        isFinal = true
+        return undefined
+      }
+      const answer = await (isExtra ? this.#askInTime(node) : this.#ask(node))
+      if (answer === undefined) return this.#odd ?? this.#best ?? late(node)
+      const settled = this.#settle(answer, node)
       const reply = settled instanceof Promise ? await settled : settled
       isFinal = isLast(reply)
       if (!isFinal) this.#note(reply, node)
@@ -79,11 +91,21 @@ export class Route {
   }
 
   #note(reply: Reply, node: Node): void {
+    if (!isFailure(reply)) this.#odd ??= reply
+    if (!isFailure(reply) || (reply.elsewhere === true && reply.fault !== 'caller')) this.#beaten.push(node)
+    this.#hasFailed ||= reply.source !== 'gateway'
     if (!isFailure(reply)) return
-    if (reply.elsewhere === true && reply.fault !== 'caller') this.#beaten.push(node)
     if (reply.elsewhere === true) this.#best = better(this.#best, reply)
     else if (reply.source === 'gateway') this.#isBusy = true
-    this.#hasFailed ||= reply.source !== 'gateway'
+  }
+
+  /** The time of a method is for all nodes together (contract 8). */
+  #askInTime(node: Node): Promise<Reply | undefined> {
+    const { kind, method, clock } = this.#choice
+    if (method?.maxTime === undefined) return this.#ask(node)
+    const signal = this.#call.signal ?? this.#call.origin.signal
+    const left = method.maxTime - (clock.monotonic() - this.#begun)
+    return within(left, end => node.ask({ ...this.#call, signal: end }, kind, this.#next), clock, signal)
   }
 
   #ask(node: Node): Promise<Reply> {
@@ -95,7 +117,7 @@ export class Route {
     return hedge(askUntil(node), () => {
       const other = this.#pickExtra()
       return other && askUntil(other)
-    }, { clock, signal, delay, isGood: isLast })
+    }, { clock, signal, delay, isGood: isLast, better: betterReply })
   }
 
   /** An attempt that is not needed takes its place for good: it is load, whoever wins. */
@@ -119,8 +141,15 @@ export class Route {
 const better = (one: Failure | undefined, other: Failure): Failure =>
   one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
 
+const betterReply = (one: Reply, other: Reply): Reply =>
+  !isFailure(one) ? one : isFailure(other) ? better(one, other) : other
+
 /** Whatever came, no other node need be asked. */
-const isLast = (reply: Reply): boolean => !isFailure(reply) || (reply.fault !== 'upstream' && reply.elsewhere !== true)
+const isLast = (reply: Reply): boolean =>
+  isFailure(reply) ? reply.fault !== 'upstream' && reply.elsewhere !== true : reply.odd !== true
+
+/** Nodes failed, and then the query had no time left: not the caller's doing, so it costs nothing. */
+const late = ({ name: upstream }: Node): Failure => refuse('timeout', { upstream, fault: 'upstream' })
 
 const outage = (own: readonly Node[]): Failure => {
   const wait = Math.min(...own.map(node => node.wait))

@@ -69,12 +69,15 @@ const checkResult = (result: Result, method: Method | undefined, request: Reques
     const { source, upstream } = result
     return refuse('tooMany', { message, data, source, ...(upstream !== undefined && { upstream }) })
   }
-  return method?.word === true ? { ...result, result: padWord(result.result) } : result
+  if (most !== undefined && result.count === undefined) return { ...result, odd: true }
+  return method?.word === true ? padWord(result) : result
 }
 
-/** Contract 4.2: the value comes as 32 bytes; some nodes leave out leading zeros. Anything else passes as it is. */
-const padWord = (word: Uint8Array): Uint8Array => {
+/** Contract 4.2: the value comes as 32 bytes; some nodes leave out leading zeros. */
+const padWord = (result: Result): Result => {
+  const { result: word } = result
   const text = Buffer.from(word.buffer, word.byteOffset, word.byteLength).toString('latin1')
-  if (text.length === 68 || !/^"0x[0-9a-fA-F]{0,63}"$/.test(text)) return word
-  return Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1')
+  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return { ...result, odd: true }
+  if (text.length === 68) return result
+  return { ...result, result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') }
 }

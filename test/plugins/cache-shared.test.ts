@@ -64,6 +64,7 @@ const machineOn = (caches: Caches, { chain = 'a', final = 16, name = 'net', chai
       }
     },
     interval: 500,
+    touch: () => undefined,
     async holds(block: Settled) {
       proved.push(block)
       return block.number <= world.final && block.hash === hashOf(block.number, world.chain)

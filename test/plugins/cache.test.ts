@@ -24,7 +24,7 @@ const table = methods({
 })
 /** Heads of which a test says what is known: node `a` is at the head, `b` behind; blocks up to 0x10 are final for `a`. */
 const knownHeads = () => {
-  const known = { epoch: 0, era: 0, current: ['a'], final: { a: 0x10, b: 0x8 } as Record<string, number> }
+  const known = { epoch: 0, era: 0, current: ['a'], final: { a: 0x10, b: 0x8 } as Record<string, number>, touches: 0 }
   const look = (): View => {
     const { epoch, era, current, final } = { ...known }
     return {
@@ -34,7 +34,9 @@ const knownHeads = () => {
       finalOf: (name = 'a') => final[name] === undefined ? undefined : { number: final[name], hash: `0x${final[name].toString(16)}` },
     }
   }
-  const heads = { get view() { return look() }, interval: 500 } as unknown as Services['heads'] // what the plugin reads of it
+  const touch = () => { known.touches += 1 }
+  // What the plugin reads of it.
+  const heads = { get view() { return look() }, interval: 500, touch } as unknown as Services['heads']
   return { known, heads }
 }
 const finalHash = `0x${'f1'.repeat(32)}`
@@ -160,6 +162,13 @@ for (const [what, method, params, value, upstream] of [
   })
 }
 
+t.test('an answer from memory keeps somebody looking whether final blocks are undone', async t => {
+  const { known, heads } = knownHeads()
+  const { ask, asked } = open({ heads })
+  for (let i = 0; i < 3; i++) await ask(call('eth_getStorageAt', ['0xa', '0x0', '0x10']), result('0x1', { upstream: 'a' }))
+  t.same([asked(), known.touches], [1, 2])
+})
+
 t.test('what was not yet final for the node when it was asked is not kept as final', async t => {
   const { known, heads } = knownHeads()
   const { ask, asked, stage } = open({ heads })
@@ -178,7 +187,9 @@ for (const [what, method, params, reply] of [
   ['null', 'eth_getTransactionReceipt', ['0x1'], result(null)],
   ['what is asked of the pending block', 'eth_getStorageAt', ['0xa', '0x0', 'pending'], result('0x1')],
   ['logs of a pending range', 'eth_getLogs', [{ toBlock: 'pending' }], result([])],
-  ['a transaction that is not mined', 'eth_getTransactionReceipt', ['0x1'], result({ blockHash: null })],
+  ['a transaction that is not mined', 'eth_getTransactionReceipt', ['0x1'], result({ blockHash: null, blockNumber: null })],
+  ['the same, however it is written', 'eth_getTransactionReceipt', ['0x1'], { source: 'node', result: Buffer.from('{ "blockNumber" : null }') }],
+  ['what is not of the kind that the method gives', 'eth_getStorageAt', ['0xa', '0x0', '0x1'], result('0x1', { odd: true })],
   ['a fault', 'eth_blockNumber', [], refuse('unavailable')],
   ['a query that took too long', 'eth_getLogs', [{}], refuse('timeout')],
 ] as const) {

@@ -4,8 +4,9 @@ import failover from '../../plugins/failover/index.ts'
 import { Budget } from '../../plugins/failover/budget.ts'
 import { Pace } from '../../plugins/failover/pace.ts'
 import type { Call, Json, Note, Request } from '../../src/call.ts'
+import { Leave } from '../../src/leave.ts'
 import type { Signal } from '../../src/leave.ts'
-import { refuse } from '../../src/reply.ts'
+import { isCharged, refuse } from '../../src/reply.ts'
 import type { Failure, Meaning, Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
 import type { Agents, Methods } from '../../src/services/index.ts'
@@ -14,7 +15,7 @@ import { TestClock, TestLog, account, call, never, origin, result, said, stageOf
 /** Only what failover reads of the table. */
 const table = {
   get: (name: string) => ({
-    eth_getLogs: { class: 'logs', resend: true }, eth_call: { class: 'state', resend: true },
+    eth_getLogs: { class: 'logs', resend: true, maxTime: 10_000 }, eth_call: { class: 'state', resend: true },
     eth_sendRawTransaction: { class: 'light', resend: false },
   } as Record<string, object>)[name],
 } as unknown as Methods
@@ -262,6 +263,63 @@ t.test('attempts beyond the first', async t => {
     t.equal(asked.length, 1000)
   })
 
+  t.test('go to no node that was cut off, or limits us, while they waited for their place', async t => {
+    const answers: ((reply: Reply) => void)[] = []
+    let isUp = true
+    const { ask, count, many } = open({ a: () => isUp ? result('a') : fault('a'), b: () => new Promise(resolve => answers.push(resolve)) },
+      { breaker: { ...breaker, calls: 1e6, streak: 1e6 } })
+    await many(100)
+    isUp = false
+    const replies = Array.from({ length: 30 }, () => ask(logs()))
+    await turn()
+    t.equal(count('b'), 26, 'a fifth of 130 calls')
+    answers.shift()?.(limited(10))
+    await turn()
+    for (const answer of answers) answer(result('b'))
+    t.same((await Promise.all(replies)).map(said).sort(), [...Array(5).fill(-32002), ...Array(25).fill('b')])
+    t.equal(count('b'), 26)
+  })
+
+  t.test('share the time of a method that has one: ten seconds over all nodes', async t => {
+    const ends: Signal[] = []
+    const untilLeft = (c: Call<Note>) => new Promise<Reply>(resolve => {
+      const signal = c.signal ?? c.origin.signal
+      ends.push(signal)
+      signal.addEventListener('abort', () => resolve(refuse('unavailable', { fault: 'caller', source: 'node' })))
+    })
+    const slowly = (ms: number): Answer => () => {
+      world.clock.turn(ms)
+      return fault('a')
+    }
+    let world = open({ a: slowly(3000), b: untilLeft })
+    const reply = world.ask(logs())
+    await turn()
+    world.clock.turn(6999)
+    t.equal(ends[0]?.aborted, false)
+    world.clock.turn(1)
+    const late = await reply
+    t.match(late, { error: { code: -32005, message: 'query timeout exceeded' }, fault: 'upstream', upstream: 'b', status: 200 })
+    t.notOk(isCharged(late), 'nodes failed first')
+    world = open({ a: slowly(3000), b: () => result('b') })
+    t.equal(said(await world.ask(logs())), 'b')
+    world = open({ a: slowly(10_000), b: () => result('b') })
+    t.match(await world.ask(logs()), { error: { code: -32005 } })
+    t.same(world.asked, ['a'])
+    world = open({ a: slowly(10_000), b: () => result('b') })
+    t.equal(said(await world.ask(call('eth_call'))), 'b', 'other methods have none')
+  })
+
+  t.test('end when their caller leaves', async t => {
+    let end: Signal | undefined
+    const { ask } = open({ b: c => new Promise(() => { end = c.signal }) })
+    const signal = new Leave()
+    void ask({ ...logs(), origin: origin({ signal }) })
+    await turn()
+    t.equal(end?.aborted, false)
+    signal.abort()
+    t.equal(end?.aborted, true)
+  })
+
   t.test('are at least three, and places come back as the window moves on', async t => {
     const clock = new TestClock()
     const budget = new Budget(clock)
@@ -279,6 +337,29 @@ t.test('attempts beyond the first', async t => {
     t.equal(await spend(), 3)
     for (let i = 0; i < 100; i++) budget.count()
     t.equal(await spend(), 17)
+  })
+})
+
+t.test('an answer that is not of the kind that its method gives', async t => {
+  const odd = (name: string) => () => result(name, { odd: true, upstream: name })
+
+  t.test('is given only if no other node, nor the partner, knows better', async t => {
+    t.equal(said(await open({ a: odd('a'), b: () => result('b') }).ask(logs())), 'b')
+    t.equal(said(await open({ a: odd('a'), b: odd('b') }).ask(logs())), 'a')
+    t.equal(said(await open({ a: odd('a') }).ask(logs())), 'a')
+    t.equal(said(await open({ a: odd('a'), p: () => result('p') }, { partner }).ask(logs(growth))), 'p')
+    t.equal(said(await open({ a: odd('a'), p: odd('p') }, { partner }).ask(logs(growth))), 'a')
+  })
+
+  t.test('opens no breaker, but its node comes last while others answer', async t => {
+    const { ask, asked, many, clock } = open({ a: odd('a'), b: () => result('b') })
+    await many(6)
+    asked.length = 0
+    t.equal(said(await ask(logs())), 'b')
+    t.same(asked, ['b'])
+    clock.turn(60_000)
+    await ask(logs())
+    t.same(asked, ['b', 'a', 'b'])
   })
 })
 
@@ -426,6 +507,18 @@ t.test('hedging', async t => {
     const reply = ask(logs())
     clock.turn(1)
     t.equal(said(await reply), 'a')
+  })
+
+  t.test('gives what is about the question rather than about a node, when both fail', async t => {
+    const words: Failure = { ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', elsewhere: true }
+    let isBad = false
+    const a: Answer = () => isBad ? turn(words) : result('a')
+    const { ask, asked, clock } = await opened({ a, b: () => turn().then(() => turn()).then(() => fault('b')) })
+    isBad = true
+    const reply = ask(logs())
+    clock.turn(1)
+    t.equal(said(await reply), -32602)
+    t.same(asked, ['a', 'b'])
   })
 
   t.test('is not for what must not be sent twice', async t => {

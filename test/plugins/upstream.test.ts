@@ -41,6 +41,21 @@ t.test('the answer of a node', async t => {
     t.match(await ask(call('eth_call'), late), { error: { code: -32002 }, fault: 'upstream', status: 503, elsewhere: true, retryAfter: 1 })
   })
 
+  t.test('that is not of the kind that the method gives passes as it is, marked for other nodes to do better', async t => {
+    const odd = async (method: string, value: Json) => {
+      const reply = await ask(call(method, method === 'eth_getLogs' ? [{}] : []), result(value, { count: Array.isArray(value) ? value.length : undefined }))
+      t.same(said(reply), value)
+      return 'odd' in reply && reply.odd === true
+    }
+    for (const value of [null, {}, 'x', 5, '0x', '0xffffffffffffffffffff', []]) t.ok(await odd('eth_blockNumber', value), `${value}`)
+    for (const value of [null, {}, 'x', 5, '0xzz', []]) t.ok(await odd('eth_getStorageAt', value), `${value}`)
+    for (const value of [null, {}, 'x', 5]) t.ok(await odd('eth_getLogs', value), `${value}`)
+    t.notOk(await odd('eth_blockNumber', '0x10'))
+    t.notOk(await odd('eth_getStorageAt', `0x${'ab'.repeat(32)}`))
+    t.notOk(await odd('eth_getLogs', []))
+    t.notOk(await odd('eth_getTransactionReceipt', null))
+  })
+
   t.test('a storage word shorter than 32 bytes is left-padded; whatever else comes passes as it is', async t => {
     const word = async (value: Json) => said(await ask(call('eth_getStorageAt'), result(value)))
     t.equal(await word('0x1'), `0x${'1'.padStart(64, '0')}`)
