@@ -384,6 +384,48 @@ t.test('a head that cannot be', async t => {
     t.match(heads.status, { head: 101 })
   })
 
+  t.test('of two who have nothing in common is believed when it has a past, and the lower one has none', async t => {
+    const { heads, chain, clock, by, special, touch, turn, asked } = openTimed()
+    for (let i = 0; i < 3900; i++) chain.mine()
+    const began = clock.now()
+    /** Both know the chain, which is an hour old, at a block a second; but one says of its newest block that it is number 70. */
+    for (const name of ['a', 'b']) {
+      by(name).head = chain.tip
+      special.set(name, (method, params) => {
+        const value = by(name).answer(method, params)
+        const { number, ...rest } = Object(value) as { number?: string }
+        if (number === undefined) return value
+        const timestamp = hex(Math.floor(began / 1000) - (chain.tip.number - Number(number)))
+        return { ...rest, timestamp, number: name === 'b' && params[0] === 'latest' ? hex(70) : number }
+      })
+    }
+    await touch()
+    t.match(heads.status, { head: 4000 })
+    t.equal(heads.tell('b', 70), 4000)
+    await turn(2000)
+    t.same(names(heads.choose([target('b'), target('a')])), ['a', 'b'], 'b is behind')
+    t.equal(asked.filter(each => each === 'b eth_getBlockByNumber').length, 6, 'one question more than polls')
+  })
+
+  t.test('is that of the lower where both have a past, or neither, or one does not answer', async t => {
+    for (const past of ['both', 'neither', 'no answer']) {
+      const { heads, special, touch, turn, clock } = openTimed()
+      const began = clock.now()
+      const block = (number: number, head: number) =>
+        ({ number: hex(number), hash: hex(number), parentHash: '0x0', timestamp: hex(Math.floor(began / 1000) - (head - number)) })
+      for (const [name, head] of [['a', 50_000], ['b', 1000]] as const) {
+        special.set(name, (method, [at]) => method === 'eth_chainId' ? '0x1' : at === 'latest' ? block(head, head)
+          : at === 'finalized' || past === 'neither' ? null
+          : past === 'no answer' && name === 'b' ? undefined : block(Number(at), head))
+      }
+      await touch()
+      await turn(2000)
+      t.match(heads.status, { head: 1000 }, past)
+      t.equal(heads.tell('a', 50_000), 1000)
+      t.same(names(heads.choose([target('a'), target('b')])), ['b', 'a'])
+    }
+  })
+
   t.test('is the lie of the fewer, where there are more', async t => {
     const { heads, claim, touch } = openTimed(['a', 'b', 'c'])
     claim('c', 5, undefined, 1)

@@ -13,6 +13,12 @@ export interface Witness {
   readonly head: Claim | undefined
   /** The newest that it showed, with its time. */
   readonly shown: Claim | undefined
+  /** Of which block it was asked for an earlier one, and whether it had one of an age that fits. */
+  readonly proof?: Proof | undefined
+}
+
+export interface Proof extends Claim {
+  readonly isGood: boolean
 }
 
 export interface BeliefTerms {
@@ -35,6 +41,10 @@ const least = 8
  * thousand blocks ahead of it. A height is doubted when more witnesses speak against it than for it; what two of them
  * have agreed on before is one more for all that can have followed from it. One witness alone is always believed, as is
  * whoever is high only compared to blocks that are old themselves or do not tell their time.
+ *
+ * Of two who have nothing in common the lower is believed first: a height can still be raised, but not be taken back from
+ * callers. A node that is only behind is not meant: its newest block is old. Then both are asked for an earlier block, and
+ * who has none that fits has no say against who has one: a number that somebody made up loses, high or low.
  */
 export class Belief {
   readonly #terms: BeliefTerms
@@ -56,14 +66,23 @@ export class Belief {
     return new Set(doubted.map(({ name }) => name))
   }
 
-  /** Can nobody have told of this block just now? */
-  isDoubted(claim: Claim, witnesses: readonly Witness[]): boolean {
+  /** Can nobody have told of this block just now? `teller`, who did, is none of the other witnesses. */
+  isDoubted(claim: Claim, witnesses: readonly Witness[], teller?: Witness): boolean {
     let [against, support] = [0, 0]
-    for (const { head, shown } of witnesses) {
+    const isProved = teller !== undefined && this.#isProved(teller)
+    for (const { head, shown, proof } of witnesses) {
       if (head !== undefined && head.number >= claim.number - this.#slack) support += 1
+      else if (isProved && proof?.isGood === false) continue
       else if (shown !== undefined && !this.#mayFollow(claim, shown)) against += 1
     }
     return against > support + this.#memory(claim)
+  }
+
+  /** Is the older block of an age that fits the newer one, neither too young nor too old? */
+  fits({ number, time }: Claim, older: Claim): boolean {
+    if (time === undefined || older.time === undefined) return false
+    const [blocks, usual] = [number - older.number, (time - older.time) / this.#terms.blockTime]
+    return blocks > 0 && blocks <= least + haste * usual && usual <= least + haste * blocks
   }
 
   /** The head that is believed now, and all who have told of it or nearly so. */
@@ -74,8 +93,13 @@ export class Belief {
     this.#before = { number: head.number, time: head.time ?? this.#terms.clock.now(), names: new Set([...before, ...names]) }
   }
 
-  #isDoubtedOf({ name }: Witness, head: Claim, witnesses: readonly Witness[]): boolean {
-    return this.isDoubted(head, witnesses.filter(each => each.name !== name))
+  #isDoubtedOf(teller: Witness, head: Claim, witnesses: readonly Witness[]): boolean {
+    return this.isDoubted(head, witnesses.filter(({ name }) => name !== teller.name), teller)
+  }
+
+  /** What it tells now must still follow from what it proved. */
+  #isProved({ head, proof }: Witness): boolean {
+    return head !== undefined && proof?.isGood === true && head.number >= proof.number - this.#slack && this.#mayFollow(head, proof)
   }
 
   /** What only one has ever told counts for nothing: it may be that one who is doubted now. */

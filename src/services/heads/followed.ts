@@ -7,11 +7,12 @@ import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { readBlock } from './block.ts'
 import type { Block } from './block.ts'
-import type { Claim } from './belief.ts'
+import type { Claim, Proof } from './belief.ts'
 import { Feed } from './feed.ts'
 import { fetchBlock, openAsk } from './fetch.ts'
 import type { AskNode } from './fetch.ts'
 import { Identity } from './identity.ts'
+import { Past } from './past.ts'
 import { openPolite } from './polite.ts'
 import type { Place } from './state.ts'
 
@@ -35,6 +36,8 @@ export interface FollowedSettings {
   random(): number
   /** The height that callers were told. */
   told(): number
+  /** Is the older block of an age that fits the newer one? */
+  fits(newer: Claim, older: Claim): boolean
   /** The node has told something unasked. */
   onNews(node: Followed): void
 }
@@ -45,6 +48,7 @@ export class Followed {
   readonly #settings: FollowedSettings
   readonly #ask: AskNode
   readonly #identity: Identity
+  readonly #past: Past
   readonly #feed: Feed | undefined
   #head: Place | undefined
   #block: Block | undefined
@@ -57,11 +61,12 @@ export class Followed {
   #finalDue = 0
 
   constructor(settings: FollowedSettings) {
-    const { target, chainId, agents, clock, signal, rarely } = settings
+    const { target, chainId, agents, clock, signal, rarely, fits } = settings
     this.#settings = settings
     this.target = target
     this.#ask = openPolite(openAsk(agents, target, signal), clock)
     this.#identity = new Identity({ chainId, clock, rarely, ask: () => this.#ask('eth_chainId') })
+    this.#past = new Past({ clock, rarely, fits, ask: number => this.#ask('eth_getBlockByNumber', number, false) })
     this.#feed = target.ws && new Feed({ ...this.#feedTerms(), url: target.ws })
   }
 
@@ -76,6 +81,11 @@ export class Followed {
   /** The newest block that it has shown, as long as it answers. */
   get shown(): Claim | undefined {
     return this.head === undefined ? undefined : this.#block
+  }
+
+  /** What it had to show when it was asked for an earlier block, as long as it answers. */
+  get proof(): Proof | undefined {
+    return this.head === undefined ? undefined : this.#past.proof
   }
 
   /** The head with its parent, when the node has shown it. */
@@ -166,6 +176,11 @@ export class Followed {
     // None that it has not reached itself.
     this.#final = said !== undefined && said.number <= (this.#head?.number ?? -1) ? said : before
     return this.#final?.hash === before?.hash ? undefined : this.final
+  }
+
+  /** Asks for an earlier block, when that is due: the newest may be a number that somebody made up. */
+  async prove(): Promise<void> {
+    if (this.block !== undefined) await this.#past.check(this.block)
   }
 
   /** A block by its hash or number; undefined when the node does not tell. */

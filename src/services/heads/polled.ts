@@ -101,6 +101,7 @@ class PolledHeads implements OwnHeads {
       silentAfter: Math.ceil(60_000 / this.interval),
       random: Math.random,
       told: () => this.#told.height,
+      fits: this.#belief.fits.bind(this.#belief),
       onNews: () => this.#hear(),
     }
     const nodes = targets.map(target => new Followed({ target, ...shared }))
@@ -135,7 +136,7 @@ class PolledHeads implements OwnHeads {
     if (this.#nodes.length === 0 || node?.isElsewhere === true) return height
     const isNews = height > this.#told.height
     const others = this.#believed.filter(each => each !== node)
-    if (isNews && this.#belief.isDoubted({ number: height }, others)) return this.#told.shared
+    if (isNews && this.#belief.isDoubted({ number: height }, others, node)) return this.#told.shared
     node?.hear(height)
     this.#told.raise(height)
     if (isNews || height > (this.#head?.number ?? 0)) this.#judge()
@@ -172,6 +173,7 @@ class PolledHeads implements OwnHeads {
   async #learnFrom(node: Followed): Promise<void> {
     await node.poll()
     this.#judge()
+    if (this.#doubted.size > 0) void node.prove().then(() => this.#judge())
     const [final] = await Promise.all([node.pollFinal(), this.#trace()])
     if (final === undefined || this.#doubted.has(node.name)) return
     await this.#chain.learnFinal(final, node)
