@@ -51,10 +51,13 @@ export default definePlugin({
       },
       tooMany: {
         type: 'string', format: 'duration', default: '10s',
-        description: 'How long a query with too many results, or too wide for any node, is refused from memory.',
+        description: 'How long a query with too many results, or too wide for any node, is refused from memory; 0s: not at all.',
       },
       ...sharedOptions,
     },
+  },
+  check({ redisTtl }, report) {
+    if (redisTtl === 0) report(['redisTtl'], 'redisTtl must be more than nothing')
   },
   reads: ['request'],
   shares: true,
@@ -74,7 +77,7 @@ export default definePlugin({
       if (reply.source === 'cache') { // final, by the word of another machine
         if (now.era === view.era) kept.set(key, { reply, era: view.era })
       } else if (isFailure(reply)) {
-        if (isTooMuch(reply)) kept.set(key, { reply: remembered(reply) }, { ttl: tooMany })
+        if (isTooMuch(reply) && tooMany > 0) kept.set(key, { reply: remembered(reply) }, { ttl: tooMany })
       } else if (!mayKeep(keep, key, reply)) {
         kept.delete(key)
       } else if (now.era === view.era && isProvedFinal(call, keep, reply, view)) {

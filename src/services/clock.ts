@@ -17,13 +17,16 @@ export interface Timer {
   cancel(): void
 }
 
+/** In ms: a timer of Node.js that is set for longer runs at once. */
+const longest = 2 ** 31 - 1
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(ms, run) {
     let soon: NodeJS.Immediate | undefined
     // In a turn of the event loop timers come first, then what has arrived, then immediates.
-    const timer = setTimeout(() => { soon = setImmediate(run) }, ms).unref()
+    const timer = setTimeout(() => { soon = setImmediate(run) }, Math.min(ms, longest)).unref()
     return {
       cancel() {
         clearTimeout(timer)

@@ -212,6 +212,19 @@ t.test('refuses a query with too many results from memory for some seconds, free
   t.equal(asked(), 2)
 })
 
+t.test('an answer cannot be kept in a redis for no time', async t => {
+  const said: string[] = []
+  cache.check?.({ redisTtl: 0 } as never, (_path, message) => said.push(message))
+  cache.check?.({ redisTtl: 1 } as never, (_path, message) => said.push(message))
+  t.same(said, ['redisTtl must be more than nothing'])
+})
+
+t.test('remembers no refusal at all for 0 s', async t => {
+  const { ask, asked } = open({}, { tooMany: 0 })
+  for (let i = 0; i < 3; i++) await ask(call('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'own' }))
+  t.equal(asked(), 3)
+})
+
 t.test('refuses a query that is too wide for any node from memory too, whoever found that', async t => {
   const { ask, asked } = open()
   const wide = { ...refuse('params', { meaning: 'tooWide', elsewhere: true, upstream: 'own' }), kind: 'node', source: 'node' } as const

@@ -100,3 +100,11 @@ const standStill = (ms: number): void => {
   const start = systemClock.monotonic()
   while (systemClock.monotonic() - start < ms);
 }
+
+t.test('a time longer than timers can be set for is not over at once', async t => {
+  let isOver = false
+  const timer = systemClock.after(2 ** 32, () => { isOver = true })
+  await new Promise(resolve => setTimeout(resolve, 20))
+  timer.cancel()
+  t.notOk(isOver)
+})
