@@ -61,6 +61,13 @@ t.test('time', async t => {
     }
   })
 
+  t.test('a long answer that does not end in time is a slow query, as callers may ask for as much as they like', async t => {
+    const node = await startNode({ eth_call: { raw: `{"jsonrpc":"2.0","id":1,"result":"0x${'ab'.repeat(600_000)}`, then: 'hang' } })
+    const agents = openAgents(systemClock, openRoom(Infinity))
+    t.teardown(() => Promise.all([agents.close(), node.stop()]))
+    t.match(await agents.ask(targetOf(node.url), request, terms({ timeout: 500, maxBytes: 1 << 24 })), { kind: 'timeout', fault: 'upstream' })
+  })
+
   t.test('no byte until the deadline is a timeout', async t => {
     const { ask, node } = await world(t, faults.hangs)
     t.match(await ask({ timeout: 100 }), { kind: 'timeout', fault: 'upstream' })

@@ -76,7 +76,7 @@ class Exchange implements Hearer {
   }
 
   chunk(bytes: Buffer): void {
-    this.#means.watch.hear()
+    this.#means.watch.hear(bytes.length)
     if (this.#inflation !== undefined) return this.#inflation.write(bytes)
     this.#take(bytes)
     this.#yield(bytes.length)

@@ -5,6 +5,9 @@ import type { Clock, Timer } from '../clock.ts'
 import type { Waiter } from './gate.ts'
 import type { Terms } from './terms.ts'
 
+/** Bytes that no node drips within the time of a call: a query for so much may be what takes long. */
+const long = 1_048_576
+
 /** Ends one ask: when the caller leaves, at the deadline, or when a silent node turns out to hang. */
 export class Watch implements Waiter {
   whenOver: (() => void) | undefined
@@ -13,7 +16,8 @@ export class Watch implements Waiter {
   readonly #deadline: number
   #timer: Timer | undefined
   #why: 'left' | 'late' | 'hangs' | undefined
-  #heard = false
+  /** Bytes of the answer so far. */
+  #heard = 0
 
   /** The deadline counts from here. */
   constructor(clock: Clock, terms: Terms) {
@@ -40,13 +44,13 @@ export class Watch implements Waiter {
     if (silence === undefined || silence.after >= left) return this.wait()
     this.#setTimer(silence.after, () => {
       this.wait()
-      if (!this.#heard) void this.#feel(silence.alive)
+      if (this.#heard === 0) void this.#feel(silence.alive)
     })
   }
 
-  /** A byte of the answer has come. */
-  hear(): void {
-    this.#heard = true
+  /** So many bytes of the answer have come. */
+  hear(bytes: number): void {
+    this.#heard += bytes
   }
 
   end(): void {
@@ -55,11 +59,14 @@ export class Watch implements Waiter {
     this.#terms.signal.removeEventListener('abort', this.#leave)
   }
 
-  /** Why the ask was ended, if it was. Slow to begin is the query's affair; slow once it has begun is the node's. */
+  /**
+   * Why the ask was ended, if it was. Slow to begin is the query's affair, and so is an answer that is long; slow once a
+   * short one has begun is the node's.
+   */
   explain({ source, name: upstream }: Target): Failure | undefined {
     switch (this.#why) {
       case 'left': return refuse('unavailable', { source, upstream, fault: 'caller', cause: 'the caller left' })
-      case 'late': return this.#heard
+      case 'late': return this.#heard > 0 && this.#heard < long
         ? refuse('unavailable', { source, upstream, cause: 'the answer began in time and did not end in time' })
         : refuse('timeout', { source, upstream, fault: 'upstream', cause: 'no answer in time' })
       case 'hangs': return { ...refuse('unavailable', { source, upstream, cause: 'the node hangs' }), hangs: true }
@@ -75,7 +82,7 @@ export class Watch implements Waiter {
   }
 
   async #feel(alive: () => Promise<boolean>): Promise<void> {
-    if (!await alive() && !this.#heard) this.#endAs('hangs')
+    if (!await alive() && this.#heard === 0) this.#endAs('hangs')
   }
 
   #endAs(why: 'left' | 'late' | 'hangs'): void {
