@@ -46,6 +46,7 @@ export default definePlugin({
           resend: method?.resend ?? false,
         })
         if (isFailure(reply)) return judge(reply, request, methods)
+        if (request.method !== call.notes.request.method) return reply // a question about the question
         return method?.height === true ? neverLower(reply, target.name, heads) : checkResult(reply, method, request)
       }
     return call => {

@@ -277,6 +277,27 @@ t.test('a reorganisation', async t => {
     }
   })
 
+  t.test('that undoes final blocks of a chain that goes on begins a new era with the poll that shows it', async t => {
+    for (const [more, depth] of [[3, 20], [1, 60], [40, 2], [0, 20]] as const) {
+      const { heads, chain, by, touch, turn } = open(['a'])
+      for (let i = 0; i < 60; i++) {
+        chain.mine()
+        by('a').head = by('a').final = chain.tip // there are such networks, until they reorganise
+        await touch()
+        await turn(500)
+      }
+      const { number } = heads.view.finalOf('a') ?? { number: 0 }
+      const { era } = heads.view
+      const undone = chain.tip.number - depth + 1
+      chain.fork(depth, depth + more)
+      Object.assign(by('a'), { head: chain.tip, final: ancestorAt(chain.tip, 100) })
+      await turn(500)
+      t.equal(heads.view.era, number >= undone ? era + 1 : era, `${depth} blocks are replaced by ${depth + more}`)
+      await turn(500)
+      t.same([heads.view.isFinal('a', 100), heads.view.isFinal('a', Math.max(undone, 101))], [true, number < undone])
+    }
+  })
+
   t.test('is not seen where the chain has only grown by more than was polled', async t => {
     const { heads, chain, by, touch, turn, messages } = open(['a'])
     await touch()

@@ -69,6 +69,12 @@ export class ModelChain {
     for (let i = 0; i < length; i++) this.mine()
   }
 
+  /** Replaces so many blocks, final or not, by so many others. */
+  fork(depth: number, length: number): void {
+    this.#tip = ancestorAt(this.#tip, this.#tip.number - depth) ?? this.#final
+    for (let i = 0; i < length; i++) this.mine()
+  }
+
   finalise(): void {
     const number = this.#tip.number - this.#random(12)
     if (number > this.#final.number) this.#final = ancestorAt(this.#tip, number) ?? this.#final

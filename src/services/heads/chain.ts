@@ -81,7 +81,11 @@ export class Chain {
       this.#terms.log.info({ upstream: node.name, head: number, depth: step.depth }, 'reorganisation')
     }
     const final = this.#final
-    if (final !== undefined && (step.kind === 'lost' || number < final.number)) await this.#proveFinal(node, final)
+    if (final === undefined) return
+    // The line tells whether the final block stands in it; where it does not reach, the node is asked.
+    const hash = this.line.hashAt(final.number)
+    const mayBeUndone = hash === undefined ? step.kind === 'lost' || number < final.number : hash !== final.hash
+    if (mayBeUndone) await this.#proveFinal(node, final)
   }
 
   async #proveFinal(node: Followed, known: Block): Promise<void> {
