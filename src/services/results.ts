@@ -44,7 +44,8 @@ export const results: Results = {
 
 const [open, comma, close] = ['[', ',', ']'].map(mark => Buffer.from(mark)) as [Buffer, Buffer, Buffer]
 
-const newScanner = (): Scanner => new Scanner({ depth: 512, elements: Infinity, values: Infinity })
+/** Blocks of some networks have more than 30 members. */
+const newScanner = (): Scanner => new Scanner({ depth: 512, elements: Infinity, values: Infinity, members: 256 })
 
 const slice = 1_048_576
 

@@ -18,7 +18,7 @@ export interface Member {
   readonly count: number
 }
 
-/** Most members of an item. */
+/** Most members of an item, unless more are allowed. */
 export const maxMembers = 32
 
 /** Where the parts of a JSON-RPC message stand: what requests and answers of nodes have in common, and no more. */
@@ -29,13 +29,15 @@ export class Outline {
   level = 1
   readonly #items: Draft[] = []
   readonly #maxItems: number
+  readonly #maxMembers: number
   #nameStart = 0
   #nameEnd = 0
   #start = 0
   #count = 0
 
-  constructor(maxItems: number) {
+  constructor(maxItems: number, members = maxMembers) {
     this.#maxItems = maxItems
+    this.#maxMembers = members
   }
 
   /** What was found so far. */
@@ -69,7 +71,7 @@ export class Outline {
     const item = this.#items[this.#items.length - 1]
     if (item === undefined || depth < this.level - 1) return undefined
     if (depth < this.level) item.end = offset
-    else if (item.members?.length === maxMembers) return 'members'
+    else if (item.members?.length === this.#maxMembers) return 'members'
     else item.members?.push({
       nameStart: this.#nameStart, nameEnd: this.#nameEnd, start: this.#start, end: offset, count: this.#count,
     })

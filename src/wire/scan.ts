@@ -14,6 +14,8 @@ export interface Limits {
   readonly elements: number
   /** Most values in the whole text. */
   readonly values: number
+  /** Most members of the top-level object, or of each in the top-level array; 32 unless given. */
+  readonly members?: number
 }
 
 /** Most values in a text that is to be parsed: JSON.parse takes up to 25 ms for them, but 120 ms for 1 MiB of `{},`. */
@@ -52,7 +54,7 @@ export class Scanner {
 
   constructor(limits: Limits) {
     this.#limits = limits
-    this.#outline = new Outline(limits.elements)
+    this.#outline = new Outline(limits.elements, limits.members)
   }
 
   /** The top-level value is an array, and the items are its elements. */

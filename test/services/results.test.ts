@@ -12,6 +12,12 @@ test('the object of a result, or each element of its array, comes with the text 
   t.strictSame(told(results.parts(bytes('[]'), ['a'])), [])
 })
 
+test('an object may have many members, as blocks of some networks do', async t => {
+  const block = JSON.stringify(Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`member${i}`, i])))
+  t.strictSame(told(results.parts(bytes(block), ['member99'])), [[block, '99']])
+  t.strictSame(told(await results.longParts(bytes(`[${block}]`), ['member0'])), [[block, '0']])
+})
+
 test('what is no object, or no JSON, has no parts', async t => {
   for (const text of ['null', '1', '[1]', '[{},2]', '[{}', '{"a":}', '']) {
     t.equal(results.parts(bytes(text), ['a']), undefined, text)
