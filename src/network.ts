@@ -125,10 +125,14 @@ const asStage = (made: AnyHandler | AnyStage | undefined): AnyStage => {
 
 const varyBelow = (steps: readonly Step[]): Services['vary'] => {
   const varying = steps.filter(step => step.plugin.vary !== undefined)
-  if (varying.length === 0) return () => ''
-  return (call: Call) =>
-    // Each plugin sees the notes it reads; the loader has proved that they are written by now.
-    varying.map(step => step.plugin.vary?.(call.notes as Pick<never, Note & never>, step.options as never, call.origin)).join('\n')
+  // Each plugin sees the notes it reads; the loader has proved that they are written by now.
+  const textOf = ({ plugin, options }: Step, call: Call): string =>
+    plugin.vary?.(call.notes as Pick<never, Note & never>, options as never, call.origin) ?? ''
+  const [only] = varying
+  if (only === undefined) return () => ''
+  if (varying.length === 1) return (call: Call) => textOf(only, call)
+  // Texts may hold whatever callers send: only so is it certain where one ends.
+  return (call: Call) => JSON.stringify(varying.map(step => textOf(step, call)))
 }
 
 /** Counts each call by method and outcome, and its time. Methods that are not in the table count as `other`. */

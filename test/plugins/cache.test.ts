@@ -2,10 +2,16 @@ import t from 'tap'
 import cache from '../../plugins/cache/index.ts'
 import type { Call, Json, Note } from '../../src/call.ts'
 import type { Signal } from '../../src/leave.ts'
+import { buildNetwork } from '../../src/network.ts'
+import type { Lent } from '../../src/network.ts'
+import { definePlugin } from '../../src/plugin.ts'
 import { isCharged, refuse } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
+import { openKeeper } from '../../src/services/keep.ts'
+import { openMetrics } from '../../src/services/metrics.ts'
 import type { Methods, Services, View } from '../../src/services/index.ts'
-import { TestClock, call, origin, result, said, stageOf } from '../support/fakes.ts'
+import { shippedTable } from '../services/methods/shipped.ts'
+import { TestClock, TestLog, call, origin, result, said, stageOf } from '../support/fakes.ts'
 
 /** Only what the plugin reads of the table. */
 const methods = (entries: Record<string, object>): Methods => ({
@@ -308,4 +314,28 @@ t.test('the options override how long a method is kept, and refuse methods that 
   await ask(call('eth_blockNumber'))
   t.equal(asked(), 2)
   t.throws(() => open({}, { methods: { eth_blokNumber: 'never' } }), { name: 'Misconfigured', message: /eth_blokNumber/ })
+})
+
+t.test('callers for whom two plugins vary never share an answer, whatever the plugins say', async t => {
+  const varying = (header: string) => definePlugin({
+    name: header, summary: 'Varies by a header.', options: { type: 'object', properties: {} },
+    vary: (_notes, _options, { headers }) => String(headers[header]), create: () => (c, next) => next(c),
+  })
+  let asked = 0
+  const last = definePlugin({
+    name: 'last', summary: 'Answers.', terminal: true, options: { type: 'object', properties: {} },
+    create: () => async () => result(asked += 1, { upstream: 'a' }),
+  })
+  const steps = [cache, varying('a'), varying('b'), last].map(plugin =>
+    ({ name: plugin.name, plugin, options: { maxBytes: 1 << 20, methods: {}, tooMany: 1 }, problem: () => { throw new Error('a problem') } }))
+  const config = { name: 'net', chainId: 1, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
+  const lent = {
+    clock: new TestClock(), log: new TestLog(), metrics: openMetrics(), memory: 1 << 20, keeper: openKeeper(),
+    headsSource: { open: () => knownHeads().heads },
+  } as unknown as Lent // what is used of it here
+  const { network } = buildNetwork(config as never, lent)
+  const ask = (headers: Record<string, string>) =>
+    network?.run({ ...call('eth_gasPrice'), origin: origin({ headers }) }).then(reply => 'cache' in reply && reply.cache)
+  t.same([await ask({ a: 'x\n', b: 'y' }), await ask({ a: 'x\n', b: 'y' })], ['miss', 'hit'])
+  t.same([await ask({ a: 'x', b: '\ny' }), await ask({ a: 'x', b: 'y' })], ['miss', 'miss'])
 })
