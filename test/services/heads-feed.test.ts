@@ -250,6 +250,27 @@ t.test('heads by subscription', async t => {
     t.equal(heads.tell('a', 100), 101)
   })
 
+  t.test('of a branch that the node comes to, block by block, do not take the height back; a chain that stays shorter does', async t => {
+    const { node, heads, subscribe, clock, turn } = await follow(t)
+    await subscribe()
+    node.tell(block(105))
+    await until(() => heads.status.head === 105)
+    for (const number of [100, 101, 102, 103, 104]) {
+      node.tell(block(number))
+      await until(() => heads.status.head === number)
+      t.equal(heads.tell('a', number), 105)
+    }
+    node.tell(block(106))
+    await until(() => heads.status.head === 106)
+    for (const number of [50, 51, 52]) {
+      await turn(0)
+      clock.turn(500)
+      node.tell(block(number))
+      await until(() => heads.status.head === number)
+    }
+    t.equal(heads.tell('a', 52), 52)
+  })
+
   t.test('that stay away are polled for until they come again', async t => {
     const { node, heads, polls, subscribe, turn, show } = await follow(t)
     await subscribe()

@@ -11,6 +11,7 @@ import type { Claim, Proof } from './belief.ts'
 import { Feed } from './feed.ts'
 import { fetchBlock, openAsk } from './fetch.ts'
 import type { AskNode } from './fetch.ts'
+import { Lows } from './height.ts'
 import { Identity } from './identity.ts'
 import { Past } from './past.ts'
 import { openPolite } from './polite.ts'
@@ -28,6 +29,8 @@ export interface FollowedSettings {
   readonly clock: Clock
   readonly log: Log
   readonly signal: Signal
+  /** ms between polls. */
+  readonly interval: number
   /** ms between questions for the finalized block, and for the chain. */
   readonly rarely: number
   /** Polls in a row without an answer after which a node has no say in the height. */
@@ -49,6 +52,7 @@ export class Followed {
   readonly #ask: AskNode
   readonly #identity: Identity
   readonly #past: Past
+  readonly #lows: Lows
   readonly #feed: Feed | undefined
   #head: Place | undefined
   #block: Block | undefined
@@ -56,16 +60,16 @@ export class Followed {
   #isBusy = false
   #failures = 0
   #answers = 0
-  #low = 0
   #heard = 0
   #finalDue = 0
 
   constructor(settings: FollowedSettings) {
-    const { target, chainId, agents, clock, signal, rarely, fits } = settings
+    const { target, chainId, agents, clock, signal, interval, rarely, fits } = settings
     this.#settings = settings
     this.target = target
     this.#ask = openPolite(openAsk(agents, target, signal), clock)
     this.#identity = new Identity({ chainId, clock, rarely, ask: () => this.#ask('eth_chainId') })
+    this.#lows = new Lows(clock, interval)
     this.#past = new Past({ clock, rarely, fits, ask: number => this.#ask('eth_getBlockByNumber', number, false) })
     this.#feed = target.ws && new Feed({ ...this.#feedTerms(), url: target.ws })
   }
@@ -123,7 +127,7 @@ export class Followed {
   }
 
   get low(): number {
-    return this.#low
+    return this.#lows.count
   }
 
   get isSilent(): boolean {
@@ -207,7 +211,7 @@ export class Followed {
     this.#answers += 1
     // A caller's answer overtook the poll.
     if (block.number < this.#heard) return
-    this.#low = block.number < this.#settings.told() ? this.#low + 1 : 0
+    this.#lows.hear(block.number < this.#settings.told(), this.isSubscribed)
     this.#head = { number: block.number, hash: block.hash, ...block.time !== undefined && { time: block.time } }
     this.#block = block
   }

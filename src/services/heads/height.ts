@@ -1,3 +1,5 @@
+import type { Clock } from '../clock.ts'
+
 /** Polls in a row that must agree before the height that callers are told goes back. */
 export const patience = 3
 
@@ -9,6 +11,34 @@ export interface Voice {
   readonly low: number
   /** It has not answered for so long that it has no say. */
   readonly isSilent: boolean
+}
+
+/**
+ * Counts in a row how often a node is below the height that callers were told. What it tells unasked counts no more
+ * often than polls would: a node that leaves a branch may tell at once of each block of the new one.
+ */
+export class Lows {
+  readonly #clock: Clock
+  readonly #interval: number
+  #count = 0
+  #last = -Infinity
+
+  /** `interval`: ms between polls. */
+  constructor(clock: Clock, interval: number) {
+    this.#clock = clock
+    this.#interval = interval
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  hear(isLow: boolean, isUnasked: boolean): void {
+    const now = this.#clock.monotonic()
+    if (isLow && isUnasked && now - this.#last < this.#interval) return
+    this.#count = isLow ? this.#count + 1 : 0
+    if (isLow) this.#last = now
+  }
 }
 
 /**

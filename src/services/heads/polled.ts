@@ -97,6 +97,7 @@ class PolledHeads implements OwnHeads {
     const shared = {
       ...this.#settings,
       signal: end,
+      interval: this.interval,
       rarely: Math.max(16 * blockTime, 30_000),
       silentAfter: Math.ceil(60_000 / this.interval),
       random: Math.random,
