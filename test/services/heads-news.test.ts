@@ -170,7 +170,7 @@ t.test('gateways on several machines', { skip: noRedis }, async t => {
     t.equal(a.heads.tell('a', 102), 102)
     await until(() => b.heads.tell('a', 100) === 102)
     a.node.height = b.node.height = 90
-    await Promise.all([a.turn(2000), b.turn(2000)])
+    await Promise.all([a.turn(3500), b.turn(3500)])
     t.equal(a.heads.tell('a', 90), 90, 'nobody has told it more')
     t.equal(b.heads.tell('a', 90), 102, 'it was told more just now: perhaps only its own nodes are behind')
     await b.turn(12_000)

@@ -361,7 +361,7 @@ t.test('the height that callers are told by several workers', async t => {
     one.heads.touch()
     await settle()
     for (const node of nodes) node.head = ancestorAt(chain.tip, 80) ?? node.head
-    await turn(1000)
+    await turn(2500)
     t.equal(two.heads.tell('a', 80), 100)
     await turn(500)
     t.same([one.heads.tell('a', 80), two.heads.tell('a', 80)], [80, 80])

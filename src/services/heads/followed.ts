@@ -137,6 +137,7 @@ export class Followed {
   /** An answer of the node to a caller said how high it is. */
   hear(number: number): void {
     this.#heard = Math.max(this.#heard, number)
+    if (number >= this.#settings.told()) this.#lows.hear(false, true)
     if (this.#head === undefined || number > this.#head.number) this.#head = { number }
   }
 

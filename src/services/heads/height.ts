@@ -1,7 +1,13 @@
 import type { Clock } from '../clock.ts'
 
-/** Polls in a row that must agree before the height that callers are told goes back. */
+/** Polls in a row that must agree before a node is judged. */
 export const patience = 3
+
+/** In ms: a provider's nodes behind one URL are so far apart at most, and each may answer a poll. */
+const apart = 3_000
+
+/** Polls in a row that must agree before the height that callers are told goes back. */
+export const patienceOf = (interval: number): number => Math.max(patience, Math.ceil(apart / interval))
 
 /** What one node's polls say about the height. */
 export interface Voice {
@@ -43,10 +49,16 @@ export class Lows {
 
 /**
  * The height that callers are told: it never goes back because one node is behind another. It does when each node that
- * still answers has been below it for `patience` polls in a row: a chain that was reset must not freeze it for ever.
+ * still answers has been below it for some polls in a row: a chain that was reset must not freeze it for ever.
  */
 export class Height {
+  readonly #patience: number
   #told = 0
+
+  /** Polls in a row that must agree before it goes back. */
+  constructor(patience: number) {
+    this.#patience = patience
+  }
 
   get told(): number {
     return this.#told
@@ -59,7 +71,7 @@ export class Height {
   /** True when it has gone back. Where all are silent nobody says that it should. */
   settle(voices: readonly Voice[]): boolean {
     const heard = voices.filter(voice => !voice.isSilent)
-    return heard.length > 0 && heard.every(voice => voice.low >= patience) && this.drop(heard)
+    return heard.length > 0 && heard.every(voice => voice.low >= this.#patience) && this.drop(heard)
   }
 
   /** Becomes the greatest that any of them tells; true when it has gone back. */

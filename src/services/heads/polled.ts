@@ -75,7 +75,7 @@ class PolledHeads implements OwnHeads {
     this.#verdicts = new Verdicts(log, metrics)
     this.#belief = new Belief({ blockTime, clock })
     const memory = Math.max(10_000, 4 * blockTime)
-    this.#told = new Told({ clock, belief: this.#belief, news, memory, witnesses: () => this.#believed })
+    this.#told = new Told({ clock, belief: this.#belief, interval: this.interval, news, memory, witnesses: () => this.#believed })
     for (const carrier of news) carrier.listen((height, upstream) => this.#hearOthers(height, upstream))
   }
 

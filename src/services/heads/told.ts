@@ -1,12 +1,14 @@
 import type { Clock } from '../clock.ts'
 import type { Belief } from './belief.ts'
 import type { Followed } from './followed.ts'
-import { Height } from './height.ts'
+import { Height, patienceOf } from './height.ts'
 import type { HeadNews } from './news.ts'
 
 export interface ToldTerms {
   readonly clock: Clock
   readonly belief: Belief
+  /** ms between polls. */
+  readonly interval: number
   /** Those who hear of it. */
   readonly news: readonly HeadNews[]
   /** ms after which a height that others told says nothing about the chain any more. */
@@ -18,13 +20,14 @@ export interface ToldTerms {
 /** The height that callers are told here, kept in step with those who tell it elsewhere. */
 export class Told {
   readonly #terms: ToldTerms
-  readonly #height = new Height()
+  readonly #height: Height
   #spreading: Promise<void> | undefined
   /** What others told last. */
   #others: { readonly height: number, readonly at: number } | undefined
 
   constructor(terms: ToldTerms) {
     this.#terms = terms
+    this.#height = new Height(patienceOf(terms.interval))
   }
 
   get height(): number {
