@@ -181,6 +181,8 @@ class World {
     await this.#wait()
     const value = node.answer(method, params) ?? null
     await this.#wait()
+    // In a turn of its own: nothing else is told between its being recorded here and its being heard.
+    await new Promise(setImmediate)
     if (isHead) {
       const { number, hash } = value as { number: string, hash: string }
       if (Number(number) >= (this.#overtaking.get(name) ?? 0)) this.#told.set(name, { number: Number(number), hash })

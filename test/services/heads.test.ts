@@ -24,14 +24,14 @@ const open = (
   const nodes = names.map(name => new ModelNode(name, chain))
   const asked: string[] = []
   /** What a node answers in place of its own; undefined is a failure. */
-  const special = new Map<string, (method: string, params: readonly Json[]) => Json | undefined>()
+  const special = new Map<string, (method: string, params: readonly Json[]) => Json | undefined | Promise<Json | undefined>>()
   const agents: Agents = {
     async ask({ name }, { method, params }) {
       asked.push(`${name} ${method}${params[0] === 'finalized' ? ' finalized' : ''}`)
       const node = nodes.find(each => each.name === name)
       const answer = special.get(name) ?? ((m: string, p: readonly Json[]) => node?.answer(m, p))
       const isElsewhere = method === 'eth_chainId' && !special.has(name) && name in chainIds
-      const value = isElsewhere ? chainIds[name] : answer(method, params)
+      const value = isElsewhere ? chainIds[name] : await answer(method, params)
       return value === undefined ? refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' }) : result(value)
     },
   }
@@ -523,6 +523,56 @@ t.test('a head that cannot be', async t => {
 })
 
 t.test('what a node calls final', async t => {
+  for (const late of ['what was final before', 'nothing']) {
+    t.test(`is not what was undone while it was asked, when it says ${late}`, async t => {
+      const { heads, chain, by, special, touch, turn } = open(['a'])
+      await touch()
+      for (let i = 0; i < 60; i++) {
+        chain.mine()
+        by('a').head = chain.tip
+        by('a').final = ancestorAt(chain.tip, 100) ?? chain.tip
+        await touch()
+        await turn(500)
+      }
+      t.match(heads.view.finalOf('a'), { number: 100 })
+      let answer: ((value: Json | undefined) => void) | undefined
+      const old = by('a').answer('eth_getBlockByNumber', ['finalized'])
+      special.set('a', (method, params) => params[0] !== 'finalized' || answer !== undefined ? by('a').answer(method, params)
+        : new Promise(resolve => { answer = resolve }))
+      while (answer === undefined) {
+        await touch()
+        await turn(500)
+      }
+      chain.fork(70, 71)
+      Object.assign(by('a'), { head: chain.tip, final: ancestorAt(chain.tip, 80) })
+      const { era } = heads.view
+      await turn(1000)
+      t.equal(heads.view.era, era + 1)
+      answer(late === 'nothing' ? undefined : old)
+      await turn(1000)
+      t.match(heads.view.finalOf('a'), { number: 80, hash: by('a').final.hash })
+    })
+  }
+
+  t.test('and has left since, by its own later word, is undone', async t => {
+    const { heads, chain, by, touch, turn } = open(['a', 'b'])
+    for (let i = 0; i < 60; i++) chain.mine()
+    Object.assign(by('a'), { head: chain.tip, final: ancestorAt(chain.tip, 130) })
+    const trunk = chain.tip
+    chain.fork(80, 40)
+    Object.assign(by('b'), { head: chain.tip, final: ancestorAt(chain.tip, 90) })
+    await touch()
+    t.ok(heads.view.isFinal('b', 90))
+    const { era } = heads.view
+    Object.assign(by('b'), { head: trunk, final: ancestorAt(trunk, 95) })
+    for (let i = 0; i < 62; i++) {
+      await touch()
+      await turn(500)
+    }
+    t.equal(heads.view.era, era + 1)
+  })
+
+
   t.test('is none that it has not reached itself', async t => {
     const { heads, chain, by, touch } = open(['a'])
     by('a').head = ancestorAt(chain.tip, 40) ?? chain.tip

@@ -57,13 +57,12 @@ export class Chain {
     }
   }
 
-  /** A node calls another block final. That the one before still stands follows from the line, or the node is asked. */
-  async learnFinal(fresh: Block, node: Followed): Promise<void> {
+  /** A node calls another block final than `before`. That older ones still stand follows from the line, or the node is asked. */
+  async learnFinal(fresh: Block, node: Followed, before?: Block): Promise<void> {
     const known = this.#final
     if (known === undefined || fresh.number > known.number) this.#final = fresh
-    if (known === undefined || fresh.hash === known.hash) return
-    if (this.#ancestry.links(known, fresh) || this.#ancestry.links(fresh, known)) return
-    if ((node.height ?? 0) >= known.number) await this.#proveFinal(node, known)
+    if (known !== undefined && this.#isInDoubt(known, fresh) && (node.height ?? 0) >= known.number) await this.#proveFinal(node, known)
+    if (before !== undefined && before.hash !== known?.hash && this.#isInDoubt(before, fresh)) await this.#proveFinal(node, before)
   }
 
   /** Nothing is known to be final any more: `node` showed, or is, the reason. */
@@ -86,6 +85,10 @@ export class Chain {
     const hash = this.line.hashAt(final.number)
     const mayBeUndone = hash === undefined ? step.kind === 'lost' || number < final.number : hash !== final.hash
     if (mayBeUndone) await this.#proveFinal(node, final)
+  }
+
+  #isInDoubt(known: Block, fresh: Block): boolean {
+    return known.hash !== fresh.hash && !this.#ancestry.links(known, fresh) && !this.#ancestry.links(fresh, known)
   }
 
   async #proveFinal(node: Followed, known: Block): Promise<void> {

@@ -62,6 +62,7 @@ export class Followed {
   #answers = 0
   #heard = 0
   #finalDue = 0
+  #undone = 0
 
   constructor(settings: FollowedSettings) {
     const { target, chainId, agents, clock, signal, interval, rarely, fits } = settings
@@ -143,6 +144,7 @@ export class Followed {
 
   /** What it said to be final was undone, or cannot be: it is asked again at the next poll. */
   forgetFinal(): void {
+    this.#undone += 1
     this.#final = undefined
     this.#finalDue = 0
   }
@@ -170,17 +172,19 @@ export class Followed {
     }
   }
 
-  /** Asks for the final block, when that is due. Resolves with it when it has changed. */
-  async pollFinal(): Promise<Block | undefined> {
+  /** Asks for the final block, when that is due. Resolves with it, and the one before it, when it has changed. */
+  async pollFinal(): Promise<{ readonly final: Block, readonly before?: Block } | undefined> {
     const now = this.#settings.clock.monotonic()
     if (!this.#identity.isOurs || now < this.#finalDue) return undefined
     this.#finalDue = now + this.#settings.rarely
     const before = this.#final
-    const reply = await this.#ask('eth_getBlockByNumber', 'finalized', false)
-    const said = readBlock(reply)
-    // None that it has not reached itself.
-    this.#final = said !== undefined && said.number <= (this.#head?.number ?? -1) ? said : before
-    return this.#final?.hash === before?.hash ? undefined : this.final
+    const undone = this.#undone
+    const said = readBlock(await this.#ask('eth_getBlockByNumber', 'finalized', false))
+    // What was said before something was undone may be what was; and none that the node has not reached itself.
+    if (said === undefined || undone !== this.#undone || said.number > (this.#head?.number ?? -1)) return undefined
+    this.#final = said
+    if (!this.#identity.isOurs || said.hash === before?.hash) return undefined
+    return { final: said, ...before && { before } }
   }
 
   /** Asks for an earlier block, when that is due: the newest may be a number that somebody made up. */

@@ -175,9 +175,11 @@ class PolledHeads implements OwnHeads {
     await node.poll()
     this.#judge()
     if (this.#doubted.size > 0) void node.prove().then(() => this.#judge())
-    const [final] = await Promise.all([node.pollFinal(), this.#trace()])
-    if (final === undefined || this.#doubted.has(node.name)) return
-    await this.#chain.learnFinal(final, node)
+    const isBelieved = !this.#doubted.has(node.name)
+    const [news] = await Promise.all([isBelieved ? node.pollFinal() : undefined, this.#trace()])
+    if (news === undefined) return
+    if (this.#doubted.has(node.name)) return node.forgetFinal()
+    await this.#chain.learnFinal(news.final, node, news.before)
     this.#publish()
   }
 
