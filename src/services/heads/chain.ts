@@ -57,12 +57,20 @@ export class Chain {
     }
   }
 
-  /** A node calls another block final than `before`. That older ones still stand follows from the line, or the node is asked. */
-  async learnFinal(fresh: Block, node: Followed, before?: Block): Promise<void> {
+  /** Does the block stand in the line, or where that does not reach, on the chain of the node? */
+  async holds({ number, hash }: Block, node: Followed): Promise<boolean> {
+    if (hash === this.#final?.hash) return true
+    const known = this.line.hashAt(number) ?? (await node.fetch(`0x${number.toString(16)}`))?.hash
+    return known === hash
+  }
+
+  /** A node calls another block final. That the one before still stands follows from the line, or the node is asked. */
+  async learnFinal(fresh: Block, node: Followed): Promise<void> {
     const known = this.#final
     if (known === undefined || fresh.number > known.number) this.#final = fresh
-    if (known !== undefined && this.#isInDoubt(known, fresh) && (node.height ?? 0) >= known.number) await this.#proveFinal(node, known)
-    if (before !== undefined && before.hash !== known?.hash && this.#isInDoubt(before, fresh)) await this.#proveFinal(node, before)
+    if (known === undefined || fresh.hash === known.hash) return
+    if (this.#ancestry.links(known, fresh) || this.#ancestry.links(fresh, known)) return
+    if ((node.height ?? 0) >= known.number) await this.#proveFinal(node, known)
   }
 
   /** Nothing is known to be final any more: `node` showed, or is, the reason. */
@@ -85,10 +93,6 @@ export class Chain {
     const hash = this.line.hashAt(final.number)
     const mayBeUndone = hash === undefined ? step.kind === 'lost' || number < final.number : hash !== final.hash
     if (mayBeUndone) await this.#proveFinal(node, final)
-  }
-
-  #isInDoubt(known: Block, fresh: Block): boolean {
-    return known.hash !== fresh.hash && !this.#ancestry.links(known, fresh) && !this.#ancestry.links(fresh, known)
   }
 
   async #proveFinal(node: Followed, known: Block): Promise<void> {

@@ -172,19 +172,23 @@ export class Followed {
     }
   }
 
-  /** Asks for the final block, when that is due. Resolves with it, and the one before it, when it has changed. */
-  async pollFinal(): Promise<{ readonly final: Block, readonly before?: Block } | undefined> {
+  /**
+   * Asks for the final block, when that is due. Resolves with it when it has changed. It counts if others agree, and
+   * nothing was undone meanwhile: then it may be what was said before that.
+   */
+  async pollFinal(agrees: (final: Block) => Promise<boolean>): Promise<Block | undefined> {
     const now = this.#settings.clock.monotonic()
     if (!this.#identity.isOurs || now < this.#finalDue) return undefined
     this.#finalDue = now + this.#settings.rarely
-    const before = this.#final
-    const undone = this.#undone
+    const [before, undone] = [this.#final, this.#undone]
     const said = readBlock(await this.#ask('eth_getBlockByNumber', 'finalized', false))
-    // What was said before something was undone may be what was; and none that the node has not reached itself.
-    if (said === undefined || undone !== this.#undone || said.number > (this.#head?.number ?? -1)) return undefined
-    this.#final = said
-    if (!this.#identity.isOurs || said.hash === before?.hash) return undefined
-    return { final: said, ...before && { before } }
+    // None that it has not reached itself.
+    if (said === undefined || said.number > (this.#head?.number ?? -1) || said.hash === before?.hash) return undefined
+    const isAgreed = await agrees(said)
+    if (undone !== this.#undone) return undefined
+    if (isAgreed) this.#final = said
+    else this.forgetFinal()
+    return this.final
   }
 
   /** Asks for an earlier block, when that is due: the newest may be a number that somebody made up. */

@@ -5,6 +5,7 @@ import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import { Belief } from './belief.ts'
+import type { Block } from './block.ts'
 import { Chain } from './chain.ts'
 import { Followed } from './followed.ts'
 import { holds } from './holds.ts'
@@ -176,11 +177,17 @@ class PolledHeads implements OwnHeads {
     this.#judge()
     if (this.#doubted.size > 0) void node.prove().then(() => this.#judge())
     const isBelieved = !this.#doubted.has(node.name)
-    const [news] = await Promise.all([isBelieved ? node.pollFinal() : undefined, this.#trace()])
-    if (news === undefined) return
+    const [final] = await Promise.all([isBelieved ? node.pollFinal(block => this.#agrees(block, node)) : undefined, this.#trace()])
+    if (final === undefined) return
     if (this.#doubted.has(node.name)) return node.forgetFinal()
-    await this.#chain.learnFinal(news.final, node, news.before)
+    await this.#chain.learnFinal(final, node)
     this.#publish()
+  }
+
+  /** Is the block on the chain of the newest head? A node may call final what all others have left. */
+  async #agrees(final: Block, node: Followed): Promise<boolean> {
+    const best = this.#best()
+    return best === undefined || best === node || await this.#chain.holds(final, best)
   }
 
   #hearOthers(height: number, upstream: string | undefined): number | Promise<number> {
