@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -8,6 +11,7 @@ import { lease, newEntry } from '../../src/store/lease.ts'
 import type { Ask, Entry } from '../../src/store/lease.ts'
 import { openStore } from '../../src/store/open.ts'
 import { openRedis } from '../../src/store/redis.ts'
+import { Connection } from '../../src/store/redis/connection.ts'
 import { dayLength } from '../../src/store/store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
@@ -260,6 +264,25 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
     while (told === before) await settle(5)
     t.equal(told, before + 1, 'and each of the next is heard once')
   })
+})
+
+t.test('a redis that resets its connections while it owes answers does not keep a connection from closing', async t => {
+  const sockets: Socket[] = []
+  const owing = createServer(socket => {
+    sockets.push(socket)
+    // As many answers as commands, to those of the beginning.
+    socket.once('data', bytes => void socket.write('+OK\r\n'.repeat(String(bytes).match(/^\*/gm)?.length ?? 0)))
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => owing.close())
+  await once(owing, 'listening')
+  const { port } = owing.address() as AddressInfo // a TCP server has no other kind of address
+  const connection = new Connection({ url: new Secret(`redis://127.0.0.1:${port}`) }, systemClock)
+  await connection.open()
+  const asked = connection.send('PING').then(() => 'answered', ({ name }: Error) => name)
+  const closed = connection.close().then(() => 'closed')
+  for (const socket of sockets) socket.resetAndDestroy()
+  t.equal(await asked, 'StoreFault')
+  t.equal(await Promise.race([closed, settle(3_000)]), 'closed')
 })
 
 const settle = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))

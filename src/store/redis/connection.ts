@@ -102,10 +102,18 @@ export class Connection {
     this.#isClosed = true
     this.#pulse?.cancel()
     const client = this.#client
-    const timer = this.#clock.after(patience, () => client.destroy())
-    if (client.isReady) await client.close().catch(ignore)
-    else client.destroy()
-    timer.cancel()
+    if (!client.isReady) return client.destroy()
+    await new Promise<void>(resolve => {
+      const end = () => {
+        timer.cancel()
+        client.destroy()
+        resolve()
+      }
+      const timer = this.#clock.after(patience, end)
+      // Of a connection that breaks it would wait for the answers for ever.
+      client.once('error', end)
+      void client.close().then(end, end)
+    })
   }
 
   async #ping(): Promise<void> {
