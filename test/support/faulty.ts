@@ -1,9 +1,12 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import net from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
+import { join } from 'node:path'
 import tls from 'node:tls'
+import { fileURLToPath } from 'node:url'
 import type { Json } from '../../src/call.ts'
-import { isRight } from './faults.ts'
+import { http, isRight } from './faults.ts'
 import type { Fault } from './faults.ts'
 
 /** A node that speaks HTTP over bare sockets, so that it can do everything wrong. */
@@ -24,13 +27,47 @@ export interface FaultyNode {
 
 /** Results follow from the parameters, and from nothing else: no two questions have the same right answer. */
 export const rightResult = (method: string, params: readonly Json[]): string =>
-  method === 'eth_blockNumber' ? '"0x10"' : JSON.stringify(`0x${Buffer.from(JSON.stringify([method, params])).toString('hex')}`)
+  JSON.stringify(chain[method]?.(params) ?? `0x${Buffer.from(JSON.stringify([method, params])).toString('hex')}`)
+
+/** What nodes are asked by the gateway itself: a chain that gets a block every 12 s, and is the same on all of them. */
+const chain: Readonly<Record<string, (params: readonly Json[]) => Json>> = {
+  eth_chainId: () => '0x7a69',
+  eth_blockNumber: () => hex(height()),
+  eth_getBlockByNumber: ([at]) => block(at === 'latest' ? height() : at === 'finalized' ? height() - 8 : Number(at)),
+  eth_getBlockByHash: ([hash]) => block(Number(hash)),
+  eth_getLogs: ([filter]) => [{
+    address: `0x${'11'.repeat(20)}`, topics: [], data: `0x${Buffer.from(JSON.stringify(filter)).toString('hex')}`, removed: false,
+    logIndex: '0x0', transactionIndex: '0x0', transactionHash: hash(1), blockHash: hash(5), blockNumber: '0x5',
+  }],
+}
+
+/** In ms. */
+export const blockTime = 12_000
+const height = (): number => 16 + Math.floor(performance.now() / blockTime)
+const hex = (value: number): string => `0x${value.toString(16)}`
+const hash = (number: number): string => `0x${number.toString(16).padStart(64, '0')}`
+
+const block = (number: number): Json => ({
+  number: hex(number), hash: hash(number), parentHash: hash(number - 1), transactions: [],
+  timestamp: hex(Math.floor((performance.timeOrigin + (number - 16) * blockTime) / 1000)),
+})
 
 export const startFaultyNode = (fault: Fault = isRight): Promise<FaultyNode> => start(fault, 'http', serve => net.createServer(serve))
 
-/** Its certificate is signed by nobody. */
-export const startUntrustedNode = (): Promise<FaultyNode> =>
-  start(isRight, 'https', serve => tls.createServer({ key, cert }, serve).on('tlsClientError', () => undefined))
+const certificates = fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url))
+
+/** What has to be trusted (NODE_EXTRA_CA_CERTS) for the valid certificate to be so, and for the others to lack one thing only. */
+export const authority = join(certificates, 'authority.pem')
+
+/** Right in all but, perhaps, its certificate. */
+export const startTlsNode = (certificate: 'valid' | 'other-host' | 'expired' | 'self-signed'): Promise<FaultyNode> => {
+  const pem = readFileSync(join(certificates, `${certificate}.pem`))
+  return start(isRight, 'https', serve => tls.createServer({ key: pem, cert: pem }, serve).on('tlsClientError', () => undefined))
+}
+
+/** Answers in the clear to whoever begins with TLS. */
+export const startPlainNode = (): Promise<FaultyNode> =>
+  start(isRight, 'https', () => net.createServer(socket => void socket.once('data', () => socket.write(http('{}', { status: 400 })))))
 
 /** A URL where nothing listens. */
 export const deadUrl = async (): Promise<string> => {
@@ -40,8 +77,8 @@ export const deadUrl = async (): Promise<string> => {
 }
 
 /** Takes connections, and never reads from them. */
-export const startBlackHole = (): Promise<FaultyNode> =>
-  start(isRight, 'http', () => net.createServer({ pauseOnConnect: true }))
+export const startBlackHole = (scheme: 'http' | 'https' = 'http'): Promise<FaultyNode> =>
+  start(isRight, scheme, () => net.createServer({ pauseOnConnect: true }))
 
 const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Socket) => void) => Server): Promise<FaultyNode> => {
   const sockets = new Set<Socket>()
@@ -53,11 +90,10 @@ const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Sock
     server.emit('asked')
     fault(socket, { id, method, right: rightResult(method, params), turn })
   }))
-  server.on(scheme === 'https' ? 'secureConnection' : 'connection', (socket: Socket) => {
+  server.on('connection', (socket: Socket) => {
     sockets.add(socket)
     socket.setNoDelay()
-    // Resets are what this node is for.
-    socket.on('error', () => undefined)
+    socket.on('error', ignore)
     socket.once('close', () => {
       sockets.delete(socket)
       server.emit('left')
@@ -89,10 +125,14 @@ const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Sock
   }
 }
 
+/** Resets are what these nodes are for. */
+const ignore = (): void => undefined
+
 type OnRequest = (id: number, method: string, params: readonly Json[], turn: number) => void
 
 /** Reads what the gateway sends: one request at a time, with its length. */
 const readRequests = (socket: Socket, onRequest: OnRequest): void => {
+  socket.on('error', ignore)
   let text = ''
   let turn = 0
   socket.on('data', bytes => {
@@ -107,21 +147,3 @@ const readRequests = (socket: Socket, onRequest: OnRequest): void => {
     }
   })
 }
-
-// Made for these tests; node.test, until 2126.
-const key = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgc7NCG7LyhR4i9bXn
-rt4IECcHzqlalZHrLZjFXTR9gRGhRANCAASNtiX0oATyAM5qj8qSXI63docRM4hM
-1gBM0s5JWJ64F8fZyXfbErpdwXv1FhxXvCRgFqR2zAuUIOjy0b6OHu/D
------END PRIVATE KEY-----`
-const cert = `-----BEGIN CERTIFICATE-----
-MIIBgDCCASWgAwIBAgIUQByuZGFnl6Emz7beutm23Wdqf44wCgYIKoZIzj0EAwIw
-FDESMBAGA1UEAwwJbm9kZS50ZXN0MCAXDTI2MTEyMDIwMjgwNloYDzIxMjYxMDI3
-MjAyODA2WjAUMRIwEAYDVQQDDAlub2RlLnRlc3QwWTATBgcqhkjOPQIBBggqhkjO
-PQMBBwNCAASNtiX0oATyAM5qj8qSXI63docRM4hM1gBM0s5JWJ64F8fZyXfbErpd
-wXv1FhxXvCRgFqR2zAuUIOjy0b6OHu/Do1MwUTAdBgNVHQ4EFgQUw4roC7fn002P
-fEmEMyV2nr4AYFIwHwYDVR0jBBgwFoAUw4roC7fn002PfEmEMyV2nr4AYFIwDwYD
-VR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNJADBGAiEAtWHcR+m2GN4bTYiY6hSE
-kmc1vYssgDTQXPR0gU2+/6YCIQDWt/2O+uN/IWVwtRLsTCvTfQ3mz+qbOo/lkyPl
-xxvwrQ==
------END CERTIFICATE-----`

@@ -65,10 +65,12 @@ export interface Settings {
   /** Network files by name. */
   readonly networks: Readonly<Record<string, object | string>>
   readonly env?: Readonly<Record<string, string>>
+  /** Options of Node.js for gateways that are started. */
+  readonly node?: readonly string[]
 }
 
 /** Writes a configuration on free ports into a new directory. Nothing runs yet. */
-export const createDeployment = ({ gateway, networks, env = {} }: Settings): Deployment => {
+export const createDeployment = ({ gateway, networks, env = {}, node = [] }: Settings): Deployment => {
   const home = mkdtempSync(join(tmpdir(), 'tollgate-'))
   const dir = join(home, 'configs')
   const running = new Set<ChildProcess>()
@@ -79,9 +81,9 @@ export const createDeployment = ({ gateway, networks, env = {} }: Settings): Dep
   cpSync(join(root, 'configs/methods'), join(dir, 'methods'), { recursive: true })
   writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaults, ...gateway }))
 
-  const open = (...args: readonly string[]): Child => {
+  const open = (args: readonly string[], options: readonly string[] = []): Child => {
     // tap loads itself into every Node.js process that a test starts (150 ms, and handlers for signals), but for this.
-    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, main, ...args, '--config', dir], {
+    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...options, main, ...args, '--config', dir], {
       stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env },
     })
     running.add(child)
@@ -89,7 +91,7 @@ export const createDeployment = ({ gateway, networks, env = {} }: Settings): Dep
     return child
   }
   const run = async (...args: readonly string[]): Promise<Run> => {
-    const child = open(...args)
+    const child = open(args)
     const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
     return { code, stdout, stderr }
   }
@@ -110,7 +112,7 @@ export const createDeployment = ({ gateway, networks, env = {} }: Settings): Dep
     // The shape is promised by the command line (README).
     addKey: async (account, ...names) =>
       await runJson('keys', 'add', account, ...names.length > 0 ? ['--networks', names.join(',')] : []) as NewKey,
-    start: () => untilListening(open('start')),
+    start: () => untilListening(open(['start'], node)),
     async remove() {
       await Promise.all([...running].map(end))
       process.off('exit', killAll)
