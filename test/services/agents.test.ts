@@ -1,3 +1,4 @@
+import { createHook } from 'node:async_hooks'
 import { channel } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
@@ -11,6 +12,7 @@ import { Gate } from '../../src/services/agents/gate.ts'
 import type { Waiter } from '../../src/services/agents/gate.ts'
 import { openAgents } from '../../src/services/agents/index.ts'
 import type { Terms } from '../../src/services/agents/index.ts'
+import { openNames } from '../../src/services/agents/names.ts'
 import { placeOf } from '../../src/services/agents/place.ts'
 import { openRoom } from '../../src/services/agents/room.ts'
 import type { Room } from '../../src/services/agents/room.ts'
@@ -267,6 +269,40 @@ t.test('a user and a password in the URL become an Authorization header', async 
   t.match(placeOf(new Secret('http://node.test:8545/path?key=1')), { origin: 'http://node.test:8545', path: '/path?key=1' })
   t.notOk(placeOf(new Secret('http://node.test')).headers.includes('authorization'))
 })
+
+t.test('host names', async t => {
+  t.test('are looked up once for all connections that open at once', async t => {
+    const { node } = await world(t)
+    const agents = openAgents(systemClock, openRoom(Infinity))
+    t.teardown(() => agents.close())
+    const target = targetOf(node.url.replace('127.0.0.1', 'localhost'))
+    let asked = 0
+    const hook = createHook({ init: (_id, type) => { asked += Number(type === 'GETADDRINFOREQWRAP') } }).enable()
+    const replies = await Promise.all(Array.from({ length: 50 }, () => agents.ask(target, request, terms())))
+    hook.disable()
+    t.same(new Set(replies.map(text)), new Set([right]))
+    t.equal(node.open, 50)
+    t.equal(asked, 1)
+  })
+
+  t.test('are looked up anew by the next, also after an error, and apart from others', async t => {
+    const asked: { readonly host: string, tell(...found: Found): void }[] = []
+    const look = openNames((host, _options, tell) => void asked.push({ host, tell }))
+    const found: Found[] = []
+    const ask = (host: string) => look(host, { all: true }, (...all) => void found.push(all))
+    for (const host of ['a.test', 'b.test', 'a.test']) ask(host)
+    t.same(asked.map(({ host }) => host), ['a.test', 'b.test'])
+    const error = new Error('ENOTFOUND')
+    asked[0]?.tell(error, [])
+    t.same(found, [[error, []], [error, []]])
+    ask('a.test')
+    asked[2]?.tell(null, [{ address: '127.0.0.1', family: 4 }])
+    t.same(found.at(-1), [null, [{ address: '127.0.0.1', family: 4 }]])
+    t.equal(asked.length, 3)
+  })
+})
+
+type Found = Parameters<Parameters<ReturnType<typeof openNames>>[2]>
 
 t.test('what went wrong is said without the URL', async t => {
   const agents = openAgents(systemClock, openRoom(Infinity))

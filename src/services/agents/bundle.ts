@@ -1,6 +1,7 @@
 import buildConnector from 'undici/lib/core/connect.js'
 import Client from 'undici/lib/dispatcher/client.js'
 import type { Clock } from '../clock.ts'
+import { openNames } from './names.ts'
 
 /** In ms. A host name is resolved anew for each connection, so that a node which moves is found within this time. */
 const oldest = 30_000
@@ -23,7 +24,7 @@ export class Bundle {
   readonly #origin: string
   readonly #clock: Clock
   /** One for all, as it keeps the TLS sessions. */
-  readonly #connect = buildConnector({ timeout: 1000 })
+  readonly #connect = buildConnector({ timeout: 1000, lookup: openNames() })
   readonly #all = new Set<Line>()
   readonly #idle: Line[] = []
 
