@@ -29,30 +29,39 @@ export interface Load {
 }
 
 export interface Callers {
-  on(host: string): Load
+  /** Who call the network at this host, always with this method. */
+  on(host: string, method: Method): Load
   stop(): Promise<void>
 }
+
+export type Method = keyof typeof questions
+
+/** No two have the same answer. */
+const questions = {
+  eth_call: (question: number) => [{ to: `0x${'11'.repeat(20)}`, data: `0x${question.toString(16).padStart(8, '0')}` }, 'latest'],
+  eth_getLogs: (question: number) => [{ fromBlock: '0x1', toBlock: '0x5', topics: [`0x${question.toString(16).padStart(64, '0')}`] }],
+} as const
 
 /** Of several keys, over HTTP; what one of ten asks another one has asked a moment before. */
 export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
   const pool = new Pool(rpc)
-  const ask = (host: string, id: number, question: number): Promise<Outcome> => {
-    const params = [{ to: `0x${'11'.repeat(20)}`, data: `0x${question.toString(16).padStart(8, '0')}` }, 'latest']
+  const ask = (host: string, method: Method, id: number, question: number): Promise<Outcome> => {
+    const params = questions[method](question)
     return pool.request({
       method: 'POST', path: `/v3/${keys[id % keys.length]}`, headers: { host, 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '2.0', id, method: 'eth_call', params }),
+      body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
     }).then(
-      async ({ statusCode, body }) => judge(await body.text(), { id, statusCode, right: rightResult('eth_call', params) }),
+      async ({ statusCode, body }) => judge(await body.text(), { id, statusCode, right: rightResult(method, params) }),
       (error: Error) => ({ is: 'wrong', why: `no answer: ${error.message}` } as const),
     )
   }
   return {
-    on(host) {
+    on(host, method) {
       let asked = 0
       const begin = (): Sent => {
         const id = asked += 1
         const isRepeat = id % 10 === 9
-        const sent: Sent = { isRepeat, done: ask(host, id, isRepeat ? id - 7 : id).then(outcome => sent.outcome = outcome) }
+        const sent: Sent = { isRepeat, done: ask(host, method, id, isRepeat ? id - 7 : id).then(outcome => sent.outcome = outcome) }
         return sent
       }
       return {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { noMemory } from '../support/memory.ts'
-import { subjects } from './subjects.ts'
+import { ofPartners, subjects } from './subjects.ts'
 import type { End, Finding } from './run.ts'
 
 // Whole gateways, two nodes, everything that nodes do wrong, and 200 calls a second for each.
@@ -39,6 +39,15 @@ t.test('one of two nodes is faulty', async t => {
 t.test('both nodes are faulty', async t => {
   for (const { name, calls, right, attempts, wrong } of those('both')) {
     // Attempts that are answered are no storm, and 3 are always allowed.
+    t.ok(right > 0 || attempts <= 1.2 * calls + 3, `${name}: ${attempts} attempts for ${calls} calls`)
+    t.same(wrong, [], `${name}: nobody gets a wrong answer, or another's`)
+  }
+})
+
+t.test('own nodes are away and the partner is faulty', async t => {
+  t.same(those('partner').map(({ name }) => name).sort(), [...ofPartners].sort())
+  for (const { name, calls, right, attempts, wrong, told } of those('partner')) {
+    if (subjects[name]?.both === false) t.equal(right, calls, `${name}: ${told}`)
     t.ok(right > 0 || attempts <= 1.2 * calls + 3, `${name}: ${attempts} attempts for ${calls} calls`)
     t.same(wrong, [], `${name}: nobody gets a wrong answer, or another's`)
   }

@@ -6,7 +6,7 @@ import type { Gateway } from '../support/gateway.ts'
 import { liveOf, noMemory, residentOf, telling } from '../support/memory.ts'
 import { openCallers } from './load.ts'
 import type { Callers, Outcome, Sent } from './load.ts'
-import { subjects } from './subjects.ts'
+import { ofPartners, subjects } from './subjects.ts'
 import type { Node, Subject } from './subjects.ts'
 
 // Two gateways, in processes of their own as operators start them, with a network for each fault. Nodes and callers live in
@@ -15,8 +15,8 @@ import type { Node, Subject } from './subjects.ts'
 /** What came of one fault. */
 export interface Finding {
   readonly name: string
-  /** Which of the two nodes have it. */
-  readonly who: 'one' | 'both'
+  /** Which of the two nodes have it; or the partner, while the own node is away. */
+  readonly who: 'one' | 'both' | 'partner'
   /** That were judged: once the fault was known, where one node has it. */
   readonly calls: number
   readonly right: number
@@ -47,7 +47,7 @@ export interface End {
 
 /** In ms between two calls: 200 a second. */
 const every = 5
-/** Calls that are judged, once the fault is known; and with two faulty nodes. */
+/** Calls that are judged, once the fault is known; and half as many where nobody else is there. */
 const judged = 110
 /** Calls in a row that did not reach the faulty node: it has been found out. */
 const spared = 20
@@ -63,23 +63,33 @@ interface Trial {
   readonly nodes: readonly [Node, Node]
 }
 
+/** What the other node is. */
+const others: Readonly<Record<Finding['who'], (start: Subject['start']) => Promise<Node>>> = {
+  one: () => startFaultyNode(isRight),
+  both: start => start(),
+  partner: () => subjects['is not there']!.start(),
+}
+
 let networks = 0
 
 const openTrial = async (name: string, who: Finding['who'], { start }: Subject): Promise<Trial> => ({
-  name, who, network: `net-${networks += 1}`, nodes: await Promise.all([start(), who === 'both' ? start() : startFaultyNode(isRight)]),
+  name, who, network: `net-${networks += 1}`, nodes: await Promise.all([start(), others[who](start)]),
 })
 
 const hostOf = (network: string): string => `${network}.test`
 
 /** As shipped, but less patient. */
-const fileOf = ({ network, nodes }: Trial): object => ({
-  ...networkFile(network, nodes.map(({ url }) => url), { upstream: { timeout: '1500ms', maxBytes: '64KiB', silence: '400ms' } }),
+const fileOf = ({ network, nodes: [{ url }, other], who }: Trial): object => ({
+  ...networkFile(network, who === 'partner' ? [other.url] : [url, other.url], {
+    upstream: { timeout: '1500ms', maxBytes: '64KiB', silence: '400ms' },
+    ...who === 'partner' && { failover: { upstreams: [{ name: 'node-1', url: other.url }], partner: { name: 'partner', url } } },
+  }),
   blockTime: `${blockTime}ms`, hosts: [hostOf(network)],
 })
 
 /** The first of two nodes is faulty: once that is known, callers must not notice. */
 const tryOne = async ({ network, nodes: [faulty, healthy] }: Trial, callers: Callers) => {
-  const load = callers.on(hostOf(network))
+  const load = callers.on(hostOf(network), 'eth_call')
   const attempts = () => faulty.asked('eth_call') + healthy.asked('eth_call')
   const early = await load.send(every, foundOut(() => faulty.asked('eth_call')))
   const before = await ended(early)
@@ -99,10 +109,11 @@ const foundOut = (asked: () => number) => {
   }
 }
 
-/** Both fail: the load on them must not double. */
-const tryBoth = async ({ network, nodes }: Trial, callers: Callers) => {
-  const sent = await callers.on(hostOf(network)).send(every, sent => sent.length === judged / 2)
-  return { ...summary(sent, await ended(sent)), attempts: nodes.reduce((sum, node) => sum + node.asked('eth_call'), 0) }
+/** All that there is fails: the load on it must not double. */
+const tryAtOnce = async ({ network, nodes, who }: Trial, callers: Callers) => {
+  const method = who === 'partner' ? 'eth_getLogs' : 'eth_call'
+  const sent = await callers.on(hostOf(network), method).send(every, sent => sent.length === judged / 2)
+  return { ...summary(sent, await ended(sent)), attempts: nodes.reduce((sum, node) => sum + node.asked(method), 0) }
 }
 
 const ended = (sent: readonly Sent[]): Promise<readonly Outcome[]> => Promise.all(sent.map(({ done }) => done))
@@ -118,7 +129,7 @@ const summary = (sent: readonly Sent[], late: readonly Outcome[], before: readon
 const work = async (waiting: Trial[], { gateway, callers }: Running): Promise<void> => {
   for (let trial = waiting.shift(); trial !== undefined; trial = waiting.shift()) {
     const { name, who, network } = trial
-    const found = await (who === 'one' ? tryOne : tryBoth)(trial, callers)
+    const found = await (who === 'one' ? tryOne : tryAtOnce)(trial, callers)
     const causes = new Set(gateway.log.flatMap(line => line.network === network && typeof line.cause === 'string' ? line.cause : []))
     process.send?.({ name, who, ...found, causes: [...causes] } satisfies Finding)
   }
@@ -167,8 +178,10 @@ for (const make of Object.values(bombs)) make()
 const warmUp = (fault: Fault): Promise<Trial> => openTrial('warms up', 'one', { start: () => startFaultyNode(fault) })
 const right = await Promise.all([isRight, isRight, isRight, isRight, isRight].map(warmUp))
 const dear = await Promise.all([isRight, faults['sends a brotli bomb']].map(warmUp))
+const whoHas = (name: string, { both }: Subject): readonly Finding['who'][] =>
+  ['one', ...both === false ? [] : ['both'] as const, ...ofPartners.some(each => each === name) ? ['partner'] as const : []]
 const trials = await Promise.all(Object.entries(subjects).flatMap(([name, subject]) =>
-  (subject.both === false ? ['one'] as const : ['one', 'both'] as const).map(who => openTrial(name, who, subject))))
+  whoHas(name, subject).map(who => openTrial(name, who, subject))))
 const isHeavy = ({ name }: Trial): boolean => /bomb|endlessly|hugely|without end/.test(name)
 await Promise.all([
   // What takes most memory comes one after the other, in front of a gateway that has nothing else to do.

@@ -62,3 +62,11 @@ export const subjects: Readonly<Record<string, Subject>> = {
   ...each(harmless, { both: false }),
   'speaks TLS': { start: () => startTlsNode('valid'), both: false },
 }
+
+/** Of each kind one, for partners: they are asked in the same way as own nodes, but for logs. */
+export const ofPartners = [
+  'hangs', 'drips an answer', 'resets at once', 'closes mid body', 'says garbage', 'answers with another id', 'answers with two results',
+  'says that its result ends early', 'has an internal error', 'breaks off a gzip', 'limits us', 'limits us in JSON', 'says 500', 'says 401',
+  'sends another answer behind', 'swaps answers', 'redirects to another node', 'is not there', 'has an expired certificate',
+  'packs without being asked', 'answers in slices', 'writes in its own way', 'speaks TLS',
+] as const

@@ -59,7 +59,7 @@ const lull = async (): Promise<void> => {
   resting -= 1
 }
 const terms = { every: 1000 * lanes.length / rate, isOver, lull, tell }
-const running = lanes.map(lane => lane.run(callers.on(hostOf(lane.network)), terms))
+const running = lanes.map(lane => lane.run(callers.on(hostOf(lane.network), 'eth_call'), terms))
 running.push(...lanes.map(({ network }) => leaveEarly(gateway, keys[0] ?? '', hostOf(network), isOver)))
 
 /** In a lull, when all nodes are well and nothing is under way: what calls in flight need is no growth. */
