@@ -17,6 +17,7 @@ export class Connection {
   readonly #onReady: () => void
   readonly #onTrouble: (cause: string) => void
   readonly #line = openLine(mostAtOnce)
+  readonly #underWay = new Set<Promise<unknown>>()
   #client: Client
   #pulse: Timer | undefined
   #isPatient: boolean
@@ -73,7 +74,9 @@ export class Connection {
 
   async #sendInTurn(words: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
     if (this.#isClosed) throw new StoreFault('the store is closed')
-    return this.#line(() => this.#send(words, options))
+    const work = this.#line(() => this.#send(words, options))
+    this.#underWay.add(work)
+    return work.finally(() => this.#underWay.delete(work))
   }
 
   async #send(words: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
@@ -96,24 +99,16 @@ export class Connection {
     await this.#client.subscribe(channel, hear).catch(ignore)
   }
 
-  /** Waits for the commands that were sent, as long as anything is. Safe twice. */
+  /**
+   * Waits for the commands that were given, as long as for any. Safe twice. The client's own close() would not notice that
+   * the connection breaks meanwhile, and wait for answers that cannot come any more.
+   */
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#pulse?.cancel()
-    const client = this.#client
-    if (!client.isReady) return client.destroy()
-    await new Promise<void>(resolve => {
-      const end = () => {
-        timer.cancel()
-        client.destroy()
-        resolve()
-      }
-      const timer = this.#clock.after(patience, end)
-      // Of a connection that breaks it would wait for the answers for ever.
-      client.once('error', end)
-      void client.close().then(end, end)
-    })
+    await inTime(this.#clock, Promise.allSettled(this.#underWay)).catch(ignore)
+    this.#client.destroy()
   }
 
   async #ping(): Promise<void> {
@@ -176,9 +171,6 @@ const mostAtOnce = 1_000
 
 /** A ping each second, and nothing for two: that connection is dead, though TCP may not know for minutes. */
 const pulse = 1_000
-
-/** How long close() waits for answers, ms. */
-const patience = 1_000
 
 const ignore = (): void => undefined
 
