@@ -75,7 +75,7 @@ export default definePlugin({
     const remember = ({ call, keep, key, view, asked }: Miss, reply: Reply): void => {
       const now = heads.view
       if (reply.source === 'cache') { // final, by the word of another machine
-        if (now.era === view.era) kept.set(key, { reply, era: view.era })
+        if (now.era === view.era) kept.set(key, { reply: remembered(reply), era: view.era })
       } else if (isFailure(reply)) {
         if (isTooMuch(reply) && tooMany > 0) kept.set(key, { reply: remembered(reply) }, { ttl: tooMany })
       } else if (!mayKeep(keep, key, reply)) {
@@ -145,8 +145,12 @@ const marked = (reply: Reply, cache: 'hit' | 'miss'): Reply => {
 /** The reply as later callers get it: no node was asked for them, so a refusal costs them nothing. */
 const remembered = (reply: Reply): Reply => {
   if (isFailure(reply)) return { ...reply, source: 'cache', upstream: undefined, cache: 'hit' }
-  return { result: reply.result, count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
+  return { result: onItsOwn(reply.result), count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
 }
+
+/** What is part of something longer would keep all of that: 64 KiB, for 66 bytes that came compressed. */
+const onItsOwn = (bytes: Uint8Array): Uint8Array =>
+  bytes.buffer.byteLength - bytes.byteLength > overhead ? Buffer.from(new Uint8Array(bytes).buffer) : bytes
 
 /** What other machines know comes before a node is asked. */
 const askShared = (

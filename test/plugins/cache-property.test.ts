@@ -161,7 +161,9 @@ class World {
     const upstream = node.name
     if (value === undefined) return refuse('unavailable', { upstream })
     if (method === 'eth_blockNumber') return this.#tell(node, Number(value))
-    const reply = result(value, { upstream })
+    const made = result(value, { upstream })
+    // In memory of its own, which the cache keeps as it is.
+    const reply = isFailure(made) ? made : { ...made, result: new Uint8Array(made.result) }
     if (!isFailure(reply)) this.#made.set(reply.result, provenance)
     return reply
   }

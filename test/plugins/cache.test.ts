@@ -58,6 +58,19 @@ const open = (given: Partial<Services> = {}, options = {}) => {
   return { clock, stage, ask, asked: () => asked }
 }
 
+t.test('keeps an answer, and nothing of the memory that it came in', async t => {
+  const { ask } = open()
+  const piece = Buffer.alloc(65_536, '"0x1"').subarray(0, 5)
+  const reply: Reply = { ...result('0x1', { upstream: 'a' }), result: piece }
+  for (const source of ['node', 'cache'] as const) {
+    const question = () => call('eth_getStorageAt', ['0xa', source, '0x1'])
+    await ask(question(), { ...reply, source })
+    const hit = await ask(question(), refuse('internal'))
+    t.equal(said(hit), '0x1')
+    t.equal('result' in hit && hit.result.buffer.byteLength, 5, source)
+  }
+})
+
 t.test('answers a repeated call from memory, marks it, and names no upstream', async t => {
   const { ask, asked } = open()
   t.match(await ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']), result('0x1', { upstream: 'own' })), { cache: 'miss', upstream: 'own' })
