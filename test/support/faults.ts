@@ -161,8 +161,6 @@ export const faults = {
     void socket.write(Buffer.concat([http(answerTo(asked)), http(envelope(asked.id + 1, '"result":"0xbad"'))])),
 } as const satisfies Readonly<Record<string, Fault>>
 
-export type FaultName = keyof typeof faults
-
 /** What a node says that has not all of the chain. */
 export const lacking = {
   'lacks the block': says(asked => envelope(asked.id, '"error":{"code":-32000,"message":"header not found"}')),
