@@ -8,14 +8,17 @@ import { isFailure } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
 import { causeOf } from '../../src/services/agents/cause.ts'
+import { exchange } from '../../src/services/agents/exchange.ts'
 import { Gate } from '../../src/services/agents/gate.ts'
 import type { Waiter } from '../../src/services/agents/gate.ts'
 import { openAgents } from '../../src/services/agents/index.ts'
 import type { Terms } from '../../src/services/agents/index.ts'
 import { openNames } from '../../src/services/agents/names.ts'
+import type { Hearer, Lines } from '../../src/services/agents/lines.ts'
 import { placeOf } from '../../src/services/agents/place.ts'
 import { openRoom } from '../../src/services/agents/room.ts'
 import type { Room } from '../../src/services/agents/room.ts'
+import { Watch } from '../../src/services/agents/watch.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { TestClock } from '../support/fakes.ts'
@@ -222,6 +225,30 @@ t.test('bytes', async t => {
     await Promise.all(replies)
     t.equal(room.taken, 0)
   })
+})
+
+t.test('others get their turn while a long answer comes in', async t => {
+  const clock = new TestClock()
+  let paused = 0
+  let hearer: Hearer | undefined
+  const trip = { abort: () => undefined, pause: () => { paused += 1 }, resume: () => { paused -= 1 } }
+  const lines: Lines = { post: (_place, _body, hears) => { hearer = hears; return trip }, close: async () => undefined }
+  const target = targetOf('http://127.0.0.1:9')
+  const reply = exchange(lines, placeOf(target.url), {
+    id: 1, request, target, maxBytes: 1 << 22, resend: true, clock, room: openRoom(Infinity),
+    inflaters: new Gate(clock, 1), watch: new Watch(clock, terms()), onEnd: () => undefined,
+  })
+  const answer = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${'0'.repeat(1 << 20)}"}`)
+  hearer?.head(200, {})
+  hearer?.chunk(answer.subarray(0, 700_000))
+  t.equal(paused, 0)
+  hearer?.chunk(answer.subarray(700_000, 800_000))
+  t.equal(paused, 1)
+  await turn()
+  t.equal(paused, 0)
+  hearer?.chunk(answer.subarray(800_000))
+  hearer?.end()
+  t.equal(text(await reply).length, (1 << 20) + 2)
 })
 
 t.test('calls at once', async t => {
