@@ -96,7 +96,7 @@ export interface Call<Reads extends Note = never> {
 
 /**
  * A copy of the call with further notes; the old ones stay. Written out, as calls come from many places: to spread the
- * call takes 350 ns where this takes 70, and to spread the notes 160 where this takes 100.
+ * call takes 350 ns where this takes 70, and to spread the notes 65 ns more than this.
  */
 export const withNotes = <Reads extends Note, Writes extends Note>(
   { message, origin, signal, notes }: Call<Reads>, more: Pick<Notes, Writes>,

@@ -1,3 +1,4 @@
+// Two parts of undici: the whole of it, with fetch and WebSocket, takes three times as long to load (70 ms more).
 import buildConnector from 'undici/lib/core/connect.js'
 import Client from 'undici/lib/dispatcher/client.js'
 import type { Clock } from '../clock.ts'

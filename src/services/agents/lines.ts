@@ -1,4 +1,3 @@
-// Two parts of undici, here and in bundle.ts: the whole of it, with fetch and WebSocket, takes three times as long to load (70 ms more).
 import type { Dispatcher } from 'undici'
 import type { Clock } from '../clock.ts'
 import { Bundle } from './bundle.ts'
