@@ -1,4 +1,5 @@
 import type { Json } from './call.ts'
+import type { Text } from './pieces.ts'
 
 /** Who made the answer. A `gateway` reply is a refusal; `local` needed no node. */
 export type Source = 'gateway' | 'local' | 'cache' | 'node' | 'partner'
@@ -37,8 +38,8 @@ export interface Budget {
 
 /** The call succeeded. */
 export interface Result extends Trail {
-  /** The JSON text of the result, as the node wrote it. */
-  readonly result: Uint8Array
+  /** The JSON text of the result, as the node wrote it: bytes, or above 16 KiB perhaps `Pieces`. */
+  readonly result: Text
   /** How many elements `result` has, when it is an array. */
   readonly count?: number | undefined
   /** It is not of the kind that the method gives. Another node may know better, but this is the answer if none does. */

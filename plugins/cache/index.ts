@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import { definePlugin, isFailure, mustBeInTable, remembering } from '../../src/plugin.ts'
-import type { Call, Failure, Handler, Json, Keep, Next, Reply, Result, Services, View } from '../../src/plugin.ts'
+import { definePlugin, isFailure, mustBeInTable, Pieces, remembering, wholeOf } from '../../src/plugin.ts'
+import type { Call, Failure, Handler, Json, Keep, Next, Reply, Result, Services, Text, View } from '../../src/plugin.ts'
 import { Flight } from './flight.ts'
 import { Shared, sharedOptions } from './shared.ts'
 import { minedIn, subjectOf } from './subject.ts'
@@ -148,9 +148,11 @@ const remembered = (reply: Reply): Reply => {
   return { result: onItsOwn(reply.result), count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
 }
 
-/** What is part of something longer would keep all of that: 64 KiB, for 66 bytes that came compressed. */
-const onItsOwn = (bytes: Uint8Array): Uint8Array =>
-  bytes.buffer.byteLength - bytes.byteLength > overhead ? Buffer.from(new Uint8Array(bytes).buffer) : bytes
+/** What is part of something longer would keep all of that: 64 KiB, for 66 bytes that came compressed. In 1 MiB that is little. */
+const onItsOwn = (text: Text): Text => {
+  if (text instanceof Pieces) return text.byteLength > 1 << 20 ? text : wholeOf(text)
+  return text.buffer.byteLength - text.byteLength > overhead ? Buffer.from(new Uint8Array(text).buffer) : text
+}
 
 /** What other machines know comes before a node is asked. */
 const askShared = (
@@ -162,11 +164,12 @@ const askShared = (
 
 const nothing = Buffer.from('null')
 
-const mayKeep = (keep: Keep, key: string, { result: bytes, odd }: Result): boolean => {
-  const result = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  if (odd === true || result.equals(nothing) || key.includes('"pending"')) return false
-  return keep !== 'found' || minedIn(bytes) !== undefined
+const mayKeep = (keep: Keep, key: string, { result, odd }: Result): boolean => {
+  if (odd === true || isNothing(result) || key.includes('"pending"')) return false
+  return keep !== 'found' || minedIn(result) !== undefined
 }
+
+const isNothing = (result: Text): boolean => result.byteLength === nothing.length && wholeOf(result).equals(nothing)
 
 /** The block that the call names, where its method says in which parameter. */
 const subjectIn = ({ notes: { request } }: Call<'request'>, methods: Services['methods']): Subject | undefined => {

@@ -58,7 +58,7 @@ export class Shared {
   keep({ key }: Pick<Question, 'key'>, { result, source, upstream }: Result, view: View): void {
     const { redisTtl, redisMaxBytes } = this.#options
     const under = view.finalOf(upstream)
-    if (source !== 'node' || upstream === undefined || under === undefined || result.length > redisMaxBytes) return
+    if (source !== 'node' || upstream === undefined || under === undefined || result.byteLength > redisMaxBytes) return
     this.#cache?.keep(this.#nameOf({ key }), { result, under: { number: under.number, hash: under.hash } }, redisTtl)
   }
 

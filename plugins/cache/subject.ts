@@ -1,4 +1,5 @@
-import type { Json } from '../../src/plugin.ts'
+import { wholeOf } from '../../src/plugin.ts'
+import type { Json, Text } from '../../src/plugin.ts'
 
 /** The block that an answer is about: by its number or its hash. */
 export type Subject = number | string
@@ -24,8 +25,8 @@ const heightOf = (value: Json | undefined): number | undefined => {
 }
 
 /** The block of a transaction or a receipt. Its logs, if they come first, say the same. */
-export const minedIn = (result: Uint8Array): number | undefined => {
-  const bytes = Buffer.from(result.buffer, result.byteOffset, result.byteLength)
+export const minedIn = (result: Text): number | undefined => {
+  const bytes = wholeOf(result)
   const at = bytes.indexOf('"blockNumber"')
   if (at < 0) return undefined
   const [, number] = /^"blockNumber"\s*:\s*"(0x[0-9a-fA-F]+)"/.exec(bytes.toString('latin1', at, at + 64)) ?? []

@@ -21,7 +21,7 @@ export const settleSent = async (
 /** A nonce is used up by this transaction or by another. */
 const isThere = async (hash: string, ask: (request: Request) => Promise<Reply>): Promise<boolean> => {
   const found = await ask({ method: 'eth_getTransactionByHash', params: [hash] })
-  return !isFailure(found) && found.result[0] === '{'.charCodeAt(0)
+  return !isFailure(found) && found.result.at(0) === '{'.charCodeAt(0)
 }
 
 /** Keccak-256 of what was sent (EIP-2718); undefined with blobs, where more is sent than is hashed (EIP-4844). */

@@ -39,7 +39,7 @@ export const gather = async (
     if (!isArray(reply)) return refuse('unavailable', { ...trail, cause: 'logs are no array' })
     logs[piece] = reply
     results += reply.count
-    bytes += reply.result.length
+    bytes += reply.result.byteLength
     if (results > maxResults) return refuse('tooMany', { ...trail, message: `query returned more than ${maxResults} results` })
     return bytes > maxBytes ? refuse('tooLarge', { ...trail, elsewhere: true }) : undefined
   }

@@ -1,5 +1,5 @@
-import { definePlugin, isFailure, refuse } from '../../src/plugin.ts'
-import type { Call, Method, Reply, Request, Result } from '../../src/plugin.ts'
+import { definePlugin, isFailure, refuse, wholeOf } from '../../src/plugin.ts'
+import type { Call, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin.ts'
 import { neverLower } from './height.ts'
 import { judge } from './judge.ts'
 import { askForLogs } from './lists.ts'
@@ -47,7 +47,7 @@ export default definePlugin({
         })
         if (isFailure(reply)) return judge(reply, request, methods)
         if (request.method !== call.notes.request.method) return reply // a question about the question
-        return method?.height === true ? neverLower(reply, target.name, heads) : checkResult(reply, method, request)
+        return method?.height === true ? neverLower(reply, target.name, heads) : checkResult(reply, method, request, results)
       }
     return call => {
       const { request, target } = call.notes
@@ -62,22 +62,22 @@ export default definePlugin({
   },
 })
 
-const checkResult = (result: Result, method: Method | undefined, request: Request): Reply => {
+const checkResult = (result: Result, method: Method | undefined, request: Request, results: Results): Reply | Promise<Reply> => {
   const most = method?.maxResults
-  if (most !== undefined && result.count !== undefined && result.count > most) {
-    const message = `query returned more than ${most} results`
-    const data = suggestRange(result.result, most, request.params[0])
-    const { source, upstream } = result
-    return refuse('tooMany', { message, data, source, ...(upstream !== undefined && { upstream }) })
-  }
+  if (most !== undefined && result.count !== undefined && result.count > most) return tooMany(result, most, request, results)
   if (most !== undefined && result.count === undefined) return { ...result, odd: true }
   return method?.word === true ? padWord(result) : result
 }
 
+const tooMany = async ({ result, source, upstream }: Result, most: number, request: Request, results: Results): Promise<Failure> => {
+  const message = `query returned more than ${most} results`
+  const data = suggestRange(await results.whole(result), most, request.params[0])
+  return refuse('tooMany', { message, data, source, ...(upstream !== undefined && { upstream }) })
+}
+
 /** Contract 4.2: the value comes as 32 bytes; some nodes leave out leading zeros. */
 const padWord = (result: Result): Result => {
-  const { result: word } = result
-  const text = Buffer.from(word.buffer, word.byteOffset, word.byteLength).toString('latin1')
+  const text = wholeOf(result.result).toString('latin1')
   if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return { ...result, odd: true }
   if (text.length === 68) return result
   return { ...result, result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') }

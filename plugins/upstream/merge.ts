@@ -1,4 +1,4 @@
-import type { Results } from '../../src/plugin.ts'
+import type { Results, Text } from '../../src/plugin.ts'
 import type { Slice } from './filter.ts'
 import type { Logs } from './gather.ts'
 
@@ -8,8 +8,8 @@ import type { Logs } from './gather.ts'
  */
 export const mergeSlices = async (
   slices: readonly Slice[], logs: readonly (Logs | undefined)[], results: Results,
-): Promise<readonly Uint8Array[] | undefined> => {
-  const elements: Uint8Array[] = []
+): Promise<readonly Text[] | undefined> => {
+  const elements: Text[] = []
   let piece = 0
   for (const { filters } of slices) {
     const full = logs.slice(piece, piece += filters.length).flatMap(each => each && each.count > 0 ? [each.result] : [])
@@ -20,19 +20,19 @@ export const mergeSlices = async (
   return elements
 }
 
-const insideOf = (array: Uint8Array): Uint8Array => array.subarray(1, -1)
+const insideOf = (array: Text): Text => array.subarray(1, array.byteLength - 1)
 
 /** A log as its node wrote it, and where it stands in the chain. */
 interface Log {
-  readonly bytes: Uint8Array
+  readonly text: Text
   readonly block: number
   readonly index: number
 }
 
 /** Undefined when a log does not say where it stands, or comes twice. */
 const mergeLogs = async (
-  arrays: readonly Uint8Array[], results: Results,
-): Promise<readonly Uint8Array[] | undefined> => {
+  arrays: readonly Text[], results: Results,
+): Promise<readonly Text[] | undefined> => {
   const logs: Log[] = []
   for (const array of arrays) {
     const own = await readLogs(array, results)
@@ -41,12 +41,12 @@ const mergeLogs = async (
   }
   logs.sort((a, b) => a.block - b.block || a.index - b.index)
   const isTwice = logs.some((log, i) => log.block === logs[i - 1]?.block && log.index === logs[i - 1]?.index)
-  return isTwice ? undefined : logs.map(log => log.bytes)
+  return isTwice ? undefined : logs.map(log => log.text)
 }
 
-const readLogs = async (array: Uint8Array, results: Results): Promise<readonly Log[] | undefined> => {
+const readLogs = async (array: Text, results: Results): Promise<readonly Log[] | undefined> => {
   const parts = await results.longParts(array, ['blockNumber', 'logIndex'])
-  const logs = parts?.map(({ bytes, members: [block, index] }) => ({ bytes, block: read(block), index: read(index) }))
+  const logs = parts?.map(({ text, members: [block, index] }) => ({ text, block: read(block), index: read(index) }))
   return logs?.every(({ block, index }) => block >= 0 && index >= 0) === true ? logs : undefined
 }
 

@@ -1,3 +1,4 @@
+import { wholeOf } from '../../src/plugin.ts'
 import type { Failure, Json, RpcError } from '../../src/plugin.ts'
 import { hex, isObject, numberOf } from './filter.ts'
 import type { Slice, Span } from './filter.ts'
@@ -13,7 +14,7 @@ export type Suggestion = Range | Pick<Range, 'limit'>
  * single block holds too many. Reads the bytes: 10,001 look-ups take about 2 ms, parsing them would take 40.
  */
 export const suggestRange = (logs: Uint8Array, limit: number, filter: Json | undefined): Suggestion => {
-  const bytes = Buffer.from(logs.buffer, logs.byteOffset, logs.byteLength)
+  const bytes = wholeOf(logs)
   const first = blockAt(bytes, 0)
   let past = first
   for (let i = 0; i < limit && past !== undefined; i++) past = blockAt(bytes, past.end)

@@ -1,6 +1,7 @@
 import { inspect } from 'node:util'
 import type { Json, Origin } from '../call.ts'
 import type { Next } from '../plugin.ts'
+import { Pieces } from '../pieces.ts'
 import { isFailure, refuse } from '../reply.ts'
 import type { Failure, Reply } from '../reply.ts'
 import type { Log } from '../services/log.ts'
@@ -76,7 +77,7 @@ const settle = async (door: Door, { message, id, refusal }: Received, origin: Or
 
 /** The types say so already, but not to a plugin written in JavaScript. */
 const isReply = (reply: Reply | undefined): boolean =>
-  reply instanceof Object && (isFailure(reply) || reply.result instanceof Uint8Array)
+  reply instanceof Object && (isFailure(reply) || reply.result instanceof Uint8Array || reply.result instanceof Pieces)
 
 /** A notification is owed no answer, except that it was none: what is not a valid request is always told. */
 const tell = (id: string | undefined, reply: Reply): Body | undefined =>

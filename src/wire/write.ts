@@ -12,10 +12,15 @@ export interface Body {
 
 /** The response to one call. `id` is the caller's id as it came, and a result goes out as the node wrote it. */
 export const writeReply = (id: string, reply: Reply): Body => {
-  const failed = isFailure(reply)
-  const value = failed ? errorText(reply.error) : reply.result
-  const head = `{"jsonrpc":"2.0","id":${id},"${failed ? 'error' : 'result'}":`
-  return { pieces: [head, value, '}'], length: head.length + value.length + 1 }
+  if (isFailure(reply)) {
+    const head = `{"jsonrpc":"2.0","id":${id},"error":`
+    const value = errorText(reply.error)
+    return { pieces: [head, value, '}'], length: head.length + value.length + 1 }
+  }
+  const head = `{"jsonrpc":"2.0","id":${id},"result":`
+  const { result } = reply
+  const pieces = result instanceof Uint8Array ? [head, result, '}'] : [head, ...result.list, '}']
+  return { pieces, length: head.length + result.byteLength + 1 }
 }
 
 /** As bytes where it is not ASCII. A refusal that is given again and again is written once. */

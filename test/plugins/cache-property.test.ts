@@ -1,6 +1,8 @@
 import t from 'tap'
 import cache from '../../plugins/cache/index.ts'
 import type { Json, Note } from '../../src/call.ts'
+import { wholeOf } from '../../src/pieces.ts'
+import type { Text } from '../../src/pieces.ts'
 import type { Next } from '../../src/plugin.ts'
 import { isFailure, refuse } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
@@ -66,7 +68,7 @@ class World {
   readonly #told = new Map<string, Told>()
   /** Heights that answers told while a poll was on its way: a poll that tells of less has been overtaken. */
   readonly #overtaking = new Map<string, number>()
-  readonly #made = new WeakMap<Uint8Array, Provenance>()
+  readonly #made = new WeakMap<Text, Provenance>()
   readonly #heads
   readonly #stage
   #heard = 0
@@ -108,8 +110,8 @@ class World {
     return reply
   }
 
-  #check(question: Question, bytes: Uint8Array, told: ReadonlyMap<string, Told> | undefined, before: number): void {
-    const value = JSON.parse(Buffer.from(bytes).toString()) as Json
+  #check(question: Question, bytes: Text, told: ReadonlyMap<string, Told> | undefined, before: number): void {
+    const value = JSON.parse(wholeOf(bytes).toString()) as Json
     if (question.method === 'eth_blockNumber') this.#checkHeight(Number(value), before)
     const made = this.#made.get(bytes)
     if (told === undefined || made === undefined) return
@@ -163,7 +165,7 @@ class World {
     if (method === 'eth_blockNumber') return this.#tell(node, Number(value))
     const made = result(value, { upstream })
     // In memory of its own, which the cache keeps as it is.
-    const reply = isFailure(made) ? made : { ...made, result: new Uint8Array(made.result) }
+    const reply = isFailure(made) ? made : { ...made, result: new Uint8Array(wholeOf(made.result)) }
     if (!isFailure(reply)) this.#made.set(reply.result, provenance)
     return reply
   }

@@ -33,7 +33,7 @@ const startShelf = () => {
       async find(name, maxBytes, accept) {
         looked.push(name)
         const entry = kept.get(name)
-        return entry !== undefined && entry.result.length <= maxBytes && await accept(entry) ? entry : undefined
+        return entry !== undefined && entry.result.byteLength <= maxBytes && await accept(entry) ? entry : undefined
       },
       keep: (name, entry) => void kept.set(name, entry),
     }),

@@ -4,6 +4,7 @@ import type { Call, Json, Note } from '../../src/call.ts'
 import type { Signal } from '../../src/leave.ts'
 import { buildNetwork } from '../../src/network.ts'
 import type { Lent } from '../../src/network.ts'
+import { wholeOf } from '../../src/pieces.ts'
 import { definePlugin } from '../../src/plugin.ts'
 import { isCharged, refuse } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
@@ -67,7 +68,7 @@ t.test('keeps an answer, and nothing of the memory that it came in', async t => 
     await ask(question(), { ...reply, source })
     const hit = await ask(question(), refuse('internal'))
     t.equal(said(hit), '0x1')
-    t.equal('result' in hit && hit.result.buffer.byteLength, 5, source)
+    t.equal('result' in hit && wholeOf(hit.result).buffer.byteLength, 5, source)
   }
 })
 

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import upstream from '../../plugins/upstream/index.ts'
 import type { Json, Request, Target } from '../../src/call.ts'
+import { wholeOf } from '../../src/pieces.ts'
 import { isCharged, isFailure, refuse } from '../../src/reply.ts'
 import type { Failure, Reply } from '../../src/reply.ts'
 import type { Heads, Terms } from '../../src/services/index.ts'
@@ -87,7 +88,7 @@ const ask = async (
 }
 
 const textOf = (reply: Reply): Json =>
-  isFailure(reply) ? { ...reply.error } : Buffer.from(reply.result.buffer, reply.result.byteOffset, reply.result.length).toString()
+  isFailure(reply) ? { ...reply.error } : wholeOf(reply.result).toString()
 
 const queries = (asked: readonly Request[]): readonly Filter[] =>
   asked.filter(request => request.method === 'eth_getLogs').map(request => request.params[0] as Filter)

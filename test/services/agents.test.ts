@@ -4,6 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Request, Target } from '../../src/call.ts'
+import { wholeOf } from '../../src/pieces.ts'
 import { isFailure } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
@@ -32,7 +33,7 @@ const right = rightResult(request.method, request.params)
 const targetOf = (url: string, over: Partial<Target> = {}): Target => ({ name: 'own', url: new Secret(url), source: 'node', ...over })
 const terms = (over: Partial<Terms> = {}): Terms =>
   ({ timeout: 5000, maxBytes: 1 << 20, signal: new AbortController().signal, resend: true, ...over })
-const text = (reply: Reply): string => isFailure(reply) ? `${reply.kind}: ${reply.cause ?? reply.error.message}` : Buffer.from(reply.result).toString()
+const text = (reply: Reply): string => isFailure(reply) ? `${reply.kind}: ${reply.cause ?? reply.error.message}` : wholeOf(reply.result).toString()
 
 const world = async (test: Test, fault: Fault = isRight, room: Room = openRoom(Infinity), clock: Clock = systemClock) => {
   const node = await startFaultyNode(fault)

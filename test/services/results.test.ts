@@ -1,9 +1,10 @@
 import { test } from 'tap'
+import { Pieces, wholeOf } from '../../src/pieces.ts'
 import { results } from '../../src/services/results.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 const told = (parts: Awaited<ReturnType<typeof results.longParts>>) =>
-  parts?.map(({ bytes, members }) => [Buffer.from(bytes).toString(), ...members])
+  parts?.map(({ text, members }) => [wholeOf(text).toString(), ...members])
 
 test('the object of a result, or each element of its array, comes with the text of its members', async t => {
   const [one, two] = ['{"b":"x", "a" : [1, 2]}', '{ "a":null}']
@@ -28,9 +29,14 @@ test('what is no object, or no JSON, has no parts', async t => {
 test('a long array comes out the same, and goes together again', async t => {
   const elements = Array.from({ length: 20_000 }, (_, i) => `{"data":"0x${'ab'.repeat(i % 90)}", "n":${i}}`)
   const whole = bytes(`[${elements.join(',')}]`)
-  const parts = await results.longParts(whole, ['n'])
-  t.equal(parts?.length, 20_000)
-  t.ok(parts?.every(({ members }, i) => members[0] === String(i)))
-  t.ok(Buffer.from(await results.array(parts?.map(part => part.bytes) ?? [])).equals(whole))
+  const inPieces = new Pieces(Array.from({ length: 1 + whole.length / 65_536 }, (_, i) => whole.subarray(i << 16, (i + 1) << 16)))
+  for (const text of [whole, inPieces]) {
+    const parts = await results.longParts(text, ['n'])
+    t.equal(parts?.length, 20_000)
+    t.ok(parts?.every(({ members }, i) => members[0] === String(i)))
+    t.ok(wholeOf(await results.array(parts?.map(part => part.text) ?? [])).equals(whole))
+    t.same(results.parts(text, ['n']), parts)
+    t.ok(wholeOf(await results.whole(text)).equals(whole))
+  }
   t.equal(Buffer.from(await results.array([])).toString(), '[]')
 })

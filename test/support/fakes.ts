@@ -1,5 +1,6 @@
 import type { Account, Call, Json, Key, Note, Notes, Origin, Target } from '../../src/call.ts'
 import { Leave } from '../../src/leave.ts'
+import { wholeOf } from '../../src/pieces.ts'
 import { Secret } from '../../src/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin.ts'
 import { isFailure } from '../../src/reply.ts'
@@ -108,7 +109,7 @@ export const never: Next = () => {
 
 /** The value or the error code of a reply, to compare in one line. */
 export const said = (reply: Reply): Json =>
-  isFailure(reply) ? reply.error.code : JSON.parse(Buffer.from(reply.result).toString()) as Json // JSON gives Json
+  isFailure(reply) ? reply.error.code : JSON.parse(wholeOf(reply.result).toString()) as Json // JSON gives Json
 
 /** Creates a stage of the plugin on the given services; whatever is not given fails when it is touched. */
 export const stageOf = (plugin: AnyPlugin, options: object, given: Partial<Services> = {}): Stage<Note, Note> => {

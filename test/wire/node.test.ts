@@ -1,19 +1,21 @@
-import { deepStrictEqual } from 'node:assert/strict'
+import assert, { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Json } from '../../src/call.ts'
+import { Pieces, textOf, wholeOf } from '../../src/pieces.ts'
+import { Arrival } from '../../src/wire/arrival.ts'
 import { NodeAnswer, writeRequest } from '../../src/wire/node.ts'
 import type { Reading } from '../../src/wire/node.ts'
 
 /** Feeds the answer in chunks that end at the cuts; the request's id is 7. Its length makes no difference where it is announced. */
-const read = async (answer: string | Uint8Array, cuts: readonly number[] = []): Promise<Reading> => {
+const read = (answer: string | Uint8Array, cuts: readonly number[] = []): Reading => {
   const bytes = Buffer.from(answer)
-  const [reading, announced] = [await feed(new NodeAnswer(), bytes, cuts), await feed(new NodeAnswer(bytes.length), bytes, cuts)]
+  const [reading, announced] = [feed(new NodeAnswer(), bytes, cuts), feed(new NodeAnswer(bytes.length), bytes, cuts)]
   deepStrictEqual(show(announced), show(reading))
   return reading
 }
 
-const feed = async (reader: NodeAnswer, bytes: Buffer, cuts: readonly number[]): Promise<Reading> => {
+const feed = (reader: NodeAnswer, bytes: Buffer, cuts: readonly number[]): Reading => {
   let from = 0
   for (const end of [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)) {
     reader.push(bytes.subarray(from, end))
@@ -22,15 +24,21 @@ const feed = async (reader: NodeAnswer, bytes: Buffer, cuts: readonly number[]):
   return reader.read(7)
 }
 
+/** The same in two long pieces: white space stands before and behind. */
+const readPadded = (answer: Uint8Array, cut: number): Reading =>
+  feed(new NodeAnswer(), Buffer.concat([space, answer, space]), [space.length + cut])
+
+const space = Buffer.alloc(20_000, ' ')
+
 const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
 
 const answer = (more: string): string => `{"jsonrpc":"2.0","id":7,${more}}`
 
-/** The reading with its bytes as text. */
+/** The reading with its text as a string. */
 const show = (reading: Reading): object =>
-  reading.kind === 'result' ? { ...reading, bytes: Buffer.from(reading.bytes).toString() } : reading
+  reading.kind === 'result' ? { ...reading, text: wholeOf(reading.text).toString() } : reading
 
-const result = (bytes: string, count?: number, partial?: string): object => ({ kind: 'result', bytes, count, partial })
+const result = (text: string, count?: number, partial?: string): object => ({ kind: 'result', text, count, partial })
 const garbage = (reason: string): object => ({ kind: 'garbage', reason })
 const error = (code: number, message: string, data?: Json): object =>
   ({ kind: 'error', error: data === undefined ? { code, message } : { code, message, data } })
@@ -96,21 +104,22 @@ t.test('what a node answers, wherever its chunks end', async t => {
   ]
   for (const [what, text, expected] of cases) {
     const bytes = Buffer.from(text)
-    t.strictSame(show(await read(text)), expected, what)
-    t.strictSame(show(await read(text, everyByte(bytes))), expected, `${what}, byte by byte`)
+    t.strictSame(show(read(text)), expected, what)
+    t.strictSame(show(read(text, everyByte(bytes))), expected, `${what}, byte by byte`)
+    for (const cut of everyByte(bytes)) t.strictSame(show(readPadded(bytes, cut)), expected, `${what}, in two at ${cut}`)
   }
-  t.strictSame(await read(Buffer.from(answer('"result":"é"'), 'latin1')), garbage('not JSON'), 'not UTF-8')
+  t.strictSame(read(Buffer.from(answer('"result":"é"'), 'latin1')), garbage('not JSON'), 'not UTF-8')
 })
 
-t.test('whatever the result is and however it is cut, its bytes come back', async t => {
+t.test('whatever the result is and however it is cut, its bytes come back', async () => {
   const cuts = fc.array(fc.nat(300), { maxLength: 5 })
-  const property = fc.asyncProperty(fc.json({ stringUnit: 'binary' }), fc.nat(3), cuts, async (json, spaces, at) => {
+  const property = fc.property(fc.json({ stringUnit: 'binary' }), fc.nat(3), cuts, (json, spaces, at) => {
     const text = JSON.stringify(JSON.parse(json), null, spaces)
     const value: unknown = JSON.parse(text)
-    const reading = await read(answer(`"result":${text}`), at)
+    const reading = read(answer(`"result":${text}`), at)
     deepStrictEqual(show(reading), result(text, Array.isArray(value) ? value.length : undefined))
   })
-  await t.resolves(fc.assert(property, { numRuns: 500 }))
+  fc.assert(property, { numRuns: 500 })
 })
 
 t.test('nothing a node writes can hurt', async t => {
@@ -118,25 +127,25 @@ t.test('nothing a node writes can hurt', async t => {
   const fail = (text: string): string => answer(`"error":{"code":3,"message":"x","data":${text}}`)
 
   t.test('nested too deep', async t => {
-    t.match(await read(nested(512)), { kind: 'result', count: 1 })
-    t.strictSame(await read(nested(513)), garbage('nested deeper than 512 levels'))
-    t.strictSame(await read('['.repeat(1_000_000)), garbage('nested deeper than 512 levels'))
+    t.match(read(nested(512)), { kind: 'result', count: 1 })
+    t.strictSame(read(nested(513)), garbage('nested deeper than 512 levels'))
+    t.strictSame(read('['.repeat(1_000_000)), garbage('nested deeper than 512 levels'))
   })
   t.test('an error too large to parse', async t => {
-    t.match(await read(fail(`"${'0'.repeat(1_000_000)}"`)), { kind: 'error', error: { code: 3 } })
-    t.strictSame(await read(fail(`"${'0'.repeat(1_048_576)}"`)), garbage('the error is too large'))
-    t.match(await read(fail(`[${'1,'.repeat(20_000)}1]`)), { kind: 'error', error: { code: 3 } })
-    t.strictSame(await read(fail(`[${'1,'.repeat(25_000)}1]`)), garbage('the error is too large'))
+    t.match(read(fail(`"${'0'.repeat(1_000_000)}"`)), { kind: 'error', error: { code: 3 } })
+    t.strictSame(read(fail(`"${'0'.repeat(1_048_576)}"`)), garbage('the error is too large'))
+    t.match(read(fail(`[${'1,'.repeat(20_000)}1]`)), { kind: 'error', error: { code: 3 } })
+    t.strictSame(read(fail(`[${'1,'.repeat(25_000)}1]`)), garbage('the error is too large'))
   })
   t.test('many members, or long names', async t => {
     const members = (count: number): string => Array.from({ length: count }, (_, i) => `"x${i}":${i}`).join()
-    t.strictSame(show(await read(answer(`${members(29)},"result":1`))), result('1'))
-    t.strictSame(await read(answer(`${members(31)},"result":1`)), garbage('more than 32 members'))
-    t.strictSame(show(await read(answer(`"${'x'.repeat(100_000)}":2,"result":1`))), result('1'))
+    t.strictSame(show(read(answer(`${members(29)},"result":1`))), result('1'))
+    t.strictSame(read(answer(`${members(31)},"result":1`)), garbage('more than 32 members'))
+    t.strictSame(show(read(answer(`"${'x'.repeat(100_000)}":2,"result":1`))), result('1'))
   })
   t.test('__proto__', async t => {
-    t.strictSame(await read(answer('"error":{"code":3,"message":"x","__proto__":{"data":1}}')), error(3, 'x'))
-    t.strictSame(await read(answer('"__proto__":{"result":1}')), garbage('neither a result nor an error'))
+    t.strictSame(read(answer('"error":{"code":3,"message":"x","__proto__":{"data":1}}')), error(3, 'x'))
+    t.strictSame(read(answer('"__proto__":{"result":1}')), garbage('neither a result nor an error'))
     t.equal(({} as { data?: 1 }).data, undefined)
   })
 })
@@ -146,27 +155,45 @@ t.test('reading stops where an answer is lost', async t => {
   t.equal(reader.push(Buffer.from('{"id":')), true)
   t.equal(reader.push(Buffer.from('<html>')), false)
   t.equal(reader.push(Buffer.from(answer('"result":1'))), false)
-  t.strictSame(await reader.read(7), garbage('not JSON'))
+  t.strictSame(reader.read(7), garbage('not JSON'))
 })
 
-t.test('a result in one chunk is not copied; in many, it is, but others get their turn meanwhile', async t => {
+t.test('a result is not copied, but for short chunks', async t => {
   const one = Buffer.from(answer('"result":"0x1"'))
   const reader = new NodeAnswer()
   reader.push(one)
-  const reading = await reader.read(7)
-  t.equal(reading.kind === 'result' && reading.bytes.buffer, one.buffer)
+  const reading = reader.read(7)
+  t.equal(reading.kind === 'result' && wholeOf(reading.text).buffer, one.buffer)
 
-  const text = `"${'0'.repeat(3 << 20)}"`
-  const chunks = Array.from({ length: 49 }, (_, i) => (i + 1) << 16)
-  let turns = 0
-  let done = false
-  const count = (): void => {
-    turns++
-    if (!done) setImmediate(count)
-  }
-  setImmediate(count)
-  const long = await read(answer(`"result":${text}`), chunks.slice(0, 48))
-  done = true
-  t.ok(long.kind === 'result' && Buffer.from(text).equals(long.bytes))
-  t.ok(turns >= 3, `${turns} turns`)
+  const result = `"${'0'.repeat(3 << 20)}"`
+  const whole = Buffer.from(answer(`"result":${result}`))
+  const long = feed(new NodeAnswer(), whole, Array.from({ length: 48 }, (_, i) => (i + 1) << 16))
+  t.ok(long.kind === 'result' && long.text instanceof Pieces && wholeOf(long.text).equals(Buffer.from(result)))
+  const buffers = long.kind === 'result' && long.text instanceof Pieces ? long.text.list.map(({ buffer }) => buffer) : []
+  t.equal(buffers.length, 49)
+  t.ok(buffers.slice(0, -1).every(buffer => buffer === whole.buffer))
+
+  const short = feed(new NodeAnswer(), whole, everyByte(whole.subarray(0, 300_000)))
+  t.ok(short.kind === 'result' && wholeOf(short.text).equals(Buffer.from(result)))
+  t.ok(short.kind === 'result' && short.text instanceof Pieces && short.text.list.length < 10, 'none of its pieces is short')
+})
+
+t.test('pieces are what one array would be', async t => {
+  const chunks = fc.array(fc.oneof(fc.nat(300), fc.integer({ min: 16_000, max: 70_000 })), { minLength: 1, maxLength: 9 })
+  const property = fc.property(chunks, fc.boolean(), fc.array(fc.tuple(fc.nat(), fc.nat()), { maxLength: 9 }), (lengths, isTold, parts) => {
+    const whole = Buffer.alloc(lengths.reduce((sum, length) => sum + length + 1, 0)).map((_, i) => i * 31 >> 3)
+    const arrival = new Arrival(isTold ? whole.length : 0)
+    for (const length of lengths) arrival.push(whole.subarray(arrival.length, arrival.length + length + 1))
+    const { text } = arrival
+    deepStrictEqual([text.byteLength, text instanceof Pieces], [whole.length, whole.length > 16_384 && lengths.length > 1])
+    assert(wholeOf(text).equals(whole))
+    for (const [one, other] of parts) {
+      const [start = 0, end = 0] = [one, other].map(n => n % (whole.length + 1)).sort((a, b) => a - b)
+      const part = text.subarray(start, end)
+      deepStrictEqual([part.byteLength, text.at(start)], [end - start, whole[start]])
+      assert(wholeOf(part).equals(whole.subarray(start, end)))
+    }
+  })
+  fc.assert(property, { numRuns: 300 })
+  t.strictSame(textOf([]), Buffer.from(''))
 })

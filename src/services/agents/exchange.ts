@@ -118,8 +118,7 @@ class Exchange implements Hearer {
   #complete(): void {
     if (this.#isOver) return
     const reading = this.#answer?.read(this.#means.id)
-    if (reading instanceof Promise) reading.then(late => this.#finish(this.#replyOf(late)), (error: unknown) => this.fault(error))
-    else this.#finish(reading === undefined ? unusable(this.#means.target, 'no head') : this.#replyOf(reading))
+    this.#finish(reading === undefined ? unusable(this.#means.target, 'no head') : this.#replyOf(reading))
   }
 
   #replyOf(reading: Reading): Reply {
@@ -130,7 +129,7 @@ class Exchange implements Hearer {
       }
       case 'garbage': return unusable(target, reading.reason)
       case 'result': return reading.partial !== undefined ? cutShort(target, reading.partial)
-        : { result: reading.bytes, count: reading.count, source: target.source, upstream: target.name }
+        : { result: reading.text, count: reading.count, source: target.source, upstream: target.name }
     }
   }
 

@@ -95,7 +95,7 @@ export class RedisCache {
 
   /** Returns at once; whether it was kept nobody hears. `ttl` in ms. */
   keep(name: string, entry: Entry, ttl: number): void {
-    const size = entry.result.length + margin
+    const size = entry.result.byteLength + margin
     if (!this.#health.isGood || this.#bytes + size > mostBytes) return
     this.#bytes += size
     void this.#write(name, entry, ttl).finally(() => { this.#bytes -= size })
@@ -141,7 +141,7 @@ export class RedisCache {
 const keyOf = (name: string): string => `tollgate:cache:${version}:${name}`
 
 const judge = async (name: string, bytes: Buffer, accept: Accept): Promise<Entry | undefined> => {
-  const entry = bytes.length === 0 ? undefined : await readEntry(name, bytes)
+  const entry = bytes.length === 0 ? undefined : readEntry(name, bytes)
   return entry !== undefined && await accept(entry) ? entry : undefined
 }
 

@@ -1,3 +1,4 @@
+import { wholeOf } from '../../pieces.ts'
 import { isFailure } from '../../reply.ts'
 import type { Reply } from '../../reply.ts'
 
@@ -36,6 +37,6 @@ export const readNumber = (value: unknown): number | undefined => {
 
 /** The connections have proved that a result is JSON. */
 const readJson = (reply: Reply): unknown =>
-  isFailure(reply) ? undefined : JSON.parse(Buffer.from(reply.result).toString())
+  isFailure(reply) ? undefined : JSON.parse(wholeOf(reply.result).toString())
 
 const members = (value: unknown): Readonly<Record<string, unknown>> => Object(value)
