@@ -79,9 +79,10 @@ const inBatches: Run = async (stage, skip) => {
   }
 }
 
+/** As many connections to each process: one that has fewer finds fewer calls at once, and each costs a little more, whoever it is. */
 const inTwoWorkers: Run = async (stage, skip) => {
   const one = { ...own(stage, storageAt), name: 'tollgate, one process' }
-  const two = { ...own(stage, storageAt), name: 'tollgate, two workers', server: 'crew' as const }
+  const two = { ...one, name: 'tollgate, two workers', server: 'crew' as const, lines: 2 * one.lines }
   const rows = await compare(stage, [one, two], skip)
   return { rows, figures: [cpuRatio(rows, two.name, one.name, 1.1)] }
 }
