@@ -177,6 +177,7 @@ t.test('breakers', async t => {
     ['a caller who left', refuse('unavailable', { source: 'node', fault: 'caller' })],
     ['a query that takes too long', refuse('timeout')],
     ['an answer that is too large', refuse('tooLarge', { source: 'node', elsewhere: true })],
+    ['a request that is too long for it', refuse('bodyTooLarge', { source: 'node', fault: 'upstream', elsewhere: true })],
     ['our own limit', refuse('unavailable', { upstream: 'a' })],
     ['an error that callers bring about', fault('a', { elsewhere: true })],
   ] as const) {

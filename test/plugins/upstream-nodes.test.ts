@@ -9,7 +9,7 @@ import type { Answer } from '../support/rpc.ts'
 // What callers see of each meaning, through the whole gateway: with one node that says it, and with a second one beside it.
 
 interface Example {
-  readonly meaning: Meaning | 'partial'
+  readonly meaning: Meaning | 'partial' | 'overlong'
   readonly method: string
   readonly says: Script
   /** With one node. */
@@ -38,6 +38,7 @@ const examples: readonly Example[] = [
   { meaning: 'away', method: state, says: error(-32011, 'no backend is currently healthy to serve traffic'), alone: nobody, isAskedElsewhere: true },
   { meaning: 'noMethod', method: state, says: error(-32604, 'Method not enabled'), alone: { code: -32601, message: 'Method not enabled', charged: false }, isAskedElsewhere: true },
   { meaning: 'misread', method: state, says: error(-32600, 'Invalid request'), alone: nobody, isAskedElsewhere: true },
+  { meaning: 'overlong', method: state, says: { raw: '<html>no</html>', status: 413 }, alone: { status: 413, code: -32600, message: 'the message is too large', charged: false }, isAskedElsewhere: true },
   { meaning: 'internal', method: state, says: error(-32603, 'Internal error'), alone: { code: -32000, message: 'Internal error', charged: false }, isAskedElsewhere: true },
 ]
 

@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 import type { Request, Target } from '../../src/call.ts'
 import { wholeOf } from '../../src/pieces.ts'
 import { isFailure } from '../../src/reply.ts'
-import type { Reply } from '../../src/reply.ts'
+import type { Failure, Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
 import { causeOf } from '../../src/services/agents/cause.ts'
 import { exchange } from '../../src/services/agents/exchange.ts'
@@ -351,7 +351,7 @@ t.test('what is not an answer is the node\'s fault, whatever it is', async t => 
   const { node, ask } = await world(t)
   // Of these some take long, and some are well-formed: what they mean is for `upstream` to say.
   const others = [
-    'hangs', 'drips', 'again', 'bomb', 'endlessly', 'hugely', 'internal', 'behind', 'promises more', 'in JSON', 'for none', 'lacks',
+    'hangs', 'drips', 'again', 'bomb', 'endlessly', 'hugely', 'internal', 'behind', 'promises more', 'in JSON', 'for none', 'lacks', '413',
   ]
   for (const [name, fault] of Object.entries(faults)) {
     if (others.some(word => name.includes(word))) continue
@@ -379,6 +379,30 @@ t.test('a limit says how long it holds', async t => {
 })
 
 const limitOf = (reply: Reply) => isFailure(reply) ? [reply.meaning, reply.retryAfter] : []
+
+t.test('a node that takes no request of this length', async t => {
+  const tooLong: Partial<Failure> = { kind: 'bodyTooLarge', fault: 'upstream', elsewhere: true, source: 'node', upstream: 'own', status: 413 }
+
+  t.test('says nothing about its health: another one may take it', async t => {
+    for (const status of [413, 414, 431]) {
+      for (const body of ['', '<html>no</html>', '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"too large"}}']) {
+        const { ask } = await world(t, socket => void socket.write(http(body, { status })))
+        t.match(await ask(), { ...tooLong, cause: `HTTP ${status}` }, `${status} ${body}`)
+      }
+    }
+  })
+
+  t.test('and closes the connection before it has said so to the end, is taken at its word', async t => {
+    const { ask } = await world(t, socket => void socket.end('HTTP/1.1 413 X\r\ncontent-length: 10\r\n\r\nno'))
+    t.match(await ask(), tooLong)
+  })
+
+  t.test('and says why in JSON-RPC, is heard', async t => {
+    const error = { code: -32614, message: 'eth_getLogs is limited to a 10,000 range' }
+    const { ask } = await world(t, (socket, { id }) => void socket.write(http(JSON.stringify({ jsonrpc: '2.0', id, error }), { status: 413 })))
+    t.match(await ask(), { kind: 'node', error, fault: 'caller' })
+  })
+})
 
 t.test('a bug of ours is not blamed on the node', async t => {
   const { agents, target } = await world(t)

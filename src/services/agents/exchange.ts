@@ -43,6 +43,8 @@ class Exchange implements Hearer {
   #trip: Trip | undefined
   #answer: NodeAnswer | undefined
   #inflation: Inflation | undefined
+  /** What the answer comes to when it is none. */
+  #otherwise: Failure | undefined
   #held = 0
   /** Bytes since others had their turn. */
   #turn = 0
@@ -71,6 +73,7 @@ class Exchange implements Hearer {
     const judged = judgeHead(status, headers, { target, clock })
     if (judged.trouble !== undefined) return this.#finish(judged.trouble)
     if (judged.length !== undefined && judged.length > maxBytes) return this.#finish(tooLarge(target))
+    this.#otherwise = judged.otherwise
     this.#answer = new NodeAnswer(judged.length)
     if (judged.inflater !== undefined && this.#trip !== undefined) void this.#inflate(judged.inflater, this.#trip)
   }
@@ -91,7 +94,7 @@ class Exchange implements Hearer {
     if (this.#isOver) return
     const cause = causeOf(error)
     // A broken exchange is the upstream's fault; a bug of ours is not, and goes on as what it is.
-    if (cause !== undefined) return this.#finish(unusable(this.#means.target, cause))
+    if (cause !== undefined) return this.#finish(this.#otherwise ?? unusable(this.#means.target, cause))
     this.#clear()
     this.#reject(error)
   }
@@ -127,7 +130,7 @@ class Exchange implements Hearer {
       case 'error': return {
         source: target.source, upstream: target.name, kind: 'node', error: reading.error, fault: 'caller', status: 200,
       }
-      case 'garbage': return unusable(target, reading.reason)
+      case 'garbage': return this.#otherwise ?? unusable(target, reading.reason)
       case 'result': return reading.partial !== undefined ? cutShort(target, reading.partial)
         : { result: reading.text, count: reading.count, source: target.source, upstream: target.name }
     }

@@ -10,6 +10,8 @@ import type { Headers } from './lines.ts'
 export interface Judged {
   /** The body is not worth reading. */
   readonly trouble?: Failure
+  /** What it comes to when its body is no JSON-RPC answer, or breaks off. */
+  readonly otherwise?: Failure
   /** Makes what the body must go through first. */
   readonly inflater?: () => Transform
   /** Bytes of the body, where the node announced them. */
@@ -24,6 +26,11 @@ interface Asked {
 export const judgeHead = (status: number, headers: Headers, asked: Asked): Judged => {
   const trouble = troubleOf(status, headers, asked)
   if (trouble !== undefined) return { trouble }
+  const body = judgeBody(headers, asked)
+  return tooLong.has(status) ? { ...body, otherwise: overlong(asked.target, `HTTP ${status}`) } : body
+}
+
+const judgeBody = (headers: Headers, asked: Asked): Judged => {
   const encoding = headers['content-encoding']
   if (encoding === undefined) return { length: lengthOf(headers) }
   const name = String(encoding).trim().toLowerCase()
@@ -34,6 +41,13 @@ export const judgeHead = (status: number, headers: Headers, asked: Asked): Judge
 
 export const unusable = ({ name: upstream, source }: Target, cause: string): Failure =>
   refuse('unavailable', { source, upstream, cause })
+
+/**
+ * The node takes no question of this length. The caller's question is at fault as little as the node's health: the door
+ * let it in, so another node, or the partner, is to take it.
+ */
+const overlong = ({ name: upstream, source }: Target, cause: string): Failure =>
+  refuse('bodyTooLarge', { source, upstream, cause, fault: 'upstream', elsewhere: true })
 
 const lengthOf = (headers: Headers): number | undefined => {
   const length = Number(headers['content-length'])
@@ -49,6 +63,9 @@ const troubleOf = (status: number, headers: Headers, { target, clock }: Asked): 
 }
 
 const refusing: ReadonlySet<number> = new Set([401, 402, 403, 404, 405, 407])
+
+/** Of the body, the target, the headers. */
+const tooLong: ReadonlySet<number> = new Set([413, 414, 431])
 
 /** Retry-After is a number of seconds or a date. */
 const retryAfter = (header: string | string[] | undefined, clock: Clock): { readonly retryAfter?: number } => {
