@@ -4,6 +4,8 @@ import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './schema.ts'
 import type { Methods, Services } from './services/index.ts'
 
+export { blocksOf } from './blocks.ts'
+export type { Blocks, Height } from './blocks.ts'
 export * from './call.ts'
 export * from './reply.ts'
 export type * from './schema.ts'

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { definePlugin, isFailure, mustBeInTable, Pieces, remembering, wholeOf } from '../../src/plugin.ts'
+import { blocksOf, definePlugin, isFailure, mustBeInTable, Pieces, remembering, wholeOf } from '../../src/plugin.ts'
 import type { Call, Failure, Handler, Json, Keep, Next, Reply, Result, Services, Text, View } from '../../src/plugin.ts'
 import { Flight } from './flight.ts'
 import { Shared, sharedOptions } from './shared.ts'
@@ -173,8 +173,8 @@ const isNothing = (result: Text): boolean => result.byteLength === nothing.lengt
 
 /** The block that the call names, where its method says in which parameter. */
 const subjectIn = ({ notes: { request } }: Call<'request'>, methods: Services['methods']): Subject | undefined => {
-  const place = methods.get(request.method)?.at
-  return place === undefined ? undefined : subjectOf(request.params[place])
+  const blocks = blocksOf(methods.get(request.method), request.params)
+  return blocks && subjectOf(blocks)
 }
 
 /** Is the answer about a block that the node which gave it had called final before it was asked? */

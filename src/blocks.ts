@@ -1,0 +1,36 @@
+import type { Json } from './call.ts'
+import type { Method } from './services/methods/index.ts'
+
+/** A block by its number; or by its tag, as it stands. */
+export type Height = number | string
+
+/** The blocks that a question is about: one, by its hash, or all from one to another. */
+export type Blocks = { readonly hash: string } | { readonly from: Height, readonly to: Height }
+
+/** What the block parameter of a call comes to, or its filter. Undefined where the method table does not say which it is. */
+export const blocksOf = ({ at }: Pick<Method, 'at'> = {}, params: readonly Json[]): Blocks | undefined => {
+  if (at === undefined) return undefined
+  const param = params[at]
+  if (typeof param === 'string') return param.length === hashLength ? { hash: param } : one(param)
+  if (!isObject(param)) return one(undefined)
+  const { blockHash, blockNumber, fromBlock, toBlock } = param
+  if (typeof blockHash === 'string') return { hash: blockHash }
+  return blockNumber === undefined ? { from: heightOf(fromBlock), to: heightOf(toBlock) } : one(blockNumber)
+}
+
+const hashLength = 66
+
+const one = (block: Json | undefined): Blocks => {
+  const height = heightOf(block)
+  return { from: height, to: height }
+}
+
+/** A missing one is the latest. Above 2^53 - 1 there are no blocks: such a number stays text. */
+const heightOf = (block: Json | undefined): Height => {
+  if (typeof block !== 'string') return 'latest'
+  const number = /^0x[0-9a-f]+$/i.test(block) ? Number(block) : undefined
+  return number !== undefined && Number.isSafeInteger(number) ? number : block
+}
+
+const isObject = (value: Json | undefined): value is { readonly [name: string]: Json } =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
