@@ -1,5 +1,5 @@
 import { isFailure, Leave, withNotes } from '../../src/plugin.ts'
-import type { Call, Failure, Next, Reply, Services, Signal, Target } from '../../src/plugin.ts'
+import type { Call, Failure, Next, Reply, Request, Services, Signal, Target } from '../../src/plugin.ts'
 import { openBreaker } from './breaker.ts'
 import type { Breaker, BreakerOptions, Verdict } from './breaker.ts'
 import { Outdone } from './outdone.ts'
@@ -15,10 +15,10 @@ export interface Node {
   readonly name: string
   /** False while it is cut off for this class of method, or rests. */
   isUsable(kind: string): boolean
-  /** Others answer what it fails: it comes last for this method. */
-  isOutdone(method: string): boolean
-  /** Another one has answered a question that it failed. */
-  outdo(method: string): void
+  /** Others answer what it fails: it comes last for this question. */
+  isOutdone(request: Request): boolean
+  /** Another one has answered the question that it replied to so. */
+  outdo(request: Request, reply: Reply): void
   ask(call: FailoverCall, kind: string, next: Below): Promise<Reply>
   /** In ms: 95 % of its calls of this class take less. Undefined while too few are known. */
   usual(kind: string): number | undefined
@@ -32,7 +32,7 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
   const { clock, log, metrics } = services
   const faults = metrics.counter('tollgate_upstream_faults_total', 'Calls that a node failed.', { upstream: name })
   const rest = new Rest(clock)
-  const outdone = new Outdone(options, clock, log)
+  const outdone = new Outdone(options, services)
   const paces = mapOf(() => new Pace())
   const closing = new Leave()
   const probe = shared(() => isAlive(target, services, closing))
@@ -49,11 +49,12 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
   }
   return {
     name,
-    isOutdone: method => outdone.at(method),
-    outdo: method => outdone.add(name, method),
+    isOutdone: request => outdone.at(request),
+    outdo: (request, reply) => outdone.add(name, request, reply),
     isUsable: kind => rest.isOver && !breakers.get(whole).isOpen && !breakers.get(kind).isOpen,
     async ask(call, kind, next) {
-      const { method } = call.notes.request
+      const { request } = call.notes
+      const { method } = request
       const isTrial = rest.take()
       const begun = clock.monotonic()
       let verdict: Verdict | undefined
@@ -62,7 +63,7 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
         verdict = judge(reply, kind, method)
         if (verdict === 'good') {
           paces.get(kind).add(clock.monotonic() - begun)
-          outdone.clear(method)
+          outdone.clear(request)
         }
         if (isLimited(reply)) {
           rest.begin(reply.retryAfter, isTrial)

@@ -23,8 +23,8 @@ export class Route {
   readonly #next: Below
   readonly #choice: Choice
   readonly #tried = new Set<Node>()
-  /** Nodes that failed the question as the question may have brought about. */
-  readonly #beaten: Node[] = []
+  /** What nodes said to it that is not the answer, if another one knows better. */
+  readonly #beaten: { readonly node: Node, readonly reply: Reply }[] = []
   /** A node was asked and failed; the next one is an attempt beyond the first. */
   #hasFailed = false
   /** What the caller gets if no node knows better. */
@@ -56,9 +56,9 @@ export class Route {
 
   #pick(): Node | undefined {
     const { own, kind } = this.#choice
-    const { method } = this.#call.notes.request
+    const { request } = this.#call.notes
     const mayAnswer = (each: Node) => !this.#tried.has(each) && each.isUsable(kind)
-    const node = own.find(each => mayAnswer(each) && !each.isOutdone(method)) ?? own.find(mayAnswer)
+    const node = own.find(each => mayAnswer(each) && !each.isOutdone(request)) ?? own.find(mayAnswer)
     if (node !== undefined) this.#tried.add(node)
     return node
   }
@@ -82,7 +82,7 @@ export class Route {
       isFinal = isLast(reply)
       if (!isFinal) this.#note(reply, node)
       else if (!isFailure(reply) && reply.source === 'node') {
-        for (const beaten of this.#beaten) beaten.outdo(this.#call.notes.request.method)
+        for (const beaten of this.#beaten) beaten.node.outdo(this.#call.notes.request, beaten.reply)
       }
       return isFinal ? reply : undefined
     } finally {
@@ -92,7 +92,7 @@ export class Route {
 
   #note(reply: Reply, node: Node): void {
     if (!isFailure(reply)) this.#odd ??= reply
-    if (!isFailure(reply) || (reply.elsewhere === true && reply.fault !== 'caller')) this.#beaten.push(node)
+    this.#beaten.push({ node, reply })
     this.#hasFailed ||= reply.source !== 'gateway'
     if (!isFailure(reply)) return
     if (reply.elsewhere === true) this.#best = better(this.#best, reply)

@@ -14,8 +14,6 @@ export interface Subject {
   readonly both?: false
   /** What the log has to say about it. */
   readonly cause?: RegExp
-  /** How often a question may have to be asked, if more than once: it may be the question that this node cannot answer. */
-  readonly attempts?: number
 }
 
 /** Nobody is there to be asked. */
@@ -53,7 +51,7 @@ const each = (all: Readonly<Record<string, Fault>>, rest: Partial<Subject> = {})
 
 export const subjects: Readonly<Record<string, Subject>> = {
   ...each(faults),
-  ...each(lacking, { attempts: 2 }),
+  ...each(lacking),
   // Nodes are used in spite of all when none is left.
   'is on another chain': { start: () => startFaultyNode(isElsewhere), both: false },
   'swaps answers': { start: () => startFaultyNode(swaps()) },

@@ -35,7 +35,7 @@ const knownHeads = () => {
   const look = (): View => {
     const { epoch, era, current, final } = { ...known }
     return {
-      epoch, era,
+      epoch, era, head: undefined,
       isCurrent: name => current.includes(name ?? ''),
       isFinal: (name = '', block) => block === finalHash || (typeof block === 'number' && block <= (final[name] ?? -1)),
       finalOf: (name = 'a') => final[name] === undefined ? undefined : { number: final[name], hash: `0x${final[name].toString(16)}` },

@@ -9,13 +9,14 @@ import type { Signal } from '../../src/leave.ts'
 import { isCharged, refuse } from '../../src/reply.ts'
 import type { Failure, Meaning, Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
-import type { Agents, Methods } from '../../src/services/index.ts'
+import type { Agents, Heads, Methods } from '../../src/services/index.ts'
 import { TestClock, TestLog, account, call, never, origin, result, said, stageOf } from '../support/fakes.ts'
 
 /** Only what failover reads of the table. */
 const table = {
   get: (name: string) => ({
-    eth_getLogs: { class: 'logs', resend: true, maxTime: 10_000 }, eth_call: { class: 'state', resend: true },
+    eth_getLogs: { class: 'logs', resend: true, maxTime: 10_000, at: 0 }, eth_call: { class: 'state', resend: true, at: 1 },
+    eth_getTransactionReceipt: { class: 'light', resend: true },
     eth_sendRawTransaction: { class: 'light', resend: false },
   } as Record<string, object>)[name],
 } as unknown as Methods
@@ -28,7 +29,9 @@ const limited = (retryAfter?: number): Failure =>
 
 type Answer = (call: Call<Note>) => Reply | Promise<Reply>
 
-const open = (world: Record<string, Answer>, options: object = {}, probe: () => Reply = () => fault('x')) => {
+const open = (
+  world: Record<string, Answer>, options: object = {}, probe: () => Reply = () => fault('x'), given: { readonly heads?: Heads } = {},
+) => {
   const clock = new TestClock()
   const log = new TestLog()
   const probed: string[] = []
@@ -38,7 +41,7 @@ const open = (world: Record<string, Answer>, options: object = {}, probe: () => 
       return probe()
     },
   }
-  const stage = stageOf(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, { methods: table, agents, clock, log })
+  const stage = stageOf(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, { methods: table, agents, clock, log, ...given })
   const asked: string[] = []
   t.teardown(() => stage.stop?.())
   const ask = (c: Call<Note>) => stage.handle(c, async below => {
@@ -443,6 +446,92 @@ t.test('a node that fails what others answer', async t => {
       t.equal(count('a'), before + 2)
     })
   }
+})
+
+t.test('a node that lacks old state', async t => {
+  /** The newest block is 0x1000, the final one 0x400. */
+  const heads = { view: { head: 0x1000, finalOf: () => ({ number: 0x400, hash: '0x' }) }, choose: (all: unknown) => all, touch: () => {} } as unknown as Heads // all that is read of them
+  const lacking: Failure = { ...refuse('params', { source: 'node', upstream: 'a', meaning: 'unknown', elsewhere: true }), kind: 'node' }
+  const hash = `0x${'ab'.repeat(32)}`
+  const at = (block: Json) => () => call('eth_call', [{}, block])
+  const logsOf = (filter: Json) => () => call('eth_getLogs', [filter])
+  const world = (a: Answer, b: Answer = () => result('b'), known = heads) =>
+    open({ a, b }, { breaker: { ...breaker, streak: 3, pause: 5000 } }, undefined, { heads: known })
+  const isOld = ({ notes: { request: { params } } }: Call<Note>) => JSON.stringify(params).includes('0x5')
+  const pruned: Answer = c => isOld(c) ? lacking : result('a')
+
+  t.test('is asked last for that, and first for what it has', async t => {
+    const { many, count, ask, log } = world(pruned)
+    await many(20, at('0x5'))
+    t.equal(count('a'), 3)
+    t.same(log.lines.map(({ fields, message }) => ({ fields, message })), [
+      { fields: { upstream: 'a', method: 'eth_call', blocks: 'past' }, message: 'upstream is asked last: others answer what it fails' },
+    ])
+    for (const recent of [[], [{}, 'latest'], [{}, 'pending'], [{}, '0xfff'], [{}, { blockNumber: '0xff0' }], [{}, '0x1001']]) {
+      t.equal(said(await ask(call('eth_call', recent))), 'a', JSON.stringify(recent))
+    }
+    t.equal(said(await ask(call('eth_getLogs', [{ fromBlock: '0x6' }]))), 'a', 'other methods have nothing to do with it')
+    await many(5, at('0x5'))
+    t.equal(count('a'), 3 + 7, 'nor does what it has clear it of what it lacks')
+  })
+
+  for (const [depth, question, others] of [
+    ['old', at('0x5'), [at('0x6'), at('earliest'), at('0xf00'), at({ blockNumber: '0x7' }), at('finalized'), at('safe')]],
+    ['old', logsOf({ fromBlock: '0x5', toBlock: 'latest' }), [logsOf({ fromBlock: 'earliest' }), logsOf({ fromBlock: '0x7', toBlock: '0x8' })]],
+    ['recent', at('latest'), [at('0xfff'), at('pending'), at({ blockNumber: '0xfc0' }), () => call('eth_call', [{}])]],
+    ['recent', logsOf({ fromBlock: '0xfff' }), [logsOf({}), logsOf({ fromBlock: 'latest', toBlock: 'latest' })]],
+    ['by their hash', at(hash), [at({ blockHash: hash }), at(`0x${'cd'.repeat(32)}`)]],
+    ['by their hash', logsOf({ blockHash: hash }), [logsOf({ blockHash: `0x${'cd'.repeat(32)}` })]],
+  ] as const) {
+    t.test(`what counts as ${depth} is asked elsewhere together: ${JSON.stringify(question().notes.request.params)}`, async t => {
+      const { many, count } = world(() => lacking)
+      await many(3, question)
+      for (const other of others) {
+        await many(2, other)
+        t.equal(count('a'), 3, JSON.stringify(other().notes.request.params))
+      }
+      for (const other of [at('0x8'), at('latest'), at(hash), logsOf({ fromBlock: '0x8' }), logsOf({}), logsOf({ blockHash: hash })]) await many(1, other)
+      t.equal(count('a'), 8, 'and nothing else')
+    })
+  }
+
+  for (const [what, question, a, b, known] of [
+    ['no node has the block', at('0x5'), () => lacking, () => lacking, heads],
+    ['it is near the oldest that full nodes keep', at('0xf80'), () => lacking, undefined, heads],
+    ['no head is known', at('0x5'), () => lacking, undefined, { ...heads, view: { ...heads.view, head: undefined } }],
+    ['the question names no block', () => call('eth_getTransactionReceipt', [hash]), () => lacking, undefined, heads],
+    ['the query is too wide', at('0x5'), () => ({ ...lacking, meaning: 'tooWide' }), undefined, heads],
+  ] as const) {
+    t.test(`nothing follows when ${what}`, async t => {
+      const { many, count } = world(a as Answer, b, known)
+      await many(4, question)
+      const before = count('a')
+      await many(2, question)
+      t.equal(count('a'), before + 2)
+    })
+  }
+
+  t.test('is tried once more after each pause, until it has it', async t => {
+    let isOver = false
+    const { many, count, clock, ask } = world(c => isOver ? result('a') : pruned(c))
+    await many(5, at('0x5'))
+    for (let i = 1; i <= 2; i++) {
+      clock.turn(5000)
+      await many(5, at('0x5'))
+      t.equal(count('a'), 3 + i)
+    }
+    isOver = true
+    clock.turn(5000)
+    for (let i = 0; i < 3; i++) t.equal(said(await ask(at('0x5')())), 'a')
+  })
+
+  t.test('is asked all the same when no other can answer', async t => {
+    let isThere = true
+    const { many, ask } = world(c => isThere ? pruned(c) : result('a'), () => isThere ? result('b') : fault('b'))
+    await many(5, at('0x5'))
+    isThere = false
+    t.equal(said(await ask(at('0x5')())), 'a')
+  })
 })
 
 t.test('the partner', async t => {

@@ -60,7 +60,7 @@ export class Known {
     const [{ head, final: newest, era, nodes }, epoch, line] = [this.#state, this.#epoch, this.#line]
     const places = new Map(nodes.map(node => [node.name, node]))
     return {
-      epoch, era,
+      epoch, era, head: head?.number,
       isCurrent: (upstream = '') => head === undefined || isSame(places.get(upstream)?.head, head),
       isFinal(upstream = '', block) {
         const final = places.get(upstream)?.final

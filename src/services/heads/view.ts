@@ -12,6 +12,8 @@ export interface View {
   readonly epoch: number
   /** Goes up when final blocks were undone, as on a development chain that was reset. */
   readonly era: number
+  /** The number of the newest block that is believed; undefined while none is known. */
+  readonly head: number | undefined
   /** Had the node told of the newest head? True for all while no head is known. */
   isCurrent(upstream: string | undefined): boolean
   /** Did the node count the block as final? By its hash only when the block is among the newest few hundred. */
