@@ -29,7 +29,7 @@ export interface Method {
   readonly word?: boolean
   /** The result is the number of the newest block: what callers are told never goes back. */
   readonly height?: boolean
-  /** For `keep: block`, the position in params of the block, or of the filter over blocks. */
+  /** The position in params of the block, or of the filter over blocks: see blocksOf(). */
   readonly at?: number
   /** Its parameter is a filter and its result logs: it may be asked in pieces where a node takes no more. */
   readonly split?: boolean
