@@ -1,11 +1,10 @@
 import { definePlugin, misconfigured, mustBeInTable } from '../../src/plugin.ts'
-import type { Origin, Path, Report, Secret, Services, Target } from '../../src/plugin.ts'
+import type { Path, Report, Secret, Target } from '../../src/plugin.ts'
 import { Budget } from './budget.ts'
 import { openNode } from './node.ts'
-import type { Node } from './node.ts'
 import { options } from './options.ts'
-import type { Options } from './options.ts'
 import { openOrder } from './order.ts'
+import { isWanted, openPartner } from './partner.ts'
 import { Route } from './route.ts'
 
 /** Asks one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
@@ -41,7 +40,7 @@ export default definePlugin({
     mustBeInTable(forwarded, services.methods)
     const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
     const nodes = targets.map(target => openNode(target, breaker, services))
-    const helper = partner && openHelper(partner, breaker, services)
+    const helper = partner && openPartner(partner, breaker, services)
     const order = openOrder(nodes, upstreams.map(upstream => upstream.weight))
     const budget = new Budget(services.clock)
     let leave = () => {}
@@ -71,13 +70,3 @@ export default definePlugin({
 const checkScheme = (url: Secret, path: Path, report: Report): void => {
   if (!/^https?:/i.test(url.reveal())) report(path, 'nodes are asked over HTTP: the URL must begin with http:// or https://')
 }
-
-type Partner = NonNullable<Options['partner']>
-
-const openHelper = (
-  { methods: _methods, when: _when, ...partner }: Partner, breaker: Options['breaker'], services: Services,
-): Node =>
-  openNode({ ...partner, source: 'partner' }, breaker, services)
-
-const isWanted = ({ when }: Pick<Partner, 'when'>, { headers }: Origin): boolean =>
-  when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true'

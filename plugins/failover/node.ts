@@ -23,7 +23,7 @@ export interface Node {
   /** In ms: 95 % of its calls of this class take less. Undefined while too few are known. */
   usual(kind: string): number | undefined
   /** In ms, until it may be usable again. */
-  readonly wait: number
+  wait(): number
   stop(): void
 }
 
@@ -75,9 +75,7 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
       }
     },
     usual: kind => paces.get(kind).p95,
-    get wait() {
-      return rest.left > 0 ? rest.left : options.pause
-    },
+    wait: () => rest.left > 0 ? rest.left : options.pause,
     stop() {
       closing.abort()
       for (const breaker of breakers.values()) breaker.stop()

@@ -152,6 +152,6 @@ const isLast = (reply: Reply): boolean =>
 const late = ({ name: upstream }: Node): Failure => refuse('timeout', { upstream, fault: 'upstream' })
 
 const outage = (own: readonly Node[]): Failure => {
-  const wait = Math.min(...own.map(node => node.wait))
+  const wait = Math.min(...own.map(node => node.wait()))
   return refuse('unavailable', { retryAfter: Math.min(5, Math.max(1, Math.ceil(wait / 1000))) })
 }

@@ -85,6 +85,7 @@ t.test('the partner is named, and learns nothing of the caller', async t => {
   t.same(answer.json().result, [])
   t.equal(answer.headers['x-tollgate-upstream'], 'helper')
   const [received] = partner.received
+  t.equal(received?.method, 'eth_getLogs')
   t.same(Object.keys(received?.headers ?? {}).sort(), ['accept', 'accept-encoding', 'connection', 'content-length', 'content-type', 'host'])
   t.equal(received?.path, '/')
   t.notMatch(JSON.stringify(received), new RegExp(key))

@@ -65,6 +65,6 @@ export const subjects: Readonly<Record<string, Subject>> = {
 export const ofPartners = [
   'hangs', 'drips an answer', 'resets at once', 'closes mid body', 'says garbage', 'answers with another id', 'answers with two results',
   'says that its result ends early', 'has an internal error', 'breaks off a gzip', 'limits us', 'limits us in JSON', 'says 500', 'says 401',
-  'sends another answer behind', 'swaps answers', 'redirects to another node', 'is not there', 'has an expired certificate',
+  'sends another answer behind', 'swaps answers', 'is on another chain', 'redirects to another node', 'is not there', 'has an expired certificate',
   'packs without being asked', 'answers in slices', 'writes in its own way', 'speaks TLS',
 ] as const

@@ -543,6 +543,36 @@ t.test('the partner', async t => {
     t.same(asked, ['p'])
   })
 
+  t.test('answers nobody while it says that it is on another chain', async t => {
+    let chain: Json = '0x5'
+    const { ask, asked, clock, count, log, probed } = open({ p: () => result('p') }, { partner }, () => result(chain))
+    t.equal(said(await ask(logs(growth))), -32002)
+    t.same(log.lines.filter(({ level }) => level === 'error'), [
+      { level: 'error', fields: { upstream: 'p', reason: 'chain', because: 'it is on chain 5' }, message: 'the partner is left out: it is on another chain' },
+    ])
+    t.equal(said(await ask(logs(growth))), -32002)
+    t.equal(count('p'), 1, 'it is left alone for a minute')
+    chain = '0x7A69'
+    clock.turn(60_000)
+    t.equal(said(await ask(logs(growth))), 'p')
+    const before = probed.length
+    clock.turn(599_999)
+    t.equal(said(await ask(logs(growth))), 'p')
+    t.notOk(probed.slice(before).includes('p eth_chainId'))
+    chain = '0x1'
+    clock.turn(1)
+    t.equal(said(await ask(logs(growth))), -32002)
+    t.equal(asked.filter(name => name === 'p').length, 4)
+  })
+
+  t.test('is taken at its word for no other chain but one that it names', async t => {
+    for (const chain of [refuse('unavailable'), refuse('method'), ...['0x7a69', 'yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => result(id))]) {
+      const { ask, probed } = open({ p: () => result('p') }, { partner }, () => chain)
+      t.equal(said(await ask(logs(growth))), 'p', JSON.stringify(said(chain)))
+      t.ok(probed.includes('p eth_chainId'))
+    }
+  })
+
   t.test('with `when: header` is for callers who say Enable-Failover: true', async t => {
     const ask = async (headers: Record<string, string>, notes = growth) => said(await
       open({ p: () => result('p') }, { partner: { ...partner, when: 'header' } }).ask({ ...logs(notes), origin: origin({ headers }) }))

@@ -169,7 +169,7 @@ export const lacking = {
 
 /** Well-formed answers, of another chain. */
 export const isElsewhere: Fault = (socket, asked) =>
-  isRight(socket, { ...asked, right: asked.method === 'eth_chainId' ? '"0x2"' : '"0xbad"' })
+  isRight(socket, { ...asked, right: asked.method === 'eth_chainId' ? '"0x2"' : asked.right.replace(/"[^"]*"/, '"0xbad"') })
 
 /** Of two questions each gets the answer to the other. */
 export const swaps = (): Fault => {
