@@ -44,6 +44,14 @@ const handshake = (...changes: readonly string[]) => [
   'Host: 127.0.0.1', 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Version: 13',
 ].map(line => changes.find(change => change.split(':')[0] === line.split(':')[0]) ?? line)
 
+t.test('a WebSocket that comes the moment the gateway listens is opened, with the call that came behind its handshake', async t => {
+  const frame = Buffer.concat([Buffer.from([0x81, 0x80 | body.length, 0, 0, 0, 0]), Buffer.from(body)]) // masked with zeros
+  const raw = await openRaw(gateway.rpc)
+  raw.write(Buffer.concat([Buffer.from(http(`GET /ws/v3/${key}`, handshake(), '')), frame]))
+  t.match(await raw.until(/0x7a69/), /^HTTP\/1.1 101 .*"result":"0x7a69"/s)
+  raw.close()
+})
+
 t.test('a request target in absolute form names the network, whatever the Host header says', async t => {
   t.match(await talk(post(`http://other.test:80/v3/${key}?a=b`), /\}$/), /^HTTP\/1.1 200 .*"result":"0x7"/s)
   t.match(await talk(post(`HTTP://[::1]/v3/${key}`), /\}$/), /"result":"0x7"/)

@@ -13,6 +13,8 @@ interface Source {
   readonly code: string
   /** What it imports from within this project. */
   readonly imports: readonly string[]
+  /** What is loaded before it, from here and elsewhere: without types, and what it loads later. */
+  readonly needs: readonly string[]
 }
 
 const read = (file: string): Source => {
@@ -20,7 +22,8 @@ const read = (file: string): Source => {
   const text = strip(whole, string => string)
   const specifiers = [...text.matchAll(/\b(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
   const imports = specifiers.map(([, path = '']) => join(dirname(file), path))
-  return { file, text: whole, code: strip(whole, () => "''"), imports }
+  const needs = [...text.matchAll(/^import (?!type\b)[^']*'([^']+)'/gm)].map(([, path = '']) => path.startsWith('.') ? join(dirname(file), path) : path)
+  return { file, text: whole, code: strip(whole, () => "''"), imports, needs }
 }
 
 const strip = (text: string, keep: (string: string) => string): string =>
@@ -67,6 +70,18 @@ test('no file of src or plugins imports a test', async t => {
 test('imports go round in no circle', async t => {
   const graph = new Map(sources.map(({ file, imports }) => [file, imports]))
   t.same(findCircle(graph), [])
+})
+
+test('a start loads nothing that only some gateways need, or that can come later', async t => {
+  const loaded = new Set<string>()
+  const load = (file: string): void => {
+    if (loaded.has(file)) return
+    loaded.add(file)
+    sources.find(source => source.file === file)?.needs.forEach(load)
+  }
+  for (const file of ['src/main.ts', 'src/commands/start.ts', 'plugins/index.ts', 'src/store/lmdb.ts']) load(file)
+  t.ok(['ajv', 'lmdb', 'src/server/ws.ts'].every(name => loaded.has(name)), 'imports are found')
+  t.same(['koa', 'ws', '@redis/client', 'src/workers/primary.ts'].filter(name => loaded.has(name)), [])
 })
 
 test('time is read in one place', async t => {

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { WebSocket } from 'ws'
+import type { WebSocket } from 'ws'
 import { isFailure } from '../reply.ts'
 import type { Reply } from '../reply.ts'
 import type { Log } from '../services/log.ts'
@@ -51,12 +51,12 @@ export class Conversation {
   ping(): void {
     if (this.#missed === 2) return this.#socket.terminate()
     this.#missed += 1
-    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.ping()
+    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.ping()
   }
 
   /** A key that is no longer good ends it. */
   deliver({ body, replies }: Answer): void {
-    if (this.#socket.readyState !== WebSocket.OPEN) return
+    if (this.#socket.readyState !== this.#socket.OPEN) return
     if (body !== undefined) this.#send(body, replies)
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {
       this.close(1008, 'the API key is not valid any more')

@@ -1,7 +1,5 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { WebSocket, WebSocketServer } from 'ws'
-import type { Server as SocketServer } from 'ws'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
@@ -10,6 +8,7 @@ import { passOver, refuseBare } from './bare.ts'
 import { Conversation } from './conversation.ts'
 import { readVisit } from './door.ts'
 import type { Doors, Served, Visit } from './door.ts'
+import type { Handshake } from './handshake.ts'
 
 const pingEvery = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
@@ -18,20 +17,18 @@ const checkEvery = 400
 /** The WebSocket door: `/ws/v3/<API_KEY>` (contract 4.1). */
 export class Sockets {
   readonly #doors: Doors
-  readonly #accept: SocketServer<typeof Socket>
+  /** Loaded once the server listens: ws takes 20 of the 400 ms of a start. Whoever comes before that waits for it. */
+  readonly #handshake: Promise<Handshake>
   readonly #open = new Set<Conversation>()
   readonly #timers: readonly Timer[]
 
   constructor(server: Server, doors: Doors, clock: Clock) {
     this.#doors = doors
-    this.#accept = new WebSocketServer<typeof Socket>({
-      noServer: true, maxPayload: doors.limits.frame, perMessageDeflate: false, clientTracking: false, WebSocket: Socket,
-    })
+    this.#handshake = import('./handshake.ts').then(({ openHandshake }) => openHandshake(doors.limits.frame))
     this.#timers = [
       clock.every(pingEvery, () => this.#open.forEach(conversation => conversation.ping())),
       clock.every(checkEvery, () => this.#checkKeys()),
     ]
-    this.#accept.on('wsClientError', ({ message }, stream) => refuseBare(stream, malformed(message), { more: ['Sec-WebSocket-Version', '13'] }))
     server.on('upgrade', (request, stream, head) =>
       void (isWebSocket(request) ? this.#upgrade(request, stream, head) : passOver(server, request, stream, head)))
   }
@@ -57,7 +54,8 @@ export class Sockets {
     if ('error' in visit) return refuseBare(stream, visit)
     const refusal = await this.#admit(visit)
     if (refusal !== undefined) return refuseBare(stream, refusal, visit.caller)
-    this.#accept.handleUpgrade(request, stream, head, socket => {
+    const shakeHands = await this.#handshake
+    shakeHands(request, stream, head, socket => {
       const conversation = new Conversation(socket, request.socket, visit, this.#doors)
       socket.conversation = conversation
       this.#open.add(conversation)
@@ -103,25 +101,5 @@ const tell = (conversation: Conversation, verdict: Verdict): void => {
   if (verdict?.kind === 'key') conversation.deliver(failWhole(verdict))
 }
 
-/** A message over the limit, or text that is not UTF-8, is answered before the close that ws has for it. */
-class Socket extends WebSocket {
-  /** Has the last word, once. */
-  conversation: Conversation | undefined
-
-  override close(code?: number, reason?: string | Buffer): void {
-    const { conversation } = this
-    const word = code === 1009 ? tooLarge : code === 1007 ? notText : undefined
-    if (code === undefined || word === undefined || conversation === undefined) return super.close(code, reason)
-    this.conversation = undefined
-    conversation.deliver(word)
-    conversation.close(code, '')
-  }
-}
-
-const tooLarge = failWhole(refuse('bodyTooLarge'))
-const notText = failWhole(refuse('parse'))
-
 const isWebSocket = ({ method, headers }: IncomingMessage): boolean =>
   method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'
-
-const malformed = (what: string): Failure => refuse('malformed', { message: `the WebSocket handshake is malformed: ${what}` })
