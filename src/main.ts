@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { loadAtOnce } from './at-once.ts'
 import { Misuse, exit } from './commands/command.ts'
 import type { Command, Terminal } from './commands/command.ts'
 import { didYouMean } from './nearest.ts'
@@ -7,7 +8,10 @@ import { version } from './version.ts'
 /** Loaded only when asked for: the gateway takes half a second to load, and most commands need little of it. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
   dev: async () => (await import('./commands/dev.ts')).createDev(await builtIn()),
-  start: async () => (await import('./commands/start.ts')).createStart(await builtIn()),
+  start: async () => {
+    loadAtOnce(new URL('./commands/start.js', import.meta.url), new URL('../plugins/index.js', import.meta.url))
+    return (await import('./commands/start.ts')).createStart(await builtIn())
+  },
   check: async () => (await import('./commands/check.ts')).createCheck(await builtIn(), (await import('./inert.ts')).tryNetworks),
   accounts: async () => (await import('./commands/accounts.ts')).accounts,
   keys: async () => (await import('./commands/keys.ts')).keys,
