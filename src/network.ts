@@ -72,7 +72,7 @@ const assemble = (config: NetworkConfig, stages: readonly AnyStage[], heads: Hea
     name: config.name,
     hosts: config.hosts,
     heads,
-    run: tally(compile(stages.map(stage => stage.handle)), config, lent),
+    run: tally(compile(stages.map(stage => stage.handle.bind(stage))), config, lent),
     admit: admitInTurn(stages.flatMap(stage => stage.admit?.bind(stage) ?? [])),
     async start() {
       for (const [i, stage] of [...stages.entries()].toReversed()) {

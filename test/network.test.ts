@@ -1,0 +1,62 @@
+import t from 'tap'
+import { buildNetwork } from '../src/network.ts'
+import type { Lent } from '../src/network.ts'
+import { definePlugin } from '../src/plugin.ts'
+import type { AnyPlugin, Origin, Stage } from '../src/plugin.ts'
+import { refuse } from '../src/reply.ts'
+import { openSource } from '../src/services/heads/index.ts'
+import { openKeeper } from '../src/services/keep.ts'
+import { openMetrics } from '../src/services/metrics.ts'
+import { shippedTable } from './services/methods/shipped.ts'
+import { TestClock, TestLog, call, origin, result, said } from './support/fakes.ts'
+
+/** A network of these plugins, without options. */
+const networkOf = (...plugins: readonly AnyPlugin[]) => {
+  const log = new TestLog()
+  const steps = plugins.map(plugin => ({ name: plugin.name, plugin, options: {}, problem: () => { throw new Error('a problem') } }))
+  const config = { name: 'net', chainId: 1, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
+  // What is used of it here.
+  const lent = { clock: new TestClock(), log, metrics: openMetrics(), keeper: openKeeper(), headsSource: openSource() } as unknown as Lent
+  const { network } = buildNetwork(config, lent)
+  if (network === undefined) throw new Error('the network cannot be built')
+  return { network, log }
+}
+
+const options = { type: 'object', properties: {} } as const
+
+const last = definePlugin({ name: 'last', summary: 'Answers.', terminal: true, options, create: () => async () => result('0x1') })
+
+t.test('a stage may be an instance of a class: each of its methods is called as its own', async t => {
+  class Doorman implements Stage {
+    readonly done: string[] = []
+    #isOpen = false
+
+    async start() {
+      this.#isOpen = true
+    }
+
+    admit({ transport }: Origin) {
+      this.done.push(`admit ${transport}`)
+      return this.#isOpen ? undefined : refuse('unavailable')
+    }
+
+    handle(...[call, next]: Parameters<Stage['handle']>) {
+      this.done.push('handle')
+      return next(call)
+    }
+
+    async stop() {
+      this.#isOpen = false
+    }
+  }
+  const doorman = new Doorman()
+  const { network, log } = networkOf(definePlugin({ name: 'doorman', summary: 'Opens the door.', options, create: () => doorman }), last)
+  t.match(network.admit(origin()), { kind: 'unavailable' })
+  await network.start()
+  t.equal(network.admit(origin()), undefined)
+  t.equal(said(await network.run(call('eth_chainId'))), '0x1')
+  await network.stop()
+  t.match(network.admit(origin()), { kind: 'unavailable' })
+  t.same(doorman.done, ['admit http', 'admit http', 'handle', 'admit http'])
+  t.same(log.lines, [])
+})
