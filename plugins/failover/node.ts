@@ -1,4 +1,4 @@
-import { isFailure, Leave, withNotes } from '../../src/plugin.ts'
+import { feelPulse, isFailure, Leave, withNotes } from '../../src/plugin.ts'
 import type { Call, Failure, Next, Reply, Request, Services, Signal, Target } from '../../src/plugin.ts'
 import { openBreaker } from './breaker.ts'
 import type { Breaker, BreakerOptions, Verdict } from './breaker.ts'
@@ -35,7 +35,7 @@ export const openNode = (target: Target, options: BreakerOptions, services: Serv
   const outdone = new Outdone(options, services)
   const paces = mapOf(() => new Pace())
   const closing = new Leave()
-  const probe = shared(() => isAlive(target, services, closing))
+  const probe = probeOf(target, services, closing)
   const breakers = mapOf(kind => watchedBreaker(name, kind, options, probe, services))
 
   const judge = (reply: Reply, kind: string, method: string): Verdict | undefined => {
@@ -113,12 +113,8 @@ const watchedBreaker = (
   })
 }
 
-/** A node that limits us lives. */
-const isAlive = async (target: Target, { agents }: Services, signal: Signal): Promise<Verdict> => {
-  const terms = { timeout: 2000, maxBytes: 65_536, signal, resend: true, ahead: true }
-  const reply = await agents.ask(target, { method: 'eth_blockNumber', params: [] }, terms)
-  return isFailure(reply) && !isLimited(reply) ? 'bad' : 'good'
-}
+const probeOf = (target: Target, services: Services, signal: Signal): (() => Promise<Verdict>) =>
+  shared(async () => await feelPulse(target, services, { timeout: 2000, signal }) === 'good' ? 'good' : 'bad')
 
 /** Whoever asks while it runs gets the same run. */
 const shared = <T>(run: () => Promise<T>): (() => Promise<T>) => {

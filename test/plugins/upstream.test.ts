@@ -1,7 +1,7 @@
 import t from 'tap'
 import upstream from '../../plugins/upstream/index.ts'
 import { readRange, suggestRange } from '../../plugins/upstream/range.ts'
-import type { Call, Json, Note } from '../../src/call.ts'
+import type { Call, Json, Note, Request } from '../../src/call.ts'
 import { isCharged, refuse } from '../../src/reply.ts'
 import type { Failure, Reply, RpcError } from '../../src/reply.ts'
 import type { Terms } from '../../src/services/index.ts'
@@ -83,6 +83,19 @@ t.test('the answer of a node', async t => {
     const alive = await Promise.all(waiting.map(terms => terms.silence?.alive()))
     t.same(alive, [true, true, true, true, true])
     t.equal(pulses, 1)
+  })
+
+  t.test('a silent node that limits us, or has an error, does not hang; one that gives no answer does', async t => {
+    const isAlive = async (pulse: Reply) => {
+      const terms: Terms[] = []
+      const agents = { ask: async (_target: unknown, { method }: Request, given: Terms) => (terms.push(given), method === 'eth_call' ? result('0x1') : pulse) }
+      await stageOf(upstream, options, { methods: shipped, agents }).handle(call('eth_call'), never)
+      return terms[0]?.silence?.alive()
+    }
+    const silence = refuse('unavailable', { source: 'node', cause: 'nothing listens there' })
+    t.equal(await isAlive({ ...silence, meaning: 'limited', cause: 'HTTP 429' }), true)
+    t.equal(await isAlive(nodeError({ code: -32603, message: 'internal error' })), true)
+    t.equal(await isAlive(silence), false)
   })
 })
 
