@@ -1,4 +1,5 @@
 import CircuitBreaker from 'opossum'
+import type { Services } from '../../src/plugin.ts'
 
 /** When a breaker opens, and for how long. */
 export interface BreakerOptions {
@@ -21,6 +22,21 @@ export interface Breaker {
   stop(): void
 }
 
+/** A breaker of an upstream whose state operators see. */
+export const watchedBreaker = (
+  upstream: string, kind: string, options: BreakerOptions, probe: () => Promise<Verdict>, { log, metrics }: Services,
+): Breaker => {
+  const state = metrics.gauge('tollgate_breaker_open', '1 while the breaker is open.', { upstream, class: kind })
+  let last = 'closed'
+  state.set(0)
+  return openBreaker(options, probe, now => {
+    if (now === last) return // still open after a probe
+    last = now
+    state.set(now === 'open' ? 1 : 0)
+    log.warn({ upstream, class: kind, breaker: now }, `breaker ${now}`)
+  })
+}
+
 /**
  * opossum decides when, and is told how calls ended rather than run them: the end of a call whose caller left, or for
  * which there was no place, says nothing and must not be counted either way. It neither times calls (they have
@@ -29,7 +45,7 @@ export interface Breaker {
  * Its threshold needs many calls; a node that fails every one of few calls is caught by `streak`. After the pause it is
  * `probe` that tries the node, never a caller's call.
  */
-export const openBreaker = (
+const openBreaker = (
   options: BreakerOptions, probe: () => Promise<Verdict>, onState: (state: 'open' | 'closed') => void,
 ): Breaker => {
   const breaker = new CircuitBreaker(pass, {

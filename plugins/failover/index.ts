@@ -1,10 +1,10 @@
 import { definePlugin, misconfigured, mustBeInTable } from '../../src/plugin.ts'
 import type { Path, Report, Secret, Target } from '../../src/plugin.ts'
 import { Budget } from './budget.ts'
-import { openNode } from './node.ts'
+import { Node } from './node.ts'
 import { options } from './options.ts'
 import { openOrder } from './order.ts'
-import { isWanted, openPartner } from './partner.ts'
+import { isWanted, PartnerNode } from './partner.ts'
 import { Route } from './route.ts'
 
 /** Asks one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
@@ -39,8 +39,8 @@ export default definePlugin({
     const forwarded = partner?.methods.map((method, i) => ({ path: ['partner', 'methods', i], method })) ?? []
     mustBeInTable(forwarded, services.methods)
     const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
-    const nodes = targets.map(target => openNode(target, breaker, services))
-    const helper = partner && openPartner(partner, breaker, services)
+    const nodes = targets.map(target => new Node(target, breaker, services))
+    const helper = partner && new PartnerNode(partner, breaker, services)
     const order = openOrder(nodes, upstreams.map(upstream => upstream.weight))
     const budget = new Budget(services.clock)
     let leave = () => {}

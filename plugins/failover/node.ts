@@ -1,6 +1,6 @@
 import { feelPulse, isFailure, Leave, withNotes } from '../../src/plugin.ts'
 import type { Call, Failure, Next, Reply, Request, Services, Signal, Target } from '../../src/plugin.ts'
-import { openBreaker } from './breaker.ts'
+import { watchedBreaker } from './breaker.ts'
 import type { Breaker, BreakerOptions, Verdict } from './breaker.ts'
 import { Outdone } from './outdone.ts'
 import { Pace } from './pace.ts'
@@ -11,75 +11,96 @@ export type FailoverCall = Call<'request' | 'account'>
 export type Below = Next<'request' | 'account' | 'target'>
 
 /** An own node or the partner, and what is known of its health. */
-export interface Node {
+export class Node {
   readonly name: string
+  readonly #target: Target
+  readonly #pause: number
+  readonly #services: Services
+  readonly #faults: ReturnType<Services['metrics']['counter']>
+  readonly #rest: Rest
+  readonly #outdone: Outdone
+  readonly #paces = mapOf(() => new Pace())
+  readonly #breakers: PerClass<Breaker>
+  /** Ends what is asked of it beside calls. */
+  protected readonly closing = new Leave()
+
+  constructor(target: Target, options: BreakerOptions, services: Services) {
+    const { name } = target
+    this.name = name
+    this.#target = target
+    this.#pause = options.pause
+    this.#services = services
+    this.#faults = services.metrics.counter('tollgate_upstream_faults_total', 'Calls that a node failed.', { upstream: name })
+    this.#rest = new Rest(services.clock)
+    this.#outdone = new Outdone(options, services)
+    const probe = probeOf(target, services, this.closing)
+    this.#breakers = mapOf(kind => watchedBreaker(name, kind, options, probe, services))
+  }
+
   /** False while it is cut off for this class of method, or rests. */
-  isUsable(kind: string): boolean
+  isUsable(kind: string): boolean {
+    return this.#rest.isOver && !this.#breakers.get(whole).isOpen && !this.#breakers.get(kind).isOpen
+  }
+
   /** Others answer what it fails: it comes last for this question. */
-  isOutdone(request: Request): boolean
+  isOutdone(request: Request): boolean {
+    return this.#outdone.at(request)
+  }
+
   /** Another one has answered the question that it replied to so. */
-  outdo(request: Request, reply: Reply): void
-  ask(call: FailoverCall, kind: string, next: Below): Promise<Reply>
+  outdo(request: Request, reply: Reply): void {
+    this.#outdone.add(this.name, request, reply)
+  }
+
+  async ask(call: FailoverCall, kind: string, next: Below): Promise<Reply> {
+    const { request } = call.notes
+    const { clock } = this.#services
+    const isTrial = this.#rest.take()
+    const begun = clock.monotonic()
+    let verdict: Verdict | undefined
+    try {
+      const reply = await next(withNotes(call, { target: this.#target }))
+      verdict = this.#judge(reply, kind, request)
+      if (verdict === 'good') this.#paces.get(kind).add(clock.monotonic() - begun)
+      if (isLimited(reply)) this.#beginRest(reply, isTrial, request)
+      return reply
+    } finally {
+      this.#rest.end(isTrial, verdict)
+    }
+  }
+
   /** In ms: 95 % of its calls of this class take less. Undefined while too few are known. */
-  usual(kind: string): number | undefined
+  usual(kind: string): number | undefined {
+    return this.#paces.get(kind).p95
+  }
+
   /** In ms, until it may be usable again. */
-  wait(): number
-  stop(): void
-}
+  wait(): number {
+    return this.#rest.left > 0 ? this.#rest.left : this.#pause
+  }
 
-export const openNode = (target: Target, options: BreakerOptions, services: Services): Node => {
-  const { name } = target
-  const { clock, log, metrics } = services
-  const faults = metrics.counter('tollgate_upstream_faults_total', 'Calls that a node failed.', { upstream: name })
-  const rest = new Rest(clock)
-  const outdone = new Outdone(options, services)
-  const paces = mapOf(() => new Pace())
-  const closing = new Leave()
-  const probe = probeOf(target, services, closing)
-  const breakers = mapOf(kind => watchedBreaker(name, kind, options, probe, services))
+  stop(): void {
+    this.closing.abort()
+    for (const breaker of this.#breakers.values()) breaker.stop()
+  }
 
-  const judge = (reply: Reply, kind: string, method: string): Verdict | undefined => {
+  #judge(reply: Reply, kind: string, request: Request): Verdict | undefined {
     const verdict = verdictOf(reply)
-    if (verdict !== undefined) breakers.get(kind).count(verdict)
-    if (verdict !== 'bad' || !isFailure(reply)) return verdict
-    if (reply.hangs === true) breakers.get(whole).trip()
-    faults.add()
-    log.warn({ upstream: name, method, cause: reply.cause ?? reply.error.message }, 'upstream failed')
+    if (verdict !== undefined) this.#breakers.get(kind).count(verdict)
+    if (verdict === 'good') this.#outdone.clear(request)
+    if (verdict === 'bad' && isFailure(reply)) this.#noteFault(reply, request)
     return verdict
   }
-  return {
-    name,
-    isOutdone: request => outdone.at(request),
-    outdo: (request, reply) => outdone.add(name, request, reply),
-    isUsable: kind => rest.isOver && !breakers.get(whole).isOpen && !breakers.get(kind).isOpen,
-    async ask(call, kind, next) {
-      const { request } = call.notes
-      const { method } = request
-      const isTrial = rest.take()
-      const begun = clock.monotonic()
-      let verdict: Verdict | undefined
-      try {
-        const reply = await next(withNotes(call, { target }))
-        verdict = judge(reply, kind, method)
-        if (verdict === 'good') {
-          paces.get(kind).add(clock.monotonic() - begun)
-          outdone.clear(request)
-        }
-        if (isLimited(reply)) {
-          rest.begin(reply.retryAfter, isTrial)
-          log.warn({ upstream: name, method, rest: rest.left }, 'upstream limits us')
-        }
-        return reply
-      } finally {
-        rest.end(isTrial, verdict)
-      }
-    },
-    usual: kind => paces.get(kind).p95,
-    wait: () => rest.left > 0 ? rest.left : options.pause,
-    stop() {
-      closing.abort()
-      for (const breaker of breakers.values()) breaker.stop()
-    },
+
+  #noteFault({ hangs, cause, error }: Failure, { method }: Request): void {
+    if (hangs === true) this.#breakers.get(whole).trip()
+    this.#faults.add()
+    this.#services.log.warn({ upstream: this.name, method, cause: cause ?? error.message }, 'upstream failed')
+  }
+
+  #beginRest({ retryAfter }: Failure, wasTrial: boolean, { method }: Request): void {
+    this.#rest.begin(retryAfter, wasTrial)
+    this.#services.log.warn({ upstream: this.name, method, rest: this.#rest.left }, 'upstream limits us')
   }
 }
 
@@ -99,20 +120,6 @@ const verdictOf = (reply: Reply): Verdict | undefined => {
 
 const isLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.meaning === 'limited'
 
-const watchedBreaker = (
-  upstream: string, kind: string, options: BreakerOptions, probe: () => Promise<Verdict>, { log, metrics }: Services,
-): Breaker => {
-  const state = metrics.gauge('tollgate_breaker_open', '1 while the breaker is open.', { upstream, class: kind })
-  let last = 'closed'
-  state.set(0)
-  return openBreaker(options, probe, now => {
-    if (now === last) return // still open after a probe
-    last = now
-    state.set(now === 'open' ? 1 : 0)
-    log.warn({ upstream, class: kind, breaker: now }, `breaker ${now}`)
-  })
-}
-
 const probeOf = (target: Target, services: Services, signal: Signal): (() => Promise<Verdict>) =>
   shared(async () => await feelPulse(target, services, { timeout: 2000, signal }) === 'good' ? 'good' : 'bad')
 
@@ -123,7 +130,12 @@ const shared = <T>(run: () => Promise<T>): (() => Promise<T>) => {
 }
 
 /** Things by class of method, made when first asked for. */
-const mapOf = <T>(make: (kind: string) => T): { get(kind: string): T, values(): Iterable<T> } => {
+interface PerClass<T> {
+  get(kind: string): T
+  values(): Iterable<T>
+}
+
+const mapOf = <T>(make: (kind: string) => T): PerClass<T> => {
   const made = new Map<string, T>()
   return {
     get(kind) {

@@ -1,7 +1,7 @@
-import { isFailure, Leave, refuse, wholeOf } from '../../src/plugin.ts'
+import { isFailure, refuse, wholeOf } from '../../src/plugin.ts'
 import type { Origin, Reply, Services, Signal, Target } from '../../src/plugin.ts'
-import { openNode } from './node.ts'
-import type { Node } from './node.ts'
+import { Node } from './node.ts'
+import type { Below, FailoverCall } from './node.ts'
 import type { Options } from './options.ts'
 
 export type Partner = NonNullable<Options['partner']>
@@ -14,24 +14,22 @@ export const isWanted = ({ when }: Pick<Partner, 'when'>, { headers }: Origin): 
  * The partner as a node. It is asked for nothing but what is forwarded, except that the first of these calls, and then
  * one in a while, takes the question for its chain along: what it says of another chain nobody gets.
  */
-export const openPartner = (
-  { methods: _methods, when: _when, ...partner }: Partner, breaker: Options['breaker'], services: Services,
-): Node => {
-  const target: Target = { ...partner, source: 'partner' }
-  const node = openNode(target, breaker, services)
-  const closing = new Leave()
-  const chain = openChain(target, services, closing)
-  return {
-    ...node,
-    isUsable: kind => !chain.isKnownOther && node.isUsable(kind),
-    async ask(call, kind, next) {
-      const [reply, isOther] = await Promise.all([node.ask(call, kind, next), chain.isOther()])
-      return isOther ? refuse('unavailable', { source: 'partner', upstream: target.name, cause: 'it is on another chain' }) : reply
-    },
-    stop() {
-      closing.abort()
-      node.stop()
-    },
+export class PartnerNode extends Node {
+  readonly #chain: Chain
+
+  constructor({ methods: _methods, when: _when, ...partner }: Partner, breaker: Options['breaker'], services: Services) {
+    const target: Target = { ...partner, source: 'partner' }
+    super(target, breaker, services)
+    this.#chain = openChain(target, services, this.closing)
+  }
+
+  override isUsable(kind: string): boolean {
+    return !this.#chain.isKnownOther && super.isUsable(kind)
+  }
+
+  override async ask(call: FailoverCall, kind: string, next: Below): Promise<Reply> {
+    const [reply, isOther] = await Promise.all([super.ask(call, kind, next), this.#chain.isOther()])
+    return isOther ? refuse('unavailable', { source: 'partner', upstream: this.name, cause: 'it is on another chain' }) : reply
   }
 }
 
