@@ -1,5 +1,5 @@
 import { definePlugin, isCharged, isFailure, mustBeInTable, refuse, withCredits } from '../src/plugin.ts'
-import type { Call, CountedCall, Failure, Grace, Next, Reply, Usage, Verdict } from '../src/plugin.ts'
+import type { Call, Charge, CountedCall, Failure, Grace, Kind, Next, Reply, Usage, Verdict } from '../src/plugin.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({
@@ -108,7 +108,7 @@ const countOf = (
 })
 
 /** A charge that is kept and counted, until the door finds that it cannot deliver. */
-class Kept {
+class Kept implements Charge {
   readonly #charge: Charged
   readonly #usage: Usage
   readonly #counted: CountedCall
@@ -119,10 +119,10 @@ class Kept {
     this.#counted = counted
   }
 
-  refund(): void {
+  refund(outcome: Kind): void {
     if (!this.#charge.refund()) return
     this.#usage.count({ ...this.#counted, calls: -1, credits: -this.#counted.credits })
-    this.#usage.count({ ...this.#counted, outcome: 'tooLarge', credits: 0 })
+    this.#usage.count({ ...this.#counted, outcome, credits: 0 })
   }
 }
 

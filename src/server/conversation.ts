@@ -8,6 +8,7 @@ import type { Answer } from '../wire/answer.ts'
 import type { Body } from '../wire/write.ts'
 import type { Doors, Traffic, Visit } from './door.ts'
 import { Outbox } from './outbox.ts'
+import { refundAll } from './refund.ts'
 
 /** Messages of one socket that are answered at the same time; past it the socket is read no further for a while. */
 const mostAtOnce = 200
@@ -96,7 +97,7 @@ export class Conversation {
   #send(body: Body, replies: readonly Reply[]): void {
     if (this.#running > 0) this.#gather()
     if (this.#outbox.send(body)) return
-    for (const reply of replies) reply.charge?.refund()
+    refundAll({ log: this.#log }, replies, 'unavailable')
     this.close(1013, 'too many answers wait to be read')
   }
 

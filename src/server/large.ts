@@ -6,15 +6,17 @@ import { failWhole } from '../wire/answer.ts'
 import type { Answer } from '../wire/answer.ts'
 import type { Body } from '../wire/write.ts'
 import type { Doors } from './door.ts'
+import { refundAll } from './refund.ts'
 
 /**
  * An answer that is long takes its place in the room of answers in flight until it has been read. Where there is none
  * left, the caller gets 503 and the charges go back.
  */
-export const makeRoom = ({ room, tidy }: Pick<Doors, 'room' | 'tidy'>, res: ServerResponse, answer: Answer): Answer => {
+export const makeRoom = (doors: Pick<Doors, 'room' | 'tidy' | 'log'>, res: ServerResponse, answer: Answer): Answer => {
+  const { room, tidy } = doors
   const length = answer.body?.length ?? 0
   if (!room.take(length)) {
-    for (const reply of answer.replies) reply.charge?.refund()
+    refundAll(doors, answer.replies, 'unavailable')
     return failWhole(refuse('unavailable', { source: 'gateway', fault: 'gateway', retryAfter: 1 }))
   }
   res.once('close', () => {

@@ -107,7 +107,7 @@ const answerBatch = async (door: Door, batch: readonly Received[], origin: Origi
 const drop = (door: Door, reply: Reply, { message, id }: Received, origin: Origin): Settled => {
   let refusal = refuse('tooLarge')
   try {
-    reply.charge?.refund()
+    reply.charge?.refund('tooLarge')
   } catch (bug) {
     refusal = reportBug(door.log, origin, bug, message)
   }

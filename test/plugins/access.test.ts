@@ -203,13 +203,15 @@ t.test('credits', async t => {
     t.match(away.counted, [{ outcome: 'unavailable', day: undefined, credits: 0 }])
   })
 
-  t.test('counts what the door could not deliver as too large, and free', async t => {
-    const { stage, counted } = open()
-    const reply = await stage.handle(call('eth_getLogs'), async () => result(1))
-    reply.charge?.refund()
-    t.match(counted, [
-      { outcome: 'ok', calls: 1, credits: 255 }, { outcome: 'ok', calls: -1, credits: -255 }, { outcome: 'tooLarge', calls: 1, credits: 0 },
-    ])
+  t.test('counts what the door could not deliver as what the caller got instead, and free', async t => {
+    for (const outcome of ['tooLarge', 'unavailable'] as const) {
+      const { stage, counted } = open()
+      const reply = await stage.handle(call('eth_getLogs'), async () => result(1))
+      reply.charge?.refund(outcome)
+      t.match(counted, [
+        { outcome: 'ok', calls: 1, credits: 255 }, { outcome: 'ok', calls: -1, credits: -255 }, { outcome, calls: 1, credits: 0 },
+      ])
+    }
   })
 
   t.test('lends what its options say while the store is away', async t => {
@@ -236,7 +238,7 @@ t.test('credits', async t => {
   t.test('the door can take the charge back when it cannot deliver', async t => {
     const { stage, refunds } = open()
     const reply = await stage.handle(call('eth_getLogs'), async () => result(1))
-    reply.charge?.refund()
+    reply.charge?.refund('unavailable')
     t.equal(refunds(), 1)
   })
 

@@ -199,7 +199,7 @@ t.test('an answer to a batch over its limit', async t => {
   const taken: string[] = []
   const run: Next = async ({ message }) => {
     const id = String((message as { id?: Json }).id)
-    return resultOf(`"${'x'.repeat(id === '2' ? 500 : 10)}"`, { charge: { refund: () => { taken.push(id) } } })
+    return resultOf(`"${'x'.repeat(id === '2' ? 500 : 10)}"`, { charge: { refund: outcome => { taken.push(`${id} ${outcome}`) } } })
   }
   const small = (id: number): string => `{"jsonrpc":"2.0","id":${id},"result":"xxxxxxxxxx"}`
   const tooLarge = (id: number): string => bad(String(id), -32003, 'response too large')
@@ -209,10 +209,10 @@ t.test('an answer to a batch over its limit', async t => {
   t.test('leaves out what does not fit any more, and takes its charge back', async t => {
     const text = await say(batch, { run, limits: { batchReply: room } })
     t.equal(text, batchOf(small(1), tooLarge(2), small(3), tooLarge(4)))
-    t.same(taken.splice(0), ['2', '4'])
+    t.same(taken.splice(0), ['2 tooLarge', '4 tooLarge'])
     const less = await say(batch, { run, limits: { batchReply: room - 1 } })
     t.equal(less, batchOf(small(1), tooLarge(2), tooLarge(3), tooLarge(4)))
-    t.same(taken.splice(0), ['2', '3', '4'])
+    t.same(taken.splice(0), ['2 tooLarge', '3 tooLarge', '4 tooLarge'])
   })
   t.test('names what became of each call', async t => {
     const { replies } = await ask(batch, { run, limits: { batchReply: room } })

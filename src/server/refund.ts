@@ -1,0 +1,13 @@
+import type { Kind, Reply } from '../reply.ts'
+import type { Doors } from './door.ts'
+
+/** Gives back what these calls have cost, as the door cannot deliver their answers. Never throws; `outcome` is what the caller gets instead. */
+export const refundAll = ({ log }: Pick<Doors, 'log'>, replies: readonly Reply[], outcome: Kind): void => {
+  for (const { charge } of replies) {
+    try {
+      charge?.refund(outcome)
+    } catch (bug) {
+      log.error({ err: bug }, 'a charge could not be given back because of a bug')
+    }
+  }
+}
