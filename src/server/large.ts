@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import { Readable, pipeline } from 'node:stream'
 import { createGzip } from 'node:zlib'
-import { isFailure, refuse } from '../reply.ts'
+import { isFailure } from '../reply.ts'
+import { noRoom } from '../services/agents/room.ts'
 import { failWhole } from '../wire/answer.ts'
 import type { Answer } from '../wire/answer.ts'
 import type { Body } from '../wire/write.ts'
@@ -17,7 +18,7 @@ export const makeRoom = (doors: Pick<Doors, 'room' | 'tidy' | 'log'>, res: Serve
   const length = answer.body?.length ?? 0
   if (!room.take(length)) {
     refundAll(doors, answer.replies, 'unavailable')
-    return failWhole(refuse('unavailable', { source: 'gateway', fault: 'gateway', retryAfter: 1 }))
+    return failWhole(noRoom(), answer.id)
   }
   res.once('close', () => {
     room.give(length)

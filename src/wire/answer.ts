@@ -22,6 +22,8 @@ export interface Door {
 
 /** What a caller gets for one message. */
 export interface Answer {
+  /** The caller's id as it came, where a single call has one; else `null`. */
+  readonly id: string
   /** Undefined when nothing is owed: all calls were notifications. */
   readonly body: Body | undefined
   /** HTTP status. */
@@ -37,16 +39,16 @@ export const answer = async (door: Door, bytes: Uint8Array, origin: Origin): Pro
   try {
     const incoming = door.read(bytes)
     if ('error' in incoming) return failWhole(incoming)
-    if ('message' in incoming) return answerOne(await settle(door, incoming, origin))
+    if ('message' in incoming) return answerOne(await settle(door, incoming, origin), incoming.id)
     return await answerBatch(door, incoming, origin)
   } catch (bug) {
     return failBug(door, origin, bug)
   }
 }
 
-/** The answer to a message that was refused before any call was read from it. */
-export const failWhole = (failure: Failure): Answer =>
-  answerOne({ reply: failure, body: writeReply('null', failure) })
+/** The answer to a message that was refused as a whole: mostly before any call was read from it, which gives it no id. */
+export const failWhole = (failure: Failure, id = 'null'): Answer =>
+  answerOne({ reply: failure, body: writeReply(id, failure) }, id)
 
 /** Logs a bug, and answers the whole message with an internal error. */
 export const failBug = ({ log }: Pick<Door, 'log'>, origin: Origin, bug: unknown): Answer =>
@@ -58,10 +60,10 @@ interface Settled {
   readonly body: Body | undefined
 }
 
-const answerOne = ({ reply, body }: Settled): Answer =>
-  body === undefined ? { body, status: 204, retryAfter: undefined, replies: [reply] }
-  : isFailure(reply) ? { body, status: reply.status, retryAfter: reply.retryAfter, replies: [reply] }
-  : { body, status: 200, retryAfter: undefined, replies: [reply] }
+const answerOne = ({ reply, body }: Settled, id = 'null'): Answer =>
+  body === undefined ? { id, body, status: 204, retryAfter: undefined, replies: [reply] }
+  : isFailure(reply) ? { id, body, status: reply.status, retryAfter: reply.retryAfter, replies: [reply] }
+  : { id, body, status: 200, retryAfter: undefined, replies: [reply] }
 
 /** Starts the call at once: nothing is awaited before the pipeline runs. */
 const settle = async (door: Door, { message, id, refusal }: Received, origin: Origin): Promise<Settled> => {
@@ -99,8 +101,8 @@ const answerBatch = async (door: Door, batch: readonly Received[], origin: Origi
   const bodies = fitted.flatMap(({ body }) => body ?? [])
   const replies = fitted.map(({ reply }) => reply)
   return bodies.length === 0
-    ? { body: undefined, status: 204, retryAfter: undefined, replies }
-    : { body: writeBatch(bodies), status: 200, retryAfter: undefined, replies }
+    ? { id: 'null', body: undefined, status: 204, retryAfter: undefined, replies }
+    : { id: 'null', body: writeBatch(bodies), status: 200, retryAfter: undefined, replies }
 }
 
 /** The call was served, but its answer finds no room in the batch's: it is taken back. */

@@ -10,7 +10,6 @@ import { Conversation } from '../../src/server/conversation.ts'
 import { Traffic } from '../../src/server/door.ts'
 import type { Visit } from '../../src/server/door.ts'
 import { openRoom } from '../../src/services/agents/room.ts'
-import type { Answer } from '../../src/wire/answer.ts'
 import { openReader } from '../../src/wire/message.ts'
 import { TestLog, result } from '../support/fakes.ts'
 
@@ -39,7 +38,7 @@ const open = async (test: Test, patience: number, room = openRoom(512 * mib)) =>
   })
   caller.pause()
   const deliver = (size: number, reply: Reply = result('0x1')) =>
-    conversation.deliver({ status: 200, body: { pieces: [Buffer.alloc(size, 0x30)], length: size }, replies: [reply], retryAfter: undefined } as Answer)
+    conversation.deliver({ id: '1', status: 200, body: { pieces: [Buffer.alloc(size, 0x30)], length: size }, replies: [reply], retryAfter: undefined })
   return { log, room, socket, stream, caller, closed, deliver, conversation }
 }
 
@@ -170,7 +169,7 @@ t.test('a caller who reads', async t => {
     const pieces = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => i % 95 + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
     const whole = Buffer.concat(pieces.map(piece => Buffer.from(piece)))
     const message = once(caller, 'message')
-    conversation.deliver({ status: 200, body: { pieces, length: whole.length }, replies: [result('[]')], retryAfter: undefined })
+    conversation.deliver({ id: 'null', status: 200, body: { pieces, length: whole.length }, replies: [result('[]')], retryAfter: undefined })
     caller.resume()
     t.ok(((await message)[0] as Buffer).equals(whole))
   })

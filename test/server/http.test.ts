@@ -16,10 +16,11 @@ import { TestLog, result } from '../support/fakes.ts'
 const mib = 1 << 20
 const length = 21 * mib
 
-const openDoor = async (test: Test, patience: number) => {
-  const [log, traffic, room] = [new TestLog(), new Traffic(), openRoom(512 * mib)]
+const openDoor = async (test: Test, patience: number, room = openRoom(512 * mib)) => {
+  const [log, traffic, refunds] = [new TestLog(), new Traffic(), Array<string>()]
+  const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
-  const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(length, '0') })
+  const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(length, '0'), charge, credits: 255 })
   const served = { name: 'net', admit: () => undefined, door: { read: openReader(limits), run, limits, log } }
   const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '', patience }
   const server = createServer(createRpcListener(doors)).listen(0, '127.0.0.1')
@@ -29,11 +30,9 @@ const openDoor = async (test: Test, patience: number) => {
     caller.destroy()
     server.close()
   })
-  const call = (more = '') => {
-    const body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'
-    caller.write(`POST /v3/key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n${more}\r\n${body}`)
-  }
-  return { log, traffic, room, caller, call }
+  const call = (body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}') =>
+    caller.write(`POST /v3/key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+  return { log, traffic, room, caller, call, refunds }
 }
 
 t.test('who reads nothing of a long answer is cut off, and what was held for it is free again', async t => {
@@ -68,4 +67,25 @@ t.test('who reads slowly gets all of it, and the connection takes the next call'
   t.ok(performance.now() - begun > 400, 'it took longer than a caller may read nothing')
   t.equal(await read(0), 0)
   t.same(log.lines, [])
+})
+
+t.test('an answer for which there is no room is refused with the id of its call, says why, and costs nothing', async t => {
+  const { caller, call, refunds, room } = await openDoor(t, 1000, openRoom(length))
+  const refusal = async (body: string) => {
+    call(body)
+    const [chunk] = await once(caller, 'data') as [Buffer]
+    const [head = '', text = ''] = chunk.toString().split('\r\n\r\n')
+    t.match(head, /^HTTP\/1.1 503 [^]*Retry-After: 1/)
+    t.notMatch(head, /^X-Tollgate-Credits/m)
+    return text
+  }
+  const withId = (id: string) => `{"jsonrpc":"2.0","id":${id},"error":{"code":-32002,"message":"too many answers wait to be read now"}}`
+  for (const id of ['18446744073709551616', '"a\\u00e9"', 'null']) {
+    t.equal(await refusal(`{"jsonrpc":"2.0","id":${id},"method":"eth_getLogs"}`), withId(id))
+    t.same(refunds.splice(0), ['unavailable'])
+  }
+  const one = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'
+  t.equal(await refusal(`[${one},${one}]`), withId('null'), 'a batch has no id')
+  t.same(refunds, ['unavailable', 'unavailable'])
+  t.equal(room.taken, 0)
 })

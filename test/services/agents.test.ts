@@ -220,7 +220,7 @@ t.test('bytes', async t => {
     const callers = Array.from({ length: 100 }, () => new AbortController())
     const replies = callers.map(caller => ask({ signal: caller.signal }))
     const refused = await Promise.race(replies)
-    t.match(refused, { kind: 'unavailable', status: 503, source: 'gateway', fault: 'gateway', retryAfter: 1 })
+    t.match(refused, { kind: 'unavailable', status: 503, source: 'gateway', fault: 'gateway', retryAfter: 1, error: { message: 'too many answers wait to be read now' } })
     t.ok(room.taken <= 1000)
     for (const caller of callers) caller.abort()
     await Promise.all(replies)

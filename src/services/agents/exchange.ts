@@ -11,6 +11,7 @@ import { judgeHead, unusable } from './head.ts'
 import { Inflation } from './inflation.ts'
 import type { Headers, Hearer, Lines, Trip } from './lines.ts'
 import type { Place } from './place.ts'
+import { noRoom } from './room.ts'
 import type { Room } from './room.ts'
 import type { Watch } from './watch.ts'
 
@@ -104,7 +105,7 @@ class Exchange implements Hearer {
     const answer = this.#answer
     if (answer === undefined || this.#isOver) return
     if (answer.length + bytes.length > maxBytes) return this.#finish(tooLarge(target))
-    if (!room.take(bytes.length)) return this.#finish(crowded(target))
+    if (!room.take(bytes.length)) return this.#finish(noRoom({ upstream: target.name }))
     this.#held += bytes.length
     if (!answer.push(bytes)) this.#complete()
   }
@@ -187,9 +188,3 @@ const cutShort = (target: Target, status: string): Failure => {
 }
 
 const ends: ReadonlyMap<string, Meaning> = new Map([['truncated', 'tooMany'], ['timeout', 'timeout']])
-
-/** Ours, not the node's: another node would not help. */
-const crowded = ({ name: upstream }: Target): Failure =>
-  refuse('unavailable', {
-    source: 'gateway', fault: 'gateway', upstream, retryAfter: 1, cause: 'answers in flight take all the room they may',
-  })
