@@ -17,6 +17,8 @@ export interface StringSchema extends Described {
   readonly type: 'string'
   readonly enum?: readonly string[]
   readonly pattern?: string
+  /** What a text of the pattern is, in a message after "must be": `a text that matches …` unless given. */
+  readonly called?: string
   readonly minLength?: number
   readonly default?: string
   /**

@@ -4,7 +4,10 @@ const node = {
   type: 'object',
   leaveOutWhenUnset: true,
   properties: {
-    name: { type: 'string', minLength: 1, description: 'Shown in headers, logs and metrics; the URL never is.' },
+    name: {
+      type: 'string', pattern: '^[!-~]+$', called: 'a name of ASCII characters without spaces',
+      description: 'Shown in headers, logs and metrics; the URL never is.',
+    },
     url: { type: 'string', format: 'url', description: 'Where the node answers JSON-RPC over HTTP.' },
     concurrency: {
       type: 'integer', minimum: 1, default: 256,

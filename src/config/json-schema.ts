@@ -8,7 +8,7 @@ export type JsonSchema = { readonly [keyword: string]: unknown }
 export const toJsonSchema = (schema: Schema): JsonSchema => {
   if (schema.type === 'array') return { ...schema, items: toJsonSchema(schema.items) }
   if (schema.type === 'string') {
-    const { leaveOutWhenUnset, ...rest } = schema
+    const { leaveOutWhenUnset, called, ...rest } = schema
     return rest
   }
   if (schema.type !== 'object') return { ...schema }

@@ -34,10 +34,10 @@ export const nameOf = (owner: string, path: Path): string => path.reduce<string>
 
 const longest = 60
 
-const describeText = ({ format, enum: words, pattern, minLength = 0 }: StringSchema): string => {
+const describeText = ({ format, enum: words, pattern, called, minLength = 0 }: StringSchema): string => {
   if (words) return words.length === 1 ? `\`${words[0]}\`` : `one of ${words.join(', ')}`
   if (format) return formats[format].description
-  if (pattern !== undefined) return `a text that matches ${pattern}`
+  if (pattern !== undefined) return called ?? `a text that matches ${pattern}`
   if (minLength === 1) return 'a text that is not empty'
   return minLength > 1 ? `a text of at least ${count(minLength, 'character')}` : 'a text'
 }

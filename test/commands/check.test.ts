@@ -111,6 +111,21 @@ t.test('with the built-in plugins, what could never answer is a problem: no time
   t.match(await check(t, { ...files, 'networks/real-net.yaml': idle }, {}, tryNetworks, builtIn), { err: [/breaker.pause must be more than nothing/] })
 })
 
+t.test('with the built-in plugins, a node whose name cannot stand in a header is a problem', async t => {
+  const named = (own: string, partner: string) => check(t, {
+    'methods/ethereum.yaml': table,
+    'networks/real-net.yaml': shipped({
+      failover: `{ upstreams: [{ name: ${own}, url: "http://127.0.0.1:1" }], partner: { name: ${partner}, url: "http://127.0.0.1:1" } }`,
+    }),
+  }, {}, tryNetworks, builtIn)
+  const { code, err } = await named('узел', '"a b"')
+  t.equal(code, exit.config)
+  t.match(err.join(''), /13:37: failover\.upstreams\[0\]\.name must be a name of ASCII characters without spaces, not "узел"/)
+  t.match(err.join(''), /failover\.partner\.name must be a name of ASCII characters without spaces, not "a b"/)
+  t.match(await named('""', 'p'), { code: exit.config, err: [/without spaces, not ""/] })
+  t.match(await named('own.eu-1:8545', 'P(2)'), { code: exit.ok })
+})
+
 t.test('what is wrong with gateway.yaml hides nothing of the networks, and breaks nothing', async t => {
   const files = { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ credits: '{ costs: { eth_getLog: 300 } }' }) }
   const { code, err } = await check(t, { ...files, 'gateway.yaml': 'store: lmdb:../data\nplan: {}\n' }, {}, tryNetworks, builtIn)

@@ -22,7 +22,13 @@ const upstream = {
 export const plugins: readonly AnyPlugin[] = [
   definePlugin({
     name: 'shape', summary: 'Reads the request.', writes: ['request'], create: () => handle,
-    options: { type: 'object', properties: { strict: { type: 'boolean', default: false, description: 'Insist.' } } },
+    options: {
+      type: 'object',
+      properties: {
+        strict: { type: 'boolean', default: false, description: 'Insist.' },
+        mark: { type: 'string', pattern: '^[!-~]+$', called: 'a mark of ASCII characters', description: 'Is put on requests.' },
+      },
+    },
   }),
   definePlugin({
     name: 'login', summary: 'Finds the account.', writes: ['key', 'account'], create: () => handle,
