@@ -3,10 +3,12 @@ import type { Socket } from 'node:net'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
 import { answer, failBug, failWhole } from '../wire/answer.ts'
+import type { Answer } from '../wire/answer.ts'
 import { readVisit } from './door.ts'
 import type { Doors } from './door.ts'
 import { lazily } from './lazily.ts'
 import { nextRequestId } from './origin.ts'
+import { refundAll } from './refund.ts'
 import { sendAnswer } from './send.ts'
 
 /**
@@ -29,14 +31,17 @@ const serveCall = async (doors: Doors, req: IncomingMessage, res: ServerResponse
     doors.traffic.leave()
   })
   if (res.socket === null) closeWith(req.socket, res)
+  let told: Answer | undefined
   try {
     const admitted = network.admit(caller)
     const refusal = (admitted instanceof Promise ? await admitted : admitted) ?? refuseHeaders(req)
     const body = refusal ?? await readBody(req, doors.limits.body)
     if (body === undefined) return
-    sendAnswer(doors, res, caller.requestId, 'error' in body ? failWhole(body) : await answer(network.door, body, caller))
+    told = 'error' in body ? failWhole(body) : await answer(network.door, body, caller)
+    sendAnswer(doors, res, caller.requestId, told)
   } catch (bug) {
-    sendAnswer(doors, res, caller.requestId, failBug(doors, caller, bug))
+    if (told !== undefined) refundAll(doors, told.replies, 'internal')
+    sendAnswer(doors, res, caller.requestId, failBug(doors, caller, bug, told?.id))
   }
 }
 

@@ -51,8 +51,8 @@ export const failWhole = (failure: Failure, id = 'null'): Answer =>
   answerOne({ reply: failure, body: writeReply(id, failure) }, id)
 
 /** Logs a bug, and answers the whole message with an internal error. */
-export const failBug = ({ log }: Pick<Door, 'log'>, origin: Origin, bug: unknown): Answer =>
-  failWhole(reportBug(log, origin, bug))
+export const failBug = ({ log }: Pick<Door, 'log'>, origin: Origin, bug: unknown, id?: string): Answer =>
+  failWhole(reportBug(log, origin, bug), id)
 
 /** A call's reply, and how it is told to the caller, if it is. */
 interface Settled {

@@ -16,11 +16,11 @@ import { TestLog, result } from '../support/fakes.ts'
 const mib = 1 << 20
 const length = 21 * mib
 
-const openDoor = async (test: Test, patience: number, room = openRoom(512 * mib)) => {
+const openDoor = async (test: Test, patience: number, room = openRoom(512 * mib), upstream = 'own') => {
   const [log, traffic, refunds] = [new TestLog(), new Traffic(), Array<string>()]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
-  const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(length, '0'), charge, credits: 255 })
+  const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(length, '0'), charge, credits: 255, upstream })
   const served = { name: 'net', admit: () => undefined, door: { read: openReader(limits), run, limits, log } }
   const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '', patience }
   const server = createServer(createRpcListener(doors)).listen(0, '127.0.0.1')
@@ -87,5 +87,16 @@ t.test('an answer for which there is no room is refused with the id of its call,
   const one = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'
   t.equal(await refusal(`[${one},${one}]`), withId('null'), 'a batch has no id')
   t.same(refunds, ['unavailable', 'unavailable'])
+  t.equal(room.taken, 0)
+})
+
+t.test('an answer that cannot be sent because of a bug is an internal error of its call, and costs nothing', async t => {
+  const { caller, call, refunds, room, traffic, log } = await openDoor(t, 1000, undefined, 'no\nheader')
+  call('{"jsonrpc":"2.0","id":"a","method":"eth_getLogs"}')
+  const [chunk] = await once(caller, 'data') as [Buffer]
+  t.match(chunk.toString(), /^HTTP\/1.1 200 [^]*"id":"a","error":\{"code":-32603,"message":"internal error",/)
+  t.same(refunds, ['internal'])
+  t.match(log.lines, [{ level: 'error', fields: { network: 'net', stack: /ERR_INVALID_CHAR/ } }])
+  await traffic.quiet()
   t.equal(room.taken, 0)
 })
