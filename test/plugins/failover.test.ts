@@ -153,6 +153,19 @@ t.test('breakers', async t => {
     t.ok(count('a') >= 20 && count('a') < 40, `${count('a')} calls`)
   })
 
+  t.test('one that fails just the percentage of calls that opens it is left alone, and with one failure less it is not', async t => {
+    const isOpen = async (errors: number, failures: number) => {
+      let good = 100 - failures
+      const { many, log } = open({ a: () => good-- > 0 ? result('a') : fault('a'), b: () => result('b') },
+        { breaker: { ...breaker, errors, calls: 100, streak: 1e6 } })
+      await many(100)
+      return log.lines.some(({ message }) => message === 'breaker open')
+    }
+    for (const errors of [1, 7, 29, 50, 57, 99, 100]) {
+      t.same([await isOpen(errors, errors), await isOpen(errors, errors - 1)], [true, false], `${errors} %`)
+    }
+  })
+
   t.test('a node that hangs is left alone at once, for all classes of method', async t => {
     const { ask, count } = open({ a: () => fault('a', { hangs: true }), b: () => result('b') })
     t.equal(said(await ask(logs())), 'b')
