@@ -64,7 +64,10 @@ export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends Not
   readonly repeats?: true
   /** It must run exactly once per call (it charges, say): no plugin that `repeats` may stand above it. */
   readonly once?: true
-  /** It may give one caller's answer to another: what stands below and reads `key` or `account` must say `vary`. */
+  /**
+   * It may give one caller's answer to another with the same `request`: what stands below and reads any other note from
+   * above must say `vary`.
+   */
   readonly shares?: true
   /** What in the notes, or about the caller, changes the answer, as a short text. Callers for whom it differs never share an answer. */
   vary?(notes: Pick<Notes, Reads>, options: Infer<S>, origin: Origin): string

@@ -61,12 +61,23 @@ const repeatedOnce: Rule = steps =>
 
 const shared: Rule = steps =>
   steps.flatMap(({ name, plugin, problem }, index) => {
-    const sharer = steps.slice(0, index).find(step => step.plugin?.shares)
-    const personal = notes(plugin?.reads).find(note => note === 'key' || note === 'account')
-    if (!sharer || personal === undefined || plugin?.vary) return []
+    if (plugin?.vary) return []
+    const above = steps.slice(0, index)
+    const personal = notes(plugin?.reads).find(note => sharerOf(note, above))
+    const sharer = personal && sharerOf(personal, above)
+    if (!sharer) return []
     const message = `${name} reads \`${personal}\` and has no vary(), so ${sharer.name} above it would mix up callers`
     return [problem(message, `move ${name} above ${sharer.name}`)]
   })
+
+/**
+ * The step that shares answers below the one that wrote the note. Whatever is written above it may be about the caller,
+ * also by way of another note; but answers are shared only by callers with the same `request`.
+ */
+const sharerOf = (note: Note, steps: readonly Placed[]): Placed | undefined => {
+  const writer = steps.findLastIndex(step => writes(step.plugin, note))
+  return note === 'request' || writer < 0 ? undefined : steps.slice(writer + 1).find(step => step.plugin?.shares)
+}
 
 /** An AnyPlugin has forgotten which notes they are. */
 const notes = (list: readonly Note[] = []): readonly Note[] => list
