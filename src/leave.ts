@@ -1,3 +1,5 @@
+import { setMaxListeners } from 'node:events'
+
 /** Ends work that nobody waits for any more: an AbortSignal, or the little of one that is needed here. */
 export interface Signal {
   readonly aborted: boolean
@@ -35,11 +37,18 @@ export class Leave implements Signal {
   }
 }
 
-/** A real AbortSignal, for libraries that want one. */
+const known = new WeakMap<Signal, AbortSignal>()
+
+/** A real AbortSignal, for libraries that want one; the same one each time, as a socket's signal lasts for many calls. */
 export const toAbortSignal = (signal: Signal): AbortSignal => {
   if (signal instanceof AbortSignal) return signal
+  const made = known.get(signal)
+  if (made !== undefined) return made
   const end = new AbortController()
+  // Each call under way may listen.
+  setMaxListeners(Infinity, end.signal)
   if (signal.aborted) end.abort()
   else signal.addEventListener('abort', () => end.abort())
+  known.set(signal, end.signal)
   return end.signal
 }

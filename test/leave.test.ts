@@ -1,3 +1,4 @@
+import { getMaxListeners } from 'node:events'
 import t from 'tap'
 import { Leave, toAbortSignal } from '../src/leave.ts'
 
@@ -25,5 +26,24 @@ t.test('for libraries it becomes an AbortSignal, also when it has been aborted b
   t.equal(toAbortSignal(leave).aborted, true)
   const real = AbortSignal.abort()
   t.equal(toAbortSignal(real), real)
+  t.end()
+})
+
+t.test('a signal becomes one AbortSignal however often it is asked for, as that of a socket is by all of its calls', t => {
+  let listeners = 0
+  class Counted extends Leave {
+    override addEventListener(type: 'abort', listener: () => void): void {
+      listeners += 1
+      super.addEventListener(type, listener)
+    }
+  }
+  const leave = new Counted()
+  const signals = new Set(Array.from({ length: 1000 }, () => toAbortSignal(leave)))
+  t.same([signals.size, listeners], [1, 1])
+  const [signal] = signals
+  t.equal(getMaxListeners(signal!), Infinity, 'Node does not warn of many calls that listen at once')
+  leave.abort()
+  t.equal(signal?.aborted, true)
+  t.not(toAbortSignal(new Leave()), signal)
   t.end()
 })
