@@ -53,7 +53,7 @@ const { key, id: keyId } = await deployment.addKey('alice')
 const gateway = await deployment.start()
 const url = gateway.http(key)
 
-/** README's plugin, below key-auth as README says. */
+/** README's plugin, between key-auth and cache as README says. */
 function withRateLimit(network: Readonly<Record<string, unknown>>): object {
   const [envelope, auth, ...rest] = network['pipeline'] as object[]
   return { ...network, pipeline: [envelope, auth, { use: '../rate-limit.js', with: { calls: 1 } }, ...rest] }

@@ -74,10 +74,11 @@ networks/b-net.yaml:7:5: there is no plugin \`shap\`
 })
 
 const table = readFileSync('configs/methods/ethereum.yaml', 'utf8')
-/** The pipeline that networks ship with, with options of its plugins. */
-const shipped = (options: Readonly<Record<string, string>>) => network('real-net', [
-  'envelope', 'key-auth', 'network-access', 'credits', 'params', 'cache', 'failover', 'upstream',
-].map(name => `  - ${name}: ${options[name] ?? (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')}\n`).join(''))
+/** The steps that networks ship with, with options of their plugins. */
+const shippedNames = ['envelope', 'key-auth', 'network-access', 'credits', 'params', 'cache', 'failover', 'upstream']
+const shippedSteps = (options: Readonly<Record<string, string>> = {}) => shippedNames.map(name => `  - ${name}: ${options[name] ?? (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')}\n`)
+
+const shipped = (options: Readonly<Record<string, string>>) => network('real-net', shippedSteps(options).join(''))
 
 t.test('with the built-in plugins, a method that is named but not in the table is a problem wherever it is named', async t => {
   const files = {
@@ -124,6 +125,20 @@ t.test('with the built-in plugins, a node whose name cannot stand in a header is
   t.match(err.join(''), /failover\.partner\.name must be a name of ASCII characters without spaces, not "a b"/)
   t.match(await named('""', 'p'), { code: exit.config, err: [/without spaces, not ""/] })
   t.match(await named('own.eu-1:8545', 'P(2)'), { code: exit.ok })
+})
+
+t.test('the plugin in README may stand where README says, and nowhere else', async t => {
+  const code = /```js\n\/\/ configs\/rate-limit\.js\n(.*?)```/s.exec(readFileSync('README.md', 'utf8'))?.[1] ?? ''
+  const networks = [...shippedSteps(), ''].map((_, place) => {
+    const steps = shippedSteps().toSpliced(place, 0, '  - { use: ../rate-limit.mjs, with: { calls: 50 } }\n')
+    return [`networks/net-${place}.yaml`, network(`net-${place}`, steps.join(''))]
+  })
+  const files = { 'methods/ethereum.yaml': table, 'rate-limit.mjs': code, ...Object.fromEntries(networks) as Record<string, string> }
+  const { err } = await check(t, files, {}, tryNetworks, builtIn)
+  const refused = new Set(Array.from(err.join('\n').matchAll(/^networks\/net-(\d)/gm), ([, place]) => Number(place)))
+  const [auth, cache] = [shippedNames.indexOf('key-auth'), shippedNames.indexOf('cache')]
+  t.same([...refused], [...networks.keys()].filter(place => place <= auth || place > cache))
+  t.match(err.join(''), /rate-limit must run exactly once for a call, but failover above it may repeat calls/)
 })
 
 t.test('what is wrong with gateway.yaml hides nothing of the networks, and breaks nothing', async t => {
