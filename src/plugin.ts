@@ -30,8 +30,9 @@ export type Handler<Reads extends Note = never, Writes extends Note = never> =
 export interface Stage<Reads extends Note = never, Writes extends Note = never> {
   readonly handle: Handler<Reads, Writes>
   /**
-   * Asked once per HTTP request before its body is read, once per WebSocket upgrade, and again while a socket is open.
-   * A failure is the whole answer, with its HTTP status.
+   * Asked once per HTTP request before its body is read, and once per WebSocket upgrade: a failure is the whole answer,
+   * with its HTTP status. Then every 400 ms, once for each key that has open sockets, with the origin of one of them: a
+   * failure of the kind `key` closes them all, and no other counts.
    */
   admit?(origin: Origin): Failure | undefined | Promise<Failure | undefined>
   /** Returns quickly; rejecting stops the gateway from starting. */
