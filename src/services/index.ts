@@ -46,7 +46,7 @@ export interface Services {
   readonly cache: Caches
   /** Bytes that the caches of this network may take in this process. */
   readonly memory: number
-  /** For what must outlive a reload: the same name and settings give the same object, made once. */
+  /** The same name and settings give the same object, made once, at one place of the pipeline and for as long as the process lives. */
   keep<T>(name: string, settings: Json, make: () => T): T
   /** What makes answers differ between callers below this place in the pipeline: a part of every key of a shared answer. */
   vary(call: Call): string

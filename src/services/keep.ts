@@ -1,6 +1,6 @@
 import type { Json } from '../call.ts'
 
-/** Things that outlive a reload, by name and settings. */
+/** Things that are made once, by name and settings, and last for as long as the process. */
 export interface Keeper {
   keep<T>(name: string, settings: Json, make: () => T): T
 }

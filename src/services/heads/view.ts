@@ -22,7 +22,7 @@ export interface View {
   finalOf(upstream?: string): Settled | undefined
 }
 
-/** The newest and the finalized block of a network, learned from its own nodes. One per network, kept over reloads. */
+/** The newest and the finalized block of a network, learned from its own nodes. One per network. */
 export interface Heads {
   readonly view: View
   /** ms between polls: half a block time, at least 250 and at most 5,000. */
