@@ -3,7 +3,6 @@ import type { Signal } from '../../leave.ts'
 import { isFailure } from '../../reply.ts'
 import type { Reply } from '../../reply.ts'
 import type { Agents } from '../agents/index.ts'
-import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { readBlock } from './block.ts'
 import type { Block } from './block.ts'
@@ -11,34 +10,25 @@ import type { Claim, Proof } from './belief.ts'
 import { Feed } from './feed.ts'
 import { fetchBlock, openAsk } from './fetch.ts'
 import type { AskNode } from './fetch.ts'
-import { Lows } from './height.ts'
 import { Identity } from './identity.ts'
 import { Past } from './past.ts'
 import { openPolite } from './polite.ts'
 import type { Place } from './state.ts'
+import { Tip } from './tip.ts'
+import type { TipTerms } from './tip.ts'
 
-/** A failing node's head counts no longer after so many polls in a row. */
-const maxFailures = 3
-
-export interface FollowedSettings {
+export interface FollowedSettings extends TipTerms {
   readonly target: Target
   readonly chainId: number
   /** In ms. */
   readonly blockTime: number
   readonly agents: Agents
-  readonly clock: Clock
   readonly log: Log
   readonly signal: Signal
-  /** ms between polls. */
-  readonly interval: number
   /** ms between questions for the finalized block, and for the chain. */
   readonly rarely: number
-  /** Polls in a row without an answer after which a node has no say in the height. */
-  readonly silentAfter: number
   /** From 0 to below 1. */
   random(): number
-  /** The height that callers were told. */
-  told(): number
   /** Is the older block of an age that fits the newer one? */
   fits(newer: Claim, older: Claim): boolean
   /** The node has told something unasked. */
@@ -52,25 +42,20 @@ export class Followed {
   readonly #ask: AskNode
   readonly #identity: Identity
   readonly #past: Past
-  readonly #lows: Lows
+  readonly #tip: Tip
   readonly #feed: Feed | undefined
-  #head: Place | undefined
-  #block: Block | undefined
   #final: Block | undefined
   #isBusy = false
-  #failures = 0
-  #answers = 0
-  #heard = 0
   #finalDue = 0
   #undone = 0
 
   constructor(settings: FollowedSettings) {
-    const { target, chainId, agents, clock, signal, interval, rarely, fits } = settings
+    const { target, chainId, agents, clock, signal, rarely, fits } = settings
     this.#settings = settings
     this.target = target
     this.#ask = openPolite(openAsk(agents, target, signal), clock)
     this.#identity = new Identity({ chainId, clock, rarely, ask: () => this.#ask('eth_chainId') })
-    this.#lows = new Lows(clock, interval)
+    this.#tip = new Tip(settings)
     this.#past = new Past({ clock, rarely, fits, ask: number => this.#ask('eth_getBlockByNumber', number, false) })
     this.#feed = target.ws && new Feed({ ...this.#feedTerms(), url: target.ws })
   }
@@ -80,12 +65,12 @@ export class Followed {
   }
 
   get head(): Place | undefined {
-    return this.isElsewhere ? undefined : this.#head
+    return this.isElsewhere ? undefined : this.#tip.head
   }
 
   /** The newest block that it has shown, as long as it answers. */
   get shown(): Claim | undefined {
-    return this.head === undefined ? undefined : this.#block
+    return this.isElsewhere ? undefined : this.#tip.shown
   }
 
   /** What it had to show when it was asked for an earlier block, as long as it answers. */
@@ -95,7 +80,7 @@ export class Followed {
 
   /** The head with its parent, when the node has shown it. */
   get block(): Block | undefined {
-    return this.#block !== undefined && this.#block.hash === this.head?.hash ? this.#block : undefined
+    return this.isElsewhere ? undefined : this.#tip.block
   }
 
   /** The newest block that the node says is final; undefined while its chain has not been proved to be ours. */
@@ -120,7 +105,7 @@ export class Followed {
 
   /** How often it has shown its head. */
   get answers(): number {
-    return this.#answers
+    return this.#tip.answers
   }
 
   get height(): number | undefined {
@@ -128,18 +113,16 @@ export class Followed {
   }
 
   get low(): number {
-    return this.#lows.count
+    return this.#tip.low
   }
 
   get isSilent(): boolean {
-    return this.isElsewhere || this.#failures >= this.#settings.silentAfter
+    return this.isElsewhere || this.#tip.isSilent
   }
 
   /** An answer of the node to a caller said how high it is. */
   hear(number: number): void {
-    this.#heard = Math.max(this.#heard, number)
-    if (number >= this.#settings.told()) this.#lows.hear(false, true)
-    if (this.#head === undefined || number > this.#head.number) this.#head = { number }
+    this.#tip.hear(number)
   }
 
   /** What it said to be final was undone, or cannot be: it is asked again at the next poll. */
@@ -183,7 +166,7 @@ export class Followed {
     const [before, undone] = [this.#final, this.#undone]
     const said = readBlock(await this.#ask('eth_getBlockByNumber', 'finalized', false))
     // None that it has not reached itself.
-    if (said === undefined || said.number > (this.#head?.number ?? -1) || said.hash === before?.hash) return undefined
+    if (said === undefined || said.number > (this.#tip.head?.number ?? -1) || said.hash === before?.hash) return undefined
     const isAgreed = await agrees(said)
     if (undone !== this.#undone) return undefined
     if (isAgreed) this.#final = said
@@ -207,28 +190,15 @@ export class Followed {
   }
 
   async #askHead(): Promise<void> {
-    this.#heard = 0
+    this.#tip.expect()
     const reply = await this.#ask('eth_getBlockByNumber', 'latest', false)
     const block = readBlock(reply)
-    if (block === undefined) return this.#fail(isFault(reply))
+    if (block === undefined) {
+      if (isFault(reply)) this.#identity.forget()
+      return this.#tip.fail()
+    }
     this.#feed?.compare(block)
-    this.#learn(block)
-  }
-
-  #learn(block: Block): void {
-    this.#failures = 0
-    this.#answers += 1
-    // A caller's answer overtook the poll.
-    if (block.number < this.#heard) return
-    this.#lows.hear(block.number < this.#settings.told(), this.isSubscribed)
-    this.#head = { number: block.number, hash: block.hash, ...block.time !== undefined && { time: block.time } }
-    this.#block = block
-  }
-
-  #fail(isLost: boolean): void {
-    this.#failures += 1
-    if (isLost) this.#identity.forget()
-    if (this.#failures >= maxFailures) this.#head = undefined
+    this.#tip.show(block, this.isSubscribed)
   }
 
   #feedTerms(): Omit<ConstructorParameters<typeof Feed>[0], 'url'> {
@@ -238,8 +208,8 @@ export class Followed {
       patience: Math.max(2000, 4 * blockTime),
       random,
       onBlock: block => {
-        this.#heard = 0
-        this.#learn(block)
+        this.#tip.expect()
+        this.#tip.show(block, true)
         onNews(this)
       },
       onOpen: again => {
