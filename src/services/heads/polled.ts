@@ -1,7 +1,7 @@
 import type { Target } from '../../call.ts'
 import { Leave } from '../../leave.ts'
 import type { Agents } from '../agents/index.ts'
-import type { Clock, Timer } from '../clock.ts'
+import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import { Belief } from './belief.ts'
@@ -12,8 +12,9 @@ import { holds } from './holds.ts'
 import { Known } from './known.ts'
 import type { Line } from './line.ts'
 import type { HeadNews } from './news.ts'
-import { isSame } from './state.ts'
-import type { NodeState, Place, State } from './state.ts'
+import { Ranking } from './ranking.ts'
+import { intervalOf, Rounds } from './rounds.ts'
+import type { NodeState, State } from './state.ts'
 import { Told } from './told.ts'
 import { Verdicts } from './verdicts.ts'
 import type { FollowOptions, Heads, HeadsStatus, Settled, View } from './view.ts'
@@ -33,11 +34,6 @@ export interface HeadsSettings {
   readonly onChange?: (state: State, line: Line) => void
 }
 
-/** Polls end when no call has come for so long, in ms. */
-export const idle = 30_000
-
-export const intervalOf = (blockTime: number): number => Math.min(5000, Math.max(250, blockTime / 2))
-
 /** Heads of nodes that this process asks itself. */
 export interface OwnHeads extends Heads {
   /** Resolves once each node that is followed now has been asked for its chain, and within a second. */
@@ -56,16 +52,13 @@ class PolledHeads implements OwnHeads {
   readonly #known: Known
   readonly #verdicts: Verdicts
   readonly #belief: Belief
+  readonly #ranking: Ranking
   readonly #told: Told
+  readonly #rounds: Rounds
   #identified: Promise<void> = Promise.resolve()
   #nodes: readonly Followed[] = []
-  /** Names of those whose heads cannot be. */
-  #doubted: ReadonlySet<string> = new Set()
   #maxLag = 0
   #stopPolls = () => {}
-  #timer: Timer | undefined
-  #quiet = 0
-  #head: Place | undefined
 
   constructor(settings: HeadsSettings) {
     const { blockTime, clock, log, metrics, news = [] } = settings
@@ -75,8 +68,11 @@ class PolledHeads implements OwnHeads {
     this.#known = new Known(this.#chain.line)
     this.#verdicts = new Verdicts(log, metrics)
     this.#belief = new Belief({ blockTime, clock })
+    this.#ranking = new Ranking(this.#belief)
     const memory = Math.max(10_000, 4 * blockTime)
-    this.#told = new Told({ clock, belief: this.#belief, interval: this.interval, news, memory, witnesses: () => this.#believed })
+    const witnesses = () => this.#ranking.believed
+    this.#told = new Told({ clock, belief: this.#belief, interval: this.interval, news, memory, witnesses })
+    this.#rounds = new Rounds({ clock, interval: this.interval, ask: () => this.#poll(), rest: () => this.#rest() })
     for (const carrier of news) carrier.listen((height, upstream) => this.#hearOthers(height, upstream))
   }
 
@@ -110,9 +106,7 @@ class PolledHeads implements OwnHeads {
     const stop = () => {
       end.abort()
       nodes.forEach(node => node.rest())
-      if (this.#nodes !== nodes) return
-      this.#timer?.cancel()
-      this.#timer = undefined
+      if (this.#nodes === nodes) this.#rounds.stop()
     }
     this.#stopPolls()
     this.#stopPolls = stop
@@ -125,8 +119,7 @@ class PolledHeads implements OwnHeads {
   }
 
   touch(): void {
-    this.#quiet = 0
-    if (this.#timer === undefined) this.#poll()
+    if (this.#nodes.length > 0) this.#rounds.touch()
   }
 
   choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[] {
@@ -137,16 +130,16 @@ class PolledHeads implements OwnHeads {
     const node = this.#nodes.find(({ name }) => name === upstream)
     if (this.#nodes.length === 0 || node?.isElsewhere === true) return height
     const isNews = height > this.#told.height
-    const others = this.#believed.filter(each => each !== node)
+    const others = this.#ranking.believed.filter(each => each !== node)
     if (isNews && this.#belief.isDoubted({ number: height }, others, node)) return this.#told.shared
     node?.hear(height)
     this.#told.raise(height)
-    if (isNews || height > (this.#head?.number ?? 0)) this.#judge()
+    if (isNews || height > (this.#ranking.head?.number ?? 0)) this.#judge()
     return this.#told.shared
   }
 
   holds(block: Settled): Promise<boolean> {
-    return holds(block, this.#known, async at => this.#best()?.fetch(at))
+    return holds(block, this.#known, async at => this.#ranking.best?.fetch(at))
   }
 
   #identify(nodes: readonly Followed[]): Promise<void> {
@@ -161,32 +154,31 @@ class PolledHeads implements OwnHeads {
   }
 
   #poll(): void {
-    this.#timer = undefined
-    if (this.#nodes.length === 0) return
-    if (this.#quiet > idle) return this.#nodes.forEach(node => node.rest())
-    this.#quiet += this.interval
-    this.#timer = this.#settings.clock.after(this.interval, () => this.#poll())
     for (const node of this.#nodes) {
       node.wake()
       void this.#learnFrom(node)
     }
   }
 
+  #rest(): void {
+    this.#nodes.forEach(node => node.rest())
+  }
+
   async #learnFrom(node: Followed): Promise<void> {
     await node.poll()
     this.#judge()
-    if (this.#doubted.size > 0) void node.prove().then(() => this.#judge())
-    const isBelieved = !this.#doubted.has(node.name)
+    if (this.#ranking.doubted.size > 0) void node.prove().then(() => this.#judge())
+    const isBelieved = !this.#ranking.isDoubted(node)
     const [final] = await Promise.all([isBelieved ? node.pollFinal(block => this.#agrees(block, node)) : undefined, this.#trace()])
     if (final === undefined) return
-    if (this.#doubted.has(node.name)) return node.forgetFinal()
+    if (this.#ranking.isDoubted(node)) return node.forgetFinal()
     await this.#chain.learnFinal(final, node)
     this.#publish()
   }
 
   /** Is the block on the chain of the newest head? A node may call final what all others have left. */
   async #agrees(final: Block, node: Followed): Promise<boolean> {
-    const best = this.#best()
+    const best = this.#ranking.best
     return best === undefined || best === node || await this.#chain.holds(final, best)
   }
 
@@ -204,17 +196,14 @@ class PolledHeads implements OwnHeads {
   }
 
   async #trace(): Promise<void> {
-    await this.#chain.trace(() => this.#best())
+    await this.#chain.trace(() => this.#ranking.best)
     this.#publish()
   }
 
   #judge(): void {
-    const before = this.#doubted
-    this.#doubted = this.#belief.sift(this.#nodes)
-    for (const node of this.#nodes) if (this.#doubted.has(node.name) && !before.has(node.name)) this.#disbelieve(node)
-    const head = this.#head = this.#best()?.head
-    if (head !== undefined) this.#belief.remember(head, this.#believed)
-    this.#verdicts.judge(this.#nodes, { head, maxLag: this.#maxLag, doubted: this.#doubted })
+    this.#ranking.judge(this.#nodes).forEach(node => this.#disbelieve(node))
+    const { head, doubted } = this.#ranking
+    this.#verdicts.judge(this.#nodes, { head, maxLag: this.#maxLag, doubted })
     const told = this.#told.settle()
     if (told !== undefined) this.#settings.log.warn({ height: this.#told.height, told }, 'the chain has become shorter')
     if (head !== undefined) this.#told.raise(head.number)
@@ -228,33 +217,22 @@ class PolledHeads implements OwnHeads {
     if (final !== undefined) this.#chain.undo(node, 'what a node called final cannot be believed')
   }
 
-  get #believed(): readonly Followed[] {
-    return this.#nodes.filter(({ name }) => !this.#doubted.has(name))
-  }
-
-  /** Of those who are believed, one with the highest head: one that is on the head that stands, else the first. */
-  #best(): Followed | undefined {
-    const believed = this.#believed
-    const highest = believed.reduce((most, { height = -1 }) => Math.max(most, height), -1)
-    const best = believed.filter(({ height }) => height !== undefined && height === highest)
-    return best.find(node => isSame(node.head, this.#head)) ?? best[0]
-  }
-
   #forgetFinals(): void {
     this.#nodes.forEach(node => node.forgetFinal())
     this.#publish()
   }
 
   #publish(): void {
-    const [head, { final, era, line }] = [this.#head, this.#chain]
+    const [{ head }, { final, era, line }] = [this.#ranking, this.#chain]
     const nodes = this.#nodes.map(node => this.#describe(node))
     this.#known.learn({ ...head && { head }, ...final && { final }, era, told: this.#told.height, nodes })
     this.#settings.onChange?.(this.#known.state, line)
   }
 
-  #describe({ name, head, final, isSubscribed }: Followed): NodeState {
+  #describe(node: Followed): NodeState {
+    const { name, head, final, isSubscribed } = node
     const verdict = this.#verdicts.of(name)
-    const mayTell = final !== undefined && !this.#doubted.has(name)
+    const mayTell = final !== undefined && !this.#ranking.isDoubted(node)
     return { name, ...head && { head }, ...mayTell && { final }, isSubscribed, ...verdict && { verdict } }
   }
 }
