@@ -6,7 +6,7 @@ import type { Charged } from './charge.ts'
 import { Demand } from './demand.ts'
 import { Lease } from './lease.ts'
 import { Leftovers } from './leftovers.ts'
-import { retry } from './teller.ts'
+import { Standing } from './standing.ts'
 import type { Teller } from './teller.ts'
 import type { Grace, Verdict } from './verdict.ts'
 
@@ -20,17 +20,11 @@ export class Purse implements Charged {
   readonly #waiting: Waiting[] = []
   /** Of days that are over. */
   readonly #leftovers: Leftovers
-  #limit = 0
+  readonly #standing = new Standing()
   #lease: Lease
   /** Below this the lease is renewed. */
   #low = 0
   #chargedAt = -Infinity
-  /** What the store had left, which is believed for a moment. */
-  #left = 0
-  #leftUntil = -Infinity
-  #awayUntil = -Infinity
-  /** The last ask was not answered. */
-  #isAway = false
   /** Credits that the store has not granted and not heard of, or had not when it was last heard. */
   #lent = 0
   #asking: Promise<void> | undefined
@@ -51,7 +45,7 @@ export class Purse implements Charged {
   charge(limit: number, cost: number, grace: Grace = noGrace): Verdict | Promise<Verdict> {
     if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError(`a cost must be a whole number, not ${cost}`)
     const now = this.#teller.clock.monotonic()
-    const isPlain = this.#waiting.length === 0 && limit === this.#limit && this.#lease.day === this.#teller.today(now)
+    const isPlain = this.#waiting.length === 0 && limit === this.limit && this.#lease.day === this.#teller.today(now)
     return isPlain && this.#lease.rem >= cost ? this.#spend(cost, now) : this.#consider(limit, { cost, grace }, now)
   }
 
@@ -63,11 +57,11 @@ export class Purse implements Charged {
   }
 
   get limit(): number {
-    return this.#limit
+    return this.#standing.limit
   }
 
   get left(): number {
-    return Math.min(Math.max(0, this.#left + this.#lease.rem), this.#limit)
+    return Math.min(Math.max(0, this.#standing.left + this.#lease.rem), this.limit)
   }
 
   get endsIn(): number {
@@ -89,16 +83,12 @@ export class Purse implements Charged {
     const lease = this.#lease
     lease.rem -= cost
     this.#chargedAt = now
-    if (lease.rem < this.#low && now >= this.#awayUntil) this.#ask()
+    if (lease.rem < this.#low && !this.#standing.isSilent(now)) this.#ask()
     return new Charge(this, lease, cost)
   }
 
   #consider(limit: number, wish: Wanted, now: number): Verdict | Promise<Verdict> {
-    if (limit !== this.#limit) {
-      this.#left += limit - this.#limit
-      this.#limit = limit
-      this.#leftUntil = -Infinity
-    }
+    if (limit !== this.limit) this.#standing.change(limit)
     this.#turn(now)
     const verdict = this.#waiting.length === 0 ? this.#decide(wish, now) : undefined
     if (verdict !== undefined) return verdict
@@ -112,9 +102,9 @@ export class Purse implements Charged {
   /** Undefined: only the store can tell. */
   #decide({ cost, grace }: Wanted, now: number): Verdict | undefined {
     if (this.#lease.rem >= cost) return this.#spend(cost, now)
-    if (now < this.#leftUntil && cost > this.#lease.rem + this.#left) return this.#refuse()
-    if (this.#isAway && this.#lend(cost, grace, now)) return this.#spend(cost, now)
-    return this.#isStopped || now < this.#awayUntil ? { kind: 'away' } : undefined
+    if (this.#standing.isShort(cost - this.#lease.rem, now)) return this.#refuse()
+    if (this.#standing.isAway && this.#lend(cost, grace, now)) return this.#spend(cost, now)
+    return this.#isStopped || this.#standing.isSilent(now) ? { kind: 'away' } : undefined
   }
 
   /** Puts what is missing in the hand, as far as grace goes. Nobody waits for a store that may hang. */
@@ -126,14 +116,15 @@ export class Purse implements Charged {
     if (this.#isStopped || !isAllowed || this.#lease.day < 0) return false
     this.#lent += missing
     this.#lease.lend(missing)
-    if (now >= this.#awayUntil) this.#ask()
+    if (!this.#standing.isSilent(now)) this.#ask()
     this.#arm()
     return true
   }
 
   #refuse(): Verdict {
     const resetAt = (this.#lease.day + 1) * dayLength
-    return { kind: 'spent', limit: this.#limit, used: this.#limit - this.#left - this.#lease.rem, resetAt, budget: this }
+    const { limit, left } = this.#standing
+    return { kind: 'spent', limit, used: limit - left - this.#lease.rem, resetAt, budget: this }
   }
 
   #ask(): void {
@@ -149,7 +140,7 @@ export class Purse implements Charged {
     const target = this.#target(now)
     lease.giveBack(Math.max(0, lease.rem - target))
     const need = Math.max(0, (this.#waiting[0]?.cost ?? 0) - lease.rem)
-    const limit = this.#limit
+    const { limit } = this
     const answer = await this.#teller.ask(this.#account, lease, { need, want: target - lease.rem, limit })
     this.#asking = undefined
     this.#learn(lease, answer, limit)
@@ -165,19 +156,18 @@ export class Purse implements Charged {
       return 0
     }
     const waiting = this.#waiting.reduce((sum, { cost }) => sum + cost, 0)
-    return this.#demand.target(this.#limit, this.#teller.horizon, waiting)
+    return this.#demand.target(this.limit, this.#teller.horizon, waiting)
   }
 
   #learn(lease: Lease, answer: Answer | undefined, limit: number): void {
-    const until = this.#teller.clock.monotonic() + retry
-    this.#isAway = answer === undefined
-    if (answer === undefined) this.#awayUntil = until
-    else this.#lent = this.#lease.owed
+    const now = this.#teller.clock.monotonic()
+    this.#standing.hear(answer !== undefined, now)
+    if (answer === undefined) return
+    this.#lent = this.#lease.owed
     // The day or the plan may have changed meanwhile.
-    if (answer === undefined || lease !== this.#lease || limit !== this.#limit) return
+    if (lease !== this.#lease || limit !== this.limit) return
     this.#low = Math.floor(lease.rem / 2)
-    this.#left = answer.left
-    this.#leftUntil = until
+    this.#standing.learn(answer.left, now)
   }
 
   /** Tells those who wait what became of their calls, in order, until one needs the store again. */
@@ -204,8 +194,7 @@ export class Purse implements Charged {
     this.#leftovers.add(this.#lease)
     this.#lease = new Lease(today)
     this.#low = 0
-    this.#left = this.#limit
-    this.#leftUntil = -Infinity
+    this.#standing.restart()
   }
 
   /** Sees to it that #tick() comes soon enough; one that is due sooner stays. */
