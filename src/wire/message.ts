@@ -3,10 +3,11 @@ import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
 import { Familiar } from './familiar.ts'
 import type { Shape } from './familiar.ts'
+import { maxParsed } from './limits.ts'
+import type { Fault } from './limits.ts'
 import { maxMembers } from './outline.ts'
 import type { Item, Member } from './outline.ts'
-import { maxParsed, Scanner } from './scan.ts'
-import type { Fault } from './scan.ts'
+import { Scanner } from './scan.ts'
 import { latin1, readName } from './text.ts'
 
 export interface MessageLimits {

@@ -4,10 +4,11 @@ import type { Text } from '../pieces.ts'
 import type { RpcError } from '../reply.ts'
 import { Arrival } from './arrival.ts'
 import { ascii } from './grammar.ts'
+import { maxParsed } from './limits.ts'
+import type { Fault } from './limits.ts'
 import { maxMembers } from './outline.ts'
 import type { Member } from './outline.ts'
-import { maxParsed, Scanner } from './scan.ts'
-import type { Fault } from './scan.ts'
+import { Scanner } from './scan.ts'
 import { latin1, readName, utf8 } from './text.ts'
 
 /** The request to a node, written anew from what was checked: what the caller wrote beside that never gets there. */

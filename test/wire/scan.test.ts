@@ -1,9 +1,9 @@
 import { deepStrictEqual, equal, ok } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
+import type { Limits } from '../../src/wire/limits.ts'
 import type { Item } from '../../src/wire/outline.ts'
 import { Scanner } from '../../src/wire/scan.ts'
-import type { Limits } from '../../src/wire/scan.ts'
 
 const unlimited: Limits = { depth: Infinity, elements: Infinity, values: Infinity }
 

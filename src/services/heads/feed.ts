@@ -1,6 +1,7 @@
 import type { WebSocket } from 'ws'
 import type { Secret } from '../../secret.ts'
-import { maxParsed, Scanner } from '../../wire/scan.ts'
+import { maxParsed } from '../../wire/limits.ts'
+import { Scanner } from '../../wire/scan.ts'
 import { causeOf } from '../agents/cause.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { blockOf, readNumber } from './block.ts'
