@@ -4,6 +4,8 @@ import type { Fault, Limits } from './limits.ts'
 import { Outline } from './outline.ts'
 import type { Item } from './outline.ts'
 import { skipPlain, worthAView } from './plain.ts'
+import { tailOf } from './utf8.ts'
+import type { Tail } from './utf8.ts'
 
 /**
  * Judges a JSON text while its bytes arrive, just as JSON.parse would (RFC 8259, UTF-8), and outlines it. It builds no
@@ -33,13 +35,12 @@ export class Scanner {
   #nameStart = 0
   /** The word being read: true, false or null. */
   #word = ''
-  /** How many bytes of a word, a character or \u0000 are still to come. */
+  /** How many bytes of a word or \u0000 are still to come. */
   #rest = 0
   /** Of the chunk, when it is long. */
   #view: DataView | undefined
-  /** The bounds of a character's next byte. */
-  #low = 0
-  #high = 0
+  /** What must follow in the character being read. */
+  #tail: Tail | undefined
 
   constructor(limits: Limits) {
     this.#limits = limits
@@ -217,19 +218,16 @@ export class Scanner {
     this.#expect(byte === ascii.u || escapable[byte] === 1, byte === ascii.u ? state.hex : state.string)
   }
 
-  /** UTF-8 (RFC 3629): the first byte says how many follow, and bounds the second. */
   #beginCharacter(byte: number): void {
     this.isWide = true
-    this.#rest = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3
-    this.#low = byte === 0xe0 ? 0xa0 : byte === 0xf0 ? 0x90 : 0x80
-    this.#high = byte === 0xed ? 0x9f : byte === 0xf4 ? 0x8f : 0xbf
-    this.#expect(byte >= 0xc2 && byte <= 0xf4, state.character)
+    this.#tail = tailOf(byte)
+    this.#expect(this.#tail !== undefined, state.character)
   }
 
   #readCharacter(byte: number): void {
-    this.#expect(byte >= this.#low && byte <= this.#high, --this.#rest === 0 ? state.string : state.character)
-    this.#low = 0x80
-    this.#high = 0xbf
+    const { low, high, then } = this.#tail!
+    this.#tail = then
+    this.#expect(byte >= low && byte <= high, then === undefined ? state.string : state.character)
   }
 
   #beginWord(word: string): void {
