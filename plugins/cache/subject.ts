@@ -1,11 +1,17 @@
-import { wholeOf } from '../../src/plugin.ts'
-import type { Blocks, Text } from '../../src/plugin.ts'
+import { blocksOf, wholeOf } from '../../src/plugin.ts'
+import type { Blocks, Call, Services, Text } from '../../src/plugin.ts'
 
 /** The block that an answer is about: by its number or its hash. */
 export type Subject = number | string
 
-/** Of more blocks than one the last. Undefined for what moves with the head. */
-export const subjectOf = (blocks: Blocks): Subject | undefined => {
+/** The block that the call names, where its method says in which parameter. */
+export const subjectOf = ({ notes: { request } }: Call<'request'>, methods: Services['methods']): Subject | undefined => {
+  const blocks = blocksOf(methods.get(request.method), request.params)
+  return blocks && lastOf(blocks)
+}
+
+/** Undefined for what moves with the head. */
+const lastOf = (blocks: Blocks): Subject | undefined => {
   if ('hash' in blocks) return blocks.hash
   const { from, to } = blocks
   return typeof from === 'number' && typeof to === 'number' ? Math.max(from, to) : undefined
