@@ -2,8 +2,8 @@ import { dayLength } from '../../store/store.ts'
 import type { Answer, LedgerStore, Moment } from '../../store/store.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { inTime } from '../in-time.ts'
-import { openLine } from '../line.ts'
 import type { Log } from '../log.ts'
+import { openQueue } from '../queue.ts'
 import type { Lease } from './lease.ts'
 
 /** What is asked for beyond what a lease says of itself. */
@@ -30,7 +30,7 @@ export class Teller {
   /** How often it has gone away. */
   #outages = 0
   /** When thousands of accounts come at once, a store that answers all of them in turn is not away. */
-  readonly #line = openLine(mostAtOnce)
+  readonly #queue = openQueue(mostAtOnce)
   #isBehind = false
   #pulse: Timer | undefined
   #beating: Promise<void> | undefined
@@ -82,7 +82,7 @@ export class Teller {
   async ask(account: string, lease: Lease, wish: Wish): Promise<Answer | undefined> {
     const outages = this.#outages
     // Who stands in line when the store goes away hears so with the others.
-    const answer = await this.#line(async () => outages === this.#outages ? this.#send(account, lease, wish) : undefined)
+    const answer = await this.#queue(async () => outages === this.#outages ? this.#send(account, lease, wish) : undefined)
     if (answer === undefined || answer.today >= lease.day) return answer
     // The day has begun here, and for the store it is about to.
     if (answer.endsIn > retry) return undefined

@@ -3,7 +3,7 @@ import type { Secret } from '../../secret.ts'
 import { systemClock } from '../../services/clock.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
 import { Late, inTime } from '../../services/in-time.ts'
-import { openLine } from '../../services/line.ts'
+import { openQueue } from '../../services/queue.ts'
 import { StoreFault } from '../store.ts'
 import type { Script } from './scripts.ts'
 
@@ -16,7 +16,7 @@ export class Connection {
   readonly #clock: Clock
   readonly #onReady: () => void
   readonly #onTrouble: (cause: string) => void
-  readonly #line = openLine(mostAtOnce)
+  readonly #queue = openQueue(mostAtOnce)
   readonly #underWay = new Set<Promise<unknown>>()
   #client: Client
   #pulse: Timer | undefined
@@ -74,7 +74,7 @@ export class Connection {
 
   async #sendInTurn(words: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
     if (this.#isClosed) throw new StoreFault('the store is closed')
-    const work = this.#line(() => this.#send(words, options))
+    const work = this.#queue(() => this.#send(words, options))
     this.#underWay.add(work)
     return work.finally(() => this.#underWay.delete(work))
   }

@@ -1,8 +1,8 @@
 /** Work that begins when it is its turn. */
-export type Line = <T>(work: () => Promise<T>) => Promise<T>
+export type Queue = <T>(work: () => Promise<T>) => Promise<T>
 
 /** Lets so much work be under way at once; the rest waits in line: first come, first served. */
-export const openLine = (places: number): Line => {
+export const openQueue = (places: number): Queue => {
   const waiting: (() => void)[] = []
   let free = places
   return async work => {
