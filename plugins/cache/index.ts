@@ -22,7 +22,8 @@ export default definePlugin({
     type: 'object',
     properties: {
       maxBytes: {
-        type: 'string', format: 'size', default: '64MiB', description: "Most memory for this network's answers.",
+        type: 'string', format: 'size', default: '64MiB',
+        description: "Most memory for this network's answers; less where its share of `memory` in gateway.yaml is less.",
       },
       methods: {
         type: 'object',

@@ -330,7 +330,7 @@ t.test('a real node', async t => {
     },
   }
   const log = new TestLog()
-  const heads = openHeads({ chainId: 31337, blockTime: 4000, agents: counted, clock: systemClock, log, metrics: openMetrics() })
+  const heads = openHeads({ chainId: 31337, blockTime: 12_000, agents: counted, clock: systemClock, log, metrics: openMetrics() })
   const stop = heads.follow([{ name: 'anvil', url: new Secret(chain.url), ws: new Secret(chain.url.replace('http', 'ws')), source: 'node' }])
   t.teardown(async () => {
     stop()
@@ -346,7 +346,7 @@ t.test('a real node', async t => {
     const begun = performance.now()
     for (let i = 1; i <= 5; i++) await chain.ask('evm_mine')
     await until(() => heads.status.head === 5)
-    t.ok(performance.now() - begun < 2000, 'sooner than a poll')
+    t.ok(performance.now() - begun < 5000, 'sooner than a poll')
     t.equal(polls(), before)
     t.ok(heads.view.isCurrent('anvil'))
   })
