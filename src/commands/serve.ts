@@ -9,7 +9,7 @@ import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
 import { ListenFault } from '../server/listen.ts'
 import { StoreFault } from '../store/store.ts'
-import { CrewFault } from '../workers/crew.ts'
+import { CrewFault, SpawnFault } from '../workers/shift.ts'
 import { exit } from './command.ts'
 import type { Terminal } from './command.ts'
 
@@ -34,11 +34,14 @@ export const explainFaults = async <T>(opening: Promise<T>, err: Terminal['err']
   try {
     return await opening
   } catch (fault) {
-    if (fault instanceof ListenFault || fault instanceof StoreFault || fault instanceof StartFault) err(`tollgate: ${fault.message}`)
+    if (isForOperator(fault)) err(`tollgate: ${fault.message}`)
     else if (!(fault instanceof CrewFault)) throw fault // the worker has said it
     return undefined
   }
 }
+
+const isForOperator = (fault: unknown): fault is Error =>
+  [ListenFault, StoreFault, StartFault, SpawnFault].some(kind => fault instanceof kind)
 
 /**
  * Runs what serves until SIGTERM or SIGINT comes, which resolves `asked`. Signals are heard from the beginning: one that

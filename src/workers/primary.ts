@@ -17,7 +17,7 @@ import { portVariable } from './port.ts'
 
 /**
  * Several workers behind one port. The admin listener is the primary's, and it asks nodes for their heads. Rejects with
- * ListenFault or CrewFault.
+ * ListenFault, SpawnFault or CrewFault.
  */
 export const openPrimary = async (
   { gateway, networks }: GoodConfig, dir: string, log: Log,
