@@ -26,7 +26,7 @@ export interface Breaker {
 export const watchedBreaker = (
   upstream: string, kind: string, options: BreakerOptions, probe: () => Promise<Verdict>, { log, metrics }: Services,
 ): Breaker => {
-  const state = metrics.gauge('tollgate_breaker_open', '1 while the breaker is open.', { upstream, class: kind })
+  const state = metrics.gauge('tollgate_breaker_open', '1 while the breaker is open, in any worker.', { upstream, class: kind })
   let last = 'closed'
   state.set(0)
   return openBreaker(options, probe, now => {

@@ -8,7 +8,7 @@ import { openAgents } from '../services/agents/index.ts'
 import { openRoom } from '../services/agents/room.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import { addUp, openMetrics } from '../services/metrics.ts'
+import { merge, openMetrics } from '../services/metrics.ts'
 import type { OpenMetrics } from '../services/metrics.ts'
 import { openHeights } from '../store/open.ts'
 import { openCrew } from './crew.ts'
@@ -37,7 +37,7 @@ export const openPrimary = async (
   const health = {
     isReady: () => !draining && crew.ready > 0,
     networks: () => networks.map(({ name }) => ({ name, ...desk.statusOf(name) })),
-    metrics: async () => addUp([...await crew.metrics(), metrics.families()]),
+    metrics: async () => merge([...await crew.metrics(), metrics.families()]),
   }
   const admin = gateway.listen.admin && await openAdmin(gateway.listen.admin, health).catch(async (fault: unknown) => {
     await crew.stop()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addUp, metricsText, openMetrics } from '../../src/services/metrics.ts'
+import { labelled, merge, metricsText, openMetrics } from '../../src/services/metrics.ts'
 
 t.test('counters, gauges and histograms come as Prometheus reads them', async t => {
   const metrics = openMetrics()
@@ -18,15 +18,30 @@ t.test('counters, gauges and histograms come as Prometheus reads them', async t 
   t.match(text, /tollgate_c_seconds_sum\{network="n"\} 99\.0025\ntollgate_c_seconds_count\{network="n"\} 3\n$/)
 })
 
-t.test('the metrics of several processes add up, and stay what they were', async t => {
+t.test('the counts of several processes add up, and stay what they were', async t => {
   const [one, two] = [openMetrics(), openMetrics()]
   one.counter('tollgate_a_total', 'Counts.', { x: '1' }).add(1)
   two.counter('tollgate_a_total', 'Counts.', { x: '1' }).add(10)
   two.counter('tollgate_a_total', 'Counts.', { x: '2' }).add(5)
   two.histogram('tollgate_c_seconds', 'Takes.').observe(1)
   const before = metricsText(one.families())
-  const text = metricsText(addUp([one.families(), two.families()]))
+  const text = metricsText(merge([one.families(), two.families()]))
   t.match(text, 'tollgate_a_total{x="1"} 11\ntollgate_a_total{x="2"} 5\n')
   t.match(text, 'tollgate_c_seconds_count 1\n')
   t.equal(metricsText(one.families()), before)
+})
+
+t.test('a gauge of several processes is what its maker says, and the greatest where nothing is said', async t => {
+  const processes = [1, 0, 3].map(value => {
+    const metrics = openMetrics()
+    metrics.gauge('tollgate_open', 'Breaker.', { upstream: 'own' }).set(value)
+    metrics.gauge('tollgate_used', 'Cache.', {}, 'least').set(value)
+    labelled(metrics, { network: 'n' }).gauge('tollgate_sockets', 'Sockets.', {}, 'sum').set(value)
+    return metrics.families()
+  })
+  // As they come from another process.
+  const text = metricsText(merge(JSON.parse(JSON.stringify(processes))))
+  t.match(text, 'tollgate_open{upstream="own"} 3\n')
+  t.match(text, 'tollgate_used 0\n')
+  t.match(text, 'tollgate_sockets{network="n"} 4\n')
 })

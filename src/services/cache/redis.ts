@@ -44,7 +44,7 @@ export class RedisCache {
   constructor(terms: RedisCacheTerms) {
     const { clock, log, metrics, place: redis } = terms
     this.#terms = terms
-    const used = metrics.gauge('tollgate_shared_cache_used', '1 while the shared cache is used.', { redis })
+    const used = metrics.gauge('tollgate_shared_cache_used', '1 while each worker uses the shared cache.', { redis }, 'least')
     const counter = (outcome: Outcome) =>
       metrics.counter('tollgate_shared_cache_lookups_total', 'Look-ups in the shared cache.', { redis, outcome })
     this.#counts = {
