@@ -23,7 +23,7 @@ export type { Metrics } from './metrics.ts'
 export type { Part, Results } from './results.ts'
 export type { CountedCall, Usage } from './usage.ts'
 
-/** What plugins are lent. Log and metrics come labelled with the network and the place in its pipeline. */
+/** What plugins are lent. The log comes labelled with the network and the plugin, metrics with the network. */
 export interface Services {
   readonly network: {
     readonly name: string
