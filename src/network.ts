@@ -152,10 +152,15 @@ const tally = (run: Next, config: NetworkConfig, { metrics, clock }: Lent): Next
   }
   return async call => {
     const begun = clock.monotonic()
-    const reply = await run(call)
-    counterOf(methodOf(call), outcomeOf(reply)).add()
-    time.observe((clock.monotonic() - begun) / 1000)
-    return reply
+    let outcome = 'internal' // of a call that dies of a bug
+    try {
+      const reply = await run(call)
+      outcome = outcomeOf(reply)
+      return reply
+    } finally {
+      counterOf(methodOf(call), outcome).add()
+      time.observe((clock.monotonic() - begun) / 1000)
+    }
   }
 }
 

@@ -369,6 +369,9 @@ t.test('a fault of ours is internal error with a request id, and the log has the
   t.same(answer.json().error?.data, { requestId: answer.headers['x-request-id'] })
   t.notMatch(answer.text, /secret-word/)
   t.match(other.log.find(line => line['requestId'] === answer.headers['x-request-id']), { level: 50, network: 'brokennet', method: 'eth_chainId', stack: /inside secret-word/ })
+  const { text: metrics } = await post(`${other.admin}/metrics`, '', { method: 'GET' })
+  t.match(metrics, 'tollgate_calls_total{network="brokennet",method="eth_chainId",outcome="internal"} 1\n')
+  t.match(metrics, 'tollgate_call_seconds_count{network="brokennet"} 1\n')
   t.equal(await other.stop(), 0)
 })
 
