@@ -50,7 +50,7 @@ export const openGateway = async (
     const lent = { ...await openServices(gateway, networks.length, { room, clock, log }, opened), headsSource }
     const running = await startNetworks(networks, lent, opened)
     await headsSource.ready()
-    const rpc = await openRpc({ config: gateway, networks: running, room, clock, log })
+    const rpc = await openRpc({ config: gateway, networks: running, room, clock, log, metrics: lent.metrics })
     opened.push(() => rpc.stop())
     const health = {
       isReady: () => !rpc.isDraining,

@@ -4,7 +4,7 @@ import { WebSocket } from 'ws'
 import t from 'tap'
 import { createDeployment, networkFile } from './support/gateway.ts'
 import { startNode } from './support/node.ts'
-import { call, connect, openRaw } from './support/rpc.ts'
+import { call, connect, openRaw, post as send } from './support/rpc.ts'
 
 // What strange clients, proxies and scanners send to the doors, byte by byte.
 
@@ -110,6 +110,29 @@ t.test('a WebSocket handshake that is malformed gets 400 and says what is wrong'
     t.match(text, /^HTTP\/1.1 400 [^]*access-control-allow-origin: \*[^]*sec-websocket-version: 13\r\n[^]*"code":-32600/i)
     t.match(JSON.parse(text.slice(text.indexOf('{'))).error.message, said)
   }
+})
+
+t.test('each answer over HTTP is counted by its status, refusals of the doors and of upgrades too', async t => {
+  const counts = async () => {
+    const { text } = await send(`${gateway.admin}/metrics`, '', { method: 'GET' })
+    return new Map(Array.from(text.matchAll(/^tollgate_http_answers_total\{status="(\d+)"\} (\d+)$/gm), ([, status, count]) => [status, Number(count)]))
+  }
+  node.answer('eth_getLogs', { result: [{ blockNumber: '0x1', data: `0x${'0'.repeat(900_000)}` }] })
+  const logs = `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"0x1"}]}`
+  const batch = `[${[logs, logs, logs].join(',')}]`
+  const before = await counts()
+  for (const [bytes, status] of [
+    [good, 200], [good, 200], [post(`/v3/${key}`, 'Connection: close'), 200], [post('/v3/nobody'), 401], [post('/elsewhere'), 404],
+    [http(`PUT /v3/${key}`, json), 405], [http(`POST /v3/${key}`, [...json.slice(0, 2), 'Content-Length: 1100000'], ' '.repeat(1_100_000)), 413],
+    [http(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Length: 0'], ''), 415],
+    [http(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${batch.length}`], batch), 503], // longer than all the room
+    [http('GET /ws/v3/nobody', handshake(), ''), 401], [http(`GET /ws/v3/${key}`, handshake('Sec-WebSocket-Key: x'), ''), 400],
+    ['no HTTP\r\n\r\n', 400], ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405],
+  ] as const) t.match(await talk(bytes, /\}$/), new RegExp(`^HTTP/1.1 ${status} `))
+  const after = await counts()
+  t.same(Object.fromEntries([...after].map(([status, count]) => [status, count - (before.get(status) ?? 0)]).filter(([, count]) => count !== 0)), {
+    200: 3, 400: 2, 401: 2, 404: 1, 405: 2, 413: 1, 415: 1, 503: 1,
+  })
 })
 
 t.test('a path of WebSockets takes GET, and says so to whoever posts there or asks for no upgrade', async t => {

@@ -5,12 +5,13 @@ import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
 import { failWhole } from '../wire/answer.ts'
 import { bodyText } from '../wire/write.ts'
+import type { Doors } from './door.ts'
 import { nextRequestId } from './origin.ts'
 import { headersOf } from './headers.ts'
 
 /** The answer where Node has no response object to write it with. The connection ends with it, even if the caller goes on. */
 export const refuseBare = (
-  stream: Duplex, failure: Failure, { requestId = nextRequestId(), more = [] }: { requestId?: string, more?: readonly string[] } = {},
+  doors: Counting, stream: Duplex, failure: Failure, { requestId = nextRequestId(), more = [] }: { requestId?: string, more?: readonly string[] } = {},
 ): void => {
   const refusal = failWhole(failure)
   const headers = [...headersOf(refusal, { requestId, closing: true, isCompressed: false }), ...more]
@@ -18,7 +19,10 @@ export const refuseBare = (
   for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
   stream.on('error', drop).once('finish', drop)
   stream.end(`${lines.join('\r\n')}\r\n\r\n${refusal.body === undefined ? '' : bodyText(refusal.body)}`, 'latin1')
+  doors.answered(refusal.status)
 }
+
+type Counting = Pick<Doors, 'answered'>
 
 /** For connections that Node has given up, whose errors nobody else hears. */
 function drop(this: Duplex): void {
@@ -26,19 +30,19 @@ function drop(this: Duplex): void {
 }
 
 /** What Node would answer with a bare status of its own, or with nothing: here it gets the headers and the JSON of the table. */
-export const answerStrangers = (server: Server, serve: RequestListener): void => {
+export const answerStrangers = (server: Server, doors: Counting, serve: RequestListener): void => {
   server.on('checkExpectation', serve) // an expectation that is not known may be passed over
-  server.on('connect', (_request, stream: Duplex) => refuseBare(stream, refuse('httpMethod')))
-  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) => refuseStranger(stream, strangers[code] ?? malformed))
+  server.on('connect', (_request, stream: Duplex) => refuseBare(doors, stream, refuse('httpMethod')))
+  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) => refuseStranger(doors, stream, strangers[code] ?? malformed))
 }
 
 /** Not before the answer to a whole request that came first; and not behind the head of an answer to this one. */
-const refuseStranger = (stream: Duplex, failure: Failure): void => {
+const refuseStranger = (doors: Counting, stream: Duplex, failure: Failure): void => {
   const current = underWay(stream)
   if (!stream.writable) stream.destroy()
-  else if (current?.req.complete === true) current.once('finish', () => refuseStranger(stream, failure))
+  else if (current?.req.complete === true) current.once('finish', () => refuseStranger(doors, stream, failure))
   else if (current?.headersSent === true) stream.destroy()
-  else refuseBare(stream, failure)
+  else refuseBare(doors, stream, failure)
 }
 
 const malformed = refuse('malformed')

@@ -27,6 +27,8 @@ export interface Doors {
   tidy(length: number): void
   /** The value of the Date header. */
   date(): string
+  /** Counts an answer that is no WebSocket message by its HTTP status. */
+  answered(status: number): void
   /** How long a caller may read nothing of what waits for it, in ms of the system's clock: 30 s over HTTP, 5 s on a WebSocket, unless given. */
   readonly patience?: number
 }

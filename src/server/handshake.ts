@@ -6,16 +6,16 @@ import type { Failure } from '../reply.ts'
 import { failWhole } from '../wire/answer.ts'
 import { refuseBare } from './bare.ts'
 import type { Conversation } from './conversation.ts'
+import type { Doors } from './door.ts'
 
 /** Answers a request that asks for a WebSocket: `open` is called with it, unless the handshake is refused. */
 export type Handshake = (request: IncomingMessage, stream: Duplex, head: Buffer, open: (socket: Socket) => void) => void
 
-/** `frame`: most bytes of a message. */
-export const openHandshake = (frame: number): Handshake => {
+export const openHandshake = (doors: Pick<Doors, 'limits' | 'answered'>): Handshake => {
   const server = new WebSocketServer<typeof Socket>({
-    noServer: true, maxPayload: frame, perMessageDeflate: false, clientTracking: false, WebSocket: Socket,
+    noServer: true, maxPayload: doors.limits.frame, perMessageDeflate: false, clientTracking: false, WebSocket: Socket,
   })
-  server.on('wsClientError', ({ message }, stream) => refuseBare(stream, malformed(message), { more: ['Sec-WebSocket-Version', '13'] }))
+  server.on('wsClientError', ({ message }, stream) => refuseBare(doors, stream, malformed(message), { more: ['Sec-WebSocket-Version', '13'] }))
   return (request, stream, head, open) => server.handleUpgrade(request, stream, head, open)
 }
 

@@ -4,6 +4,7 @@ import type { Network } from '../network.ts'
 import type { Room } from '../services/agents/room.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import type { Metrics } from '../services/metrics.ts'
 import type { Door } from '../wire/answer.ts'
 import { openReader } from '../wire/message.ts'
 import type { Health } from './admin.ts'
@@ -13,6 +14,7 @@ import type { Doors, Served } from './door.ts'
 import { createRpcListener } from './http.ts'
 import { lazily } from './lazily.ts'
 import { closeServer, createHttpServer, listen } from './listen.ts'
+import { countAnswers } from './send.ts'
 import { openTidy } from './tidy.ts'
 import { openDate } from './whole.ts'
 import { Sockets } from './ws.ts'
@@ -34,17 +36,21 @@ export interface Serving {
   readonly room: Room
   readonly clock: Clock
   readonly log: Log
+  readonly metrics: Metrics
 }
 
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenFault, nothing left open. */
-export const openRpc = async ({ config, networks, room, clock, log }: Serving): Promise<RpcListening> => {
+export const openRpc = async ({ config, networks, room, clock, log, metrics }: Serving): Promise<RpcListening> => {
   const door = { read: openReader(config.limits), limits: config.limits, log }
   const byHost = new Map(networks.flatMap(network => serveAt(network, door)))
   const traffic = new Traffic()
-  const doors: Doors = { networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, tidy: openTidy(), date: openDate(clock) }
+  const doors: Doors = {
+    networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, tidy: openTidy(), date: openDate(clock),
+    answered: countAnswers(metrics),
+  }
   const listener = createRpcListener(doors)
   const server = createHttpServer(listener)
-  answerStrangers(server, listener)
+  answerStrangers(server, doors, listener)
   const url = await listen(server, config.listen.rpc)
   const sockets = new Sockets(server, doors, clock)
   return {

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Metrics } from '../services/metrics.ts'
 import type { Answer } from '../wire/answer.ts'
 import { bodyText } from '../wire/write.ts'
 import type { Doors } from './door.ts'
@@ -25,6 +26,19 @@ export const sendAnswer = (doors: Doors, res: ServerResponse, requestId: string,
   const isSent = body !== undefined && !closing
     && sendWhole(res, { status, lines: headerLines(answer, sent), date: doors.date(), body: text })
   if (!isSent) res.writeHead(status, [...headersOf(answer, sent)]).end(text, 'latin1')
+  doors.answered(status)
+}
+
+/** Looked up once per status, as this is done for each call. */
+export const countAnswers = (metrics: Metrics): Doors['answered'] => {
+  const help = 'Answers over HTTP by status, refused WebSocket upgrades too; preflights are not counted.'
+  const counters = new Map<number, { add(): void }>()
+  const open = (status: number): { add(): void } => {
+    const counter = metrics.counter('tollgate_http_answers_total', help, { status: String(status) })
+    counters.set(status, counter)
+    return counter
+  }
+  return status => (counters.get(status) ?? open(status)).add()
 }
 
 /** Up to here head and body go out in one write, as one text. */
@@ -35,6 +49,7 @@ const sendLong = (doors: Doors, res: ServerResponse, requestId: string, answer: 
   expectReader(doors, res, requestId)
   const isCompressed = shouldCompress(res, told)
   res.writeHead(told.status, [...headersOf(told, { requestId, closing: doors.traffic.draining, isCompressed })])
+  doors.answered(told.status)
   if (told.body === undefined) res.end()
   else if (isCompressed) sendCompressed(res, told.body)
   else sendPieces(res, told.body)

@@ -24,7 +24,7 @@ export class Sockets {
 
   constructor(server: Server, doors: Doors, clock: Clock) {
     this.#doors = doors
-    this.#handshake = import('./handshake.ts').then(({ openHandshake }) => openHandshake(doors.limits.frame))
+    this.#handshake = import('./handshake.ts').then(({ openHandshake }) => openHandshake(doors))
     this.#timers = [
       clock.every(pingEvery, () => this.#open.forEach(conversation => conversation.ping())),
       clock.every(checkEvery, () => this.#checkKeys()),
@@ -51,9 +51,9 @@ export class Sockets {
   async #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> {
     stream.on('error', () => stream.destroy())
     const visit = readVisit(this.#doors, 'websocket', request)
-    if ('error' in visit) return refuseBare(stream, visit)
+    if ('error' in visit) return refuseBare(this.#doors, stream, visit)
     const refusal = await this.#admit(visit)
-    if (refusal !== undefined) return refuseBare(stream, refusal, visit.caller)
+    if (refusal !== undefined) return refuseBare(this.#doors, stream, refusal, visit.caller)
     const shakeHands = await this.#handshake
     shakeHands(request, stream, head, socket => {
       const conversation = new Conversation(socket, request.socket, visit, this.#doors)

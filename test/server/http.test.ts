@@ -22,7 +22,7 @@ const openDoor = async (test: Test, patience: number, room = openRoom(512 * mib)
   const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
   const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(length, '0'), charge, credits: 255, upstream })
   const served = { name: 'net', admit: () => undefined, door: { read: openReader(limits), run, limits, log } }
-  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '', patience }
+  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '', answered: () => undefined, patience }
   const server = createServer(createRpcListener(doors)).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')

@@ -38,7 +38,7 @@ const openDoor = async (test: Test) => {
     },
     door: { read: openReader(limits), run: () => Promise.resolve({ ...result('0'), result: Buffer.alloc(network.length, '0') }), limits, log },
   }
-  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '' }
+  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '', answered: () => undefined }
   const server = http.createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const sockets = new Sockets(server, doors, clock)
