@@ -57,7 +57,7 @@ export const openGateway = async (
       networks: () => running.map(({ name, heads }) => ({ name, ...heads.status })),
       metrics: lent.metrics.families,
     }
-    const admin = gateway.listen.admin && await openAdmin(gateway.listen.admin, health)
+    const admin = gateway.listen.admin && await openAdmin(gateway.listen.admin, health, log)
     // Closed after the calls in flight have finished, so that it can be asked until then.
     if (admin !== undefined) opened.splice(-1, 0, () => admin.stop())
     return { urls: { rpc: rpc.url, ...admin && { admin: admin.url } }, metrics: lent.metrics, stop }

@@ -1,5 +1,6 @@
 import Koa from 'koa'
 import type { HeadsStatus } from '../services/heads/index.ts'
+import type { Log } from '../services/log.ts'
 import { metricsText, metricsType } from '../services/metrics.ts'
 import type { Family } from '../services/metrics.ts'
 
@@ -13,8 +14,13 @@ export interface Health {
 }
 
 /** `/livez` (restart me when it fails), `/readyz` (route to me while it is 200) and `/metrics` (Prometheus). */
-export const createAdminApp = (health: Health): Koa => {
+export const createAdminApp = (health: Health, log: Log): Koa => {
   const app = new Koa()
+  // Koa would write them to stderr, in plain text.
+  app.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.syscall === undefined) log.error({ err: error }, 'a request to the admin listener failed because of a bug')
+    else log.info({ err: error }, 'a request to the admin listener was broken off')
+  })
   app.use(async context => {
     if (context.method !== 'GET' && context.method !== 'HEAD') return void (context.status = 405)
     switch (context.path) {

@@ -66,8 +66,8 @@ const serveAt = ({ name, hosts, admit, run }: Network, door: Omit<Door, 'run'>):
   hosts.map(host => [host, { name, admit, door: { ...door, run } }])
 
 /** Opens the admin listener. Rejects with ListenFault. */
-export const openAdmin = async (address: Address, health: Health): Promise<Listening> => {
-  const server = createHttpServer(lazily(async () => (await import('./admin.ts')).createAdminApp(health).callback()))
+export const openAdmin = async (address: Address, health: Health, log: Log): Promise<Listening> => {
+  const server = createHttpServer(lazily(async () => (await import('./admin.ts')).createAdminApp(health, log).callback()))
   return { url: await listen(server, address), stop: () => closeServer(server) }
 }
 

@@ -39,7 +39,7 @@ export const openPrimary = async (
     networks: () => networks.map(({ name }) => ({ name, ...desk.statusOf(name) })),
     metrics: async () => merge([...await crew.metrics(), metrics.families()]),
   }
-  const admin = gateway.listen.admin && await openAdmin(gateway.listen.admin, health).catch(async (fault: unknown) => {
+  const admin = gateway.listen.admin && await openAdmin(gateway.listen.admin, health, log).catch(async (fault: unknown) => {
     await crew.stop()
     await heads.close()
     throw fault
