@@ -4,7 +4,7 @@ import { auditOf } from '../services/ledger/audit.ts'
 import type { Audit } from '../services/ledger/audit.ts'
 import { exit } from './command.ts'
 import type { Command } from './command.ts'
-import { withStore } from './store.ts'
+import { gone, withStore } from './store.ts'
 import type { Books } from './store.ts'
 import { table } from './table.ts'
 import { readWords } from './verbs.ts'
@@ -59,4 +59,4 @@ const describe = (rows: readonly Row[]): readonly string[] => rows.length === 0 
 ]
 
 const cellsOf = ({ account, plan, limit, leased, used, held, forfeited, counted }: Row): readonly string[] =>
-  [account, plan, ...[limit ?? 'gone', leased, used, held, forfeited, counted].map(String)]
+  [account, plan, ...[limit ?? gone, leased, used, held, forfeited, counted].map(String)]

@@ -46,6 +46,9 @@ export const accountOf = async (store: Store, nameOrId: string): Promise<Account
   throw new Refused(`there is no account "${nameOrId}"${hint(didYouMean(nameOrId, names))}`)
 }
 
+/** Shown in place of the limit of an account whose plan does not stand in gateway.yaml any more. */
+export const gone = 'gone'
+
 /** The plan with this name. */
 export const planOf = (plans: Plans, name: string): Plan => {
   const plan = Object.hasOwn(plans, name) ? plans[name] : undefined

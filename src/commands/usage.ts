@@ -1,4 +1,5 @@
 import { didYouMean } from '../nearest.ts'
+import { planFor } from '../services/accounts.ts'
 import { balanceOf } from '../services/ledger/balance.ts'
 import { groupBy, groupings, total } from '../services/usage/summary.ts'
 import type { Group, Grouping } from '../services/usage/summary.ts'
@@ -6,7 +7,7 @@ import { dayLength, hourLength } from '../store/store.ts'
 import type { AccountRow, UsageCount } from '../store/store.ts'
 import { Misuse } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { accountOf, planOf, withStore } from './store.ts'
+import { accountOf, gone, withStore } from './store.ts'
 import type { Books } from './store.ts'
 import { fields, table } from './table.ts'
 import { hint, readWords } from './verbs.ts'
@@ -47,11 +48,10 @@ const daysOf = (text = '1'): number => {
 }
 
 const showBalance = async ({ store, plans }: Books, account: AccountRow, json: boolean, { out }: Terminal) => {
-  const { id, name, plan, credits } = account
-  const { dailyCredits } = planOf(plans, plan)
-  const report = { account: name, plan, ...await balanceOf(store, id, credits ?? dailyCredits) }
+  const { id, name, plan } = account
+  const report = { account: name, plan, ...await balanceOf(store, id, planFor(account, plans)?.dailyCredits ?? null) }
   if (json) return out(JSON.stringify(report))
-  for (const line of fields(report)) out(line)
+  for (const line of fields({ ...report, limit: report.limit ?? gone, left: report.left ?? gone })) out(line)
 }
 
 interface Wish {

@@ -1,3 +1,4 @@
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { accounts } from '../../src/commands/accounts.ts'
@@ -36,6 +37,15 @@ t.test('usage says where the credits of today are, also while a gateway runs', a
     /^limit      1000$/, /^used       80$/, /^held       0$/,
     /^forfeited  0$/, /^left       920$/, /^resetAt    20\S+Z$/,
   ])
+})
+
+t.test('an account whose plan is gone from gateway.yaml is shown without a limit', async t => {
+  const { dir, json, run } = await tempConfigs(t)
+  await json(accounts, 'add', 'alice', '--plan', 'core', '--credits', '700')
+  const file = join(dir, 'gateway.yaml')
+  await writeFile(file, (await readFile(file, 'utf8')).replace('core:', 'solid:'))
+  t.match(await json(usage, 'alice'), { account: 'alice', plan: 'core', limit: null, used: 0, held: 0, forfeited: 0, left: null })
+  t.match(await run(usage, 'alice'), { code: 0, out: [String, /^plan       core$/, String, /^limit      gone$/, String, String, String, /^left       gone$/] })
 })
 
 t.test('usage of an account that does not exist is refused', async t => {

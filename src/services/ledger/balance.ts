@@ -5,21 +5,23 @@ import type { LedgerStore } from '../../store/store.ts'
 export interface Balance {
   /** YYYY-MM-DD, UTC. */
   readonly day: string
-  readonly limit: number
+  /** Null when the account's plan does not stand in gateway.yaml. */
+  readonly limit: number | null
   readonly used: number
   readonly held: number
   readonly forfeited: number
-  readonly left: number
+  /** Null without a limit. */
+  readonly left: number | null
   /** ISO 8601: the next midnight UTC. */
   readonly resetAt: string
 }
 
-export const balanceOf = async (store: LedgerStore, account: string, limit: number): Promise<Balance> => {
+export const balanceOf = async (store: LedgerStore, account: string, limit: number | null): Promise<Balance> => {
   const { day, leased, used, held, forfeited } = await store.totals(account)
   return {
     day: startOf(day).slice(0, 10),
     limit, used, held, forfeited,
-    left: Math.max(0, limit - leased),
+    left: limit === null ? null : Math.max(0, limit - leased),
     resetAt: startOf(day + 1),
   }
 }
