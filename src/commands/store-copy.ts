@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts'
 import { Misuse, exit } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { Refused } from './store.ts'
-import { readWords, runVerb } from './verbs.ts'
+import { readOnly, runVerb } from './verbs.ts'
 import type { Verb } from './verbs.ts'
 
 /** Moves an installation between a folder and a Redis. */
@@ -25,7 +25,7 @@ export const store: Command = {
 }
 
 const copy: Verb = async (args, terminal) => {
-  const { values: { live, json }, words: [from, to] } = readWords(args, ['FROM', 'TO'], { live: { type: 'boolean' } })
+  const { values: { live, json }, words: [from, to] } = readOnly(args, ['FROM', 'TO'], options)
   const source = addressOf('FROM', from, terminal)
   const target = addressOf('TO', to, terminal)
   try {
@@ -47,6 +47,9 @@ const copy: Verb = async (args, terminal) => {
     return exit.failed
   }
 }
+
+/** Both stores are named by words: there is no configuration to read. */
+const options = { live: { type: 'boolean' }, json: { type: 'boolean' } } as const
 
 const addressOf = (name: string, word: string, { env }: Terminal): StoreAddress => {
   const filled = fill(word, env)

@@ -25,12 +25,18 @@ const shared = {
 } as const
 
 type Options = NonNullable<ParseArgsConfig['options']>
-type Values<O extends Options> = ReturnType<typeof parseArgs<{ options: O & typeof shared }>>['values']
+type Values<O extends Options> = ReturnType<typeof parseArgs<{ options: O }>>['values']
+type Words<O extends Options, N> = { readonly values: Values<O>, readonly words: { readonly [K in keyof N]: string } }
 
-/** Reads options, and as many other words as there are `names` for them. Throws Misuse. */
+/** Reads `--config`, `--json` and these options, and as many other words as there are `names` for them. Throws Misuse. */
 export const readWords = <const O extends Options, const N extends readonly string[]>(
   args: readonly string[], names: N, options: O,
-): { readonly values: Values<O>, readonly words: { readonly [K in keyof N]: string } } => {
+): Words<O & typeof shared, N> => readOnly(args, names, { ...options, ...shared })
+
+/** The same for a command that has no other options than these. */
+export const readOnly = <const O extends Options, const N extends readonly string[]>(
+  args: readonly string[], names: N, options: O,
+): Words<O, N> => {
   const { values, positionals } = parse(args, options)
   const missing = names[positionals.length]
   if (missing !== undefined) throw new Misuse(`${missing} is missing`)
@@ -52,7 +58,7 @@ const parse = <const O extends Options>(
   args: readonly string[], options: O,
 ): { readonly values: Values<O>, readonly positionals: readonly string[] } => {
   try {
-    return parseArgs({ args: [...args], allowPositionals: true, options: { ...options, ...shared } })
+    return parseArgs({ args: [...args], allowPositionals: true, options })
   } catch (error) {
     throw new Misuse((error as Error).message) // parseArgs throws nothing else
   }
