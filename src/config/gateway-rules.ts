@@ -70,7 +70,7 @@ const namedPlans: Rule = source => {
 }
 
 const somethingLarge: Rule = source =>
-  [['memory'], ['limits', 'body'], ['limits', 'frame'], ['limits', 'batchReply']].flatMap(path => {
+  [['memory'], ...['body', 'frame', 'batchReply', 'inFlight'].map(limit => ['limits', limit])].flatMap(path => {
     const text = source.textAt(path)
     if (text === undefined || parseSize(text) !== 0) return []
     return [source.problem(path, `${path.join('.')} must be more than nothing, not ${describeFound(source, path)}`)]

@@ -62,7 +62,7 @@ export const gatewaySchema = {
     },
     limits: {
       type: 'object',
-      description: 'What callers may send at once.',
+      description: 'What callers may send at once, and what answers to them may take.',
       properties: {
         body: { type: 'string', format: 'size', default: '1MiB', description: 'Longest body of an HTTP request.' },
         frame: { type: 'string', format: 'size', default: '1MiB', description: 'Longest WebSocket message.' },
@@ -71,7 +71,8 @@ export const gatewaySchema = {
         batchReply: { type: 'string', format: 'size', default: '64MiB', description: 'Longest answer to a batch.' },
         inFlight: {
           type: 'string', format: 'size', default: '512MiB',
-          description: 'Most bytes that answers of nodes take together while they come in, shared out over the workers.',
+          description: 'Most bytes that answers take together, while they come in from nodes and while they wait for callers to '
+            + 'read them, shared out over the workers.',
         },
       },
       default: {},
