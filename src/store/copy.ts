@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { StoreFault } from './store.ts'
-import type { AccountRow, Store, UsageCount } from './store.ts'
+import type { AccountRow, HashedKey, KeyRow, Store, UsageCount } from './store.ts'
 
 /** How much there was to copy. */
 export interface Copied {
@@ -40,7 +40,7 @@ export const copyStore = async (from: Store, to: Store, progress: Progress): Pro
     progress.counts(counts += hour.length)
   }
   await sheet.end()
-  for (const account of accounts) await compareAccount(account, from, to)
+  for (const account of await from.accounts()) await compareAccount(account, from, to)
   for await (const hour of hoursOf(from)) await compareHour(hour, to)
   return { accounts: accounts.length, keys, balances, counts }
 }
@@ -59,13 +59,13 @@ const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
 
 const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
   const found = await from.hashedKeys(id)
-  for (const { hash, key } of found) {
-    // Revoked in either of the two is revoked.
-    const known = (await to.holder(hash))?.key
-    await to.addKey(hash, { ...known?.revoked !== undefined && { revoked: known.revoked }, ...key })
-  }
+  for (const { hash, key } of found) await to.addKey(hash, asCopied(key, (await to.holder(hash))?.key))
   return found.length
 }
+
+/** Revoked in either of the two is revoked. */
+const asCopied = (key: KeyRow, there: KeyRow | undefined): KeyRow =>
+  ({ ...there?.revoked !== undefined && { revoked: there.revoked }, ...key })
 
 /** The target learns a day like a store that lost its last writes: each process says what it got, returned and used. */
 const copyDay = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
@@ -125,15 +125,18 @@ const openSheet = (to: Store) => {
 const keptHours = 100 * 366 * 24
 
 const compareAccount = async (account: AccountRow, from: Store, to: Store): Promise<void> => {
-  const seen = async (store: Store) => {
-    const keys = await store.hashedKeys(account.id)
-    return { account: await store.account(account.id), keys: keys.map(({ hash }) => hash).sort() }
+  const copied = keysByHash(await to.hashedKeys(account.id))
+  const keys = keysByHash(await from.hashedKeys(account.id)).map(([hash, key], i) => [hash, asCopied(key, copied[i]?.[1])])
+  if (!isDeepStrictEqual([await from.account(account.id), keys], [await to.account(account.id), copied])) {
+    throw differs(`account ${account.name} or its keys`)
   }
   const { day, leased, used } = await from.totals(account.id)
   const there = await to.totals(account.id, day)
-  if (!isDeepStrictEqual(await seen(from), await seen(to))) throw differs(`account ${account.name} or its keys`)
   if (there.leased !== leased || there.used !== used) throw differs(`the balance of account ${account.name}`)
 }
+
+const keysByHash = (keys: readonly HashedKey[]): readonly (readonly [hash: string, key: KeyRow])[] =>
+  keys.map(({ hash, key }) => [hash, key] as const).sort(([one], [other]) => one < other ? -1 : 1)
 
 const compareHour = async (rows: readonly UsageCount[], to: Store): Promise<void> => {
   if ((await missing(rows, to)).length > 0) throw differs(`the usage of account ${rows[0]?.account}`)

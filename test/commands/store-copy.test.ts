@@ -4,6 +4,7 @@ import type { Test } from 'tap'
 import { store } from '../../src/commands/store-copy.ts'
 import { Secret } from '../../src/secret.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { copyStore } from '../../src/store/copy.ts'
 import { openStore } from '../../src/store/open.ts'
 import { hourLength } from '../../src/store/store.ts'
 import type { Store, UsageCount } from '../../src/store/store.ts'
@@ -147,6 +148,32 @@ t.test('store copy', { skip: noRedis }, async t => {
       'tollgate: copied, but not the same: the balance of account alice changed meanwhile; '
         + 'stop the gateways and copy again',
     ])
+  })
+
+  t.test('says so when keys or accounts changed after they were copied, which --live allows', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const [from, to] = [await openFolder(t, path), await openRedis(t)]
+    await furnish(from)
+    // The counts are copied last.
+    const changing = (change: () => Promise<unknown>): Store => ({
+      ...from,
+      async *counts() {
+        await change()
+        yield* from.counts()
+      },
+    })
+    const quiet = { accounts: () => undefined, counts: () => undefined }
+    const bare = { account: 'acc_1', created: 5, hint: 'wxyz' }
+    for (const [what, change] of [
+      ['alice', () => from.changeKey('key_1', { networks: [] })], ['alice', () => from.changeKey('key_1', { methods: ['eth_call'] })],
+      ['alice', () => from.revokeKey('key_1', 77)], ['alice', () => from.addKey('hash-9', { id: 'key_9', ...bare })],
+      ['bob', () => from.changeAccount('acc_2', { plan: 'core' })],
+      ['carol', () => from.addAccount({ id: 'acc_3', name: 'carol', plan: 'core', created: 1 })],
+    ] as const) {
+      await t.rejects(copyStore(changing(change), to, quiet), { message: `copied, but not the same: account ${what} or its keys changed meanwhile; stop the gateways and copy again` })
+      await copyStore(from, to, quiet)
+    }
+    t.same(await all(to), await all(from))
   })
 
   t.test('takes the words that name no store as misuse, without printing what they hold', async t => {
