@@ -55,6 +55,3 @@ export const planOf = (plans: Plans, name: string): Plan => {
   if (plan !== undefined) return plan
   throw new Refused(`there is no plan "${name}": gateway.yaml has ${Object.keys(plans).join(', ')}`)
 }
-
-/** Milliseconds since 1970 as people and programs read them. */
-export const isoTime = (time: number): string => new Date(time).toISOString()

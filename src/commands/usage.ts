@@ -1,9 +1,10 @@
+import { isoDate } from '../dates.ts'
 import { didYouMean } from '../nearest.ts'
 import { planFor } from '../services/accounts.ts'
 import { balanceOf } from '../services/ledger/balance.ts'
 import { groupBy, groupings, total } from '../services/usage/summary.ts'
 import type { Group, Grouping } from '../services/usage/summary.ts'
-import { dayLength, hourLength } from '../store/store.ts'
+import { dayLength, hoursADay } from '../store/store.ts'
 import type { AccountRow, UsageCount } from '../store/store.ts'
 import { Misuse } from './command.ts'
 import type { Command, Terminal } from './command.ts'
@@ -63,14 +64,12 @@ interface Wish {
 /** Today, as far as it has come, and the days before it. */
 const showCounts = async ({ store }: Books, { id, name }: AccountRow, { by, days, form }: Wish, { out }: Terminal) => {
   const { day: today } = await store.totals(id)
-  const [first, end] = [(today - days + 1) * hoursADay, (today + 1) * hoursADay]
-  const counts = await store.usage(id, first, end)
-  for (const line of writers[form]({ account: name, from: dateOf(first), to: dateOf(end - 1), by, counts })) out(line)
+  const first = today - days + 1
+  const counts = await store.usage(id, first * hoursADay, (today + 1) * hoursADay)
+  const [from, to] = [isoDate(first * dayLength), isoDate(today * dayLength)]
+  for (const line of writers[form]({ account: name, from, to, by, counts })) out(line)
 }
 
-const hoursADay = dayLength / hourLength
-
-const dateOf = (hour: number): string => new Date(hour * hourLength).toISOString().slice(0, 10)
 
 interface Report {
   readonly account: string

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { StoreFault } from './store.ts'
+import { StoreFault, groupOf } from './store.ts'
 import type { AccountRow, HashedKey, KeyRow, Store, UsageCount } from './store.ts'
 
 /** How much there was to copy. */
@@ -100,9 +100,6 @@ const missing = async (rows: readonly UsageCount[], to: Store): Promise<readonly
     return rest.calls > 0 || rest.credits > 0 ? [{ ...row, ...rest }] : []
   })
 }
-
-const groupOf = ({ key, network, method, outcome, forwarded }: UsageCount): string =>
-  JSON.stringify([key, network, method, outcome, forwarded])
 
 /** Reports counts to the target, many at once. */
 const openSheet = (to: Store) => {

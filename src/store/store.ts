@@ -131,6 +131,10 @@ export interface UsageGroup {
   readonly forwarded: boolean
 }
 
+/** What tells groups of one account apart, as one text; Redis keeps it. */
+export const groupOf = ({ key, network, method, outcome, forwarded }: UsageGroup): string =>
+  JSON.stringify([key, network, method, outcome, forwarded])
+
 /** Calls of one group in one hour. */
 export interface UsageCount extends UsageGroup {
   /** Hours since 1970, UTC. */
@@ -189,6 +193,7 @@ export const deadAfter = 5_000
 /** Milliseconds; UTC has no longer or shorter days here. */
 export const dayLength = 86_400_000
 export const hourLength = 3_600_000
+export const hoursADay = dayLength / hourLength
 
 /** The store cannot be used, and the operator can change that; the message says how. */
 export class StoreFault extends Error {

@@ -1,4 +1,4 @@
-import { dayLength, hourLength } from '../../store/store.ts'
+import { hoursADay } from '../../store/store.ts'
 import type { LedgerStore, UsageStore } from '../../store/store.ts'
 
 /** One account's day in the books, and what in them does not add up. */
@@ -27,8 +27,6 @@ export const auditOf = async (
   const figures = { limit, leased, used, held, forfeited, counted, tolerance: toleranceOf(leased, used) }
   return { ...figures, faults: faultsOf(figures) }
 }
-
-const hoursADay = dayLength / hourLength
 
 /**
  * None for an account at rest: all that is leased is used. Otherwise some process is a second behind with either report,

@@ -1,3 +1,4 @@
+import { isoDate, isoTime } from '../../dates.ts'
 import { dayLength } from '../../store/store.ts'
 import type { LedgerStore } from '../../store/store.ts'
 
@@ -19,11 +20,9 @@ export interface Balance {
 export const balanceOf = async (store: LedgerStore, account: string, limit: number | null): Promise<Balance> => {
   const { day, leased, used, held, forfeited } = await store.totals(account)
   return {
-    day: startOf(day).slice(0, 10),
+    day: isoDate(day * dayLength),
     limit, used, held, forfeited,
     left: limit === null ? null : Math.max(0, limit - leased),
-    resetAt: startOf(day + 1),
+    resetAt: isoTime((day + 1) * dayLength),
   }
 }
-
-const startOf = (day: number): string => new Date(day * dayLength).toISOString()

@@ -1,4 +1,4 @@
-import { dayLength, hourLength } from '../../store/store.ts'
+import { hourLength, hoursADay } from '../../store/store.ts'
 import type { UsageCount, UsageGroup } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
 
@@ -112,8 +112,6 @@ class Sheet {
     return cell
   }
 }
-
-const hoursADay = dayLength / hourLength
 
 /** The hour, if it is one of the day; or else the nearest that is. */
 const hourOn = (day: number, hour: number): number =>

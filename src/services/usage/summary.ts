@@ -1,4 +1,5 @@
-import { dayLength, hourLength } from '../../store/store.ts'
+import { isoDate, isoTime } from '../../dates.ts'
+import { hourLength } from '../../store/store.ts'
 import type { UsageCount } from '../../store/store.ts'
 
 /** What counts may be grouped by. */
@@ -40,9 +41,7 @@ const add = ({ name, ...sum }: Group, { calls, credits, forwarded }: UsageCount)
 const nameOf = (count: UsageCount, by: Grouping): string => {
   switch (by) {
     case 'hour': return `${isoTime(count.hour * hourLength).slice(0, 16)}Z`
-    case 'day': return isoTime(Math.floor(count.hour * hourLength / dayLength) * dayLength).slice(0, 10)
+    case 'day': return isoDate(count.hour * hourLength)
     default: return count[by]
   }
 }
-
-const isoTime = (time: number): string => new Date(time).toISOString()

@@ -1,5 +1,5 @@
 import type { UsageCount, UsageStore } from '../store.ts'
-import { dayLength } from '../store.ts'
+import { dayLength, groupOf } from '../store.ts'
 import type { Calendar } from './calendar.ts'
 import type { Connection } from './connection.ts'
 import { keys } from './layout.ts'
@@ -37,9 +37,6 @@ export const hourOf = (member: string): { readonly account: string, readonly hou
   const colon = member.lastIndexOf(':')
   return { account: member.slice(0, colon), hour: Number(member.slice(colon + 1)) }
 }
-
-const groupOf = ({ key, network, method, outcome, forwarded }: UsageCount): string =>
-  JSON.stringify([key, network, method, outcome, forwarded])
 
 /** `row` is what HGETALL says of one account's hour. */
 export const countsOf = (account: string, hour: number, row: unknown): readonly UsageCount[] => {

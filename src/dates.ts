@@ -1,0 +1,5 @@
+/** Milliseconds since 1970 as people and programs read them (ISO 8601, UTC). */
+export const isoTime = (time: number): string => new Date(time).toISOString()
+
+/** The day of that moment, YYYY-MM-DD, UTC. */
+export const isoDate = (time: number): string => isoTime(time).slice(0, 10)
