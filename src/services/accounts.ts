@@ -13,20 +13,16 @@ export interface Accounts {
   find(key: Secret): Lookup | Promise<Lookup>
 }
 
-export interface OpenAccounts extends Accounts {
-  close(): void
-}
-
 export type Plans = Readonly<Record<string, Plan>>
 
 /**
  * Finds accounts in the store, and remembers what it found for as long as nothing changes there. Whether anything has is
- * looked up for all keys at once, about twice a second while anybody asks.
+ * looked up for all keys at once, about twice a second while anybody asks. It listens to the store until that is closed.
  */
-export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): OpenAccounts => {
+export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): Accounts => {
   const lookups = new Lookups()
   const asking = new Map<string, Promise<Lookup>>()
-  const close = store.watch(() => lookups.outdate())
+  store.watch(() => lookups.outdate())
   const look = openLook(store, clock, { changed: () => lookups.outdate(), away: () => lookups.forgetUnknown() })
 
   const ask = (text: string): Lookup | Promise<Lookup> => {
@@ -48,7 +44,6 @@ export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): O
     return !lookups.has(text) && !isKey(text) ? malformed : asking.get(text) ?? ask(text)
   }
   return {
-    close,
     find(key) {
       const text = key.reveal()
       const looking = look()

@@ -277,15 +277,3 @@ t.test('a flood of invented keys does not push the real ones out, and is forgott
   }
   t.same([key, invented.at(-1), invented[1000], invented[999]].map(looksFor), [0, 0, 0, 1])
 })
-
-t.test('after close, changes are not listened for any more', async t => {
-  const { store, clock } = await setUp(t)
-  let listening = 0
-  const accounts = openAccounts({ ...store, watch: () => {
-    listening += 1
-    return () => { listening -= 1 }
-  } }, {}, clock)
-  t.equal(listening, 1)
-  accounts.close()
-  t.equal(listening, 0)
-})
