@@ -43,18 +43,20 @@ type AnyStage = Stage<never, never>
 export const buildNetwork = (config: NetworkConfig, lent: Lent): { network?: Network, problems: readonly Problem[] } => {
   const problems: Problem[] = []
   const stages: AnyStage[] = []
-  const methods = openMethods(config.methods, { name: config.name, chainId: config.chainId, version: lent.version })
+  // What plugins are lent is all that they get, also of what their types do not show.
+  const { keeper, headsSource: _, version, ...shared } = lent
+  const methods = openMethods(config.methods, { name: config.name, chainId: config.chainId, version })
   const heads = keepHeads(config, lent)
   config.steps.forEach((step, i) => {
     const place = `${config.name}.${i + 1}.${step.name}`
     const services: Services = {
-      ...lent,
+      ...shared,
       network: { name: config.name, chainId: config.chainId, blockTime: config.blockTime },
       methods,
       heads,
       log: lent.log.child({ network: config.name, plugin: step.name }),
       metrics: labelled(lent.metrics, { network: config.name }),
-      keep: (name, settings, make) => lent.keeper.keep(`${place}.${name}`, settings, make),
+      keep: (name, settings, make) => keeper.keep(`${place}.${name}`, settings, make),
       vary: varyBelow(config.steps.slice(i + 1)),
     }
     try {

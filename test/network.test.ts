@@ -7,6 +7,7 @@ import { refuse } from '../src/reply.ts'
 import { openSource } from '../src/services/heads/index.ts'
 import { openKeeper } from '../src/services/keep.ts'
 import { openMetrics } from '../src/services/metrics.ts'
+import { results } from '../src/services/results.ts'
 import { shippedTable } from './services/methods/shipped.ts'
 import { TestClock, TestLog, call, origin, result, said } from './support/fakes.ts'
 
@@ -15,8 +16,11 @@ const networkOf = (...plugins: readonly AnyPlugin[]) => {
   const log = new TestLog()
   const steps = plugins.map(plugin => ({ name: plugin.name, plugin, options: {}, problem: () => { throw new Error('a problem') } }))
   const config = { name: 'net', chainId: 1, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
-  // What is used of it here.
-  const lent = { clock: new TestClock(), log, metrics: openMetrics(), keeper: openKeeper(), headsSource: openSource() } as unknown as Lent
+  const unused = () => { throw new Error('asked of the world') }
+  const lent: Lent = {
+    clock: new TestClock(), log, metrics: openMetrics(), keeper: openKeeper(), headsSource: openSource(), results, version: '1', memory: 1,
+    accounts: { find: unused }, ledger: { charge: unused }, usage: { count: unused }, agents: { ask: unused }, cache: { open: unused },
+  }
   const { network } = buildNetwork(config, lent)
   if (network === undefined) throw new Error('the network cannot be built')
   return { network, log }
@@ -59,4 +63,19 @@ t.test('a stage may be an instance of a class: each of its methods is called as 
   t.match(network.admit(origin()), { kind: 'unavailable' })
   t.same(doorman.done, ['admit http', 'admit http', 'handle', 'admit http'])
   t.same(log.lines, [])
+})
+
+t.test('a plugin is lent its services, and nothing that only the host needs', async t => {
+  const names: string[] = []
+  const curious = definePlugin({
+    name: 'curious', summary: 'Looks.', options,
+    create(_options, services) {
+      names.push(...Object.keys(services))
+      return (call, next) => next(call)
+    },
+  })
+  networkOf(curious, last)
+  t.same(names.sort(), [
+    'accounts', 'agents', 'cache', 'clock', 'heads', 'keep', 'ledger', 'log', 'memory', 'methods', 'metrics', 'network', 'results', 'usage', 'vary',
+  ])
 })
