@@ -1,5 +1,6 @@
 import type { Json } from '../call.ts'
 import { freeze } from '../frozen.ts'
+import { onItsOwn } from './text.ts'
 
 /** A request; of one that is kept, nobody reads the id. */
 export interface Shape { readonly [name: string]: Json }
@@ -52,7 +53,7 @@ export class Familiar {
       this.#old = this.#young
       this.#young = new Map()
     }
-    this.#young.set(text, shape)
+    this.#young.set(onItsOwn(text), shape)
   }
 }
 

@@ -8,7 +8,7 @@ import type { Fault } from './limits.ts'
 import { maxMembers } from './outline.ts'
 import type { Item, Member } from './outline.ts'
 import { Scanner } from './scan.ts'
-import { latin1, readName } from './text.ts'
+import { latin1, onItsOwn, readName } from './text.ts'
 
 export interface MessageLimits {
   /** How deep arrays and objects may nest, a batch's own array included. */
@@ -90,7 +90,7 @@ const receive = ({ raw, isWide, familiar }: Text, { start, end, members = [] }: 
     if (isTwice) refusal ??= invalid(`${envelope[place]} stands twice`)
     seen |= 1 << place
     if (envelope[place] !== 'id') continue
-    id = isTwice ? 'null' : readId(raw.slice(member.start, member.end))
+    id = isTwice ? 'null' : readId(onItsOwn(raw.slice(member.start, member.end)))
     idAt = member
   }
   if (idAt !== undefined && refusal === undefined && !isWide) familiar.learn(text, idAt.start - start, idAt.end - start, message as Shape)

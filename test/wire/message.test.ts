@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Json } from '../../src/call.ts'
@@ -85,4 +87,27 @@ t.test('work on a frozen value is done once, on any other each time', async t =>
   t.equal(remembering(() => Buffer.from('ü'))(frozen).length, 2, 'bytes, too, which cannot be frozen')
   const plain = [1]
   t.strictSame([lengthOf(plain).length, plain.push(2), lengthOf(plain).length], [1, 2, 2])
+})
+
+t.test('neither a request that is remembered nor an id keeps the rest of its message in memory', async t => {
+  const read = openReader(limits)
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void // V8's, as the flag describes it
+  const live = (): number => {
+    for (let i = 0; i < 2; i++) collect() // what lies outside is let go of with the second
+    const { heapUsed, external, arrayBuffers } = process.memoryUsage()
+    return heapUsed + external - arrayBuffers // long texts lie outside the heap, as do messages before they are text
+  }
+  const pad = ' '.repeat(1 << 20)
+  const id = `"${'a'.repeat(30)}"`
+  const kept: unknown[] = []
+  const before = live()
+  for (let i = 0; i < 30; i++) {
+    read(bytes(`{"id":1,"params":[${i}],"a":"${'b'.repeat(30)}"}${pad}`))
+    read(bytes(`[{"id":1,"params":["${i}"]},{"id":2}${pad}]`))
+    const { id: told } = read(bytes(`{"id":${id},"a":0}${pad}`)) as Received
+    kept.push(told)
+  }
+  t.ok(live() - before < 10 << 20)
+  t.ok(kept.every(told => told === id))
 })
