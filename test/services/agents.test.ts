@@ -1,9 +1,10 @@
 import { createHook } from 'node:async_hooks'
 import { channel } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
+import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
-import type { Request, Target } from '../../src/call.ts'
+import type { Json, Request, Target } from '../../src/call.ts'
 import { wholeOf } from '../../src/pieces.ts'
 import { isFailure } from '../../src/reply.ts'
 import type { Failure, Reply } from '../../src/reply.ts'
@@ -187,6 +188,18 @@ t.test('compressed answers', async t => {
     }
   })
 
+  t.test('that take long keep nobody waiting', async t => {
+    const held: (() => void)[] = []
+    const { ask } = await world(t, (socket, asked) => {
+      const bytes = gzipSync(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: JSON.parse(asked.right) as Json }))
+      socket.write(http('', { headers: { 'content-encoding': 'gzip', 'content-length': bytes.length } }))
+      socket.write(bytes.subarray(0, 12))
+      held.push(() => void socket.write(bytes.subarray(12)))
+      if (held.length === 5) for (const finish of held) finish()
+    })
+    for (const reply of await Promise.all(Array.from({ length: 5 }, () => ask()))) t.equal(text(reply), right)
+  })
+
   t.test('are cut at the cap on inflated bytes', async t => {
     for (const name of ['sends a gzip bomb', 'sends a deflate bomb', 'sends a brotli bomb'] as const) {
       const room = openRoom(Infinity)
@@ -237,7 +250,7 @@ t.test('others get their turn while a long answer comes in', async t => {
   const target = targetOf('http://127.0.0.1:9')
   const reply = exchange(lines, placeOf(target.url), {
     id: 1, request, target, maxBytes: 1 << 22, resend: true, clock, room: openRoom(Infinity),
-    inflaters: new Gate(clock, 1), watch: new Watch(clock, terms()), onEnd: () => undefined,
+    inflaters: { zlib: new Gate(clock, 1), brotli: new Gate(clock, 1) }, watch: new Watch(clock, terms()), onEnd: () => undefined,
   })
   const answer = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${'0'.repeat(1 << 20)}"}`)
   hearer?.head(200, {})

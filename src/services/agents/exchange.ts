@@ -1,4 +1,3 @@
-import type { Transform } from 'node:stream'
 import type { Request, Target } from '../../call.ts'
 import { refuse } from '../../reply.ts'
 import type { Failure, Meaning, Reply } from '../../reply.ts'
@@ -8,6 +7,7 @@ import type { Clock } from '../clock.ts'
 import { causeOf } from './cause.ts'
 import type { Gate } from './gate.ts'
 import { judgeHead, unusable } from './head.ts'
+import type { Inflater } from './head.ts'
 import { Inflation } from './inflation.ts'
 import type { Headers, Hearer, Lines, Trip } from './lines.ts'
 import type { Place } from './place.ts'
@@ -26,7 +26,7 @@ export interface Means {
   readonly resend: boolean
   readonly clock: Clock
   readonly room: Room
-  readonly inflaters: Gate
+  readonly inflaters: Readonly<Record<Inflater['kind'], Gate>>
   readonly watch: Watch
   /** Called once, when it is over. */
   onEnd(): void
@@ -44,6 +44,8 @@ class Exchange implements Hearer {
   #trip: Trip | undefined
   #answer: NodeAnswer | undefined
   #inflation: Inflation | undefined
+  /** Where the inflation has its place. */
+  #gate: Gate | undefined
   /** What the answer comes to when it is none. */
   #otherwise: Failure | undefined
   #held = 0
@@ -138,16 +140,17 @@ class Exchange implements Hearer {
   }
 
   /** Few at once. No byte comes until there is a place. */
-  async #inflate(makeInflater: () => Transform, trip: Trip): Promise<void> {
-    const { inflaters, watch, target } = this.#means
+  async #inflate({ kind, make }: Inflater, trip: Trip): Promise<void> {
+    const { inflaters: { [kind]: gate }, watch, target } = this.#means
     trip.pause()
-    const hasPlace = await inflaters.enter(watch)
+    const hasPlace = await gate.enter(watch)
     this.#listen()
-    if (!hasPlace) return this.#finish({ ...unusable(target, 'too many compressed answers at once'), elsewhere: true })
-    if (this.#isOver) return inflaters.leave()
-    this.#inflation = new Inflation(makeInflater(), trip, {
+    if (!hasPlace) return this.#finish({ ...unusable(target, 'too many compressed answers at once'), elsewhere: true, retryAfter: 1 })
+    if (this.#isOver) return gate.leave()
+    this.#inflation = new Inflation(make(), trip, {
       chunk: bytes => this.#take(bytes), end: () => this.#complete(), fault: error => this.fault(error),
     })
+    this.#gate = gate
     trip.resume()
   }
 
@@ -169,9 +172,8 @@ class Exchange implements Hearer {
     this.#means.onEnd()
     this.#trip?.abort()
     this.#means.room.give(this.#held)
-    if (this.#inflation === undefined) return
-    this.#inflation.stop()
-    this.#means.inflaters.leave()
+    this.#inflation?.stop()
+    this.#gate?.leave()
   }
 }
 

@@ -12,10 +12,15 @@ export interface Judged {
   readonly trouble?: Failure
   /** What it comes to when its body is no JSON-RPC answer, or breaks off. */
   readonly otherwise?: Failure
-  /** Makes what the body must go through first. */
-  readonly inflater?: () => Transform
+  /** What the body must go through first. */
+  readonly inflater?: Inflater
   /** Bytes of the body, where the node announced them. */
   readonly length?: number | undefined
+}
+
+export interface Inflater {
+  readonly kind: 'zlib' | 'brotli'
+  make(): Transform
 }
 
 interface Asked {
@@ -75,8 +80,8 @@ const retryAfter = (header: string | string[] | undefined, clock: Clock): { read
 }
 
 /** One encoding only: each further one multiplies what a few bytes can become. */
-const inflaterFor = (encoding: string): (() => Transform) | undefined =>
-  /^(x-)?gzip$|^deflate$/.test(encoding) ? () => createUnzip({ chunkSize })
-  : encoding === 'br' ? () => createBrotliDecompress({ chunkSize }) : undefined
+const inflaterFor = (encoding: string): Inflater | undefined =>
+  /^(x-)?gzip$|^deflate$/.test(encoding) ? { kind: 'zlib', make: () => createUnzip({ chunkSize }) }
+  : encoding === 'br' ? { kind: 'brotli', make: () => createBrotliDecompress({ chunkSize }) } : undefined
 
 const chunkSize = 65_536

@@ -41,7 +41,8 @@ export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promis
     posts.set(target, fresh)
     return fresh
   }
-  const inflaters = new Gate(clock, mostInflaters, Infinity)
+  // What inflates a brotli answer takes up to 16 MiB, however short the answer is; any other 0.1.
+  const inflaters = { zlib: new Gate(clock, 32, Infinity), brotli: new Gate(clock, 2, Infinity) }
   let lastId = 0
   /** Without a promise of its own: few calls have to wait for their place. */
   const askNow = ({ target, request, terms, watch, gate }: Asking): Promise<Reply> => {
@@ -84,9 +85,6 @@ interface Asking {
   /** Where it has a place, or waits for one. */
   readonly gate: Gate | undefined
 }
-
-/** What inflates a brotli answer takes up to 16 MiB, however short the answer is. */
-const mostInflaters = 2
 
 /** The node did nothing wrong: `source` keeps breakers out of it, `fault` lets another node be asked. */
 const busy = ({ name }: Target): Failure =>
