@@ -3,7 +3,8 @@ import type { WebSocket } from 'ws'
 import { isFailure } from '../reply.ts'
 import type { Reply } from '../reply.ts'
 import type { Log } from '../services/log.ts'
-import { answer } from '../wire/answer.ts'
+import { noRoom } from '../services/agents/room.ts'
+import { answer, failWhole } from '../wire/answer.ts'
 import type { Answer } from '../wire/answer.ts'
 import type { Body } from '../wire/write.ts'
 import type { Doors, Traffic, Visit } from './door.ts'
@@ -56,9 +57,9 @@ export class Conversation {
   }
 
   /** A key that is no longer good ends it. */
-  deliver({ body, replies }: Answer): void {
+  deliver({ id, body, replies }: Answer): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return
-    if (body !== undefined) this.#send(body, replies)
+    if (body !== undefined && !this.#send(body)) this.#refuse(id, replies)
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {
       this.close(1008, 'the API key is not valid any more')
     }
@@ -94,11 +95,17 @@ export class Conversation {
     this.#traffic.leave()
   }
 
-  #send(body: Body, replies: readonly Reply[]): void {
+  #send(body: Body): boolean {
     if (this.#running > 0) this.#gather()
-    if (this.#outbox.send(body)) return
+    return this.#outbox.send(body)
+  }
+
+  /** Too much waits to be read. Who called one thing is told; a batch has no id by which the caller would know what failed. */
+  #refuse(id: string, replies: readonly Reply[]): void {
     refundAll({ log: this.#log }, replies, 'unavailable')
-    this.close(1013, 'too many answers wait to be read')
+    const { body } = failWhole(noRoom(), id)
+    if (id === 'null') this.close(1013, 'too many answers wait to be read')
+    else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#send(body)
   }
 
   /** More answers follow: those of one turn go out in one write. With 32 calls in flight on a socket that saves a third of the CPU. */

@@ -10,9 +10,11 @@ import type { Frame } from './frames.ts'
 const short = 16_384
 /** Bytes that the socket may hold; while it holds more, answers wait here. */
 const full = 262_144
-/** Bytes that wait for a caller. Past `slow` it is given up when it reads nothing for a while, past `most` at once. */
+/** Bytes that wait for a caller. Past `slow` it is given up when it reads nothing for a while; past `most` nothing long is taken. */
 const slow = 8 << 20
 const most = 40 << 20
+/** Answers that were not taken since the caller last read; past it the caller is given up at once. */
+const patient = 10
 
 /** Answers that wait for a caller, however short; past it the socket is read no further for a while. */
 const many = 200
@@ -46,6 +48,7 @@ export class Outbox {
   /** Answers that have taken room of all callers, until they have left. */
   readonly #held = new Set<Body>()
   #drains = 0
+  #refused = 0
   #timer: NodeJS.Timeout | undefined
   #last: { readonly code: number, readonly reason: string } | undefined
 
@@ -67,7 +70,7 @@ export class Outbox {
     return this.#behind > slow || this.#queue.length >= many
   }
 
-  /** False, and nothing is sent, when it finds no room among what waits for all callers. */
+  /** False, and nothing is sent, when too much waits for this caller, or for all callers; short ones always find room. */
   send(body: Body): boolean {
     if (body.length <= short && this.#queue.length === 0 && this.#stream.writableLength < full) {
       this.#stream.write(textFrame(bodyText(body)), 'latin1')
@@ -84,21 +87,25 @@ export class Outbox {
   }
 
   #sendLater(body: Body): boolean {
-    const waiting = this.#rest + this.#behind
-    if (waiting > slow && waiting + body.length > most) {
-      this.#post.giveUp()
-      return true
-    }
-    if (body.length > short && !this.#hold(body)) return false
+    if (body.length > short && !(this.#hasRoom(body) && this.#hold(body))) return false
     this.#behind += body.length
     if (this.#queue.push(body) === 1) this.#write()
     this.#time()
     return true
   }
 
+  #hasRoom({ length }: Body): boolean {
+    const waiting = this.#rest + this.#behind
+    if (waiting <= slow || waiting + length <= most) return true
+    this.#refused += 1
+    if (this.#refused > patient) this.#post.giveUp()
+    return false
+  }
+
   /** A caller who reads as fast as this writes would keep all others waiting; each `turn` frames they get their turn. */
   #drain(): void {
     this.#timer?.refresh()
+    this.#refused = 0
     this.#drains += 1
     if (this.#drains % turn === 0) setImmediate(() => this.#goOn())
     else this.#goOn()

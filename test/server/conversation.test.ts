@@ -37,8 +37,8 @@ const open = async (test: Test, patience: number, room = openRoom(512 * mib)) =>
     server.close()
   })
   caller.pause()
-  const deliver = (size: number, reply: Reply = result('0x1')) =>
-    conversation.deliver({ id: '1', status: 200, body: { pieces: [Buffer.alloc(size, 0x30)], length: size }, replies: [reply], retryAfter: undefined })
+  const deliver = (size: number, reply: Reply = result('0x1'), id = '1') =>
+    conversation.deliver({ id, status: 200, body: { pieces: [Buffer.alloc(size, 0x30)], length: size }, replies: [reply], retryAfter: undefined })
   return { log, room, socket, stream, caller, closed, deliver, conversation }
 }
 
@@ -77,9 +77,11 @@ t.test('a caller who reads nothing', async t => {
     t.equal(room.taken, 0)
   })
 
-  t.test('is given up at once at 40 MiB', async t => {
+  t.test('gets no more long answers when 40 MiB wait, and is given up at once when it goes on asking for them', async t => {
     const { deliver, closed, socket, room } = await open(t, 60_000)
     deliver(21 * mib)
+    for (let i = 0; i < 10; i++) deliver(21 * mib)
+    t.equal(room.taken, 21 * mib)
     t.equal(socket.readyState, WebSocket.OPEN)
     deliver(21 * mib)
     t.equal(socket.readyState, WebSocket.CLOSING)
@@ -249,7 +251,27 @@ t.test('a caller who reads slowly gets the longest answer, though it takes longe
   t.equal(room.taken, 0)
 })
 
-t.test('what waits for all callers is bounded; who comes on top of it is closed and pays nothing', async t => {
+t.test('who asks for more at once than may wait gets what fits, and is told and pays nothing for the rest', async t => {
+  const { deliver, caller, room } = await open(t, 5_000)
+  const refunds: string[] = []
+  const charged = { ...result('0x1'), charge: { refund: (outcome: string) => void refunds.push(outcome) } }
+  for (let i = 0; i < 5; i++) deliver(10 * mib, charged, `"call-${i}"`)
+  t.same(refunds, ['unavailable'])
+  const messages: Buffer[] = []
+  const five = new Promise<void>(resolve => caller.on('message', (message: Buffer) => { if (messages.push(message) === 5) resolve() }))
+  caller.resume()
+  await five
+  t.same(messages.map(({ length }) => length).slice(0, 4), Array.from({ length: 4 }, () => 10 * mib))
+  t.same(JSON.parse(String(messages[4])), {
+    jsonrpc: '2.0', id: 'call-4', error: { code: -32002, message: 'too many answers wait to be read now' },
+  })
+  t.equal(room.taken, 0)
+  deliver(10 * mib)
+  const [next] = await once(caller, 'message') as [Buffer]
+  t.equal(next.length, 10 * mib)
+})
+
+t.test('what waits for all callers is bounded; who comes on top of it is told, or closed after a batch, and pays nothing', async t => {
   const room = openRoom(10 * mib)
   const [one, other] = [await open(t, 60_000, room), await open(t, 60_000, room)]
   one.deliver(9 * mib)
@@ -260,6 +282,8 @@ t.test('what waits for all callers is bounded; who comes on top of it is closed 
   other.deliver(2 * mib, { ...result('0x1'), charge: { refund: outcome => void refunds.push(outcome) } })
   t.same(refunds, ['unavailable'])
   other.caller.resume()
+  t.match(JSON.parse(String((await once(other.caller, 'message'))[0])), { id: 1, error: { code: -32002 } })
+  other.deliver(2 * mib, result('0x1'), 'null')
   t.equal((await once(other.caller, 'close'))[0], 1013)
   one.socket.terminate()
   await one.closed
