@@ -9,7 +9,7 @@ const step = 4 << 20
  * next piece of an answer: page faults were a sixth of what 6 MB cost. Once it has freed a block of this size, which takes
  * no memory as nobody writes to it, it keeps up to twice as much.
  */
-const block = 8 << 20
+const block = 4 << 20
 
 /**
  * Takes back the memory of long answers as soon as they have been sent. Left to itself V8 waits until 32 MB of them lie
