@@ -17,6 +17,7 @@ export type { Pulse } from './pulse.ts'
 export { Leave, toAbortSignal } from './leave.ts'
 export type { Signal } from './leave.ts'
 export { Secret } from './secret.ts'
+export { Identity } from './services/heads/identity.ts'
 export type * from './services/index.ts'
 
 /** The rest of the pipeline. Each call of it is a fresh run. */

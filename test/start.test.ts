@@ -117,7 +117,7 @@ t.test('a node of another chain gets no call, not even the first after the start
   const answers = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
   const [other, own] = [await startNode(answers), await startNode(answers)]
   other.answer('eth_chainId', async () => {
-    await new Promise(resolve => setTimeout(resolve, 200))
+    await new Promise(resolve => setTimeout(resolve, 200)) // a slow node: the first call would overtake its answer
     return { result: '0x1' }
   })
   const deployment = createDeployment({ gateway: { workers: 1 }, networks: { testnet: networkFile('testnet', [other.url, own.url]) } })

@@ -14,7 +14,7 @@ const full = 262_144
 const slow = 8 << 20
 const most = 40 << 20
 /** Answers that were not taken since the caller last read; past it the caller is given up at once. */
-const patient = 10
+const mostRefused = 10
 
 /** Answers that wait for a caller, however short; past it the socket is read no further for a while. */
 const many = 200
@@ -98,7 +98,7 @@ export class Outbox {
     const waiting = this.#rest + this.#behind
     if (waiting <= slow || waiting + length <= most) return true
     this.#refused += 1
-    if (this.#refused > patient) this.#post.giveUp()
+    if (this.#refused > mostRefused) this.#post.giveUp()
     return false
   }
 

@@ -1,4 +1,5 @@
 import { remembering } from '../frozen.ts'
+import { Pieces } from '../pieces.ts'
 import { isFailure } from '../reply.ts'
 import type { Reply, RpcError } from '../reply.ts'
 import { latin1 } from './text.ts'
@@ -12,15 +13,11 @@ export interface Body {
 
 /** The response to one call. `id` is the caller's id as it came, and a result goes out as the node wrote it. */
 export const writeReply = (id: string, reply: Reply): Body => {
-  if (isFailure(reply)) {
-    const head = `{"jsonrpc":"2.0","id":${id},"error":`
-    const value = errorText(reply.error)
-    return { pieces: [head, value, '}'], length: head.length + value.length + 1 }
-  }
-  const head = `{"jsonrpc":"2.0","id":${id},"result":`
-  const { result } = reply
-  const pieces = result instanceof Uint8Array ? [head, result, '}'] : [head, ...result.list, '}']
-  return { pieces, length: head.length + result.byteLength + 1 }
+  const failed = isFailure(reply)
+  const value = failed ? errorText(reply.error) : reply.result
+  const head = `{"jsonrpc":"2.0","id":${id},"${failed ? 'error' : 'result'}":`
+  if (value instanceof Pieces) return { pieces: [head, ...value.list, '}'], length: head.length + value.byteLength + 1 }
+  return { pieces: [head, value, '}'], length: head.length + value.length + 1 }
 }
 
 /** As bytes where it is not ASCII. A refusal that is given again and again is written once. */

@@ -30,7 +30,7 @@ const limited = (retryAfter?: number): Failure =>
 type Answer = (call: Call<Note>) => Reply | Promise<Reply>
 
 const open = (
-  world: Record<string, Answer>, options: object = {}, probe: () => Reply = () => fault('x'), given: { readonly heads?: Heads } = {},
+  world: Record<string, Answer>, options: object = {}, probe: () => Reply | Promise<Reply> = () => fault('x'), given: { readonly heads?: Heads } = {},
 ) => {
   const clock = new TestClock()
   const log = new TestLog()
@@ -576,6 +576,19 @@ t.test('the partner', async t => {
     clock.turn(1)
     t.equal(said(await ask(logs(growth))), -32002)
     t.equal(asked.filter(name => name === 'p').length, 4)
+  })
+
+  t.test('answers nobody before it has said on which chain it is', async t => {
+    let say = (_reply: Reply) => {}
+    const chain = new Promise<Reply>(resolve => { say = resolve })
+    const { ask, count, many, probed } = open({ p: () => result('p') }, { partner }, () => chain)
+    await many(12) // cuts off the own nodes
+    const replies = [ask(logs(growth)), ask(logs(growth))]
+    await turn()
+    t.equal(count('p'), 2)
+    say(result('0x5'))
+    for (const reply of await Promise.all(replies)) t.equal(said(reply), -32002)
+    t.equal(probed.filter(each => each === 'p eth_chainId').length, 1, 'it is asked once')
   })
 
   t.test('is taken at its word for no other chain but one that it names', async t => {

@@ -139,7 +139,7 @@ class Exchange implements Hearer {
     }
   }
 
-  /** Few at once. No byte comes until there is a place. */
+  /** So many at once. No byte comes until there is a place. */
   async #inflate({ kind, make }: Inflater, trip: Trip): Promise<void> {
     const { inflaters: { [kind]: gate }, watch, target } = this.#means
     trip.pause()
