@@ -120,7 +120,8 @@ t.test('a node of another chain gets no call, not even the first after the start
     await new Promise(resolve => setTimeout(resolve, 200)) // a slow node: the first call would overtake its answer
     return { result: '0x1' }
   })
-  const deployment = createDeployment({ gateway: { workers: 1 }, networks: { testnet: networkFile('testnet', [other.url, own.url]) } })
+  const networks = { testnet: networkFile('testnet', [other.url, own.url]), lonenet: { ...networkFile('lonenet', [other.url]), hosts: ['lone.test'] } }
+  const deployment = createDeployment({ gateway: { workers: 1 }, networks })
   await deployment.addAccount('alice')
   const { key } = await deployment.addKey('alice')
   const file = join(deployment.dir, 'gateway.yaml')
@@ -128,6 +129,8 @@ t.test('a node of another chain gets no call, not even the first after the start
     writeFileSync(file, readFileSync(file, 'utf8').replace('"workers":1', `"workers":${workers}`))
     const gateway = await deployment.start()
     for (let i = 0; i < 4; i++) t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, hex(i)]), { result: '0x1' })
+    t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, '0x1'], { host: 'lone.test' }),
+      { error: { code: -32002 } }, 'even if no other is left')
     t.equal(other.received.filter(({ method }) => method === 'eth_getBalance').length, 0, `${workers} workers`)
     await gateway.stop()
   }

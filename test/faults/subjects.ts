@@ -10,7 +10,7 @@ export type Node = Pick<FaultyNode, 'url' | 'asked' | 'stop'>
 /** A kind of node that something is wrong with, or seems to be. */
 export interface Subject {
   start(): Promise<Node>
-  /** False where two of them are no trial: they do well, or there is nothing that a gateway could do better. */
+  /** False where two of them are no trial: they do well. */
   readonly both?: false
   /** What the log has to say about it. */
   readonly cause?: RegExp
@@ -52,8 +52,7 @@ const each = (all: Readonly<Record<string, Fault>>, rest: Partial<Subject> = {})
 export const subjects: Readonly<Record<string, Subject>> = {
   ...each(faults),
   ...each(lacking),
-  // Nodes are used in spite of all when none is left.
-  'is on another chain': { start: () => startFaultyNode(isElsewhere), both: false },
+  'is on another chain': { start: () => startFaultyNode(isElsewhere) },
   'swaps answers': { start: () => startFaultyNode(swaps()) },
   'redirects to another node': { start: startRedirecting, cause: /^HTTP 307/ },
   ...unreachable,

@@ -354,11 +354,25 @@ t.test('a node', async t => {
     t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
   })
 
-  t.test('is used in spite of all when none is left', async t => {
-    const { heads, touch } = open(['a', 'b'], undefined, { a: '0x5', b: '0x5' })
+  t.test('of another chain is left out even if none is left, and used once it is on ours', async t => {
+    const { heads, special, by, touch, turn } = open(['a', 'b'], undefined, { a: '0x5', b: '0x5' })
     await touch()
     t.ok(heads.status.upstreams.every(({ usable }) => !usable))
-    t.equal(heads.choose([target('a'), target('b')]).length, 2)
+    t.same(heads.choose([target('a'), target('b')]), [])
+    special.set('b', (method, params) => by('b').answer(method, params))
+    for (let i = 0; i < 31; i++) {
+      await touch()
+      await turn(1000)
+    }
+    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
+  })
+
+  t.test('too far behind, or ahead of what can be, is used when none is left', async t => {
+    const { heads, chain, by, touch } = open(['a', 'b'], 3)
+    by('a').head = ancestorAt(chain.tip, 90) ?? chain.tip
+    await touch()
+    t.match(heads.status.upstreams, [{ name: 'a', usable: false }, { name: 'b', usable: true }])
+    t.same(heads.choose([target('a')]).map(({ name }) => name), ['a'])
   })
 })
 

@@ -43,12 +43,11 @@ export class Known {
     return this.#reasons.get(name)
   }
 
-  /** In order; those too far behind after the others, then those ahead of what can be; none of another chain. All if none is left. */
+  /** In order; those too far behind after the others, then those ahead of what can be; none of another chain. */
   choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[] {
     if (this.#reasons.size === 0) return nodes
     const of = (reason: Reason | undefined) => nodes.filter(({ name }) => this.#reasons.get(name) === reason)
-    const chosen = [...of(undefined), ...of('lag'), ...of('ahead')]
-    return chosen.length > 0 ? chosen : nodes
+    return [...of(undefined), ...of('lag'), ...of('ahead')]
   }
 
   get status(): HeadsStatus {
