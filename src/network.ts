@@ -1,6 +1,7 @@
 import type { Call, Note, Origin } from './call.ts'
 import type { NetworkConfig, Step } from './config/types.ts'
 import type { Problem } from './config/problem.ts'
+import { Pieces } from './pieces.ts'
 import { compile } from './pipeline.ts'
 import type { AnyHandler } from './pipeline.ts'
 import { Misconfigured, misconfigured } from './plugin.ts'
@@ -157,6 +158,7 @@ const tally = (run: Next, config: NetworkConfig, { metrics, clock }: Lent): Next
     let outcome = 'internal' // of a call that dies of a bug
     try {
       const reply = await run(call)
+      if (!isReply(reply)) throw new TypeError('a plugin returned neither a result in bytes nor a failure')
       outcome = outcomeOf(reply)
       return reply
     } finally {
@@ -165,6 +167,10 @@ const tally = (run: Next, config: NetworkConfig, { metrics, clock }: Lent): Next
     }
   }
 }
+
+/** The types say so already, but not to a plugin written in JavaScript. */
+const isReply = (reply: Reply | undefined): boolean =>
+  reply instanceof Object && (isFailure(reply) || reply.result instanceof Uint8Array || reply.result instanceof Pieces)
 
 const methodOf = ({ message }: Call): string =>
   typeof message === 'object' && message !== null && 'method' in message && typeof message.method === 'string'

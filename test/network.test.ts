@@ -6,24 +6,24 @@ import type { AnyPlugin, Origin, Stage } from '../src/plugin.ts'
 import { refuse } from '../src/reply.ts'
 import { openSource } from '../src/services/heads/index.ts'
 import { openKeeper } from '../src/services/keep.ts'
-import { openMetrics } from '../src/services/metrics.ts'
+import { metricsText, openMetrics } from '../src/services/metrics.ts'
 import { results } from '../src/services/results.ts'
 import { shippedTable } from './services/methods/shipped.ts'
 import { TestClock, TestLog, call, origin, result, said } from './support/fakes.ts'
 
 /** A network of these plugins, without options. */
 const networkOf = (...plugins: readonly AnyPlugin[]) => {
-  const log = new TestLog()
+  const [log, metrics] = [new TestLog(), openMetrics()]
   const steps = plugins.map(plugin => ({ name: plugin.name, plugin, options: {}, problem: () => { throw new Error('a problem') } }))
   const config = { name: 'net', chainId: 1, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
   const unused = () => { throw new Error('asked of the world') }
   const lent: Lent = {
-    clock: new TestClock(), log, metrics: openMetrics(), keeper: openKeeper(), headsSource: openSource(), results, version: '1', memory: 1,
+    clock: new TestClock(), log, metrics, keeper: openKeeper(), headsSource: openSource(), results, version: '1', memory: 1,
     accounts: { find: unused }, ledger: { charge: unused }, usage: { count: unused }, agents: { ask: unused }, cache: { open: unused },
   }
   const { network } = buildNetwork(config, lent)
   if (network === undefined) throw new Error('the network cannot be built')
-  return { network, log }
+  return { network, log, metrics }
 }
 
 const options = { type: 'object', properties: {} } as const
@@ -78,4 +78,13 @@ t.test('a plugin is lent its services, and nothing that only the host needs', as
   t.same(names.sort(), [
     'accounts', 'agents', 'cache', 'clock', 'heads', 'keep', 'ledger', 'log', 'memory', 'methods', 'metrics', 'network', 'results', 'usage', 'vary',
   ])
+})
+
+t.test('what a plugin returns that is no reply is a bug, and counted as one', async t => {
+  const wrong = [undefined, null, {}, 'no', { result: '0x1', source: 'local' }]
+  for (const [i, reply] of wrong.entries()) {
+    const { network, metrics } = networkOf(definePlugin({ name: 'odd', summary: 'Is odd.', terminal: true, options, create: () => async () => reply as never }))
+    await t.rejects(Promise.resolve(network.run(call('eth_chainId'))), { name: 'TypeError', message: /^a plugin returned neither/ }, `${i}`)
+    t.match(metricsText(metrics.families()), 'tollgate_calls_total{network="net",method="eth_chainId",outcome="internal"} 1\n')
+  }
 })

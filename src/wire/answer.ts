@@ -1,7 +1,6 @@
 import { inspect } from 'node:util'
 import type { Json, Origin } from '../call.ts'
 import type { Next } from '../plugin.ts'
-import { Pieces } from '../pieces.ts'
 import { isFailure, refuse } from '../reply.ts'
 import type { Failure, Reply } from '../reply.ts'
 import type { Log } from '../services/log.ts'
@@ -69,17 +68,12 @@ const answerOne = ({ reply, body }: Settled, id = 'null'): Answer =>
 const settle = async (door: Door, { message, id, refusal }: Received, origin: Origin): Promise<Settled> => {
   try {
     const reply = refusal ?? await door.run({ message, origin, signal: undefined, notes: {} })
-    if (!isReply(reply)) throw new TypeError('a plugin returned neither a result in bytes nor a failure')
     return { reply, body: tell(id, reply) }
   } catch (bug) {
     const reply = reportBug(door.log, origin, bug, message)
     return { reply, body: tell(id, reply) }
   }
 }
-
-/** The types say so already, but not to a plugin written in JavaScript. */
-const isReply = (reply: Reply | undefined): boolean =>
-  reply instanceof Object && (isFailure(reply) || reply.result instanceof Uint8Array || reply.result instanceof Pieces)
 
 /** A notification is owed no answer, except that it was none: what is not a valid request is always told. */
 const tell = (id: string | undefined, reply: Reply): Body | undefined =>
