@@ -42,7 +42,7 @@ interface Row extends Audit {
 const look = async ({ store, plans }: Books): Promise<readonly Row[]> => {
   const rows: Row[] = []
   for (const account of await store.accounts()) {
-    const limit = planFor(account, plans)?.dailyCredits
+    const limit = planFor(account, plans)?.dailyCredits ?? null
     rows.push({ account: account.name, plan: account.plan, ...await auditOf(store, account.id, limit) })
   }
   return rows

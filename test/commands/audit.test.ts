@@ -88,4 +88,5 @@ t.test('more leased than the limit is exit code 1', async t => {
   t.match(await run(audit), { code: 1, out: [String, String, /^alice: 100 more are leased than the limit: it was lowered/] })
   await writeFile(file, text.replace('core:', 'solid:'))
   t.match(await run(audit), { code: 0, out: [String, /^alice +core +gone +800 +800/, 'the books are right'] })
+  t.match(await run(audit, '--json'), { code: 0, out: [/"plan":"core","limit":null,"leased":800/] })
 })

@@ -3,8 +3,8 @@ import type { LedgerStore, UsageStore } from '../../store/store.ts'
 
 /** One account's day in the books, and what in them does not add up. */
 export interface Audit {
-  /** Undefined when the account's plan does not stand in gateway.yaml. */
-  readonly limit: number | undefined
+  /** Null when the account's plan does not stand in gateway.yaml. */
+  readonly limit: number | null
   readonly leased: number
   readonly used: number
   readonly held: number
@@ -19,7 +19,7 @@ export interface Audit {
 
 /** Holds today's books of one account against each other. */
 export const auditOf = async (
-  store: LedgerStore & UsageStore, account: string, limit: number | undefined,
+  store: LedgerStore & UsageStore, account: string, limit: number | null,
 ): Promise<Audit> => {
   const { day, leased, used, held, forfeited } = await store.totals(account)
   const counts = await store.usage(account, day * hoursADay, (day + 1) * hoursADay)
@@ -40,7 +40,7 @@ const faultsOf = ({ limit, leased, used, held, forfeited, counted, tolerance }: 
   if (leased !== used + held + forfeited) {
     faults.push(`leased is ${leased}, but used, held and forfeited are ${used + held + forfeited} together`)
   }
-  if (limit !== undefined && leased > limit) {
+  if (limit !== null && leased > limit) {
     faults.push(`${leased - limit} more are leased than the limit: it was lowered, or credits were lent while the store was away`)
   }
   if (Math.abs(used - counted) > tolerance) {
