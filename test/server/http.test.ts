@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import { Traffic } from '../../src/server/door.ts'
 import type { Doors } from '../../src/server/door.ts'
 import { createRpcListener } from '../../src/server/http.ts'
+import { openTidy } from '../../src/server/tidy.ts'
 import { openRoom } from '../../src/services/agents/room.ts'
 import { openReader } from '../../src/wire/message.ts'
 import { TestLog, result } from '../support/fakes.ts'
@@ -16,13 +17,19 @@ import { TestLog, result } from '../support/fakes.ts'
 const mib = 1 << 20
 const length = 21 * mib
 
-const openDoor = async (test: Test, patience: number, room = openRoom(512 * mib), upstream = 'own') => {
+interface Given extends Partial<Pick<Doors, 'patience' | 'room' | 'tidy'>> {
+  readonly upstream?: string
+  /** Of each result, in bytes. */
+  readonly size?: number
+}
+
+const openDoor = async (test: Test, { patience = 1000, room = openRoom(512 * mib), tidy = () => undefined, upstream = 'own', size = length }: Given) => {
   const [log, traffic, refunds] = [new TestLog(), new Traffic(), Array<string>()]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
-  const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(length, '0'), charge, credits: 255, upstream })
+  const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(size, '0'), charge, credits: 255, upstream })
   const served = { name: 'net', admit: () => undefined, door: { read: openReader(limits), run, limits, log } }
-  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '', answered: () => undefined, patience }
+  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy, date: () => '', answered: () => undefined, patience }
   const server = createServer(createRpcListener(doors)).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')
@@ -30,13 +37,13 @@ const openDoor = async (test: Test, patience: number, room = openRoom(512 * mib)
     caller.destroy()
     server.close()
   })
-  const call = (body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}') =>
-    caller.write(`POST /v3/key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+  const call = (body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}', more = '') =>
+    caller.write(`POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
   return { log, traffic, room, caller, call, refunds }
 }
 
 t.test('who reads nothing of a long answer is cut off, and what was held for it is free again', async t => {
-  const { log, traffic, room, caller, call } = await openDoor(t, 50)
+  const { log, traffic, room, caller, call } = await openDoor(t, { patience: 50 })
   caller.pause()
   call()
   while (log.lines.length === 0) await new Promise(setImmediate)
@@ -46,22 +53,25 @@ t.test('who reads nothing of a long answer is cut off, and what was held for it 
 })
 
 t.test('who reads slowly gets all of it, and the connection takes the next call', async t => {
-  const { log, caller, call } = await openDoor(t, 400)
+  const { log, caller, call } = await openDoor(t, { patience: 400 })
   const total = length + '{"jsonrpc":"2.0","id":1,"result":}'.length
-  const read = async (rest: number): Promise<number> => {
-    call()
+  const read = (rest: number): Promise<number> => new Promise(resolve => {
     let [seen, expected] = [0, Infinity]
-    while (seen < expected) {
-      const [chunk] = await once(caller, 'data') as [Buffer]
+    // One listener for all chunks: several may come at once.
+    const take = (chunk: Buffer): void => {
       if (seen === 0) expected = chunk.indexOf('\r\n\r\n') + 4 + total
       seen += chunk.length
-      if (rest === 0) continue
+      if (seen >= expected) {
+        caller.off('data', take)
+        return resolve(seen - expected)
+      }
+      if (rest === 0) return
       caller.pause()
-      await new Promise(resolve => setTimeout(resolve, rest))
-      caller.resume()
+      setTimeout(() => caller.resume(), rest)
     }
-    return seen - expected
-  }
+    caller.on('data', take)
+    call()
+  })
   const begun = performance.now()
   t.equal(await read(3), 0)
   t.ok(performance.now() - begun > 400, 'it took longer than a caller may read nothing')
@@ -70,7 +80,7 @@ t.test('who reads slowly gets all of it, and the connection takes the next call'
 })
 
 t.test('an answer for which there is no room is refused with the id of its call, says why, and costs nothing', async t => {
-  const { caller, call, refunds, room } = await openDoor(t, 1000, openRoom(length))
+  const { caller, call, refunds, room } = await openDoor(t, { room: openRoom(length) })
   const refusal = async (body: string) => {
     call(body)
     const [chunk] = await once(caller, 'data') as [Buffer]
@@ -91,7 +101,7 @@ t.test('an answer for which there is no room is refused with the id of its call,
 })
 
 t.test('an answer that cannot be sent because of a bug is an internal error of its call, and costs nothing', async t => {
-  const { caller, call, refunds, room, traffic, log } = await openDoor(t, 1000, undefined, 'no\nheader')
+  const { caller, call, refunds, room, traffic, log } = await openDoor(t, { upstream: 'no\nheader' })
   call('{"jsonrpc":"2.0","id":"a","method":"eth_getLogs"}')
   const [chunk] = await once(caller, 'data') as [Buffer]
   t.match(chunk.toString(), /^HTTP\/1.1 200 [^]*"id":"a","error":\{"code":-32603,"message":"internal error",/)
@@ -100,3 +110,26 @@ t.test('an answer that cannot be sent because of a bug is an internal error of i
   await traffic.quiet()
   t.equal(room.taken, 0)
 })
+
+t.test('what long answers took is free as soon as they have been sent, compressed ones too', async t => {
+  const size = 6 * mib
+  for (const [headers, last] of [['', '0}'], ['Accept-Encoding: gzip\r\n', '\r\n0\r\n\r\n']] as const) {
+    const { caller, call, traffic } = await openDoor(t, { tidy: openTidy(), size })
+    let end = ''
+    caller.on('data', (bytes: Buffer) => { end = (end + bytes.toString('latin1', Math.max(0, bytes.length - last.length))).slice(-last.length) })
+    const memories: number[] = []
+    for (let i = 0; i < 8; i++) {
+      end = ''
+      call(undefined, headers)
+      while (end !== last) await new Promise(setImmediate)
+      await traffic.quiet()
+      await turns()
+      memories.push(process.memoryUsage().arrayBuffers)
+    }
+    const risen = memories.map((memory, i) => memory - Math.min(...memories.slice(0, i + 1)))
+    t.ok(Math.max(...risen) < 2 * size, `${headers}: ${memories}`)
+  }
+})
+
+/** The collection comes in the turn after the end of an answer. */
+const turns = async (): Promise<void> => { for (let i = 0; i < 3; i++) await new Promise(setImmediate) }
