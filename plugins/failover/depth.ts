@@ -9,6 +9,14 @@ const kept = 128
 /** Nodes are not all at the same block, nor at the newest that is known: so near to the last that they keep it depends. */
 const edge = 32
 
+/** The newest block that the question names by its number. */
+export const newestOf = ({ method, params }: Request, { methods }: Pick<Services, 'methods'>): number | undefined => {
+  const blocks = blocksOf(methods.get(method), params)
+  if (blocks === undefined || 'hash' in blocks) return undefined
+  const numbers = [blocks.from, blocks.to].filter(block => typeof block === 'number')
+  return numbers.length === 0 ? undefined : Math.max(...numbers)
+}
+
 /** Undefined where that cannot be told. */
 export const depthOf = (
   { method, params }: Request, { methods, heads: { view } }: Pick<Services, 'methods' | 'heads'>,

@@ -1,6 +1,7 @@
 import { definePlugin, misconfigured, mustBeInTable } from '../../src/plugin.ts'
 import type { Path, Report, Secret, Target } from '../../src/plugin.ts'
 import { Budget } from './budget.ts'
+import { newestOf } from './depth.ts'
 import { Node } from './node.ts'
 import { options } from './options.ts'
 import { openOrder } from './order.ts'
@@ -55,7 +56,8 @@ export default definePlugin({
         const mayForward = partner?.methods.includes(request.method)
           && account.plan.forwarding && isWanted(partner, call.origin)
         services.heads.touch()
-        const own = services.heads.choose(order(node => node.isUsable(kind)))
+        const newest = nodes.length > 1 ? newestOf(request, services) : undefined
+        const own = services.heads.choose(order(node => node.isUsable(kind)), newest)
         const choice = { kind, method, own, budget, clock: services.clock, mayHedge: hedge }
         return new Route(call, next, choice).run(mayForward ? helper : undefined)
       },

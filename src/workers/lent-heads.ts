@@ -70,8 +70,8 @@ export class LentHeads implements Heads {
     this.#terms.say({ kind: 'touch', network: this.#terms.network })
   }
 
-  choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[] {
-    return this.#known.choose(nodes)
+  choose<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
+    return this.#known.choose(nodes, block)
   }
 
   /** A height is told when no worker tells less any more: a caller may meet any of them next. */

@@ -21,17 +21,36 @@ const silent = await startFaultyNode((socket, asked) => {
 const called = new EventEmitter()
 const broken = await startFaultyNode(faults['says 500'])
 const partner = await startNode({ eth_getLogs: { result: [] } })
+/** Stands at this block, and has a log in each; what is asked for above its newest one it takes for empty. */
+const startAt = (newest: number) => startNode({
+  eth_chainId: { result: '0x7a69' },
+  eth_blockNumber: { result: hex(newest) },
+  eth_getBlockByNumber: ({ params: [at] }) => {
+    const number = at === 'latest' ? newest : Number(at)
+    return { result: number > newest ? null : { number: hex(number), hash: hex(1000 + number), parentHash: hex(999 + number) } }
+  },
+  eth_getLogs: ({ params: [filter] }) => {
+    const { fromBlock, toBlock } = filter as { fromBlock: string, toBlock: string } // as it was asked for here
+    const result = []
+    for (let block = Number(fromBlock); block <= Math.min(newest, Number(toBlock)); block++) result.push({ blockNumber: hex(block) })
+    return { result }
+  },
+})
+const hex = (number: number) => `0x${number.toString(16)}`
+const behind = await startAt(98)
+const ahead = await startAt(100)
 const on = (host: string, network: object) => ({ ...network, hosts: [host] })
 const forwarding = { partner: { name: 'helper', url: partner.url, when: 'header' } }
 const deployment = createDeployment({
   networks: {
     silentnet: on('silent.test', networkFile('silentnet', [silent.url])),
+    behindnet: on('behind.test', networkFile('behindnet', [behind.url, ahead.url])),
     brokennet: on('broken.test', networkFile('brokennet', [broken.url], { failover: { upstreams: [{ name: 'own', url: broken.url }], ...forwarding } })),
   },
 })
 t.teardown(async () => {
   await deployment.remove()
-  await Promise.all([silent.stop(), broken.stop(), partner.stop()])
+  await Promise.all([silent.stop(), broken.stop(), partner.stop(), behind.stop(), ahead.stop()])
 })
 await deployment.addAccount('alice', 'growth')
 const { key } = await deployment.addKey('alice')
@@ -116,4 +135,17 @@ t.test('when every node is cut off, that is said within 20 ms, with 503, and cos
   // A connection for each, and a machine that may be busy.
   const [fastest] = answers.map(({ took }) => took).sort((a, b) => a - b)
   t.ok(fastest! < 20, `${fastest} ms`)
+})
+
+t.test('what callers were told is there comes from a node that has it', async t => {
+  const ask = async (method: string, params: unknown) => {
+    const { headers, json } = await post(gateway.http(key), request(method, params), { host: 'behind.test' })
+    return { upstream: headers['x-tollgate-upstream'], result: json().result }
+  }
+  while ((await ask('eth_blockNumber', [])).result !== '0x64') await wait(50)
+  await behind.reached('eth_getBlockByNumber', 2) // so it has told of its newest block
+  const logs = await ask('eth_getLogs', [{ fromBlock: '0x62', toBlock: '0x64' }])
+  t.same(logs, { upstream: 'node-2', result: [98, 99, 100].map(block => ({ blockNumber: hex(block) })) })
+  t.match(await ask('eth_getBlockByNumber', ['0x64', false]), { upstream: 'node-2', result: { number: '0x64' } })
+  t.match(await ask('eth_getLogs', [{ fromBlock: '0x61', toBlock: '0x62' }]), { upstream: 'node-1' }, 'the first is for what it has')
 })

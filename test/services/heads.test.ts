@@ -367,6 +367,22 @@ t.test('a node', async t => {
     t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
   })
 
+  t.test('that is behind by less comes last for the blocks that it has not reached', async t => {
+    const { heads, chain, by, touch } = open(['a', 'b', 'c'], 3)
+    by('a').head = ancestorAt(chain.tip, 98) ?? chain.tip
+    const all = [target('a'), target('b'), target('unknown')]
+    const order = (block?: number) => heads.choose(all, block).map(({ name }) => name)
+    t.same(order(100), ['a', 'b', 'unknown'], 'nothing is known')
+    await touch()
+    t.same(order(98), ['a', 'b', 'unknown'])
+    t.same(order(99), ['b', 'unknown', 'a'])
+    t.same(order(100), ['b', 'unknown', 'a'])
+    t.same(order(101), ['a', 'b', 'unknown'], 'nobody has it')
+    t.same(order(), ['a', 'b', 'unknown'])
+    heads.tell('b', 101)
+    t.same(order(101), ['b', 'unknown', 'a'], 'at once when a caller is told so')
+  })
+
   t.test('too far behind, or ahead of what can be, is used when none is left', async t => {
     const { heads, chain, by, touch } = open(['a', 'b'], 3)
     by('a').head = ancestorAt(chain.tip, 90) ?? chain.tip

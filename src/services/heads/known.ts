@@ -9,6 +9,7 @@ export class Known {
   #state: State = { era: 0, told: 0, nodes: [] }
   #epoch = 0
   #reasons: ReadonlyMap<string, Reason> = new Map()
+  #heights: ReadonlyMap<string, number> = new Map()
   #view: View
 
   /** The newest blocks, as they are at any time. */
@@ -30,6 +31,7 @@ export class Known {
     this.#state = state
     if (!isSame(state.head, before.head) || state.told !== before.told || state.era !== before.era) this.#epoch += 1
     this.#reasons = new Map(state.nodes.flatMap(({ name, verdict }) => verdict === undefined ? [] : [[name, verdict.reason]]))
+    this.#heights = new Map(state.nodes.flatMap(({ name, head }) => head === undefined ? [] : [[name, head.number]]))
     this.#view = this.#look()
   }
 
@@ -44,10 +46,17 @@ export class Known {
   }
 
   /** In order; those too far behind after the others, then those ahead of what can be; none of another chain. */
-  choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[] {
-    if (this.#reasons.size === 0) return nodes
+  choose<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
+    if (this.#reasons.size === 0) return this.#byReach(nodes, block)
     const of = (reason: Reason | undefined) => nodes.filter(({ name }) => this.#reasons.get(name) === reason)
-    return [...of(undefined), ...of('lag'), ...of('ahead')]
+    return [...this.#byReach(of(undefined), block), ...of('lag'), ...of('ahead')]
+  }
+
+  /** Those that are not there yet come last. Of what lies above the head that is believed none can have told the truth. */
+  #byReach<N extends { readonly name: string }>(nodes: readonly N[], block = Infinity): readonly N[] {
+    if (block > (this.#state.head?.number ?? -1)) return nodes
+    const isBelow = ({ name }: N) => (this.#heights.get(name) ?? Infinity) < block
+    return nodes.some(isBelow) ? [...nodes.filter(node => !isBelow(node)), ...nodes.filter(isBelow)] : nodes
   }
 
   get status(): HeadsStatus {

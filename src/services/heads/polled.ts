@@ -122,8 +122,8 @@ class PolledHeads implements OwnHeads {
     if (this.#nodes.length > 0) this.#rounds.touch()
   }
 
-  choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[] {
-    return this.#known.choose(nodes)
+  choose<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
+    return this.#known.choose(nodes, block)
   }
 
   tell(upstream: string, height: number): number | Promise<number> {

@@ -31,8 +31,11 @@ export interface Heads {
   follow(targets: readonly Target[], options?: FollowOptions): () => void
   /** A call is on its way to a node: polls go on for another 30 s. Costs nothing. */
   touch(): void
-  /** The nodes in order, those too far behind last, those of another chain left out, even if none is left. */
-  choose<N extends { readonly name: string }>(nodes: readonly N[]): readonly N[]
+  /**
+   * The nodes in order, those too far behind last, those of another chain left out, even if none is left. Before those
+   * come the ones that are known not to have reached `block`: they would answer as if it were empty, or not there.
+   */
+  choose<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[]
   /**
    * The node told this height; gives the height that callers may be told, which never goes back. Known at once, except
    * where another process must hear of it before a caller does.
