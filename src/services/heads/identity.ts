@@ -12,6 +12,9 @@ export interface IdentityTerms {
   ask(): Promise<Reply>
 }
 
+/** In ms, at most, until a node of another chain is asked again: it does nothing else until somebody has mended it. */
+const soon = 10_000
+
 /** Which chain a node is on: asked at first, after a connection came back, and now and then: it may restart unnoticed. */
 export class Identity {
   readonly #terms: IdentityTerms
@@ -57,7 +60,7 @@ export class Identity {
     this.#isKnown = true
     const reply = await ask()
     if (isFailure(reply) && reply.fault !== 'caller') return this.forget()
-    this.#due = now + rarely
     this.#chain = readQuantity(reply)
+    this.#due = now + (this.isElsewhere ? Math.min(soon, rarely) : rarely)
   }
 }
