@@ -188,6 +188,16 @@ t.test('compressed answers', async t => {
     }
   })
 
+  t.test('are plain when the header says no more than that', async t => {
+    for (const encoding of ['', 'identity', 'Identity']) {
+      const { ask } = await world(t, (socket, asked) => {
+        const body = JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: JSON.parse(asked.right) as Json })
+        socket.write(http(body, { headers: { 'content-encoding': encoding } }))
+      })
+      t.equal(text(await ask()), right, `"${encoding}"`)
+    }
+  })
+
   t.test('that take long keep nobody waiting', async t => {
     const held: (() => void)[] = []
     const { ask } = await world(t, (socket, asked) => {

@@ -39,7 +39,7 @@ const judgeBody = (headers: Headers, asked: Asked): Judged => {
   const encoding = headers['content-encoding']
   if (encoding === undefined) return { length: lengthOf(headers) }
   const name = String(encoding).trim().toLowerCase()
-  if (name === 'identity') return { length: lengthOf(headers) }
+  if (name === 'identity' || name === '') return { length: lengthOf(headers) }
   const inflater = inflaterFor(name)
   return inflater === undefined ? { trouble: unusable(asked.target, 'the answer is compressed in a way that is not known') } : { inflater }
 }
