@@ -49,14 +49,14 @@ export const splitLists = (filter: Filter, { maxParams = Infinity }: Pick<Target
       rows.flatMap(row => chunksOf(list, maxParams).map(chunk => [...row, chunk])), [[]])
     .map(lists => withLists(filter, lists))
 
+/** As much of it as the node takes at once, from the lowest block. */
+export const startOf = ({ from, to }: Span, { maxRange }: Pick<Target, 'maxRange'>): Span =>
+  maxRange === undefined || to - from < BigInt(maxRange) ? { from, to } : { from, to: from + BigInt(maxRange) - 1n }
+
 /** Stretches of at most `maxRange` blocks, lowest first. */
-export const splitSpan = ({ from, to }: Span, { maxRange }: Pick<Target, 'maxRange'>): readonly Span[] => {
-  if (maxRange === undefined) return [{ from, to }]
-  const step = BigInt(maxRange)
+export const splitSpan = ({ from, to }: Span, target: Pick<Target, 'maxRange'>): readonly Span[] => {
   const spans: Span[] = []
-  for (let start = from; start <= to; start += step) {
-    spans.push({ from: start, to: start + step - 1n < to ? start + step - 1n : to })
-  }
+  for (let start = from; start <= to; start = (spans.at(-1)?.to ?? to) + 1n) spans.push(startOf({ from: start, to }, target))
   return spans
 }
 

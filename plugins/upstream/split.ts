@@ -1,6 +1,6 @@
 import { isFailure, Leave, refuse } from '../../src/plugin.ts'
 import type { Clock, Failure, Heads, Json, Reply, Request, Results, Target, Terms } from '../../src/plugin.ts'
-import { countParts, countSpans, filterOf, hex, numberOf, shorten, splitLists, splitSpan } from './filter.ts'
+import { countParts, countSpans, filterOf, hex, numberOf, shorten, splitLists, splitSpan, startOf } from './filter.ts'
 import type { Filter, Slice } from './filter.ts'
 import { gather } from './gather.ts'
 import { mergeSlices } from './merge.ts'
@@ -34,7 +34,7 @@ export interface Tools {
  * Asks piece by piece what the node does not take at once, and puts the logs together: those of one chain, in its
  * order, each once, byte for byte, as the chain stood when the query began; or it fails. For this, tags are turned into
  * numbers first, and the last block must have the same hash afterwards: then no block below it was replaced meanwhile.
- * What a number asks for above the head is left to the node, in the last piece.
+ * What a number asks for above the head is left to the node, in the last piece, as far as the node takes it.
  */
 export const askInPieces = async (query: Query, tools: Tools): Promise<Reply> => {
   const { target, limits } = query
@@ -92,10 +92,10 @@ const split = async (query: Splitting, { results, heads, maxPieces }: Tools): Pr
   if (filter['blockHash'] !== undefined) return askSlices(query, [{ filters: splitLists(filter, target) }], results)
   const asking = { ask, results, isFinal: (block: bigint) => heads.view.isFinal(target.name, Number(block)) }
   const scope = await resolveScope(filter, asking)
-  if (scope === undefined) return ask(request)
+  if (scope === undefined) return ask({ ...request, params: [startOfFilter(filter, target)] })
   if ('error' in scope) return scope
   const count = parts * countSpans({ from: scope.from, to: scope.last.number }, target)
-  if (count === 1) return ask(request)
+  if (count === 1 && startOf(scope, target).to === scope.to) return ask(request)
   if (count > maxPieces) return tooLong(scope, target, Math.floor(maxPieces / parts))
   const reply = await askSlices(query, slicesOf(filter, scope, target), results)
   return isFailure(reply) ? reply : await stillStands(scope.last, asking) ?? reply
@@ -113,10 +113,17 @@ const tooLong = ({ from, last }: Scope, target: Target, spans: number): Failure 
   return tooWide(why, target, { from: hex(from), to: hex(from + most - 1n) })
 }
 
+/** For blocks that do not exist yet. */
+const startOfFilter = (filter: Filter, target: Target): Filter => {
+  const [from, to] = [numberOf(filter['fromBlock']), numberOf(filter['toBlock'])]
+  return from === undefined || to === undefined ? filter : { ...filter, toBlock: hex(startOf({ from, to }, target).to) }
+}
+
 const slicesOf = (filter: Filter, { from, to, last }: Scope, target: Target): readonly Slice[] =>
   splitSpan({ from, to: last.number }, target).map(span => {
     // What lies above the head stays in the question, for the node to judge.
-    const blocks = { from: hex(span.from), to: hex(span.to === last.number ? to : span.to) }
+    const end = span.to === last.number ? startOf({ from: span.from, to }, target).to : span.to
+    const blocks = { from: hex(span.from), to: hex(end) }
     const filters = splitLists({ ...filter, fromBlock: blocks.from, toBlock: blocks.to }, target)
     return { blocks, filters }
   })

@@ -174,11 +174,21 @@ t.test('tags become numbers before the first piece is asked', async t => {
   t.same(queries(asked), [['0x0', '0x3'], ['0x4', '0x7'], ['0x8', '0x9']].map(([fromBlock, toBlock]) => ({ fromBlock, toBlock, address: 'a' })))
 })
 
-t.test('what lies above the head is left to the node, in the last piece', async t => {
-  const { asked } = await ask({ fromBlock: '0x0', toBlock: '0xffff' }, hardNode(evenChain(10, 1), { maxRange: 5 }), { maxRange: 5 })
-  t.same(queries(asked), [{ fromBlock: '0x0', toBlock: '0x4' }, { fromBlock: '0x5', toBlock: '0xffff' }])
-  const beyond = await ask({ fromBlock: '0x20', toBlock: '0x30' }, hardNode(evenChain(10, 1), {}), { maxRange: 5 })
-  t.same(queries(beyond.asked), [{ fromBlock: '0x20', toBlock: '0x30' }])
+t.test('what lies above the head is left to the node, in the last piece, as far as the node takes it', async t => {
+  const far = '0xffffffffffffffff'
+  for (const [fromBlock, toBlock, pieces] of [
+    ['0x0', '0xa', [['0x0', '0x5'], ['0x6', '0xa']]],
+    ['0x0', far, [['0x0', '0x5'], ['0x6', '0xb']]],
+    ['0x4', far, [['0x4', '0x9']]],
+    ['0x8', far, [['0x8', '0xd']]],
+    ['latest', far, [['0x9', '0xe']]],
+    ['0x20', '0x22', [['0x20', '0x22']]],
+    ['0x20', '0x30', [['0x20', '0x25']]],
+  ] as const) {
+    const { reply, asked } = await ask({ fromBlock, toBlock }, hardNode(evenChain(10, 1), {}), { maxRange: 6 })
+    t.same(queries(asked).map(query => [query['fromBlock'], query['toBlock']]), pieces, `${fromBlock} to ${toBlock}`)
+    if (!fromBlock.startsWith('0x2')) t.match(reply, { count: fromBlock === 'latest' ? 1 : 10 - Number(fromBlock) })
+  }
 })
 
 t.test('a tag that the node does not know fails the query in the node\'s words', async t => {
