@@ -22,5 +22,7 @@ export const feelPulse = async (
 }
 
 /** Limits come as HTTP, or in the words of JSON-RPC. */
-const meaningOf = (failure: Failure, methods: Methods): Meaning | undefined =>
-  failure.kind === 'node' ? methods.meaning(failure.error, request.method) : failure.meaning
+const meaningOf = ({ kind, error, said, meaning }: Failure, methods: Methods): Meaning | undefined => {
+  const words = kind === 'node' ? error : said
+  return words === undefined ? meaning : methods.meaning(words, request.method)
+}

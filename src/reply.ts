@@ -66,6 +66,8 @@ export interface Failure extends Trail {
   readonly allow?: string | undefined
   /** What went wrong behind it, in words for the log; never sent. */
   readonly cause?: string | undefined
+  /** The JSON-RPC error that came with an HTTP status that is a failure by itself (5xx). */
+  readonly said?: RpcError | undefined
   /** What the node's error means, where its words are known. */
   readonly meaning?: Meaning | undefined
   /**

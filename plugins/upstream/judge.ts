@@ -3,7 +3,18 @@ import type { Failure, Json, Meaning, Method, Methods, Request } from '../../src
 import { readRange } from './range.ts'
 
 /** What a node's failure comes to for the caller, the same whichever node or provider it was. */
-export const judge = (failure: Failure, { method: name, params: [filter] }: Request, methods: Methods): Failure => {
+export const judge = (failure: Failure, request: Request, methods: Methods): Failure => {
+  const { said } = failure
+  if (said === undefined) return judgeError(failure, request, methods)
+  const meaning = methods.meaning(said, request.method)
+  if (meaning === undefined || ill.has(meaning)) return failure
+  return judgeError({ ...failure, kind: 'node', error: said, fault: 'caller', status: 200 }, request, methods)
+}
+
+/** What says no more than the HTTP status does: that the node, or the provider, is not well. */
+const ill: ReadonlySet<Meaning> = new Set(['denied', 'away', 'misread', 'internal'])
+
+const judgeError = (failure: Failure, { method: name, params: [filter] }: Request, methods: Methods): Failure => {
   const meaning = failure.kind === 'timeout' ? 'timeout'
     : failure.kind === 'node' ? methods.meaning(failure.error, name)
     : failure.meaning

@@ -2,16 +2,16 @@ import t from 'tap'
 import type { Meaning } from '../../src/reply.ts'
 import { createDeployment, networkFile } from '../support/gateway.ts'
 import { startNode } from '../support/node.ts'
-import type { Received, Script } from '../support/node.ts'
+import type { Answering, Received, Script } from '../support/node.ts'
 import { post } from '../support/rpc.ts'
 import type { Answer } from '../support/rpc.ts'
 
 // What callers see of each meaning, through the whole gateway: with one node that says it, and with a second one beside it.
 
 interface Example {
-  readonly meaning: Meaning | 'partial' | 'overlong'
+  readonly meaning: Meaning | 'partial' | 'overlong' | 'slow' | 'ill'
   readonly method: string
-  readonly says: Script
+  readonly says: Answering
   /** With one node. */
   readonly alone: { readonly status?: number, readonly code: number, readonly message: string | RegExp, readonly charged: boolean }
   /** With two: does the second one answer? */
@@ -19,6 +19,11 @@ interface Example {
 }
 
 const error = (code: number, message: string): Script => ({ error: { code, message } })
+/** Puts an HTTP status on it that is a failure. */
+const failing = (code: number, message: string) => ({ id }: Received): Script =>
+  ({ raw: JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }), status: 503 })
+/** Nethermind, streaming: the id is that of the request. */
+const partial = ({ id }: Received): Script => ({ raw: `{"jsonrpc":"2.0","id":${id},"result":[],"_streamStatus":"truncated"}` })
 const logs = 'eth_getLogs'
 const state = 'eth_getStorageAt'
 const nobody = { status: 503, code: -32002, message: 'no upstream can answer now', charged: false }
@@ -27,8 +32,9 @@ const examples: readonly Example[] = [
   { meaning: 'reverted', method: 'eth_call', says: error(3, 'execution reverted: rate limit'), alone: { code: 3, message: 'execution reverted: rate limit', charged: true }, isAskedElsewhere: false },
   { meaning: 'known', method: 'eth_sendRawTransaction', says: error(-32000, 'already known'), alone: { code: -32000, message: 'already known', charged: true }, isAskedElsewhere: false },
   { meaning: 'tooMany', method: logs, says: error(-32602, 'query exceeds max results 20000, retry with the range 1-9'), alone: { code: -32005, message: 'query returned more than 10000 results', charged: true }, isAskedElsewhere: false },
-  { meaning: 'partial', method: logs, says: { raw: '' }, alone: { code: -32005, message: 'query returned more than 10000 results', charged: true }, isAskedElsewhere: false },
+  { meaning: 'partial', method: logs, says: partial, alone: { code: -32005, message: 'query returned more than 10000 results', charged: true }, isAskedElsewhere: false },
   { meaning: 'timeout', method: logs, says: error(-32016, 'eth_getLogs request was canceled due to enabled timeout.'), alone: { code: -32005, message: 'query timeout exceeded', charged: true }, isAskedElsewhere: false },
+  { meaning: 'slow', method: logs, says: failing(-32000, 'Query timeout exceeded. Consider reducing your block range.'), alone: { code: -32005, message: 'query timeout exceeded', charged: true }, isAskedElsewhere: false },
   { meaning: 'tooWide', method: logs, says: error(-32614, 'eth_getLogs is limited to a 10,000 range'), alone: { code: -32602, message: 'the query is too wide: eth_getLogs is limited to a 10,000 range', charged: true }, isAskedElsewhere: true },
   { meaning: 'unknown', method: state, says: error(-32000, 'header not found'), alone: { code: -32000, message: 'header not found', charged: true }, isAskedElsewhere: true },
   { meaning: 'pruned', method: state, says: error(4444, 'pruned history unavailable'), alone: { code: 4444, message: 'pruned history unavailable', charged: true }, isAskedElsewhere: true },
@@ -38,6 +44,7 @@ const examples: readonly Example[] = [
   { meaning: 'away', method: state, says: error(-32011, 'no backend is currently healthy to serve traffic'), alone: nobody, isAskedElsewhere: true },
   { meaning: 'noMethod', method: state, says: error(-32604, 'Method not enabled'), alone: { code: -32601, message: 'Method not enabled', charged: false }, isAskedElsewhere: true },
   { meaning: 'misread', method: state, says: error(-32600, 'Invalid request'), alone: nobody, isAskedElsewhere: true },
+  { meaning: 'ill', method: state, says: failing(-32603, 'Internal error'), alone: nobody, isAskedElsewhere: true },
   { meaning: 'overlong', method: state, says: { raw: '<html>no</html>', status: 413 }, alone: { status: 413, code: -32600, message: 'the message is too large', charged: false }, isAskedElsewhere: true },
   { meaning: 'internal', method: state, says: error(-32603, 'Internal error'), alone: { code: -32000, message: 'Internal error', charged: false }, isAskedElsewhere: true },
 ]
@@ -58,11 +65,8 @@ const chain = {
 }
 const word = `0x${'0'.repeat(63)}7`
 
-/** Nethermind, streaming: the id is that of the request. */
-const partialOf = ({ id }: Received): Script => ({ raw: `{"jsonrpc":"2.0","id":${id},"result":[],"_streamStatus":"truncated"}` })
-
 const first = new Map(await Promise.all(examples.map(async ({ meaning, method, says }) =>
-  [meaning, await startNode({ ...chain, [method]: meaning === 'partial' ? partialOf : says })] as const)))
+  [meaning, await startNode({ ...chain, [method]: says })] as const)))
 const second = await startNode({ ...chain, [state]: { result: word }, [logs]: { result: [] }, eth_call: { result: '0x' }, eth_sendRawTransaction: { result: hash } })
 
 /** Takes 10 blocks, and 2 addresses or topics in a position. */

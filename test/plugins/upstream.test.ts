@@ -162,6 +162,17 @@ t.test('the error of a node', async t => {
     }
   })
 
+  t.test('counts for more than the HTTP status that came with it, unless both say that the node is ill', async t => {
+    const with503 = (code: number, message: string) =>
+      ask(call('eth_getLogs', [{}]), { ...refuse('unavailable', { source: 'node', cause: 'HTTP 503' }), said: { code, message } })
+    t.match(await with503(-32000, 'Query timeout exceeded.'), { kind: 'timeout', fault: 'caller', error: { code: -32005, message: 'query timeout exceeded' } })
+    t.match(await with503(-32000, 'header not found'), { kind: 'node', elsewhere: true, status: 200, error: { code: -32000, message: 'header not found' } })
+    t.match(await with503(429, '25/second request limit reached'), { kind: 'unavailable', meaning: 'limited' })
+    for (const [code, message] of [[-32603, 'Internal error'], [-32000, 'bad gateway'], [-32600, 'Must be authenticated!'], [1, 'who knows']] as const) {
+      t.match(await with503(code, message), { kind: 'unavailable', fault: 'upstream', cause: 'HTTP 503', elsewhere: undefined, meaning: undefined })
+    }
+  })
+
   t.test('what HTTP said about our account stays as it is', async t => {
     const limited = refuse('unavailable', { source: 'node', meaning: 'limited', retryAfter: 3, cause: 'HTTP 429' })
     t.strictSame(await ask(call('eth_call'), limited), limited)

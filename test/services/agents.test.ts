@@ -403,6 +403,31 @@ t.test('a limit says how long it holds', async t => {
 
 const limitOf = (reply: Reply) => isFailure(reply) ? [reply.meaning, reply.retryAfter] : []
 
+t.test('an HTTP status that is a failure', async t => {
+  const error = { code: -32000, message: 'Query timeout exceeded.' }
+  const says = (status: number, rest: object, headers = {}): Fault => (socket, { id }) =>
+    void socket.write(http(JSON.stringify({ jsonrpc: '2.0', id, ...rest }), { status, headers }))
+  const heard = async (fault: Fault) => {
+    const reply = await (await world(t, fault)).ask()
+    return isFailure(reply) ? { kind: reply.kind, fault: reply.fault, cause: reply.cause, said: reply.said } : reply
+  }
+
+  t.test('brings along what the node said, if that is a JSON-RPC error', async t => {
+    for (const status of [500, 503, 504]) {
+      t.same(await heard(says(status, { error })), { kind: 'unavailable', fault: 'upstream', cause: `HTTP ${status}`, said: error })
+    }
+  })
+
+  t.test('is all there is, whatever else comes', async t => {
+    const alone = { kind: 'unavailable', fault: 'upstream', cause: 'HTTP 503', said: undefined }
+    for (const fault of [
+      says(503, { result: '0xbad' }), says(503, { id: 0, error }), says(503, { error }, { 'content-type': 'text/html' }),
+      says(503, { error }, { 'content-encoding': 'lzma' }), says(503, { error: 'no' }),
+      ((socket, { id }) => void socket.end(`HTTP/1.1 503 X\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"id":${id}`)) as Fault,
+    ]) t.same(await heard(fault), alone)
+  })
+})
+
 t.test('a node that takes no request of this length', async t => {
   const tooLong: Partial<Failure> = { kind: 'bodyTooLarge', fault: 'upstream', elsewhere: true, source: 'node', upstream: 'own', status: 413 }
 

@@ -48,6 +48,7 @@ class Exchange implements Hearer {
   #gate: Gate | undefined
   /** What the answer comes to when it is none. */
   #otherwise: Failure | undefined
+  #isRefused = false
   #held = 0
   /** Bytes since others had their turn. */
   #turn = 0
@@ -77,6 +78,7 @@ class Exchange implements Hearer {
     if (judged.trouble !== undefined) return this.#finish(judged.trouble)
     if (judged.length !== undefined && judged.length > maxBytes) return this.#finish(tooLarge(target))
     this.#otherwise = judged.otherwise
+    this.#isRefused = judged.isRefused === true
     this.#answer = new NodeAnswer(judged.length)
     if (judged.inflater !== undefined && this.#trip !== undefined) void this.#inflate(judged.inflater, this.#trip)
   }
@@ -129,6 +131,7 @@ class Exchange implements Hearer {
 
   #replyOf(reading: Reading): Reply {
     const { target } = this.#means
+    if (this.#isRefused && this.#otherwise !== undefined) return { ...this.#otherwise, ...reading.kind === 'error' && { said: reading.error } }
     switch (reading.kind) {
       case 'error': return {
         source: target.source, upstream: target.name, kind: 'node', error: reading.error, fault: 'caller', status: 200,

@@ -12,6 +12,8 @@ export interface Judged {
   readonly trouble?: Failure
   /** What it comes to when its body is no JSON-RPC answer, or breaks off. */
   readonly otherwise?: Failure
+  /** A result in the body counts for nothing, but an error may say more than the head does. */
+  readonly isRefused?: true
   /** What the body must go through first. */
   readonly inflater?: Inflater
   /** Bytes of the body, where the node announced them. */
@@ -30,9 +32,18 @@ interface Asked {
 
 export const judgeHead = (status: number, headers: Headers, asked: Asked): Judged => {
   const trouble = troubleOf(status, headers, asked)
-  if (trouble !== undefined) return { trouble }
+  if (trouble !== undefined) return isExplained(status, headers) ? explained(trouble, headers, asked) : { trouble }
   const body = judgeBody(headers, asked)
   return tooLong.has(status) ? { ...body, otherwise: overlong(asked.target, `HTTP ${status}`) } : body
+}
+
+/** Some providers put HTTP 503 on a query that takes too long, or on what is over our rate. */
+const isExplained = (status: number, headers: Headers): boolean =>
+  status >= 500 && /^application\/json\b/i.test(String(headers['content-type']))
+
+const explained = (trouble: Failure, headers: Headers, asked: Asked): Judged => {
+  const body = judgeBody(headers, asked)
+  return body.trouble === undefined ? { ...body, otherwise: trouble, isRefused: true } : { trouble }
 }
 
 const judgeBody = (headers: Headers, asked: Asked): Judged => {
