@@ -26,7 +26,7 @@ export const tryNetworks = async ({ networks, gateway }: Config): Promise<readon
     accounts: { find: unused },
     ledger: { charge: unused },
     usage: { count: unused },
-    agents: { ask: unused },
+    agents: { ask: unused, losses: unused },
     cache: { open: unused },
     results,
     version,

@@ -19,7 +19,7 @@ const networkOf = (...plugins: readonly AnyPlugin[]) => {
   const unused = () => { throw new Error('asked of the world') }
   const lent: Lent = {
     clock: new TestClock(), log, metrics, keeper: openKeeper(), headsSource: openSource(), results, version: '1', memory: 1,
-    accounts: { find: unused }, ledger: { charge: unused }, usage: { count: unused }, agents: { ask: unused }, cache: { open: unused },
+    accounts: { find: unused }, ledger: { charge: unused }, usage: { count: unused }, agents: { ask: unused, losses: unused }, cache: { open: unused },
   }
   const { network } = buildNetwork(config, lent)
   if (network === undefined) throw new Error('the network cannot be built')

@@ -22,6 +22,6 @@ for (const [what, reply, pulse] of [
   ['lets a proxy say so in JSON-RPC', noAnswer({ cause: 'HTTP 503', said: { code: -32011, message: 'no backend is currently healthy' } }), 'none'],
 ] as const satisfies readonly (readonly [string, Reply, string])[]) {
   t.test(`the pulse of a node that ${what} is ${pulse}`, async t => {
-    t.equal(await feelPulse(target, { methods, agents: { ask: async () => reply } }, { timeout: 1000, signal: new Leave() }), pulse)
+    t.equal(await feelPulse(target, { methods, agents: { ask: async () => reply, losses: () => 0 } }, { timeout: 1000, signal: new Leave() }), pulse)
   })
 }

@@ -81,7 +81,7 @@ class World {
     for (const node of this.nodes) this.#histories.set(node, [{ since: -Infinity, head: node.head, final: node.final }])
     const { clock } = this
     const network = { name: 'model', chainId: 1, blockTime }
-    const heads = openHeads({ ...network, agents: { ask: this.#poll }, clock, log: new TestLog(), metrics: openMetrics() })
+    const heads = openHeads({ ...network, agents: { ask: this.#poll, losses: () => 0 }, clock, log: new TestLog(), metrics: openMetrics() })
     heads.follow(this.nodes.map(({ name }) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' })))
     this.#heads = heads
     const options = { maxBytes: 1 << 22, methods: {}, tooMany: 1 }

@@ -36,6 +36,7 @@ const open = (
   const log = new TestLog()
   const probed: string[] = []
   const agents: Agents = {
+    losses: () => 0,
     async ask({ name }, { method }) {
       probed.push(`${name} ${method}`)
       return probe()

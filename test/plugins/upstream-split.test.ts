@@ -81,7 +81,7 @@ const ask = async (
   const stage = stageOf(upstream, { timeout: 10_000, maxBytes: 1 << 20, silence: 2000, maxPieces }, {
     methods: shipped, clock,
     heads: { view: { isFinal: (_upstream: string, block: number) => block <= final } } as unknown as Heads, // all that is read of it
-    agents: { ask: async (_target, request, terms) => (asked.push(request), node(request, terms)) },
+    agents: { ask: async (_target, request, terms) => (asked.push(request), node(request, terms)), losses: () => 0 },
   })
   const one = call('eth_getLogs', [filter], { target: { ...target, ...limits } })
   return { reply: await stage.handle({ ...one, origin: origin({ signal }) }, never), asked }
@@ -239,7 +239,7 @@ t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so
   const stage = stageOf(upstream, { timeout: 10_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 16 }, {
     methods: shipped, clock: new TestClock(),
     heads: { view: { isFinal: () => true } } as unknown as Heads, // all that is read of it
-    agents: { ask: async (_target, request) => (asked.push(request), node(request)) },
+    agents: { ask: async (_target, request) => (asked.push(request), node(request)), losses: () => 0 },
   })
   const again = async (own: Filter, over: Partial<Target> = {}) => {
     asked.length = 0

@@ -12,7 +12,7 @@ const options = { timeout: 30_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 
 
 /** The reply to a call whose node answers this. */
 const ask = (c: Call<Note>, reply: Reply, seen?: (terms: Terms) => void, methods = shipped): Promise<Reply> =>
-  stageOf(upstream, options, { methods, agents: { ask: async (_target, _request, terms) => (seen?.(terms), reply) } }).handle(c, never)
+  stageOf(upstream, options, { methods, agents: { ask: async (_target, _request, terms) => (seen?.(terms), reply), losses: () => 0 } }).handle(c, never)
 
 const nodeError = (error: RpcError): Failure =>
   ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
@@ -72,6 +72,7 @@ t.test('the answer of a node', async t => {
     const stage = stageOf(upstream, options, {
       methods: shipped,
       agents: {
+        losses: () => 0,
         ask: async (_target, request, terms) => {
           if (request.method === 'eth_blockNumber') pulses += 1
           else waiting.push(terms)
@@ -88,7 +89,7 @@ t.test('the answer of a node', async t => {
   t.test('a silent node that limits us, or has an error, does not hang; one that gives no answer does', async t => {
     const isAlive = async (pulse: Reply) => {
       const terms: Terms[] = []
-      const agents = { ask: async (_target: unknown, { method }: Request, given: Terms) => (terms.push(given), method === 'eth_call' ? result('0x1') : pulse) }
+      const agents = { losses: () => 0, ask: async (_target: unknown, { method }: Request, given: Terms) => (terms.push(given), method === 'eth_call' ? result('0x1') : pulse) }
       await stageOf(upstream, options, { methods: shipped, agents }).handle(call('eth_call'), never)
       return terms[0]?.silence?.alive()
     }

@@ -154,6 +154,22 @@ t.test('a kept connection that closes as it is used again', async t => {
     t.equal(node.asked(), 11)
   })
 
+  t.test('is counted, unlike one that we close', async t => {
+    const { node, agents, target, ask } = await world(t, closesKept)
+    t.equal(agents.losses(target), 0)
+    for (let i = 0; i < 11; i++) t.equal(text(await ask()), right)
+    t.equal(agents.losses(target), 1)
+    node.does(isRight)
+    await ask()
+    const before = agents.losses(target)
+    const end = new AbortController()
+    node.does(faults.hangs)
+    const left = ask({ signal: end.signal })
+    end.abort()
+    await left
+    t.equal(agents.losses(target), before)
+  })
+
   t.test('a new connection that closes is not tried again', async t => {
     const { ask, node } = await world(t, faults['resets at once'])
     t.match(await ask(), { fault: 'upstream' })
@@ -256,7 +272,7 @@ t.test('others get their turn while a long answer comes in', async t => {
   let paused = 0
   let hearer: Hearer | undefined
   const trip = { abort: () => undefined, pause: () => { paused += 1 }, resume: () => { paused -= 1 } }
-  const lines: Lines = { post: (_place, _body, hears) => { hearer = hears; return trip }, close: async () => undefined }
+  const lines: Lines = { post: (_place, _body, hears) => { hearer = hears; return trip }, losses: () => 0, close: async () => undefined }
   const target = targetOf('http://127.0.0.1:9')
   const reply = exchange(lines, placeOf(target.url), {
     id: 1, request, target, maxBytes: 1 << 22, resend: true, clock, room: openRoom(Infinity),

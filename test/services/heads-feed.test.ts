@@ -205,6 +205,7 @@ t.test('heads by subscription', async t => {
     const asked: string[] = []
     let head = 100
     const agents: Agents = {
+      losses: () => 0,
       async ask(_target, { method, params }) {
         asked.push(params[0] === 'latest' ? 'head' : method)
         return result(method === 'eth_chainId' ? '0x1' : params[0] === 'finalized' ? null : block(head))
@@ -324,6 +325,7 @@ t.test('a real node', async t => {
   const agents = openAgents(systemClock, openRoom(1 << 24))
   const asked: string[] = []
   const counted: Agents = {
+    ...agents,
     ask(target, request, terms) {
       asked.push(request.params[0] === 'latest' ? 'head' : request.method)
       return agents.ask(target, request, terms)

@@ -102,6 +102,7 @@ t.test('gateways on several machines', { skip: noRedis }, async t => {
     const clock = new TestClock()
     const node = { height, isAway: false }
     const agents: Agents = {
+      losses: () => 0,
       async ask({ name }, { method, params }) {
         if (node.isAway) return refuse('unavailable', { upstream: name })
         const number = params[0] === 'finalized' ? 1 : node.height

@@ -25,7 +25,10 @@ const open = (
   const asked: string[] = []
   /** What a node answers in place of its own; undefined is a failure. */
   const special = new Map<string, (method: string, params: readonly Json[]) => Json | undefined | Promise<Json | undefined>>()
+  /** Connections that nodes have ended. */
+  const losses = new Map<string, number>()
   const agents: Agents = {
+    losses: ({ name }) => losses.get(name) ?? 0,
     async ask({ name }, { method, params }) {
       asked.push(`${name} ${method}${params[0] === 'finalized' ? ' finalized' : ''}`)
       const node = nodes.find(each => each.name === name)
@@ -53,7 +56,7 @@ const open = (
   const move = (number: number) => nodes.forEach(node => { node.head = ancestorAt(chain.tip, number) ?? node.head })
   const by = (name: string) => nodes.find(node => node.name === name) as ModelNode
   const messages = () => log.lines.map(({ level, message }) => `${level} ${message}`)
-  return { chain, heads, clock, nodes, special, asked, stop, settle, turn, touch, polls, move, by, messages, metrics }
+  return { chain, heads, clock, nodes, special, losses, asked, stop, settle, turn, touch, polls, move, by, messages, metrics }
 }
 
 t.test('polls', async t => {
@@ -110,6 +113,7 @@ t.test('a node that limits us', async t => {
     const asked: number[] = []
     const clock = new TestClock()
     const agents: Agents = {
+      losses: () => 0,
       async ask(_target, { method }) {
         if (method === 'eth_chainId' && asked.length === 0) return result('0x1')
         asked.push(clock.monotonic())
@@ -352,6 +356,16 @@ t.test('a node', async t => {
     special.set('a', (method, params) => method === 'eth_chainId' ? '0x5' : by('a').answer(method, params))
     await turn(500)
     t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
+  })
+
+  t.test('is asked for its chain again after it has ended a connection, though it answers', async t => {
+    const { heads, special, losses, by, touch, turn, polls } = open(['a', 'b'])
+    await touch()
+    losses.set('a', 1)
+    special.set('a', (method, params) => method === 'eth_chainId' ? '0x5' : by('a').answer(method, params))
+    await turn(500)
+    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
+    t.equal(polls('eth_chainId'), 3, 'once for each, and once more')
   })
 
   t.test('of another chain is left out even if none is left, and used once it is on ours', async t => {

@@ -78,6 +78,7 @@ const open = (seed = 7, names: readonly string[] = ['a', 'b']) => {
   const asked: string[] = []
   const special = new Map<string, (method: string, params: readonly Json[]) => Json | undefined>()
   const agents: Agents = {
+    losses: () => 0,
     async ask({ name }, { method, params }) {
       asked.push(`${name} ${method} ${params[0] ?? ''}`)
       const answer = special.get(name) ?? ((m: string, p: readonly Json[]) => by(name).answer(m, p))

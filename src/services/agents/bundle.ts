@@ -10,6 +10,9 @@ const oldest = 30_000
 /** Timers of undici count coarsely and count idle time only: whoever sent a request aborts it in time. */
 const limits = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: oldest }
 
+/** Codes of connections that we end, or undici by itself: one that was not used for long. */
+const ours: ReadonlySet<string> = new Set(['UND_ERR_DESTROYED', 'UND_ERR_INFO'])
+
 /** One connection. It opens with its first request. */
 export class Line extends Client {
   isOpen = false
@@ -28,10 +31,16 @@ export class Bundle {
   readonly #connect = buildConnector({ timeout: 1000, lookup: openNames() })
   readonly #all = new Set<Line>()
   readonly #idle: Line[] = []
+  #losses = 0
 
   constructor(origin: string, clock: Clock) {
     this.#origin = origin
     this.#clock = clock
+  }
+
+  /** How many connections the other side has ended. */
+  get losses(): number {
+    return this.#losses
   }
 
   /** For one request; one that is open, if any is free. */
@@ -50,8 +59,9 @@ export class Bundle {
       line.isOpen = true
       line.since = this.#clock.monotonic()
     })
-    line.on('disconnect', () => {
+    line.on('disconnect', (_origin, _targets, error) => {
       line.isOpen = false
+      if (!ours.has(error.code)) this.#losses += 1
       const place = this.#idle.indexOf(line)
       if (place < 0) return
       this.#idle.splice(place, 1)

@@ -22,6 +22,8 @@ export interface Agents {
    * source `gateway` it was not asked, or not to its end: too many calls at once for it, or too many bytes in all.
    */
   ask(target: Target, request: Request, terms: Terms): Promise<Reply>
+  /** How many connections the node has ended so far. When there are more, another node may be there. */
+  losses(target: Target): number
 }
 
 /** What is kept for each target. */
@@ -72,6 +74,7 @@ export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promis
       if (entered instanceof Promise) return askLater(asking, entered)
       return entered ? askNow(asking) : Promise.resolve(refuseNow(asking))
     },
+    losses: target => lines.losses(postOf(target).place),
     close: () => lines.close(),
   }
 }

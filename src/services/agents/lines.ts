@@ -12,6 +12,8 @@ export interface Lines {
    * used again costs nothing: what may be sent twice goes out on a fresh one.
    */
   post(place: Place, body: string, hearer: Hearer, resend: boolean): Trip
+  /** How many connections the other side has ended. */
+  losses(place: Place): number
   close(): Promise<void>
 }
 
@@ -47,6 +49,7 @@ export const openLines = (clock: Clock): Lines => {
       voyage.start()
       return voyage
     },
+    losses: ({ origin }) => bundles.get(origin)?.losses ?? 0,
     close: async () => void await Promise.all(Array.from(bundles.values(), bundle => bundle.close())),
   }
 }

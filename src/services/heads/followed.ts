@@ -48,11 +48,14 @@ export class Followed {
   #isBusy = false
   #finalDue = 0
   #undone = 0
+  /** Of its connections, as far as they have been noticed. */
+  #losses: number
 
   constructor(settings: FollowedSettings) {
     const { target, chainId, agents, clock, signal, rarely, fits } = settings
     this.#settings = settings
     this.target = target
+    this.#losses = agents.losses(target)
     this.#ask = openPolite(openAsk(agents, target, signal), clock)
     this.#identity = new Identity({ chainId, clock, rarely, ask: () => this.#ask('eth_chainId') })
     this.#tip = new Tip(settings)
@@ -147,6 +150,7 @@ export class Followed {
     if (this.#isBusy) return
     this.#isBusy = true
     try {
+      this.#noticeLosses()
       await this.#identity.check()
       if (this.isElsewhere) this.rest()
       else if (!this.isSubscribed) await this.#askHead()
@@ -187,6 +191,14 @@ export class Followed {
   /** Asks for the chain id: at first, after a connection came back, and now and then. */
   askChain(): Promise<void> {
     return this.#identity.check()
+  }
+
+  /** Another node may be there now, as after a restart: its chain is asked for before anything else. */
+  #noticeLosses(): void {
+    const { agents, target } = this.#settings
+    const losses = agents.losses(target)
+    if (losses > this.#losses) this.#identity.forget()
+    this.#losses = losses
   }
 
   async #askHead(): Promise<void> {
