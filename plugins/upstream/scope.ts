@@ -47,7 +47,7 @@ export const stillStands = async ({ number, hash }: Block, asking: Asking): Prom
   const now = await readBlock(hex(number), asking)
   if (now !== undefined && isFailed(now)) return now
   return now?.hash === hash ? undefined
-    : refuse('unavailable', { elsewhere: true, cause: 'a block was replaced while a query was asked in pieces' })
+    : refuse('unavailable', { elsewhere: true, retryAfter: 1, cause: 'a block was replaced while a query was asked in pieces' })
 }
 
 /** A final block is there, and stays: most queries over many blocks end in one, and need not ask for it twice. */

@@ -204,7 +204,7 @@ t.test('when a block is replaced between two pieces, the whole is asked elsewher
     else if (isReplaced) return json(JSON.stringify({ number: '0x9', hash: hashOf(99) }))
     return node(request)
   }, { maxRange: 5 })
-  t.match(reply, { kind: 'unavailable', fault: 'upstream', elsewhere: true })
+  t.match(reply, { kind: 'unavailable', fault: 'upstream', elsewhere: true, retryAfter: 1 })
 })
 
 t.test('no block is asked for when the last one is final', async t => {
