@@ -132,7 +132,8 @@ const askSlices = async (query: Splitting, slices: readonly Slice[], results: Re
   const { request, target, limits, maxResults, ask, cancel } = query
   const pieces = slices.flatMap(slice => slice.filters)
   const askPiece = (piece: number): Promise<Reply> => ask({ ...request, params: [pieces[piece] ?? {}] })
-  const bounds = { atOnce, maxResults, maxBytes: limits.maxBytes, target }
+  const { concurrency = atOnce } = target
+  const bounds = { atOnce: Math.min(atOnce, concurrency), maxResults, maxBytes: limits.maxBytes, target }
   const { logs, failures } = await gather(pieces.length, askPiece, bounds, cancel)
   const [failure] = failures.values()
   if (failure?.kind === 'tooMany') return tooMany(failure, suggestSlices(slices, logs, failures, maxResults))
@@ -144,7 +145,7 @@ const askSlices = async (query: Splitting, slices: readonly Slice[], results: Re
   return { ...trail, result: await results.array(elements), count }
 }
 
-/** Pieces of one query that are asked at the same time. */
+/** Pieces of one query that are asked at the same time, if the node takes so many calls: they must not push each other out. */
 const atOnce = 4
 
 const tooMany = (failure: Failure, data: Json): Failure => ({ ...failure, error: { ...failure.error, data } })

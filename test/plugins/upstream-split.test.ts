@@ -261,24 +261,26 @@ t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so
   t.same((await again(filter, { name: 'third' })).sizes, [5000], 'lists were not what it refused')
 })
 
-t.test('four pieces are asked at once, in order', async t => {
-  const chain = evenChain(20, 1)
-  const node = hardNode(chain, {})
-  let [running, most] = [0, 0]
-  const { reply, asked } = await ask({ fromBlock: '0x0', toBlock: '0x13' }, async (request, { signal }) => {
-    if (request.method !== 'eth_getLogs') return node(request)
-    most = Math.max(most, ++running)
-    // Later pieces are answered first.
-    const { fromBlock } = request.params[0] as Filter
-    for (let i = 0; i < 40 - Number(fromBlock); i++) await Promise.resolve()
-    running -= 1
-    t.notOk(signal.aborted)
-    return node(request)
-  }, { maxRange: 2 })
-  t.equal(most, 4)
-  t.strictSame(textOf(reply), textOf(logsOf(chain, { fromBlock: '0x0', toBlock: '0x13' })))
-  t.same(queries(asked).map(filter => Number(filter['fromBlock'])), [0, 2, 4, 6, 8, 10, 12, 14, 16, 18])
-})
+for (const [most, concurrency] of [[4, undefined], [4, 256], [3, 3], [1, 1]] as const) {
+  t.test(`${most} pieces are asked at once, in order, where the concurrency is ${concurrency}`, async t => {
+    const chain = evenChain(20, 1)
+    const node = hardNode(chain, {})
+    let [running, atOnce] = [0, 0]
+    const { reply, asked } = await ask({ fromBlock: '0x0', toBlock: '0x13' }, async (request, { signal }) => {
+      if (request.method !== 'eth_getLogs') return node(request)
+      atOnce = Math.max(atOnce, ++running)
+      // Later pieces are answered first.
+      const { fromBlock } = request.params[0] as Filter
+      for (let i = 0; i < 40 - Number(fromBlock); i++) await Promise.resolve()
+      running -= 1
+      t.notOk(signal.aborted)
+      return node(request)
+    }, { maxRange: 2, ...concurrency !== undefined && { concurrency } })
+    t.equal(atOnce, most)
+    t.strictSame(textOf(reply), textOf(logsOf(chain, { fromBlock: '0x0', toBlock: '0x13' })))
+    t.same(queries(asked).map(filter => Number(filter['fromBlock'])), [0, 2, 4, 6, 8, 10, 12, 14, 16, 18])
+  })
+}
 
 t.test('10,000 logs over all pieces pass; one more is refused, with the first blocks that fit', async t => {
   const filter = { fromBlock: '0x0', toBlock: '0x3' }
