@@ -90,7 +90,9 @@ export class Route {
     }
   }
 
-  #note(reply: Reply, node: Node): void {
+  /** Of two that were asked at once, the one that was asked second may have replied. */
+  #note(reply: Reply, asked: Node): void {
+    const node = this.#choice.own.find(({ name }) => name === reply.upstream) ?? asked
     if (!isFailure(reply)) this.#odd ??= reply
     this.#beaten.push({ node, reply })
     this.#hasFailed ||= reply.source !== 'gateway'

@@ -448,7 +448,7 @@ t.test('a node that fails what others answer', async t => {
   })
 
   for (const [what, a, b] of [
-    ['others fail it too', internal(), internal()],
+    ['others fail it too', internal(), { ...internal(), upstream: 'b' }],
     ['it is about the question', { ...internal(), fault: 'caller' }, result('b')],
     ['only the partner answers', internal(), fault('b')],
   ] as const) {
@@ -666,6 +666,22 @@ t.test('hedging', async t => {
     clock.turn(1)
     t.equal(said(await reply), -32602)
     t.same(asked, ['a', 'b'])
+  })
+
+  t.test('holds what the second node lacks against nobody else', async t => {
+    const lacking: Failure = { ...refuse('params', { source: 'node', upstream: 'b', meaning: 'unknown', elsewhere: true }), kind: 'node' }
+    let isBad = false
+    const a: Answer = () => isBad ? turn().then(() => turn()).then(() => fault('a', { elsewhere: true })) : result('a')
+    const { ask, asked, clock, many } = open({ a, b: () => lacking, c: () => result('c') }, { upstreams: ['a', 'b', 'c'].map(name => node(name)), hedge: true })
+    await many(200)
+    isBad = true
+    for (let i = 0; i < 6; i++) {
+      asked.length = 0
+      const reply = ask(logs())
+      clock.turn(1)
+      t.equal(said(await reply), 'c')
+    }
+    t.same(asked, ['a', 'c'])
   })
 
   t.test('is not for what must not be sent twice', async t => {
