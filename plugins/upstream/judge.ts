@@ -6,12 +6,12 @@ import { readRange } from './range.ts'
 export const judge = (failure: Failure, request: Request, methods: Methods): Failure => {
   const { said } = failure
   if (said === undefined) return judgeError(failure, request, methods)
-  const meaning = methods.meaning(said, request.method)
+  const meaning = methods.meaning({ code: 0, message: said.message }, request.method)
   if (meaning === undefined || ill.has(meaning)) return failure
   return judgeError({ ...failure, kind: 'node', error: said, fault: 'caller', status: 200 }, request, methods)
 }
 
-/** What says no more than the HTTP status does: that the node, or the provider, is not well. */
+/** What says no more than the HTTP status does, as codes alone do: that the node, or the provider, is not well. */
 const ill: ReadonlySet<Meaning> = new Set(['denied', 'away', 'misread', 'internal'])
 
 const judgeError = (failure: Failure, { method: name, params: [filter] }: Request, methods: Methods): Failure => {

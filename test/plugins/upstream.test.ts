@@ -169,7 +169,7 @@ t.test('the error of a node', async t => {
     t.match(await with503(-32000, 'Query timeout exceeded.'), { kind: 'timeout', fault: 'caller', error: { code: -32005, message: 'query timeout exceeded' } })
     t.match(await with503(-32000, 'header not found'), { kind: 'node', elsewhere: true, status: 200, error: { code: -32000, message: 'header not found' } })
     t.match(await with503(429, '25/second request limit reached'), { kind: 'unavailable', meaning: 'limited' })
-    for (const [code, message] of [[-32603, 'Internal error'], [-32000, 'bad gateway'], [-32600, 'Must be authenticated!'], [1, 'who knows']] as const) {
+    for (const [code, message] of [[-32603, 'Internal error'], [-32000, 'bad gateway'], [-32600, 'Must be authenticated!'], [-32005, 'overloaded'], [1, 'who knows']] as const) {
       t.match(await with503(code, message), { kind: 'unavailable', fault: 'upstream', cause: 'HTTP 503', elsewhere: undefined, meaning: undefined })
     }
   })
