@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Json } from '../../src/call.ts'
 import { refuse } from '../../src/reply.ts'
+import type { Failure } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
 import type { Agents } from '../../src/services/agents/index.ts'
 import { openHeads } from '../../src/services/heads/index.ts'
@@ -109,7 +110,7 @@ t.test('polls', async t => {
 })
 
 t.test('a node that limits us', async t => {
-  const limitedBy = (retryAfter?: number) => {
+  const limitedBy = (retryAfter?: number, says: Partial<Failure> = { meaning: 'limited' }) => {
     const asked: number[] = []
     const clock = new TestClock()
     const agents: Agents = {
@@ -117,7 +118,7 @@ t.test('a node that limits us', async t => {
       async ask(_target, { method }) {
         if (method === 'eth_chainId' && asked.length === 0) return result('0x1')
         asked.push(clock.monotonic())
-        return { ...refuse('unavailable', { cause: 'HTTP 429' }), meaning: 'limited', ...retryAfter !== undefined && { retryAfter } }
+        return { ...refuse('unavailable', { cause: 'HTTP 429' }), ...says, ...retryAfter !== undefined && { retryAfter } }
       },
     }
     const heads = openHeads({ chainId: 1, blockTime: 1000, agents, clock, log: new TestLog(), metrics: openMetrics() })
@@ -139,6 +140,13 @@ t.test('a node that limits us', async t => {
 
   t.test('and does not say for how long, is polled after 1 s, 2 s, 4 s, at most 60 s', async t => {
     t.same(await limitedBy().run(190_000), [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000])
+  })
+
+  t.test('in JSON-RPC is left alone as well', async t => {
+    for (const code of [-32005, 429]) {
+      const says = { kind: 'node', fault: 'caller', error: { code, message: 'over the limit' } } as const
+      t.same(await limitedBy(undefined, says).run(16_000), [1000, 2000, 4000, 8000])
+    }
   })
 })
 

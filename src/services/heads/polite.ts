@@ -1,4 +1,5 @@
 import { isFailure, refuse } from '../../reply.ts'
+import type { Failure, Reply } from '../../reply.ts'
 import type { Clock } from '../clock.ts'
 import type { AskNode } from './fetch.ts'
 
@@ -12,7 +13,7 @@ export const openPolite = (ask: AskNode, clock: Clock): AskNode => {
   return async (method, ...params) => {
     if (clock.monotonic() < until) return limited
     const reply = await ask(method, ...params)
-    if (!isFailure(reply) || reply.meaning !== 'limited') {
+    if (!isLimit(reply)) {
       refusals = 0
     } else if (clock.monotonic() >= until) {
       // One refusal of several that were asked for at once.
@@ -23,5 +24,12 @@ export const openPolite = (ask: AskNode, clock: Clock): AskNode => {
     return reply
   }
 }
+
+/** Over HTTP, or in JSON-RPC: of what is asked here nothing is too much but that it is asked so often. */
+const isLimit = (reply: Reply): reply is Failure =>
+  isFailure(reply) && (reply.meaning === 'limited' || (reply.kind === 'node' && codes.has(reply.error.code)))
+
+/** Limit exceeded (EIP-1474), and HTTP's number for it. */
+const codes: ReadonlySet<number> = new Set([-32005, 429])
 
 const limited = refuse('unavailable', { meaning: 'limited', cause: 'the node limits us' })
