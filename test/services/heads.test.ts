@@ -381,6 +381,7 @@ t.test('a node', async t => {
     await touch()
     t.ok(heads.status.upstreams.every(({ usable }) => !usable))
     t.same(heads.choose([target('a'), target('b')]), [])
+    special.set('a', () => null)
     special.set('b', (method, params) => by('b').answer(method, params))
     for (let i = 0; i < 11; i++) {
       await touch()

@@ -60,7 +60,9 @@ export class Identity {
     this.#isKnown = true
     const reply = await ask()
     if (isFailure(reply) && reply.fault !== 'caller') return this.forget()
-    this.#chain = readQuantity(reply)
+    const chain = readQuantity(reply)
+    // Whoever was on another chain is there until it names ours: an error, a limit say, is no word on that.
+    if (chain !== undefined || !this.isElsewhere) this.#chain = chain
     this.#due = now + (this.isElsewhere ? Math.min(soon, rarely) : rarely)
   }
 }
