@@ -92,6 +92,28 @@ t.test('several workers', async t => {
     t.equal((await post(`${gateway.admin}/other`, '', { method: 'GET' })).status, 404)
   })
 
+  t.test('a connection that one was given, and never took, goes to another when it is killed', async t => {
+    const [idle] = childrenOf(gateway.pid) as [number]
+    process.kill(idle, 'SIGSTOP')
+    // They are given out in turns: it gets one of these, and no more before it has taken that.
+    const waiting = [call(url, 'eth_chainId'), call(url, 'eth_chainId')]
+    await Promise.race(waiting)
+    for (let i = 0; i < 3; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+    process.kill(idle, 'SIGKILL')
+    t.match(await Promise.all(waiting), [{ result: '0x7a69' }, { result: '0x7a69' }])
+  })
+
+  t.test('a connection that the last one was given, and never took, is closed when it is killed', async t => {
+    const pids = childrenOf(gateway.pid)
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    const attempt = () => call(url, 'eth_chainId').then(() => 'answered', () => 'closed')
+    const waiting = Array.from({ length: 3 }, attempt)
+    t.equal((await post(`${gateway.admin}/livez`, '', { method: 'GET' })).status, 200) // by then the primary has accepted them
+    for (const pid of pids) process.kill(pid, 'SIGKILL')
+    t.same(await Promise.all(waiting), ['closed', 'closed', 'closed'])
+    while (await attempt() === 'closed') await new Promise(setImmediate)
+  })
+
   t.test('SIGTERM ends all of them, gives credits back and exits with 0', async t => {
     const pids = childrenOf(gateway.pid)
     t.equal(await gateway.stop(), 0)

@@ -3,6 +3,7 @@ import type { Worker } from 'node:cluster'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { Member } from './crew-news.ts'
+import { passOn } from './handover.ts'
 import { newest, topicOf } from './messages.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
 import { Outbox } from './outbox.ts'
@@ -49,6 +50,7 @@ export class Shift {
     const worker = spawn(this.#plan.env)
     const member = openMember(worker)
     const ended = untilEnded(worker, this.#log)
+    passOn(worker, () => [...this.#serving.keys()].some(other => other !== worker && other.isConnected()))
     this.#working.set(worker, { member, ended })
     worker.on('message', (message: FromWorker) => this.#plan.desk.hear(member, message))
     void ended.then(end => this.#leave(worker, member, end, () => nextWait(wait, this.#clock.monotonic() - begun)))
