@@ -1,5 +1,8 @@
 import { once } from 'node:events'
+import { request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import net from 'node:net'
+import { text } from 'node:stream/consumers'
 import { WebSocket } from 'ws'
 import t from 'tap'
 import { createDeployment, networkFile } from './support/gateway.ts'
@@ -241,6 +244,24 @@ t.test('SIGTERM: a socket that never falls silent does not hold the gateway; eac
   t.equal((await post).result, '0x9')
   t.match(await waiting.next(), { id: 'held', result: '0x9' })
   t.equal((await waiting.closed).code, 1001)
+  t.equal(await stopped, 0)
+})
+
+t.test('SIGTERM: who reads a long answer slowly gets all of it', async t => {
+  const long = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(() => long.remove())
+  await long.addAccount('alice')
+  const { key } = await long.addKey('alice')
+  const other = await long.start()
+  const data = `0x${'0'.repeat(20_000_000)}` // more than the system takes off our hands
+  node.answer('eth_call', { result: data })
+  const asking = request(other.http(key), { method: 'POST', headers: { 'content-type': 'application/json' } })
+  asking.end('{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"to":"0x1111111111111111111111111111111111111111"},"latest"]}')
+  const [response] = await once(asking, 'response') as [IncomingMessage]
+  const stopped = other.stop()
+  const isReady = async () => (await send(`${other.admin}/readyz`, '', { method: 'GET' })).status === 200
+  while (await isReady()) await new Promise(setImmediate)
+  t.equal((await text(response)).length, data.length + '{"jsonrpc":"2.0","id":1,"result":""}'.length)
   t.equal(await stopped, 0)
 })
 

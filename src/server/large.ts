@@ -44,11 +44,15 @@ export const shouldCompress = (res: ServerResponse, { body, replies }: Answer): 
 
 const accepts = (header: string | string[] | undefined): boolean => /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(String(header ?? ''))
 
-/** Sends the pieces as they are, none of them copied. */
+/**
+ * Sends the pieces as they are, none of them copied. It ends when they have left: a server that stops takes a connection
+ * whose answer has been ended for idle, and closes it, whether its caller has read the answer or not.
+ */
 export const sendPieces = (res: ServerResponse, { pieces }: Body): void => {
+  const last = pieces.length - 1
   res.cork()
-  for (const piece of pieces) res.write(piece, 'latin1')
-  res.end()
+  for (const [i, piece] of pieces.entries()) res.write(piece, 'latin1', i < last ? undefined : () => void res.end())
+  res.uncork()
 }
 
 /** Sends the pieces compressed, no faster than the caller reads. */
