@@ -5,8 +5,9 @@ import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin.ts'
 import { systemClock } from '../services/clock.ts'
 import { peekAccounts } from '../store/peek.ts'
-import { exit, readConfigDir } from './command.ts'
+import { exit } from './command.ts'
 import type { Command } from './command.ts'
+import { readConfigDir } from './verbs.ts'
 
 /** `build` makes every stage, for the problems that only a plugin's create() finds; it starts none. */
 export const createCheck = (

@@ -1,5 +1,3 @@
-import { parseArgs } from 'node:util'
-
 /** Where a command writes and what it sees of the machine; tests pass their own. */
 export interface Terminal {
   out(line: string): void
@@ -25,12 +23,3 @@ export interface Command {
 
 /** The words of the command line are wrong; printed with the usage, exit 64. */
 export class Misuse extends Error {}
-
-/** The value of `--config`, for commands that take no other word. */
-export const readConfigDir = (args: readonly string[]): string => {
-  try {
-    return parseArgs({ args: [...args], options: { config: { type: 'string', default: 'configs' } } }).values.config
-  } catch (error) {
-    throw new Misuse((error as Error).message) // parseArgs throws nothing else
-  }
-}

@@ -9,11 +9,12 @@ import type { AnyPlugin } from '../plugin.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import { StoreFault } from '../store/store.ts'
-import { exit, readConfigDir } from './command.ts'
+import { exit } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { readyKey } from './dev-key.ts'
 import type { DevKey } from './dev-key.ts'
 import { explainFaults, loadGood, untilSignal } from './serve.ts'
+import { readConfigDir } from './verbs.ts'
 
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a line to paste. */
 export const createDev = (plugins: readonly AnyPlugin[]): Command => ({

@@ -6,9 +6,10 @@ import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import type { Log } from '../services/log.ts'
 import { portVariable } from '../workers/port.ts'
-import { exit, readConfigDir } from './command.ts'
+import { exit } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { explainFaults, loadGood, untilSignal } from './serve.ts'
+import { readConfigDir } from './verbs.ts'
 
 /** Production: serves a configuration directory; stdout is one JSON object a line. */
 export const createStart = (plugins: readonly AnyPlugin[]): Command => ({

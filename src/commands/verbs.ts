@@ -45,6 +45,9 @@ export const readOnly = <const O extends Options, const N extends readonly strin
   return { values, words: positionals as { readonly [K in keyof N]: string } }
 }
 
+/** The value of `--config`, for commands that take no other word. */
+export const readConfigDir = (args: readonly string[]): string => readOnly(args, [], { config: shared.config }).values.config
+
 /** `a,b` as a list. */
 export const readList = (name: string, text: string | undefined): readonly string[] | undefined => {
   const items = text?.split(',').map(item => item.trim()).filter(item => item !== '')
@@ -60,6 +63,15 @@ const parse = <const O extends Options>(
   try {
     return parseArgs({ args: [...args], allowPositionals: true, options })
   } catch (error) {
-    throw new Misuse((error as Error).message) // parseArgs throws nothing else
+    throw new Misuse(retell(error as NodeJS.ErrnoException, options)) // parseArgs throws nothing else
   }
+}
+
+/** What parseArgs complains of, in our words: its own tell how to get round its rules. */
+const retell = ({ code, message }: NodeJS.ErrnoException, options: Options): string => {
+  const option = /'(--?[^ '=]+)/.exec(message)?.[1] ?? ''
+  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+    return `there is no option ${option}${hint(didYouMean(option, Object.keys(options).map(name => `--${name}`)))}`
+  }
+  return options[option.slice(2)]?.type === 'boolean' ? `${option} takes no value` : `${option} needs a value`
 }

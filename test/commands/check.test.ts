@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 import { plugins as builtIn } from '../../plugins/index.ts'
 import { accounts } from '../../src/commands/accounts.ts'
 import { createCheck } from '../../src/commands/check.ts'
-import { exit, Misuse } from '../../src/commands/command.ts'
+import { exit } from '../../src/commands/command.ts'
 import type { Config } from '../../src/config/types.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { tryNetworks } from '../../src/inert.ts'
@@ -223,9 +223,12 @@ t.test('problems of gateway.yaml do not hide behind what the networks need of it
 })
 
 t.test('other words than --config DIR are misuse', async t => {
-  const terminal = { env: {}, out: t.fail, err: t.fail }
-  for (const args of [['configs'], ['--dir', 'configs'], ['--config']]) {
-    const error: unknown = await createCheck(plugins, noProblems).run(args, terminal).catch((thrown: unknown) => thrown)
-    t.ok(error instanceof Misuse, args.join(' '))
+  const misused = async (...words: string[]) => {
+    const { code, err } = await runCommand(createCheck(plugins, noProblems), words)
+    t.equal(code, exit.usage)
+    return err[0]
   }
+  t.equal(await misused('configs'), '"configs" is one word too many')
+  t.equal(await misused('--dir', 'configs'), 'there is no option --dir')
+  t.equal(await misused('--config'), '--config needs a value')
 })
