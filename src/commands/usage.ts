@@ -6,10 +6,10 @@ import { groupBy, groupings, total } from '../services/usage/summary.ts'
 import type { Group, Grouping } from '../services/usage/summary.ts'
 import { dayLength, hoursADay } from '../store/store.ts'
 import type { AccountRow, UsageCount } from '../store/store.ts'
+import { accountOf, gone, withStore } from './books.ts'
+import type { Books } from './books.ts'
 import { Misuse } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { accountOf, gone, withStore } from './store.ts'
-import type { Books } from './store.ts'
 import { fields, table } from './table.ts'
 import { hint, readWords } from './verbs.ts'
 
@@ -69,7 +69,6 @@ const showCounts = async ({ store }: Books, { id, name }: AccountRow, { by, days
   const [from, to] = [isoDate(first * dayLength), isoDate(today * dayLength)]
   for (const line of writers[form]({ account: name, from, to, by, counts })) out(line)
 }
-
 
 interface Report {
   readonly account: string

@@ -3,7 +3,7 @@ import { domainToASCII } from 'node:url'
 import type { Address } from './types.ts'
 
 /** A name by RFC 1123, or an IPv4 address; in lower case. Underscores pass, because containers are named with them. */
-export const isHostName = (text: string): boolean =>
+const isHostName = (text: string): boolean =>
   isIP(text) === 4
     || (text.length <= 253 && text.split('.').every(part => label.test(part)) && !/(^|\.)\d+$/.test(text))
 

@@ -56,7 +56,7 @@ export const readHost = ({ headers, rawHeaders, url = '' }: IncomingMessage): st
 }
 
 /** `Example.org:8080` -> `example.org`, `[::1]:80` -> `::1`. */
-export const bareHost = (host: string): string => {
+const bareHost = (host: string): string => {
   const bracket = host.startsWith('[') ? host.indexOf(']') : -1
   if (bracket > 0) return host.slice(1, bracket).toLowerCase()
   const colon = host.indexOf(':')
