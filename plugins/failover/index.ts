@@ -1,11 +1,11 @@
-import { definePlugin, misconfigured, mustBeInTable } from '../../src/plugin.ts'
+import { definePlugin, mustBeInTable } from '../../src/plugin.ts'
 import type { Path, Report, Secret, Target } from '../../src/plugin.ts'
 import { Budget } from './budget.ts'
 import { newestOf } from './depth.ts'
 import { Node } from './node.ts'
 import { options } from './options.ts'
 import { openOrder } from './order.ts'
-import { isWanted, PartnerNode } from './partner.ts'
+import { mayForward, PartnerNode } from './partner.ts'
 import { Route } from './route.ts'
 
 /** Asks one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
@@ -16,10 +16,8 @@ export default definePlugin({
   reads: ['request', 'account'],
   writes: ['target'],
   repeats: true,
-  vary: ({ request, account }, { partner }, origin) =>
-    partner?.methods.includes(request.method) === true && account.plan.forwarding && isWanted(partner, origin)
-      ? 'forwarding' : '',
-  check({ upstreams, partner }, report) {
+  vary: (notes, { partner }, origin) => partner !== undefined && mayForward(partner, notes, origin) ? 'forwarding' : '',
+  check({ upstreams, partner, breaker }, report) {
     upstreams.forEach(({ url }, i) => checkScheme(url, ['upstreams', i, 'url'], report))
     if (partner !== undefined) checkScheme(partner.url, ['partner', 'url'], report)
     const names = upstreams.map(upstream => upstream.name)
@@ -32,11 +30,11 @@ export default definePlugin({
     upstreams.forEach(({ ws }, i) => {
       if (ws !== undefined && !/^wss?:/i.test(ws.reveal())) report(['upstreams', i, 'ws'], 'ws must begin with ws:// or wss://')
     })
+    for (const name of ['window', 'pause'] as const) {
+      if (breaker[name] === 0) report(['breaker', name], `breaker.${name} must be more than nothing`)
+    }
   },
   create({ upstreams, partner, breaker, hedge, maxLag }, services) {
-    for (const name of ['window', 'pause'] as const) {
-      if (breaker[name] === 0) throw misconfigured(['breaker', name], `breaker.${name} must be more than nothing`)
-    }
     const forwarded = partner?.methods.map((method, i) => ({ path: ['partner', 'methods', i], method })) ?? []
     mustBeInTable(forwarded, services.methods)
     const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
@@ -50,16 +48,15 @@ export default definePlugin({
         leave = services.heads.follow(targets, { maxLag })
       },
       handle(call, next) {
-        const { request, account } = call.notes
+        const { request } = call.notes
         const method = services.methods.get(request.method)
         const kind = method?.class ?? 'other'
-        const mayForward = partner?.methods.includes(request.method)
-          && account.plan.forwarding && isWanted(partner, call.origin)
         services.heads.touch()
         const newest = nodes.length > 1 ? newestOf(request, services) : undefined
         const own = services.heads.choose(order(node => node.isUsable(kind)), newest)
         const choice = { kind, method, own, budget, clock: services.clock, mayHedge: hedge }
-        return new Route(call, next, choice).run(mayForward ? helper : undefined)
+        const mayHelp = partner !== undefined && mayForward(partner, call.notes, call.origin)
+        return new Route(call, next, choice).run(mayHelp ? helper : undefined)
       },
       async stop() {
         leave()

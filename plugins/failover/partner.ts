@@ -1,14 +1,17 @@
 import { Identity, refuse } from '../../src/plugin.ts'
-import type { Origin, Reply, Services, Target } from '../../src/plugin.ts'
+import type { Notes, Origin, Reply, Services, Target } from '../../src/plugin.ts'
 import { Node } from './node.ts'
 import type { Below, FailoverCall } from './node.ts'
 import type { Options } from './options.ts'
 
 export type Partner = NonNullable<Options['partner']>
 
-/** Does the caller want the partner's help? */
-export const isWanted = ({ when }: Pick<Partner, 'when'>, { headers }: Origin): boolean =>
-  when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true'
+/** May the call go to the partner in an outage: by its method, by the account's plan, and by what the caller wants? */
+export const mayForward = (
+  { methods, when }: Pick<Partner, 'methods' | 'when'>, { request, account }: Pick<Notes, 'request' | 'account'>, { headers }: Origin,
+): boolean =>
+  methods.includes(request.method) && account.plan.forwarding
+    && (when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true')
 
 /**
  * The partner as a node. It is asked for nothing but what is forwarded, except that the first of these calls, and then

@@ -127,14 +127,14 @@ t.test('a bug below is not taken for a failing node', async t => {
 
 t.test('two nodes of one name are a problem', async t => {
   const said: string[] = []
-  failover.check?.({ upstreams: [node('a'), node('a')], partner: { ...node('a') } } as never, (path, message) => said.push(`${path.join('.')}: ${message}`))
+  failover.check?.({ upstreams: [node('a'), node('a')], partner: { ...node('a') }, breaker } as never, (path, message) => said.push(`${path.join('.')}: ${message}`))
   t.same(said, ['upstreams.1.name: two upstreams are named "a"', 'partner.name: an upstream is named "a" too'])
 })
 
 t.test('a `ws` that is no WebSocket is a problem', async t => {
   const said: string[] = []
   const [http, ws] = [new Secret('https://node.test/canary'), new Secret('wss://node.test/canary')]
-  const options = { upstreams: [node('a', { ws }), node('b', { ws: http }), node('c')] }
+  const options = { upstreams: [node('a', { ws }), node('b', { ws: http }), node('c')], breaker }
   failover.check?.(options as never, (path, message) => said.push(`${path.join('.')}: ${message}`))
   t.same(said, ['upstreams.1.ws: ws must begin with ws:// or wss://'])
 })
