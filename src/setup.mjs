@@ -1,5 +1,5 @@
 // Brings a checkout to the point where it runs, and does nothing when it is there already. Called by npm before
-// `start`, `test`, `bench` and `soak`. Plain JavaScript without dependencies: it runs before there are any.
+// `start`, `test`, `bench`, `simulate` and `soak`. Plain JavaScript without dependencies: it runs before there are any.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'

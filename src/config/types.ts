@@ -24,7 +24,7 @@ export interface GatewayConfig {
   }
 }
 
-/** Bounds on messages; sizes in bytes. */
+/** Bounds on what callers send, and on what answers take; sizes in bytes. */
 export interface Limits {
   /** Longest body of an HTTP request. */
   readonly body: number
@@ -36,7 +36,7 @@ export interface Limits {
   readonly depth: number
   /** Longest answer to a batch. */
   readonly batchReply: number
-  /** Bytes of all nodes' answers that are coming in. */
+  /** Bytes of all answers that come in from nodes, or wait for callers to read them. */
   readonly inFlight: number
 }
 

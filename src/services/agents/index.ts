@@ -32,7 +32,7 @@ interface Post {
   readonly gate: Gate
 }
 
-/** `room` bounds the bytes of all answers that are still coming in. */
+/** Answers take their place in `room` while they come in; where there is none left, they are given up. */
 export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promise<void> } => {
   const lines = openLines(clock)
   const posts = new WeakMap<Target, Post>()

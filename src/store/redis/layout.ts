@@ -44,7 +44,7 @@ export const keys = {
 /** Where changes of accounts and keys are told; the message is the teller's own random name. */
 export const news = 'tollgate:news'
 
-/** Where heights are told that callers of a network may have been told: `<height> <network>`. */
+/** Where heights are told that callers of a network may have been told: `<height> <who tells it> <network>`. */
 export const heightNews = 'tollgate:heights'
 
 /** Changes when keys or rows change so that an older Tollgate would misread them. */

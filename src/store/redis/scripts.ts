@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { dayLength, deadAfter } from '../store.ts'
+import { dayLength, deadAfter, hourLength } from '../store.ts'
 
 /** A step that Redis runs as one, known to it by the hash of its text. Needs Redis 5 or later, or Valkey. */
 export interface Script {
@@ -120,7 +120,7 @@ for i = 3, #KEYS, 2 do
   redis.call('ZADD', KEYS[i + 1], hour, hour)
   redis.call('ZADD', KEYS[2], hour, account .. ':' .. hour)
 end
-local before = math.floor(now / 3600000) - tonumber(ARGV[4])
+local before = math.floor(now / ${hourLength}) - tonumber(ARGV[4])
 return { had, unpack(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(before), 'LIMIT', 0, 500)) }
 `)
 
