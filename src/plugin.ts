@@ -100,6 +100,7 @@ export class Misconfigured extends Error {
   }
 }
 
+/** The same for one option, to be thrown: an empty path is the step itself. */
 export const misconfigured = (path: Path, message: string): Misconfigured => new Misconfigured([{ path, message }])
 
 /** Throws misconfigured() for each option that names a method which the table lacks. */

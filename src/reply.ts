@@ -127,11 +127,12 @@ export const refusals = {
 
 export type Kind = keyof typeof refusals
 
-/** What one refusal may say beyond its row. */
+/** What one refusal may say beyond its row, or in place of it. */
 export interface Detail {
-  /** Replaces the row's message. */
   readonly message?: string
+  /** For programs; stands in the error. */
   readonly data?: Json
+  /** Seconds. */
   readonly retryAfter?: number
   readonly allow?: string
   readonly source?: Source
