@@ -118,14 +118,24 @@ const toFault = (error: YAMLError, text: string): LineFault => {
   const offset = error.pos[0]
   const line = text.slice(0, offset).lastIndexOf('\n') + 1
   const isBare = /(^|[^"'\w])\$\{/.test(text.slice(line, offset + 1))
-  const message = sentences[error.code] ?? `${error.message.charAt(0).toLowerCase()}${error.message.slice(1)}`
   return {
-    offset, line, message,
+    offset, line, message: retell(error),
     ...(isBare && { hint: 'put a text that holds a variable in quotes: "${VAR}"' }),
   }
 }
 
+/** In words for who does not know the grammar; what hardly anybody meets stays as the parser says it. */
+const retell = ({ code, message }: YAMLError): string => {
+  const [, bracket, quote] = /^Flow .* end with a (.)$|^Missing closing (.)quote$/.exec(message) ?? []
+  if (bracket !== undefined) return `a closing ${bracket} is missing, or a line before it is not indented`
+  if (quote !== undefined) return `a closing ${quote} is missing`
+  return sentences[code] ?? `${message.charAt(0).toLowerCase()}${message.slice(1)}`
+}
+
 const sentences: Partial<Record<YAMLError['code'], string>> = {
+  BAD_INDENT: 'this line does not begin where the others of its map or list do',
+  BLOCK_IN_FLOW: 'a comma must stand between two entries in brackets or braces',
+  MULTILINE_IMPLICIT_KEY: 'a key must be followed by a colon, on the same line',
   DUPLICATE_KEY: 'the same key stands twice in one map',
   TAB_AS_INDENT: 'a tab stands where only spaces may indent',
   UNEXPECTED_TOKEN: 'this does not follow from what stands before it: indentation, quotes or a comma may be missing',
