@@ -8,8 +8,8 @@ export interface Signal {
 }
 
 /**
- * What an AbortController is, for next to nothing where that takes 3 us with a listener: each call that reaches a node has several, and few are ever
- * used. Listeners are called once, in no certain order.
+ * What an AbortController is, for next to nothing where that takes 3 us with a listener: each call that reaches a node has
+ * several, and few are ever used. Listeners are called once, in no certain order.
  */
 export class Leave implements Signal {
   aborted = false

@@ -11,7 +11,8 @@ import { headersOf } from './headers.ts'
 
 /** The answer where Node has no response object to write it with. The connection ends with it, even if the caller goes on. */
 export const refuseBare = (
-  doors: Counting, stream: Duplex, failure: Failure, { requestId = nextRequestId(), more = [] }: { requestId?: string, more?: readonly string[] } = {},
+  doors: Counting, stream: Duplex, failure: Failure,
+  { requestId = nextRequestId(), more = [] }: { readonly requestId?: string, readonly more?: readonly string[] } = {},
 ): void => {
   const refusal = failWhole(failure)
   const headers = [...headersOf(refusal, { requestId, closing: true, isCompressed: false }), ...more]
