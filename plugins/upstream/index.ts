@@ -14,7 +14,7 @@ export default definePlugin({
   options: {
     type: 'object',
     properties: {
-      timeout: { type: 'string', format: 'duration', default: '10s', description: 'Longest wait for an answer (contract 8).' },
+      timeout: { type: 'string', format: 'duration', default: '10s', description: 'Longest wait for an answer.' },
       maxBytes: { type: 'string', format: 'size', default: '32MiB', description: 'Longest answer of a node.' },
       silence: {
         type: 'string', format: 'duration', default: '2s',
