@@ -21,7 +21,7 @@ export interface Form {
 }
 
 /** The longer way to write a step. */
-export const useSchema = {
+const useSchema = {
   type: 'object',
   description: 'A plugin from outside, or one that stands in the pipeline for the second time.',
   properties: {

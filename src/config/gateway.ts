@@ -14,7 +14,7 @@ import type { GatewayConfig } from './types.ts'
 import type { Env } from './variables.ts'
 
 /** What gateway.yaml may say. */
-export const gatewaySchema = {
+const gatewaySchema = {
   type: 'object',
   description: 'What all networks of one gateway share.',
   properties: {

@@ -19,7 +19,7 @@ import type { Env } from './variables.ts'
 import { describeFound } from './words.ts'
 
 /** What a network's file may say; what a step of its pipeline may say depends on the plugin. */
-export const networkSchema = {
+const networkSchema = {
   type: 'object',
   description: 'One network: the hosts it is served on, and the plugins that each call passes.',
   properties: {
