@@ -1,6 +1,6 @@
 import type { Expected } from './load/check.ts'
 
-/** A kind of call: its message, in which `#id#` and `#hex#` are filled in anew each time, and its right answer. */
+/** A kind of call: its message, in which `#id#`, `#hex#` and `#some#` are filled in anew each time, and its right answer. */
 export interface Calls extends Expected {
   readonly message: string
 }
@@ -34,6 +34,11 @@ const answered = (method: string): Expected => ({ status: 200, result: JSON.stri
 export const storageAt: Calls = { message: ask('eth_getStorageAt', slot('0x0')), ...answered('eth_getStorageAt') }
 
 export const blockNumber: Calls = { message: ask('eth_blockNumber', '[]'), ...answered('eth_blockNumber') }
+
+/** 2,000 slots in turn: in a cache, but not the same call again and again. */
+export const variedStorageAt: Calls = {
+  message: ask('eth_getStorageAt', slot('0x#some#')), ...answered('eth_getStorageAt'),
+}
 
 /** Each call asks for another slot, so that none is in a cache. */
 export const freshStorageAt: Calls = {

@@ -1,5 +1,5 @@
 import { smallBesideBig } from './beside.ts'
-import { badKey, badParams, batch, blockNumber, freshStorageAt, logs, storageAt, words } from './calls.ts'
+import { badKey, badParams, batch, blockNumber, freshStorageAt, logs, storageAt, variedStorageAt, words } from './calls.ts'
 import type { Calls } from './calls.ts'
 import { cpuRatio, longestBlock, memoryPerAnswer } from './figures.ts'
 import type { Figure } from './figures.ts'
@@ -48,6 +48,13 @@ const cached = (calls: Calls): Run => async (stage, skip) => {
   const others = [beside('http', calls), beside('koa', calls), ...peers(stage, gateway)]
   const rows = await compare(stage, [gateway, ...others], skip)
   return { rows, figures: [cpuRatio(rows, 'tollgate', names.http, 1.8), cpuRatio(rows, names.koa, names.http)] }
+}
+
+/** Calls that are alike the gateway reads and judges once; here it must look for what it has found out before. */
+const varied: Run = async (stage, skip) => {
+  const gateway = own(stage, variedStorageAt)
+  const rows = await compare(stage, [gateway, beside('http', variedStorageAt), ...peers(stage, gateway)], skip)
+  return { rows, figures: [cpuRatio(rows, 'tollgate', names.http)] }
 }
 
 const uncached: Run = async (stage, skip) => {
@@ -120,6 +127,7 @@ const refusals: Run = async (stage, skip) => {
 export const cases: readonly Case[] = [
   { name: 'cached', title: 'HTTP, eth_getStorageAt from the cache', run: cached(storageAt) },
   { name: 'block-number', title: 'HTTP, eth_blockNumber from the cache', twin: true, run: cached(blockNumber) },
+  { name: 'varied', title: 'HTTP, eth_getStorageAt from the cache, 2,000 slots in turn', twin: true, run: varied },
   { name: 'uncached', title: 'HTTP, eth_getStorageAt from the node', run: uncached },
   { name: 'batch', title: 'HTTP, batches of 100 from the cache', run: inBatches },
   { name: 'ws-1', title: 'WebSocket, from the cache, 1 socket, 32 calls at once', run: overSockets(1, 32) },

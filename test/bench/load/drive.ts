@@ -128,9 +128,13 @@ export class Drive implements Listener {
   }
 }
 
-/** `#id#` becomes the id of call `n`, `#hex#` eight hex digits that no other call of this drive has. */
+/**
+ * `#id#` becomes the id of call `n`, `#hex#` eight hex digits that no other call of this drive has, `#some#` the digits of
+ * one of 2,000 numbers in turn.
+ */
 const createWriter = (template: string): (n: number) => string => {
-  const [parts, slots] = [template.split(/#(?:id|hex)#/), template.match(/#(id|hex)#/g) ?? []]
-  return n => parts.reduce((text, part, i) =>
-    `${text}${slots[i - 1] === '#id#' ? idOf(n) : (n + 0x10000000).toString(16)}${part}`)
+  const [parts, slots] = [template.split(/#(?:id|hex|some)#/), template.match(/#(id|hex|some)#/g) ?? []]
+  const wordOf = (slot: string | undefined, n: number): string | number =>
+    slot === '#id#' ? idOf(n) : (slot === '#hex#' ? n + 0x10000000 : n % 2000).toString(16)
+  return n => parts.reduce((text, part, i) => `${text}${wordOf(slots[i - 1], n)}${part}`)
 }

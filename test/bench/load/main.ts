@@ -14,7 +14,7 @@ export interface Opening {
   readonly url: string
   /** How many; the URL's scheme says whether they are HTTP connections or WebSockets. */
   readonly lines: number
-  /** With `#id#` and `#hex#` where they belong. */
+  /** With `#id#`, `#hex#` and `#some#` where they belong. */
   readonly message: string
   readonly expected: Expected
 }
