@@ -15,13 +15,16 @@ export default definePlugin({
         description: 'Credits per call by method, over those of the method table.',
       },
       away: {
-        type: 'string', enum: ['closed', 'grace', 'open'], default: 'closed',
+        type: 'string',
+        enum: ['closed', 'grace', 'open'],
+        default: 'closed',
         description:
-          'While the store is away and the credits in hand are spent: closed refuses (503), grace lends `grace` credits, '
-          + 'open lends what is asked for, for 5 minutes. What was lent is charged when the store is back.',
+          'While the store is away and the credits in hand are spent: closed refuses (503), grace lends `grace` credits, ' +
+          'open lends what is asked for, for 5 minutes. What was lent is charged when the store is back.',
       },
       grace: {
-        type: 'integer', minimum: 1,
+        type: 'integer',
+        minimum: 1,
         description: 'With `away: grace`: the credits lent in one outage, per process and account.',
       },
     },
@@ -30,23 +33,28 @@ export default definePlugin({
   once: true,
   check({ away, grace }, report) {
     if (away === 'grace' && grace === undefined) report([], '`away: grace` needs `grace`: how many credits may be lent, for example 10000')
-    if (away !== 'grace' && grace !== undefined) report(['grace'], `\`grace\` says nothing with \`away: ${away}\`; write \`away: grace\` beside it`)
+    if (away !== 'grace' && grace !== undefined)
+      report(['grace'], `\`grace\` says nothing with \`away: ${away}\`; write \`away: grace\` beside it`)
   },
   create({ costs, away, grace = 0 }, { ledger, methods, network, usage }) {
-    mustBeInTable(Object.keys(costs).map(method => ({ path: ['costs', method], method })), methods)
+    mustBeInTable(
+      Object.keys(costs).map(method => ({ path: ['costs', method], method })),
+      methods,
+    )
     const prices = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) prices.set(name, cost)
     const lent = graceOf(away, grace)
 
     return (call, next) => {
-      const { request: { method }, account } = call.notes
+      const {
+        request: { method },
+        account,
+      } = call.notes
       const price = prices.get(method)
       const cost = price ?? methods.defaultCost
       const deal: Deal = { usage, network: network.name, method: price === undefined ? 'other' : method, cost }
       const verdict = ledger.charge(account, cost, lent)
-      return verdict instanceof Promise
-        ? verdict.then(late => serve(late, deal, call, next))
-        : serve(verdict, deal, call, next)
+      return verdict instanceof Promise ? verdict.then(late => serve(late, deal, call, next)) : serve(verdict, deal, call, next)
     }
   },
 })
@@ -64,9 +72,12 @@ type Charged = Extract<Verdict, { kind: 'charged' }>
 
 const graceOf = (away: 'closed' | 'grace' | 'open', credits: number): Grace | undefined => {
   switch (away) {
-    case 'closed': return undefined
-    case 'grace': return { credits, lasts: Infinity }
-    case 'open': return { credits: Infinity, lasts: openFor }
+    case 'closed':
+      return undefined
+    case 'grace':
+      return { credits, lasts: Infinity }
+    case 'open':
+      return { credits: Infinity, lasts: openFor }
   }
 }
 
@@ -100,11 +111,21 @@ const giveBack = (verdict: Charged, deal: Deal, call: Call<Reads>, reply: Reply)
 }
 
 const countOf = (
-  { network, method }: Deal, { notes: { account, key } }: Call<Reads>, reply: Reply, day: number | undefined, credits: number,
+  { network, method }: Deal,
+  { notes: { account, key } }: Call<Reads>,
+  reply: Reply,
+  day: number | undefined,
+  credits: number,
 ): CountedCall => ({
-  account: account.id, key: key.id, network, method,
-  outcome: isFailure(reply) ? reply.kind : 'ok', forwarded: reply.source === 'partner',
-  day, calls: 1, credits,
+  account: account.id,
+  key: key.id,
+  network,
+  method,
+  outcome: isFailure(reply) ? reply.kind : 'ok',
+  forwarded: reply.source === 'partner',
+  day,
+  calls: 1,
+  credits,
 })
 
 /** A charge that is kept and counted, until the door finds that it cannot deliver. */
@@ -127,13 +148,18 @@ class Kept implements Charge {
 }
 
 const refusalOf = (verdict: Exclude<Verdict, { kind: 'charged' }>): Failure =>
-  verdict.kind === 'away' ? away : {
-    ...refuse('spent', {
-      data: { limit: verdict.limit, used: verdict.used, resetAt: new Date(verdict.resetAt).toISOString() },
-    }),
-    budget: verdict.budget,
-  }
+  verdict.kind === 'away'
+    ? away
+    : {
+        ...refuse('spent', {
+          data: { limit: verdict.limit, used: verdict.used, resetAt: new Date(verdict.resetAt).toISOString() },
+        }),
+        budget: verdict.budget,
+      }
 
 const away = refuse('unavailable', {
-  message: 'credits cannot be drawn now', source: 'gateway', fault: 'gateway', retryAfter: 2,
+  message: 'credits cannot be drawn now',
+  source: 'gateway',
+  fault: 'gateway',
+  retryAfter: 2,
 })

@@ -33,9 +33,7 @@ const readRequest = (message: Json, checkMore: (message: Envelope) => Failure | 
   if (wrong !== undefined) return wrong
   const method = message['method'] as string // checkMembers saw to it
   const params = message['params'] ?? []
-  return Array.isArray(params)
-    ? { method, params }
-    : refuse('params', { message: `params must be an array, not ${kindOf(params)}` })
+  return Array.isArray(params) ? { method, params } : refuse('params', { message: `params must be an array, not ${kindOf(params)}` })
 }
 
 const checkMembers = (message: Envelope): Failure | undefined => {
@@ -61,5 +59,12 @@ const isObject = (value: Json): value is { readonly [name: string]: Json } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const kindOf = (value: Json | undefined): string =>
-  value === undefined ? 'absent' : value === null ? 'null' : Array.isArray(value) ? 'an array'
-  : typeof value === 'object' ? 'an object' : `a ${typeof value}`
+  value === undefined
+    ? 'absent'
+    : value === null
+      ? 'null'
+      : Array.isArray(value)
+        ? 'an array'
+        : typeof value === 'object'
+          ? 'an object'
+          : `a ${typeof value}`

@@ -11,7 +11,7 @@ export default definePlugin({
   options: { type: 'object', properties: {} },
   writes: ['key', 'account'],
   create(_options, { accounts }) {
-    const look = ({ key }: Origin): Found | Promise<Found> => key === undefined ? { kind: 'missing' } : accounts.find(key)
+    const look = ({ key }: Origin): Found | Promise<Found> => (key === undefined ? { kind: 'missing' } : accounts.find(key))
 
     return {
       admit(origin) {
@@ -19,9 +19,10 @@ export default definePlugin({
         return found instanceof Promise ? found.then(refusalOf) : refusalOf(found)
       },
       handle(call, next) {
-        const pass = (found: Found): Promise<Reply> => found.kind === 'granted'
-          ? next(withNotes(call, { key: found.key, account: found.account }))
-          : Promise.resolve(refusals[found.kind])
+        const pass = (found: Found): Promise<Reply> =>
+          found.kind === 'granted'
+            ? next(withNotes(call, { key: found.key, account: found.account }))
+            : Promise.resolve(refusals[found.kind])
         const found = look(call.origin)
         // A key that was seen lately is found at once; waiting for it all the same would cost each call a microsecond.
         return found instanceof Promise ? found.then(pass) : pass(found)
@@ -37,8 +38,11 @@ const refusals: Readonly<Record<Exclude<Found['kind'], 'granted'>, Failure>> = {
   revoked: refuse('key', { message: 'the API key has been revoked' }),
   planless: refuse('key', { message: "the plan of this API key's account is not offered any more" }),
   away: refuse('unavailable', {
-    message: 'API keys cannot be checked now', source: 'gateway', fault: 'gateway', retryAfter: 2,
+    message: 'API keys cannot be checked now',
+    source: 'gateway',
+    fault: 'gateway',
+    retryAfter: 2,
   }),
 }
 
-const refusalOf = (found: Found): Failure | undefined => found.kind === 'granted' ? undefined : refusals[found.kind]
+const refusalOf = (found: Found): Failure | undefined => (found.kind === 'granted' ? undefined : refusals[found.kind])

@@ -66,8 +66,7 @@ const placed = (option: string, change: () => Methods): Methods => {
     return change()
   } catch (error) {
     if (!(error instanceof Misconfigured)) throw error
-    throw new Misconfigured(error.faults.map(({ path, message }) =>
-      ({ path: [option, ...path], message: `${option}.${message}` })))
+    throw new Misconfigured(error.faults.map(({ path, message }) => ({ path: [option, ...path], message: `${option}.${message}` })))
   }
 }
 

@@ -5,7 +5,7 @@ import type { Method } from './services/methods/index.ts'
 export type Height = number | string
 
 /** The blocks that a question is about: one, by its hash, or all from one to another. */
-export type Blocks = { readonly hash: string } | { readonly from: Height, readonly to: Height }
+export type Blocks = { readonly hash: string } | { readonly from: Height; readonly to: Height }
 
 /** What the block parameter of a call comes to, or its filter. Undefined where the method table does not say which it is. */
 export const blocksOf = ({ at }: Pick<Method, 'at'> = {}, params: readonly Json[]): Blocks | undefined => {

@@ -99,7 +99,8 @@ export interface Call<Reads extends Note = never> {
  * call takes 350 ns where this takes 70, and to spread the notes 65 ns more than this.
  */
 export const withNotes = <Reads extends Note, Writes extends Note>(
-  { message, origin, signal, notes }: Call<Reads>, more: Pick<Notes, Writes>,
+  { message, origin, signal, notes }: Call<Reads>,
+  more: Pick<Notes, Writes>,
 ): Call<Reads | Writes> => {
   const all: Partial<Record<string, unknown>> = {}
   for (const note in notes) all[note] = notes[note]

@@ -22,7 +22,7 @@ import { version } from './version.ts'
 
 /** A gateway that serves. */
 export interface Gateway {
-  readonly urls: { readonly rpc: string, readonly admin?: string }
+  readonly urls: { readonly rpc: string; readonly admin?: string }
   readonly metrics: OpenMetrics
   /** Calls in flight finish, then networks stop, then services close: what was opened last goes first. */
   stop(): Promise<void>
@@ -35,9 +35,7 @@ export type GoodConfig = Config & { readonly gateway: GatewayConfig }
  * Opens services, starts the networks, then listens. When it rejects, nothing is left open. It asks nodes for their heads
  * itself, unless a source of them is given.
  */
-export const openGateway = async (
-  { gateway, networks }: GoodConfig, clock: Clock, log: Log, source?: HeadsSource,
-): Promise<Gateway> => {
+export const openGateway = async ({ gateway, networks }: GoodConfig, clock: Clock, log: Log, source?: HeadsSource): Promise<Gateway> => {
   const opened: (() => Promise<void>)[] = []
   const stop = async () => {
     for (const close of opened.splice(0).reverse()) {
@@ -46,8 +44,8 @@ export const openGateway = async (
   }
   try {
     const room = openRoom(Math.floor(gateway.limits.inFlight / gateway.workers))
-    const headsSource = source ?? await openOwnSource(gateway, clock, opened)
-    const lent = { ...await openServices(gateway, networks.length, { room, clock, log }, opened), headsSource }
+    const headsSource = source ?? (await openOwnSource(gateway, clock, opened))
+    const lent = { ...(await openServices(gateway, networks.length, { room, clock, log }, opened)), headsSource }
     const running = await startNetworks(networks, lent, opened)
     await headsSource.ready()
     const rpc = await openRpc({ config: gateway, networks: running, room, clock, log, metrics: lent.metrics })
@@ -57,10 +55,10 @@ export const openGateway = async (
       networks: () => running.map(({ name, heads }) => ({ name, ...heads.status })),
       metrics: lent.metrics.families,
     }
-    const admin = gateway.listen.admin && await openAdmin(gateway.listen.admin, health, log)
+    const admin = gateway.listen.admin && (await openAdmin(gateway.listen.admin, health, log))
     // Closed after the calls in flight have finished, so that it can be asked until then.
     if (admin !== undefined) opened.splice(-1, 0, () => admin.stop())
-    return { urls: { rpc: rpc.url, ...admin && { admin: admin.url } }, metrics: lent.metrics, stop }
+    return { urls: { rpc: rpc.url, ...(admin && { admin: admin.url }) }, metrics: lent.metrics, stop }
   } catch (fault) {
     await stop()
     throw fault
@@ -76,7 +74,10 @@ const openOwnSource = async ({ store }: GatewayConfig, clock: Clock, opened: Ope
 }
 
 const openServices = async (
-  config: GatewayConfig, networks: number, { room, clock, log }: { room: Room, clock: Clock, log: Log }, opened: Opened,
+  config: GatewayConfig,
+  networks: number,
+  { room, clock, log }: { room: Room; clock: Clock; log: Log },
+  opened: Opened,
 ): Promise<Omit<Lent, 'headsSource'> & { metrics: OpenMetrics }> => {
   const store = await openStore(config.store, clock)
   opened.push(() => store.close())
@@ -92,7 +93,15 @@ const openServices = async (
   const cache = openCaches({ clock, log, metrics })
   opened.push(() => cache.close())
   return {
-    clock, log, agents, cache, ledger, usage, metrics, results, version,
+    clock,
+    log,
+    agents,
+    cache,
+    ledger,
+    usage,
+    metrics,
+    results,
+    version,
     accounts: openAccounts(store, config.plans, clock),
     memory: Math.floor(config.memory / networks / config.workers),
     keeper: openKeeper(),

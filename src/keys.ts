@@ -33,8 +33,7 @@ const keyLength = prefix.length + bodyLength + checkLength
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const form = /^tg_[0-9A-Za-z]*$/
 
-const randomText = (length: number): string =>
-  Array.from({ length }, () => digits[randomInt(digits.length)]).join('')
+const randomText = (length: number): string => Array.from({ length }, () => digits[randomInt(digits.length)]).join('')
 
 /** 62 ** 6 is more than 2 ** 32, so six digits always do. */
 const checksum = (text: string): string => {

@@ -20,7 +20,7 @@ export class Leave implements Signal {
   abort(): void {
     if (this.aborted) return
     this.aborted = true
-    const listeners = [this.#first, ...this.#more ?? []]
+    const listeners = [this.#first, ...(this.#more ?? [])]
     this.#first = undefined
     this.#more = undefined
     for (const listener of listeners) listener?.()

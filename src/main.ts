@@ -25,7 +25,7 @@ const builtIn = async () => (await import('../plugins/index.ts')).plugins
 const terminal: Terminal = {
   out: line => void process.stdout.write(`${line}\n`),
   err: line => void process.stderr.write(`${line}\n`),
-  ...process.stderr.isTTY && { status: (text: string) => void process.stderr.write(`\r\x1b[K${text}`) },
+  ...(process.stderr.isTTY && { status: (text: string) => void process.stderr.write(`\r\x1b[K${text}`) }),
   env: process.env,
 }
 

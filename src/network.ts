@@ -41,7 +41,7 @@ export class StartFault extends Error {}
 type AnyStage = Stage<never, never>
 
 /** Creates every stage; what stages refuse to be created with comes back as problems at their places. */
-export const buildNetwork = (config: NetworkConfig, lent: Lent): { network?: Network, problems: readonly Problem[] } => {
+export const buildNetwork = (config: NetworkConfig, lent: Lent): { network?: Network; problems: readonly Problem[] } => {
   const problems: Problem[] = []
   const stages: AnyStage[] = []
   // What plugins are lent is all that they get, also of what their types do not show.
@@ -101,9 +101,16 @@ const assemble = (config: NetworkConfig, stages: readonly AnyStage[], heads: Hea
 /** One per network, for all its pipelines. */
 const keepHeads = ({ name, chainId, blockTime }: NetworkConfig, lent: Lent): Heads => {
   const { keeper, headsSource, agents, clock, log, metrics } = lent
-  return keeper.keep(`${name}.heads`, { chainId, blockTime }, () => headsSource.open(name, {
-    chainId, blockTime, agents, clock, log: log.child({ network: name }), metrics: labelled(metrics, { network: name }),
-  }))
+  return keeper.keep(`${name}.heads`, { chainId, blockTime }, () =>
+    headsSource.open(name, {
+      chainId,
+      blockTime,
+      agents,
+      clock,
+      log: log.child({ network: name }),
+      metrics: labelled(metrics, { network: name }),
+    }),
+  )
 }
 
 type Admit = NonNullable<AnyStage['admit']>
@@ -173,7 +180,6 @@ const isReply = (reply: Reply | undefined): boolean =>
   reply instanceof Object && (isFailure(reply) || reply.result instanceof Uint8Array || reply.result instanceof Pieces)
 
 const methodOf = ({ message }: Call): string =>
-  typeof message === 'object' && message !== null && 'method' in message && typeof message.method === 'string'
-    ? message.method : 'other'
+  typeof message === 'object' && message !== null && 'method' in message && typeof message.method === 'string' ? message.method : 'other'
 
-const outcomeOf = (reply: Reply): string => isFailure(reply) ? reply.kind : 'ok'
+const outcomeOf = (reply: Reply): string => (isFailure(reply) ? reply.kind : 'ok')

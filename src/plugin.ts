@@ -24,8 +24,10 @@ export type * from './services/index.ts'
 export type Next<Writes extends Note = never> = (call: Call<Writes>) => Promise<Reply>
 
 /** What runs on every call. Refusals and faults are returned; it throws only because of a bug. */
-export type Handler<Reads extends Note = never, Writes extends Note = never> =
-  (call: Call<Reads>, next: Next<Reads | Writes>) => Promise<Reply>
+export type Handler<Reads extends Note = never, Writes extends Note = never> = (
+  call: Call<Reads>,
+  next: Next<Reads | Writes>,
+) => Promise<Reply>
 
 /** A handler with a life of its own. The host starts stages inside out and stops them outside in. */
 export interface Stage<Reads extends Note = never, Writes extends Note = never> {
@@ -91,9 +93,9 @@ export const definePlugin = <const S extends ObjectSchema, const R extends Note 
 
 /** What create() throws when options that pass their schema cannot work; the operator sees each with its place. */
 export class Misconfigured extends Error {
-  readonly faults: readonly { readonly path: Path, readonly message: string }[]
+  readonly faults: readonly { readonly path: Path; readonly message: string }[]
 
-  constructor(faults: readonly { readonly path: Path, readonly message: string }[]) {
+  constructor(faults: readonly { readonly path: Path; readonly message: string }[]) {
     super(faults.map(fault => fault.message).join('; '))
     this.name = 'Misconfigured'
     this.faults = faults
@@ -104,10 +106,12 @@ export class Misconfigured extends Error {
 export const misconfigured = (path: Path, message: string): Misconfigured => new Misconfigured([{ path, message }])
 
 /** Throws misconfigured() for each option that names a method which the table lacks. */
-export const mustBeInTable = (named: readonly { readonly path: Path, readonly method: string }[], methods: Methods): void => {
-  const faults = named.filter(({ method }) => methods.get(method) === undefined).map(({ path, method }) => {
-    const hint = didYouMean(method, methods.names)
-    return { path, message: `the method ${method} is not in the method table${hint === undefined ? '' : `; ${hint}`}` }
-  })
+export const mustBeInTable = (named: readonly { readonly path: Path; readonly method: string }[], methods: Methods): void => {
+  const faults = named
+    .filter(({ method }) => methods.get(method) === undefined)
+    .map(({ path, method }) => {
+      const hint = didYouMean(method, methods.names)
+      return { path, message: `the method ${method} is not in the method table${hint === undefined ? '' : `; ${hint}`}` }
+    })
   if (faults.length > 0) throw new Misconfigured(faults)
 }

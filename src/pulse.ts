@@ -14,7 +14,9 @@ const request = { method: 'eth_blockNumber', params: [] }
 
 /** Asks the node for its height, ahead of all calls that wait for a place. */
 export const feelPulse = async (
-  target: Target, { agents, methods }: Pick<Services, 'agents' | 'methods'>, terms: Pick<Terms, 'timeout' | 'signal'>,
+  target: Target,
+  { agents, methods }: Pick<Services, 'agents' | 'methods'>,
+  terms: Pick<Terms, 'timeout' | 'signal'>,
 ): Promise<Pulse> => {
   const reply = await agents.ask(target, request, { ...terms, maxBytes: 65_536, resend: true, ahead: true })
   if (!isFailure(reply) || meaningOf(reply, methods) === 'limited') return 'good'

@@ -81,11 +81,23 @@ export interface Failure extends Trail {
 
 /** What nodes say in many words, as one word each; the words stand in the `errors` of a method table. */
 export const meanings = [
-  'reverted', 'known', 'tooMany', 'tooWide', 'timeout', 'unknown', 'pruned', 'badParams', 'limited', 'denied', 'away',
-  'noMethod', 'misread', 'internal',
+  'reverted',
+  'known',
+  'tooMany',
+  'tooWide',
+  'timeout',
+  'unknown',
+  'pruned',
+  'badParams',
+  'limited',
+  'denied',
+  'away',
+  'noMethod',
+  'misread',
+  'internal',
 ] as const
 
-export type Meaning = typeof meanings[number]
+export type Meaning = (typeof meanings)[number]
 
 /** What travels up. */
 export type Reply = Result | Failure
@@ -98,8 +110,13 @@ interface Row {
   readonly source: Source
 }
 
-const row = (status: number, code: number, message: string, fault: Fault = 'caller', source: Source = 'gateway'): Row =>
-  ({ status, code, message, fault, source })
+const row = (status: number, code: number, message: string, fault: Fault = 'caller', source: Source = 'gateway'): Row => ({
+  status,
+  code,
+  message,
+  fault,
+  source,
+})
 
 /** Every answer that the gateway itself gives in place of a result. README holds the same table; a test compares them. */
 export const refusals = {
@@ -161,7 +178,21 @@ export const withCredits = (reply: Reply, credits: number, budget: Budget, charg
   if (isFailure(reply)) {
     const { error, fault, kind, status, retryAfter, cause, meaning, elsewhere, hangs, source, upstream, cache } = reply
     return {
-      error, fault, kind, status, retryAfter, cause, meaning, elsewhere, hangs, source, upstream, cache, credits, budget, charge,
+      error,
+      fault,
+      kind,
+      status,
+      retryAfter,
+      cause,
+      meaning,
+      elsewhere,
+      hangs,
+      source,
+      upstream,
+      cache,
+      credits,
+      budget,
+      charge,
     }
   }
   const { result, count, source, upstream, cache } = reply

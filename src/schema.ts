@@ -68,11 +68,13 @@ export interface AnySchema extends Described {
   readonly type?: never
 }
 
-type InferString<S> =
-  S extends { format: 'duration' | 'size' } ? number
-  : S extends { format: 'url' | 'redis' } ? Secret
-  : S extends { enum: readonly (infer E)[] } ? E
-  : string
+type InferString<S> = S extends { format: 'duration' | 'size' }
+  ? number
+  : S extends { format: 'url' | 'redis' }
+    ? Secret
+    : S extends { enum: readonly (infer E)[] }
+      ? E
+      : string
 
 type Properties<S> = S extends { properties: infer P } ? P : Record<never, never>
 type Required<S> = S extends { required: readonly (infer R)[] } ? R : never
@@ -80,17 +82,23 @@ type Present<S> = {
   [K in keyof Properties<S>]: Properties<S>[K] extends { default: unknown } ? K : K extends Required<S> ? K : never
 }[keyof Properties<S>]
 
-type InferObject<S> =
-  S extends { properties: object }
-    ? { readonly [K in Present<S>]: Infer<Properties<S>[K]> } &
-      { readonly [K in Exclude<keyof Properties<S>, Present<S>>]?: Infer<Properties<S>[K]> }
-    : S extends { additionalProperties: infer V } ? { readonly [name: string]: Infer<V> } : Record<string, never>
+type InferObject<S> = S extends { properties: object }
+  ? { readonly [K in Present<S>]: Infer<Properties<S>[K]> } & {
+      readonly [K in Exclude<keyof Properties<S>, Present<S>>]?: Infer<Properties<S>[K]>
+    }
+  : S extends { additionalProperties: infer V }
+    ? { readonly [name: string]: Infer<V> }
+    : Record<string, never>
 
 /** The type of an option as the plugin gets it: defaults filled in, durations and sizes as numbers, URLs as Secrets. */
-export type Infer<S> =
-  S extends { type: 'string' } ? InferString<S>
-  : S extends { type: 'integer' | 'number' } ? number
-  : S extends { type: 'boolean' } ? boolean
-  : S extends { type: 'array', items: infer I } ? readonly Infer<I>[]
-  : S extends { type: 'object' } ? InferObject<S>
-  : unknown
+export type Infer<S> = S extends { type: 'string' }
+  ? InferString<S>
+  : S extends { type: 'integer' | 'number' }
+    ? number
+    : S extends { type: 'boolean' }
+      ? boolean
+      : S extends { type: 'array'; items: infer I }
+        ? readonly Infer<I>[]
+        : S extends { type: 'object' }
+          ? InferObject<S>
+          : unknown

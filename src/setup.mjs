@@ -17,7 +17,7 @@ const tapStamp = 'node_modules/.tap-build'
 const steps = [
   { title: 'installing packages (half a minute)', isDone: isInstalled, run: install },
   { title: 'compiling', isDone: isCompiled, run: compile },
-  ...process.argv.includes('--tests') ? [{ title: 'preparing tap', isDone: isTapBuilt, run: buildTap }] : [],
+  ...(process.argv.includes('--tests') ? [{ title: 'preparing tap', isDone: isTapBuilt, run: buildTap }] : []),
 ]
 
 checkNode()
@@ -75,8 +75,9 @@ function isInstalled() {
   const installed = read('node_modules/.package-lock.json')
   if (installed === undefined || !existsSync(lockFile)) return installed !== undefined
   const found = JSON.parse(installed).packages
-  return Object.entries(JSON.parse(read(lockFile)).packages).every(([place, { version, optional }]) =>
-    place === '' || (optional && !found[place]) || found[place]?.version === version)
+  return Object.entries(JSON.parse(read(lockFile)).packages).every(
+    ([place, { version, optional }]) => place === '' || (optional && !found[place]) || found[place]?.version === version,
+  )
 }
 
 function install() {
@@ -133,8 +134,14 @@ function fingerprint(files) {
 
 /** Paths relative to `base`, in a fixed order. */
 function filesIn(base, folders) {
-  return folders.filter(folder => existsSync(join(base, folder))).sort().flatMap(folder =>
-    readdirSync(join(base, folder), { recursive: true }).map(file => join(folder, file)).sort())
+  return folders
+    .filter(folder => existsSync(join(base, folder)))
+    .sort()
+    .flatMap(folder =>
+      readdirSync(join(base, folder), { recursive: true })
+        .map(file => join(folder, file))
+        .sort(),
+    )
 }
 
 function read(file) {
@@ -148,7 +155,9 @@ function runNode(script, args) {
 /** The tool's own words are shown only when it fails. */
 function run(program, args) {
   const { status, error, stdout, stderr } = spawnSync(program, args, {
-    encoding: 'utf8', maxBuffer: 64 << 20, shell: process.platform === 'win32' && program === 'npm',
+    encoding: 'utf8',
+    maxBuffer: 64 << 20,
+    shell: process.platform === 'win32' && program === 'npm',
   })
   if (status === 0) return
   process.stderr.write(`${stdout ?? ''}${stderr ?? ''}`)

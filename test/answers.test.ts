@@ -88,7 +88,16 @@ const is = (t: Test, answer: Answer, status: number, code: number, message: RegE
 }
 
 t.test('what is not JSON gets parse error with id null', async t => {
-  for (const body of ['', '{', '{"jsonrpc":"2.0","id":1', 'hello', '[1,', Buffer.from([0xff, 0xfe]), Buffer.from('{"id":"\xff"}', 'latin1'), '{"a":1}x']) {
+  for (const body of [
+    '',
+    '{',
+    '{"jsonrpc":"2.0","id":1',
+    'hello',
+    '[1,',
+    Buffer.from([0xff, 0xfe]),
+    Buffer.from('{"id":"\xff"}', 'latin1'),
+    '{"a":1}x',
+  ]) {
     const answer = await ask(body)
     is(t, answer, 200, -32700, 'parse error')
     t.equal(answer.json().id, null)
@@ -97,9 +106,18 @@ t.test('what is not JSON gets parse error with id null', async t => {
 
 t.test('what is not a request gets invalid request, with the id when it can be read', async t => {
   for (const [body, id] of [
-    [1, null], ['"a"', null], [null, null], [{}, null], [{ id: 7 }, 7], [{ jsonrpc: '1.0', id: 'a', method: 'm' }, 'a'],
-    [{ jsonrpc: '2.0', id: 1, method: 2 }, 1], [{ jsonrpc: '2.0', id: {}, method: 'm' }, null], [{ jsonrpc: '2.0', id: true, method: 'm' }, null],
-    ['{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}', 1], [[], null], ['{"__proto__":{"jsonrpc":"2.0","method":"m"},"id":1}', 1],
+    [1, null],
+    ['"a"', null],
+    [null, null],
+    [{}, null],
+    [{ id: 7 }, 7],
+    [{ jsonrpc: '1.0', id: 'a', method: 'm' }, 'a'],
+    [{ jsonrpc: '2.0', id: 1, method: 2 }, 1],
+    [{ jsonrpc: '2.0', id: {}, method: 'm' }, null],
+    [{ jsonrpc: '2.0', id: true, method: 'm' }, null],
+    ['{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}', 1],
+    [[], null],
+    ['{"__proto__":{"jsonrpc":"2.0","method":"m"},"id":1}', 1],
   ] as const) {
     const answer = await ask(body)
     is(t, answer, 200, -32600, /^invalid request: ./)
@@ -125,7 +143,7 @@ t.test('bad parameters get -32602 with the position, what was found and what was
   t.equal((await ask(request('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x1', address: many }]))).json().error, undefined)
 })
 
-t.test('10,000 logs pass; one more gets the contract\'s words, a range that fits, and is charged', async t => {
+t.test("10,000 logs pass; one more gets the contract's words, a range that fits, and is charged", async t => {
   t.equal(((await ask(filter(10_000))).json().result as unknown[]).length, 10_000)
   const answer = await ask(filter(10_001))
   is(t, answer, 200, -32005, 'query returned more than 10000 results', 255)
@@ -143,21 +161,21 @@ t.test('the same query repeated within seconds is answered from memory, with the
   t.equal(asked('eth_getLogs'), before)
 })
 
-t.test('a query that a living node cannot finish in time gets the contract\'s words, and is charged', async t => {
+t.test("a query that a living node cannot finish in time gets the contract's words, and is charged", async t => {
   is(t, await ask(filter(1), { host: 'slow.test' }), 200, -32005, 'query timeout exceeded', 255)
 })
 
-t.test('another method that takes too long is the node\'s fault: 503, not charged', async t => {
+t.test("another method that takes too long is the node's fault: 503, not charged", async t => {
   is(t, await ask(request('eth_call', [{}]), { host: 'slow.test' }), 503, -32002, /no upstream/, 0)
 })
 
-t.test('a node\'s own error comes as the node said it, and is charged', async t => {
+t.test("a node's own error comes as the node said it, and is charged", async t => {
   const answer = await ask(request('eth_call', [{}]))
   is(t, answer, 200, 3, 'execution reverted', 80)
   t.equal(answer.json().error?.data, '0x08c379a0')
 })
 
-t.test('a node\'s answer over 32 MiB gets response too large, not charged', async t => {
+t.test("a node's answer over 32 MiB gets response too large, not charged", async t => {
   is(t, await ask(filter(1), { host: 'huge.test' }), 200, -32003, 'response too large', 0)
 })
 
@@ -171,9 +189,12 @@ t.test('members of a batch that do not fit into its reply get response too large
   t.equal(answer.status, 200)
   t.ok(fitting > 20 && fitting < 100, `${fitting} fit`)
   t.equal(members.filter(member => member.error?.code === -32003).length, 100 - fitting)
-  t.same(members.map(member => member.id), Array.from({ length: 100 }, (_, i) => i))
+  t.same(
+    members.map(member => member.id),
+    Array.from({ length: 100 }, (_, i) => i),
+  )
   t.equal(answer.headers['x-tollgate-credits'], String(fitting * 80))
-  for (let tries = 0; tries < 20 && await used('bert') !== fitting * 80; tries++);
+  for (let tries = 0; tries < 20 && (await used('bert')) !== fitting * 80; tries++);
   t.equal(await used('bert'), fitting * 80)
 })
 
@@ -204,7 +225,7 @@ t.test('a network that is not enabled for the key gets -32091, the rule and what
   t.equal((await call(gateway.http(bound), 'eth_blockNumber', [], { host: 'lone.test' })).result, '0x10')
 })
 
-t.test('used-up credits get 402 -33000 with the day\'s figures and no Retry-After; a socket stays open', async t => {
+t.test("used-up credits get 402 -33000 with the day's figures and no Retry-After; a socket stays open", async t => {
   await deployment.addAccount('tim', 'tiny')
   const { key: poor } = await deployment.addKey('tim')
   t.equal((await call(gateway.http(poor), 'eth_blockNumber')).result, '0x10')
@@ -223,15 +244,19 @@ t.test('HTTP answers say how much of the day is left, refusals and batches too; 
   const { key: own } = await deployment.addKey('tim')
   const policy = '"daily-credits";q=100;w=86400'
   const refused = await post(gateway.http(own), JSON.stringify(request('eth_blockNumber')))
-  t.match(refused.headers, { 'ratelimit-policy': policy, 'ratelimit': /^"daily-credits";r=10;t=\d+$/ })
+  t.match(refused.headers, { 'ratelimit-policy': policy, ratelimit: /^"daily-credits";r=10;t=\d+$/ })
   t.ok(Number(/t=(\d+)/.exec(String(refused.headers['ratelimit']))?.[1]) <= 86_400)
   await deployment.addAccount('una', 'tiny')
   const { key: full } = await deployment.addKey('una')
   const batch = await post(gateway.http(full), JSON.stringify([request('eth_chainId'), request('net_version')]))
-  t.match(batch.headers, { 'ratelimit-policy': policy, 'ratelimit': /^"daily-credits";r=90;/, 'x-tollgate-credits': '10' })
+  t.match(batch.headers, { 'ratelimit-policy': policy, ratelimit: /^"daily-credits";r=90;/, 'x-tollgate-credits': '10' })
   t.notOk((await post(gateway.http('nobody'), '{}')).headers['ratelimit'], 'who has no account has no day')
   const talker = await connect(gateway.ws(full))
-  t.same(Object.keys(await talker.call('eth_chainId')).sort(), ['id', 'jsonrpc', 'result'], 'a WebSocket message is as the node would send it')
+  t.same(
+    Object.keys(await talker.call('eth_chainId')).sort(),
+    ['id', 'jsonrpc', 'result'],
+    'a WebSocket message is as the node would send it',
+  )
   t.same(Object.keys(await talker.call('eth_blockNumber')).sort(), ['id', 'jsonrpc', 'result'])
   t.same(Object.keys((await talker.call('eth_blockNumber')).error ?? {}).sort(), ['code', 'data', 'message'])
   await talker.close()
@@ -288,7 +313,8 @@ t.test('a body that is too large gets 413, whether it says so or not, and the co
   is(t, await ask('x'.repeat(17_000)), 413, -32600, /16384/)
   is(t, await ask('x'.repeat(17_000), { headers: { 'transfer-encoding': 'chunked' } }), 413, -32600, /16384/)
   const raw = await openRaw(gateway.rpc)
-  const head = (length: number) => `POST /v3/${key} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+  const head = (length: number) =>
+    `POST /v3/${key} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
   const good = JSON.stringify(request('eth_chainId'))
   raw.write(`${head(20_000)}${'x'.repeat(20_000)}${head(good.length)}${good}`)
   t.match(await raw.until(/0x7a69/), /413.*200/s)
@@ -316,10 +342,15 @@ t.test('another HTTP method gets 405 and which one to use', async t => {
 })
 
 t.test('a preflight is answered before the key is looked at, for any header', async t => {
-  const answer = await post(gateway.http('nobody'), '', { method: 'OPTIONS', headers: { 'access-control-request-headers': 'content-type, x-a' } })
+  const answer = await post(gateway.http('nobody'), '', {
+    method: 'OPTIONS',
+    headers: { 'access-control-request-headers': 'content-type, x-a' },
+  })
   t.equal(answer.status, 204)
   t.match(answer.headers, {
-    'access-control-allow-origin': '*', 'access-control-allow-methods': /POST/, 'access-control-allow-headers': 'content-type, x-a',
+    'access-control-allow-origin': '*',
+    'access-control-allow-methods': /POST/,
+    'access-control-allow-headers': 'content-type, x-a',
   })
 })
 
@@ -340,11 +371,20 @@ t.test('a notification is carried out and gets 204 without a body; so do batches
 })
 
 t.test('in a batch each member has its own answer, in order, and the status is 200', async t => {
-  const answer = await ask([request('eth_chainId', [], 'a'), 1, { jsonrpc: '2.0', method: 'eth_chainId' }, request('eth_foo', [], 2), request('eth_blockNumber', [], 'a')])
+  const answer = await ask([
+    request('eth_chainId', [], 'a'),
+    1,
+    { jsonrpc: '2.0', method: 'eth_chainId' },
+    request('eth_foo', [], 2),
+    request('eth_blockNumber', [], 'a'),
+  ])
   t.equal(answer.status, 200)
   t.equal(answer.headers['x-tollgate-credits'], '90', 'the notification costs too')
   t.match(answer.json(), [
-    { id: 'a', result: '0x7a69' }, { id: null, error: { code: -32600 } }, { id: 2, error: { code: -32601 } }, { id: 'a', result: '0x10' },
+    { id: 'a', result: '0x7a69' },
+    { id: null, error: { code: -32600 } },
+    { id: 2, error: { code: -32601 } },
+    { id: 'a', result: '0x10' },
   ])
   t.equal((answer.json() as unknown as unknown[]).length, 4)
 })
@@ -358,17 +398,27 @@ t.test('a strict network is the contract to the letter', async t => {
 })
 
 t.test('a fault of ours is internal error with a request id, and the log has the rest', async t => {
-  writeFileSync(join(deployment.dir, 'broken.js'), `import { definePlugin } from 'tollgate/plugin'
+  writeFileSync(
+    join(deployment.dir, 'broken.js'),
+    `import { definePlugin } from 'tollgate/plugin'
     export default definePlugin({ name: 'broken', summary: 'Breaks.', options: { type: 'object', properties: {} },
-      create: () => () => { throw new Error('inside ' + ${JSON.stringify('secret-word')}) } })`)
+      create: () => () => { throw new Error('inside ' + ${JSON.stringify('secret-word')}) } })`,
+  )
   const network = networkFile('brokennet', [node.url])
-  deployment.writeNetwork('brokennet', { ...network, hosts: ['broken.test'], pipeline: [{ use: '../broken.js' }, ...network['pipeline'] as object[]] })
+  deployment.writeNetwork('brokennet', {
+    ...network,
+    hosts: ['broken.test'],
+    pipeline: [{ use: '../broken.js' }, ...(network['pipeline'] as object[])],
+  })
   const other = await deployment.start()
   const answer = await post(other.http(key), JSON.stringify(request('eth_chainId')), { host: 'broken.test' })
   is(t, answer, 200, -32603, 'internal error')
   t.same(answer.json().error?.data, { requestId: answer.headers['x-request-id'] })
   t.notMatch(answer.text, /secret-word/)
-  t.match(other.log.find(line => line['requestId'] === answer.headers['x-request-id']), { level: 50, network: 'brokennet', method: 'eth_chainId', stack: /inside secret-word/ })
+  t.match(
+    other.log.find(line => line['requestId'] === answer.headers['x-request-id']),
+    { level: 50, network: 'brokennet', method: 'eth_chainId', stack: /inside secret-word/ },
+  )
   const { text: metrics } = await post(`${other.admin}/metrics`, '', { method: 'GET' })
   t.match(metrics, 'tollgate_calls_total{network="brokennet",method="eth_chainId",outcome="internal"} 1\n')
   t.match(metrics, 'tollgate_call_seconds_count{network="brokennet"} 1\n')
@@ -380,8 +430,17 @@ t.test('over a WebSocket the same calls get the same answers, as text, whatever 
   talker.send(Buffer.from(JSON.stringify(request('eth_blockNumber', [], 5))))
   t.same(await talker.next(), { jsonrpc: '2.0', id: 5, result: '0x10' })
   talker.send(JSON.stringify([request('eth_chainId', [], 1), request('eth_foo', [], 2)]))
-  t.match(await talker.next(), [{ id: 1, result: '0x7a69' }, { id: 2, error: { code: -32601 } }])
-  for (const [frame, code] of [['{', -32700], ['[]', -32600], ['1', -32600], [Buffer.from([0xff]), -32700], ['['.repeat(9000), -32600]] as const) {
+  t.match(await talker.next(), [
+    { id: 1, result: '0x7a69' },
+    { id: 2, error: { code: -32601 } },
+  ])
+  for (const [frame, code] of [
+    ['{', -32700],
+    ['[]', -32600],
+    ['1', -32600],
+    [Buffer.from([0xff]), -32700],
+    ['['.repeat(9000), -32600],
+  ] as const) {
     talker.send(frame)
     t.match(await talker.next(), { id: null, error: { code } })
   }
@@ -395,13 +454,17 @@ t.test('a long answer is compressed for callers who ask for it, and only then', 
   // fetch asks for gzip, and inflates.
   const answer = await fetch(url, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
   t.equal(answer.headers.get('content-encoding'), 'gzip')
-  t.equal((await answer.json() as { result: unknown[] }).result.length, 9_000)
+  t.equal(((await answer.json()) as { result: unknown[] }).result.length, 9_000)
   for (const accepted of ['', 'br', 'gzip;q=0']) {
     const plain = await post(url, body, { headers: { 'accept-encoding': accepted } })
     t.notOk(plain.headers['content-encoding'])
     t.equal((plain.json().result as unknown[]).length, 9_000)
   }
-  t.notOk((await fetch(url, { method: 'POST', body: JSON.stringify(request('eth_chainId')), headers: { 'content-type': 'application/json' } })).headers.get('content-encoding'))
+  t.notOk(
+    (
+      await fetch(url, { method: 'POST', body: JSON.stringify(request('eth_chainId')), headers: { 'content-type': 'application/json' } })
+    ).headers.get('content-encoding'),
+  )
 })
 
 t.test('a long answer comes over a WebSocket as one message, and the next one after it', async t => {
@@ -409,14 +472,17 @@ t.test('a long answer comes over a WebSocket as one message, and the next one af
   talker.send(JSON.stringify(filter(9_000)))
   talker.send(JSON.stringify(request('eth_chainId', [], 'next')))
   const messages = [await talker.next(), await talker.next()].sort((a, b) => String(a.id).localeCompare(String(b.id)))
-  t.equal((messages[0]?.result as unknown[]).length, 9_000)
+  t.equal((messages[0]!.result as unknown[]).length, 9_000)
   t.match(messages[1], { id: 'next', result: '0x7a69' })
   await talker.close()
 })
 
 t.test('five answers of 6 MB asked for at once over a WebSocket, and then one of 21 MB, all come', async t => {
   const talker = await connect(gateway.ws(key))
-  for (const [ids, length] of [[[1, 2, 3, 4, 5], 6_000_000], [[6], 21_000_000]] as const) {
+  for (const [ids, length] of [
+    [[1, 2, 3, 4, 5], 6_000_000],
+    [[6], 21_000_000],
+  ] as const) {
     node.answer('eth_getCode', { result: `0x${'0'.repeat(length)}` })
     for (const id of ids) talker.send(JSON.stringify(request('eth_getCode', [`0x${String(id).repeat(40)}`, 'latest'], id)))
     const messages: Message[] = []
@@ -448,10 +514,15 @@ t.test('a message over the limit gets -32600 and close 1009', async t => {
 
 t.test('an upgrade with a bad key, host or path is refused with the status and the JSON of the table', async t => {
   for (const [address, asking, status, code] of [
-    [gateway.ws('tg_x'), {}, 401, -32090], [gateway.ws(key), { host: 'other.test' }, 404, -32090],
-    [gateway.http(key).replace('http', 'ws'), {}, 404, -32090], [gateway.ws(key).replace('v3', 'v2'), {}, 404, -32090],
+    [gateway.ws('tg_x'), {}, 401, -32090],
+    [gateway.ws(key), { host: 'other.test' }, 404, -32090],
+    [gateway.http(key).replace('http', 'ws'), {}, 404, -32090],
+    [gateway.ws(key).replace('v3', 'v2'), {}, 404, -32090],
   ] as const) {
-    const refused = await connect(address, asking).then(() => undefined, (error: unknown) => error)
+    const refused = await connect(address, asking).then(
+      () => undefined,
+      (error: unknown) => error,
+    )
     if (!(refused instanceof Refused)) throw refused ?? new Error('the upgrade was accepted')
     is(t, refused.answer, status, code, /./)
   }
@@ -477,13 +548,19 @@ t.test('no compression is agreed on, whatever the client offers', async t => {
 
 t.test('README lists each refusal with its status, code, words and whether it is charged, and no other', async t => {
   const table = readme.slice(readme.indexOf('## Answers'), readme.indexOf('**One vocabulary.**'))
-  const rows = table.split('\n').filter(line => /^\| .*\| \d{3} \|/.test(line)).map(line => line.split('|').map(cell => cell.trim()))
+  const rows = table
+    .split('\n')
+    .filter(line => /^\| .*\| \d{3} \|/.test(line))
+    .map(line => line.split('|').map(cell => cell.trim()))
   t.ok(rows.length > 15)
   for (const [kind, { status, code, message }] of Object.entries(refusals)) {
     const row = rows.find(cells => cells[2] === String(status) && cells[3] === String(code) && cells[4]?.includes(`\`${message}\``))
     t.equal(row?.[5], isCharged(refuse(kind as Kind)) ? 'yes' : 'no', kind)
   }
-  t.match(rows.find(cells => cells[1]?.includes('from memory')), ['', /^the same query/, '200', '-32005', 'the same', 'no'])
+  t.match(
+    rows.find(cells => cells[1]?.includes('from memory')),
+    ['', /^the same query/, '200', '-32005', 'the same', 'no'],
+  )
   t.notOk(isCharged(refuse('tooMany', { source: 'cache' })))
   const known = new Set<string>(Object.values(refusals).map(row => `${row.status} ${row.code}`))
   for (const cells of rows) if (/^-?\d+$/.test(cells[3] ?? '')) t.ok(known.has(`${cells[2]} ${cells[3]}`), cells.join('|'))
@@ -497,14 +574,18 @@ t.test('neither keys nor upstream URLs are in anything the process wrote', async
 })
 
 t.test('a batch of a hundred misses is no leak: nothing is written to stderr', async t => {
-  const batch = Array.from({ length: 100 }, (_, i) => request('eth_getStorageAt', [`0x${'2'.repeat(40)}`, `0x${i.toString(16)}`, 'latest'], i))
+  const batch = Array.from({ length: 100 }, (_, i) =>
+    request('eth_getStorageAt', [`0x${'2'.repeat(40)}`, `0x${i.toString(16)}`, 'latest'], i),
+  )
   t.equal((await ask(batch)).status, 200)
   t.equal(gateway.stderr(), '')
 })
 
 t.test('SIGTERM lets a call in flight finish, closes sockets with 1001 and ends with 0', async t => {
   let finish: (() => void) | undefined
-  const held = new Promise<void>(resolve => { finish = resolve })
+  const held = new Promise<void>(resolve => {
+    finish = resolve
+  })
   node.answer('eth_gasPrice', async () => {
     await held
     return { result: '0x9' }

@@ -14,7 +14,10 @@ t.test('the blocks that a call names', async t => {
     [{ blockHash: hash, requireCanonical: true }, { hash }],
     [{ blockNumber: '0x10' }, { from: 16, to: 16 }],
     [{}, { from: 'latest', to: 'latest' }],
-    [{ fromBlock: '0x1', toBlock: 'finalized' }, { from: 1, to: 'finalized' }],
+    [
+      { fromBlock: '0x1', toBlock: 'finalized' },
+      { from: 1, to: 'finalized' },
+    ],
     [{ toBlock: '0x2' }, { from: 'latest', to: 2 }],
     ['0x1fffffffffffff', { from: 2 ** 53 - 1, to: 2 ** 53 - 1 }],
     ['0x20000000000000', { from: '0x20000000000000', to: '0x20000000000000' }],

@@ -38,12 +38,13 @@ const webSocket: Readonly<Record<string, Open>> = {
 }
 
 /** The library shows the code and the words of the gateway. */
-const shows = async (
-  t: Test, client: Client, code: number, key: string, method: string, params: readonly unknown[],
-): Promise<void> => {
+const shows = async (t: Test, client: Client, code: number, key: string, method: string, params: readonly unknown[]): Promise<void> => {
   const { error } = await call(gateway.http(key), method, params)
   t.equal(error?.code, code)
-  const rejection: unknown = await client.request(method, params).then(() => undefined, error => error)
+  const rejection: unknown = await client.request(method, params).then(
+    () => undefined,
+    error => error,
+  )
   t.match(client.errorIn(rejection), { code, message: error?.message })
 }
 
@@ -60,16 +61,20 @@ for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
     const client = closing(t, open(key))
     // All at once, for those that join calls.
     const [block, storage, logs, receipt] = await Promise.all([
-      client.blockNumber(), client.storageAt(emitter.address, 0),
-      client.logs(emitter.address), client.receipt(mined.transactionHash),
+      client.blockNumber(),
+      client.storageAt(emitter.address, 0),
+      client.logs(emitter.address),
+      client.receipt(mined.transactionHash),
     ])
     t.equal(block, Number(await chain.ask('eth_blockNumber')))
     t.equal(storage, await chain.ask('eth_getStorageAt', emitter.address, '0x0', 'latest'))
     t.match(receipt, { transactionHash: mined.transactionHash, blockHash: mined.blockHash, logs: 3 })
     const wanted = await chain.ask<SeenLog[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
     t.equal(wanted.length, 3)
-    t.match(logs, wanted.map(({ transactionHash, logIndex, topics }) =>
-      ({ transactionHash, logIndex: Number(logIndex), topics })))
+    t.match(
+      logs,
+      wanted.map(({ transactionHash, logIndex, topics }) => ({ transactionHash, logIndex: Number(logIndex), topics })),
+    )
   })
 }
 
@@ -84,7 +89,10 @@ for (const [index, [name, open]] of Object.entries({ ...http, ...webSocket }).en
 
     const count = index + 2
     const { transactionHash, indexes } = await client.emit(stage.address, count)
-    t.same(indexes, Array.from({ length: count }, (_, each) => each))
+    t.same(
+      indexes,
+      Array.from({ length: count }, (_, each) => each),
+    )
     t.match(await chain.ask('eth_getTransactionReceipt', transactionHash), { status: '0x1', logs: { length: count } })
     t.equal(await client.count(stage.address), count, 'it reads what it has just written')
   })

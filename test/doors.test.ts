@@ -43,9 +43,14 @@ const talk = async (bytes: string, pattern?: RegExp): Promise<string> => {
   return text
 }
 
-const handshake = (...changes: readonly string[]) => [
-  'Host: 127.0.0.1', 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Version: 13',
-].map(line => changes.find(change => change.split(':')[0] === line.split(':')[0]) ?? line)
+const handshake = (...changes: readonly string[]) =>
+  [
+    'Host: 127.0.0.1',
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    'Sec-WebSocket-Version: 13',
+  ].map(line => changes.find(change => change.split(':')[0] === line.split(':')[0]) ?? line)
 
 t.test('a WebSocket that comes the moment the gateway listens is opened, with the call that came behind its handshake', async t => {
   const frame = Buffer.concat([Buffer.from([0x81, 0x80 | body.length, 0, 0, 0, 0]), Buffer.from(body)]) // masked with zeros
@@ -77,11 +82,16 @@ t.test('an offer of another protocol, as Java makes with each call, is passed ov
   raw.write(rest)
   t.match(await raw.until(/0x7a69/), /^HTTP\/1.1 200 OK/, 'the body may come later')
   raw.close()
-  t.match(await talk(post(`/v3/${key}`, 'Connection: Upgrade', 'Upgrade: websocket'), /\}$/), /"result":"0x7a69"/, 'a WebSocket opens with GET only')
+  t.match(
+    await talk(post(`/v3/${key}`, 'Connection: Upgrade', 'Upgrade: websocket'), /\}$/),
+    /"result":"0x7a69"/,
+    'a WebSocket opens with GET only',
+  )
 })
 
 t.test('encodings of a body go by their name in any case, and none is none', async t => {
-  for (const coding of ['identity', 'Identity', '']) t.match(await talk(post(`/v3/${key}`, `Content-Encoding: ${coding}`), /\}$/), /"result":"0x7a69"/)
+  for (const coding of ['identity', 'Identity', ''])
+    t.match(await talk(post(`/v3/${key}`, `Content-Encoding: ${coding}`), /\}$/), /"result":"0x7a69"/)
 })
 
 t.test('an expectation is met or passed over', async t => {
@@ -92,10 +102,13 @@ t.test('an expectation is met or passed over', async t => {
 t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the connection ends', async t => {
   const headers = (count: number) => Array.from({ length: count }, (_, i) => `X-${i}: ${'a'.repeat(1000)}`)
   for (const [bytes, status, code] of [
-    ['\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n', 400, -32600], ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, -32600],
-    [http('FOO /', json), 400, -32600], [post(`/v3/${key}`, 'Transfer-Encoding: chunked'), 400, -32600],
+    ['\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n', 400, -32600],
+    ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, -32600],
+    [http('FOO /', json), 400, -32600],
+    [post(`/v3/${key}`, 'Transfer-Encoding: chunked'), 400, -32600],
     [http(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Type: application/json', 'Content-Length: x']), 400, -32600],
-    [post(`/v3/${key}`, ...headers(20)), 431, -32600], ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405, -32600],
+    [post(`/v3/${key}`, ...headers(20)), 431, -32600],
+    ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405, -32600],
   ] as const) {
     const text = await talk(bytes)
     t.match(text, new RegExp(`^HTTP/1.1 ${status} [^]*access-control-allow-origin: \\*[^]*"id":null,"error":\\{"code":${code},`, 'i'))
@@ -106,7 +119,9 @@ t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the
 
 t.test('a WebSocket handshake that is malformed gets 400 and says what is wrong', async t => {
   for (const [change, said] of [
-    ['Sec-WebSocket-Version: 12', /Version/], ['Sec-WebSocket-Key: x', /Key/], ['X: y\r\nSec-WebSocket-Protocol: a,,b', /Protocol/],
+    ['Sec-WebSocket-Version: 12', /Version/],
+    ['Sec-WebSocket-Key: x', /Key/],
+    ['X: y\r\nSec-WebSocket-Protocol: a,,b', /Protocol/],
   ] as const) {
     const headers = change.startsWith('X') ? [...handshake(), change] : handshake(change)
     const text = await talk(http(`GET /ws/v3/${key}`, headers, ''))
@@ -118,24 +133,44 @@ t.test('a WebSocket handshake that is malformed gets 400 and says what is wrong'
 t.test('each answer over HTTP is counted by its status, refusals of the doors and of upgrades too', async t => {
   const counts = async () => {
     const { text } = await send(`${gateway.admin}/metrics`, '', { method: 'GET' })
-    return new Map(Array.from(text.matchAll(/^tollgate_http_answers_total\{status="(\d+)"\} (\d+)$/gm), ([, status, count]) => [status, Number(count)]))
+    return new Map(
+      Array.from(text.matchAll(/^tollgate_http_answers_total\{status="(\d+)"\} (\d+)$/gm), ([, status, count]) => [status, Number(count)]),
+    )
   }
   node.answer('eth_getLogs', { result: [{ blockNumber: '0x1', data: `0x${'0'.repeat(900_000)}` }] })
   const logs = `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"0x1"}]}`
   const batch = `[${[logs, logs, logs].join(',')}]`
   const before = await counts()
   for (const [bytes, status] of [
-    [good, 200], [good, 200], [post(`/v3/${key}`, 'Connection: close'), 200], [post('/v3/nobody'), 401], [post('/elsewhere'), 404],
-    [http(`PUT /v3/${key}`, json), 405], [http(`POST /v3/${key}`, [...json.slice(0, 2), 'Content-Length: 1100000'], ' '.repeat(1_100_000)), 413],
+    [good, 200],
+    [good, 200],
+    [post(`/v3/${key}`, 'Connection: close'), 200],
+    [post('/v3/nobody'), 401],
+    [post('/elsewhere'), 404],
+    [http(`PUT /v3/${key}`, json), 405],
+    [http(`POST /v3/${key}`, [...json.slice(0, 2), 'Content-Length: 1100000'], ' '.repeat(1_100_000)), 413],
     [http(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Length: 0'], ''), 415],
     [http(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${batch.length}`], batch), 503], // longer than all the room
-    [http('GET /ws/v3/nobody', handshake(), ''), 401], [http(`GET /ws/v3/${key}`, handshake('Sec-WebSocket-Key: x'), ''), 400],
-    ['no HTTP\r\n\r\n', 400], ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405],
-  ] as const) t.match(await talk(bytes, /\}$/), new RegExp(`^HTTP/1.1 ${status} `))
+    [http('GET /ws/v3/nobody', handshake(), ''), 401],
+    [http(`GET /ws/v3/${key}`, handshake('Sec-WebSocket-Key: x'), ''), 400],
+    ['no HTTP\r\n\r\n', 400],
+    ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405],
+  ] as const)
+    t.match(await talk(bytes, /\}$/), new RegExp(`^HTTP/1.1 ${status} `))
   const after = await counts()
-  t.same(Object.fromEntries([...after].map(([status, count]) => [status, count - (before.get(status) ?? 0)]).filter(([, count]) => count !== 0)), {
-    200: 3, 400: 2, 401: 2, 404: 1, 405: 2, 413: 1, 415: 1, 503: 1,
-  })
+  t.same(
+    Object.fromEntries([...after].map(([status, count]) => [status, count - (before.get(status) ?? 0)]).filter(([, count]) => count !== 0)),
+    {
+      200: 3,
+      400: 2,
+      401: 2,
+      404: 1,
+      405: 2,
+      413: 1,
+      415: 1,
+      503: 1,
+    },
+  )
 })
 
 t.test('a path of WebSockets takes GET, and says so to whoever posts there or asks for no upgrade', async t => {
@@ -196,7 +231,9 @@ t.test('callers who reset their connections leave no trace', async t => {
   for (let i = 0; i < 50; i++) {
     const socket = net.connect({ host: hostname, port: Number(port) })
     await once(socket, 'connect')
-    socket.write([good, http(`GET /v3/${key}`, ['Host: 127.0.0.1'], ''), good, http(`GET /ws/v3/${key}`, handshake(), '')].slice(i % 4).join(''))
+    socket.write(
+      [good, http(`GET /v3/${key}`, ['Host: 127.0.0.1'], ''), good, http(`GET /ws/v3/${key}`, handshake(), '')].slice(i % 4).join(''),
+    )
     await new Promise(resolve => setImmediate(resolve))
     socket.resetAndDestroy()
   }
@@ -224,7 +261,9 @@ t.test('a caller who pipelines and leaves takes nothing along of the room for lo
 t.test('SIGTERM: a socket that never falls silent does not hold the gateway; each call that was taken is answered, then 1001', async t => {
   const other = await deployment.start()
   let finish: (() => void) | undefined
-  const held = new Promise<void>(resolve => { finish = resolve })
+  const held = new Promise<void>(resolve => {
+    finish = resolve
+  })
   node.answer('eth_gasPrice', async () => {
     await held
     return { result: '0x9' }
@@ -257,7 +296,7 @@ t.test('SIGTERM: who reads a long answer slowly gets all of it', async t => {
   node.answer('eth_call', { result: data })
   const asking = request(other.http(key), { method: 'POST', headers: { 'content-type': 'application/json' } })
   asking.end('{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"to":"0x1111111111111111111111111111111111111111"},"latest"]}')
-  const [response] = await once(asking, 'response') as [IncomingMessage]
+  const [response] = (await once(asking, 'response')) as [IncomingMessage]
   const stopped = other.stop()
   const isReady = async () => (await send(`${other.admin}/readyz`, '', { method: 'GET' })).status === 200
   while (await isReady()) await new Promise(setImmediate)
@@ -268,7 +307,14 @@ t.test('SIGTERM: who reads a long answer slowly gets all of it', async t => {
 t.test('after all that the gateway has written nothing to stderr, and serves', async t => {
   t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
   t.equal(gateway.stderr(), '')
-  t.same(gateway.log.filter(line => Number(line['level']) >= 40), [])
+  t.same(
+    gateway.log.filter(line => Number(line['level']) >= 40),
+    [],
+  )
   t.equal(await gateway.stop(), 0)
-  t.same(gateway.log.filter(line => Number(line['level']) >= 40), [], 'nothing was thought to be still running')
+  t.same(
+    gateway.log.filter(line => Number(line['level']) >= 40),
+    [],
+    'nothing was thought to be still running',
+  )
 })

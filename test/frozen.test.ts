@@ -3,7 +3,7 @@ import { freeze, remembering } from '../src/frozen.ts'
 
 t.test('what is found out about a frozen value is found once, and frozen through and through', t => {
   let times = 0
-  const find = remembering(([first]: readonly number[]) => ({ times: times += 1, list: [{ first }] }))
+  const find = remembering(([first]: readonly number[]) => ({ times: (times += 1), list: [{ first }] }))
   const params = freeze([7])
   const found = find(params)
   t.equal(find(params), found)
@@ -15,7 +15,7 @@ t.test('what is found out about a frozen value is found once, and frozen through
 
 t.test('about a value that may change, and where nothing was found, it is looked for each time', t => {
   let times = 0
-  const find = remembering((params: readonly number[]) => (times += 1, params.find(each => each > 5)))
+  const find = remembering((params: readonly number[]) => ((times += 1), params.find(each => each > 5)))
   for (const params of [[7], freeze([1])]) {
     t.equal(find(params), find(params))
     t.equal(times, 2)

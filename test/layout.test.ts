@@ -22,18 +22,20 @@ const read = (file: string): Source => {
   const text = strip(whole, string => string)
   const specifiers = [...text.matchAll(/\b(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
   const imports = specifiers.map(([, path = '']) => join(dirname(file), path))
-  const needs = [...text.matchAll(/^import (?!type\b)[^']*'([^']+)'/gm)].map(([, path = '']) => path.startsWith('.') ? join(dirname(file), path) : path)
+  const needs = [...text.matchAll(/^import (?!type\b)[^']*'([^']+)'/gm)].map(([, path = '']) =>
+    path.startsWith('.') ? join(dirname(file), path) : path,
+  )
   return { file, text: whole, code: strip(whole, () => "''"), imports, needs }
 }
 
 const strip = (text: string, keep: (string: string) => string): string =>
-  text.replace(/\/\*[^]*?\*\/|\/\/.*|(['"])(?:\\.|(?!\1)[^\\\n])*\1|`(?:\\.|[^`\\])*`/g, part =>
-    part.startsWith('/') ? '' : keep(part))
+  text.replace(/\/\*[^]*?\*\/|\/\/.*|(['"])(?:\\.|(?!\1)[^\\\n])*\1|`(?:\\.|[^`\\])*`/g, part => (part.startsWith('/') ? '' : keep(part)))
 
 const sources: readonly Source[] = ['src', 'plugins'].flatMap(folder =>
   (readdirSync(join(root, folder), { recursive: true }) as string[])
     .filter(file => /\.tsx?$/.test(file))
-    .map(file => read(join(folder, file))))
+    .map(file => read(join(folder, file))),
+)
 
 const within = (folder: string): readonly Source[] => sources.filter(({ file }) => file.startsWith(folder))
 
@@ -51,7 +53,10 @@ test('the sources are found', async t => {
 
 test('plugins import nothing from src but the contract', async t => {
   const contract = ['plugin', 'schema', 'call', 'reply'].map(name => `src/${name}.ts`)
-  t.same(strays(within('plugins/'), path => path.startsWith('plugins/') || contract.includes(path)), [])
+  t.same(
+    strays(within('plugins/'), path => path.startsWith('plugins/') || contract.includes(path)),
+    [],
+  )
 })
 
 test('src knows plugins only through their list, in one place', async t => {
@@ -60,11 +65,17 @@ test('src knows plugins only through their list, in one place', async t => {
 })
 
 test('wire and services know nothing of the servers', async t => {
-  t.same(strays([...within('src/wire/'), ...within('src/services/')], path => !path.startsWith('src/server/')), [])
+  t.same(
+    strays([...within('src/wire/'), ...within('src/services/')], path => !path.startsWith('src/server/')),
+    [],
+  )
 })
 
 test('no file of src or plugins imports a test', async t => {
-  t.same(strays(sources, path => path.startsWith('src/') || path.startsWith('plugins/') || path === 'package.json'), [])
+  t.same(
+    strays(sources, path => path.startsWith('src/') || path.startsWith('plugins/') || path === 'package.json'),
+    [],
+  )
 })
 
 test('imports go round in no circle', async t => {
@@ -80,8 +91,14 @@ test('a start loads nothing that only some gateways need, or that can come later
     sources.find(source => source.file === file)?.needs.forEach(load)
   }
   for (const file of ['src/main.ts', 'src/commands/start.ts', 'plugins/index.ts', 'src/store/lmdb.ts']) load(file)
-  t.ok(['ajv', 'lmdb', 'src/server/ws.ts'].every(name => loaded.has(name)), 'imports are found')
-  t.same(['koa', 'ws', '@redis/client', 'src/workers/primary.ts'].filter(name => loaded.has(name)), [])
+  t.ok(
+    ['ajv', 'lmdb', 'src/server/ws.ts'].every(name => loaded.has(name)),
+    'imports are found',
+  )
+  t.same(
+    ['koa', 'ws', '@redis/client', 'src/workers/primary.ts'].filter(name => loaded.has(name)),
+    [],
+  )
 })
 
 test('time is read in one place', async t => {
@@ -90,7 +107,10 @@ test('time is read in one place', async t => {
 
 test('types are never switched off', async t => {
   t.same(places(/(?<![.\w])any\b(?!\s*[(:])/), [])
-  t.same(sources.filter(({ text }) => /@ts-(?:ignore|nocheck)/.test(text)).map(({ file }) => file), [])
+  t.same(
+    sources.filter(({ text }) => /@ts-(?:ignore|nocheck)/.test(text)).map(({ file }) => file),
+    [],
+  )
 })
 
 /** The files of one circle of imports, or none. */

@@ -14,12 +14,32 @@ import { TestClock, TestLog, call, origin, result, said } from './support/fakes.
 /** A network of these plugins, without options. */
 const networkOf = (...plugins: readonly AnyPlugin[]) => {
   const [log, metrics] = [new TestLog(), openMetrics()]
-  const steps = plugins.map(plugin => ({ name: plugin.name, plugin, options: {}, problem: () => { throw new Error('a problem') } }))
+  const steps = plugins.map(plugin => ({
+    name: plugin.name,
+    plugin,
+    options: {},
+    problem: () => {
+      throw new Error('a problem')
+    },
+  }))
   const config = { name: 'net', chainId: 1, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
-  const unused = () => { throw new Error('asked of the world') }
+  const unused = () => {
+    throw new Error('asked of the world')
+  }
   const lent: Lent = {
-    clock: new TestClock(), log, metrics, keeper: openKeeper(), headsSource: openSource(), results, version: '1', memory: 1,
-    accounts: { find: unused }, ledger: { charge: unused }, usage: { count: unused }, agents: { ask: unused, losses: unused }, cache: { open: unused },
+    clock: new TestClock(),
+    log,
+    metrics,
+    keeper: openKeeper(),
+    headsSource: openSource(),
+    results,
+    version: '1',
+    memory: 1,
+    accounts: { find: unused },
+    ledger: { charge: unused },
+    usage: { count: unused },
+    agents: { ask: unused, losses: unused },
+    cache: { open: unused },
   }
   const { network } = buildNetwork(config, lent)
   if (network === undefined) throw new Error('the network cannot be built')
@@ -68,7 +88,9 @@ t.test('a stage may be an instance of a class: each of its methods is called as 
 t.test('a plugin is lent its services, and nothing that only the host needs', async t => {
   const names: string[] = []
   const curious = definePlugin({
-    name: 'curious', summary: 'Looks.', options,
+    name: 'curious',
+    summary: 'Looks.',
+    options,
     create(_options, services) {
       names.push(...Object.keys(services))
       return (call, next) => next(call)
@@ -76,14 +98,30 @@ t.test('a plugin is lent its services, and nothing that only the host needs', as
   })
   networkOf(curious, last)
   t.same(names.sort(), [
-    'accounts', 'agents', 'cache', 'clock', 'heads', 'keep', 'ledger', 'log', 'memory', 'methods', 'metrics', 'network', 'results', 'usage', 'vary',
+    'accounts',
+    'agents',
+    'cache',
+    'clock',
+    'heads',
+    'keep',
+    'ledger',
+    'log',
+    'memory',
+    'methods',
+    'metrics',
+    'network',
+    'results',
+    'usage',
+    'vary',
   ])
 })
 
 t.test('what a plugin returns that is no reply is a bug, and counted as one', async t => {
   const wrong = [undefined, null, {}, 'no', { result: '0x1', source: 'local' }]
   for (const [i, reply] of wrong.entries()) {
-    const { network, metrics } = networkOf(definePlugin({ name: 'odd', summary: 'Is odd.', terminal: true, options, create: () => async () => reply as never }))
+    const { network, metrics } = networkOf(
+      definePlugin({ name: 'odd', summary: 'Is odd.', terminal: true, options, create: () => async () => reply as never }),
+    )
     await t.rejects(Promise.resolve(network.run(call('eth_chainId'))), { name: 'TypeError', message: /^a plugin returned neither/ }, `${i}`)
     t.match(metricsText(metrics.families()), 'tollgate_calls_total{network="net",method="eth_chainId",outcome="internal"} 1\n')
   }

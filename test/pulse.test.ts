@@ -6,8 +6,14 @@ import type { Failure, Reply } from '../src/reply.ts'
 import { shipped as methods } from './services/methods/shipped.ts'
 import { result, target } from './support/fakes.ts'
 
-const says = (code: number, message: string): Failure =>
-  ({ kind: 'node', error: { code, message }, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
+const says = (code: number, message: string): Failure => ({
+  kind: 'node',
+  error: { code, message },
+  fault: 'caller',
+  status: 200,
+  source: 'node',
+  upstream: 'own',
+})
 const noAnswer = (over: Partial<Failure>): Failure => ({ ...refuse('unavailable', { source: 'node' }), ...over })
 
 for (const [what, reply, pulse] of [
@@ -19,9 +25,16 @@ for (const [what, reply, pulse] of [
   ['answers when we have no room for it', refuse('unavailable', { source: 'gateway', fault: 'gateway' }), 'ill'],
   ['answers nothing', refuse('timeout', { source: 'node', fault: 'upstream' }), 'none'],
   ['lets a proxy say that it is gone', noAnswer({ cause: 'HTTP 502' }), 'none'],
-  ['lets a proxy say so in JSON-RPC', noAnswer({ cause: 'HTTP 503', said: { code: -32011, message: 'no backend is currently healthy' } }), 'none'],
+  [
+    'lets a proxy say so in JSON-RPC',
+    noAnswer({ cause: 'HTTP 503', said: { code: -32011, message: 'no backend is currently healthy' } }),
+    'none',
+  ],
 ] as const satisfies readonly (readonly [string, Reply, string])[]) {
   t.test(`the pulse of a node that ${what} is ${pulse}`, async t => {
-    t.equal(await feelPulse(target, { methods, agents: { ask: async () => reply, losses: () => 0 } }, { timeout: 1000, signal: new Leave() }), pulse)
+    t.equal(
+      await feelPulse(target, { methods, agents: { ask: async () => reply, losses: () => 0 } }, { timeout: 1000, signal: new Leave() }),
+      pulse,
+    )
   })
 }

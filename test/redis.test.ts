@@ -48,9 +48,13 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
     await deployment.run('keys', 'revoke', id)
     const start = performance.now()
     const closed = await Promise.all(sockets.map(each => each.closed))
-    t.same(closed.map(({ code }) => code), [1008, 1008], 'open sockets too')
+    t.same(
+      closed.map(({ code }) => code),
+      [1008, 1008],
+      'open sockets too',
+    )
     t.ok(performance.now() - start < soon, `${performance.now() - start} ms`)
-    t.ok(await until(401, key) < soon)
+    t.ok((await until(401, key)) < soon)
   })
 
   t.test('an account that is moved to another plan is on it at both within a second, on open sockets too', async t => {
@@ -61,48 +65,52 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
     t.same(answers.map(({ error }) => error?.code).sort(), [-33000, undefined].sort(), 'one call for both')
     t.same(await statuses(key), [402, 402])
     await deployment.run('accounts', 'set', 'bob', '--plan', 'core')
-    t.ok(await until(200, key) < soon)
+    t.ok((await until(200, key)) < soon)
     for (const socket of sockets) {
       t.equal((await socket.call('eth_call', [{ to }])).result, '0x1')
       await socket.close()
     }
   })
 
-  t.test('networks that a key gets or loses, and credits of an account, are in force at both within a second, on open sockets too', async t => {
-    await deployment.addAccount('dora', 'tiny')
-    const { key, id } = await deployment.addKey('dora')
-    const sockets = await Promise.all(gateways.map(gateway => connect(gateway.ws(key))))
-    /** Resolves with the ms until both say this code, over HTTP and on the sockets. */
-    const untilCode = async (code: number | undefined): Promise<number> => {
-      const start = performance.now()
-      const codes = async () => Promise.all([
-        ...gateways.map(async gateway => (await call(gateway.http(key), 'eth_call', [{ to }])).error?.code),
-        ...sockets.map(async socket => (await socket.call('eth_call', [{ to }])).error?.code),
-      ])
-      while (!(await codes()).every(each => each === code)) await pause(20)
-      return performance.now() - start
-    }
-    await untilCode(-33000)
-    const change = async (code: number | undefined, ...words: readonly string[]): Promise<void> => {
-      t.equal((await deployment.run(...words)).code, 0)
-      const took = await untilCode(code)
-      t.ok(took < soon, `${words.join(' ')}: ${took} ms`)
-    }
-    await change(undefined, 'accounts', 'set', 'dora', '--credits', '1000000')
-    await change(-32091, 'keys', 'set', id, '--networks', 'other')
-    await change(undefined, 'keys', 'set', id, '--networks', 'testnet,other')
-    await change(-32091, 'keys', 'set', id, '--methods', 'eth_chainId')
-    await change(undefined, 'keys', 'set', id, '--networks', 'all', '--methods', 'all')
-    await change(-33000, 'accounts', 'set', 'dora', '--credits', 'plan')
-    await Promise.all(sockets.map(socket => socket.close()))
-  })
+  t.test(
+    'networks that a key gets or loses, and credits of an account, are in force at both within a second, on open sockets too',
+    async t => {
+      await deployment.addAccount('dora', 'tiny')
+      const { key, id } = await deployment.addKey('dora')
+      const sockets = await Promise.all(gateways.map(gateway => connect(gateway.ws(key))))
+      /** Resolves with the ms until both say this code, over HTTP and on the sockets. */
+      const untilCode = async (code: number | undefined): Promise<number> => {
+        const start = performance.now()
+        const codes = async () =>
+          Promise.all([
+            ...gateways.map(async gateway => (await call(gateway.http(key), 'eth_call', [{ to }])).error?.code),
+            ...sockets.map(async socket => (await socket.call('eth_call', [{ to }])).error?.code),
+          ])
+        while (!(await codes()).every(each => each === code)) await pause(20)
+        return performance.now() - start
+      }
+      await untilCode(-33000)
+      const change = async (code: number | undefined, ...words: readonly string[]): Promise<void> => {
+        t.equal((await deployment.run(...words)).code, 0)
+        const took = await untilCode(code)
+        t.ok(took < soon, `${words.join(' ')}: ${took} ms`)
+      }
+      await change(undefined, 'accounts', 'set', 'dora', '--credits', '1000000')
+      await change(-32091, 'keys', 'set', id, '--networks', 'other')
+      await change(undefined, 'keys', 'set', id, '--networks', 'testnet,other')
+      await change(-32091, 'keys', 'set', id, '--methods', 'eth_chainId')
+      await change(undefined, 'keys', 'set', id, '--networks', 'all', '--methods', 'all')
+      await change(-33000, 'accounts', 'set', 'dora', '--credits', 'plan')
+      await Promise.all(sockets.map(socket => socket.close()))
+    },
+  )
 
   t.test('the balance is one, and usage is known', async t => {
     await deployment.addAccount('carol')
     const { key } = await deployment.addKey('carol')
     for (const gateway of gateways) for (let i = 0; i < 5; i += 1) await call(gateway.http(key), 'eth_call', [{ to }])
     const used = async () => JSON.parse((await deployment.run('usage', 'carol', '--json')).stdout).used as number
-    while (await used() < 800) await pause(100)
+    while ((await used()) < 800) await pause(100)
     t.equal(await used(), 800)
   })
 
@@ -112,7 +120,7 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
     const height = async (gateway: Gateway) => (await call(gateway.http(key), 'eth_blockNumber')).result
     const untilAllTell = async (least: string) => {
       const start = performance.now()
-      for (const gateway of [...gateways, third, third]) while (await height(gateway) !== least) await pause(10)
+      for (const gateway of [...gateways, third, third]) while ((await height(gateway)) !== least) await pause(10)
       t.ok(performance.now() - start < 2_000, `${performance.now() - start} ms`)
     }
     node.answer('eth_blockNumber', { result: '0x64' })
@@ -120,7 +128,7 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
     node.answer('eth_blockNumber', { result: '0x60' })
     await untilAllTell('0x64')
     node.answer('eth_blockNumber', { result: '0x65' })
-    while (await height(third) !== '0x65') await pause(10)
+    while ((await height(third)) !== '0x65') await pause(10)
     node.answer('eth_blockNumber', { result: '0x60' })
     await untilAllTell('0x65')
     t.equal(await third.stop(), 0)
@@ -148,33 +156,44 @@ t.test('two gateways on one redis', { skip: noRedis }, async t => {
   })
 
   t.test('while redis is away for seconds each policy is kept to the credit, and what was lent is charged afterwards', async t => {
-    const callers = await Promise.all(['closed', 'graced', 'opened'].map(async policy => {
-      await deployment.addAccount(policy, 'tiny')
-      return { policy, host: policy === 'closed' ? '127.0.0.1' : `${policy}.test`, ...await deployment.addKey(policy) }
-    }))
+    const callers = await Promise.all(
+      ['closed', 'graced', 'opened'].map(async policy => {
+        await deployment.addAccount(policy, 'tiny')
+        return { policy, host: policy === 'closed' ? '127.0.0.1' : `${policy}.test`, ...(await deployment.addKey(policy)) }
+      }),
+    )
     const served = new Map<string, number>()
     /** Each caller calls both gateways so often. How many calls of each were served, and which errors others got. */
-    const callAll = async (times: number) => Object.fromEntries(await Promise.all(callers.map(async ({ policy, host, key }): Promise<[string, Told]> => {
-      const answers: Message[] = []
-      for (let i = 0; i < times; i += 1) {
-        for (const gateway of gateways) answers.push(await call(gateway.http(key), 'eth_call', [{ to }, `0x${i}`], { host }))
-      }
-      const refused = answers.filter(({ error }) => error !== undefined)
-      const now = answers.length - refused.length
-      served.set(policy, (served.get(policy) ?? 0) + now)
-      return [policy, { served: now, codes: [...new Set(refused.map(({ error }) => error?.code))] }]
-    })))
+    const callAll = async (times: number) =>
+      Object.fromEntries(
+        await Promise.all(
+          callers.map(async ({ policy, host, key }): Promise<[string, Told]> => {
+            const answers: Message[] = []
+            for (let i = 0; i < times; i += 1) {
+              for (const gateway of gateways) answers.push(await call(gateway.http(key), 'eth_call', [{ to }, `0x${i}`], { host }))
+            }
+            const refused = answers.filter(({ error }) => error !== undefined)
+            const now = answers.length - refused.length
+            served.set(policy, (served.get(policy) ?? 0) + now)
+            return [policy, { served: now, codes: [...new Set(refused.map(({ error }) => error?.code))] }]
+          }),
+        ),
+      )
     const spent = { served: 1, codes: [-33000] }
     t.same(await callAll(2), { closed: spent, graced: spent, opened: spent }, 'the one call of the day')
     // What was refused is refused without a question for a quarter of a second.
     await pause(500)
     await redis.kill()
     t.match(await callAll(10), {
-      closed: { served: 0, codes: [-32002] }, graced: { served: 6, codes: [-32002] }, opened: { served: 20, codes: [] },
+      closed: { served: 0, codes: [-32002] },
+      graced: { served: 6, codes: [-32002] },
+      opened: { served: 20, codes: [] },
     })
     await pause(outage)
     t.match(await callAll(1), {
-      closed: { served: 0, codes: [-32002] }, graced: { served: 0, codes: [-32002] }, opened: { served: 2, codes: [] },
+      closed: { served: 0, codes: [-32002] },
+      graced: { served: 0, codes: [-32002] },
+      opened: { served: 2, codes: [] },
     })
     await redis.restart()
     while (Object.values(await callAll(1)).some(({ codes }) => String(codes) !== '-33000')) await pause(20)

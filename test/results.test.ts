@@ -55,7 +55,10 @@ t.test('results', async t => {
         if (text?.includes(mark)) seen.push(`written ${text.slice(0, 40)}`)
         return text
       }
-      for (const [method, params] of [['eth_getStorageAt', `["0x${'1'.repeat(40)}","0x0","latest"]`], ['eth_getLogs', '[{}]']]) {
+      for (const [method, params] of [
+        ['eth_getStorageAt', `["0x${'1'.repeat(40)}","0x0","latest"]`],
+        ['eth_getLogs', '[{}]'],
+      ]) {
         for (let i = 0; i < 2; i++) {
           const body = `{"jsonrpc":"2.0","id":${i},"method":"${method}","params":${params}}`
           const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
@@ -66,7 +69,11 @@ t.test('results', async t => {
       JSON.parse = parse
       JSON.stringify = stringify
     }
-    t.same(seen.filter(line => !line.startsWith('written {"jsonrpc":"2.0","id":')), [], 'the fake node alone writes them')
+    t.same(
+      seen.filter(line => !line.startsWith('written {"jsonrpc":"2.0","id":')),
+      [],
+      'the fake node alone writes them',
+    )
     t.equal(parse(answers[0] ?? '').result, `0x${mark.padStart(64, '0')}`)
     t.equal(parse(answers[2] ?? '').result.length, logs.length)
   })

@@ -17,7 +17,7 @@ t.test('several workers', async t => {
   const node = await startNode({
     eth_chainId: { result: '0x7a69' },
     // A provider with many nodes behind one URL: some lag.
-    eth_blockNumber: ({ id }) => ({ result: hex(chain.height - Number(id) % 4) }),
+    eth_blockNumber: ({ id }) => ({ result: hex(chain.height - (Number(id) % 4)) }),
     eth_getBlockByNumber: ({ params }) => block(params[0] === 'finalized' ? 3 : chain.height),
     eth_call: async () => new Promise(() => undefined),
   })
@@ -41,14 +41,17 @@ t.test('several workers', async t => {
   const headPolls = () => node.received.filter(({ method, params }) => method === 'eth_getBlockByNumber' && params[0] === 'latest').length
   const readiness = async () => (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json()
   /** Callers at once, each asking again and again over connections of its own; what each was told. */
-  const askHeights = (calls: number) => Promise.all(Array.from({ length: 4 }, async () => {
-    const told: number[] = []
-    for (let i = 0; i < calls; i++) {
-      if (i % 10 === 0) chain.height += 1
-      told.push(Number((await call(url, 'eth_blockNumber')).result))
-    }
-    return told
-  }))
+  const askHeights = (calls: number) =>
+    Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const told: number[] = []
+        for (let i = 0; i < calls; i++) {
+          if (i % 10 === 0) chain.height += 1
+          told.push(Number((await call(url, 'eth_blockNumber')).result))
+        }
+        return told
+      }),
+    )
   const goesBack = (told: readonly number[]) => told.some((height, i) => height < (told[i - 1] ?? 0))
 
   t.test('have their heads asked for once, by the primary, which tells them', async t => {
@@ -57,7 +60,10 @@ t.test('several workers', async t => {
     const polls = headPolls() - before
     const most = Math.ceil((performance.now() - begun) / 250) + 1
     t.ok(polls >= 1 && polls <= most, `${polls} polls, where one process asks ${most} times`)
-    t.match(await readiness(), { ready: true, networks: [{ name: 'testnet', head: chain.height, finalized: 3, upstreams: [{ name: 'node-1', usable: true }] }] })
+    t.match(await readiness(), {
+      ready: true,
+      networks: [{ name: 'testnet', head: chain.height, finalized: 3, upstreams: [{ name: 'node-1', usable: true }] }],
+    })
   })
 
   t.test('never tell a caller less than another of them did', async t => {
@@ -73,7 +79,14 @@ t.test('several workers', async t => {
     t.equal(pids.length, 2)
     process.kill(pids[0] as number, 'SIGKILL')
     await gateway.event('worker-ended')
-    const fates = await Promise.all(talkers.map(talker => talker.call('eth_chainId').then(() => 'alive', () => 'gone')))
+    const fates = await Promise.all(
+      talkers.map(talker =>
+        talker.call('eth_chainId').then(
+          () => 'alive',
+          () => 'gone',
+        ),
+      ),
+    )
     t.ok(fates.includes('alive'), 'sockets of the other worker live on')
     t.ok(fates.includes('gone'))
     for (let i = 0; i < 10; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
@@ -106,12 +119,16 @@ t.test('several workers', async t => {
   t.test('a connection that the last one was given, and never took, is closed when it is killed', async t => {
     const pids = childrenOf(gateway.pid)
     for (const pid of pids) process.kill(pid, 'SIGSTOP')
-    const attempt = () => call(url, 'eth_chainId').then(() => 'answered', () => 'closed')
+    const attempt = () =>
+      call(url, 'eth_chainId').then(
+        () => 'answered',
+        () => 'closed',
+      )
     const waiting = Array.from({ length: 3 }, attempt)
     t.equal((await post(`${gateway.admin}/livez`, '', { method: 'GET' })).status, 200) // by then the primary has accepted them
     for (const pid of pids) process.kill(pid, 'SIGKILL')
     t.same(await Promise.all(waiting), ['closed', 'closed', 'closed'])
-    while (await attempt() === 'closed') await new Promise(setImmediate)
+    while ((await attempt()) === 'closed') await new Promise(setImmediate)
   })
 
   t.test('SIGTERM ends all of them, gives credits back and exits with 0', async t => {
@@ -142,7 +159,10 @@ t.test('a node of another chain gets no call, not even the first after the start
     await new Promise(resolve => setTimeout(resolve, 200)) // a slow node: the first call would overtake its answer
     return { result: '0x1' }
   })
-  const networks = { testnet: networkFile('testnet', [other.url, own.url]), lonenet: { ...networkFile('lonenet', [other.url]), hosts: ['lone.test'] } }
+  const networks = {
+    testnet: networkFile('testnet', [other.url, own.url]),
+    lonenet: { ...networkFile('lonenet', [other.url]), hosts: ['lone.test'] },
+  }
   const deployment = createDeployment({ gateway: { workers: 1 }, networks })
   await deployment.addAccount('alice')
   const { key } = await deployment.addKey('alice')
@@ -150,9 +170,13 @@ t.test('a node of another chain gets no call, not even the first after the start
   for (const workers of [1, 2]) {
     writeFileSync(file, readFileSync(file, 'utf8').replace('"workers":1', `"workers":${workers}`))
     const gateway = await deployment.start()
-    for (let i = 0; i < 4; i++) t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, hex(i)]), { result: '0x1' })
-    t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, '0x1'], { host: 'lone.test' }),
-      { error: { code: -32002 } }, 'even if no other is left')
+    for (let i = 0; i < 4; i++)
+      t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, hex(i)]), { result: '0x1' })
+    t.match(
+      await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, '0x1'], { host: 'lone.test' }),
+      { error: { code: -32002 } },
+      'even if no other is left',
+    )
     t.equal(other.received.filter(({ method }) => method === 'eth_getBalance').length, 0, `${workers} workers`)
     await gateway.stop()
   }
@@ -180,7 +204,8 @@ t.test('a signal that comes twice, as npm and terminals send it, still lets the 
 t.test('a configuration that serves nothing, or is wrong, ends with 78 and says why', async t => {
   const network = { ...networkFile('testnet', []), optional: true }
   const pipeline = (network as unknown as { pipeline: object[] }).pipeline.map(step =>
-    'failover' in step ? { failover: { upstreams: [{ name: 'own', url: '${TESTNET_URL}' }] } } : step)
+    'failover' in step ? { failover: { upstreams: [{ name: 'own', url: '${TESTNET_URL}' }] } } : step,
+  )
   const deployment = createDeployment({ networks: { testnet: { ...network, pipeline } } })
   const { code, stderr } = await deployment.run('start')
   t.equal(code, 78)
@@ -194,10 +219,14 @@ t.test('a plugin from outside may start and stop without promises; one that does
   const { pipeline, ...network } = networkFile('testnet', ['http://127.0.0.1:1']) as { pipeline: object[] }
   const deployment = createDeployment({ networks: { testnet: { ...network, pipeline: [{ use: '../life.mjs' }, ...pipeline] } } })
   t.teardown(() => deployment.remove())
-  const write = (start: string) => writeFileSync(join(deployment.dir, 'life.mjs'), `export default {
+  const write = (start: string) =>
+    writeFileSync(
+      join(deployment.dir, 'life.mjs'),
+      `export default {
     name: 'life', summary: 'Lives.', options: { type: 'object', properties: {} },
     create: (_options, { log }) => ({ handle: (call, next) => next(call), start() { ${start} }, stop() { log.info({ event: 'life-stopped' }, '') } }),
-  }`)
+  }`,
+    )
   write('')
   const gateway = await deployment.start()
   t.equal(await gateway.stop(), 0)
@@ -219,7 +248,8 @@ t.test('the command line', async t => {
 t.test('tollgate dev', async t => {
   const network = networkFile('devnet', [])
   const pipeline = (network['pipeline'] as object[]).map(step =>
-    'failover' in step ? { failover: { upstreams: [{ name: 'anvil', url: '${DEVNET_URL}' }] } } : step)
+    'failover' in step ? { failover: { upstreams: [{ name: 'anvil', url: '${DEVNET_URL}' }] } } : step,
+  )
   const deployment = createDeployment({ networks: { devnet: { ...network, optional: true, pipeline } } })
   t.teardown(() => deployment.remove())
 
@@ -245,10 +275,15 @@ const hex = (value: number): string => `0x${value.toString(16)}`
 const word = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
 
 const childrenOf = (pid: number): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(text => text !== '').map(Number)
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .split(' ')
+    .filter(text => text !== '')
+    .map(Number)
 
-const startDev = async (dir: string): Promise<{ curl: string, stop(): Promise<number | null> }> => {
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', dir], { stdio: ['ignore', 'pipe', 'inherit'] })
+const startDev = async (dir: string): Promise<{ curl: string; stop(): Promise<number | null> }> => {
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', dir], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const ended = once(child, 'close') as Promise<[number | null]>
   const curl = await new Promise<string>((resolve, reject) => {
     createInterface(child.stdout).on('line', line => line.startsWith('curl ') && resolve(line))

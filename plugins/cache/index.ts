@@ -22,7 +22,9 @@ export default definePlugin({
     type: 'object',
     properties: {
       maxBytes: {
-        type: 'string', format: 'size', default: '64MiB',
+        type: 'string',
+        format: 'size',
+        default: '64MiB',
         description: "Most memory for this network's answers; less where its share of `memory` in gateway.yaml is less.",
       },
       methods: {
@@ -32,7 +34,9 @@ export default definePlugin({
         description: 'What may be kept by method, over `keep` of the method table: never, head, block or found.',
       },
       tooMany: {
-        type: 'string', format: 'duration', default: '10s',
+        type: 'string',
+        format: 'duration',
+        default: '10s',
         description: 'How long a query with too many results, or too wide for any node, is refused from memory; 0s: not at all.',
       },
       ...sharedOptions,
@@ -45,7 +49,10 @@ export default definePlugin({
   shares: true,
   create({ maxBytes, methods: overrides, tooMany, redis, ...limits }, services) {
     const { methods, heads, clock } = services
-    mustBeInTable(Object.keys(overrides).map(method => ({ path: ['methods', method], method })), methods)
+    mustBeInTable(
+      Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
+      methods,
+    )
     const policyOf = (name: string): Keep => overrides[name] ?? methods.get(name)?.keep ?? 'never'
     const questions = new Map(methods.names.map(name => [name, { keep: policyOf(name), textOf: textFor(name) }]))
     const shared = redis && new Shared({ redis, ...limits }, services)
@@ -91,8 +98,11 @@ const marked = (reply: Reply, cache: 'hit' | 'miss'): Reply => {
 
 /** What other machines know comes before a node is asked. */
 const askShared = (
-  shared: Shared, { call, keep, key }: Pick<Miss, 'call' | 'keep' | 'key'>, methods: Services['methods'], next: Next<'request'>,
+  shared: Shared,
+  { call, keep, key }: Pick<Miss, 'call' | 'keep' | 'key'>,
+  methods: Services['methods'],
+  next: Next<'request'>,
 ): Next<'request'> => {
   const question = { key, method: call.notes.request.method, keep, subject: subjectOf(call, methods) }
-  return async asking => await shared.find(question) ?? next(asking)
+  return async asking => (await shared.find(question)) ?? next(asking)
 }

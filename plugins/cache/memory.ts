@@ -54,7 +54,8 @@ export class Memory {
     const { keep, key, view, asked } = miss
     const [kept, { heads, clock }, { tooMany }] = [this.#kept, this.#services, this.#options]
     const now = heads.view
-    if (reply.source === 'cache') { // final, by the word of another machine
+    if (reply.source === 'cache') {
+      // final, by the word of another machine
       if (now.era === view.era) kept.set(key, { reply: remembered(reply), era: view.era })
     } else if (isFailure(reply)) {
       if (isTooMuch(reply) && tooMany > 0) kept.set(key, { reply: remembered(reply) }, { ttl: tooMany })
@@ -81,13 +82,18 @@ const overhead = 400
 
 const keepAnswers = (maxBytes: number, { memory, keep, clock }: Services): LRUCache<string, Kept> => {
   const maxSize = Math.max(1, Math.min(maxBytes, memory)) // lru-cache takes 0 for no bound
-  return keep('answers', { maxSize }, () => new LRUCache<string, Kept>({
-    maxSize,
-    maxEntrySize: Math.max(1, Math.floor(maxSize / 4)),
-    sizeCalculation: ({ reply }, key) => (isFailure(reply) ? 0 : reply.result.byteLength) + 2 * key.length + overhead,
-    perf: { now: () => clock.monotonic() },
-    ttlResolution: 0,
-  }))
+  return keep(
+    'answers',
+    { maxSize },
+    () =>
+      new LRUCache<string, Kept>({
+        maxSize,
+        maxEntrySize: Math.max(1, Math.floor(maxSize / 4)),
+        sizeCalculation: ({ reply }, key) => (isFailure(reply) ? 0 : reply.result.byteLength) + 2 * key.length + overhead,
+        perf: { now: () => clock.monotonic() },
+        ttlResolution: 0,
+      }),
+  )
 }
 
 const stands = ({ era, epoch }: Kept, view: View): boolean =>

@@ -49,8 +49,11 @@ export class Shared {
     const final = heads.view.finalOf()
     if (this.#cache === undefined || final === undefined || !mayBeFinal(question, final.number)) return undefined
     const most = methods.get(question.method)?.maxResults ?? Infinity
-    const entry = await this.#cache.find(this.#nameOf(question), this.#options.redisMaxBytes, found =>
-      (found.count ?? 0) <= most && this.#isOurs(found))
+    const entry = await this.#cache.find(
+      this.#nameOf(question),
+      this.#options.redisMaxBytes,
+      found => (found.count ?? 0) <= most && this.#isOurs(found),
+    )
     return entry && { result: entry.result, count: entry.count, source: 'cache', cache: 'hit' }
   }
 
@@ -78,7 +81,12 @@ export class Shared {
     if (known !== undefined) return known
     const asked = heads.holds(under)
     this.#proofs.set(id, asked)
-    asked.then(holds => { if (!holds) this.#proofs.set(id, asked, { ttl: doubt }) }, () => this.#proofs.delete(id))
+    asked.then(
+      holds => {
+        if (!holds) this.#proofs.set(id, asked, { ttl: doubt })
+      },
+      () => this.#proofs.delete(id),
+    )
     return asked
   }
 }
@@ -91,13 +99,20 @@ const mayBeFinal = ({ keep, subject }: Question, final: number): boolean =>
 
 export const sharedOptions = {
   redis: {
-    type: 'string', format: 'redis',
+    type: 'string',
+    format: 'redis',
     description: 'URL of a Redis in which machines share final answers; not the one of the store.',
   },
   redisTtl: {
-    type: 'string', format: 'duration', default: '1d', description: 'How long an answer is kept there.',
+    type: 'string',
+    format: 'duration',
+    default: '1d',
+    description: 'How long an answer is kept there.',
   },
   redisMaxBytes: {
-    type: 'string', format: 'size', default: '1MiB', description: 'Longest answer that is kept there.',
+    type: 'string',
+    format: 'size',
+    default: '1MiB',
+    description: 'Longest answer that is kept there.',
   },
 } as const satisfies Record<string, Json>

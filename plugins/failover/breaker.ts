@@ -24,7 +24,11 @@ export interface Breaker {
 
 /** A breaker of an upstream whose state operators see. */
 export const watchedBreaker = (
-  upstream: string, kind: string, options: BreakerOptions, probe: () => Promise<Verdict>, { log, metrics }: Services,
+  upstream: string,
+  kind: string,
+  options: BreakerOptions,
+  probe: () => Promise<Verdict>,
+  { log, metrics }: Services,
 ): Breaker => {
   const state = metrics.gauge('tollgate_breaker_open', '1 while the breaker is open, in any worker.', { upstream, class: kind })
   let last = 'closed'
@@ -45,9 +49,7 @@ export const watchedBreaker = (
  * Its threshold needs many calls; a node that fails every one of few calls is caught by `streak`. After the pause it is
  * `probe` that tries the node, never a caller's call.
  */
-const openBreaker = (
-  options: BreakerOptions, probe: () => Promise<Verdict>, onState: (state: 'open' | 'closed') => void,
-): Breaker => {
+const openBreaker = (options: BreakerOptions, probe: () => Promise<Verdict>, onState: (state: 'open' | 'closed') => void): Breaker => {
   const breaker = new CircuitBreaker(pass, {
     timeout: false,
     volumeThreshold: options.calls,

@@ -19,7 +19,8 @@ export const newestOf = ({ method, params }: Request, { methods }: Pick<Services
 
 /** Undefined where that cannot be told. */
 export const depthOf = (
-  { method, params }: Request, { methods, heads: { view } }: Pick<Services, 'methods' | 'heads'>,
+  { method, params }: Request,
+  { methods, heads: { view } }: Pick<Services, 'methods' | 'heads'>,
 ): Depth | undefined => {
   const blocks = blocksOf(methods.get(method), params)
   if (blocks === undefined || 'hash' in blocks) return blocks && 'hash'

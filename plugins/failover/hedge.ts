@@ -16,9 +16,7 @@ export interface HedgeTerms {
 }
 
 /** Asks `first`, and when it takes longer than `delay` what `second` gives. The first good reply ends the other. */
-export const hedge = (
-  first: Ask, second: () => Ask | undefined, { clock, signal, delay, isGood, better }: HedgeTerms,
-): Promise<Reply> =>
+export const hedge = (first: Ask, second: () => Ask | undefined, { clock, signal, delay, isGood, better }: HedgeTerms): Promise<Reply> =>
   new Promise((resolve, reject) => {
     const ends = new Set<Leave>()
     let best: Reply | undefined

@@ -16,7 +16,7 @@ export default definePlugin({
   reads: ['request', 'account'],
   writes: ['target'],
   repeats: true,
-  vary: (notes, { partner }, origin) => partner !== undefined && mayForward(partner, notes, origin) ? 'forwarding' : '',
+  vary: (notes, { partner }, origin) => (partner !== undefined && mayForward(partner, notes, origin) ? 'forwarding' : ''),
   check({ upstreams, partner, breaker }, report) {
     upstreams.forEach(({ url }, i) => checkScheme(url, ['upstreams', i, 'url'], report))
     if (partner !== undefined) checkScheme(partner.url, ['partner', 'url'], report)
@@ -40,7 +40,10 @@ export default definePlugin({
     const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
     const nodes = targets.map(target => new Node(target, breaker, services))
     const helper = partner && new PartnerNode(partner, breaker, services)
-    const order = openOrder(nodes, upstreams.map(upstream => upstream.weight))
+    const order = openOrder(
+      nodes,
+      upstreams.map(upstream => upstream.weight),
+    )
     const budget = new Budget(services.clock)
     let leave = () => {}
     return {
@@ -53,7 +56,10 @@ export default definePlugin({
         const kind = method?.class ?? 'other'
         services.heads.touch()
         const newest = nodes.length > 1 ? newestOf(request, services) : undefined
-        const own = services.heads.choose(order(node => node.isUsable(kind)), newest)
+        const own = services.heads.choose(
+          order(node => node.isUsable(kind)),
+          newest,
+        )
         const choice = { kind, method, own, budget, clock: services.clock, mayHedge: hedge }
         const mayHelp = partner !== undefined && mayForward(partner, call.notes, call.origin)
         return new Route(call, next, choice).run(mayHelp ? helper : undefined)

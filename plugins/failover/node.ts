@@ -121,12 +121,15 @@ const verdictOf = (reply: Reply): Verdict | undefined => {
 const isLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.meaning === 'limited'
 
 const probeOf = (target: Target, services: Services, signal: Signal): (() => Promise<Verdict>) =>
-  shared(async () => await feelPulse(target, services, { timeout: 2000, signal }) === 'good' ? 'good' : 'bad')
+  shared(async () => ((await feelPulse(target, services, { timeout: 2000, signal })) === 'good' ? 'good' : 'bad'))
 
 /** Whoever asks while it runs gets the same run. */
 const shared = <T>(run: () => Promise<T>): (() => Promise<T>) => {
   let running: Promise<T> | undefined
-  return () => running ??= run().finally(() => { running = undefined })
+  return () =>
+    (running ??= run().finally(() => {
+      running = undefined
+    }))
 }
 
 /** Things by class of method, made when first asked for. */

@@ -5,20 +5,26 @@ const node = {
   leaveOutWhenUnset: true,
   properties: {
     name: {
-      type: 'string', pattern: '^[!-~]+$', called: 'a name of ASCII characters without spaces',
+      type: 'string',
+      pattern: '^[!-~]+$',
+      called: 'a name of ASCII characters without spaces',
       description: 'Shown in headers, logs and metrics; the URL never is.',
     },
     url: { type: 'string', format: 'url', description: 'Where the node answers JSON-RPC over HTTP.' },
     concurrency: {
-      type: 'integer', minimum: 1, default: 256,
+      type: 'integer',
+      minimum: 1,
+      default: 256,
       description: 'Most calls to it at once. As many again wait, for 1 s at most; the rest go to the next node.',
     },
     maxRange: {
-      type: 'integer', minimum: 1,
+      type: 'integer',
+      minimum: 1,
       description: 'Most blocks that it takes in one eth_getLogs; a wider query is asked in pieces.',
     },
     maxParams: {
-      type: 'integer', minimum: 1,
+      type: 'integer',
+      minimum: 1,
       description: 'Most addresses, and most topics in one position, in one eth_getLogs; more go in pieces.',
     },
   },
@@ -36,11 +42,14 @@ export const options = {
         properties: {
           ...node.properties,
           ws: {
-            type: 'string', format: 'url', leaveOutWhenUnset: true,
+            type: 'string',
+            format: 'url',
+            leaveOutWhenUnset: true,
             description: 'Where the node tells of new blocks over WebSocket (eth_subscribe), so that it need not be polled.',
           },
           weight: {
-            type: 'number', minimum: 0,
+            type: 'number',
+            minimum: 0,
             description: 'Its share of the calls; 1 where another has a weight. 0: only when no other can answer.',
           },
         },
@@ -52,42 +61,57 @@ export const options = {
       properties: {
         ...node.properties,
         methods: {
-          type: 'array', items: { type: 'string' }, default: ['eth_getLogs'],
+          type: 'array',
+          items: { type: 'string' },
+          default: ['eth_getLogs'],
           description: 'Methods that may be forwarded when no own node can answer.',
         },
         when: {
-          type: 'string', enum: ['outage', 'header'], default: 'outage',
+          type: 'string',
+          enum: ['outage', 'header'],
+          default: 'outage',
           description: 'outage: no own node can answer. header: the same, and the caller sent Enable-Failover: true.',
         },
       },
       description: 'A partner that answers in an outage, for plans with forwarding: true.',
     },
     maxLag: {
-      type: 'integer', minimum: 1,
+      type: 'integer',
+      minimum: 1,
       description: 'Blocks behind the head from which a node comes last; if left out 5, or as many as take 10 s.',
     },
     hedge: {
-      type: 'boolean', default: false,
+      type: 'boolean',
+      default: false,
       description: 'Ask the next node too when one takes longer than 95 % of its calls did; the first answer counts.',
     },
     breaker: {
       type: 'object',
       properties: {
         calls: {
-          type: 'integer', minimum: 1, default: 20,
+          type: 'integer',
+          minimum: 1,
+          default: 20,
           description: 'Fewest calls in the window before it may open.',
         },
         errors: {
-          type: 'integer', minimum: 1, maximum: 100, default: 50,
+          type: 'integer',
+          minimum: 1,
+          maximum: 100,
+          default: 50,
           description: 'Percentage of failures that opens it.',
         },
         window: { type: 'string', format: 'duration', default: '10s', description: 'How far back calls are counted.' },
         streak: {
-          type: 'integer', minimum: 1, default: 5,
+          type: 'integer',
+          minimum: 1,
+          default: 5,
           description: 'Failures in a row that open it, however few calls there are.',
         },
         pause: {
-          type: 'string', format: 'duration', default: '5s',
+          type: 'string',
+          format: 'duration',
+          default: '5s',
           description: 'How long it stays open before the node is tried with eth_blockNumber.',
         },
       },

@@ -15,6 +15,6 @@ export const openOrder = (nodes: readonly Node[], weights: readonly (number | un
     const first = usable.toSorted((a, b) => b.credit - a.credit)[0]
     if (first === undefined) return heavier.map(({ node }) => node)
     first.credit -= usable.reduce((sum, { weight }) => sum + weight, 0)
-    return [first.node, ...heavier.flatMap(share => share === first ? [] : [share.node])]
+    return [first.node, ...heavier.flatMap(share => (share === first ? [] : [share.node]))]
   }
 }

@@ -19,7 +19,7 @@ export class Outdone {
   readonly #options: Pick<BreakerOptions, 'streak' | 'pause'>
   readonly #services: Services
   /** By method. */
-  readonly #counts = new Map<string, Map<Share, { readonly times: number, readonly until: number }>>()
+  readonly #counts = new Map<string, Map<Share, { readonly times: number; readonly until: number }>>()
 
   constructor(options: Pick<BreakerOptions, 'streak' | 'pause'>, services: Services) {
     this.#options = options
@@ -42,7 +42,7 @@ export class Outdone {
     const share = this.#shareOf(request, reply)
     if (share === undefined) return
     const [{ method }, { streak, pause }, { clock, log }] = [request, this.#options, this.#services]
-    const counts = this.#counts.get(method) ?? new Map<Share, { times: number, until: number }>()
+    const counts = this.#counts.get(method) ?? new Map<Share, { times: number; until: number }>()
     const times = 1 + (counts.get(share)?.times ?? 0)
     this.#counts.set(method, counts.set(share, { times, until: clock.monotonic() + pause }))
     if (times === streak) log.warn({ upstream, method, blocks: share }, 'upstream is asked last: others answer what it fails')

@@ -17,9 +17,9 @@ export class Pace {
 
   /** In ms: 95 % of them took less. Undefined while there are too few. Found when somebody asks: few networks hedge. */
   get p95(): number | undefined {
-    const now = this.#count - this.#count % step
+    const now = this.#count - (this.#count % step)
     if (now === this.#foundAt) return this.#p95
     this.#foundAt = now
-    return this.#p95 = this.#times.toSorted((a, b) => a - b)[Math.floor(this.#times.length * 0.95)]
+    return (this.#p95 = this.#times.toSorted((a, b) => a - b)[Math.floor(this.#times.length * 0.95)])
   }
 }

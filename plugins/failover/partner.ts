@@ -8,10 +8,13 @@ export type Partner = NonNullable<Options['partner']>
 
 /** May the call go to the partner in an outage: by its method, by the account's plan, and by what the caller wants? */
 export const mayForward = (
-  { methods, when }: Pick<Partner, 'methods' | 'when'>, { request, account }: Pick<Notes, 'request' | 'account'>, { headers }: Origin,
+  { methods, when }: Pick<Partner, 'methods' | 'when'>,
+  { request, account }: Pick<Notes, 'request' | 'account'>,
+  { headers }: Origin,
 ): boolean =>
-  methods.includes(request.method) && account.plan.forwarding
-    && (when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true')
+  methods.includes(request.method) &&
+  account.plan.forwarding &&
+  (when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true')
 
 /**
  * The partner as a node. It is asked for nothing but what is forwarded, except that the first of these calls, and then
@@ -26,11 +29,18 @@ export class PartnerNode extends Node {
   constructor({ methods: _methods, when: _when, ...partner }: Partner, breaker: Options['breaker'], services: Services) {
     const target: Target = { ...partner, source: 'partner' }
     super(target, breaker, services)
-    const { agents, clock, network: { chainId } } = services
+    const {
+      agents,
+      clock,
+      network: { chainId },
+    } = services
     const terms = { timeout: 1000, maxBytes: 65_536, signal: this.closing, resend: true, ahead: true }
     this.#services = services
     this.#identity = new Identity({
-      chainId, clock, rarely: seldom, ask: () => agents.ask(target, { method: 'eth_chainId', params: [] }, terms),
+      chainId,
+      clock,
+      rarely: seldom,
+      ask: () => agents.ask(target, { method: 'eth_chainId', params: [] }, terms),
     })
   }
 

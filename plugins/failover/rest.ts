@@ -30,7 +30,7 @@ export class Rest {
 
   /** A call goes to the upstream; true when it is the one that tries. */
   take(): boolean {
-    return this.#isTried = this.#until !== undefined
+    return (this.#isTried = this.#until !== undefined)
   }
 
   /** The upstream limits us; `seconds` is its Retry-After. */

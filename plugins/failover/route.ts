@@ -24,7 +24,7 @@ export class Route {
   readonly #choice: Choice
   readonly #tried = new Set<Node>()
   /** What nodes said to it that is not the answer, if another one knows better. */
-  readonly #beaten: { readonly node: Node, readonly reply: Reply }[] = []
+  readonly #beaten: { readonly node: Node; readonly reply: Reply }[] = []
   /** A node was asked and failed; the next one is an attempt beyond the first. */
   #hasFailed = false
   /** What the caller gets if no node knows better. */
@@ -67,7 +67,7 @@ export class Route {
   async #try(node: Node): Promise<Reply | undefined> {
     const { budget, kind } = this.#choice
     const isExtra = this.#hasFailed
-    if (isExtra && !await budget.start()) return this.#odd ?? this.#best ?? outage(this.#choice.own)
+    if (isExtra && !(await budget.start())) return this.#odd ?? this.#best ?? outage(this.#choice.own)
     let isFinal = false
     try {
       // It may have been cut off, or limit us, while its place was waited for.
@@ -116,10 +116,14 @@ export class Route {
     if (delay === undefined) return node.ask(this.#call, kind, this.#next)
     const signal = this.#call.signal ?? this.#call.origin.signal
     const askUntil = (one: Node) => (end: Signal) => one.ask({ ...this.#call, signal: end }, kind, this.#next)
-    return hedge(askUntil(node), () => {
-      const other = this.#pickExtra()
-      return other && askUntil(other)
-    }, { clock, signal, delay, isGood: isLast, better: betterReply })
+    return hedge(
+      askUntil(node),
+      () => {
+        const other = this.#pickExtra()
+        return other && askUntil(other)
+      },
+      { clock, signal, delay, isGood: isLast, better: betterReply },
+    )
   }
 
   /** An attempt that is not needed takes its place for good: it is load, whoever wins. */
@@ -135,7 +139,8 @@ export class Route {
     const { method, kind } = this.#choice
     if (method?.resend !== false || !this.#hasFailed || !isFailure(reply)) return reply
     return settleSent(reply, this.#call.notes.request, request =>
-      node.ask({ ...this.#call, notes: { ...this.#call.notes, request } }, kind, this.#next))
+      node.ask({ ...this.#call, notes: { ...this.#call.notes, request } }, kind, this.#next),
+    )
   }
 }
 
@@ -143,12 +148,10 @@ export class Route {
 const better = (one: Failure | undefined, other: Failure): Failure =>
   one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
 
-const betterReply = (one: Reply, other: Reply): Reply =>
-  !isFailure(one) ? one : isFailure(other) ? better(one, other) : other
+const betterReply = (one: Reply, other: Reply): Reply => (!isFailure(one) ? one : isFailure(other) ? better(one, other) : other)
 
 /** Whatever came, no other node need be asked. */
-const isLast = (reply: Reply): boolean =>
-  isFailure(reply) ? reply.fault !== 'upstream' && reply.elsewhere !== true : reply.odd !== true
+const isLast = (reply: Reply): boolean => (isFailure(reply) ? reply.fault !== 'upstream' && reply.elsewhere !== true : reply.odd !== true)
 
 /** Nodes failed, and then the query had no time left: not the caller's doing, so it costs nothing. */
 const late = ({ name: upstream }: Node): Failure => refuse('timeout', { upstream, fault: 'upstream' })

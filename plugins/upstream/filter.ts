@@ -12,15 +12,13 @@ export interface Span {
 /** Some of a query's blocks, and filters over just these, of which a log fits one at most. */
 export interface Slice {
   /** Missing where the filters name one block by its hash. */
-  readonly blocks?: { readonly from: string, readonly to: string }
+  readonly blocks?: { readonly from: string; readonly to: string }
   readonly filters: readonly Filter[]
 }
 
-export const filterOf = ({ params: [filter] }: Request): Filter =>
-  isObject(filter) ? filter : {}
+export const filterOf = ({ params: [filter] }: Request): Filter => (isObject(filter) ? filter : {})
 
-export const isObject = (value: Json | undefined): value is Filter =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isObject = (value: Json | undefined): value is Filter => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A number as the method table writes it; undefined for a tag. */
 export const numberOf = (block: Json | undefined): bigint | undefined =>
@@ -32,7 +30,10 @@ export const hex = (value: bigint): string => `0x${value.toString(16)}`
 export const shorten = (filter: Filter, { maxParams = Infinity }: Pick<Target, 'maxParams'>): Filter => {
   const lists = listsOf(filter)
   if (!lists.some(list => isLong(list, maxParams))) return filter
-  return withLists(filter, lists.map(list => distinct(list, maxParams)))
+  return withLists(
+    filter,
+    lists.map(list => distinct(list, maxParams)),
+  )
 }
 
 /** How many queries the lists of a filter come to where a node takes `maxParams` of each. */
@@ -45,8 +46,10 @@ export const countParts = (filter: Filter, { maxParams = Infinity }: Pick<Target
  */
 export const splitLists = (filter: Filter, { maxParams = Infinity }: Pick<Target, 'maxParams'>): readonly Filter[] =>
   listsOf(filter)
-    .reduce<readonly (readonly Json[])[]>((rows, list) =>
-      rows.flatMap(row => chunksOf(list, maxParams).map(chunk => [...row, chunk])), [[]])
+    .reduce<readonly (readonly Json[])[]>(
+      (rows, list) => rows.flatMap(row => chunksOf(list, maxParams).map(chunk => [...row, chunk])),
+      [[]],
+    )
     .map(lists => withLists(filter, lists))
 
 /** As much of it as the node takes at once, from the lowest block. */
@@ -65,8 +68,10 @@ export const countSpans = ({ from, to }: Span, { maxRange }: Pick<Target, 'maxRa
   maxRange === undefined ? 1 : Number((to - from) / BigInt(maxRange)) + 1
 
 /** The address, then each position of the topics. */
-const listsOf = ({ address = null, topics }: Filter): readonly Json[] =>
-  [address, ...Array.isArray(topics) ? topics as readonly Json[] : []]
+const listsOf = ({ address = null, topics }: Filter): readonly Json[] => [
+  address,
+  ...(Array.isArray(topics) ? (topics as readonly Json[]) : []),
+]
 
 const withLists = (filter: Filter, [address = null, ...topics]: readonly Json[]): Filter => ({
   ...filter,
@@ -77,11 +82,9 @@ const withLists = (filter: Filter, [address = null, ...topics]: readonly Json[])
 const isLong = (list: Json, size: number): list is readonly Json[] => Array.isArray(list) && list.length > size
 
 /** A null among topics stands for any topic, so that a list with one asks for anything. */
-const distinct = (list: Json, size: number): Json =>
-  !isLong(list, size) ? list : list.includes(null) ? null : [...new Set(list)]
+const distinct = (list: Json, size: number): Json => (!isLong(list, size) ? list : list.includes(null) ? null : [...new Set(list)])
 
-const countChunks = (list: Json, size: number): number => isLong(list, size) ? Math.ceil(list.length / size) : 1
+const countChunks = (list: Json, size: number): number => (isLong(list, size) ? Math.ceil(list.length / size) : 1)
 
 const chunksOf = (list: Json, size: number): readonly Json[] =>
-  !isLong(list, size) ? [list]
-  : Array.from({ length: countChunks(list, size) }, (_, i) => list.slice(i * size, (i + 1) * size))
+  !isLong(list, size) ? [list] : Array.from({ length: countChunks(list, size) }, (_, i) => list.slice(i * size, (i + 1) * size))

@@ -26,8 +26,10 @@ export interface Bounds {
  * are too many logs they may finish: what they hold tells which blocks would fit.
  */
 export const gather = async (
-  count: number, ask: (piece: number) => Promise<Reply>,
-  { atOnce, maxResults, maxBytes, target }: Bounds, cancel: () => void,
+  count: number,
+  ask: (piece: number) => Promise<Reply>,
+  { atOnce, maxResults, maxBytes, target }: Bounds,
+  cancel: () => void,
 ): Promise<Gathered> => {
   const logs = new Array<Logs | undefined>(count).fill(undefined)
   const failures = new Map<number, Failure>()

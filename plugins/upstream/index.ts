@@ -17,11 +17,15 @@ export default definePlugin({
       timeout: { type: 'string', format: 'duration', default: '10s', description: 'Longest wait for an answer.' },
       maxBytes: { type: 'string', format: 'size', default: '32MiB', description: 'Longest answer of a node.' },
       silence: {
-        type: 'string', format: 'duration', default: '2s',
+        type: 'string',
+        format: 'duration',
+        default: '2s',
         description: 'After so long without a byte the node is asked eth_blockNumber, to tell a slow query from a hung node.',
       },
       maxPieces: {
-        type: 'integer', minimum: 1, default: 16,
+        type: 'integer',
+        minimum: 1,
+        default: 16,
         description: 'Most pieces of one query for logs, where its upstream has maxRange or maxParams; 4 are asked at once.',
       },
     },
@@ -37,11 +41,14 @@ export default definePlugin({
     const { agents, clock, heads, methods, results } = services
     const isAlive = watchPulse(services)
     const narrow = new Set<string>()
-    const askOnce = (call: Call<'request' | 'target'>, method: Method | undefined) =>
+    const askOnce =
+      (call: Call<'request' | 'target'>, method: Method | undefined) =>
       async (request: Request, { timeout, maxBytes, signal }: Limits): Promise<Reply> => {
         const { target } = call.notes
         const reply = await agents.ask(target, request, {
-          timeout, maxBytes, signal,
+          timeout,
+          maxBytes,
+          signal,
           silence: { after: silence, alive: () => isAlive(target, call) },
           resend: method?.resend ?? false,
         })

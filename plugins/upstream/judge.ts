@@ -15,9 +15,7 @@ export const judge = (failure: Failure, request: Request, methods: Methods): Fai
 const ill: ReadonlySet<Meaning> = new Set(['denied', 'away', 'misread', 'internal'])
 
 const judgeError = (failure: Failure, { method: name, params: [filter] }: Request, methods: Methods): Failure => {
-  const meaning = failure.kind === 'timeout' ? 'timeout'
-    : failure.kind === 'node' ? methods.meaning(failure.error, name)
-    : failure.meaning
+  const meaning = failure.kind === 'timeout' ? 'timeout' : failure.kind === 'node' ? methods.meaning(failure.error, name) : failure.meaning
   if (meaning === undefined) return failure
   if (meaning === 'limited' && failure.kind !== 'node') return failure // HTTP has said all there is to say
   return verdicts[meaning]({ ...failure, meaning }, { method: methods.get(name), filter })
@@ -60,15 +58,19 @@ const tooWide: Verdict = (failure, { filter }) => {
  * The node's doing, so not charged; yet a question may be what upsets it, so its breaker does not count it. -32000 as
  * viem repeats -32603 four times, and the other nodes have been asked already.
  */
-const nodesDoing = (code: number): Verdict => failure =>
-  elsewhere({ ...failure, error: { ...failure.error, code }, fault: 'upstream' })
+const nodesDoing =
+  (code: number): Verdict =>
+  failure =>
+    elsewhere({ ...failure, error: { ...failure.error, code }, fault: 'upstream' })
 
 /** Never shown: it is about our account there, not about the caller's. */
-const ownTrouble = (what: string): Verdict => failure => {
-  const retryAfter = readPause(failure.error.data)
-  const cause = `${what} (code ${failure.error.code})`
-  return refuse('unavailable', { ...trailOf(failure), cause, ...(retryAfter !== undefined && { retryAfter }) })
-}
+const ownTrouble =
+  (what: string): Verdict =>
+  failure => {
+    const retryAfter = readPause(failure.error.data)
+    const cause = `${what} (code ${failure.error.code})`
+    return refuse('unavailable', { ...trailOf(failure), cause, ...(retryAfter !== undefined && { retryAfter }) })
+  }
 
 const verdicts: Readonly<Record<Meaning, Verdict>> = {
   reverted: asSaid,
@@ -91,15 +93,18 @@ const verdicts: Readonly<Record<Meaning, Verdict>> = {
 const noAnswer = (failure: Failure, cause: string): Failure =>
   refuse('unavailable', { ...trailOf(failure), cause, retryAfter: 1, elsewhere: true })
 
-const trailOf = ({ source, upstream, meaning }: Failure) =>
-  ({ source, ...(upstream !== undefined && { upstream }), ...(meaning !== undefined && { meaning }) })
+const trailOf = ({ source, upstream, meaning }: Failure) => ({
+  source,
+  ...(upstream !== undefined && { upstream }),
+  ...(meaning !== undefined && { meaning }),
+})
 
 const errorOf = (code: number, message: string, data: Json | undefined) =>
   data === undefined ? { code, message } : { code, message, data }
 
 /** Seconds, as Infura tells them: `backoff_seconds`, in older answers under `rate`. */
 const readPause = (data: Json | undefined): number | undefined => {
-  const { backoff_seconds: seconds, rate }: { backoff_seconds?: Json, rate?: Json } = Object(data)
+  const { backoff_seconds: seconds, rate }: { backoff_seconds?: Json; rate?: Json } = Object(data)
   if (typeof seconds === 'number' && seconds > 0) return Math.min(60, Math.ceil(seconds))
   return rate === undefined ? undefined : readPause(rate)
 }

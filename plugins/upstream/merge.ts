@@ -7,12 +7,14 @@ import type { Logs } from './gather.ts'
  * between them. Undefined when the pieces cannot be answers to questions of which a log fits one at most.
  */
 export const mergeSlices = async (
-  slices: readonly Slice[], logs: readonly (Logs | undefined)[], results: Results,
+  slices: readonly Slice[],
+  logs: readonly (Logs | undefined)[],
+  results: Results,
 ): Promise<readonly Text[] | undefined> => {
   const elements: Text[] = []
   let piece = 0
   for (const { filters } of slices) {
-    const full = logs.slice(piece, piece += filters.length).flatMap(each => each && each.count > 0 ? [each.result] : [])
+    const full = logs.slice(piece, (piece += filters.length)).flatMap(each => (each && each.count > 0 ? [each.result] : []))
     const merged = full.length > 1 ? await mergeLogs(full, results) : full.map(insideOf)
     if (merged === undefined) return undefined
     for (const element of merged) elements.push(element)
@@ -30,9 +32,7 @@ interface Log {
 }
 
 /** Undefined when a log does not say where it stands, or comes twice. */
-const mergeLogs = async (
-  arrays: readonly Text[], results: Results,
-): Promise<readonly Text[] | undefined> => {
+const mergeLogs = async (arrays: readonly Text[], results: Results): Promise<readonly Text[] | undefined> => {
   const logs: Log[] = []
   for (const array of arrays) {
     const own = await readLogs(array, results)

@@ -10,9 +10,12 @@ export const watchPulse = (services: Services) => {
     const isAlive = feelPulse(target, services, { timeout: 1000, signal: new Leave() })
       .then(pulse => pulse !== 'none')
       .finally(() => asked.delete(target.name))
-    isAlive.then(alive => {
-      if (!alive) services.log.warn({ upstream: target.name, requestId: call.origin.requestId }, 'upstream hangs')
-    }, () => undefined)
+    isAlive.then(
+      alive => {
+        if (!alive) services.log.warn({ upstream: target.name, requestId: call.origin.requestId }, 'upstream hangs')
+      },
+      () => undefined,
+    )
     asked.set(target.name, isAlive)
     return isAlive
   }

@@ -4,7 +4,7 @@ import { hex, isObject, numberOf } from './filter.ts'
 import type { Slice, Span } from './filter.ts'
 import type { Logs } from './gather.ts'
 
-type Range = { readonly from: string, readonly to: string, readonly limit: number }
+type Range = { readonly from: string; readonly to: string; readonly limit: number }
 
 /** What an indexer reads to ask again with success: blocks `from` to `to` hold at most `limit` logs. */
 export type Suggestion = Range | Pick<Range, 'limit'>
@@ -28,11 +28,14 @@ export const suggestRange = (logs: Uint8Array, limit: number, filter: Json | und
  * where not even the first fits, what its node suggests.
  */
 export const suggestSlices = (
-  slices: readonly Slice[], logs: readonly (Logs | undefined)[], failures: ReadonlyMap<number, Failure>, limit: number,
+  slices: readonly Slice[],
+  logs: readonly (Logs | undefined)[],
+  failures: ReadonlyMap<number, Failure>,
+  limit: number,
 ): Suggestion => {
   let [end, count, piece]: [string | undefined, number, number] = [undefined, 0, 0]
   for (const { blocks, filters } of slices) {
-    for (const each of logs.slice(piece, piece += filters.length)) count += each?.count ?? Infinity
+    for (const each of logs.slice(piece, (piece += filters.length))) count += each?.count ?? Infinity
     if (count > limit) break
     end = blocks?.to
   }
@@ -67,7 +70,7 @@ const rangeIn = (message: string): Span | undefined => {
 const name = Buffer.from('"blockNumber"')
 
 /** The next block number at or after `start`. A log's other members are hex, so the name cannot stand in a value. */
-const blockAt = (bytes: Buffer, start: number): { number: bigint, end: number } | undefined => {
+const blockAt = (bytes: Buffer, start: number): { number: bigint; end: number } | undefined => {
   const at = bytes.indexOf(name, start)
   if (at < 0) return undefined
   const open = bytes.indexOf(0x22, at + name.length)

@@ -30,11 +30,12 @@ export interface Asking {
 
 /** Turns tags into numbers, once. Undefined when the chain has no such range: the node knows how to refuse it. */
 export const resolveScope = async (
-  { fromBlock = 'latest', toBlock = 'latest' }: Filter, asking: Asking,
+  { fromBlock = 'latest', toBlock = 'latest' }: Filter,
+  asking: Asking,
 ): Promise<Scope | Failure | undefined> => {
-  const end = await findBlock(toBlock, asking) ?? await readBlock('latest', asking)
+  const end = (await findBlock(toBlock, asking)) ?? (await readBlock('latest', asking))
   if (end === undefined || isFailed(end)) return end
-  const start = fromBlock === toBlock ? end : numberOf(fromBlock) ?? await readBlock(fromBlock, asking)
+  const start = fromBlock === toBlock ? end : (numberOf(fromBlock) ?? (await readBlock(fromBlock, asking)))
   if (start === undefined || isFailed(start)) return start
   const from = typeof start === 'bigint' ? start : start.number
   const to = numberOf(toBlock) ?? end.number
@@ -46,7 +47,8 @@ export const stillStands = async ({ number, hash }: Block, asking: Asking): Prom
   if (hash === undefined) return undefined
   const now = await readBlock(hex(number), asking)
   if (now !== undefined && isFailed(now)) return now
-  return now?.hash === hash ? undefined
+  return now?.hash === hash
+    ? undefined
     : refuse('unavailable', { elsewhere: true, retryAfter: 1, cause: 'a block was replaced while a query was asked in pieces' })
 }
 

@@ -60,7 +60,7 @@ const mayNeedPieces = (filter: Filter, target: Target): boolean => {
 }
 
 /** Asks within what is left of the query's time, until the caller leaves or the query is cancelled. */
-const openAsk = ({ ask, limits, target }: Query, clock: Clock): { readonly ask: Ask, cancel(): void } => {
+const openAsk = ({ ask, limits, target }: Query, clock: Clock): { readonly ask: Ask; cancel(): void } => {
   const end = new Leave()
   const deadline = clock.monotonic() + limits.timeout
   const leave = () => end.abort()
@@ -98,7 +98,7 @@ const split = async (query: Splitting, { results, heads, maxPieces }: Tools): Pr
   if (count === 1 && startOf(scope, target).to === scope.to) return ask(request)
   if (count > maxPieces) return tooLong(scope, target, Math.floor(maxPieces / parts))
   const reply = await askSlices(query, slicesOf(filter, scope, target), results)
-  return isFailure(reply) ? reply : await stillStands(scope.last, asking) ?? reply
+  return isFailure(reply) ? reply : ((await stillStands(scope.last, asking)) ?? reply)
 }
 
 /** Not charged: nothing was asked yet, or nothing but where the head is. Another node may take it as it is. */

@@ -22,21 +22,30 @@ export const accounts: Command = {
 }
 
 const add: Verb = (args, terminal) => {
-  const { values: { plan, credits, config, json }, words: [name] } = readWords(args, ['NAME'], options)
+  const {
+    values: { plan, credits, config, json },
+    words: [name],
+  } = readWords(args, ['NAME'], options)
   if (plan === undefined) throw new Misuse('--plan PLAN is missing')
   const own = readCredits(credits)
   return withStore(config, terminal, async ({ store, plans }) => {
     if (!isAccountName(name)) throw new Refused(`"${name}" is no name: 1 to 64 letters, digits or . _ - @ were wanted`)
     const account = {
-      id: newAccountId(), name, plan: planOf(plans, plan).name, created: systemClock.now(), ...own && { credits: own },
+      id: newAccountId(),
+      name,
+      plan: planOf(plans, plan).name,
+      created: systemClock.now(),
+      ...(own && { credits: own }),
     }
-    if (!await store.addAccount(account)) throw new Refused(`there is an account "${name}" already`)
+    if (!(await store.addAccount(account))) throw new Refused(`there is an account "${name}" already`)
     terminal.out(json ? JSON.stringify(shown(account)) : `added account ${name} (${account.id}) on ${describe(account)}`)
   })
 }
 
 const list: Verb = (args, terminal) => {
-  const { values: { config, json } } = readWords(args, [], {})
+  const {
+    values: { config, json },
+  } = readWords(args, [], {})
   return withStore(config, terminal, async ({ store }) => {
     const rows = await store.accounts()
     if (json) return terminal.out(JSON.stringify(rows.map(shown)))
@@ -47,12 +56,15 @@ const list: Verb = (args, terminal) => {
 }
 
 const set: Verb = (args, terminal) => {
-  const { values: { plan, credits, config, json }, words: [name] } = readWords(args, ['NAME'], options)
+  const {
+    values: { plan, credits, config, json },
+    words: [name],
+  } = readWords(args, ['NAME'], options)
   if (plan === undefined && credits === undefined) throw new Misuse('--plan PLAN or --credits N is missing')
   const own = readCredits(credits)
   return withStore(config, terminal, async ({ store, plans }) => {
     const { id } = await accountOf(store, name)
-    const change = { ...plan !== undefined && { plan: planOf(plans, plan).name }, ...own !== undefined && { credits: own } }
+    const change = { ...(plan !== undefined && { plan: planOf(plans, plan).name }), ...(own !== undefined && { credits: own }) }
     const account = await store.changeAccount(id, change)
     if (account === undefined) throw new Refused(`there is no account "${name}" any more`)
     terminal.out(json ? JSON.stringify(shown(account)) : `account ${account.name} is on ${describe(account)} now`)
@@ -70,7 +82,9 @@ const readCredits = (text: string | undefined): number | null | undefined => {
   if (text === ofPlan) return null
   const credits = Number(text)
   if (/^\d+$/.test(text) && credits > 0 && Number.isSafeInteger(credits)) return credits
-  throw new Misuse(`--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${ofPlan}\` for what the plan gives, not "${text}"`)
+  throw new Misuse(
+    `--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${ofPlan}\` for what the plan gives, not "${text}"`,
+  )
 }
 
 /** Names are words of the command line, and never look like an id. */

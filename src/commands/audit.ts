@@ -18,7 +18,9 @@ export const createAudit = (pause: () => Promise<unknown>): Command => ({
   summary: "Holds today's books of all accounts against each other: leases, and the calls that were counted.",
   usage: ['audit [--json] [--config DIR]'],
   async run(args, terminal) {
-    const { values: { config, json } } = readWords(args, [], {})
+    const {
+      values: { config, json },
+    } = readWords(args, [], {})
     let found: readonly Row[] = []
     const code = await withStore(config, terminal, async ({ store, plans }) => {
       found = await look({ store, plans })
@@ -43,7 +45,7 @@ const look = async ({ store, plans }: Books): Promise<readonly Row[]> => {
   const rows: Row[] = []
   for (const account of await store.accounts()) {
     const limit = planFor(account, plans)?.dailyCredits ?? null
-    rows.push({ account: account.name, plan: account.plan, ...await auditOf(store, account.id, limit) })
+    rows.push({ account: account.name, plan: account.plan, ...(await auditOf(store, account.id, limit)) })
   }
   return rows
 }
@@ -52,11 +54,17 @@ const isWrong = ({ faults }: Row): boolean => faults.length > 0
 
 const titles = ['ACCOUNT', 'PLAN', 'LIMIT', 'LEASED', 'USED', 'HELD', 'FORFEITED', 'COUNTED']
 
-const describe = (rows: readonly Row[]): readonly string[] => rows.length === 0 ? ['no accounts'] : [
-  ...table(titles, rows.map(cellsOf)),
-  ...rows.flatMap(({ account, faults }) => faults.map(fault => `${account}: ${fault}`)),
-  ...rows.some(isWrong) ? [] : ['the books are right'],
-]
+const describe = (rows: readonly Row[]): readonly string[] =>
+  rows.length === 0
+    ? ['no accounts']
+    : [
+        ...table(titles, rows.map(cellsOf)),
+        ...rows.flatMap(({ account, faults }) => faults.map(fault => `${account}: ${fault}`)),
+        ...(rows.some(isWrong) ? [] : ['the books are right']),
+      ]
 
-const cellsOf = ({ account, plan, limit, leased, used, held, forfeited, counted }: Row): readonly string[] =>
-  [account, plan, ...[limit ?? gone, leased, used, held, forfeited, counted].map(String)]
+const cellsOf = ({ account, plan, limit, leased, used, held, forfeited, counted }: Row): readonly string[] => [
+  account,
+  plan,
+  ...[limit ?? gone, leased, used, held, forfeited, counted].map(String),
+]

@@ -21,9 +21,7 @@ export interface Books {
 export class Refused extends Error {}
 
 /** Opens the store that the configuration in `dir` names, lets `work` use it, and resolves with the exit code. */
-export const withStore = async (
-  dir: string, { env, err }: Terminal, work: (books: Books) => Promise<void>,
-): Promise<number> => {
+export const withStore = async (dir: string, { env, err }: Terminal, work: (books: Books) => Promise<void>): Promise<number> => {
   const { config, problems } = readGateway(dir, env)
   printProblems(problems, err)
   if (config === undefined) return exit.config

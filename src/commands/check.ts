@@ -10,18 +10,16 @@ import type { Command } from './command.ts'
 import { readConfigDir } from './verbs.ts'
 
 /** `build` makes every stage, for the problems that only a plugin's create() finds; it starts none. */
-export const createCheck = (
-  plugins: readonly AnyPlugin[], build: (config: Config) => Promise<readonly Problem[]>,
-): Command => ({
+export const createCheck = (plugins: readonly AnyPlugin[], build: (config: Config) => Promise<readonly Problem[]>): Command => ({
   name: 'check',
   summary: 'Finds every problem of a configuration; starts nothing.',
   usage: ['check [--config DIR]'],
   async run(args, { env, out, err }) {
     const config = await loadConfig(readConfigDir(args), plugins, env)
-    const problems = [...config.problems, ...await build(config)]
+    const problems = [...config.problems, ...(await build(config))]
     printProblems(problems, err)
     if (problems.length > 0) return exit.config
-    for (const line of [...summarise(config), ...await warnOfPlans(config)]) out(line)
+    for (const line of [...summarise(config), ...(await warnOfPlans(config))]) out(line)
     return exit.ok
   },
 })
@@ -46,10 +44,15 @@ const warnOfPlans = async ({ gateway }: Config): Promise<readonly string[]> => {
   const accounts = await peekAccounts(gateway.store, systemClock)
   const stranded = accounts.filter(({ plan }) => !Object.hasOwn(gateway.plans, plan))
   return [...new Set(stranded.map(({ plan }) => plan))].sort().map(plan => {
-    const names = stranded.filter(account => account.plan === plan).map(({ name }) => name).sort()
+    const names = stranded
+      .filter(account => account.plan === plan)
+      .map(({ name }) => name)
+      .sort()
     const more = names.length > shownNames ? ', …' : ''
-    return `  warning: gateway.yaml has no plan \`${plan}\`; the calls of ${count(names.length, 'account')} that have it are refused: `
-      + `${names.slice(0, shownNames).join(', ')}${more}`
+    return (
+      `  warning: gateway.yaml has no plan \`${plan}\`; the calls of ${count(names.length, 'account')} that have it are refused: ` +
+      `${names.slice(0, shownNames).join(', ')}${more}`
+    )
   })
 }
 

@@ -22,7 +22,7 @@ export const readyKey = async ({ store: address, plans }: GatewayConfig, dir: st
   const store = await openStore(address, systemClock)
   try {
     const known = readText(path)
-    const text = known !== undefined && await opens(store, known) ? known : await addKey(store, Object.keys(plans)[0] ?? '')
+    const text = known !== undefined && (await opens(store, known)) ? known : await addKey(store, Object.keys(plans)[0] ?? '')
     if (text !== known) {
       mkdirSync(dirname(path), { recursive: true })
       writeFileSync(path, `${text}\n`, { mode: 0o600 })
@@ -49,7 +49,7 @@ const opens = async (store: Store, text: string): Promise<boolean> => {
 
 const addKey = async (store: Store, plan: string): Promise<string> => {
   const created = systemClock.now()
-  const account = await store.account('dev') ?? { id: newAccountId(), name: 'dev', plan, created }
+  const account = (await store.account('dev')) ?? { id: newAccountId(), name: 'dev', plan, created }
   await store.addAccount(account)
   const text = newKey().reveal()
   await store.addKey(hashKey(text), { id: newKeyId(), account: account.id, created, hint: hintOf(text) })

@@ -43,8 +43,8 @@ const develop = async (gateway: GatewayConfig, { dir, plugins, asked }: Run, ter
   try {
     const node = await openNode(terminal)
     const config = await loadGood(dir, plugins, { ...terminal, env: { ...terminal.env, DEVNET_URL: node.url } })
-    const code = config === undefined ? exit.config
-      : await serve(config, { key: await readyKey(gateway, dir), anvil: node.anvil, asked }, terminal)
+    const code =
+      config === undefined ? exit.config : await serve(config, { key: await readyKey(gateway, dir), anvil: node.anvil, asked }, terminal)
     await node.stop()
     return code
   } catch (fault) {
@@ -77,20 +77,18 @@ const serve = async (config: GoodConfig, { key, anvil, asked }: Trial, { out, er
   return exit.ok
 }
 
-const welcome = (
-  { networks, unserved }: GoodConfig, urls: Gateway['urls'], key: DevKey, anvil?: Anvil,
-): string[] => {
+const welcome = ({ networks, unserved }: GoodConfig, urls: Gateway['urls'], key: DevKey, anvil?: Anvil): string[] => {
   const path = `/v3/${key.text}`
   const body = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}'
   return [
     '',
     `  HTTP       ${urls.rpc}${path}`,
     `  WebSocket  ${urls.rpc.replace('http', 'ws')}/ws${path}`,
-    ...urls.admin === undefined ? [] : [`  Admin      ${urls.admin}/readyz  ${urls.admin}/metrics`],
-    ...anvil === undefined ? [] : [`  Node       ${anvil.url} (anvil, ends with this)`],
+    ...(urls.admin === undefined ? [] : [`  Admin      ${urls.admin}/readyz  ${urls.admin}/metrics`]),
+    ...(anvil === undefined ? [] : [`  Node       ${anvil.url} (anvil, ends with this)`]),
     `  Key        kept in ${key.file}`,
     `  Networks   ${networks.map(network => network.name).join(', ')}`,
-    ...unserved.length === 0 ? [] : [`             not served until a URL is set: ${unserved.map(each => each.network).join(', ')}`],
+    ...(unserved.length === 0 ? [] : [`             not served until a URL is set: ${unserved.map(each => each.network).join(', ')}`]),
     '',
     'Try it:',
     '',

@@ -27,7 +27,10 @@ export const keys: Command = {
 }
 
 const add: Verb = (args, terminal) => {
-  const { values, words: [owner] } = readWords(args, ['ACCOUNT'], listOptions)
+  const {
+    values,
+    words: [owner],
+  } = readWords(args, ['ACCOUNT'], listOptions)
   const { config, json } = values
   const allowed = readAllowed(values)
   return withStore(config, terminal, async ({ store }) => {
@@ -45,28 +48,32 @@ const add: Verb = (args, terminal) => {
 }
 
 const list: Verb = (args, terminal) => {
-  const { values: { config, json }, words: [owner] } = readWords(args, ['ACCOUNT'], {})
+  const {
+    values: { config, json },
+    words: [owner],
+  } = readWords(args, ['ACCOUNT'], {})
   return withStore(config, terminal, async ({ store }) => {
     const account = await accountOf(store, owner)
     const rows = await store.keys(account.id)
     if (json) return terminal.out(JSON.stringify(rows.map(row => shown(row, account))))
     if (rows.length === 0) return terminal.out(`no keys yet: tollgate keys add ${account.name}`)
-    const cells = rows.map(row => [
-      row.id, `…${row.hint}`, ...Object.values(shownLists(row)), isoTime(row.created), revokedAt(row) ?? '',
-    ])
+    const cells = rows.map(row => [row.id, `…${row.hint}`, ...Object.values(shownLists(row)), isoTime(row.created), revokedAt(row) ?? ''])
     const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'CREATED', 'REVOKED']
     for (const line of table(titles, cells)) terminal.out(line)
   })
 }
 
 const set: Verb = (args, terminal) => {
-  const { values, words: [id] } = readWords(args, ['ID'], listOptions)
+  const {
+    values,
+    words: [id],
+  } = readWords(args, ['ID'], listOptions)
   const { config, json } = values
   const allowed = readAllowed(values)
   if (Object.keys(allowed).length === 0) throw new Misuse('nothing is to be changed: --networks, --methods or --origins is missing')
   return withStore(config, terminal, async ({ store }) => {
     checkAllowed(allowed, config)
-    const row = await store.changeKey(id, allowed) ?? refuseUnknown(id)
+    const row = (await store.changeKey(id, allowed)) ?? refuseUnknown(id)
     warnOfMethods(allowed.methods ?? [], config, terminal.err)
     const account = await accountOf(store, row.account)
     if (json) return terminal.out(JSON.stringify(shown(row, account)))
@@ -76,9 +83,12 @@ const set: Verb = (args, terminal) => {
 }
 
 const revoke: Verb = (args, terminal) => {
-  const { values: { config, json }, words: [id] } = readWords(args, ['ID'], {})
+  const {
+    values: { config, json },
+    words: [id],
+  } = readWords(args, ['ID'], {})
   return withStore(config, terminal, async ({ store }) => {
-    const row = await store.revokeKey(id, systemClock.now()) ?? refuseUnknown(id)
+    const row = (await store.revokeKey(id, systemClock.now())) ?? refuseUnknown(id)
     const account = await accountOf(store, row.account)
     if (json) return terminal.out(JSON.stringify(shown(row, account)))
     terminal.out(`key ${id} of account ${account.name} is revoked since ${revokedAt(row)}`)
@@ -92,7 +102,9 @@ const readAllowed = (values: { readonly [K in keyof KeyChange]?: string | undefi
   const methods = readAllowedList('methods', values.methods)
   const origins = readAllowedList('origins', values.origins)
   return {
-    ...networks !== undefined && { networks }, ...methods !== undefined && { methods }, ...origins !== undefined && { origins },
+    ...(networks !== undefined && { networks }),
+    ...(methods !== undefined && { methods }),
+    ...(origins !== undefined && { origins }),
   }
 }
 
@@ -142,7 +154,14 @@ const checkOrigins = (wanted: readonly string[]): void => {
 const shown = (row: KeyRow, account: AccountRow) => {
   const { id, hint, networks, methods, origins, created } = row
   return {
-    id, account: account.name, hint, networks, methods, origins, created: isoTime(created), revoked: revokedAt(row),
+    id,
+    account: account.name,
+    hint,
+    networks,
+    methods,
+    origins,
+    created: isoTime(created),
+    revoked: revokedAt(row),
   }
 }
 
@@ -152,4 +171,4 @@ const shownLists = ({ networks, methods, origins }: KeyRow) => ({
   origins: origins?.join(',') ?? everything,
 })
 
-const revokedAt = ({ revoked }: KeyRow): string | undefined => revoked === undefined ? undefined : isoTime(revoked)
+const revokedAt = ({ revoked }: KeyRow): string | undefined => (revoked === undefined ? undefined : isoTime(revoked))

@@ -15,7 +15,9 @@ import type { Terminal } from './command.ts'
 
 /** The configuration in `dir`; undefined after its problems have been printed. */
 export const loadGood = async (
-  dir: string, plugins: readonly AnyPlugin[], { env, err }: Pick<Terminal, 'env' | 'err'>,
+  dir: string,
+  plugins: readonly AnyPlugin[],
+  { env, err }: Pick<Terminal, 'env' | 'err'>,
 ): Promise<GoodConfig | undefined> => {
   const config = await loadConfig(dir, plugins, env)
   const problems = config.problems.length > 0 ? config.problems : await tryNetworks(config)
@@ -26,8 +28,9 @@ export const loadGood = async (
 }
 
 const missingOf = ({ unserved }: Config): string =>
-  unserved.length === 0 ? 'there is no file in networks/'
-  : `set ${unserved.map(({ network, variables }) => `${variables.join(' or ')} for ${network}`).join(', ')}`
+  unserved.length === 0
+    ? 'there is no file in networks/'
+    : `set ${unserved.map(({ network, variables }) => `${variables.join(' or ')} for ${network}`).join(', ')}`
 
 /** What is being opened; undefined after one line about what the operator must change. */
 export const explainFaults = async <T>(opening: Promise<T>, err: Terminal['err']): Promise<T | undefined> => {

@@ -25,7 +25,10 @@ export const store: Command = {
 }
 
 const copy: Verb = async (args, terminal) => {
-  const { values: { live, json }, words: [from, to] } = readOnly(args, ['FROM', 'TO'], options)
+  const {
+    values: { live, json },
+    words: [from, to],
+  } = readOnly(args, ['FROM', 'TO'], options)
   const source = addressOf('FROM', from, terminal)
   const target = addressOf('TO', to, terminal)
   try {
@@ -60,7 +63,7 @@ const addressOf = (name: string, word: string, { env }: Terminal): StoreAddress 
   return address
 }
 
-const shown = (address: StoreAddress): string => address.kind === 'lmdb' ? address.path : address.url.reveal()
+const shown = (address: StoreAddress): string => (address.kind === 'lmdb' ? address.path : address.url.reveal())
 
 /** Opening it would make it, and a mistyped path would be an empty store. */
 const refuseMissing = (address: StoreAddress): void => {
@@ -69,9 +72,7 @@ const refuseMissing = (address: StoreAddress): void => {
   }
 }
 
-const withStores = async (
-  from: StoreAddress, to: StoreAddress, work: (from: Store, to: Store) => Promise<void>,
-): Promise<number> => {
+const withStores = async (from: StoreAddress, to: StoreAddress, work: (from: Store, to: Store) => Promise<void>): Promise<number> => {
   const source = await openStore(from, systemClock)
   try {
     const target = await openStore(to, systemClock)
@@ -97,8 +98,8 @@ const progressOn = ({ err, status }: Terminal): Progress => {
   return {
     accounts(done, all) {
       if (status !== undefined) return status(`${bar(done / all)} ${done} of ${all} accounts`)
-      if (Math.floor(10 * done / all) <= tenth) return
-      tenth = Math.floor(10 * done / all)
+      if (Math.floor((10 * done) / all) <= tenth) return
+      tenth = Math.floor((10 * done) / all)
       err(`${done} of ${all} accounts`)
     },
     counts: done => status?.(`${bar(1)} ${done} counts of calls`),

@@ -2,7 +2,12 @@
 export const table = (titles: readonly string[], rows: readonly (readonly string[])[]): readonly string[] => {
   const all = [titles, ...rows]
   const widths = titles.map((_, column) => Math.max(...all.map(row => (row[column] ?? '').length)))
-  return all.map(row => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd())
+  return all.map(row =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
 }
 
 /** One thing, a line for each of its fields. */

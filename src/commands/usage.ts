@@ -17,16 +17,16 @@ import { hint, readWords } from './verbs.ts'
 export const usage: Command = {
   name: 'usage',
   summary: 'Shows what an account has used of its credits today, or its calls by what they have in common.',
-  usage: [
-    'usage ACCOUNT [--json] [--config DIR]',
-    `usage ACCOUNT --by ${groupings.join('|')} [--days N] [--json|--csv] [--config DIR]`,
-  ],
+  usage: ['usage ACCOUNT [--json] [--config DIR]', `usage ACCOUNT --by ${groupings.join('|')} [--days N] [--json|--csv] [--config DIR]`],
   async run(args, terminal) {
-    const { values: { config, json, csv = false, by, days }, words: [owner] } = readWords(args, ['ACCOUNT'], options)
+    const {
+      values: { config, json, csv = false, by, days },
+      words: [owner],
+    } = readWords(args, ['ACCOUNT'], options)
     if (by === undefined && (csv || days !== undefined)) throw new Misuse(`--by is missing: one of ${groupings.join(', ')}`)
     if (json && csv) throw new Misuse('--json and --csv were given: one is wanted')
     const form = json ? 'json' : csv ? 'csv' : 'text'
-    const wish = by === undefined ? undefined : { by: groupingOf(by), days: daysOf(days), form } as const
+    const wish = by === undefined ? undefined : ({ by: groupingOf(by), days: daysOf(days), form } as const)
     return withStore(config, terminal, async books => {
       const account = await accountOf(books.store, owner)
       await (wish === undefined ? showBalance(books, account, json, terminal) : showCounts(books, account, wish, terminal))
@@ -50,7 +50,7 @@ const daysOf = (text = '1'): number => {
 
 const showBalance = async ({ store, plans }: Books, account: AccountRow, json: boolean, { out }: Terminal) => {
   const { id, name, plan } = account
-  const report = { account: name, plan, ...await balanceOf(store, id, planFor(account, plans)?.dailyCredits ?? null) }
+  const report = { account: name, plan, ...(await balanceOf(store, id, planFor(account, plans)?.dailyCredits ?? null)) }
   if (json) return out(JSON.stringify(report))
   for (const line of fields({ ...report, limit: report.limit ?? gone, left: report.left ?? gone })) out(line)
 }
@@ -84,14 +84,14 @@ const writers: Readonly<Record<Wish['form'], (report: Report) => readonly string
     const { name: _, ...sum } = total(counts)
     return [JSON.stringify({ ...about, groups: groupBy(counts, about.by), total: sum })]
   },
-  csv: ({ counts, by }) =>
-    [`${by},calls,forwarded,credits`, ...groupBy(counts, by).map(group => cellsOf(group).map(quote).join(','))],
-  text: ({ account, from, to, by, counts }) => counts.length === 0
-    ? [`no calls of ${account} ${from === to ? `on ${to}` : `from ${from} to ${to}`}`]
-    : table([by.toUpperCase(), 'CALLS', 'FORWARDED', 'CREDITS'], [...groupBy(counts, by), total(counts)].map(cellsOf)),
+  csv: ({ counts, by }) => [`${by},calls,forwarded,credits`, ...groupBy(counts, by).map(group => cellsOf(group).map(quote).join(','))],
+  text: ({ account, from, to, by, counts }) =>
+    counts.length === 0
+      ? [`no calls of ${account} ${from === to ? `on ${to}` : `from ${from} to ${to}`}`]
+      : table([by.toUpperCase(), 'CALLS', 'FORWARDED', 'CREDITS'], [...groupBy(counts, by), total(counts)].map(cellsOf)),
 }
 
 const cellsOf = ({ name, calls, forwarded, credits }: Group): readonly string[] => [name, ...[calls, forwarded, credits].map(String)]
 
 /** RFC 4180. */
-const quote = (text: string): string => /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+const quote = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)

@@ -4,8 +4,7 @@ import type { Address } from './types.ts'
 
 /** A name by RFC 1123, or an IPv4 address; in lower case. Underscores pass, because containers are named with them. */
 const isHostName = (text: string): boolean =>
-  isIP(text) === 4
-    || (text.length <= 253 && text.split('.').every(part => label.test(part)) && !/(^|\.)\d+$/.test(text))
+  isIP(text) === 4 || (text.length <= 253 && text.split('.').every(part => label.test(part)) && !/(^|\.)\d+$/.test(text))
 
 /** A host as Host headers are compared with it, in lower case, IPv6 without brackets; undefined when it is none. */
 export const normaliseHost = (text: string): string | undefined => {
@@ -17,7 +16,12 @@ export const normaliseHost = (text: string): string | undefined => {
 
 /** What was probably meant by a host that is none. */
 export const mendHost = (text: string): string | undefined => {
-  const bare = text.trim().replace(/^[a-z]+:\/\//i, '').replace(/\/.*$/, '').replace(/:\d*$/, '').replace(/\.$/, '')
+  const bare = text
+    .trim()
+    .replace(/^[a-z]+:\/\//i, '')
+    .replace(/\/.*$/, '')
+    .replace(/:\d*$/, '')
+    .replace(/\.$/, '')
   return normaliseHost(bare) ?? normaliseHost(domainToASCII(bare))
 }
 

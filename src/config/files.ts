@@ -13,8 +13,10 @@ export const filesIn = (dir: string): readonly string[] => {
 export const isDirectory = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
 /** The YAML files in a directory, without their ending. */
-export const yamlNames = (dir: string): readonly string[] => filesIn(dir)
-  .filter(file => file.endsWith('.yaml') && !file.startsWith('.')).map(file => file.slice(0, -'.yaml'.length))
+export const yamlNames = (dir: string): readonly string[] =>
+  filesIn(dir)
+    .filter(file => file.endsWith('.yaml') && !file.startsWith('.'))
+    .map(file => file.slice(0, -'.yaml'.length))
 
 /** A path as operators see it: relative to the current directory when it lies inside. */
 export const shownPath = (path: string): string => {

@@ -26,7 +26,8 @@ const useSchema = {
   description: 'A plugin from outside, or one that stands in the pipeline for the second time.',
   properties: {
     use: {
-      type: 'string', minLength: 1,
+      type: 'string',
+      minLength: 1,
       description: 'A file relative to this one (./my-plugin.js), a package, or a plugin that comes with the gateway.',
     },
     with: { description: 'The options of the plugin.' },
@@ -50,7 +51,7 @@ export const readForm = (source: Source, index: number): Form => {
 
 const noMap = (source: Source, at: Path, step: unknown): Form => {
   // The word is printed, so it must be the file's own.
-  const word = source.texts.has(pointer(at)) ? '' : source.textAt(at) ?? ''
+  const word = source.texts.has(pointer(at)) ? '' : (source.textAt(at) ?? '')
   const found = isMap(step) ? 'an empty one' : describeFound(source, at)
   const hint = isName(word) ? `write \`- ${word}: {}\`` : 'for example `- upstream: { timeout: 10s }`'
   const problem = source.problem(at, `a step must be a map with one key, the plugin's name, not ${found}`, hint)
@@ -58,15 +59,20 @@ const noMap = (source: Source, at: Path, step: unknown): Form => {
 }
 
 const secondKey = (source: Source, at: Path, word: string, second: string): Problem =>
-  source.problemAtKey([...at, second], `a step has one key, the plugin's name; here are \`${word}\` and \`${second}\``,
-    `indent \`${second}\` more if it is an option of ${word}`)
+  source.problemAtKey(
+    [...at, second],
+    `a step has one key, the plugin's name; here are \`${word}\` and \`${second}\``,
+    `indent \`${second}\` more if it is an option of ${word}`,
+  )
 
 const readUse = (source: Source, at: Path): Form => {
   const checked = checkOptions({ source, path: at, name: '', schema: useSchema })
   const name = source.textAt([...at, 'name'])
   const path = [...at, 'name']
-  const wrong = name === undefined || isName(name) ? []
-    : [source.problem(path, `the name of a step must be kebab-case, not ${describeFound(source, path)}`)]
+  const wrong =
+    name === undefined || isName(name)
+      ? []
+      : [source.problem(path, `the name of a step must be kebab-case, not ${describeFound(source, path)}`)]
   return {
     word: source.textAt([...at, 'use']) ?? '',
     at: [...at, 'use'],

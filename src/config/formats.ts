@@ -15,8 +15,7 @@ export interface Format {
 }
 
 /** Milliseconds; undefined when the text is no duration. */
-export const parseDuration = (text: string): number | undefined =>
-  measure(text, { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 })
+export const parseDuration = (text: string): number | undefined => measure(text, { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 })
 
 /** Bytes; undefined when the text is no size. */
 export const parseSize = (text: string): number | undefined =>
@@ -33,8 +32,13 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     description: 'a size such as 64KiB, 512MiB or 2GiB',
     accepts: text => parseSize(text) !== undefined,
     convert: parseSize,
-    mend: text => ifAccepted('size', text.toUpperCase().replace(/^(\d+) *(?:([KMGT])I?B?|B)$/, (_, digits, unit) =>
-      unit === undefined ? `${digits}B` : `${digits}${unit}iB`)),
+    mend: text =>
+      ifAccepted(
+        'size',
+        text
+          .toUpperCase()
+          .replace(/^(\d+) *(?:([KMGT])I?B?|B)$/, (_, digits, unit) => (unit === undefined ? `${digits}B` : `${digits}${unit}iB`)),
+      ),
   },
   url: {
     description: 'a URL that starts with http, https, ws or wss',
@@ -59,5 +63,4 @@ const measure = (text: string, units: Readonly<Record<string, number>>): number 
   return Number.isSafeInteger(value) ? value : undefined
 }
 
-const ifAccepted = (name: 'duration' | 'size', text: string): string | undefined =>
-  formats[name].accepts(text) ? text : undefined
+const ifAccepted = (name: 'duration' | 'size', text: string): string | undefined => (formats[name].accepts(text) ? text : undefined)

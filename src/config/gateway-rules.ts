@@ -15,18 +15,19 @@ export type Rule = (source: Source) => readonly Problem[]
 
 export const defaultRpc = '127.0.0.1:8080'
 
-const addresses: Rule = source => ['rpc', 'portal', 'admin'].flatMap(door => {
-  const path = ['listen', door]
-  const text = source.textAt(path)
-  if (text === undefined || isAddress(text)) return []
-  const message = `listen.${door} must be host:port, not ${describeFound(source, path)}`
-  return [source.problem(path, message, 'for example 127.0.0.1:8080, or [::1]:8080')]
-})
+const addresses: Rule = source =>
+  ['rpc', 'portal', 'admin'].flatMap(door => {
+    const path = ['listen', door]
+    const text = source.textAt(path)
+    if (text === undefined || isAddress(text)) return []
+    const message = `listen.${door} must be host:port, not ${describeFound(source, path)}`
+    return [source.problem(path, message, 'for example 127.0.0.1:8080, or [::1]:8080')]
+  })
 
 const differentAddresses: Rule = source => {
   const listen = source.at(['listen'])
   const taken = new Map<unknown, string>()
-  return Object.entries({ rpc: defaultRpc, ...isMap(listen) && listen }).flatMap(([door, text]) => {
+  return Object.entries({ rpc: defaultRpc, ...(isMap(listen) && listen) }).flatMap(([door, text]) => {
     const other = taken.get(text)
     taken.set(text, door)
     if (other === undefined || typeof text !== 'string' || !isAddress(text) || toAddress(text).port === 0) return []
@@ -38,7 +39,7 @@ const knownStore: Rule = source => {
   const text = source.textAt(['store'])
   if (text === undefined || parseStore(text, '') !== undefined) return []
   // What follows the scheme may hold a password; what comes from the environment is not printed at all.
-  const scheme = source.texts.has('/store') ? '' : /^[a-z]+(?=:)/i.exec(text)?.[0] ?? ''
+  const scheme = source.texts.has('/store') ? '' : (/^[a-z]+(?=:)/i.exec(text)?.[0] ?? '')
   const hint = scheme.startsWith('redis')
     ? 'all of it: redis://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX'
     : 'for example lmdb:../data, or redis://127.0.0.1:6379'
@@ -83,5 +84,12 @@ const somethingKept: Rule = source => {
   return [source.problem(path, `usage.keep must be at least 1d, not ${describeFound(source, path)}`)]
 }
 
-export const gatewayRules: readonly Rule[] =
-  [addresses, differentAddresses, knownStore, someWorkers, namedPlans, somethingLarge, somethingKept]
+export const gatewayRules: readonly Rule[] = [
+  addresses,
+  differentAddresses,
+  knownStore,
+  someWorkers,
+  namedPlans,
+  somethingLarge,
+  somethingKept,
+]

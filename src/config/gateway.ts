@@ -23,7 +23,8 @@ const gatewaySchema = {
       description: 'Where the gateway listens: host:port. An IPv6 host stands in brackets; port 0 takes any free port.',
       properties: {
         rpc: {
-          type: 'string', default: defaultRpc,
+          type: 'string',
+          default: defaultRpc,
           description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
         },
         portal: { type: 'string', description: 'The dashboard for developers. Nothing listens there yet.' },
@@ -33,12 +34,15 @@ const gatewaySchema = {
     },
     store: {
       type: 'string',
-      description: 'Where accounts, keys and credits are kept: lmdb:PATH, a directory, relative to this file, for one '
-        + 'machine; or a Redis for many, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS).',
+      description:
+        'Where accounts, keys and credits are kept: lmdb:PATH, a directory, relative to this file, for one ' +
+        'machine; or a Redis for many, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS).',
     },
     workers: { description: 'Processes that share the port: an integer, or auto for one per core; 1 by default.' },
     memory: {
-      type: 'string', format: 'size', default: '512MiB',
+      type: 'string',
+      format: 'size',
+      default: '512MiB',
       description: 'Memory of all caches together, shared out over networks and workers.',
     },
     plans: {
@@ -49,11 +53,14 @@ const gatewaySchema = {
         description: 'One plan.',
         properties: {
           dailyCredits: {
-            type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER,
+            type: 'integer',
+            minimum: 1,
+            maximum: Number.MAX_SAFE_INTEGER,
             description: 'Credits that an account may use in one day, UTC.',
           },
           forwarding: {
-            type: 'boolean', default: false,
+            type: 'boolean',
+            default: false,
             description: 'May eth_getLogs go to a partner provider while no upstream of our own can answer?',
           },
         },
@@ -70,9 +77,12 @@ const gatewaySchema = {
         depth: { type: 'integer', minimum: 1, default: 64, description: 'Deepest nesting of a message.' },
         batchReply: { type: 'string', format: 'size', default: '64MiB', description: 'Longest answer to a batch.' },
         inFlight: {
-          type: 'string', format: 'size', default: '512MiB',
-          description: 'Most bytes that answers take together, while they come in from nodes and while they wait for callers to '
-            + 'read them, shared out over the workers.',
+          type: 'string',
+          format: 'size',
+          default: '512MiB',
+          description:
+            'Most bytes that answers take together, while they come in from nodes and while they wait for callers to ' +
+            'read them, shared out over the workers.',
         },
       },
       default: {},
@@ -86,11 +96,15 @@ const gatewaySchema = {
       default: {},
     },
     log: {
-      type: 'string', enum: ['debug', 'info', 'warn', 'error', 'silent'], default: 'info',
+      type: 'string',
+      enum: ['debug', 'info', 'warn', 'error', 'silent'],
+      default: 'info',
       description: 'The least important level that is logged.',
     },
     drain: {
-      type: 'string', format: 'duration', default: '10s',
+      type: 'string',
+      format: 'duration',
+      default: '10s',
       description: 'How long calls in flight may take to finish after SIGTERM.',
     },
   },
@@ -98,7 +112,10 @@ const gatewaySchema = {
 } as const satisfies ObjectSchema
 
 /** Reads `<dir>/gateway.yaml`. The config is there exactly when there are no problems. */
-export const readGateway = (dir: string, env: Env): {
+export const readGateway = (
+  dir: string,
+  env: Env,
+): {
   readonly config: GatewayConfig | undefined
   readonly problems: readonly Problem[]
 } => {
@@ -110,7 +127,16 @@ export const readGateway = (dir: string, env: Env): {
   const store = parseStore(options?.store ?? '', dirname(source.path))
   if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems }
 
-  const { listen: { rpc, portal, admin }, workers, plans, memory, limits, log, drain, usage } = options
+  const {
+    listen: { rpc, portal, admin },
+    workers,
+    plans,
+    memory,
+    limits,
+    log,
+    drain,
+    usage,
+  } = options
   const config: GatewayConfig = {
     listen: {
       rpc: toAddress(rpc),
@@ -120,14 +146,20 @@ export const readGateway = (dir: string, env: Env): {
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: workersOf(workers) ?? 1,
-    memory, limits, log, drain, usage,
+    memory,
+    limits,
+    log,
+    drain,
+    usage,
   }
   return { config, problems }
 }
 
 const explainMissing = ({ path, problems }: Source): readonly Problem[] => {
-  const hint = !isDirectory(dirname(path)) ? 'give the directory of the configuration with --config DIR'
-    : existsSync(path.replace(/yaml$/, 'yml')) ? 'rename gateway.yml to gateway.yaml'
-    : 'it says at least where the store is and which plans there are: copy the one that the gateway comes with'
+  const hint = !isDirectory(dirname(path))
+    ? 'give the directory of the configuration with --config DIR'
+    : existsSync(path.replace(/yaml$/, 'yml'))
+      ? 'rename gateway.yml to gateway.yaml'
+      : 'it says at least where the store is and which plans there are: copy the one that the gateway comes with'
   return existsSync(path) ? problems : problems.map(problem => ({ ...problem, hint }))
 }

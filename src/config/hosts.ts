@@ -15,7 +15,7 @@ export interface ListedHost {
 }
 
 /** The hosts of one network's file, and what is wrong with the others. */
-export const readHosts = (source: Source): { hosts: readonly ListedHost[], problems: readonly Problem[] } => {
+export const readHosts = (source: Source): { hosts: readonly ListedHost[]; problems: readonly Problem[] } => {
   const list = source.at(['hosts'])
   const hosts: ListedHost[] = []
   const problems: Problem[] = []

@@ -29,5 +29,4 @@ export const childOf = (schema: Schema | undefined, part: string | number): Sche
   return Object.hasOwn(properties, part) ? properties[part] : additionalProperties
 }
 
-export const schemaAt = (schema: Schema, path: Path): Schema | undefined =>
-  path.reduce<Schema | undefined>(childOf, schema)
+export const schemaAt = (schema: Schema, path: Path): Schema | undefined => path.reduce<Schema | undefined>(childOf, schema)

@@ -32,13 +32,13 @@ export const leaveOut = (value: unknown, schema: Schema, source: Source, path: P
   const visitList = (list: readonly unknown[], schema: Schema | undefined, path: Path): unknown => {
     const items = list.map((item, index) => visit(item, childOf(schema, index), [...path, index]))
     const left = items.filter(item => !(item instanceof Gone))
-    const least = schema?.type === 'array' ? schema.minItems ?? 0 : 0
-    if (left.length < least) missing.push(...items.flatMap(item => item instanceof Gone ? item.names : []))
+    const least = schema?.type === 'array' ? (schema.minItems ?? 0) : 0
+    if (left.length < least) missing.push(...items.flatMap(item => (item instanceof Gone ? item.names : [])))
     return left
   }
 
   const visitMap = (map: Readonly<Record<string, unknown>>, schema: Schema | undefined, path: Path): unknown => {
-    const required = schema?.type === 'object' ? schema.required ?? [] : []
+    const required = schema?.type === 'object' ? (schema.required ?? []) : []
     const kept: [key: string, item: unknown][] = []
     for (const [key, value] of Object.entries(map)) {
       const item = visit(value, childOf(schema, key), [...path, key])
@@ -55,13 +55,13 @@ export const leaveOut = (value: unknown, schema: Schema, source: Source, path: P
 
 /** A problem for each variable that is not set, except inside what was left out. */
 export const unsetProblems = (source: Source, leftOut: readonly string[] = []): readonly Problem[] =>
-  [...source.texts].flatMap(([place, { path, unset }]) => isInside(place, leftOut) ? []
-    : unset.map(variable => source.problem(path, describeUnset(variable), howToSet(variable))))
+  [...source.texts].flatMap(([place, { path, unset }]) =>
+    isInside(place, leftOut) ? [] : unset.map(variable => source.problem(path, describeUnset(variable), howToSet(variable))),
+  )
 
 /** Are all variables below the path there, except inside what was left out? */
 export const isWhole = (source: Source, path: Path, leftOut: readonly string[]): boolean =>
-  [...source.texts].every(([place, text]) =>
-    !isIncomplete(text) || !isInside(place, [pointer(path)]) || isInside(place, leftOut))
+  [...source.texts].every(([place, text]) => !isIncomplete(text) || !isInside(place, [pointer(path)]) || isInside(place, leftOut))
 
 const isInside = (place: string, outer: readonly string[]): boolean =>
   outer.some(pointer => place === pointer || place.startsWith(`${pointer}/`))

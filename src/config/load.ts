@@ -24,7 +24,7 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     ...networks.flatMap(network => network.problems),
     ...hostsTwice(networks.flatMap(network => network.hosts)),
     ...misnamed(root),
-    ...names.length === 0 ? [noNetworks(root)] : [],
+    ...(names.length === 0 ? [noNetworks(root)] : []),
   ]
   return {
     gateway: gateway.config,
@@ -35,24 +35,36 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
 }
 
 /** The networks that a configuration directory has files for, sorted. */
-export const networkNames = (dir: string): readonly string[] =>
-  yamlNames(join(dir, 'networks')).filter(name => !name.endsWith('.test'))
+export const networkNames = (dir: string): readonly string[] => yamlNames(join(dir, 'networks')).filter(name => !name.endsWith('.test'))
 
 const networkPath = (dir: string, name: string): string => join(dir, 'networks', `${name}.yaml`)
 
 const noDirectory = (dir: string): Problem => ({
-  file: shownPath(dir), line: 1, column: 1,
-  message: existsSync(dir) ? 'this is no directory' : 'there is no such directory', hint: 'give the directory of the configuration with --config DIR',
+  file: shownPath(dir),
+  line: 1,
+  column: 1,
+  message: existsSync(dir) ? 'this is no directory' : 'there is no such directory',
+  hint: 'give the directory of the configuration with --config DIR',
 })
 
 const noNetworks = (dir: string): Problem => ({
-  file: shownPath(join(dir, 'networks')), line: 1, column: 1,
-  message: 'there is no network to serve', hint: `write ${shownPath(networkPath(dir, 'NAME'))}`,
+  file: shownPath(join(dir, 'networks')),
+  line: 1,
+  column: 1,
+  message: 'there is no network to serve',
+  hint: `write ${shownPath(networkPath(dir, 'NAME'))}`,
 })
 
 /** A file that would be passed over in silence because of its ending. */
-const misnamed = (dir: string): readonly Problem[] => ['networks', 'methods'].flatMap(folder =>
-  filesIn(join(dir, folder)).filter(file => file.endsWith('.yml')).map(file => ({
-    file: shownPath(join(dir, folder, file)), line: 1, column: 1,
-    message: 'the file is not read: its name must end in .yaml', hint: `rename it to ${file.replace(/yml$/, 'yaml')}`,
-  })))
+const misnamed = (dir: string): readonly Problem[] =>
+  ['networks', 'methods'].flatMap(folder =>
+    filesIn(join(dir, folder))
+      .filter(file => file.endsWith('.yml'))
+      .map(file => ({
+        file: shownPath(join(dir, folder, file)),
+        line: 1,
+        column: 1,
+        message: 'the file is not read: its name must end in .yaml',
+        hint: `rename it to ${file.replace(/yml$/, 'yaml')}`,
+      })),
+  )

@@ -18,16 +18,14 @@ export const maskUrls = (text: string): string =>
 export const hideValues = (message: string, texts: Iterable<Filled>): string => {
   const values = [...texts].flatMap(text => text.values)
   const forms = new Set(values.flatMap(value => [value, JSON.stringify(value).slice(1, -1)]))
-  return [...forms].sort((a, b) => b.length - a.length)
-    .reduce((said, value) => said.replace(anywhere(value), '***'), message)
+  return [...forms].sort((a, b) => b.length - a.length).reduce((said, value) => said.replace(anywhere(value), '***'), message)
 }
 
 // In YAML a URL ends at a space, a quote, or a bracket that is neither a variable's nor an IPv6 host's.
 const url = /\b(?!file:)([a-z][a-z0-9+.-]*:\/\/)((?:\$\{[^}]*\}|\[[\da-f:.]*\]|[^\s"'{}[\]])*)/gi
 
 /** The names of variables are no secrets. */
-const asterisks = (text: string): string =>
-  text.replace(/\$\{[^}]*\}|[^/@]/g, found => found.length > 1 ? found : '*')
+const asterisks = (text: string): string => text.replace(/\$\{[^}]*\}|[^/@]/g, found => (found.length > 1 ? found : '*'))
 
 /** Texts of one or two characters hide nothing inside words, and would be found in most of them. */
 const anywhere = (text: string): RegExp => {

@@ -12,7 +12,7 @@ import { describeFound } from './words.ts'
 /** The method tables of one configuration directory; each is read once, however many networks use it. */
 export interface Tables {
   /** The table that the network's file names at `methods`. Its own problems come with the first call only. */
-  read(network: Source): { readonly table: Table | undefined, readonly problems: readonly Problem[] }
+  read(network: Source): { readonly table: Table | undefined; readonly problems: readonly Problem[] }
 }
 
 export const openTables = (dir: string): Tables => {
@@ -22,10 +22,7 @@ export const openTables = (dir: string): Tables => {
   const readNew = (name: string): readonly Problem[] => {
     const source = readSource(join(dir, 'methods', `${name}.yaml`))
     const { table, faults } = source.value === undefined ? { table: undefined, faults: [] } : compileTable(source.value)
-    const problems = [
-      ...source.problems,
-      ...faults.map(({ path, message, hint }) => source.problem(path, message, hint)),
-    ]
+    const problems = [...source.problems, ...faults.map(({ path, message, hint }) => source.problem(path, message, hint))]
     known.set(name, problems.length === 0 ? table : undefined)
     return problems
   }

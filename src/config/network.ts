@@ -28,11 +28,13 @@ const networkSchema = {
     blockTime: { type: 'string', format: 'duration', description: 'The usual time between two blocks, such as 12s.' },
     methods: { type: 'string', description: 'The method table: the name of a file in methods/, without its ending.' },
     optional: {
-      type: 'boolean', default: false,
+      type: 'boolean',
+      default: false,
       description: 'Do without what needs variables that are not set; with too little left, do not serve the network.',
     },
     hosts: {
-      type: 'array', minItems: 1,
+      type: 'array',
+      minItems: 1,
       description: 'The hosts that callers use for this network, without port. No other network may list them.',
       items: { type: 'string', description: 'A host name or an IP address.' },
     },
@@ -70,17 +72,26 @@ export const readNetwork = async (path: string, { plugins, tables, env }: Surrou
   const { table, problems: wrongTable } = tables.read(source)
   const drafts = await readPipeline(source, plugins)
   const problems = [
-    ...source.problems, ...base.problems, ...wrongHosts, ...wrongTable,
-    ...checkName(source), ...checkBlockTime(source),
+    ...source.problems,
+    ...base.problems,
+    ...wrongHosts,
+    ...wrongTable,
+    ...checkName(source),
+    ...checkBlockTime(source),
     ...checkPipeline(source, drafts, plugins),
-    ...unsetProblems(source, drafts.flatMap(draft => draft.leftOut)),
+    ...unsetProblems(
+      source,
+      drafts.flatMap(draft => draft.leftOut),
+    ),
   ]
   const missing = [...new Set(drafts.flatMap(draft => draft.missing))]
   if (missing.length > 0) return { problems, hosts, unserved: { network: nameOfFile(path), variables: missing } }
   if (problems.length > 0 || base.options === undefined || table === undefined) return { problems, hosts }
   const { network: name, chainId, blockTime } = base.options
   const config: NetworkConfig = {
-    name, chainId, blockTime,
+    name,
+    chainId,
+    blockTime,
     file: source.file,
     methods: table,
     hosts: hosts.map(({ host }) => host),
@@ -114,8 +125,9 @@ const checkName = (source: Source): readonly Problem[] => {
   const found = describeFound(source, path)
   if (!isName(name)) return [source.problem(path, `network must be kebab-case, not ${found}`)]
   const file = nameOfFile(source.path)
-  return file === name ? [] : [source.problem(path, `network is ${found}, but the file is called ${file}.yaml`,
-    `write \`network: ${file}\`, or rename the file`)]
+  return file === name
+    ? []
+    : [source.problem(path, `network is ${found}, but the file is called ${file}.yaml`, `write \`network: ${file}\`, or rename the file`)]
 }
 
 const checkBlockTime = (source: Source): readonly Problem[] => {

@@ -26,7 +26,8 @@ export interface Checked<Options> {
  * whole file reports them.
  */
 export const checkOptions = <const S extends ObjectSchema>(
-  site: Site<S>, { optional }: { readonly optional: boolean } = { optional: false },
+  site: Site<S>,
+  { optional }: { readonly optional: boolean } = { optional: false },
 ): Checked<Infer<S>> => {
   const { source, path, schema } = site
   const prefix = pointer(path)
@@ -37,7 +38,7 @@ export const checkOptions = <const S extends ObjectSchema>(
   const whole = errors.length === 0 && left.missing.length === 0
   return {
     // The one cast: Ajv has just held the value against the schema that the type is inferred from.
-    options: whole ? convert(left.value, schema, dirname(source.path)) as Infer<S> : undefined,
+    options: whole ? (convert(left.value, schema, dirname(source.path)) as Infer<S>) : undefined,
     problems: retell(errors, site),
     leftOut: left.pointers,
     missing: left.missing,
@@ -55,9 +56,13 @@ export const schemaFault = (schema: ObjectSchema): string | undefined => {
 }
 
 const ajv = new Ajv({
-  strict: true, allErrors: true, useDefaults: true,
+  strict: true,
+  allErrors: true,
+  useDefaults: true,
   // The meta schema would take 30 ms of each start, and types have proved the schemas. Each is used only a few times.
-  meta: false, validateSchema: false, code: { optimize: false },
+  meta: false,
+  validateSchema: false,
+  code: { optimize: false },
 })
 for (const [name, { accepts }] of Object.entries(formats)) ajv.addFormat(name, accepts)
 
@@ -72,7 +77,7 @@ const validatorOf = (schema: ObjectSchema): ValidateFunction => {
 /** Fills the defaults into the value. */
 const validate = (schema: ObjectSchema, value: unknown): readonly ErrorObject[] => {
   const validator = validatorOf(schema)
-  return validator(value) ? [] : validator.errors ?? []
+  return validator(value) ? [] : (validator.errors ?? [])
 }
 
 /** A copy in which a map without entries may be written as nothing, and whole variables became what is wanted. */

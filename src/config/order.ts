@@ -18,17 +18,18 @@ export const checkOrder = (steps: readonly Placed[], plugins: readonly AnyPlugin
 type Rule = (steps: readonly Placed[], plugins: readonly AnyPlugin[]) => readonly Problem[]
 
 const sameNames: Rule = steps =>
-  steps.filter((step, index) => step.plugin && steps.findIndex(other => other.name === step.name) < index)
-    .map(({ name, problem }) => problem(`${name} stands twice: one of them needs a name of its own`,
-      `write { use: ${name}, name: …, with: { options } }`))
+  steps
+    .filter((step, index) => step.plugin && steps.findIndex(other => other.name === step.name) < index)
+    .map(({ name, problem }) =>
+      problem(`${name} stands twice: one of them needs a name of its own`, `write { use: ${name}, name: …, with: { options } }`),
+    )
 
 const unwrittenNotes: Rule = (steps, plugins) =>
   steps.flatMap(({ name, plugin, problem }, index) => {
     const above = steps.slice(0, index)
     if (above.some(step => step.plugin === undefined)) return []
     const unwritten = notes(plugin?.reads).filter(note => !above.some(step => writes(step.plugin, note)))
-    return unwritten.map(note =>
-      problem(`${name} reads \`${note}\`, which no earlier plugin writes`, writerHint(note, steps, plugins)))
+    return unwritten.map(note => problem(`${name} reads \`${note}\`, which no earlier plugin writes`, writerHint(note, steps, plugins)))
   })
 
 const writerHint = (note: Note, steps: readonly Placed[], plugins: readonly AnyPlugin[]): string | undefined => {
@@ -46,7 +47,10 @@ const ending: Rule = (steps, plugins) => {
     return next ? [next.problem(`${next.name} is never reached: ${end.name} answers every call`)] : []
   }
   if (last?.plugin === undefined) return []
-  const names = plugins.filter(plugin => plugin.terminal).map(({ name }) => name).join(' or ')
+  const names = plugins
+    .filter(plugin => plugin.terminal)
+    .map(({ name }) => name)
+    .join(' or ')
   const hint = names && `end with ${names}`
   return [last.problem(`the last plugin must answer every call, but ${last.name} passes calls on`, hint)]
 }
@@ -55,8 +59,12 @@ const repeatedOnce: Rule = steps =>
   steps.flatMap(({ name, plugin, problem }, index) => {
     const repeater = plugin?.once && steps.slice(0, index).find(step => step.plugin?.repeats)
     if (!repeater) return []
-    return [problem(`${name} must run exactly once for a call, but ${repeater.name} above it may repeat calls`,
-      `move ${name} above ${repeater.name}`)]
+    return [
+      problem(
+        `${name} must run exactly once for a call, but ${repeater.name} above it may repeat calls`,
+        `move ${name} above ${repeater.name}`,
+      ),
+    ]
   })
 
 const shared: Rule = steps =>

@@ -8,7 +8,7 @@ import { schemaFault } from './options.ts'
 import { isMap, isName, valueAt } from './path.ts'
 
 /** The plugin that a file or package exports by default, or why it is none. */
-export type Loaded = { readonly plugin: AnyPlugin } | { readonly fault: string, readonly hint?: string }
+export type Loaded = { readonly plugin: AnyPlugin } | { readonly fault: string; readonly hint?: string }
 
 /** Imports a plugin from outside; a path is relative to `file`, a package is looked for from there. */
 export const loadPlugin = async (use: string, file: string): Promise<Loaded> => {
@@ -59,14 +59,14 @@ const importEntry = (name: string, require: NodeJS.Require): string | undefined 
   return undefined
 }
 
-const importPaths = [['.', 'import', 'default'], ['.', 'import'], ['import', 'default'], ['import']]
-  .map(path => ['exports', ...path])
+const importPaths = [['.', 'import', 'default'], ['.', 'import'], ['import', 'default'], ['import']].map(path => ['exports', ...path])
 
 const accept = (exported: unknown, use: string): Loaded => {
   const hint = 'export default definePlugin({ name, summary, options, create })'
   if (!isMap(exported)) return { fault: `${use} exports no plugin by default`, hint }
   const wrong = fields.flatMap(([name, wanted, accepts]) =>
-    accepts(exported[name]) ? [] : `${name} must be ${wanted}${exported[name] === undefined ? ', and is missing' : ''}`)
+    accepts(exported[name]) ? [] : `${name} must be ${wanted}${exported[name] === undefined ? ', and is missing' : ''}`,
+  )
   if (wrong.length > 0) return { fault: `what ${use} exports is no plugin: ${wrong.join('; ')}`, hint }
   // Its fields have just been looked at; more cannot be known of code from outside.
   const plugin = exported as unknown as AnyPlugin

@@ -1,21 +1,24 @@
 import type { Path } from '../plugin.ts'
 
 /** The path as a JSON pointer (RFC 6901), as Ajv writes it: `/upstreams/0/url`. */
-export const pointer = (path: Path): string =>
-  path.map(part => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+export const pointer = (path: Path): string => path.map(part => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 
 /** The way back; list positions come as digits in a text. */
 export const parsePointer = (text: string): Path =>
-  text.split('/').slice(1).map(part => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+  text
+    .split('/')
+    .slice(1)
+    .map(part => part.replaceAll('~1', '/').replaceAll('~0', '~'))
 
 export const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The value at the path, or undefined when there is none. */
 export const valueAt = (value: unknown, path: Path): unknown =>
-  path.reduce<unknown>((here, part) => Array.isArray(here) ? here[Number(part)]
-    : isMap(here) && Object.hasOwn(here, part) ? here[part]
-    : undefined, value)
+  path.reduce<unknown>(
+    (here, part) => (Array.isArray(here) ? here[Number(part)] : isMap(here) && Object.hasOwn(here, part) ? here[part] : undefined),
+    value,
+  )
 
 /** A copy of a list or map with each item changed; anything else as it is. */
 export const mapItems = (value: unknown, change: (item: unknown, part: string | number) => unknown): unknown => {

@@ -11,7 +11,7 @@ export const valueOffset = (yaml: Yaml, path: Path): number => {
   const { node, key, exact } = find(yaml, path)
   const begins = isCollection(node) ? node.flow === true : isScalar(node) ? node.source !== '' : node !== null
   // A block map or an empty value has nothing to point at but its key.
-  return offsetOf(exact && begins ? node : key ?? node)
+  return offsetOf(exact && begins ? node : (key ?? node))
 }
 
 /** Where the key begins that holds the value at the path, or the value itself when it is an item of a list. */
@@ -43,10 +43,13 @@ interface Found {
 
 /** Follows aliases on its way, but ends at one: that is where the value was asked for. */
 const find = (yaml: Yaml, path: Path): Found =>
-  path.reduce<Found>((here, part) => {
-    const next = here.exact ? step(yaml.follow(here.node), part) : undefined
-    return next ?? { ...here, exact: false }
-  }, { node: yaml.root, exact: true })
+  path.reduce<Found>(
+    (here, part) => {
+      const next = here.exact ? step(yaml.follow(here.node), part) : undefined
+      return next ?? { ...here, exact: false }
+    },
+    { node: yaml.root, exact: true },
+  )
 
 const step = (node: ParsedNode | null | undefined, part: string | number): Found | undefined => {
   if (isMap(node)) {

@@ -37,7 +37,7 @@ export const sortProblems = (problems: readonly Problem[]): readonly Problem[] =
 
 export const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
 
-const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /** The line before and after the place; of a very long line only what is near it. */
 const around = (source: string, column: number): readonly [before: string, after: string] => {
@@ -60,5 +60,5 @@ const printable = (text: string): string => text.replace(/[^\P{Cc}\t\n]/gu, '\uf
 const wide = /\p{Emoji_Presentation}|[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}]/u
 
 /** Space as wide as the text, so that the caret stands under its character. */
-const blank = (text: string): string => [...text].map(char =>
-  char === '\t' ? char : /\p{Mn}/u.test(char) ? '' : wide.test(char) ? '  ' : ' ').join('')
+const blank = (text: string): string =>
+  [...text].map(char => (char === '\t' ? char : /\p{Mn}/u.test(char) ? '' : wide.test(char) ? '  ' : ' ')).join('')

@@ -22,8 +22,7 @@ export interface Site<S extends ObjectSchema = ObjectSchema> {
 /** Ajv's errors about the map at the site, as problems in our words: one for each mistake. */
 export const retell = (errors: readonly ErrorObject[], site: Site): readonly Problem[] => {
   const unknown = errors.filter(error => error.keyword === 'additionalProperties')
-  const missing = errors.filter(error => error.keyword === 'required')
-    .filter(error => !unknown.some(other => isMeant(error, other, site)))
+  const missing = errors.filter(error => error.keyword === 'required').filter(error => !unknown.some(other => isMeant(error, other, site)))
   const others = errors.filter(({ keyword }) => keyword !== 'additionalProperties' && keyword !== 'required')
   // One wrong value can break several keywords.
   const wrong = new Set(others.map(error => error.instancePath))
@@ -39,12 +38,12 @@ const missingOf = ({ params }: ErrorObject): string => String(params['missingPro
 
 /** Is the missing key there, but mistyped? */
 const isMeant = (missing: ErrorObject, unknown: ErrorObject, site: Site): boolean =>
-  missing.instancePath === unknown.instancePath
-    && nearest(unknownOf(unknown), keysAt(site, parsePointer(unknown.instancePath))) === missingOf(missing)
+  missing.instancePath === unknown.instancePath &&
+  nearest(unknownOf(unknown), keysAt(site, parsePointer(unknown.instancePath))) === missingOf(missing)
 
 const keysAt = ({ schema }: Site, inside: Path): readonly string[] => {
   const here = schemaAt(schema, inside)
-  return Object.keys(here?.type === 'object' ? here.properties ?? {} : {})
+  return Object.keys(here?.type === 'object' ? (here.properties ?? {}) : {})
 }
 
 const unknownKey = (site: Site, inside: Path, key: string): Problem => {
@@ -86,7 +85,9 @@ const mend = (source: Source, path: Path, wanted: Schema): string | undefined =>
 }
 
 /** Only an unquoted variable can become a number or a boolean. */
-const quoted = (wanted: Schema): string | undefined => ['integer', 'number', 'boolean'].includes(wanted.type ?? '')
-  ? 'a variable in quotes stays a text: write it without them, on a line of its own' : undefined
+const quoted = (wanted: Schema): string | undefined =>
+  ['integer', 'number', 'boolean'].includes(wanted.type ?? '')
+    ? 'a variable in quotes stays a text: write it without them, on a line of its own'
+    : undefined
 
 const booleans: Readonly<Record<string, string>> = { yes: 'true', on: 'true', no: 'false', off: 'false' }

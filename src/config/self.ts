@@ -5,6 +5,4 @@ import type { ResolveHook } from 'node:module'
  * configuration in /etc then works without a node_modules of its own, and there is never a second copy.
  */
 export const resolve: ResolveHook = (specifier, context, next) =>
-  specifier === 'tollgate/plugin'
-    ? { url: new URL('../plugin.js', import.meta.url).href, shortCircuit: true }
-    : next(specifier, context)
+  specifier === 'tollgate/plugin' ? { url: new URL('../plugin.js', import.meta.url).href, shortCircuit: true } : next(specifier, context)

@@ -64,17 +64,23 @@ export const parseSource = (raw: string, path: string, env?: Env): Source => {
     return filled.text
   })
 
-  const place = (offset: number, message: string, hint?: string): Problem =>
-    ({ file, ...placeOf(text, offset), message: maskUrls(message), ...(hint !== undefined && { hint }) })
+  const place = (offset: number, message: string, hint?: string): Problem => ({
+    file,
+    ...placeOf(text, offset),
+    message: maskUrls(message),
+    ...(hint !== undefined && { hint }),
+  })
   const problem: Source['problem'] = (at, message, hint) => place(valueOffset(yaml, at), message, hint)
 
   const empty = value === null
   const wrong = [...yaml.faults, ...faults].map(fault => place(fault.offset, fault.message, fault.hint))
   return {
-    file, texts, problem,
+    file,
+    texts,
+    problem,
     path: resolve(path),
     value: empty || faults.length > 0 ? undefined : value,
-    problems: [...empty ? [place(0, 'the file is empty')] : [], ...wrong, ...malformed(texts, problem)],
+    problems: [...(empty ? [place(0, 'the file is empty')] : []), ...wrong, ...malformed(texts, problem)],
     at: at => valueAt(value, at),
     textAt(at) {
       const found = valueAt(value, at)
@@ -92,6 +98,12 @@ export const isIncomplete = (text: Filled | undefined): boolean =>
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error
 
 const malformed = (texts: ReadonlyMap<string, FilledText>, problem: Source['problem']): readonly Problem[] =>
-  [...texts.values()].flatMap(text => text.malformed.map(found => problem(text.path,
-    `${found} is not a variable: it must be \${NAME}, \${NAME:-default} or \${NAME:?message}`,
-    'write $$ for a dollar sign')))
+  [...texts.values()].flatMap(text =>
+    text.malformed.map(found =>
+      problem(
+        text.path,
+        `${found} is not a variable: it must be \${NAME}, \${NAME:-default} or \${NAME:?message}`,
+        'write $$ for a dollar sign',
+      ),
+    ),
+  )

@@ -36,19 +36,26 @@ export const readStep = async (index: number, setting: Setting): Promise<Draft> 
   const { plugin, problem } = await findPlugin(form, setting)
   const name = form.name ?? plugin?.name ?? (form.word || 'this step')
   // Nobody can tell what an unknown plugin does without; so its unset variables are not held against it.
-  const tried = plugin ? tryOptions(plugin, name, form, setting)
+  const tried = plugin
+    ? tryOptions(plugin, name, form, setting)
     : { problems: [], missing: [], leftOut: optional ? [pointer(['pipeline', index])] : [] }
-  const problems = [...form.problems, ...problem ? [problem] : tried.problems]
+  const problems = [...form.problems, ...(problem ? [problem] : tried.problems)]
   const { step, ...rest } = tried
   return {
-    ...rest, name, plugin, problems,
+    ...rest,
+    name,
+    plugin,
+    problems,
     ...(step && problems.length === 0 && { step }),
     problem: (message, hint) => source.problemAtKey(form.at, source.hide(message), hint),
   }
 }
 
 /** With a problem, the plugin is what was probably meant. */
-interface FoundPlugin { readonly plugin: AnyPlugin | undefined, readonly problem?: Problem }
+interface FoundPlugin {
+  readonly plugin: AnyPlugin | undefined
+  readonly problem?: Problem
+}
 
 const findPlugin = async (form: Form, { source, plugins }: Setting): Promise<FoundPlugin> => {
   const { word, at, outside } = form
@@ -62,8 +69,7 @@ const findPlugin = async (form: Form, { source, plugins }: Setting): Promise<Fou
     return { plugin: undefined, problem: source.problem(at, source.hide(loaded.fault), hint) }
   }
   const meant = nearest(word, names)
-  const hint = /^[./@]|\.js$/.test(word) ? `write \`- use: ${word}\``
-    : didYouMean(word, names) ?? `known are: ${names.join(', ')}`
+  const hint = /^[./@]|\.js$/.test(word) ? `write \`- use: ${word}\`` : (didYouMean(word, names) ?? `known are: ${names.join(', ')}`)
   return {
     plugin: plugins.find(({ name }) => name === meant),
     problem: source.problemAtKey(at, `there is no plugin \`${word}\``, hint),
@@ -78,9 +84,13 @@ const tryOptions = (plugin: AnyPlugin, name: string, form: Form, { source, optio
   if (options === undefined || !isWhole(source, form.options, leftOut)) return { problems, leftOut, missing }
 
   const step: Step = {
-    name, plugin, options,
-    problem: (path, message) => path.length === 0 ? source.problemAtKey(form.at, source.hide(message))
-      : source.problem([...form.options, ...path], source.hide(message)),
+    name,
+    plugin,
+    options,
+    problem: (path, message) =>
+      path.length === 0
+        ? source.problemAtKey(form.at, source.hide(message))
+        : source.problem([...form.options, ...path], source.hide(message)),
   }
   const found: Problem[] = []
   try {

@@ -24,8 +24,12 @@ const defaultPort = 6379
 
 /** The database is a number; what else a URL may hold would have no effect. */
 const isRedis = ({ hostname, pathname, search, hash, username, password }: URL): boolean =>
-  normaliseHost(hostname) !== undefined && /^(\/\d*)?$/.test(pathname) && search === '' && hash === ''
-    && isEncoded(username) && isEncoded(password)
+  normaliseHost(hostname) !== undefined &&
+  /^(\/\d*)?$/.test(pathname) &&
+  search === '' &&
+  hash === '' &&
+  isEncoded(username) &&
+  isEncoded(password)
 
 const isEncoded = (text: string): boolean => {
   try {

@@ -7,7 +7,7 @@ import type { Table } from '../services/methods/table.ts'
 
 /** gateway.yaml, checked, with defaults. Sizes in bytes, times in ms. */
 export interface GatewayConfig {
-  readonly listen: { readonly rpc: Address, readonly admin?: Address, readonly portal?: Address }
+  readonly listen: { readonly rpc: Address; readonly admin?: Address; readonly portal?: Address }
   readonly store: StoreAddress
   /** Processes that share the port. */
   readonly workers: number
@@ -40,14 +40,18 @@ export interface Limits {
   readonly inFlight: number
 }
 
-export interface Address { readonly host: string, readonly port: number }
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
 
-export type StoreAddress =
-  | { readonly kind: 'lmdb', readonly path: string }
-  | RedisAddress
+export type StoreAddress = { readonly kind: 'lmdb'; readonly path: string } | RedisAddress
 
 /** The URL may hold a password; printed, it shows host and port. */
-export interface RedisAddress { readonly kind: 'redis', readonly url: Secret }
+export interface RedisAddress {
+  readonly kind: 'redis'
+  readonly url: Secret
+}
 
 /** One networks/<name>.yaml, checked, with defaults. */
 export interface NetworkConfig {
@@ -75,7 +79,10 @@ export interface Step {
 }
 
 /** An optional network that is not served, and the variables that would change that. */
-export interface Unserved { readonly network: string, readonly variables: readonly string[] }
+export interface Unserved {
+  readonly network: string
+  readonly variables: readonly string[]
+}
 
 /** A whole configuration directory. With problems, what could be read all the same. */
 export interface Config {

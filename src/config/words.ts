@@ -8,13 +8,20 @@ import type { Source } from './source.ts'
 /** What a schema accepts, to follow "must be". */
 export const describeType = (schema: Schema): string => {
   switch (schema.type) {
-    case 'string': return describeText(schema)
-    case 'integer': return `an integer${describeBounds(schema)}`
-    case 'number': return `a number${describeBounds(schema)}`
-    case 'boolean': return 'true or false'
-    case 'array': return schema.minItems ? `a list of at least ${schema.minItems}` : 'a list'
-    case 'object': return 'a map'
-    default: return 'a value'
+    case 'string':
+      return describeText(schema)
+    case 'integer':
+      return `an integer${describeBounds(schema)}`
+    case 'number':
+      return `a number${describeBounds(schema)}`
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return schema.minItems ? `a list of at least ${schema.minItems}` : 'a list'
+    case 'object':
+      return 'a map'
+    default:
+      return 'a value'
   }
 }
 
@@ -29,8 +36,11 @@ export const describeFound = (source: Source, path: Path): string => {
 }
 
 /** `failover.upstreams[0].url`: a place inside the options of `owner`, or inside a file when `owner` is empty. */
-export const nameOf = (owner: string, path: Path): string => path.reduce<string>((said, part) =>
-  /^\d+$/.test(String(part)) ? `${said}[${part}]` : said === '' ? String(part) : `${said}.${part}`, owner)
+export const nameOf = (owner: string, path: Path): string =>
+  path.reduce<string>(
+    (said, part) => (/^\d+$/.test(String(part)) ? `${said}[${part}]` : said === '' ? String(part) : `${said}.${part}`),
+    owner,
+  )
 
 const longest = 60
 
@@ -45,7 +55,6 @@ const describeText = ({ format, enum: words, pattern, called, minLength = 0 }: S
 const describeBounds = ({ minimum, maximum, exclusiveMinimum }: NumberSchema): string => {
   const most = maximum === Number.MAX_SAFE_INTEGER ? '2^53-1' : maximum
   if (minimum !== undefined && most !== undefined) return ` from ${minimum} to ${most}`
-  const least = exclusiveMinimum !== undefined ? ` above ${exclusiveMinimum}`
-    : minimum !== undefined ? `, at least ${minimum}` : ''
+  const least = exclusiveMinimum !== undefined ? ` above ${exclusiveMinimum}` : minimum !== undefined ? `, at least ${minimum}` : ''
   return most === undefined ? least : `${least}, at most ${most}`
 }

@@ -22,13 +22,16 @@ export interface Yaml {
 /** Parses one document of YAML 1.2. Keys are always texts. Never throws. */
 export const parseYaml = (text: string): Yaml => {
   const document = parseDocument(text, {
-    prettyErrors: false, stringKeys: true, resolveKnownTags: false, logLevel: 'error',
+    prettyErrors: false,
+    stringKeys: true,
+    resolveKnownTags: false,
+    logLevel: 'error',
   })
   const errors = [...document.errors, ...document.warnings]
   const isOld = document.directives?.yaml.version === '1.1'
   return {
     root: document.contents,
-    faults: [...once(errors.map(error => toFault(error, text))), ...isOld ? [oldVersion] : []],
+    faults: [...once(errors.map(error => toFault(error, text))), ...(isOld ? [oldVersion] : [])],
     broken: isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
     follow: follower(document),
   }
@@ -38,7 +41,7 @@ export const parseYaml = (text: string): Yaml => {
 export type ReadText = (text: string, isPlain: boolean, path: Path) => string
 
 /** The plain value of a parsed text, and the faults that show only now: aliases that lead nowhere or never end. */
-export const toValue = (yaml: Yaml, readText: ReadText): { value: unknown, faults: readonly Fault[] } => {
+export const toValue = (yaml: Yaml, readText: ReadText): { value: unknown; faults: readonly Fault[] } => {
   if (yaml.broken) return { value: undefined, faults: [] }
   const faults: Fault[] = []
   let left = mostNodes
@@ -50,10 +53,12 @@ export const toValue = (yaml: Yaml, readText: ReadText): { value: unknown, fault
     if (isAlias(node)) return readAlias(node, path, within)
     if (isMap(node)) {
       const inside = [...within, node]
-      return Object.fromEntries(node.items.map(pair => {
-        const key = keyOf(pair)
-        return [key, read(pair.value, [...path, key], inside)]
-      }))
+      return Object.fromEntries(
+        node.items.map(pair => {
+          const key = keyOf(pair)
+          return [key, read(pair.value, [...path, key], inside)]
+        }),
+      )
     }
     if (isSeq(node)) {
       const inside = [...within, node]
@@ -72,8 +77,12 @@ export const toValue = (yaml: Yaml, readText: ReadText): { value: unknown, fault
   const readAlias = (alias: Alias.Parsed, path: Path, within: readonly ParsedNode[]): unknown => {
     const node = yaml.follow(alias)
     if (node && !within.includes(node)) return read(node, path, within)
-    return refuse(alias, node ? `the alias *${alias.source} stands inside what it names`
-      : `the alias *${alias.source} has no anchor &${alias.source} above it`)
+    return refuse(
+      alias,
+      node
+        ? `the alias *${alias.source} stands inside what it names`
+        : `the alias *${alias.source} has no anchor &${alias.source} above it`,
+    )
   }
 
   const value = read(yaml.root, [], [])
@@ -119,7 +128,9 @@ const toFault = (error: YAMLError, text: string): LineFault => {
   const line = text.slice(0, offset).lastIndexOf('\n') + 1
   const isBare = /(^|[^"'\w])\$\{/.test(text.slice(line, offset + 1))
   return {
-    offset, line, message: retell(error),
+    offset,
+    line,
+    message: retell(error),
     ...(isBare && { hint: 'put a text that holds a variable in quotes: "${VAR}"' }),
   }
 }

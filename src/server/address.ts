@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { unescape } from 'node:querystring'
+import { unescape as decodePercent } from 'node:querystring'
 import { Secret } from '../secret.ts'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
@@ -21,21 +21,22 @@ const absolute = /^https?:\/\/([^/?#]*)(.*)$/i
 
 /** Reads the path of a request; a query is ignored, anything else must fit exactly. */
 export const readPath = (url: string): Path | Failure => {
-  const target = url.startsWith('/') ? url : absolute.exec(url)?.[2] ?? url
+  const target = url.startsWith('/') ? url : (absolute.exec(url)?.[2] ?? url)
   const query = target.indexOf('?')
   const path = query < 0 ? target : target.slice(0, query)
   const found = shape.exec(path)
   if (found !== null) return { transport: found[1] === undefined ? 'http' : 'websocket', key: asKey(found[2]) }
   const version = otherVersion.exec(path)?.[1]
   return refuse('notFound', {
-    message: version === undefined || version === 'v3'
-      ? 'not found: the version served is v3: POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'
-      : `the version ${version} is not served; the version served is v3: /v3/<API_KEY>`,
+    message:
+      version === undefined || version === 'v3'
+        ? 'not found: the version served is v3: POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'
+        : `the version ${version} is not served; the version served is v3: /v3/<API_KEY>`,
   })
 }
 
 const asKey = (text: string | undefined): Secret | undefined =>
-  text === undefined || text === '' ? undefined : new Secret(text.includes('%') ? unescape(text) : text, hint)
+  text === undefined || text === '' ? undefined : new Secret(text.includes('%') ? decodePercent(text) : text, hint)
 
 const hint = (text: string): string => `…${text.slice(-4)}`
 
@@ -52,7 +53,7 @@ export const readHost = ({ headers, rawHeaders, url = '' }: IncomingMessage): st
     if (name.length === 4 && name.toLowerCase() === 'host') seen += 1
   }
   if (seen !== 1) return undefined
-  return bareHost(url.startsWith('/') ? host : absolute.exec(url)?.[1] ?? host)
+  return bareHost(url.startsWith('/') ? host : (absolute.exec(url)?.[1] ?? host))
 }
 
 /** `Example.org:8080` -> `example.org`, `[::1]:80` -> `::1`. */

@@ -24,8 +24,10 @@ export const createAdminApp = (health: Health, log: Log): Koa => {
   app.use(async context => {
     if (context.method !== 'GET' && context.method !== 'HEAD') return void (context.status = 405)
     switch (context.path) {
-      case '/livez': return void (context.body = 'ok\n')
-      case '/readyz': return tellReadiness(context, health)
+      case '/livez':
+        return void (context.body = 'ok\n')
+      case '/readyz':
+        return tellReadiness(context, health)
       case '/metrics':
         context.type = metricsType
         context.body = metricsText(await health.metrics())

@@ -11,8 +11,10 @@ import { headersOf } from './headers.ts'
 
 /** The answer where Node has no response object to write it with. The connection ends with it, even if the caller goes on. */
 export const refuseBare = (
-  doors: Counting, stream: Duplex, failure: Failure,
-  { requestId = nextRequestId(), more = [] }: { readonly requestId?: string, readonly more?: readonly string[] } = {},
+  doors: Counting,
+  stream: Duplex,
+  failure: Failure,
+  { requestId = nextRequestId(), more = [] }: { readonly requestId?: string; readonly more?: readonly string[] } = {},
 ): void => {
   const refusal = failWhole(failure)
   const headers = [...headersOf(refusal, { requestId, closing: true, isCompressed: false }), ...more]
@@ -34,7 +36,9 @@ function drop(this: Duplex): void {
 export const answerStrangers = (server: Server, doors: Counting, serve: RequestListener): void => {
   server.on('checkExpectation', serve) // an expectation that is not known may be passed over
   server.on('connect', (_request, stream: Duplex) => refuseBare(doors, stream, refuse('httpMethod')))
-  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) => refuseStranger(doors, stream, strangers[code] ?? malformed))
+  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) =>
+    refuseStranger(doors, stream, strangers[code] ?? malformed),
+  )
 }
 
 /** Not before the answer to a whole request that came first; and not behind the head of an answer to this one. */

@@ -38,12 +38,19 @@ export class Conversation {
     this.#socket = socket
     this.#stream = stream
     this.#outbox = new Outbox(socket, stream, {
-      room, traffic, tidy, patience, onRead: () => this.#goOn(), giveUp: () => this.#giveUp(),
+      room,
+      traffic,
+      tidy,
+      patience,
+      onRead: () => this.#goOn(),
+      giveUp: () => this.#giveUp(),
     })
     this.visit = visit
     this.#traffic = traffic
     this.#log = log
-    socket.on('pong', () => { this.#missed = 0 })
+    socket.on('pong', () => {
+      this.#missed = 0
+    })
     socket.on('error', () => undefined) // a frame that breaks the protocol; ws closes the socket with the fitting code
     socket.on('message', (data: Buffer) => void this.#take(data))
     socket.on('close', () => visit.caller.leave())

@@ -73,6 +73,10 @@ export class Traffic {
   }
 
   quiet(): Promise<void> {
-    return this.#count === 0 ? Promise.resolve() : new Promise(resolve => { this.#whenQuiet = resolve })
+    return this.#count === 0
+      ? Promise.resolve()
+      : new Promise(resolve => {
+          this.#whenQuiet = resolve
+        })
   }
 }

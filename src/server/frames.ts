@@ -34,9 +34,9 @@ const cutPiece = (piece: string | Uint8Array): Uint8Array[] => {
   return parts
 }
 
-const frameHead = (length: number, { isFirst, isLast }: { isFirst: boolean, isLast: boolean }): Uint8Array => {
+const frameHead = (length: number, { isFirst, isLast }: { isFirst: boolean; isLast: boolean }): Uint8Array => {
   const start = (isFirst ? 0x01 : 0x00) | (isLast ? 0x80 : 0x00)
   if (length < 126) return Buffer.of(start, length)
   if (length < 65_536) return Buffer.of(start, 126, length >> 8, length & 0xff)
-  return Buffer.of(start, 127, 0, 0, 0, 0, length >>> 24, length >> 16 & 0xff, length >> 8 & 0xff, length & 0xff)
+  return Buffer.of(start, 127, 0, 0, 0, 0, length >>> 24, (length >> 16) & 0xff, (length >> 8) & 0xff, length & 0xff)
 }

@@ -13,9 +13,15 @@ export type Handshake = (request: IncomingMessage, stream: Duplex, head: Buffer,
 
 export const openHandshake = (doors: Pick<Doors, 'limits' | 'answered'>): Handshake => {
   const server = new WebSocketServer<typeof Socket>({
-    noServer: true, maxPayload: doors.limits.frame, perMessageDeflate: false, clientTracking: false, WebSocket: Socket,
+    noServer: true,
+    maxPayload: doors.limits.frame,
+    perMessageDeflate: false,
+    clientTracking: false,
+    WebSocket: Socket,
   })
-  server.on('wsClientError', ({ message }, stream) => refuseBare(doors, stream, malformed(message), { more: ['Sec-WebSocket-Version', '13'] }))
+  server.on('wsClientError', ({ message }, stream) =>
+    refuseBare(doors, stream, malformed(message), { more: ['Sec-WebSocket-Version', '13'] }),
+  )
   return (request, stream, head, open) => server.handleUpgrade(request, stream, head, open)
 }
 

@@ -7,7 +7,8 @@ export type Headers = readonly string[]
 
 /** Stand on every answer, errors included: a browser shows a page nothing of an answer without them. */
 export const cors: Headers = [
-  'Access-Control-Allow-Origin', '*',
+  'Access-Control-Allow-Origin',
+  '*',
   'Access-Control-Expose-Headers',
   'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, RateLimit-Policy, RateLimit, Retry-After',
 ]
@@ -33,10 +34,13 @@ export const headerLines = (answer: Answer, sent: Sent): string => {
 
 /** The same as Node wants them; also for the refusal of an upgrade. */
 export const headersOf = (answer: Answer, sent: Sent): Headers =>
-  headerLines(answer, sent).split('\r\n').slice(0, -1).flatMap(line => {
-    const colon = line.indexOf(':')
-    return [line.slice(0, colon), line.slice(colon + 2)]
-  })
+  headerLines(answer, sent)
+    .split('\r\n')
+    .slice(0, -1)
+    .flatMap(line => {
+      const colon = line.indexOf(':')
+      return [line.slice(0, colon), line.slice(colon + 2)]
+    })
 
 const linesOf = (headers: Headers): string => {
   let lines = ''
@@ -47,9 +51,11 @@ const linesOf = (headers: Headers): string => {
 const fixedLines = linesOf(fixed)
 
 const contentLines = ({ body }: Answer, { isCompressed }: Sent): string =>
-  body === undefined ? ''
-  : isCompressed ? 'Content-Type: application/json\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\n'
-  : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
+  body === undefined
+    ? ''
+    : isCompressed
+      ? 'Content-Type: application/json\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\n'
+      : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
 
 const allowedBy = ([refusal]: readonly Reply[]): string =>
   refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
@@ -72,5 +78,4 @@ const trailLines = (replies: readonly Reply[]): string => {
 
 /** draft-ietf-httpapi-ratelimit-headers-10; all calls of one request draw from the same budget. */
 const budgetLines = ({ limit, left, endsIn }: Budget): string =>
-  `RateLimit-Policy: "daily-credits";q=${limit};w=86400\r\n`
-  + `RateLimit: "daily-credits";r=${left};t=${Math.ceil(endsIn / 1000)}\r\n`
+  `RateLimit-Policy: "daily-credits";q=${limit};w=86400\r\n` + `RateLimit: "daily-credits";r=${left};t=${Math.ceil(endsIn / 1000)}\r\n`

@@ -35,7 +35,7 @@ const serveCall = async (doors: Doors, req: IncomingMessage, res: ServerResponse
   try {
     const admitted = network.admit(caller)
     const refusal = (admitted instanceof Promise ? await admitted : admitted) ?? refuseHeaders(req)
-    const body = refusal ?? await readBody(req, doors.limits.body)
+    const body = refusal ?? (await readBody(req, doors.limits.body))
     if (body === undefined) return
     told = 'error' in body ? failWhole(body) : await answer(network.door, body, caller)
     sendAnswer(doors, res, caller.requestId, told)
@@ -59,7 +59,8 @@ const json = /^application\/json(?:-?rpc|request)?\s*(?:;|$)/i
 
 const refuseHeaders = ({ headers }: IncomingMessage): Failure | undefined => {
   const encoding = headers['content-encoding'] ?? ''
-  if (encoding !== '' && encoding.toLowerCase() !== 'identity') return refuse('contentType', { message: 'compressed requests are not accepted' })
+  if (encoding !== '' && encoding.toLowerCase() !== 'identity')
+    return refuse('contentType', { message: 'compressed requests are not accepted' })
   const type = headers['content-type']
   return type === 'application/json' || json.test(type ?? '') ? undefined : refuse('contentType')
 }

@@ -45,7 +45,13 @@ export const openRpc = async ({ config, networks, room, clock, log, metrics }: S
   const byHost = new Map(networks.flatMap(network => serveAt(network, door)))
   const traffic = new Traffic()
   const doors: Doors = {
-    networkAt: host => byHost.get(host), limits: config.limits, log, traffic, room, tidy: openTidy(), date: openDate(clock),
+    networkAt: host => byHost.get(host),
+    limits: config.limits,
+    log,
+    traffic,
+    room,
+    tidy: openTidy(),
+    date: openDate(clock),
     answered: countAnswers(metrics),
   }
   const listener = createRpcListener(doors)
@@ -72,9 +78,7 @@ export const openAdmin = async (address: Address, health: Health, log: Log): Pro
 }
 
 /** No new calls; those in flight finish, until the deadline; sockets close with 1001 after theirs, and have 1 s to say so. */
-const drain = async (
-  { traffic, log }: Doors, server: Server, sockets: Sockets, clock: Clock, deadline: number,
-): Promise<void> => {
+const drain = async ({ traffic, log }: Doors, server: Server, sockets: Sockets, clock: Clock, deadline: number): Promise<void> => {
   traffic.draining = true
   const closed = closeServer(server)
   sockets.end()

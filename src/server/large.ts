@@ -57,7 +57,7 @@ export const sendPieces = (res: ServerResponse, { pieces }: Body): void => {
 
 /** Sends the pieces compressed, no faster than the caller reads. */
 export const sendCompressed = (res: ServerResponse, { pieces }: Body): void => {
-  const bytes = pieces.map(piece => typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece)
+  const bytes = pieces.map(piece => (typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece))
   // A caller who leaves ends it; there is nobody to tell.
   pipeline(Readable.from(handOut(bytes)), createGzip({ level: 1 }), res, () => undefined)
 }

@@ -11,15 +11,18 @@ export const keepAlive = 65_000
 
 /** An HTTP server with the limits that keep slow and silent clients from holding it (headers 10 s, request 30 s). */
 export const createHttpServer = (serve: RequestListener): Server =>
-  createServer({
-    headersTimeout: 10_000,
-    requestTimeout: 30_000,
-    connectionsCheckingInterval: 1000,
-    keepAliveTimeout: keepAlive,
-    // A request without a Host header is answered from the table (404), not with Node's bare 400.
-    requireHostHeader: false,
-    noDelay: true,
-  }, serve)
+  createServer(
+    {
+      headersTimeout: 10_000,
+      requestTimeout: 30_000,
+      connectionsCheckingInterval: 1000,
+      keepAliveTimeout: keepAlive,
+      // A request without a Host header is answered from the table (404), not with Node's bare 400.
+      requireHostHeader: false,
+      noDelay: true,
+    },
+    serve,
+  )
 
 /** Resolves with the URL that it listens on; port 0 takes a free one. */
 export const listen = (server: Server, { host, port }: Address): Promise<string> =>
@@ -36,10 +39,14 @@ export const urlOf = (host: string, port: number): string => `http://${host.incl
 const explain = (error: NodeJS.ErrnoException, host: string, port: number): string => {
   const place = `${host}:${port}`
   switch (error.code) {
-    case 'EADDRINUSE': return `cannot listen on ${place}: the port is in use; stop what runs there or change \`listen\` in gateway.yaml`
-    case 'EADDRNOTAVAIL': return `cannot listen on ${place}: this machine does not have that address`
-    case 'EACCES': return `cannot listen on ${place}: this user may not open that port`
-    default: return `cannot listen on ${place}: ${error.message}`
+    case 'EADDRINUSE':
+      return `cannot listen on ${place}: the port is in use; stop what runs there or change \`listen\` in gateway.yaml`
+    case 'EADDRNOTAVAIL':
+      return `cannot listen on ${place}: this machine does not have that address`
+    case 'EACCES':
+      return `cannot listen on ${place}: this user may not open that port`
+    default:
+      return `cannot listen on ${place}: ${error.message}`
   }
 }
 

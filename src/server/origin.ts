@@ -42,4 +42,4 @@ const run = randomBytes(6).toString('hex')
 let requests = 0
 
 /** Unique over processes and restarts, and cheap: one random part per process, then a count. */
-export const nextRequestId = (): string => `${run}-${(requests += 1).toString(36)}`
+export const nextRequestId = (): string => `${run}-${((requests += 1)).toString(36)}`

@@ -50,7 +50,7 @@ export class Outbox {
   #drains = 0
   #refused = 0
   #timer: NodeJS.Timeout | undefined
-  #last: { readonly code: number, readonly reason: string } | undefined
+  #last: { readonly code: number; readonly reason: string } | undefined
 
   /** `stream` is what `socket` writes to. */
   constructor(socket: WebSocket, stream: Socket, post: Post) {

@@ -23,8 +23,8 @@ export const sendAnswer = (doors: Doors, res: ServerResponse, requestId: string,
   const sent = { requestId, closing, isCompressed: false }
   const { status, body } = answer
   const text = body === undefined ? '' : bodyText(body)
-  const isSent = body !== undefined && !closing
-    && sendWhole(res, { status, lines: headerLines(answer, sent), date: doors.date(), body: text })
+  const isSent =
+    body !== undefined && !closing && sendWhole(res, { status, lines: headerLines(answer, sent), date: doors.date(), body: text })
   if (!isSent) res.writeHead(status, [...headersOf(answer, sent)]).end(text, 'latin1')
   doors.answered(status)
 }

@@ -15,7 +15,7 @@ const block = 4 << 20
  * Takes back the memory of long answers as soon as they have been sent. Left to itself V8 waits until 32 MB of them lie
  * about, so that answers of 6 MB, one after the other, take 36 MB. A collection of what is young takes 1 ms.
  */
-export const openTidy = (): (length: number) => void => {
+export const openTidy = (): ((length: number) => void) => {
   // V8 takes what a batch needs for long-lived and puts it where only a full collection finds it: a third of a batch's CPU.
   setFlagsFromString('--no-allocation-site-pretenuring')
   const collect = findCollector()
@@ -31,7 +31,7 @@ export const openTidy = (): (length: number) => void => {
 }
 
 /** V8's own collector is given to contexts that are made while its flag is set. */
-const findCollector = (): () => void => {
+const findCollector = (): (() => void) => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void // as V8 describes it
   setFlagsFromString('--no-expose-gc')

@@ -29,8 +29,11 @@ export class Sockets {
       clock.every(pingEvery, () => this.#open.forEach(conversation => conversation.ping())),
       clock.every(checkEvery, () => this.#checkKeys()),
     ]
-    server.on('upgrade', (request, stream, head) =>
-      void (isWebSocket(request) ? this.#upgrade(request, stream, head) : passOver(server, request, stream, head)))
+    server.on(
+      'upgrade',
+      (request, stream, head) =>
+        void (isWebSocket(request) ? this.#upgrade(request, stream, head) : passOver(server, request, stream, head)),
+    )
   }
 
   /** The gateway goes away: 1001 for everybody, as soon as their calls in flight have been answered. */
@@ -74,7 +77,10 @@ export class Sockets {
   }
 
   #reportBug({ network, caller }: Visit, bug: unknown): Failure {
-    this.#doors.log.error({ requestId: caller.requestId, network: network.name, err: bug }, 'a caller could not be admitted because of a bug')
+    this.#doors.log.error(
+      { requestId: caller.requestId, network: network.name, err: bug },
+      'a caller could not be admitted because of a bug',
+    )
     return refuse('internal', { data: { requestId: caller.requestId } })
   }
 
@@ -101,5 +107,4 @@ const tell = (conversation: Conversation, verdict: Verdict): void => {
   if (verdict?.kind === 'key') conversation.deliver(failWhole(verdict))
 }
 
-const isWebSocket = ({ method, headers }: IncomingMessage): boolean =>
-  method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'
+const isWebSocket = ({ method, headers }: IncomingMessage): boolean => method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'

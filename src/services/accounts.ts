@@ -41,7 +41,7 @@ export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): A
   const findNow = (text: string): Lookup | Promise<Lookup> => {
     const known = lookups.find(text)
     if (known !== undefined) return known
-    return !lookups.has(text) && !isKey(text) ? malformed : asking.get(text) ?? ask(text)
+    return !lookups.has(text) && !isKey(text) ? malformed : (asking.get(text) ?? ask(text))
   }
   return {
     find(key) {
@@ -54,7 +54,7 @@ export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): A
 }
 
 /** Looks whether the store has changed, unless it did so lately; a promise only where it has to wait for that. */
-const openLook = (store: AccountStore, clock: Clock, tell: { changed(): void, away(): void }): (() => Promise<void> | undefined) => {
+const openLook = (store: AccountStore, clock: Clock, tell: { changed(): void; away(): void }): (() => Promise<void> | undefined) => {
   let last: number | undefined
   let until = -Infinity
   let looking: Promise<void> | undefined

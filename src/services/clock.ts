@@ -26,7 +26,12 @@ export const systemClock: Clock = {
   after(ms, run) {
     let soon: NodeJS.Immediate | undefined
     // In a turn of the event loop timers come first, then what has arrived, then immediates.
-    const timer = setTimeout(() => { soon = setImmediate(run) }, Math.min(ms, longest)).unref()
+    const timer = setTimeout(
+      () => {
+        soon = setImmediate(run)
+      },
+      Math.min(ms, longest),
+    ).unref()
     return {
       cancel() {
         clearTimeout(timer)

@@ -13,14 +13,15 @@ export class Late extends Error {
  * down step by step, and a step takes at least one turn of the event loop: a process that has much to do for a second is
  * not a store that is away.
  */
-export const inTime = <T>(clock: Clock, work: Promise<T>): Promise<T> => new Promise((resolve, reject) => {
-  let timer: Timer
-  const wait = (left: number): void => {
-    timer = clock.after(step, () => left > 1 ? wait(left - 1) : reject(new Late()))
-  }
-  wait(steps)
-  work.then(resolve, reject).finally(() => timer.cancel())
-})
+export const inTime = <T>(clock: Clock, work: Promise<T>): Promise<T> =>
+  new Promise((resolve, reject) => {
+    let timer: Timer
+    const wait = (left: number): void => {
+      timer = clock.after(step, () => (left > 1 ? wait(left - 1) : reject(new Late())))
+    }
+    wait(steps)
+    work.then(resolve, reject).finally(() => timer.cancel())
+  })
 
 /** Milliseconds; together they are a second. */
 const step = 100

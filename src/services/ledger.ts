@@ -30,7 +30,9 @@ export interface LedgerOptions {
 
 /** The ledger of this process: it leases parts of each account's day from the store and spends them in memory. */
 export const openLedger = (
-  store: LedgerStore, clock: Clock, { log, random = () => randomBytes(8).toString('hex') }: LedgerOptions,
+  store: LedgerStore,
+  clock: Clock,
+  { log, random = () => randomBytes(8).toString('hex') }: LedgerOptions,
 ): OpenLedger => {
   const teller = new Teller(store, clock, random(), log)
   const purses = new Map<string, Purse>()
@@ -50,9 +52,8 @@ export const openLedger = (
     await teller.stop()
   }
   return {
-    charge: (account, cost, grace) =>
-      (purses.get(account.id) ?? open(account.id)).charge(account.plan.dailyCredits, cost, grace),
+    charge: (account, cost, grace) => (purses.get(account.id) ?? open(account.id)).charge(account.plan.dailyCredits, cost, grace),
     start: () => teller.start(),
-    stop: () => stopped ??= stop(),
+    stop: () => (stopped ??= stop()),
   }
 }

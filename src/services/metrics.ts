@@ -56,11 +56,19 @@ export const openMetrics = (): OpenMetrics => {
     families: () => [...families.values()],
     counter(name, help, labels = {}) {
       const values = valuesOf({ name, help, type: 'counter', over: 'sum' }, labels)
-      return { add(by = 1) { values[0]! += by } }
+      return {
+        add(by = 1) {
+          values[0]! += by
+        },
+      }
     },
     gauge(name, help, labels = {}, over = 'greatest') {
       const values = valuesOf({ name, help, type: 'gauge', over }, labels)
-      return { set(value) { values[0] = value } }
+      return {
+        set(value) {
+          values[0] = value
+        },
+      }
     },
     histogram(name, help, labels = {}) {
       const values = valuesOf({ name, help, type: 'histogram', over: 'sum' }, labels)
@@ -92,7 +100,10 @@ export const merge = (processes: readonly (readonly Family[])[]): readonly Famil
     for (const { labels, values } of family.series) {
       const same = into.series.find(series => isSame(series.labels, labels))
       if (same === undefined) into.series.push({ labels, values: [...values] })
-      else values.forEach((value, i) => { same.values[i] = join[into.over](same.values[i]!, value) })
+      else
+        values.forEach((value, i) => {
+          same.values[i] = join[into.over](same.values[i]!, value)
+        })
     }
   }
   return [...all.values()]
@@ -116,8 +127,9 @@ export const metricsType = 'text/plain; version=0.0.4; charset=utf-8'
 export const metricsText = (families: readonly Family[]): string => families.map(textOf).join('')
 
 const textOf = ({ name, help, type, series }: Family): string =>
-  `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${series.map(each =>
-    type === 'histogram' ? histogramText(name, each) : line(name, each.labels, each.values[0] ?? 0)).join('')}`
+  `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${series
+    .map(each => (type === 'histogram' ? histogramText(name, each) : line(name, each.labels, each.values[0] ?? 0)))
+    .join('')}`
 
 const histogramText = (name: string, { labels, values }: Series): string => {
   let count = 0
@@ -129,8 +141,8 @@ const histogramText = (name: string, { labels, values }: Series): string => {
 }
 
 const line = (name: string, labels: Labels, value: number): string => {
-  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escape(text)}"`)
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeLabel(text)}"`)
   return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}\n`
 }
 
-const escape = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const escapeLabel = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')

@@ -47,10 +47,13 @@ export const results: Results = {
     return partsOf(result, scanner, names)
   },
   array(elements) {
-    const chunks = elements.flatMap((element, i) => i === 0 ? piecesOf(element) : [comma, ...piecesOf(element)])
-    return join([open, ...chunks, close], chunks.reduce((sum, chunk) => sum + chunk.length, 2))
+    const chunks = elements.flatMap((element, i) => (i === 0 ? piecesOf(element) : [comma, ...piecesOf(element)]))
+    return join(
+      [open, ...chunks, close],
+      chunks.reduce((sum, chunk) => sum + chunk.length, 2),
+    )
   },
-  whole: async result => result instanceof Pieces ? join(result.list, result.byteLength) : result,
+  whole: async result => (result instanceof Pieces ? join(result.list, result.byteLength) : result),
 }
 
 const [open, comma, close] = ['[', ',', ']'].map(mark => Buffer.from(mark)) as [Buffer, Buffer, Buffer]
@@ -61,8 +64,9 @@ const newScanner = (): Scanner => new Scanner({ depth: 512, elements: Infinity, 
 const slice = 1_048_576
 
 const partsOf = (result: Text, scanner: Scanner, names: readonly string[]): readonly Part[] | undefined =>
-  scanner.end() !== undefined || scanner.items.some(item => item.members === undefined) ? undefined
-  : scanner.items.map(item => partOf(result, item, names))
+  scanner.end() !== undefined || scanner.items.some(item => item.members === undefined)
+    ? undefined
+    : scanner.items.map(item => partOf(result, item, names))
 
 const partOf = (result: Text, { start, end, members = [] }: Item, names: readonly string[]): Part => ({
   text: result.subarray(start, end),

@@ -36,7 +36,9 @@ export interface UsageOptions {
  * account, key, network, method, outcome and day stay exact, and hours of a day are put together when memory gets short.
  */
 export const openUsage = (
-  store: UsageStore, clock: Clock, { log, keep, room = 100_000, random = () => randomBytes(8).toString('hex') }: UsageOptions,
+  store: UsageStore,
+  clock: Clock,
+  { log, keep, room = 100_000, random = () => randomBytes(8).toString('hex') }: UsageOptions,
 ): OpenUsage => {
   const sheets = new Sheets(clock)
   const outbox = new Outbox(store, clock, { process: random(), keep, room, sheets, log })
@@ -54,7 +56,7 @@ export const openUsage = (
       timer ??= clock.every(reportEvery, () => void outbox.send())
       await outbox.send()
     },
-    stop: () => stopped ??= stop(),
+    stop: () => (stopped ??= stop()),
   }
 }
 

@@ -37,7 +37,7 @@ export const copyStore = async (from: Store, to: Store, progress: Progress): Pro
   const sheet = openSheet(to)
   for await (const hour of hoursOf(from)) {
     await sheet.add(await missing(hour, to))
-    progress.counts(counts += hour.length)
+    progress.counts((counts += hour.length))
   }
   await sheet.end()
   for (const account of await from.accounts()) await compareAccount(account, from, to)
@@ -47,14 +47,14 @@ export const copyStore = async (from: Store, to: Store, progress: Progress): Pro
 
 const refuseTaken = async (accounts: readonly AccountRow[], to: Store): Promise<void> => {
   const taken: string[] = []
-  for (const { id, name } of accounts) if ((await to.account(name) ?? { id }).id !== id) taken.push(name)
+  for (const { id, name } of accounts) if (((await to.account(name)) ?? { id }).id !== id) taken.push(name)
   if (taken.length === 0) return
   const names = taken.slice(0, 5).join(', ') + (taken.length > 5 ? ` and ${taken.length - 5} more` : '')
   throw new StoreFault(`nothing was copied: the target has other accounts of the same name: ${names}`)
 }
 
 const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
-  if (!await to.addAccount(account)) await to.changeAccount(account.id, { plan: account.plan, credits: account.credits ?? null })
+  if (!(await to.addAccount(account))) await to.changeAccount(account.id, { plan: account.plan, credits: account.credits ?? null })
 }
 
 const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
@@ -64,8 +64,10 @@ const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<num
 }
 
 /** Revoked in either of the two is revoked. */
-const asCopied = (key: KeyRow, there: KeyRow | undefined): KeyRow =>
-  ({ ...there?.revoked !== undefined && { revoked: there.revoked }, ...key })
+const asCopied = (key: KeyRow, there: KeyRow | undefined): KeyRow => ({
+  ...(there?.revoked !== undefined && { revoked: there.revoked }),
+  ...key,
+})
 
 /** The target learns a day like a store that lost its last writes: each process says what it got, returned and used. */
 const copyDay = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
@@ -106,7 +108,7 @@ const openSheet = (to: Store) => {
   const process = `copy-${randomBytes(8).toString('hex')}`
   let [seq, counts]: [number, UsageCount[]] = [0, []]
   const end = async () => {
-    if (counts.length > 0) await to.reportUsage({ process, seq: seq += 1, counts, keep: keptHours })
+    if (counts.length > 0) await to.reportUsage({ process, seq: (seq += 1), counts, keep: keptHours })
     counts = []
   }
   return {
@@ -133,7 +135,7 @@ const compareAccount = async (account: AccountRow, from: Store, to: Store): Prom
 }
 
 const keysByHash = (keys: readonly HashedKey[]): readonly (readonly [hash: string, key: KeyRow])[] =>
-  keys.map(({ hash, key }) => [hash, key] as const).sort(([one], [other]) => one < other ? -1 : 1)
+  keys.map(({ hash, key }) => [hash, key] as const).sort(([one], [other]) => (one < other ? -1 : 1))
 
 const compareHour = async (rows: readonly UsageCount[], to: Store): Promise<void> => {
   if ((await missing(rows, to)).length > 0) throw differs(`the usage of account ${rows[0]?.account}`)

@@ -51,14 +51,17 @@ const openFolder = (path: string): RootDatabase => {
 }
 
 const checkVersion = async (meta: Database<number, string>, commits: Commits, path: string): Promise<void> => {
-  const found = meta.get('version') ?? await commits.run(() => {
-    const first = meta.get('version')
-    if (first === undefined) meta.put('version', version)
-    return first ?? version
-  })
+  const found =
+    meta.get('version') ??
+    (await commits.run(() => {
+      const first = meta.get('version')
+      if (first === undefined) meta.put('version', version)
+      return first ?? version
+    }))
   if (found === version) return
   await commits.close()
   throw new StoreFault(
-    `the store in ${path} has version ${found}, and this Tollgate reads version ${version}: `
-    + 'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder')
+    `the store in ${path} has version ${found}, and this Tollgate reads version ${version}: ` +
+      'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
+  )
 }

@@ -16,5 +16,6 @@ export const openStore = async (address: StoreAddress, clock: Clock): Promise<St
 
 /** What gateways on other machines tell callers, where the store is one that machines share. */
 export const openHeights = async (address: StoreAddress, clock: Clock): Promise<Heights> =>
-  address.kind === 'lmdb' ? { newsOf: () => [], close: async () => undefined }
+  address.kind === 'lmdb'
+    ? { newsOf: () => [], close: async () => undefined }
     : (await import('./redis/heights.ts')).openHeights(address, clock)

@@ -7,5 +7,6 @@ import type { AccountRow } from './store.ts'
  * cannot be read: what is wrong with it is told by whoever opens it.
  */
 export const peekAccounts = async (address: StoreAddress, clock: Clock): Promise<readonly AccountRow[]> =>
-  address.kind === 'lmdb' ? (await import('./lmdb/peek.ts')).peekAccounts(address.path)
+  address.kind === 'lmdb'
+    ? (await import('./lmdb/peek.ts')).peekAccounts(address.path)
     : (await import('./redis/peek.ts')).peekAccounts(address, clock)

@@ -43,8 +43,9 @@ const checkVersion = async (redis: Connection, address: RedisAddress): Promise<v
   const found = await redis.send('GET', keys.version)
   if (found === String(version)) return
   throw new StoreFault(
-    `the store in redis at ${address.url} has version ${String(found)}, and this Tollgate reads version ${version}: `
-    + 'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database')
+    `the store in redis at ${address.url} has version ${String(found)}, and this Tollgate reads version ${version}: ` +
+      'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
+  )
 }
 
 /** What Redis drops to make room would be served twice. */
@@ -54,6 +55,7 @@ const checkMemory = async (redis: Connection, address: RedisAddress): Promise<vo
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction'
   if (policy === 'noeviction' || /^maxmemory:0\r?$/m.test(info)) return
   throw new StoreFault(
-    `redis at ${address.url} would drop balances and keys when its memory is full: `
-    + `set its maxmemory-policy to noeviction (it is ${policy})`)
+    `redis at ${address.url} would drop balances and keys when its memory is full: ` +
+      `set its maxmemory-policy to noeviction (it is ${policy})`,
+  )
 }

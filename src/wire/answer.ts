@@ -46,8 +46,7 @@ export const answer = async (door: Door, bytes: Uint8Array, origin: Origin): Pro
 }
 
 /** The answer to a message that was refused as a whole: mostly before any call was read from it, which gives it no id. */
-export const failWhole = (failure: Failure, id = 'null'): Answer =>
-  answerOne({ reply: failure, body: writeReply(id, failure) }, id)
+export const failWhole = (failure: Failure, id = 'null'): Answer => answerOne({ reply: failure, body: writeReply(id, failure) }, id)
 
 /** Logs a bug, and answers the whole message with an internal error. */
 export const failBug = ({ log }: Pick<Door, 'log'>, origin: Origin, bug: unknown, id?: string): Answer =>
@@ -60,14 +59,16 @@ interface Settled {
 }
 
 const answerOne = ({ reply, body }: Settled, id = 'null'): Answer =>
-  body === undefined ? { id, body, status: 204, retryAfter: undefined, replies: [reply] }
-  : isFailure(reply) ? { id, body, status: reply.status, retryAfter: reply.retryAfter, replies: [reply] }
-  : { id, body, status: 200, retryAfter: undefined, replies: [reply] }
+  body === undefined
+    ? { id, body, status: 204, retryAfter: undefined, replies: [reply] }
+    : isFailure(reply)
+      ? { id, body, status: reply.status, retryAfter: reply.retryAfter, replies: [reply] }
+      : { id, body, status: 200, retryAfter: undefined, replies: [reply] }
 
 /** Starts the call at once: nothing is awaited before the pipeline runs. */
 const settle = async (door: Door, { message, id, refusal }: Received, origin: Origin): Promise<Settled> => {
   try {
-    const reply = refusal ?? await door.run({ message, origin, signal: undefined, notes: {} })
+    const reply = refusal ?? (await door.run({ message, origin, signal: undefined, notes: {} }))
     return { reply, body: tell(id, reply) }
   } catch (bug) {
     const reply = reportBug(door.log, origin, bug, message)
@@ -77,9 +78,7 @@ const settle = async (door: Door, { message, id, refusal }: Received, origin: Or
 
 /** A notification is owed no answer, except that it was none: what is not a valid request is always told. */
 const tell = (id: string | undefined, reply: Reply): Body | undefined =>
-  id !== undefined ? writeReply(id, reply)
-  : isFailure(reply) && reply.kind === 'invalid' ? writeReply('null', reply)
-  : undefined
+  id !== undefined ? writeReply(id, reply) : isFailure(reply) && reply.kind === 'invalid' ? writeReply('null', reply) : undefined
 
 /** All calls at once, started in order of position; the answers stand in order of position, notifications left out. */
 const answerBatch = async (door: Door, batch: readonly Received[], origin: Origin): Promise<Answer> => {
@@ -118,4 +117,5 @@ const reportBug = (log: Log, { requestId, network }: Origin, bug: unknown, messa
 
 const methodOf = (message: Json | undefined): string | undefined =>
   typeof message === 'object' && message !== null && 'method' in message && typeof message.method === 'string'
-    ? message.method.slice(0, 100) : undefined
+    ? message.method.slice(0, 100)
+    : undefined

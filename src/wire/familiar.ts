@@ -3,7 +3,9 @@ import { freeze } from '../frozen.ts'
 import { onItsOwn } from './text.ts'
 
 /** A request; of one that is kept, nobody reads the id. */
-export interface Shape { readonly [name: string]: Json }
+export interface Shape {
+  readonly [name: string]: Json
+}
 
 /** Longest request that is kept, in bytes: room for an eth_getLogs, none for what takes much memory once it is parsed. */
 const longest = 512
@@ -22,7 +24,7 @@ export class Familiar {
   #old = new Map<string, Shape | undefined>()
 
   /** `raw` is a whole message, one character per byte. */
-  recall(raw: string): { readonly message: Shape, readonly id: string, readonly refusal: undefined } | undefined {
+  recall(raw: string): { readonly message: Shape; readonly id: string; readonly refusal: undefined } | undefined {
     if (raw.length > longest) return undefined
     const start = idStart(raw)
     const end = start < 0 ? start : idEnd(raw, start)

@@ -55,11 +55,16 @@ export const openReader = (limits: MessageLimits): ReadMessage => {
 
 const refuseMessage = (fault: Fault, { depth, batch }: MessageLimits): Failure => {
   switch (fault) {
-    case 'syntax': return refuse('parse')
-    case 'depth': return invalid(`nested deeper than ${depth} levels`)
-    case 'elements': return invalid(`more than ${batch} calls in a batch`)
-    case 'members': return invalid(`more than ${maxMembers} members in a request`)
-    case 'values': return invalid(`more than ${maxParsed} values`)
+    case 'syntax':
+      return refuse('parse')
+    case 'depth':
+      return invalid(`nested deeper than ${depth} levels`)
+    case 'elements':
+      return invalid(`more than ${batch} calls in a batch`)
+    case 'members':
+      return invalid(`more than ${maxMembers} members in a request`)
+    case 'values':
+      return invalid(`more than ${maxParsed} values`)
   }
 }
 
@@ -86,7 +91,7 @@ const receive = ({ raw, isWide, familiar }: Text, { start, end, members = [] }: 
   for (const member of members) {
     const place = placeOf(raw, member)
     if (place < 0) continue
-    const isTwice = (seen & 1 << place) !== 0
+    const isTwice = (seen & (1 << place)) !== 0
     if (isTwice) refusal ??= invalid(`${envelope[place]} stands twice`)
     seen |= 1 << place
     if (envelope[place] !== 'id') continue
@@ -107,4 +112,4 @@ const placeOf = (raw: string, { nameStart, nameEnd }: Member): number => {
 const decode = (raw: string): string => Buffer.from(raw, 'latin1').toString('utf8')
 
 /** Only numbers, strings and null are ids (JSON-RPC 2.0); their text begins with -, a digit, a quote or n. */
-const readId = (token: string): string => /^[-0-9"n]/.test(token) ? token : 'null'
+const readId = (token: string): string => (/^[-0-9"n]/.test(token) ? token : 'null')

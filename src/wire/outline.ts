@@ -72,9 +72,14 @@ export class Outline {
     if (item === undefined || depth < this.level - 1) return undefined
     if (depth < this.level) item.end = offset
     else if (item.members?.length === this.#maxMembers) return 'members'
-    else item.members?.push({
-      nameStart: this.#nameStart, nameEnd: this.#nameEnd, start: this.#start, end: offset, count: this.#count,
-    })
+    else
+      item.members?.push({
+        nameStart: this.#nameStart,
+        nameEnd: this.#nameEnd,
+        start: this.#start,
+        end: offset,
+        count: this.#count,
+      })
     return undefined
   }
 }

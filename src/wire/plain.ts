@@ -25,7 +25,7 @@ export const skipPlain = (chunk: Uint8Array, view: DataView | undefined, from: n
 
 const topBits = 0x80808080 | 0
 
-const lowestByte = (bits: number): number => 31 - Math.clz32(bits & -bits) >> 3
+const lowestByte = (bits: number): number => (31 - Math.clz32(bits & -bits)) >> 3
 
 /**
  * Are all eight bytes digits, small letters, or others that have the bit 0x20, one of 0x10 and 0x40, and not 0x80? None

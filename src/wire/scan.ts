@@ -99,8 +99,12 @@ export class Scanner {
       const most = this.#limits.values
       let isName = this.#isName
       let values = this.#values
-      while (chunk[at] === ascii.quote && chunk[at + 2] === ascii.quote
-        && chunk[at + 1] === (isName ? ascii.colon : ascii.comma) && values < most) {
+      while (
+        chunk[at] === ascii.quote &&
+        chunk[at + 2] === ascii.quote &&
+        chunk[at + 1] === (isName ? ascii.colon : ascii.comma) &&
+        values < most
+      ) {
         isName = !isName && isInObject
         if (!isName) values++
         at = skipPlain(chunk, view, at + 3)
@@ -130,23 +134,38 @@ export class Scanner {
 
   #readMark(byte: number, offset: number): void {
     switch (this.#state) {
-      case state.after: return this.#goOn(byte, offset)
-      case state.colon: return this.#expect(byte === ascii.colon, state.value)
-      case state.name: return this.#beginName(byte, offset)
-      case state.value: return this.#begin(byte, offset)
-      case state.firstName: return byte === ascii.closeObject ? this.#close(offset) : this.#beginName(byte, offset)
-      default: return byte === ascii.closeArray ? this.#close(offset) : this.#begin(byte, offset)
+      case state.after:
+        return this.#goOn(byte, offset)
+      case state.colon:
+        return this.#expect(byte === ascii.colon, state.value)
+      case state.name:
+        return this.#beginName(byte, offset)
+      case state.value:
+        return this.#begin(byte, offset)
+      case state.firstName:
+        return byte === ascii.closeObject ? this.#close(offset) : this.#beginName(byte, offset)
+      default:
+        return byte === ascii.closeArray ? this.#close(offset) : this.#begin(byte, offset)
     }
   }
 
   /** False when the byte ends a number but is not part of it. */
   #readInside(byte: number, offset: number): boolean {
     switch (this.#state) {
-      case state.escape: this.#readEscape(byte); return true
-      case state.hex: this.#expect(hexadecimal[byte] === 1, --this.#rest === 0 ? state.string : state.hex); return true
-      case state.character: this.#readCharacter(byte); return true
-      case state.word: this.#readWord(byte, offset); return true
-      default: return this.#readNumber(byte, offset)
+      case state.escape:
+        this.#readEscape(byte)
+        return true
+      case state.hex:
+        this.#expect(hexadecimal[byte] === 1, --this.#rest === 0 ? state.string : state.hex)
+        return true
+      case state.character:
+        this.#readCharacter(byte)
+        return true
+      case state.word:
+        this.#readWord(byte, offset)
+        return true
+      default:
+        return this.#readNumber(byte, offset)
     }
   }
 
@@ -157,15 +176,24 @@ export class Scanner {
       if (fault !== undefined) return this.#refuse(fault)
     }
     switch (byte) {
-      case ascii.quote: return this.#beginString(false)
-      case ascii.openObject: return this.#open(true)
-      case ascii.openArray: return this.#open(false)
-      case ascii.t: return this.#beginWord('true')
-      case ascii.f: return this.#beginWord('false')
-      case ascii.n: return this.#beginWord('null')
-      case ascii.minus: return this.#expect(true, state.minus)
-      case ascii.zero: return this.#expect(true, state.zero)
-      default: return this.#expect(byte > ascii.zero && byte <= ascii.nine, state.integer)
+      case ascii.quote:
+        return this.#beginString(false)
+      case ascii.openObject:
+        return this.#open(true)
+      case ascii.openArray:
+        return this.#open(false)
+      case ascii.t:
+        return this.#beginWord('true')
+      case ascii.f:
+        return this.#beginWord('false')
+      case ascii.n:
+        return this.#beginWord('null')
+      case ascii.minus:
+        return this.#expect(true, state.minus)
+      case ascii.zero:
+        return this.#expect(true, state.zero)
+      default:
+        return this.#expect(byte > ascii.zero && byte <= ascii.nine, state.integer)
     }
   }
 

@@ -8,8 +8,7 @@ export const onItsOwn = (text: string): string => ` ${text}`.slice(1)
 export const latin1 = (text: Text, start = 0, end = text.byteLength): string =>
   text instanceof Pieces ? latin1(wholeOf(text.subarray(start, end))) : wholeOf(text).toString('latin1', start, end)
 
-export const utf8 = (text: Text, start = 0, end = text.byteLength): string =>
-  wholeOf(text.subarray(start, end)).toString('utf8')
+export const utf8 = (text: Text, start = 0, end = text.byteLength): string => wholeOf(text.subarray(start, end)).toString('utf8')
 
 /** A member's name with its escapes resolved: `\u0069d` is `id`. */
-export const readName = (raw: string): string => raw.includes('\\') ? String(JSON.parse(`"${raw}"`)) : raw
+export const readName = (raw: string): string => (raw.includes('\\') ? String(JSON.parse(`"${raw}"`)) : raw)

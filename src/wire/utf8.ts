@@ -19,10 +19,15 @@ const afterF4: Tail = { low: 0x80, high: 0x8f, then: two }
 /** What must follow the first of several bytes; undefined when no character begins with it. */
 export const tailOf = (first: number): Tail | undefined => {
   switch (first) {
-    case 0xe0: return afterE0
-    case 0xed: return afterED
-    case 0xf0: return afterF0
-    case 0xf4: return afterF4
-    default: return first < 0xc2 || first > 0xf4 ? undefined : first < 0xe0 ? one : first < 0xf0 ? two : three
+    case 0xe0:
+      return afterE0
+    case 0xed:
+      return afterED
+    case 0xf0:
+      return afterF0
+    case 0xf4:
+      return afterF4
+    default:
+      return first < 0xc2 || first > 0xf4 ? undefined : first < 0xe0 ? one : first < 0xf0 ? two : three
   }
 }

@@ -24,7 +24,7 @@ export const writeReply = (id: string, reply: Reply): Body => {
 const errorText = remembering((error: RpcError) => bytesOf(JSON.stringify(error)))
 
 /** A text of ASCII only stands for its bytes as it is. */
-const bytesOf = (text: string): string | Uint8Array => /[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text
+const bytesOf = (text: string): string | Uint8Array => (/[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text)
 
 /** The response to a batch. Short pieces are copied together, as sending a piece costs more than copying it. */
 export const writeBatch = (bodies: readonly Body[]): Body => {

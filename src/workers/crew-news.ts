@@ -84,7 +84,9 @@ export class CrewNews implements HeadNews {
         this.#waiting.delete(look)
         resolve()
       }
-      const look = () => { if (this.#missing(height).length === 0) settle() }
+      const look = () => {
+        if (this.#missing(height).length === 0) settle()
+      }
       const timer = this.#clock.after(patience, () => {
         for (const member of this.#missing(height)) this.#busy.add(member)
         settle()
@@ -96,7 +98,7 @@ export class CrewNews implements HeadNews {
 
   /** Those who are waited for. */
   #missing(height: number): readonly Member[] {
-    return [...this.#seen].flatMap(([member, seen]) => seen >= height || this.#busy.has(member) ? [] : [member])
+    return [...this.#seen].flatMap(([member, seen]) => (seen >= height || this.#busy.has(member) ? [] : [member]))
   }
 
   #look(): void {

@@ -42,7 +42,7 @@ export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<
       return shift.serving.size
     },
     async metrics() {
-      const asking = Array.from(shift.serving, ([worker, member]) => askMetrics(worker, member, asked += 1, clock))
+      const asking = Array.from(shift.serving, ([worker, member]) => askMetrics(worker, member, (asked += 1), clock))
       const found = await Promise.all(asking)
       return found.filter(metrics => metrics !== undefined)
     },

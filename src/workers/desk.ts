@@ -83,7 +83,9 @@ class Lending {
     this.#key = JSON.stringify(nodes)
     this.#news = new CrewNews(network, terms.clock)
     this.heads = openHeads({
-      ...terms, chainId, blockTime,
+      ...terms,
+      chainId,
+      blockTime,
       log: terms.log.child({ network }),
       metrics: labelled(terms.metrics, { network }),
       news: [this.#news, ...newsOf(network, chainId)],
@@ -111,7 +113,7 @@ class Lending {
   join(member: Member): void {
     if (this.#state !== undefined) {
       const line = this.#line.updateOf(new Line(remembered))
-      member.say({ kind: 'known', network: this.#network, state: this.#state, ...line && { line } })
+      member.say({ kind: 'known', network: this.#network, state: this.#state, ...(line && { line }) })
     }
     this.#news.join(member)
   }
@@ -122,9 +124,12 @@ class Lending {
 
   hear(member: Member, message: FromWorker): void {
     switch (message.kind) {
-      case 'touch': return this.heads.touch()
-      case 'leave': return this.leave(member)
-      default: this.#news.hear(member, message)
+      case 'touch':
+        return this.heads.touch()
+      case 'leave':
+        return this.leave(member)
+      default:
+        this.#news.hear(member, message)
     }
   }
 
@@ -142,10 +147,13 @@ class Lending {
     this.#said = said
     this.#state = state
     for (const member of this.members) {
-      member.say({ kind: 'known', network: this.#network, state, ...change && { line: change } })
+      member.say({ kind: 'known', network: this.#network, state, ...(change && { line: change }) })
     }
   }
 }
 
-const seal = ({ url, ws, ...rest }: PlainTarget): Target =>
-  ({ ...rest, url: new Secret(url), ...ws !== undefined && { ws: new Secret(ws) } })
+const seal = ({ url, ws, ...rest }: PlainTarget): Target => ({
+  ...rest,
+  url: new Secret(url),
+  ...(ws !== undefined && { ws: new Secret(ws) }),
+})

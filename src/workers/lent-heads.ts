@@ -54,7 +54,7 @@ export class LentHeads implements Heads {
   follow(targets: readonly Target[], { maxLag }: FollowOptions = {}): () => void {
     const { network, chainId, blockTime, say } = this.#terms
     this.#targets = targets
-    const nodes = { chainId, blockTime, ...maxLag !== undefined && { maxLag }, targets: targets.map(open) }
+    const nodes = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: targets.map(open) }
     say({ kind: 'follow', network, nodes })
     return () => {
       if (this.#targets !== targets) return
@@ -101,7 +101,8 @@ export class LentHeads implements Heads {
       case 'shared':
         this.#shared = news.height
         return this.#waiting.forEach(go => go())
-      case 'told': return this.#answers.get(news.id)?.(news.height)
+      case 'told':
+        return this.#answers.get(news.id)?.(news.height)
     }
   }
 
@@ -115,19 +116,27 @@ export class LentHeads implements Heads {
 
   #askPrimary(upstream: string, height: number): Promise<number> {
     const { network, say } = this.#terms
-    const id = this.#lastId += 1
-    return this.#within(go => {
-      this.#answers.set(id, told => go(told))
-      say({ kind: 'tell', id, network, upstream, height })
-    }, () => this.#known.state.told || height).finally(() => this.#answers.delete(id))
+    const id = (this.#lastId += 1)
+    return this.#within(
+      go => {
+        this.#answers.set(id, told => go(told))
+        say({ kind: 'tell', id, network, upstream, height })
+      },
+      () => this.#known.state.told || height,
+    ).finally(() => this.#answers.delete(id))
   }
 
   #untilShared(told: number): Promise<number> {
     let go = () => {}
-    return this.#within(settle => {
-      go = () => { if (this.#shared >= told) settle(told) }
-      this.#waiting.add(go)
-    }, () => told).finally(() => this.#waiting.delete(go))
+    return this.#within(
+      settle => {
+        go = () => {
+          if (this.#shared >= told) settle(told)
+        }
+        this.#waiting.add(go)
+      },
+      () => told,
+    ).finally(() => this.#waiting.delete(go))
   }
 
   /** Callers do not wait for a primary, or another worker, that is busy with something else. */
@@ -140,5 +149,4 @@ export class LentHeads implements Heads {
   }
 }
 
-const open = ({ url, ws, ...rest }: Target): PlainTarget =>
-  ({ ...rest, url: url.reveal(), ...ws !== undefined && { ws: ws.reveal() } })
+const open = ({ url, ws, ...rest }: Target): PlainTarget => ({ ...rest, url: url.reveal(), ...(ws !== undefined && { ws: ws.reveal() }) })

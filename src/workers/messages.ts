@@ -7,29 +7,29 @@ import type { Family } from '../services/metrics.ts'
 export type FromWorker =
   | { readonly kind: 'ready' }
   /** Answers `metrics`. */
-  | { readonly kind: 'metrics', readonly id: number, readonly metrics: readonly Family[] }
+  | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly Family[] }
   /** Its calls go to these nodes: it wants to know what they tell of their chain. */
-  | { readonly kind: 'follow', readonly network: string, readonly nodes: Nodes }
-  | { readonly kind: 'leave', readonly network: string }
+  | { readonly kind: 'follow'; readonly network: string; readonly nodes: Nodes }
+  | { readonly kind: 'leave'; readonly network: string }
   /** Calls come in. */
-  | { readonly kind: 'touch', readonly network: string }
+  | { readonly kind: 'touch'; readonly network: string }
   /** A node told a caller a greater height than is known: may the caller be told it? */
-  | { readonly kind: 'tell', readonly id: number, readonly network: string, readonly upstream: string, readonly height: number }
+  | { readonly kind: 'tell'; readonly id: number; readonly network: string; readonly upstream: string; readonly height: number }
   /** It will tell its callers no less than this height any more. */
-  | { readonly kind: 'seen', readonly network: string, readonly height: number }
+  | { readonly kind: 'seen'; readonly network: string; readonly height: number }
 
 /** What the primary tells a worker. */
 export type FromPrimary =
-  | { readonly kind: 'metrics', readonly id: number }
+  | { readonly kind: 'metrics'; readonly id: number }
   | { readonly kind: 'stop' }
   /** What is known of the chain, and what has changed of its newest blocks. */
-  | { readonly kind: 'known', readonly network: string, readonly state: State, readonly line?: LineChange }
+  | { readonly kind: 'known'; readonly network: string; readonly state: State; readonly line?: LineChange }
   /** Callers are told this height from now on; to be answered with `seen`. */
-  | { readonly kind: 'height', readonly network: string, readonly height: number }
+  | { readonly kind: 'height'; readonly network: string; readonly height: number }
   /** All workers have seen this height: callers may be told it. */
-  | { readonly kind: 'shared', readonly network: string, readonly height: number }
+  | { readonly kind: 'shared'; readonly network: string; readonly height: number }
   /** Answers `tell`. */
-  | { readonly kind: 'told', readonly network: string, readonly id: number, readonly height: number }
+  | { readonly kind: 'told'; readonly network: string; readonly id: number; readonly height: number }
 
 /** The nodes of a network, and what is needed to follow them. */
 export interface Nodes {
@@ -40,16 +40,20 @@ export interface Nodes {
 }
 
 /** A target on its way between processes of one gateway: the URLs stand open in it. */
-export type PlainTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string, readonly ws?: string }
+export type PlainTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string; readonly ws?: string }
 
 /** Of messages of one topic only the newest counts, with what `newest` keeps of those before it. */
 export const topicOf = (message: FromPrimary | FromWorker): string => {
   switch (message.kind) {
-    case 'tell': return `tell ${message.network} ${message.upstream}`
-    case 'told': return `told ${message.network} ${message.id}`
+    case 'tell':
+      return `tell ${message.network} ${message.upstream}`
+    case 'told':
+      return `told ${message.network} ${message.id}`
     case 'follow':
-    case 'leave': return `nodes ${message.network}`
-    default: return 'network' in message ? `${message.kind} ${message.network}` : message.kind
+    case 'leave':
+      return `nodes ${message.network}`
+    default:
+      return 'network' in message ? `${message.kind} ${message.network}` : message.kind
   }
 }
 

@@ -19,9 +19,7 @@ import { portVariable } from './port.ts'
  * Several workers behind one port. The admin listener is the primary's, and it asks nodes for their heads. Rejects with
  * ListenFault, SpawnFault or CrewFault.
  */
-export const openPrimary = async (
-  { gateway, networks }: GoodConfig, dir: string, log: Log,
-): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
+export const openPrimary = async ({ gateway, networks }: GoodConfig, dir: string, log: Log): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
   const rpc = await settlePort(gateway.listen.rpc)
   const env = { [portVariable]: String(rpc.port) }
   const metrics = openMetrics()
@@ -37,15 +35,17 @@ export const openPrimary = async (
   const health = {
     isReady: () => !draining && crew.ready > 0,
     networks: () => networks.map(({ name }) => ({ name, ...desk.statusOf(name) })),
-    metrics: async () => merge([...await crew.metrics(), metrics.families()]),
+    metrics: async () => merge([...(await crew.metrics()), metrics.families()]),
   }
-  const admin = gateway.listen.admin && await openAdmin(gateway.listen.admin, health, log).catch(async (fault: unknown) => {
-    await crew.stop()
-    await heads.close()
-    throw fault
-  })
+  const admin =
+    gateway.listen.admin &&
+    (await openAdmin(gateway.listen.admin, health, log).catch(async (fault: unknown) => {
+      await crew.stop()
+      await heads.close()
+      throw fault
+    }))
   return {
-    urls: { rpc: urlOf(rpc.host, rpc.port), ...admin && { admin: admin.url } },
+    urls: { rpc: urlOf(rpc.host, rpc.port), ...(admin && { admin: admin.url }) },
     async stop() {
       draining = true
       await crew.stop()
@@ -61,7 +61,7 @@ const spare = 10_000
 /** Bytes of nodes' answers about their heads. */
 const room = 67_108_864
 
-const openDesk = async ({ store }: GatewayConfig, log: Log, metrics: OpenMetrics): Promise<{ desk: Desk, close(): Promise<void> }> => {
+const openDesk = async ({ store }: GatewayConfig, log: Log, metrics: OpenMetrics): Promise<{ desk: Desk; close(): Promise<void> }> => {
   const clock = systemClock
   const heights = await openHeights(store, clock)
   const agents = openAgents(clock, openRoom(room))

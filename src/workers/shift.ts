@@ -13,7 +13,7 @@ export interface ShiftPlan {
   /** In ms: how long a worker may take to end when it is told to. */
   readonly patience: number
   /** Hears all that workers say, and when they are gone. */
-  readonly desk: { hear(member: Member, message: FromWorker): void, forget(member: Member): void }
+  readonly desk: { hear(member: Member, message: FromWorker): void; forget(member: Member): void }
 }
 
 /** A worker ended before it served. It has said why on stderr. */
@@ -109,7 +109,7 @@ interface End {
   readonly error?: Error
 }
 
-const nextWait = (wait: number, lived: number): number => lived < 1000 ? Math.min(5000, Math.max(100, 2 * wait)) : 0
+const nextWait = (wait: number, lived: number): number => (lived < 1000 ? Math.min(5000, Math.max(100, 2 * wait)) : 0)
 
 /** Some of what the system may refuse comes at once, the rest as an event. */
 const spawn = (env: ShiftPlan['env']): Worker => {
@@ -124,29 +124,33 @@ const noProcess = (error: unknown): SpawnFault =>
   new SpawnFault(`a worker could not be started: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
 
 /** One that was never spawned ends with an error, and with nothing else. */
-const untilEnded = (worker: Worker, log: Log): Promise<End> => new Promise(resolve => {
-  worker.once('exit', (code: number, signal: string) => resolve({ code, signal }))
-  worker.on('error', error => {
-    if (worker.process.pid === undefined) resolve({ error })
-    // Of its pipe: if it ends of that, it says so.
-    else log.warn({ event: 'worker-error', worker: worker.process.pid, err: error }, 'the pipe to a worker failed')
+const untilEnded = (worker: Worker, log: Log): Promise<End> =>
+  new Promise(resolve => {
+    worker.once('exit', (code: number, signal: string) => resolve({ code, signal }))
+    worker.on('error', error => {
+      if (worker.process.pid === undefined) resolve({ error })
+      // Of its pipe: if it ends of that, it says so.
+      else log.warn({ event: 'worker-error', worker: worker.process.pid, err: error }, 'the pipe to a worker failed')
+    })
   })
-})
 
-const untilReady = (worker: Worker, ended: Promise<End>): Promise<void> => new Promise((resolve, reject) => {
-  worker.on('message', (message: FromWorker) => {
-    if (message.kind === 'ready') resolve()
+const untilReady = (worker: Worker, ended: Promise<End>): Promise<void> =>
+  new Promise((resolve, reject) => {
+    worker.on('message', (message: FromWorker) => {
+      if (message.kind === 'ready') resolve()
+    })
+    void ended.then(({ code, signal, error }) =>
+      reject(error === undefined ? new CrewFault(`a worker ended with ${code ?? signal} before it served`) : noProcess(error)),
+    )
   })
-  void ended.then(({ code, signal, error }) => reject(
-    error === undefined ? new CrewFault(`a worker ended with ${code ?? signal} before it served`) : noProcess(error)))
-})
 
-const openMember = (worker: Worker): Member => new Outbox<FromPrimary>({
-  send(message, sent) {
-    // With a callback, what cannot be sent any more is no event that ends this process.
-    if (worker.isConnected()) worker.send(message, sent)
-    else sent()
-  },
-  topicOf,
-  merge: newest,
-})
+const openMember = (worker: Worker): Member =>
+  new Outbox<FromPrimary>({
+    send(message, sent) {
+      // With a callback, what cannot be sent any more is no event that ends this process.
+      if (worker.isConnected()) worker.send(message, sent)
+      else sent()
+    },
+    topicOf,
+    merge: newest,
+  })

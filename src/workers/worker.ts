@@ -36,27 +36,31 @@ export const joinCrew = (clock: Clock): Post => {
         lent.set(network, heads)
         return heads
       },
-      ready: () => new Promise(resolve => {
-        const settle = () => {
-          timer.cancel()
-          wake = () => {}
-          resolve()
-        }
-        const timer = clock.after(patience, settle)
-        wake = () => { if (![...lent.values()].some(heads => heads.isWaiting)) settle() }
-        wake()
-      }),
+      ready: () =>
+        new Promise(resolve => {
+          const settle = () => {
+            timer.cancel()
+            wake = () => {}
+            resolve()
+          }
+          const timer = clock.after(patience, settle)
+          wake = () => {
+            if (![...lent.values()].some(heads => heads.isWaiting)) settle()
+          }
+          wake()
+        }),
     },
-    serve: metrics => new Promise(resolve => {
-      // The primary may be gone already: starting takes a while.
-      if (!process.connected) return resolve()
-      process.once('disconnect', () => resolve())
-      process.on('message', (message: FromPrimary) => {
-        if (message.kind === 'stop') resolve()
-        else if (message.kind === 'metrics') say({ kind: 'metrics', id: message.id, metrics: metrics.families() })
-      })
-      say({ kind: 'ready' })
-    }),
+    serve: metrics =>
+      new Promise(resolve => {
+        // The primary may be gone already: starting takes a while.
+        if (!process.connected) return resolve()
+        process.once('disconnect', () => resolve())
+        process.on('message', (message: FromPrimary) => {
+          if (message.kind === 'stop') resolve()
+          else if (message.kind === 'metrics') say({ kind: 'metrics', id: message.id, metrics: metrics.families() })
+        })
+        say({ kind: 'ready' })
+      }),
   }
 }
 

@@ -38,10 +38,11 @@ void t.test('a wrong answer is noticed', async t => {
 void t.test('the benchmark measures a case beside its baselines', async t => {
   const json = join(t.testdir(), 'results.json')
   const main = fileURLToPath(new URL('./main.js', import.meta.url))
-  const { stdout } = await promisify(execFile)(
-    process.execPath, [main, '--quick', '--rounds', '1', '--only', 'cached', '--json', json])
+  const { stdout } = await promisify(execFile)(process.execPath, [main, '--quick', '--rounds', '1', '--only', 'cached', '--json', json])
   t.match(stdout, /CPU of tollgate \/ bare node:http/)
-  const { results: [{ rows }] } = JSON.parse(await readFile(json, 'utf8'))
+  const {
+    results: [{ rows }],
+  } = JSON.parse(await readFile(json, 'utf8'))
   t.match(rows, [{ name: 'tollgate' }, { name: 'bare node:http' }, { name: 'Koa' }])
   t.ok(rows.every((row: { rounds: { callsPerSecond: number }[] }) => (row.rounds[0]?.callsPerSecond ?? 0) > 0))
 })

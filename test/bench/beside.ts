@@ -15,8 +15,8 @@ export const smallBesideBig = async (stage: Stage): Promise<Outcome> => {
   const { good } = stage.keys
   const own = await alternate(stage, 'gateway', 'tollgate', `v3/${good}`)
   const piping = await alternate(stage, 'pipe', 'piping proxy', '')
-  const rise = ([alone, beside]: readonly Row[]) => spreadOf(
-    beside?.rounds.map((round, i) => round.p99 - (alone?.rounds[i]?.p99 ?? 0)) ?? [])
+  const rise = ([alone, beside]: readonly Row[]) =>
+    spreadOf(beside?.rounds.map((round, i) => round.p99 - (alone?.rounds[i]?.p99 ?? 0)) ?? [])
   return {
     rows: [...own, ...piping],
     figures: [

@@ -24,8 +24,7 @@ export const words = { small: 1, large: 24 } as const
 /** The contract whose logs have so many words of data. */
 export const emitter = (words: number): string => `0x${String(words).padStart(40, '0')}`
 
-const ask = (method: string, params: string, id = '#id#'): string =>
-  `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}`
+const ask = (method: string, params: string, id = '#id#'): string => `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}`
 
 const slot = (position: string): string => `["0x295a70b2de5e3953354a6a8344e616ed314d7251","${position}","latest"]`
 
@@ -37,12 +36,14 @@ export const blockNumber: Calls = { message: ask('eth_blockNumber', '[]'), ...an
 
 /** 2,000 slots in turn: in a cache, but not the same call again and again. */
 export const variedStorageAt: Calls = {
-  message: ask('eth_getStorageAt', slot('0x#some#')), ...answered('eth_getStorageAt'),
+  message: ask('eth_getStorageAt', slot('0x#some#')),
+  ...answered('eth_getStorageAt'),
 }
 
 /** Each call asks for another slot, so that none is in a cache. */
 export const freshStorageAt: Calls = {
-  message: ask('eth_getStorageAt', slot('0x#hex#')), ...answered('eth_getStorageAt'),
+  message: ask('eth_getStorageAt', slot('0x#hex#')),
+  ...answered('eth_getStorageAt'),
 }
 
 export const batch: Calls = {
@@ -63,5 +64,7 @@ export const badKey: Calls = { message: storageAt.message, status: 401, code: -3
 
 /** The address is a byte short. */
 export const badParams: Calls = {
-  message: ask('eth_getStorageAt', slot('0x0').replace('0x295a', '0x5a')), status: 200, code: -32602,
+  message: ask('eth_getStorageAt', slot('0x0').replace('0x295a', '0x5a')),
+  status: 200,
+  code: -32602,
 }

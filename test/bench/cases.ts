@@ -28,27 +28,36 @@ type Run = Case['run']
 /** What is the same in most lanes. */
 const http = { path: '', transport: 'http:', lines: 32 } as const
 
-const names: Readonly<Record<Baseline, string>> =
-  { http: 'bare node:http', koa: 'Koa', proxy: 'parsing proxy', pipe: 'piping proxy', ws: 'bare ws' }
+const names: Readonly<Record<Baseline, string>> = {
+  http: 'bare node:http',
+  koa: 'Koa',
+  proxy: 'parsing proxy',
+  pipe: 'piping proxy',
+  ws: 'bare ws',
+}
 
-const own = ({ keys }: Stage, calls: Calls): Lane =>
-  ({ ...http, name: 'tollgate', server: 'gateway', path: `v3/${keys.good}`, calls })
+const own = ({ keys }: Stage, calls: Calls): Lane => ({ ...http, name: 'tollgate', server: 'gateway', path: `v3/${keys.good}`, calls })
 
 const beside = (server: Baseline, calls: Calls): Lane => ({ ...http, name: names[server], server, calls })
 
 /** Peers get the same calls; what their node answers is their affair. */
 const peers = ({ peers }: Stage, { calls: { message, batch }, first: _first, ...lane }: Lane): readonly Lane[] =>
   peers.map(({ name }) => ({
-    ...lane, name, server: `peer:${name}`, path: '',
-    calls: { message, status: 200, ...batch === undefined ? {} : { batch } },
+    ...lane,
+    name,
+    server: `peer:${name}`,
+    path: '',
+    calls: { message, status: 200, ...(batch === undefined ? {} : { batch }) },
   }))
 
-const cached = (calls: Calls): Run => async (stage, skip) => {
-  const gateway = own(stage, calls)
-  const others = [beside('http', calls), beside('koa', calls), ...peers(stage, gateway)]
-  const rows = await compare(stage, [gateway, ...others], skip)
-  return { rows, figures: [cpuRatio(rows, 'tollgate', names.http, 1.8), cpuRatio(rows, names.koa, names.http)] }
-}
+const cached =
+  (calls: Calls): Run =>
+  async (stage, skip) => {
+    const gateway = own(stage, calls)
+    const others = [beside('http', calls), beside('koa', calls), ...peers(stage, gateway)]
+    const rows = await compare(stage, [gateway, ...others], skip)
+    return { rows, figures: [cpuRatio(rows, 'tollgate', names.http, 1.8), cpuRatio(rows, names.koa, names.http)] }
+  }
 
 /** Calls that are alike the gateway reads and judges once; here it must look for what it has found out before. */
 const varied: Run = async (stage, skip) => {
@@ -63,13 +72,15 @@ const uncached: Run = async (stage, skip) => {
   return { rows, figures: [cpuRatio(rows, 'tollgate', names.proxy, 1.4)] }
 }
 
-const overSockets = (lines: number, depth: number): Run => async (stage, skip) => {
-  const socket = { transport: 'ws:', lines, depth } as const
-  const gateway = { ...own(stage, storageAt), ...socket, path: `ws/v3/${stage.keys.good}` }
-  const others = [{ ...beside('ws', storageAt), ...socket }, ...peers(stage, gateway)]
-  const rows = await compare(stage, [gateway, ...others], skip)
-  return { rows, figures: [cpuRatio(rows, 'tollgate', names.ws, 1.6)] }
-}
+const overSockets =
+  (lines: number, depth: number): Run =>
+  async (stage, skip) => {
+    const socket = { transport: 'ws:', lines, depth } as const
+    const gateway = { ...own(stage, storageAt), ...socket, path: `ws/v3/${stage.keys.good}` }
+    const others = [{ ...beside('ws', storageAt), ...socket }, ...peers(stage, gateway)]
+    const rows = await compare(stage, [gateway, ...others], skip)
+    return { rows, figures: [cpuRatio(rows, 'tollgate', names.ws, 1.6)] }
+  }
 
 const inBatches: Run = async (stage, skip) => {
   const lanes = {
@@ -80,9 +91,7 @@ const inBatches: Run = async (stage, skip) => {
   const rows = await compare(stage, [...Object.values(lanes), ...peers(stage, lanes.batch)], skip)
   return {
     rows,
-    figures: [
-      cpuRatio(rows, lanes.batch.name, lanes.single.name, 0.25), cpuRatio(rows, lanes.batch.name, lanes.bare.name),
-    ],
+    figures: [cpuRatio(rows, lanes.batch.name, lanes.single.name, 0.25), cpuRatio(rows, lanes.batch.name, lanes.bare.name)],
   }
 }
 
@@ -95,20 +104,24 @@ const inTwoWorkers: Run = async (stage, skip) => {
 }
 
 /** One answer at a time, so that memory above rest is what one answer takes. */
-const bigAnswers = (words: number): Run => async (stage, skip) => {
-  const single = { lines: 1, first: storageAt, gap: 1 } as const
-  const gateway = { ...own(stage, logs(words)), ...single }
-  const others = [{ ...beside('pipe', logs(words)), ...single }, ...peers(stage, gateway)]
-  const rows = await compare(stage, [gateway, ...others], skip)
-  return {
-    rows,
-    figures: [
-      cpuRatio(rows, 'tollgate', names.pipe, 2),
-      longestBlock(rows, 'tollgate', 8), longestBlock(rows, names.pipe),
-      memoryPerAnswer(rows, 'tollgate', 2.5), memoryPerAnswer(rows, names.pipe),
-    ],
+const bigAnswers =
+  (words: number): Run =>
+  async (stage, skip) => {
+    const single = { lines: 1, first: storageAt, gap: 1 } as const
+    const gateway = { ...own(stage, logs(words)), ...single }
+    const others = [{ ...beside('pipe', logs(words)), ...single }, ...peers(stage, gateway)]
+    const rows = await compare(stage, [gateway, ...others], skip)
+    return {
+      rows,
+      figures: [
+        cpuRatio(rows, 'tollgate', names.pipe, 2),
+        longestBlock(rows, 'tollgate', 8),
+        longestBlock(rows, names.pipe),
+        memoryPerAnswer(rows, 'tollgate', 2.5),
+        memoryPerAnswer(rows, names.pipe),
+      ],
+    }
   }
-}
 
 /** Refusing must not cost more than answering, or refused calls are a way to hurt those who pay. */
 const refusals: Run = async (stage, skip) => {

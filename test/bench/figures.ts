@@ -13,8 +13,12 @@ export interface Figure {
   readonly target?: number
 }
 
-export const figure = (title: string, unit: Figure['unit'], value: Spread | undefined, target?: number): Figure =>
-  ({ title, unit, ...value === undefined ? {} : { value }, ...target === undefined ? {} : { target } })
+export const figure = (title: string, unit: Figure['unit'], value: Spread | undefined, target?: number): Figure => ({
+  title,
+  unit,
+  ...(value === undefined ? {} : { value }),
+  ...(target === undefined ? {} : { target }),
+})
 
 /** CPU per call of one lane as a multiple of another's in the same rounds. */
 export const cpuRatio = (rows: readonly Row[], of: string, to: string, target?: number): Figure =>
@@ -30,8 +34,7 @@ export const longestBlock = (rows: readonly Row[], of: string, target?: number):
 /** Memory at its peak, above that at rest, as a multiple of the answer's length. */
 export const memoryPerAnswer = (rows: readonly Row[], of: string, target?: number): Figure => {
   const rest = rows.find(row => row.name === of)?.rest
-  const above = roundsOf(rows, of).map(({ peak, size }) =>
-    peak === undefined || rest === undefined ? undefined : (peak - rest) / size)
+  const above = roundsOf(rows, of).map(({ peak, size }) => (peak === undefined || rest === undefined ? undefined : (peak - rest) / size))
   return figure(`peak memory of ${of} above rest`, '× the answer', spreadOf(above), target)
 }
 

@@ -25,10 +25,12 @@ export interface Configured {
 
 /** Writes a configuration in `dir` whose one network asks `node`, with an account that never runs out of credits. */
 export const configure = async (dir: string, node: string, workers: number | undefined): Promise<Configured> => {
-  const [good, unknown] = await Promise.all(['gateway', 'elsewhere'].map(async name => {
-    await writeConfig(join(dir, name), { node, workers })
-    return addKey(join(dir, name))
-  })) as [string, string]
+  const [good, unknown] = (await Promise.all(
+    ['gateway', 'elsewhere'].map(async name => {
+      await writeConfig(join(dir, name), { node, workers })
+      return addKey(join(dir, name))
+    }),
+  )) as [string, string]
   const mistyped = good.slice(0, -1) + (good.endsWith('a') ? 'b' : 'a')
   await writeConfig(join(dir, 'crew'), { node, workers: 2, store: '../gateway/data' })
   return { config: join(dir, 'gateway'), crew: join(dir, 'crew'), keys: { good, mistyped, unknown } }
@@ -79,5 +81,4 @@ const addKey = async (config: string): Promise<string> => {
   return (JSON.parse(stdout) as { key: string }).key
 }
 
-const command = (...args: readonly string[]) =>
-  promisify(execFile)(process.execPath, [fileURLToPath(tollgate), ...args])
+const command = (...args: readonly string[]) => promisify(execFile)(process.execPath, [fileURLToPath(tollgate), ...args])

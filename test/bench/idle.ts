@@ -31,15 +31,19 @@ export const idleSockets = async (stage: Stage): Promise<Outcome> => {
 }
 
 const openAndRest = async (
-  stage: Stage, kind: ServerName, name: string, path: string, lines: number,
-): Promise<{ row: Row, added: number | undefined }> => {
+  stage: Stage,
+  kind: ServerName,
+  name: string,
+  path: string,
+  lines: number,
+): Promise<{ row: Row; added: number | undefined }> => {
   const server = await stage.start(kind)
   try {
     await pause(stage.effort.rest)
     const rest = readUsage(pidsOf(server))?.rss
     const lane: Lane = { name, server: kind, path, transport: 'ws:', lines, calls: storageAt }
     const opened = { lane, server, session: await openSession(stage, lane, server), rest }
-    const round = await measureRound(stage, opened, { ms: 1000 * lines / rate, rate })
+    const round = await measureRound(stage, opened, { ms: (1000 * lines) / rate, rate })
     await pause(stage.effort.rest)
     const then = readUsage(pidsOf(server))?.rss
     await opened.session.close()

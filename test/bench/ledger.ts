@@ -31,11 +31,17 @@ const together = 20
 const gap = 5
 const cost = 80
 
-const spend = async (dailyCredits: number): Promise<{ readonly p99: number, readonly asked: number }> => {
+const spend = async (dailyCredits: number): Promise<{ readonly p99: number; readonly asked: number }> => {
   const dir = await mkdtemp(join(tmpdir(), 'tollgate-bench-'))
   const store = await openStore({ kind: 'lmdb', path: dir }, systemClock)
   let asks = 0
-  const counted: LedgerStore = { ...store, ask: ask => store.ask(ask).finally(() => { asks += 1 }) }
+  const counted: LedgerStore = {
+    ...store,
+    ask: ask =>
+      store.ask(ask).finally(() => {
+        asks += 1
+      }),
+  }
   const ledger = openLedger(counted, systemClock, { log: openLog('silent') })
   await ledger.start()
   const account: Account = { id: 'acc_1', name: 'acc_1', plan: { name: 'plan', dailyCredits, forwarding: false } }
@@ -52,5 +58,5 @@ const spend = async (dailyCredits: number): Promise<{ readonly p99: number, read
   await store.close()
   await rm(dir, { recursive: true, force: true })
   times.sort((one, other) => one - other)
-  return { p99: (times[Math.floor(calls * 0.99)] ?? NaN) * 1_000, asked: 100 * asks / calls }
+  return { p99: (times[Math.floor(calls * 0.99)] ?? NaN) * 1_000, asked: (100 * asks) / calls }
 }

@@ -26,10 +26,10 @@ export class Load {
   }
 
   async open(opening: Omit<Opening, 'kind'>): Promise<Session> {
-    const session = await this.#give({ kind: 'open', ...opening }, 60_000) as number
+    const session = (await this.#give({ kind: 'open', ...opening }, 60_000)) as number
     return {
-      run: async pace => await this.#give({ kind: 'run', session, pace }, pace.ms + 30_000) as Loaded,
-      close: async () => void await this.#give({ kind: 'close', session }, 10_000),
+      run: async pace => (await this.#give({ kind: 'run', session, pace }, pace.ms + 30_000)) as Loaded,
+      close: async () => void (await this.#give({ kind: 'close', session }, 10_000)),
     }
   }
 
@@ -56,4 +56,8 @@ export class Load {
   }
 }
 
-interface Answer { readonly id: number, readonly value?: unknown, readonly fault?: string }
+interface Answer {
+  readonly id: number
+  readonly value?: unknown
+  readonly fault?: string
+}

@@ -11,21 +11,23 @@ import type { Stage } from './stage.ts'
 import { draw } from './svg.ts'
 import { tabulate } from './table.ts'
 
-const machine = (): string => [
-  `Node ${process.version}`, `${type()} ${release()}`, `${cpus().length} cores`, cpus()[0]?.model.trim(),
-].join(', ')
+const machine = (): string =>
+  [`Node ${process.version}`, `${type()} ${release()}`, `${cpus().length} cores`, cpus()[0]?.model.trim()].join(', ')
 
-const introduce = ({ effort, quick, workers }: Options): string => [
-  `${machine()}, load average ${loadavg()[0]?.toFixed(1)} before the run`,
-  `${effort.rounds} rounds of ${effort.round} ms for each line, in turn`,
-  ...workers === undefined ? [] : [`${workers} workers`],
-  ...quick ? ['--quick: not all cases, few and short rounds; look at the spreads before you believe a figure'] : [],
-  'Figures are medians, with the least and the most of all rounds. CPU is that of the server process, user and kernel.',
-  ...hasProc ? [] : ['This system has no /proc: CPU and memory are not measured.'],
-  '',
-].join('\n')
+const introduce = ({ effort, quick, workers }: Options): string =>
+  [
+    `${machine()}, load average ${loadavg()[0]?.toFixed(1)} before the run`,
+    `${effort.rounds} rounds of ${effort.round} ms for each line, in turn`,
+    ...(workers === undefined ? [] : [`${workers} workers`]),
+    ...(quick ? ['--quick: not all cases, few and short rounds; look at the spreads before you believe a figure'] : []),
+    'Figures are medians, with the least and the most of all rounds. CPU is that of the server process, user and kernel.',
+    ...(hasProc ? [] : ['This system has no /proc: CPU and memory are not measured.']),
+    '',
+  ].join('\n')
 
-interface Measured extends Outcome { readonly case: Case }
+interface Measured extends Outcome {
+  readonly case: Case
+}
 
 /** Runs the cases one after another. One that breaks does not spoil the rest. */
 const measure = async (options: Options, chosen: readonly Case[]): Promise<readonly Measured[]> => {
@@ -69,7 +71,7 @@ const isChosen = ({ name, twin }: Case, { only, quick }: Options): boolean =>
   only.length > 0 ? only.includes(name) : !(quick && twin === true)
 
 /** Undefined after the wrong word has been named. */
-const readWords = (): { options: Options, chosen: readonly Case[] } | undefined => {
+const readWords = (): { options: Options; chosen: readonly Case[] } | undefined => {
   try {
     const options = readOptions(process.argv.slice(2))
     const unknown = options.only.find(name => !cases.some(each => each.name === name))

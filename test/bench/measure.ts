@@ -99,9 +99,7 @@ const warmUp = async (stage: Stage, lane: Lane, session: Session): Promise<void>
 }
 
 /** A peer that does not give the right answer is left out; a wrong answer of anybody else ends the benchmark. */
-const openLane = async (
-  stage: Stage, lane: Lane, server: Server, skip: Skip,
-): Promise<Omit<Opened, 'rest'> | undefined> => {
+const openLane = async (stage: Stage, lane: Lane, server: Server, skip: Skip): Promise<Omit<Opened, 'rest'> | undefined> => {
   try {
     const session = await openSession(stage, lane, server)
     await warmUp(stage, lane, session)
@@ -134,10 +132,13 @@ const takeTurns = async (stage: Stage, opened: readonly Opened[]): Promise<reado
   return opened.map(each => rowOf(each, rounds.get(each) ?? []))
 }
 
-const paceOf = ({ depth }: Lane): { depth?: number } => depth === undefined ? {} : { depth }
+const paceOf = ({ depth }: Lane): { depth?: number } => (depth === undefined ? {} : { depth })
 
-export const rowOf = ({ lane, rest }: Opened, rounds: readonly Round[], name = lane.name): Row =>
-  ({ name, rounds, ...rest === undefined ? {} : { rest } })
+export const rowOf = ({ lane, rest }: Opened, rounds: readonly Round[], name = lane.name): Row => ({
+  name,
+  rounds,
+  ...(rest === undefined ? {} : { rest }),
+})
 
 /** Runs one round and reads what the server's process used for it. */
 export const measureRound = async (stage: Stage, { lane, server, session }: Opened, pace: Pace): Promise<Round> => {
@@ -145,7 +146,9 @@ export const measureRound = async (stage: Stage, { lane, server, session }: Open
   resetPeak(pids)
   await stage.probes.begin(pids, lane.gap ?? 10)
   const before = readUsage(pids)
-  const loaded = await session.run(pace).catch((fault: unknown) => { throw named(lane, fault) })
+  const loaded = await session.run(pace).catch((fault: unknown) => {
+    throw named(lane, fault)
+  })
   const after = readUsage(pids)
   const heard = await stage.probes.end(pids)
   const calls = loaded.messages * (lane.calls.batch ?? 1)
@@ -155,12 +158,12 @@ export const measureRound = async (stage: Stage, { lane, server, session }: Open
     p50: loaded.p50,
     p99: loaded.p99,
     size: loaded.bytes / loaded.messages / 1e6,
-    ...cpu === undefined ? {} : { cpu: cpu / calls, peak: after?.peak ?? 0 },
-    ...heard.length === 0 ? {} : seenInside(heard, loaded.seconds),
+    ...(cpu === undefined ? {} : { cpu: cpu / calls, peak: after?.peak ?? 0 }),
+    ...(heard.length === 0 ? {} : seenInside(heard, loaded.seconds)),
   }
 }
 
-export const pidsOf = ({ pid }: Server): readonly number[] => pid === undefined ? [] : familyOf(pid)
+export const pidsOf = ({ pid }: Server): readonly number[] => (pid === undefined ? [] : familyOf(pid))
 
 const seenInside = (heard: readonly Heard[], seconds: number): Partial<Round> => ({
   loopP99: Math.max(...heard.map(each => each.loopP99)),

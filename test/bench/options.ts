@@ -48,10 +48,24 @@ export const usage = `npm run bench -- [options]
   --svg FILE             a picture of the ratios`
 
 const thorough: Effort = {
-  rounds: 9, round: 800, warmUp: 2000, paced: 3000, rest: 1000, starts: 7, idleSockets: 10_000, limit: 1_800_000,
+  rounds: 9,
+  round: 800,
+  warmUp: 2000,
+  paced: 3000,
+  rest: 1000,
+  starts: 7,
+  idleSockets: 10_000,
+  limit: 1_800_000,
 }
 const hasty: Effort = {
-  rounds: 3, round: 150, warmUp: 300, paced: 600, rest: 200, starts: 3, idleSockets: 2000, limit: 45_000,
+  rounds: 3,
+  round: 150,
+  warmUp: 300,
+  paced: 600,
+  rest: 200,
+  starts: 3,
+  idleSockets: 2000,
+  limit: 45_000,
 }
 
 /** Throws an Error that says which word is wrong. */
@@ -77,9 +91,9 @@ export const readOptions = (args: readonly string[]): Options => {
     only: only.split(',').filter(Boolean),
     peers: peer.map(readPeer),
     node: node === '0' ? 0 : count('node', node),
-    ...workers === undefined ? {} : { workers: count('workers', workers) },
-    ...json === undefined ? {} : { json },
-    ...svg === undefined ? {} : { svg },
+    ...(workers === undefined ? {} : { workers: count('workers', workers) }),
+    ...(json === undefined ? {} : { json }),
+    ...(svg === undefined ? {} : { svg }),
   }
 }
 
@@ -91,5 +105,5 @@ const count = (name: string, text: string): number => {
 const readPeer = (text: string): Peer => {
   const [, name, url, pid] = /^([^=]+)=(http:[^,]+)(?:,(\d+))?$/.exec(text) ?? []
   if (name === undefined || url === undefined) throw new Error(`--peer must be NAME=URL or NAME=URL,PID, not "${text}"`)
-  return { name, url, ...pid === undefined ? {} : { pid: Number(pid) } }
+  return { name, url, ...(pid === undefined ? {} : { pid: Number(pid) }) }
 }

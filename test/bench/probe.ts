@@ -38,14 +38,14 @@ class Loop {
     }, gap)
   }
 
-  end(): { loopP99: number, loopMax: number } {
+  end(): { loopP99: number; loopMax: number } {
     clearInterval(this.#timer)
     return { loopP99: this.#delays.percentile(99) / 1e6, loopMax: this.#delays.max / 1e6 }
   }
 }
 
 /** How long this thread has been ready to run while others ran, in ms; 0 where Linux does not tell. */
-const openWaited = (): () => number => {
+const openWaited = (): (() => number) => {
   const file = `/proc/self/task/${process.pid}/schedstat`
   if (!existsSync(file)) return () => 0
   const descriptor = openSync(file, 'r')

@@ -24,11 +24,10 @@ export const openProbes = (path: string): Promise<Probes> => {
       for (const [pid, each] of open) if (each === probe) open.delete(pid)
     })
   })
-  const ask = (pids: readonly number[], order: string) =>
-    Promise.all(pids.flatMap(pid => open.get(pid)?.ask(order) ?? []))
+  const ask = (pids: readonly number[], order: string) => Promise.all(pids.flatMap(pid => open.get(pid)?.ask(order) ?? []))
   const probes: Probes = {
     path,
-    begin: async (pids, gap) => void await ask(pids, `begin ${gap}`),
+    begin: async (pids, gap) => void (await ask(pids, `begin ${gap}`)),
     end: async pids => (await ask(pids, 'end')).map(line => JSON.parse(line) as Heard),
     close() {
       server.close()

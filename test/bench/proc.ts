@@ -30,7 +30,9 @@ export const resetPeak = (pids: readonly number[]): void => {
   for (const pid of pids) {
     try {
       writeFileSync(`/proc/${pid}/clear_refs`, '5')
-    } catch { /* another's process, or no Linux */ }
+    } catch {
+      /* another's process, or no Linux */
+    }
   }
 }
 
@@ -47,7 +49,7 @@ const cpuOf = (pid: number): number =>
   tasksOf(pid).reduce((total, task) => total + Number(read(`${task}/schedstat`).split(' ')[0]) / 1000, 0)
 
 const memoryOf = (pid: number, field: string): number =>
-  Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(read(`/proc/${pid}/status`))?.[1] ?? 0) * 1024 / 1e6
+  (Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(read(`/proc/${pid}/status`))?.[1] ?? 0) * 1024) / 1e6
 
 /** Empty when the process has just ended. */
 const read = (file: string): string => {

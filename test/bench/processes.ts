@@ -53,7 +53,7 @@ const launch = ({ script, args, probe }: Start): Child => {
   const preload = probe === undefined ? [] : ['--import', new URL('./probe.js', import.meta.url).href]
   const child = spawn(process.execPath, [...preload, fileURLToPath(script), ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, NODE_ENV: 'production', ...probe === undefined ? {} : { TOLLGATE_BENCH_PROBE: probe } },
+    env: { ...process.env, NODE_ENV: 'production', ...(probe === undefined ? {} : { TOLLGATE_BENCH_PROBE: probe }) },
   })
   running.add(child)
   const words: string[] = []
@@ -85,7 +85,7 @@ const hearUrl = (child: Child): Promise<string> =>
 
 const urlIn = (line: string): string | undefined => {
   try {
-    const { event, rpc } = JSON.parse(line) as { event?: string, rpc?: string } // a line of a log is an object
+    const { event, rpc } = JSON.parse(line) as { event?: string; rpc?: string } // a line of a log is an object
     return event === 'listening' ? rpc : undefined
   } catch {
     return undefined

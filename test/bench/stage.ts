@@ -43,19 +43,26 @@ export const openStage = async ({ effort, peers, workers, node }: Options): Prom
     const probes = await openProbes(join(dir, 'probes'))
     const upstream = await startServer({ script: script('upstream'), args: [String(node)], probe: probes.path })
     const { config, crew, keys } = await configure(dir, upstream.url, workers)
-    const configs = new Map([['gateway', config], ['crew', crew]])
-    const startOf = (name: string) => configs.has(name)
-      ? { script: tollgate, args: ['start', '--config', configs.get(name) as string] }
-      : { script: script(`baselines/${name}`), args: [upstream.url] }
+    const configs = new Map([
+      ['gateway', config],
+      ['crew', crew],
+    ])
+    const startOf = (name: string) =>
+      configs.has(name)
+        ? { script: tollgate, args: ['start', '--config', configs.get(name) as string] }
+        : { script: script(`baselines/${name}`), args: [upstream.url] }
     loads.push(new Load(), new Load())
     return {
-      effort, keys, peers, probes,
+      effort,
+      keys,
+      peers,
+      probes,
       load: loads[0] as Load,
       secondLoad: loads[1] as Load,
       start(name, bare) {
         const peer = peers.find(each => `peer:${each.name}` === name)
         if (peer !== undefined) return Promise.resolve({ ...peer, startup: 0, stop: () => Promise.resolve() })
-        return startServer({ ...startOf(name), ...bare === undefined ? { probe: probes.path } : {} })
+        return startServer({ ...startOf(name), ...(bare === undefined ? { probe: probes.path } : {}) })
       },
       async close() {
         await close()

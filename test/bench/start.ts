@@ -26,7 +26,10 @@ export const coldStart = async (stage: Stage): Promise<Outcome> => {
   }
 }
 
-interface Started { readonly startup: number, readonly rest: number | undefined }
+interface Started {
+  readonly startup: number
+  readonly rest: number | undefined
+}
 
 const startOnce = async (stage: Stage, kind: ServerName): Promise<Started> => {
   const server = await stage.start(kind, 'bare')

@@ -25,13 +25,13 @@ const top = 40
 export const draw = (cases: readonly Drawn[], footnote: string): string => {
   const bars = cases.flatMap(({ title, figures }) => figures.flatMap(figure => barOf(title, figure)))
   const most = Math.max(...bars.map(({ value, target }) => Math.max(value.median, target))) * 1.15
-  const scale = (ratio: number): number => left + ratio / most * (width - left - 50)
+  const scale = (ratio: number): number => left + (ratio / most) * (width - left - 50)
   const height = top + bars.length * step + 30
   const frame = `viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="13" fill="${grey}"`
   return `<svg xmlns="http://www.w3.org/2000/svg" ${frame}>
 <text x="10" y="20" font-size="15" font-weight="bold">${heading}</text>
 ${bars.map((bar, i) => drawBar(bar, top + i * step, scale)).join('\n')}
-<text x="10" y="${height - 10}" font-size="11">${escape(footnote)}</text>
+<text x="10" y="${height - 10}" font-size="11">${escapeXml(footnote)}</text>
 </svg>
 `
 }
@@ -42,8 +42,8 @@ const barOf = (title: string, { title: figure, unit, value, target }: Figure): r
 const drawBar = ({ title, figure, value, target }: Bar, y: number, scale: (ratio: number) => number): string => {
   const [end, mark] = [scale(value.median), scale(target)]
   const colour = value.median <= target ? '#2da44e' : '#d1642e'
-  return `<text x="10" y="${y + 14}">${escape(title)}</text>
-<text x="10" y="${y + 29}" font-size="11">${escape(figure)}</text>
+  return `<text x="10" y="${y + 14}">${escapeXml(title)}</text>
+<text x="10" y="${y + 29}" font-size="11">${escapeXml(figure)}</text>
 <rect x="${left}" y="${y + 4}" width="${round(end - left)}" height="24" fill="${colour}"/>
 <path d="M${round(mark)} ${y}v32" stroke="${grey}" stroke-width="2"/>
 <text x="${round(Math.max(end, mark) + 8)}" y="${y + 21}">${value.median.toFixed(2)} × (≤ ${target})</text>`
@@ -51,4 +51,4 @@ const drawBar = ({ title, figure, value, target }: Bar, y: number, scale: (ratio
 
 const round = (value: number): string => value.toFixed(1)
 
-const escape = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+const escapeXml = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')

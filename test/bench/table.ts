@@ -9,7 +9,7 @@ export const tabulate = ({ title, name }: Case, { rows, figures }: Outcome): str
   const lanes = rows.map(row => columns.map(({ cell }) => cell(row)))
   return [
     `${title}  [${name}]`,
-    ...rows.length === 0 ? [] : align([columns.map(({ head }) => head), ...lanes]),
+    ...(rows.length === 0 ? [] : align([columns.map(({ head }) => head), ...lanes])),
     ...align(figures.map(figure => [figure.title, ...verdictOf(figure)])).map(line => `  ${line}`),
     '',
   ].join('\n')
@@ -48,17 +48,18 @@ const verdictOf = ({ value, unit, target }: Figure): readonly string[] => {
 }
 
 const range = (spread: Spread | undefined, digits: number): string =>
-  spread === undefined || spread.least === spread.most ? ''
-  : `(${number(spread.least, digits)}-${number(spread.most, digits)})`
+  spread === undefined || spread.least === spread.most ? '' : `(${number(spread.least, digits)}-${number(spread.most, digits)})`
 
 const number = (value: number | undefined, digits: number): string =>
-  value === undefined ? '-'
-  : value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+  value === undefined ? '-' : value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 
 /** Names to the left, numbers to the right. */
 const align = (lines: readonly (readonly string[])[]): readonly string[] => {
   const widths: number[] = []
-  for (const line of lines) line.forEach((cell, i) => { widths[i] = Math.max(widths[i] ?? 0, cell.length) })
-  const pad = (cell: string, i: number) => i === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[i] ?? 0)
+  for (const line of lines)
+    line.forEach((cell, i) => {
+      widths[i] = Math.max(widths[i] ?? 0, cell.length)
+    })
+  const pad = (cell: string, i: number) => (i === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[i] ?? 0))
   return lines.map(line => `  ${line.map(pad).join('  ')}`.trimEnd())
 }

@@ -5,22 +5,27 @@ import { serve } from './baselines/serve.ts'
 
 // A node that knows its answers by heart; the port is its argument, when it must be a certain one.
 
-interface Asked { readonly id: unknown, readonly method: string, readonly params?: readonly unknown[] }
+interface Asked {
+  readonly id: unknown
+  readonly method: string
+  readonly params?: readonly unknown[]
+}
 
 const hash = (digit: string): string => `0x${digit.repeat(64)}`
 
 const writeLogs = (words: number): Buffer => {
-  const log = (i: number) => JSON.stringify({
-    address: emitter(words),
-    topics: [hash('d'), hash('e'), hash('f')],
-    data: `0x${'0123456789abcdef'.repeat(4 * words)}`,
-    blockNumber: `0x${(0x14b0000 + i).toString(16)}`,
-    transactionHash: hash('a'),
-    transactionIndex: `0x${(i % 200).toString(16)}`,
-    blockHash: hash('b'),
-    logIndex: `0x${(i % 500).toString(16)}`,
-    removed: false,
-  })
+  const log = (i: number) =>
+    JSON.stringify({
+      address: emitter(words),
+      topics: [hash('d'), hash('e'), hash('f')],
+      data: `0x${'0123456789abcdef'.repeat(4 * words)}`,
+      blockNumber: `0x${(0x14b0000 + i).toString(16)}`,
+      transactionHash: hash('a'),
+      transactionIndex: `0x${(i % 200).toString(16)}`,
+      blockHash: hash('b'),
+      logIndex: `0x${(i % 500).toString(16)}`,
+      removed: false,
+    })
   return Buffer.from(`[${Array.from({ length: mostLogs }, (_, i) => log(i)).join()}]`)
 }
 
@@ -43,17 +48,25 @@ const send = (res: ServerResponse, parts: readonly Buffer[]): void => {
   res.end()
 }
 
-const answer = (asked: Asked): Buffer[] =>
-  [Buffer.from(`{"jsonrpc":"2.0","id":${JSON.stringify(asked.id)},"result":`), resultOf(asked), Buffer.from('}')]
+const answer = (asked: Asked): Buffer[] => [
+  Buffer.from(`{"jsonrpc":"2.0","id":${JSON.stringify(asked.id)},"result":`),
+  resultOf(asked),
+  Buffer.from('}'),
+]
 
-const answerAll = (batch: readonly Asked[]): Buffer[] =>
-  [...batch.flatMap((asked, i) => [Buffer.from(i > 0 ? ',' : '['), ...answer(asked)]), Buffer.from(']')]
+const answerAll = (batch: readonly Asked[]): Buffer[] => [
+  ...batch.flatMap((asked, i) => [Buffer.from(i > 0 ? ',' : '['), ...answer(asked)]),
+  Buffer.from(']'),
+]
 
-serve(createServer((req, res) => {
-  const chunks: Buffer[] = []
-  req.on('data', (chunk: Buffer) => chunks.push(chunk))
-  req.on('end', () => {
-    const asked = JSON.parse(Buffer.concat(chunks).toString()) as Asked | Asked[] // only gateways ask here
-    send(res, Array.isArray(asked) ? answerAll(asked) : answer(asked))
-  })
-}), Number(process.argv[2] ?? 0))
+serve(
+  createServer((req, res) => {
+    const chunks: Buffer[] = []
+    req.on('data', (chunk: Buffer) => chunks.push(chunk))
+    req.on('end', () => {
+      const asked = JSON.parse(Buffer.concat(chunks).toString()) as Asked | Asked[] // only gateways ask here
+      send(res, Array.isArray(asked) ? answerAll(asked) : answer(asked))
+    })
+  }),
+  Number(process.argv[2] ?? 0),
+)

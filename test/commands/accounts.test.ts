@@ -27,13 +27,13 @@ t.test('an account gets credits of its own, keeps them on another plan, and give
   ])
   t.match((await run(accounts, 'list')).out, [/^NAME   PLAN    CREDITS/, /^alice  growth  7000     acc_/])
   t.match(await json(accounts, 'set', 'alice', '--credits', '8000'), { plan: 'growth', credits: 8_000 })
-  t.notOk('credits' in (await json(accounts, 'set', 'alice', '--credits', 'plan') as object))
+  t.notOk('credits' in ((await json(accounts, 'set', 'alice', '--credits', 'plan')) as object))
   t.match(await json(usage, 'alice'), { limit: 5_000 })
 })
 
 t.test('an account is named by its id too', async t => {
   const { json } = await tempConfigs(t)
-  const { id } = await json(accounts, 'add', 'alice', '--plan', 'core') as { id: string }
+  const { id } = (await json(accounts, 'add', 'alice', '--plan', 'core')) as { id: string }
   t.match(await json(accounts, 'set', id, '--plan', 'growth'), { name: 'alice', plan: 'growth' })
   t.match(await json(keys, 'add', id), { account: 'alice' })
 })
@@ -46,7 +46,8 @@ t.test('people read sentences and tables', async t => {
   await run(accounts, 'add', 'alice', '--plan', 'core')
   t.match((await run(accounts, 'list')).out, [
     /^NAME   PLAN    CREDITS  ID                CREATED$/,
-    /^alice  core    plan     acc_\w{12}  20/, /^bo     growth  plan     acc_\w{12}  20/,
+    /^alice  core    plan     acc_\w{12}  20/,
+    /^bo     growth  plan     acc_\w{12}  20/,
   ])
   t.same((await run(accounts, 'set', 'bo', '--plan', 'core')).out, ['account bo is on plan core now'])
 })
@@ -87,8 +88,10 @@ t.test('wrong words are a misuse', async t => {
   t.equal(await misused('list', '--json=yes'), '--json takes no value')
   t.equal(await misused('set', 'alice'), '--plan PLAN or --credits N is missing')
   for (const credits of ['0', '-1', '1.5', '1e3', '9007199254740992', 'lots', '']) {
-    t.equal(await misused('set', 'alice', `--credits=${credits}`),
-      `--credits must be a number from 1 to 9007199254740991, or \`plan\` for what the plan gives, not "${credits}"`)
+    t.equal(
+      await misused('set', 'alice', `--credits=${credits}`),
+      `--credits must be a number from 1 to 9007199254740991, or \`plan\` for what the plan gives, not "${credits}"`,
+    )
   }
   t.equal(await misused('revoke'), 'ID is missing')
   t.equal(await misused('set', 'key_1'), 'nothing is to be changed: --networks, --methods or --origins is missing')
@@ -115,7 +118,7 @@ t.test('a key is shown once, with what it is good for, and then only by its last
   await run(accounts, 'add', 'alice', '--plan', 'core')
   const lists = { networks: ['devnet', 'base-mainnet'], methods: ['eth_call'], origins: ['https://dapp.test'] }
   const words = ['--networks', 'devnet, base-mainnet', '--methods', 'eth_call', '--origins', 'https://dapp.test']
-  const made = await json(keys, 'add', 'alice', ...words) as { id: string, key: string, account: string }
+  const made = (await json(keys, 'add', 'alice', ...words)) as { id: string; key: string; account: string }
   t.ok(isKey(made.key))
   t.match(made, { id: /^key_/, account: 'alice', ...lists })
   const listed = await json(keys, 'list', 'alice')
@@ -136,15 +139,15 @@ t.test('a key for a method that no table has is made all the same, with a warnin
 t.test('a key without lists opens everything', async t => {
   const { json, run } = await tempConfigs(t)
   await run(accounts, 'add', 'alice', '--plan', 'core')
-  const made = await json(keys, 'add', 'alice') as object
+  const made = (await json(keys, 'add', 'alice')) as object
   t.same(Object.keys(made).sort(), ['account', 'created', 'hint', 'id', 'key'])
 })
 
 t.test('a key is revoked by its id', async t => {
   const { json, run } = await tempConfigs(t)
   await run(accounts, 'add', 'alice', '--plan', 'core')
-  const { id } = await json(keys, 'add', 'alice') as { id: string }
-  const { revoked } = await json(keys, 'revoke', id) as { revoked: string }
+  const { id } = (await json(keys, 'add', 'alice')) as { id: string }
+  const { revoked } = (await json(keys, 'revoke', id)) as { revoked: string }
   t.match(revoked, time)
   t.match(await json(keys, 'list', 'alice'), [{ id, revoked }])
   t.same((await run(keys, 'revoke', id)).out, [`key ${id} of account alice is revoked since ${revoked}`])
@@ -153,12 +156,16 @@ t.test('a key is revoked by its id', async t => {
 t.test('the lists of a key are changed by its id, those that are named', async t => {
   const { json, run } = await tempConfigs(t)
   await run(accounts, 'add', 'alice', '--plan', 'core')
-  const made = await json(keys, 'add', 'alice', '--networks', 'devnet', '--methods', 'eth_call', '--origins', 'all') as { id: string }
+  const made = (await json(keys, 'add', 'alice', '--networks', 'devnet', '--methods', 'eth_call', '--origins', 'all')) as { id: string }
   t.notOk('origins' in made, '`all` is no list')
   t.same((await run(keys, 'set', made.id, '--networks', 'base-mainnet,devnet')).out, [
-    `id        ${made.id}`, 'account   alice', 'networks  base-mainnet,devnet', 'methods   eth_call', 'origins   all',
+    `id        ${made.id}`,
+    'account   alice',
+    'networks  base-mainnet,devnet',
+    'methods   eth_call',
+    'origins   all',
   ])
-  const opened = await json(keys, 'set', made.id, '--networks', 'all', '--methods', 'all') as object
+  const opened = (await json(keys, 'set', made.id, '--networks', 'all', '--methods', 'all')) as object
   t.same(Object.keys(opened).sort(), ['account', 'created', 'hint', 'id'])
   t.same(await json(keys, 'list', 'alice'), [opened])
   const refused = async (...words: string[]) => (await run(keys, 'set', ...words)).err[0]
@@ -174,8 +181,13 @@ t.test('people see a key with a warning, and lists of keys as tables', async t =
   await run(accounts, 'add', 'alice', '--plan', 'core')
   t.same((await run(keys, 'list', 'alice')).out, ['no keys yet: tollgate keys add alice'])
   t.match((await run(keys, 'add', 'alice', '--networks', 'devnet')).out, [
-    /^key       tg_\w{38}$/, /^id        key_\w{12}$/, /^account   alice$/, /^networks  devnet$/, /^methods   all$/,
-    /^origins   all$/, /^Keep the key now/,
+    /^key       tg_\w{38}$/,
+    /^id        key_\w{12}$/,
+    /^account   alice$/,
+    /^networks  devnet$/,
+    /^methods   all$/,
+    /^origins   all$/,
+    /^Keep the key now/,
   ])
   t.match((await run(keys, 'list', 'alice')).out, [
     /^ID                KEY    NETWORKS  METHODS  ORIGINS  CREATED                   REVOKED$/,
@@ -187,15 +199,20 @@ t.test('a key for what does not exist is refused', async t => {
   const { run } = await tempConfigs(t)
   await run(accounts, 'add', 'alice', '--plan', 'core')
   const refused = async (...words: string[]) => (await run(keys, ...words)).err[0]
-  t.equal(await refused('add', 'alice', '--networks', 'devent'),
-    'tollgate: there is no network "devent"; did you mean `devnet`?')
-  t.equal(await refused('add', 'alice', '--networks', 'devnet.test'),
-    'tollgate: there is no network "devnet.test"; there are base-mainnet, devnet')
+  t.equal(await refused('add', 'alice', '--networks', 'devent'), 'tollgate: there is no network "devent"; did you mean `devnet`?')
+  t.equal(
+    await refused('add', 'alice', '--networks', 'devnet.test'),
+    'tollgate: there is no network "devnet.test"; there are base-mainnet, devnet',
+  )
   t.equal(await refused('add', 'alice', '--networks', ','), '--networks needs at least one name')
-  t.equal(await refused('add', 'alice', '--origins', 'https://dapp.test/'),
-    'tollgate: "https://dapp.test/" is not the origin of a page; did you mean `https://dapp.test`?')
-  t.equal(await refused('add', 'alice', '--origins', 'dapp'),
-    'tollgate: "dapp" is not the origin of a page; write it like https://dapp.example')
+  t.equal(
+    await refused('add', 'alice', '--origins', 'https://dapp.test/'),
+    'tollgate: "https://dapp.test/" is not the origin of a page; did you mean `https://dapp.test`?',
+  )
+  t.equal(
+    await refused('add', 'alice', '--origins', 'dapp'),
+    'tollgate: "dapp" is not the origin of a page; write it like https://dapp.example',
+  )
   t.equal(await refused('list', 'bob'), 'tollgate: there is no account "bob"')
   t.match(await refused('revoke', 'key_1'), /^tollgate: there is no key with the id "key_1"/)
 })

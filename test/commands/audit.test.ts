@@ -15,7 +15,7 @@ import { tempConfigs } from './run.ts'
 /** An account with a day of 1,000 credits, the services that book for it, and the command. */
 const openBooks = async (t: Test) => {
   const configs = await tempConfigs(t)
-  const { id } = await configs.json(accounts, 'add', 'alice', '--plan', 'core') as { id: string }
+  const { id } = (await configs.json(accounts, 'add', 'alice', '--plan', 'core')) as { id: string }
   const store = await openStore({ kind: 'lmdb', path: join(configs.dir, '..', 'data') }, systemClock)
   t.teardown(() => store.close())
   const ledger = openLedger(store, systemClock, { log: new TestLog() })
@@ -26,12 +26,21 @@ const openBooks = async (t: Test) => {
     const verdict = await ledger.charge(account, credits)
     if (verdict.kind !== 'charged') throw new Error(`it is ${verdict.kind}`)
     usage.count({
-      account: id, key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false,
-      day: verdict.day, calls: 1, credits: counted,
+      account: id,
+      key: 'key_1',
+      network: 'devnet',
+      method: 'eth_call',
+      outcome: 'ok',
+      forwarded: false,
+      day: verdict.day,
+      calls: 1,
+      credits: counted,
     })
   }
   let pauses = 0
-  const audit = createAudit(async () => { pauses += 1 })
+  const audit = createAudit(async () => {
+    pauses += 1
+  })
   return { ...configs, id, store, ledger, usage, charge, audit, pauses: () => pauses }
 }
 
@@ -44,10 +53,20 @@ t.test('books that are right are exit code 0', async t => {
   t.match(await run(audit), { code: 0 }, 'also while a process holds a lease')
   await usage.stop()
   await ledger.stop()
-  t.same(await json(audit), [{
-    account: 'alice', plan: 'core', limit: 1_000, leased: 335, used: 335, held: 0, forfeited: 0, counted: 335,
-    tolerance: 0, faults: [],
-  }])
+  t.same(await json(audit), [
+    {
+      account: 'alice',
+      plan: 'core',
+      limit: 1_000,
+      leased: 335,
+      used: 335,
+      held: 0,
+      forfeited: 0,
+      counted: 335,
+      tolerance: 0,
+      faults: [],
+    },
+  ])
   t.equal(pauses(), 0)
 })
 

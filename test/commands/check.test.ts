@@ -30,18 +30,13 @@ const check = async (t: Test, files: Readonly<Record<string, string>>, env = {},
 }
 
 const route = '  - route: { upstreams: [{ name: own, url: "${SIDE_URL}" }] }\n'
-const optional = network('side-chain', `  - shape:\n${route}  - ask:\n`)
-  .replace('pipeline:', 'optional: true\npipeline:')
+const optional = network('side-chain', `  - shape:\n${route}  - ask:\n`).replace('pipeline:', 'optional: true\npipeline:')
 
 t.test('a good configuration is summed up on stdout', async t => {
   const files = { 'networks/main-chain.yaml': network('main-chain'), 'networks/side-chain.yaml': optional }
   t.same(await check(t, files), {
     code: exit.ok,
-    out: [
-      'no problems; 1 network served, 1 not served',
-      '  main-chain  shape > ask',
-      '  side-chain  not served: SIDE_URL is not set',
-    ],
+    out: ['no problems; 1 network served, 1 not served', '  main-chain  shape > ask', '  side-chain  not served: SIDE_URL is not set'],
     err: [],
   })
   t.same(await check(t, files, { SIDE_URL: 'http://localhost:8545' }), {
@@ -55,10 +50,13 @@ t.test('problems of files and of stages come in one report on stderr, with exit 
   const mistyped = network('b-net', '  - shap:\n  - ask:\n')
   const files = { 'networks/a-net.yaml': network('a-net'), 'networks/b-net.yaml': mistyped }
   const found = await check(t, files, {}, async ({ networks }) =>
-    networks.flatMap(({ steps }) => steps.map(step => step.problem([], `${step.name}: cannot be made`))))
+    networks.flatMap(({ steps }) => steps.map(step => step.problem([], `${step.name}: cannot be made`))),
+  )
   t.equal(found.code, exit.config)
   t.same(found.out, [])
-  t.equal(found.err.join('\n'), `networks/a-net.yaml:7:5: shape: cannot be made
+  t.equal(
+    found.err.join('\n'),
+    `networks/a-net.yaml:7:5: shape: cannot be made
   7 |   - shape:
     |     ^
 
@@ -70,13 +68,17 @@ networks/b-net.yaml:7:5: there is no plugin \`shap\`
   7 |   - shap:
     |     ^ did you mean \`shape\`?
 
-3 problems in 2 files`)
+3 problems in 2 files`,
+  )
 })
 
 const table = readFileSync('configs/methods/ethereum.yaml', 'utf8')
 /** The steps that networks ship with, with options of their plugins. */
 const shippedNames = ['envelope', 'key-auth', 'network-access', 'credits', 'params', 'cache', 'failover', 'upstream']
-const shippedSteps = (options: Readonly<Record<string, string>> = {}) => shippedNames.map(name => `  - ${name}: ${options[name] ?? (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')}\n`)
+const shippedSteps = (options: Readonly<Record<string, string>> = {}) =>
+  shippedNames.map(
+    name => `  - ${name}: ${options[name] ?? (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')}\n`,
+  )
 
 const shipped = (options: Readonly<Record<string, string>>) => network('real-net', shippedSteps(options).join(''))
 
@@ -86,7 +88,8 @@ t.test('with the built-in plugins, a method that is named but not in the table i
     'networks/real-net.yaml': shipped({
       credits: '{ costs: { eth_getLog: 300 } }',
       cache: '{ methods: { eth_cal: never } }',
-      failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], partner: { name: p, url: "http://127.0.0.1:1", methods: [eth_getLogs, eth_getLog] } }',
+      failover:
+        '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], partner: { name: p, url: "http://127.0.0.1:1", methods: [eth_getLogs, eth_getLog] } }',
     }),
   }
   const { code, err } = await check(t, files, {}, tryNetworks, builtIn)
@@ -109,16 +112,25 @@ t.test('with the built-in plugins, what could never answer is a problem: no time
   t.match(err.join(''), /13:47: failover: nodes are asked over HTTP: the URL must begin with http:\/\/ or https:\/\//)
   for (const name of ['timeout', 'maxBytes', 'silence']) t.match(err.join(''), `${name} must be more than nothing`)
   const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { pause: 0s } }' })
-  t.match(await check(t, { ...files, 'networks/real-net.yaml': idle }, {}, tryNetworks, builtIn), { err: [/breaker.pause must be more than nothing/] })
+  t.match(await check(t, { ...files, 'networks/real-net.yaml': idle }, {}, tryNetworks, builtIn), {
+    err: [/breaker.pause must be more than nothing/],
+  })
 })
 
 t.test('with the built-in plugins, a node whose name cannot stand in a header is a problem', async t => {
-  const named = (own: string, partner: string) => check(t, {
-    'methods/ethereum.yaml': table,
-    'networks/real-net.yaml': shipped({
-      failover: `{ upstreams: [{ name: ${own}, url: "http://127.0.0.1:1" }], partner: { name: ${partner}, url: "http://127.0.0.1:1" } }`,
-    }),
-  }, {}, tryNetworks, builtIn)
+  const named = (own: string, partner: string) =>
+    check(
+      t,
+      {
+        'methods/ethereum.yaml': table,
+        'networks/real-net.yaml': shipped({
+          failover: `{ upstreams: [{ name: ${own}, url: "http://127.0.0.1:1" }], partner: { name: ${partner}, url: "http://127.0.0.1:1" } }`,
+        }),
+      },
+      {},
+      tryNetworks,
+      builtIn,
+    )
   const { code, err } = await named('узел', '"a b"')
   t.equal(code, exit.config)
   t.match(err.join(''), /13:37: failover\.upstreams\[0\]\.name must be a name of ASCII characters without spaces, not "узел"/)
@@ -133,11 +145,14 @@ t.test('the plugin in README may stand where README says, and nowhere else', asy
     const steps = shippedSteps().toSpliced(place, 0, '  - { use: ../rate-limit.mjs, with: { calls: 50 } }\n')
     return [`networks/net-${place}.yaml`, network(`net-${place}`, steps.join(''))]
   })
-  const files = { 'methods/ethereum.yaml': table, 'rate-limit.mjs': code, ...Object.fromEntries(networks) as Record<string, string> }
+  const files = { 'methods/ethereum.yaml': table, 'rate-limit.mjs': code, ...(Object.fromEntries(networks) as Record<string, string>) }
   const { err } = await check(t, files, {}, tryNetworks, builtIn)
   const refused = new Set(Array.from(err.join('\n').matchAll(/^networks\/net-(\d)/gm), ([, place]) => Number(place)))
   const [auth, cache] = [shippedNames.indexOf('key-auth'), shippedNames.indexOf('cache')]
-  t.same([...refused], [...networks.keys()].filter(place => place <= auth || place > cache))
+  t.same(
+    [...refused],
+    [...networks.keys()].filter(place => place <= auth || place > cache),
+  )
   t.match(err.join(''), /rate-limit must run exactly once for a call, but failover above it may repeat calls/)
 })
 
@@ -146,7 +161,16 @@ t.test('what is wrong with gateway.yaml hides nothing of the networks, and break
   const { code, err } = await check(t, { ...files, 'gateway.yaml': 'store: lmdb:../data\nplan: {}\n' }, {}, tryNetworks, builtIn)
   t.equal(code, exit.config)
   t.match(err.join(''), /gateway.yaml:2:1: unknown key `plan`[^]*real-net.yaml[^]*eth_getLog is not in the method table/)
-  t.match(await check(t, { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ cache: '{ maxBytes: 0B }' }) }, {}, tryNetworks, builtIn), { code: exit.ok })
+  t.match(
+    await check(
+      t,
+      { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ cache: '{ maxBytes: 0B }' }) },
+      {},
+      tryNetworks,
+      builtIn,
+    ),
+    { code: exit.ok },
+  )
 })
 
 t.test('a plugin from outside that throws while it is loaded, checked or created is a problem at its place', async t => {
@@ -157,18 +181,28 @@ t.test('a plugin from outside that throws while it is loaded, checked or created
     'broken/a.mjs': `throw new Error('out of order')`,
     'broken/b.mjs': plugin('b', `create: () => () => undefined, check: ${broken}`),
     'broken/c.mjs': plugin('c', `create: ${broken}`),
-    'networks/a-net.yaml': network('a-net', '  - shape:\n  - use: ../broken/a.mjs\n  - use: ../broken/b.mjs\n  - use: ../broken\n  - ask:\n'),
+    'networks/a-net.yaml': network(
+      'a-net',
+      '  - shape:\n  - use: ../broken/a.mjs\n  - use: ../broken/b.mjs\n  - use: ../broken\n  - ask:\n',
+    ),
     'broken/d.mjs': plugin('d', `create: async () => { throw new Error('later') }`),
     'broken/e.mjs': plugin('e', `create: () => ({ handles: () => undefined })`),
-    'networks/b-net.yaml': network('b-net', '  - use: ../broken/c.mjs\n  - use: ../broken/d.mjs\n  - use: ../broken/e.mjs\n  - shape:\n  - ask:\n'),
+    'networks/b-net.yaml': network(
+      'b-net',
+      '  - use: ../broken/c.mjs\n  - use: ../broken/d.mjs\n  - use: ../broken/e.mjs\n  - shape:\n  - ask:\n',
+    ),
   }
   const { code, err } = await check(t, files, {}, tryNetworks)
   t.equal(code, exit.config)
   for (const said of [
-    /a-net.yaml:8:10: cannot load ..\/broken\/a.mjs: out of order/, /a-net.yaml:9:5: b: its options cannot be checked: TypeError: out of order/,
-    /a-net.yaml:10:10: broken is a directory\n.*\n.*\^ name a file in it/, /b-net.yaml:7:5: c: cannot be created: TypeError: out of order/,
-    /b-net.yaml:8:5: d: create\(\) must not be async/, /b-net.yaml:9:5: e: create\(\) must return a handler, or a stage with `handle`/,
-  ]) t.match(err.join(''), said)
+    /a-net.yaml:8:10: cannot load ..\/broken\/a.mjs: out of order/,
+    /a-net.yaml:9:5: b: its options cannot be checked: TypeError: out of order/,
+    /a-net.yaml:10:10: broken is a directory\n.*\n.*\^ name a file in it/,
+    /b-net.yaml:7:5: c: cannot be created: TypeError: out of order/,
+    /b-net.yaml:8:5: d: create\(\) must not be async/,
+    /b-net.yaml:9:5: e: create\(\) must return a handler, or a stage with `handle`/,
+  ])
+    t.match(err.join(''), said)
 })
 
 t.test('accounts whose plan is gone are told of, and an existing store stays as it was', async t => {
@@ -214,7 +248,8 @@ t.test('so are those in a redis, and one that cannot be asked is passed over', {
 })
 
 t.test('problems of gateway.yaml do not hide behind what the networks need of it', async t => {
-  const pipeline = '  - key-auth: {}\n  - cache: {}\n  - failover: { upstreams: [{ name: own, url: http://localhost:8545 }] }\n  - upstream: {}\n'
+  const pipeline =
+    '  - key-auth: {}\n  - cache: {}\n  - failover: { upstreams: [{ name: own, url: http://localhost:8545 }] }\n  - upstream: {}\n'
   const files = { 'gateway.yaml': 'store: nowhere\nplans: {}\n', 'networks/main-chain.yaml': network('main-chain', pipeline) }
   const dir = writeConfig(t.testdir(), files)
   const { code, err } = await runCommand(createCheck(builtIn, tryNetworks), ['--config', dir])

@@ -24,18 +24,18 @@ export interface Configs {
 export const tempConfigs = async (t: Test): Promise<Configs> => {
   const dir = join(await tempFolder(t), 'configs')
   await mkdir(join(dir, 'networks'), { recursive: true })
-  await writeFile(join(dir, 'gateway.yaml'), [
-    'store: lmdb:../data',
-    'plans:',
-    '  core: { dailyCredits: 1000 }',
-    '  growth: { dailyCredits: 5000, forwarding: true }',
-    '',
-  ].join('\n'))
+  await writeFile(
+    join(dir, 'gateway.yaml'),
+    ['store: lmdb:../data', 'plans:', '  core: { dailyCredits: 1000 }', '  growth: { dailyCredits: 5000, forwarding: true }', ''].join(
+      '\n',
+    ),
+  )
   const names = ['devnet', 'base-mainnet', 'devnet.test']
   for (const name of names) await writeFile(join(dir, 'networks', `${name}.yaml`), '')
   const run = (command: Command, ...words: string[]) => runCommand(command, [...words, '--config', dir])
   return {
-    dir, run,
+    dir,
+    run,
     async json(command, ...words) {
       const { out, err } = await run(command, ...words, '--json')
       if (err.length > 0) throw new Error(err.join('\n'))

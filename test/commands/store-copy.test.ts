@@ -14,8 +14,16 @@ import { runCommand } from './run.ts'
 
 const hour = Math.floor(systemClock.now() / hourLength)
 const count = (over: Partial<UsageCount> = {}): UsageCount => ({
-  account: 'acc_1', key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false,
-  hour, calls: 3, credits: 240, ...over,
+  account: 'acc_1',
+  key: 'key_1',
+  network: 'devnet',
+  method: 'eth_call',
+  outcome: 'ok',
+  forwarded: false,
+  hour,
+  calls: 3,
+  credits: 240,
+  ...over,
 })
 
 /** Two accounts with keys, leases of a process that was killed, and calls of two hours. */
@@ -40,9 +48,10 @@ const all = async (store: Store) => {
     accounts: await store.accounts(),
     keys: [await store.keys('acc_1'), await store.keys('acc_2')],
     holders: await Promise.all(['hash-1', 'hash-2', 'hash-3'].map(hash => store.holder(hash))),
-    totals: await Promise.all(['acc_1', 'acc_2'].map(async id => ({ ...await store.totals(id, today), endsIn: 0 }))),
-    usage: [...await store.usage('acc_1', hour - 100, hour + 1), ...await store.usage('acc_2', hour - 100, hour + 1)]
-      .map(row => JSON.stringify(Object.entries(row).sort())).sort(),
+    totals: await Promise.all(['acc_1', 'acc_2'].map(async id => ({ ...(await store.totals(id, today)), endsIn: 0 }))),
+    usage: [...(await store.usage('acc_1', hour - 100, hour + 1)), ...(await store.usage('acc_2', hour - 100, hour + 1))]
+      .map(row => JSON.stringify(Object.entries(row).sort()))
+      .sort(),
   }
 }
 
@@ -68,12 +77,16 @@ t.test('store copy', { skip: noRedis }, async t => {
     await furnish(from)
     const there = await copy(`lmdb:${first}`, redis.url)
     t.same(there, {
-      code: 0, err: ['1 of 2 accounts', '2 of 2 accounts'],
+      code: 0,
+      err: ['1 of 2 accounts', '2 of 2 accounts'],
       out: ["copied and compared: 2 accounts, 3 keys, 1 of today's balances, 4 counts of calls"],
     })
     t.same(await all(far), await all(from))
     const returned = await copy(redis.url, `lmdb:${second}`, '--json')
-    t.same(returned.out.map(line => JSON.parse(line)), [{ accounts: 2, keys: 3, balances: 1, counts: 4 }])
+    t.same(
+      returned.out.map(line => JSON.parse(line)),
+      [{ accounts: 2, keys: 3, balances: 1, counts: 4 }],
+    )
     t.same(await all(back), await all(from))
   })
 
@@ -107,7 +120,10 @@ t.test('store copy', { skip: noRedis }, async t => {
     t.equal((await copy(`lmdb:${path}`, redis.url)).code, 0)
     t.match(await to.holder('hash-1'), { key: { revoked: 50 } })
     const calls = (await to.usage('acc_1', hour, hour + 1)).map(row => row.calls)
-    t.same(calls.sort((a, b) => a - b), [3, 13])
+    t.same(
+      calls.sort((a, b) => a - b),
+      [3, 13],
+    )
   })
 
   t.test('is refused, before anything is written, when a name belongs to another account there', async t => {
@@ -116,7 +132,9 @@ t.test('store copy', { skip: noRedis }, async t => {
     await furnish(from)
     await to.addAccount({ id: 'acc_9', name: 'bob', plan: 'core', created: 1 })
     t.same(await copy(`lmdb:${path}`, redis.url), {
-      code: 1, out: [], err: ['tollgate: nothing was copied: the target has other accounts of the same name: bob'],
+      code: 1,
+      out: [],
+      err: ['tollgate: nothing was copied: the target has other accounts of the same name: bob'],
     })
     t.equal(await to.account('alice'), undefined)
   })
@@ -145,8 +163,7 @@ t.test('store copy', { skip: noRedis }, async t => {
     const ask = { account: 'acc_1', day, process: 'p9', seq: 1, tally: undefined }
     await to.ask({ ...ask, need: 0, want: 5, limit: 10, share: 1 })
     t.same((await copy(`lmdb:${path}`, redis.url)).err.slice(-1), [
-      'tollgate: copied, but not the same: the balance of account alice changed meanwhile; '
-        + 'stop the gateways and copy again',
+      'tollgate: copied, but not the same: the balance of account alice changed meanwhile; ' + 'stop the gateways and copy again',
     ])
   })
 
@@ -165,12 +182,16 @@ t.test('store copy', { skip: noRedis }, async t => {
     const quiet = { accounts: () => undefined, counts: () => undefined }
     const bare = { account: 'acc_1', created: 5, hint: 'wxyz' }
     for (const [what, change] of [
-      ['alice', () => from.changeKey('key_1', { networks: [] })], ['alice', () => from.changeKey('key_1', { methods: ['eth_call'] })],
-      ['alice', () => from.revokeKey('key_1', 77)], ['alice', () => from.addKey('hash-9', { id: 'key_9', ...bare })],
+      ['alice', () => from.changeKey('key_1', { networks: [] })],
+      ['alice', () => from.changeKey('key_1', { methods: ['eth_call'] })],
+      ['alice', () => from.revokeKey('key_1', 77)],
+      ['alice', () => from.addKey('hash-9', { id: 'key_9', ...bare })],
       ['bob', () => from.changeAccount('acc_2', { plan: 'core' })],
       ['carol', () => from.addAccount({ id: 'acc_3', name: 'carol', plan: 'core', created: 1 })],
     ] as const) {
-      await t.rejects(copyStore(changing(change), to, quiet), { message: `copied, but not the same: account ${what} or its keys changed meanwhile; stop the gateways and copy again` })
+      await t.rejects(copyStore(changing(change), to, quiet), {
+        message: `copied, but not the same: account ${what} or its keys changed meanwhile; stop the gateways and copy again`,
+      })
       await copyStore(from, to, quiet)
     }
     t.same(await all(to), await all(from))
@@ -191,8 +212,14 @@ t.test('store copy', { skip: noRedis }, async t => {
     const drawn: string[] = []
     const out: string[] = []
     const terminal = {
-      env: { STORE: redis.url }, err: t.fail,
-      out: (line: string) => { out.push(line) }, status: (text: string) => { drawn.push(text) },
+      env: { STORE: redis.url },
+      err: t.fail,
+      out: (line: string) => {
+        out.push(line)
+      },
+      status: (text: string) => {
+        drawn.push(text)
+      },
     }
     t.equal(await store.run(['copy', '${STORE}', `${redis.url}/1`], terminal), 0)
     t.equal(drawn[0], `[${'#'.repeat(15)}${'.'.repeat(15)}] 1 of 2 accounts`)

@@ -12,7 +12,7 @@ import { tempConfigs } from './run.ts'
 
 t.test('usage says where the credits of today are, also while a gateway runs', async t => {
   const { dir, json, run } = await tempConfigs(t)
-  const { id } = await json(accounts, 'add', 'alice', '--plan', 'core') as { id: string }
+  const { id } = (await json(accounts, 'add', 'alice', '--plan', 'core')) as { id: string }
   const store = await openStore({ kind: 'lmdb', path: join(dir, '..', 'data') }, systemClock)
   const ledger = openLedger(store, systemClock, { log: new TestLog() })
   await ledger.start()
@@ -21,10 +21,14 @@ t.test('usage says where the credits of today are, also while a gateway runs', a
 
   const midnight = new Date()
   midnight.setUTCHours(24, 0, 0, 0)
-  const open = await json(usage, 'alice') as Record<string, number>
+  const open = (await json(usage, 'alice')) as Record<string, number>
   t.match(open, {
-    account: 'alice', plan: 'core', day: /^\d{4}-\d\d-\d\d$/,
-    limit: 1_000, forfeited: 0, resetAt: midnight.toISOString(),
+    account: 'alice',
+    plan: 'core',
+    day: /^\d{4}-\d\d-\d\d$/,
+    limit: 1_000,
+    forfeited: 0,
+    resetAt: midnight.toISOString(),
   })
   t.equal((open['used'] ?? 0) + (open['held'] ?? 0) + (open['left'] ?? 0), 1_000)
   t.ok((open['used'] ?? 0) + (open['held'] ?? 0) >= 80)
@@ -33,9 +37,15 @@ t.test('usage says where the credits of today are, also while a gateway runs', a
   await store.close()
   t.match(await json(usage, id), { used: 80, held: 0, forfeited: 0, left: 920 })
   t.match((await run(usage, 'alice')).out, [
-    /^account    alice$/, /^plan       core$/, /^day        20/,
-    /^limit      1000$/, /^used       80$/, /^held       0$/,
-    /^forfeited  0$/, /^left       920$/, /^resetAt    20\S+Z$/,
+    /^account    alice$/,
+    /^plan       core$/,
+    /^day        20/,
+    /^limit      1000$/,
+    /^used       80$/,
+    /^held       0$/,
+    /^forfeited  0$/,
+    /^left       920$/,
+    /^resetAt    20\S+Z$/,
   ])
 })
 
@@ -45,7 +55,10 @@ t.test('an account whose plan is gone from gateway.yaml is shown without a limit
   const file = join(dir, 'gateway.yaml')
   await writeFile(file, (await readFile(file, 'utf8')).replace('core:', 'solid:'))
   t.match(await json(usage, 'alice'), { account: 'alice', plan: 'core', limit: null, used: 0, held: 0, forfeited: 0, left: null })
-  t.match(await run(usage, 'alice'), { code: 0, out: [String, /^plan       core$/, String, /^limit      gone$/, String, String, String, /^left       gone$/] })
+  t.match(await run(usage, 'alice'), {
+    code: 0,
+    out: [String, /^plan       core$/, String, /^limit      gone$/, String, String, String, /^left       gone$/],
+  })
 })
 
 t.test('usage of an account that does not exist is refused', async t => {
@@ -55,17 +68,28 @@ t.test('usage of an account that does not exist is refused', async t => {
 
 t.test('usage --by counts calls by what they have in common', async t => {
   const { dir, json, run } = await tempConfigs(t)
-  const { id } = await json(accounts, 'add', 'alice', '--plan', 'core') as { id: string }
+  const { id } = (await json(accounts, 'add', 'alice', '--plan', 'core')) as { id: string }
   await json(accounts, 'add', 'bo', '--plan', 'core')
   const store = await openStore({ kind: 'lmdb', path: join(dir, '..', 'data') }, systemClock)
   t.teardown(() => store.close())
   const { day: today } = await store.totals(id)
   const count = (over: Partial<UsageCount>) => ({
-    account: id, key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false,
-    hour: today * 24, calls: 1, credits: 80, ...over,
+    account: id,
+    key: 'key_1',
+    network: 'devnet',
+    method: 'eth_call',
+    outcome: 'ok',
+    forwarded: false,
+    hour: today * 24,
+    calls: 1,
+    credits: 80,
+    ...over,
   })
   await store.reportUsage({
-    process: 'p1', seq: 1, keep: 2_160, counts: [
+    process: 'p1',
+    seq: 1,
+    keep: 2_160,
+    counts: [
       count({ calls: 2, credits: 160 }),
       count({ method: 'eth_getLogs', credits: 255, network: 'base-mainnet', forwarded: true, key: 'key_2' }),
       count({ method: 'eth_getLogs', credits: 0, outcome: 'unavailable', hour: today * 24 + 1 }),
@@ -77,7 +101,10 @@ t.test('usage --by counts calls by what they have in common', async t => {
 
   t.test('today, unless more days are asked for', async t => {
     t.same(await json(usage, 'alice', '--by', 'method'), {
-      account: 'alice', from: date(today), to: date(today), by: 'method',
+      account: 'alice',
+      from: date(today),
+      to: date(today),
+      by: 'method',
       groups: [
         { name: 'eth_getLogs', calls: 2, forwarded: 1, credits: 255 },
         { name: 'eth_call', calls: 2, forwarded: 0, credits: 160 },
@@ -95,13 +122,18 @@ t.test('usage --by counts calls by what they have in common', async t => {
     t.same(await csv('key'), ['key,calls,forwarded,credits', 'key_2,1,1,255', 'key_1,3,0,160'])
     t.same(await csv('hour'), ['hour,calls,forwarded,credits', `${date(today)}T00:00Z,3,1,415`, `${date(today)}T01:00Z,1,0,0`])
     t.same(await csv('day', '--days', '3'), [
-      'day,calls,forwarded,credits', `${date(today - 2)},100,0,8000`, `${date(today - 1)},10,0,800`, `${date(today)},4,1,415`,
+      'day,calls,forwarded,credits',
+      `${date(today - 2)},100,0,8000`,
+      `${date(today - 1)},10,0,800`,
+      `${date(today)},4,1,415`,
     ])
   })
 
   t.test('as a table, with a sum', async t => {
     t.same((await run(usage, 'alice', '--by', 'key')).out, [
-      'KEY    CALLS  FORWARDED  CREDITS', 'key_2  1      1          255', 'key_1  3      0          160',
+      'KEY    CALLS  FORWARDED  CREDITS',
+      'key_2  1      1          255',
+      'key_1  3      0          160',
       'total  4      1          415',
     ])
     t.same((await run(usage, 'bo', '--by', 'key')).out, [`no calls of bo on ${date(today)}`])
@@ -114,6 +146,7 @@ t.test('usage --by counts calls by what they have in common', async t => {
       [['--days', '7'], /^--by is missing/],
       [['--by', 'key', '--days', '0'], /^--days must be a number from 1 to 3660, not "0"$/],
       [['--by', 'key', '--csv', '--json'], /^--json and --csv were given/],
-    ] as const) t.match(await run(usage, 'alice', ...words), { code: 64, err: [message] })
+    ] as const)
+      t.match(await run(usage, 'alice', ...words), { code: 64, err: [message] })
   })
 })

@@ -21,7 +21,10 @@ const upstream = {
 /** Plugins that do nothing, but declare and accept all that the loader has to check. */
 export const plugins: readonly AnyPlugin[] = [
   definePlugin({
-    name: 'shape', summary: 'Reads the request.', writes: ['request'], create: () => handle,
+    name: 'shape',
+    summary: 'Reads the request.',
+    writes: ['request'],
+    create: () => handle,
     options: {
       type: 'object',
       properties: {
@@ -31,23 +34,36 @@ export const plugins: readonly AnyPlugin[] = [
     },
   }),
   definePlugin({
-    name: 'login', summary: 'Finds the account.', writes: ['key', 'account'], create: () => handle,
+    name: 'login',
+    summary: 'Finds the account.',
+    writes: ['key', 'account'],
+    create: () => handle,
     options: { type: 'object', properties: {} },
   }),
   definePlugin({
-    name: 'charge', summary: 'Takes credits.', reads: ['account'], once: true, create: () => handle,
+    name: 'charge',
+    summary: 'Takes credits.',
+    reads: ['account'],
+    once: true,
+    create: () => handle,
     options: {
       type: 'object',
       properties: {
         costs: {
-          type: 'object', additionalProperties: { type: 'integer', minimum: 0 }, default: {}, description: 'By method.',
+          type: 'object',
+          additionalProperties: { type: 'integer', minimum: 0 },
+          default: {},
+          description: 'By method.',
         },
         rate: { type: 'number', exclusiveMinimum: 0, description: 'What a credit costs.' },
       },
     },
   }),
   definePlugin({
-    name: 'rate-limit', summary: 'Slows an account down.', reads: ['account'], create: () => handle,
+    name: 'rate-limit',
+    summary: 'Slows an account down.',
+    reads: ['account'],
+    create: () => handle,
     options: {
       type: 'object',
       properties: {
@@ -63,13 +79,21 @@ export const plugins: readonly AnyPlugin[] = [
     },
   }),
   definePlugin({
-    name: 'retry', summary: 'Asks again.', repeats: true, create: () => handle,
+    name: 'retry',
+    summary: 'Asks again.',
+    repeats: true,
+    create: () => handle,
     options: {
-      type: 'object', properties: { times: { type: 'integer', minimum: 1, default: 2, description: 'How often.' } },
+      type: 'object',
+      properties: { times: { type: 'integer', minimum: 1, default: 2, description: 'How often.' } },
     },
   }),
   definePlugin({
-    name: 'cache', summary: 'Remembers.', reads: ['request'], shares: true, create: () => handle,
+    name: 'cache',
+    summary: 'Remembers.',
+    reads: ['request'],
+    shares: true,
+    create: () => handle,
     options: {
       type: 'object',
       properties: {
@@ -83,7 +107,11 @@ export const plugins: readonly AnyPlugin[] = [
     },
   }),
   definePlugin({
-    name: 'route', summary: 'Chooses the node.', reads: ['request'], writes: ['target'], create: () => handle,
+    name: 'route',
+    summary: 'Chooses the node.',
+    reads: ['request'],
+    writes: ['target'],
+    create: () => handle,
     options: {
       type: 'object',
       properties: {
@@ -94,11 +122,20 @@ export const plugins: readonly AnyPlugin[] = [
     },
   }),
   definePlugin({
-    name: 'forward', summary: 'Chooses the node by plan.', reads: ['account'], writes: ['target'], create: () => handle,
-    options: { type: 'object', properties: {} }, vary: ({ account }) => String(account.plan.forwarding),
+    name: 'forward',
+    summary: 'Chooses the node by plan.',
+    reads: ['account'],
+    writes: ['target'],
+    create: () => handle,
+    options: { type: 'object', properties: {} },
+    vary: ({ account }) => String(account.plan.forwarding),
   }),
   definePlugin({
-    name: 'ask', summary: 'Asks the node.', reads: ['request'], terminal: true, create: () => handle,
+    name: 'ask',
+    summary: 'Asks the node.',
+    reads: ['request'],
+    terminal: true,
+    create: () => handle,
     options: {
       type: 'object',
       properties: { timeout: { type: 'string', format: 'duration', default: '10s', description: 'Longest wait.' } },

@@ -43,7 +43,8 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
 })
 
 t.test('gateway.yaml may say everything', t => {
-  const dir = writeConfig(t.testdir(), { 'gateway.yaml': `
+  const dir = writeConfig(t.testdir(), {
+    'gateway.yaml': `
 listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9 }
 store: lmdb:\${STATE:-/var/lib}/tollgate
 workers: \${WORKERS}
@@ -57,11 +58,14 @@ limits: { body: 64KiB, frame: 1B, batch: 1, depth: 8, batchReply: 1MiB, inFlight
 log: debug
 drain: 0s
 usage: { keep: 30d }
-` })
+`,
+  })
   t.same(readGateway(dir, { CREDITS: '7', FORWARDING: 'true', WORKERS: '3' }), {
     config: {
       listen: {
-        rpc: { host: '::1', port: 0 }, portal: { host: 'localhost', port: 8081 }, admin: { host: '0.0.0.0', port: 9 },
+        rpc: { host: '::1', port: 0 },
+        portal: { host: 'localhost', port: 8081 },
+        admin: { host: '0.0.0.0', port: 9 },
       },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {
@@ -81,9 +85,13 @@ usage: { keep: 30d }
 })
 
 t.test('the store may be a redis, whose URL is a secret that shows host and port', t => {
-  const readStore = (store: string) => readGateway(writeConfig(t.testdir(), {
-    'gateway.yaml': `store: ${store}\nplans: { a: { dailyCredits: 1 } }\n`,
-  }), { REDIS_URL: 'rediss://gate:p%40ss@redis.example.org:6380/3' })
+  const readStore = (store: string) =>
+    readGateway(
+      writeConfig(t.testdir(), {
+        'gateway.yaml': `store: ${store}\nplans: { a: { dailyCredits: 1 } }\n`,
+      }),
+      { REDIS_URL: 'rediss://gate:p%40ss@redis.example.org:6380/3' },
+    )
   const { config, problems } = readStore('${REDIS_URL}')
   t.same(problems, [])
   const store = config?.store
@@ -101,61 +109,81 @@ t.test('the store may be a redis, whose URL is a secret that shows host and port
 })
 
 t.test('two listeners may both take any free port, but not the same one; the default counts', t => {
-  const problemsOf = (listen: string) => readGateway(writeConfig(t.testdir(), {
-    'gateway.yaml': `listen: ${listen}\nstore: lmdb:x\nplans: { a: { dailyCredits: 1 } }\n`,
-  }), {}).problems
+  const problemsOf = (listen: string) =>
+    readGateway(
+      writeConfig(t.testdir(), {
+        'gateway.yaml': `listen: ${listen}\nstore: lmdb:x\nplans: { a: { dailyCredits: 1 } }\n`,
+      }),
+      {},
+    ).problems
   t.same(problemsOf('{ rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }'), [])
   t.match(problemsOf('{ admin: 127.0.0.1:8080 }'), [{ message: 'listen.admin has the same address as listen.rpc' }])
   t.end()
 })
 
 t.test('a network is read whole', async t => {
-  const { networks, gateway, unserved, problems } = await load(t, { 'networks/net.yaml': `
+  const { networks, gateway, unserved, problems } = await load(t, {
+    'networks/net.yaml': `
 network: net
 chainId: 0xa4b1
 blockTime: 250ms
 methods: ethereum
 hosts: [Net.Example.org, 127.0.0.1, "[2001:DB8:0::1]", my_container]
 pipeline: [{ shape: { strict: true } }, { ask: }]
-` })
+`,
+  })
   t.same([problems, unserved], [[], []])
   t.ok(gateway)
   const [net] = networks
   t.match(net, { name: 'net', chainId: 42161, blockTime: 250, file: /^\.tap\/.*\/networks\/net\.yaml$/ })
   t.same(net?.hosts, ['net.example.org', '127.0.0.1', '2001:db8::1', 'my_container'])
   t.same(net?.methods.names, ['eth_blockNumber'])
-  t.same(net?.steps.map(({ name, plugin, options }) => [name, plugin.name, options]), [
-    ['shape', 'shape', { strict: true }],
-    ['ask', 'ask', { timeout: 10_000 }],
-  ])
+  t.same(
+    net?.steps.map(({ name, plugin, options }) => [name, plugin.name, options]),
+    [
+      ['shape', 'shape', { strict: true }],
+      ['ask', 'ask', { timeout: 10_000 }],
+    ],
+  )
 })
 
 t.test('only the files of networks are read, and a method table only once', async t => {
   const dir = writeConfig(t.testdir(), {
-    'networks/b-net.yaml': network('b-net'), 'networks/a-net.yaml': network('a-net'),
-    'networks/a-net.test.yaml': 'cases: []', 'networks/.a.yaml': ':', 'networks/a-net.yaml~': ':',
+    'networks/b-net.yaml': network('b-net'),
+    'networks/a-net.yaml': network('a-net'),
+    'networks/a-net.test.yaml': 'cases: []',
+    'networks/.a.yaml': ':',
+    'networks/a-net.yaml~': ':',
     'networks/README.md': ':',
   })
   t.same(networkNames(dir), ['a-net', 'b-net'])
   t.same(networkNames(join(dir, 'nowhere')), [])
   const { networks, problems } = await loadConfig(dir, plugins, {})
   t.same(problems, [])
-  t.same(networks.map(({ name }) => name), ['a-net', 'b-net'])
+  t.same(
+    networks.map(({ name }) => name),
+    ['a-net', 'b-net'],
+  )
   t.equal(networks[0]?.methods, networks[1]?.methods)
 })
 
 t.test('options get their defaults, and come as the plugin wants them', async t => {
-  const net = await loadNetwork(t, `  - shape:
+  const net = await loadNetwork(
+    t,
+    `  - shape:
   - cache: { file: ../x.db, maxBytes: 2KiB, rules: { any: [1, thing] }, redis: "rediss://:p%40ss@example.org/1" }
   - route: { upstreams: [{ name: own, url: wss://example.org/KEY }] }
   - ask: {}
-`)
+`,
+  )
   const [shape, cache, route] = net?.steps.map(step => step.options) ?? []
   t.same(shape, { strict: false })
   const { redis, ...rest } = cache as { redis: Secret }
   t.same(rest, { file: join(t.testdirName, 'x.db'), maxBytes: 2048, rules: { any: [1, 'thing'] }, keep: 'head' })
   t.same([String(redis), redis.reveal()], ['example.org:6379', 'rediss://:p%40ss@example.org/1'])
-  const { upstreams: [upstream] } = route as { upstreams: [{ name: string, url: Secret, weight: number }] }
+  const {
+    upstreams: [upstream],
+  } = route as { upstreams: [{ name: string; url: Secret; weight: number }] }
   t.same([upstream.name, upstream.weight, upstream.url instanceof Secret], ['own', 1, true])
   t.equal(upstream.url.reveal(), 'wss://example.org/KEY')
 })
@@ -169,7 +197,9 @@ t.test('defaults are new for each network', async t => {
 })
 
 t.test('a step places problems inside its options, and never shows what came from the environment', async t => {
-  const net = await loadNetwork(t, `  - shape:
+  const net = await loadNetwork(
+    t,
+    `  - shape:
   - login:
   - rate-limit:
       calls: \${CALLS}
@@ -178,10 +208,14 @@ t.test('a step places problems inside its options, and never shows what came fro
     name: second
     with: { calls: 2 }
   - ask:
-`, { CALLS: '40', NAME: 'who"ever' })
+`,
+    { CALLS: '40', NAME: 'who"ever' },
+  )
   const [, , first, second] = net?.steps ?? []
   t.match(first?.problem(['exempt', 1], '40 calls are too many for "who\\"ever", not for 400'), {
-    line: 11, column: 19, message: '*** calls are too many for "***", not for 400',
+    line: 11,
+    column: 19,
+    message: '*** calls are too many for "***", not for 400',
   })
   t.match(first?.problem(['calls'], 'x'), { line: 10, column: 14 })
   t.match(first?.problem(['window'], 'x'), { line: 9, column: 5 }, 'a default stands nowhere: the step does')
@@ -191,15 +225,23 @@ t.test('a step places problems inside its options, and never shows what came fro
 })
 
 t.test('nothing that comes from the environment is printed, also beside other text', async t => {
-  const { problems } = await load(t, {
-    'networks/net.yaml': network('net', '  - use: my${NAME}plugin\n  - use: ./${NAME}.js\n  - ask:\n'),
-  }, { NAME: 'hush' })
-  t.match(problems, [{ message: 'there is no package my***plugin', hint: 'npm install my***plugin' },
-    { message: /there is no file .*\/\*\*\*\.js$/ }])
+  const { problems } = await load(
+    t,
+    {
+      'networks/net.yaml': network('net', '  - use: my${NAME}plugin\n  - use: ./${NAME}.js\n  - ask:\n'),
+    },
+    { NAME: 'hush' },
+  )
+  t.match(problems, [
+    { message: 'there is no package my***plugin', hint: 'npm install my***plugin' },
+    { message: /there is no file .*\/\*\*\*\.js$/ },
+  ])
 })
 
 t.test('variables are replaced in values, after parsing', async t => {
-  const net = await loadNetwork(t, `  - shape:
+  const net = await loadNetwork(
+    t,
+    `  - shape:
   - cache:
       rules:
         \${KEY}: \${VALUE}
@@ -207,15 +249,22 @@ t.test('variables are replaced in values, after parsing', async t => {
         empty: "\${EMPTY:-}"
         text: \${NUMBER}
   - ask:
-`, { VALUE: 'x: [y, "z"]', EMPTY: '', NUMBER: '5', NOT: 'seen' })
-  const { rules } = net?.steps[1]?.options as { rules: unknown }
+`,
+    { VALUE: 'x: [y, "z"]', EMPTY: '', NUMBER: '5', NOT: 'seen' },
+  )
+  const { rules } = net!.steps[1]!.options as { rules: unknown }
   t.same(rules, {
-    '${KEY}': 'x: [y, "z"]', list: ['a-x: [y, "z"]-b: c', '$seen', '$', '$5'], empty: '', text: '5',
+    '${KEY}': 'x: [y, "z"]',
+    list: ['a-x: [y, "z"]-b: c', '$seen', '$', '$5'],
+    empty: '',
+    text: '5',
   })
 })
 
 t.test('an unquoted variable becomes what the option wants; a quoted one stays a text', async t => {
-  const net = await loadNetwork(t, `  - shape:
+  const net = await loadNetwork(
+    t,
+    `  - shape:
       strict: \${STRICT}
   - login:
   - rate-limit:
@@ -223,7 +272,9 @@ t.test('an unquoted variable becomes what the option wants; a quoted one stays a
       window: \${WINDOW}
       exempt: [ "\${CALLS_TOO}" ]
   - ask:
-`, { STRICT: 'true', WINDOW: '5m', CALLS_TOO: '7' })
+`,
+    { STRICT: 'true', WINDOW: '5m', CALLS_TOO: '7' },
+  )
   t.same(net?.steps[0]?.options, { strict: true })
   t.same(net?.steps[2]?.options, { calls: 12, window: 300_000, exempt: ['7'] })
 })
@@ -241,8 +292,11 @@ t.test('an optional network does without what needs an unset variable', async t 
   const loadWith = (env: Texts) => load(t, { 'networks/net.yaml': optional }, env)
   const some = await loadWith({ URL_2: 'http://localhost', PARTNER_URL: '' })
   t.same(some.problems, [])
-  const { upstreams, ...others } = some.networks[0]?.steps[1]?.options as { upstreams: { name: string }[] }
-  t.same(upstreams.map(({ name }) => name), ['second'])
+  const { upstreams, ...others } = some.networks[0]!.steps[1]!.options as { upstreams: { name: string }[] }
+  t.same(
+    upstreams.map(({ name }) => name),
+    ['second'],
+  )
   t.same(others, {}, 'an empty variable is not set')
 
   const none = await loadWith({ PARTNER_URL: 'http://localhost' })
@@ -251,8 +305,10 @@ t.test('an optional network does without what needs an unset variable', async t 
 
   const wrong = await loadWith({ URL_1: 'localhost' })
   t.match(wrong.problems, [{ line: 11, column: 29 }], 'a variable that is set must be right')
-  t.match((await load(t, { 'networks/net.yaml': network('net', pipeline) })).problems,
-    ['URL_1', 'URL_2', 'PARTNER_URL'].map(name => ({ message: `the environment variable ${name} is not set` })))
+  t.match(
+    (await load(t, { 'networks/net.yaml': network('net', pipeline) })).problems,
+    ['URL_1', 'URL_2', 'PARTNER_URL'].map(name => ({ message: `the environment variable ${name} is not set` })),
+  )
 })
 
 t.test('an optional network does without a text alone where the schema says so', async t => {
@@ -271,10 +327,12 @@ t.test('an optional network does without a text alone where the schema says so',
   t.same((await loadWith({ URL: 'http://localhost', FEED: 'ws://localhost' })).keys, [['name', 'url', 'feed', 'weight']])
   t.same((await loadWith({ FEED: 'ws://localhost' })).unserved, [{ network: 'net', variables: ['URL'] }])
   t.match((await loadWith({ URL: 'http://localhost', FEED: 'localhost' })).problems, [{ message: /feed must be a URL/ }])
-  t.match((await loadWith({ URL: 'http://localhost' }, network('net', pipeline))).problems,
-    [{ message: 'the environment variable FEED is not set' }])
-  t.match((await loadWith({ URL: 'http://localhost' }, optional.replace('FEED', 'FEED:?heads are wanted'))).problems,
-    [{ message: 'the environment variable FEED is not set: heads are wanted' }])
+  t.match((await loadWith({ URL: 'http://localhost' }, network('net', pipeline))).problems, [
+    { message: 'the environment variable FEED is not set' },
+  ])
+  t.match((await loadWith({ URL: 'http://localhost' }, optional.replace('FEED', 'FEED:?heads are wanted'))).problems, [
+    { message: 'the environment variable FEED is not set: heads are wanted' },
+  ])
 })
 
 t.test('a required property that is left out, or the options themselves, leave nothing to serve', async t => {
@@ -290,20 +348,26 @@ t.test('a required property that is left out, or the options themselves, leave n
     'networks/b.yaml': optional('b', '  - use: ./two.mjs\n    with: { node: { url: "${B}/${C}" } }\n'),
   })
   t.same(problems, [])
-  t.same(unserved, [{ network: 'a', variables: ['A'] }, { network: 'b', variables: ['B', 'C'] }])
+  t.same(unserved, [
+    { network: 'a', variables: ['A'] },
+    { network: 'b', variables: ['B', 'C'] },
+  ])
 })
 
 t.test('plugins come from files and packages, found from the file that names them', async t => {
   const packageOf = (exports: string) => `{ "name": "x", "version": "1.0.0", "type": "module", "exports": ${exports} }`
   const { networks, problems } = await load(t, {
-    'networks/net.yaml': network('net', `  - use: ./own.mjs
+    'networks/net.yaml': network(
+      'net',
+      `  - use: ./own.mjs
   - use: ../above.mjs
   - { use: plain-plugin }
   - { use: "@scope/import-only", name: third }
   - use: conditions
   - use: shape
   - ask:
-`),
+`,
+    ),
     'networks/own.mjs': own('own'),
     'above.mjs': own('above'),
     'node_modules/plain-plugin/package.json': packageOf('"./main.js"'),
@@ -314,23 +378,33 @@ t.test('plugins come from files and packages, found from the file that names the
     'node_modules/conditions/main.js': own('conditions'),
   })
   t.same(problems, [])
-  t.same(networks[0]?.steps.map(({ name }) => name), ['own', 'above', 'plain', 'third', 'conditions', 'shape', 'ask'])
+  t.same(
+    networks[0]?.steps.map(({ name }) => name),
+    ['own', 'above', 'plain', 'third', 'conditions', 'shape', 'ask'],
+  )
 })
 
 t.test('durations and sizes are whole numbers with a unit', t => {
   t.same(['250ms', '10s', '5m', '2h', '1d', '0s'].map(parseDuration), [250, 10_000, 300_000, 7_200_000, 86_400_000, 0])
   t.same(['512B', '64KiB', '1MiB', '2GiB', '1TiB'].map(parseSize), [512, 65_536, 2 ** 20, 2 ** 31, 2 ** 40])
   const wrong = ['', '10', 's', '-1s', '1.5s', '1 s', '10S', '1e3s', '99999999999999d', '10constructor', '١s', '10s ']
-  t.same(wrong.map(parseDuration), wrong.map(() => undefined))
+  t.same(
+    wrong.map(parseDuration),
+    wrong.map(() => undefined),
+  )
   t.same(['64KB', '64k', '1mib', '1 MiB', '9999999TiB'].map(parseSize), Array(5).fill(undefined))
   t.end()
 })
 
 t.test('what is nearly a duration or a size is recognised', t => {
-  t.same(['10 s', '10S', '5 MS', '10', 'x', '10 weeks'].map(text => formats.duration.mend?.(text)),
-    ['10s', '10s', '5ms', undefined, undefined, undefined])
-  t.same(['64KB', '64k', '1mib', '1 MiB', '5b', '512', 'x'].map(text => formats.size.mend?.(text)),
-    ['64KiB', '64KiB', '1MiB', '1MiB', '5B', undefined, undefined])
+  t.same(
+    ['10 s', '10S', '5 MS', '10', 'x', '10 weeks'].map(text => formats.duration.mend?.(text)),
+    ['10s', '10s', '5ms', undefined, undefined, undefined],
+  )
+  t.same(
+    ['64KB', '64k', '1mib', '1 MiB', '5b', '512', 'x'].map(text => formats.size.mend?.(text)),
+    ['64KiB', '64KiB', '1MiB', '1MiB', '5B', undefined, undefined],
+  )
   t.end()
 })
 
@@ -346,6 +420,13 @@ t.test('a URL without its scheme is told how to begin, and what may be its key i
   const pipeline = `  - shape:\n  - route: { upstreams: [{ name: own, url: node.example.org/v3/${key} }] }\n  - ask:\n`
   const dir = writeConfig(t.testdir(), { 'networks/main-chain.yaml': network('main-chain', pipeline) })
   const { problems } = await loadConfig(dir, plugins, {})
-  t.match(problems, [{ message: /must be a URL that starts with http/, hint: 'for example https://node.example.org/KEY', source: /node\.example\.org\/v3\/\*{32} /, column: 44 }])
+  t.match(problems, [
+    {
+      message: /must be a URL that starts with http/,
+      hint: 'for example https://node.example.org/KEY',
+      source: /node\.example\.org\/v3\/\*{32} /,
+      column: 44,
+    },
+  ])
   t.notMatch(JSON.stringify(problems), key)
 })

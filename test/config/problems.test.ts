@@ -29,12 +29,15 @@ t.test('each broken configuration gives exactly the report below it', async t =>
 t.test('a directory that is not there is one problem with the fix', async t => {
   const { problems, gateway } = await loadConfig('nowhere/at-all', plugins, {})
   t.equal(gateway, undefined)
-  t.equal(formatProblems(problems), [
-    'nowhere/at-all:1:1: there is no such directory',
-    '  give the directory of the configuration with --config DIR',
-    '',
-    '1 problem in 1 file',
-  ].join('\n'))
+  t.equal(
+    formatProblems(problems),
+    [
+      'nowhere/at-all:1:1: there is no such directory',
+      '  give the directory of the configuration with --config DIR',
+      '',
+      '1 problem in 1 file',
+    ].join('\n'),
+  )
 })
 
 t.test('so is a file in place of the directory', async t => {

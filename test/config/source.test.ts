@@ -93,15 +93,20 @@ t.test('names of properties that every object has are keys like others', t => {
 })
 
 t.test('aliases of aliases and deep nesting end in a problem, not in an endless load', t => {
-  const bomb = ['a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]',
-    ...Array.from({ length: 9 }, (_, i) => `a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(', ')}]`)].join('\n')
+  const bomb = [
+    'a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]',
+    ...Array.from({ length: 9 }, (_, i) => `a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(', ')}]`),
+  ].join('\n')
   t.match(parseSource(bomb, 'a.yaml'), { value: undefined, problems: [{ message: /more than 100000 values/ }] })
-  const deep = (depth: number) =>
-    ['['.repeat(depth) + ']'.repeat(depth), '- '.repeat(depth), '{ a: '.repeat(depth) + '}'.repeat(depth)]
+  const deep = (depth: number) => ['['.repeat(depth) + ']'.repeat(depth), '- '.repeat(depth), '{ a: '.repeat(depth) + '}'.repeat(depth)]
   for (const text of [150, 10_000].flatMap(deep)) {
     const { value, problems } = parseSource(text, 'a.yaml')
     t.equal(value, undefined)
-    t.same(problems.map(({ message }) => message), ['maps and lists are nested too deeply'], text.slice(0, 10))
+    t.same(
+      problems.map(({ message }) => message),
+      ['maps and lists are nested too deeply'],
+      text.slice(0, 10),
+    )
   }
   t.end()
 })
@@ -124,7 +129,9 @@ t.test('without an environment, `$` is a character like any other', t => {
   t.end()
 })
 
-const good = network('net', `  - shape: { strict: false }
+const good = network(
+  'net',
+  `  - shape: { strict: false }
   - login:
   - rate-limit: &limit
       calls: \${CALLS}
@@ -135,16 +142,21 @@ const good = network('net', `  - shape: { strict: false }
   - route:
       upstreams: [{ name: own, url: "\${URL}" }, { name: second, url: "\${UNSET:-http://localhost}" }]
   - ask: { timeout: 10s }
-`)
+`,
+)
 
 /** Parts of the good network, cut out, repeated, swapped, or with something else between them. */
-const mutated = fc.array(fc.oneof(
-  fc.tuple(fc.nat(good.length), fc.nat(40)).map(([start, length]) => good.slice(start, start + length)),
-  fc.constantFrom('\n', '\n  ', ': ', '- ', '? ', '{', '}', '[', ']', '"', "'", '#', '|\n', '\t', '---\n'),
-  fc.constantFrom('*limit', '&limit ', '!!set ', '${', '$$', '${URL}', '${UNSET}'),
-  fc.string({ unit: 'grapheme', maxLength: 5 }),
-), { maxLength: 8 })
-const spliced = fc.tuple(fc.nat(good.length), fc.nat(30), mutated)
+const mutated = fc.array(
+  fc.oneof(
+    fc.tuple(fc.nat(good.length), fc.nat(40)).map(([start, length]) => good.slice(start, start + length)),
+    fc.constantFrom('\n', '\n  ', ': ', '- ', '? ', '{', '}', '[', ']', '"', "'", '#', '|\n', '\t', '---\n'),
+    fc.constantFrom('*limit', '&limit ', '!!set ', '${', '$$', '${URL}', '${UNSET}'),
+    fc.string({ unit: 'grapheme', maxLength: 5 }),
+  ),
+  { maxLength: 8 },
+)
+const spliced = fc
+  .tuple(fc.nat(good.length), fc.nat(30), mutated)
   .map(([start, length, parts]) => good.slice(0, start) + parts.join('') + good.slice(start + length))
 
 const anyText = fc.oneof(
@@ -158,19 +170,26 @@ t.test('loading never throws, whatever the files hold, and each problem has a pl
   const dir = writeConfig(t.testdir(), { 'networks/net.yaml': good })
   const [path, tables] = [join(dir, 'networks/net.yaml'), openTables(dir)]
   const env = { CALLS: '314159', URL: 'http://hushhush.example.org/key' }
-  const isPlaced = (text: string) => ({ line, column, source }: Problem): boolean =>
-    line >= 1 && line <= text.split('\n').length && column >= 1
-      && (source === undefined || column <= [...source].length + 1)
+  const isPlaced =
+    (text: string) =>
+    ({ line, column, source }: Problem): boolean =>
+      line >= 1 && line <= text.split('\n').length && column >= 1 && (source === undefined || column <= [...source].length + 1)
 
-  await fc.assert(fc.asyncProperty(anyText, anyText, async (text, gatewayText) => {
-    writeFileSync(path, text)
-    writeFileSync(join(dir, 'gateway.yaml'), gatewayText)
-    const network = await readNetwork(path, { plugins, tables, env })
-    const gateway = readGateway(dir, env)
-    return network.problems.every(isPlaced(text)) && gateway.problems.every(isPlaced(gatewayText))
-      && (network.problems.length === 0) === (network.config !== undefined || network.unserved !== undefined)
-      && (gateway.problems.length === 0) === (gateway.config !== undefined)
-      && !/314159|hushhush/.test(formatProblems([...network.problems, ...gateway.problems]))
-  }), { numRuns: 200 })
+  await fc.assert(
+    fc.asyncProperty(anyText, anyText, async (text, gatewayText) => {
+      writeFileSync(path, text)
+      writeFileSync(join(dir, 'gateway.yaml'), gatewayText)
+      const network = await readNetwork(path, { plugins, tables, env })
+      const gateway = readGateway(dir, env)
+      return (
+        network.problems.every(isPlaced(text)) &&
+        gateway.problems.every(isPlaced(gatewayText)) &&
+        (network.problems.length === 0) === (network.config !== undefined || network.unserved !== undefined) &&
+        (gateway.problems.length === 0) === (gateway.config !== undefined) &&
+        !/314159|hushhush/.test(formatProblems([...network.problems, ...gateway.problems]))
+      )
+    }),
+    { numRuns: 200 },
+  )
   t.pass('no counterexample')
 })

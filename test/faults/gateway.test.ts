@@ -22,20 +22,21 @@ const called = new EventEmitter()
 const broken = await startFaultyNode(faults['says 500'])
 const partner = await startNode({ eth_getLogs: { result: [] } })
 /** Stands at this block, and has a log in each; what is asked for above its newest one it takes for empty. */
-const startAt = (newest: number) => startNode({
-  eth_chainId: { result: '0x7a69' },
-  eth_blockNumber: { result: hex(newest) },
-  eth_getBlockByNumber: ({ params: [at] }) => {
-    const number = at === 'latest' ? newest : Number(at)
-    return { result: number > newest ? null : { number: hex(number), hash: hex(1000 + number), parentHash: hex(999 + number) } }
-  },
-  eth_getLogs: ({ params: [filter] }) => {
-    const { fromBlock, toBlock } = filter as { fromBlock: string, toBlock: string } // as it was asked for here
-    const result = []
-    for (let block = Number(fromBlock); block <= Math.min(newest, Number(toBlock)); block++) result.push({ blockNumber: hex(block) })
-    return { result }
-  },
-})
+const startAt = (newest: number) =>
+  startNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_blockNumber: { result: hex(newest) },
+    eth_getBlockByNumber: ({ params: [at] }) => {
+      const number = at === 'latest' ? newest : Number(at)
+      return { result: number > newest ? null : { number: hex(number), hash: hex(1000 + number), parentHash: hex(999 + number) } }
+    },
+    eth_getLogs: ({ params: [filter] }) => {
+      const { fromBlock, toBlock } = filter as { fromBlock: string; toBlock: string } // as it was asked for here
+      const result = []
+      for (let block = Number(fromBlock); block <= Math.min(newest, Number(toBlock)); block++) result.push({ blockNumber: hex(block) })
+      return { result }
+    },
+  })
 const hex = (number: number) => `0x${number.toString(16)}`
 const behind = await startAt(98)
 const ahead = await startAt(100)
@@ -45,7 +46,10 @@ const deployment = createDeployment({
   networks: {
     silentnet: on('silent.test', networkFile('silentnet', [silent.url])),
     behindnet: on('behind.test', networkFile('behindnet', [behind.url, ahead.url])),
-    brokennet: on('broken.test', networkFile('brokennet', [broken.url], { failover: { upstreams: [{ name: 'own', url: broken.url }], ...forwarding } })),
+    brokennet: on(
+      'broken.test',
+      networkFile('brokennet', [broken.url], { failover: { upstreams: [{ name: 'own', url: broken.url }], ...forwarding } }),
+    ),
   },
 })
 t.teardown(async () => {
@@ -71,7 +75,11 @@ t.test('callers who leave take their calls to nodes with them within 100 ms', as
   }
   /** Resolves once the gateway has the whole request. */
   const open = async (body: string) => {
-    const request = http.request(gateway.http(key), { agent: false, method: 'POST', headers: { host: 'silent.test', 'content-type': 'application/json' } })
+    const request = http.request(gateway.http(key), {
+      agent: false,
+      method: 'POST',
+      headers: { host: 'silent.test', 'content-type': 'application/json' },
+    })
     request.on('error', () => undefined)
     request.end(body)
     await once(request, 'finish')
@@ -79,9 +87,9 @@ t.test('callers who leave take their calls to nodes with them within 100 ms', as
   }
   const slot = [`0x${'11'.repeat(20)}`, '0x0', 'latest']
   const ways: Readonly<Record<string, () => Promise<readonly (() => void)[]>>> = {
-    'HTTP': async () => [await open(request('eth_getBalance', [slot[0], 'latest']))],
+    HTTP: async () => [await open(request('eth_getBalance', [slot[0], 'latest']))],
     'two who share a call': async () => [await open(request('eth_getStorageAt', slot)), await open(request('eth_getStorageAt', slot))],
-    'WebSocket': async () => {
+    WebSocket: async () => {
       const talker = await connect(gateway.ws(key), { host: 'silent.test' })
       talker.send(request('eth_getBalance', [slot[0], '0x1']))
       return [() => talker.socket.terminate()]
@@ -96,7 +104,13 @@ t.test('callers who leave take their calls to nodes with them within 100 ms', as
 })
 
 t.test('the partner is named, and learns nothing of the caller', async t => {
-  const headers = { 'enable-failover': 'true', 'cookie': 'a=b', 'authorization': 'Bearer secret', 'user-agent': 'a-caller', 'x-forwarded-for': '10.0.0.9' }
+  const headers = {
+    'enable-failover': 'true',
+    cookie: 'a=b',
+    authorization: 'Bearer secret',
+    'user-agent': 'a-caller',
+    'x-forwarded-for': '10.0.0.9',
+  }
   const ask = (given: object) => post(gateway.http(key), request('eth_getLogs', [{}]), { host: 'broken.test', headers: { ...given } })
   t.match((await ask({})).json(), { error: { code: -32002 } })
   t.equal(partner.received.length, 0)
@@ -108,20 +122,26 @@ t.test('the partner is named, and learns nothing of the caller', async t => {
   t.same(Object.keys(received?.headers ?? {}).sort(), ['accept', 'accept-encoding', 'connection', 'content-length', 'content-type', 'host'])
   t.equal(received?.path, '/')
   t.notMatch(JSON.stringify(received), new RegExp(key))
-  t.match((await ask({})).json(), { error: { code: -32002 } }, 'whoever did not ask for it gets none of its answers, not from memory either')
+  t.match(
+    (await ask({})).json(),
+    { error: { code: -32002 } },
+    'whoever did not ask for it gets none of its answers, not from memory either',
+  )
   t.match((await ask(headers)).headers, { 'x-tollgate-credits': '255' })
   const forwarded = async () => {
     const { groups } = JSON.parse((await deployment.run('usage', 'alice', '--by', 'method', '--json')).stdout)
     return groups.find(({ name }: { name: string }) => name === 'eth_getLogs')?.forwarded ?? 0
   }
-  while (await forwarded() === 0) await wait(100)
-  t.ok(await forwarded() <= partner.received.length, 'its calls are counted apart')
+  while ((await forwarded()) === 0) await wait(100)
+  t.ok((await forwarded()) <= partner.received.length, 'its calls are counted apart')
 })
 
 t.test('when every node is cut off, that is said within 20 ms, with 503, and costs nothing', async t => {
   const ask = async () => {
     const begun = performance.now()
-    const { status, headers, json } = await post(gateway.http(key), request('eth_getBalance', [`0x${'22'.repeat(20)}`, 'latest']), { host: 'broken.test' })
+    const { status, headers, json } = await post(gateway.http(key), request('eth_getBalance', [`0x${'22'.repeat(20)}`, 'latest']), {
+      host: 'broken.test',
+    })
     return { took: performance.now() - begun, status, headers, code: json().error?.code }
   }
   for (let i = 0; i < 10; i++) await ask()

@@ -47,21 +47,25 @@ export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
   const pool = new Pool(rpc)
   const ask = (host: string, method: Method, id: number, question: number): Promise<Outcome> => {
     const params = questions[method](question)
-    return pool.request({
-      method: 'POST', path: `/v3/${keys[id % keys.length]}`, headers: { host, 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
-    }).then(
-      async ({ statusCode, body }) => judge(await body.text(), { id, statusCode, right: rightResult(method, params) }),
-      (error: Error) => ({ is: 'wrong', why: `no answer: ${error.message}` } as const),
-    )
+    return pool
+      .request({
+        method: 'POST',
+        path: `/v3/${keys[id % keys.length]}`,
+        headers: { host, 'content-type': 'application/json' },
+        body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
+      })
+      .then(
+        async ({ statusCode, body }) => judge(await body.text(), { id, statusCode, right: rightResult(method, params) }),
+        (error: Error) => ({ is: 'wrong', why: `no answer: ${error.message}` }) as const,
+      )
   }
   return {
     on(host, method) {
       let asked = 0
       const begin = (): Sent => {
-        const id = asked += 1
+        const id = (asked += 1)
         const isRepeat = id % 10 === 9
-        const sent: Sent = { isRepeat, done: ask(host, method, id, isRepeat ? id - 7 : id).then(outcome => sent.outcome = outcome) }
+        const sent: Sent = { isRepeat, done: ask(host, method, id, isRepeat ? id - 7 : id).then(outcome => (sent.outcome = outcome)) }
         return sent
       }
       return {

@@ -23,7 +23,12 @@ if (code !== 0) throw new Error(`the process ended with ${code}`)
 const those = (who: Finding['who']) => findings.filter(finding => finding.who === who)
 
 t.test('one of two nodes is faulty', async t => {
-  t.same(those('one').map(({ name }) => name).sort(), Object.keys(subjects).sort())
+  t.same(
+    those('one')
+      .map(({ name }) => name)
+      .sort(),
+    Object.keys(subjects).sort(),
+  )
   let [all, good] = [0, 0]
   for (const { name, calls, questions, right, wrong, told, attempts } of those('one')) {
     t.same(wrong, [], `${name}: nobody gets a wrong answer, or another's`)
@@ -44,7 +49,12 @@ t.test('both nodes are faulty', async t => {
 })
 
 t.test('own nodes are away and the partner is faulty', async t => {
-  t.same(those('partner').map(({ name }) => name).sort(), [...ofPartners].sort())
+  t.same(
+    those('partner')
+      .map(({ name }) => name)
+      .sort(),
+    [...ofPartners].sort(),
+  )
   for (const { name, calls, right, attempts, wrong, told } of those('partner')) {
     if (subjects[name]?.both === false) t.equal(right, calls, `${name}: ${told}`)
     t.ok(right > 0 || attempts <= 1.2 * calls + 3, `${name}: ${attempts} attempts for ${calls} calls`)
@@ -54,14 +64,25 @@ t.test('own nodes are away and the partner is faulty', async t => {
 
 t.test('the log says why a node cannot be reached', async t => {
   for (const [name, { cause }] of Object.entries(subjects)) {
-    const causes = findings.flatMap(finding => finding.name === name ? finding.causes : [])
-    if (cause !== undefined) t.ok(causes.some(words => cause.test(words)), `${name}: ${causes}`)
+    const causes = findings.flatMap(finding => (finding.name === name ? finding.causes : []))
+    if (cause !== undefined)
+      t.ok(
+        causes.some(words => cause.test(words)),
+        `${name}: ${causes}`,
+      )
   }
 })
 
 t.test('the gateways stand it', async t => {
-  t.same(ends.map(({ code }) => code), [0, 0])
-  t.same(ends.flatMap(({ errors }) => errors), [], 'without a bug')
+  t.same(
+    ends.map(({ code }) => code),
+    [0, 0],
+  )
+  t.same(
+    ends.flatMap(({ errors }) => errors),
+    [],
+    'without a bug',
+  )
   t.test('with memory within 64 MiB', { skip: noMemory }, async t => {
     for (const { gateway, resident, live } of ends) {
       t.ok(live < 64, `${gateway}: ${live} MiB more are needed`)

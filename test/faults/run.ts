@@ -73,7 +73,10 @@ const others: Readonly<Record<Finding['who'], (start: Subject['start']) => Promi
 let networks = 0
 
 const openTrial = async (name: string, who: Finding['who'], { start }: Subject): Promise<Trial> => ({
-  name, who, network: `net-${networks += 1}`, nodes: await Promise.all([start(), others[who](start)]),
+  name,
+  who,
+  network: `net-${(networks += 1)}`,
+  nodes: await Promise.all([start(), others[who](start)]),
 })
 
 const hostOf = (network: string): string => `${network}.test`
@@ -82,16 +85,20 @@ const hostOf = (network: string): string => `${network}.test`
 const fileOf = ({ network, nodes: [{ url }, other], who }: Trial): object => ({
   ...networkFile(network, who === 'partner' ? [other.url] : [url, other.url], {
     upstream: { timeout: '1500ms', maxBytes: '64KiB', silence: '400ms' },
-    ...who === 'partner' && { failover: { upstreams: [{ name: 'node-1', url: other.url }], partner: { name: 'partner', url } } },
+    ...(who === 'partner' && { failover: { upstreams: [{ name: 'node-1', url: other.url }], partner: { name: 'partner', url } } }),
   }),
-  blockTime: `${blockTime}ms`, hosts: [hostOf(network)],
+  blockTime: `${blockTime}ms`,
+  hosts: [hostOf(network)],
 })
 
 /** The first of two nodes is faulty: once that is known, callers must not notice. */
 const tryOne = async ({ network, nodes: [faulty, healthy] }: Trial, callers: Callers) => {
   const load = callers.on(hostOf(network), 'eth_call')
   const attempts = () => faulty.asked('eth_call') + healthy.asked('eth_call')
-  const early = await load.send(every, foundOut(() => faulty.asked('eth_call')))
+  const early = await load.send(
+    every,
+    foundOut(() => faulty.asked('eth_call')),
+  )
   const before = await ended(early)
   const counted = attempts()
   const late = await load.send(every, sent => sent.length === judged)
@@ -122,7 +129,7 @@ const summary = (sent: readonly Sent[], late: readonly Outcome[], before: readon
   calls: late.length,
   questions: sent.filter(({ isRepeat }) => !isRepeat).length,
   right: late.filter(({ is }) => is === 'right').length,
-  wrong: [...before, ...late].flatMap(({ is, why = '' }) => is === 'wrong' ? [why] : []),
+  wrong: [...before, ...late].flatMap(({ is, why = '' }) => (is === 'wrong' ? [why] : [])),
   told: [...new Set(late.flatMap(({ why }) => why ?? []))],
 })
 
@@ -130,7 +137,7 @@ const work = async (waiting: Trial[], { gateway, callers }: Running): Promise<vo
   for (let trial = waiting.shift(); trial !== undefined; trial = waiting.shift()) {
     const { name, who, network } = trial
     const found = await (who === 'one' ? tryOne : tryAtOnce)(trial, callers)
-    const causes = new Set(gateway.log.flatMap(line => line.network === network && typeof line.cause === 'string' ? line.cause : []))
+    const causes = new Set(gateway.log.flatMap(line => (line.network === network && typeof line.cause === 'string' ? line.cause : [])))
     process.send?.({ name, who, ...found, causes: [...causes] } satisfies Finding)
   }
 }
@@ -145,19 +152,21 @@ const tryAll = async (name: End['gateway'], trials: readonly Trial[], lanes: num
   const deployment = createDeployment({
     // Small caches, and a small heap where the resident set is judged: what may be kept, or is not needed any more, is no growth.
     gateway: { log: 'warn', memory: '8MiB' },
-    node: [...telling, ...name === 'heavy' ? ['--max-semi-space-size=2', '--max-old-space-size=64'] : []],
+    node: [...telling, ...(name === 'heavy' ? ['--max-semi-space-size=2', '--max-old-space-size=64'] : [])],
     networks: Object.fromEntries([...trials, ...warmUps].map(trial => [trial.network, fileOf(trial)])),
     env: { NODE_EXTRA_CA_CERTS: authority },
   })
-  const keys = await Promise.all(['alice', 'bob'].map(async name => {
-    await deployment.addAccount(name, 'growth')
-    return (await deployment.addKey(name)).key
-  }))
+  const keys = await Promise.all(
+    ['alice', 'bob'].map(async name => {
+      await deployment.addAccount(name, 'growth')
+      return (await deployment.addKey(name)).key
+    }),
+  )
   const gateway = await deployment.start()
   const callers = openCallers(gateway.rpc, keys)
   await Promise.all(warmUps.map(trial => tryOne(trial, callers)))
   const live = await liveOf(gateway)
-  const resident = () => noMemory === false ? residentOf(gateway.pid) : 0
+  const resident = () => (noMemory === false ? residentOf(gateway.pid) : 0)
   const warm = resident()
   let most = warm
   let second: readonly number[] = []
@@ -183,15 +192,24 @@ for (const make of Object.values(bombs)) make()
 const warmUp = (fault: Fault): Promise<Trial> => openTrial('warms up', 'one', { start: () => startFaultyNode(fault) })
 const right = await Promise.all([isRight, isRight, isRight, isRight, isRight].map(warmUp))
 const dear = await Promise.all([isRight, faults['sends a brotli bomb']].map(warmUp))
-const whoHas = (name: string, { both }: Subject): readonly Finding['who'][] =>
-  ['one', ...both === false ? [] : ['both'] as const, ...ofPartners.some(each => each === name) ? ['partner'] as const : []]
-const trials = await Promise.all(Object.entries(subjects).flatMap(([name, subject]) =>
-  whoHas(name, subject).map(who => openTrial(name, who, subject))))
+const whoHas = (name: string, { both }: Subject): readonly Finding['who'][] => [
+  'one',
+  ...(both === false ? [] : (['both'] as const)),
+  ...(ofPartners.some(each => each === name) ? (['partner'] as const) : []),
+]
+const trials = await Promise.all(
+  Object.entries(subjects).flatMap(([name, subject]) => whoHas(name, subject).map(who => openTrial(name, who, subject))),
+)
 const isHeavy = ({ name }: Trial): boolean => /bomb|endlessly|hugely|without end/.test(name)
 await Promise.all([
   // What takes most memory comes one after the other, in front of a gateway that has nothing else to do.
   tryAll('heavy', trials.filter(isHeavy), 1, dear),
-  tryAll('light', trials.filter(trial => !isHeavy(trial)), 5, right),
+  tryAll(
+    'light',
+    trials.filter(trial => !isHeavy(trial)),
+    5,
+    right,
+  ),
 ])
 await Promise.all([...trials, ...right, ...dear].flatMap(({ nodes }) => nodes.map(node => node.stop())))
 process.disconnect()

@@ -22,15 +22,14 @@ const only = (url: string): Node => ({ url, asked: () => 0, stop: async () => un
 /** A connection to where it sends others would be one too many. */
 const startRedirecting = async (): Promise<Node> => {
   const trap = await startNode({ eth_call: { result: '0xbad' } })
-  const node = await startFaultyNode(socket =>
-    void socket.write(`HTTP/1.1 307 X\r\nlocation: ${trap.url}\r\ncontent-length: 0\r\n\r\n`))
+  const node = await startFaultyNode(socket => void socket.write(`HTTP/1.1 307 X\r\nlocation: ${trap.url}\r\ncontent-length: 0\r\n\r\n`))
   return {
     url: node.url,
     asked(method) {
       if (trap.received.length > 0) throw new Error('a redirect was followed')
       return node.asked(method)
     },
-    stop: async () => void await Promise.all([node.stop(), trap.stop()]),
+    stop: async () => void (await Promise.all([node.stop(), trap.stop()])),
   }
 }
 
@@ -62,8 +61,28 @@ export const subjects: Readonly<Record<string, Subject>> = {
 
 /** Of each kind one, for partners: they are asked in the same way as own nodes, but for logs. */
 export const ofPartners = [
-  'hangs', 'drips an answer', 'resets at once', 'closes mid body', 'says garbage', 'answers with another id', 'answers with two results',
-  'says that its result ends early', 'has an internal error', 'breaks off a gzip', 'limits us', 'limits us in JSON', 'says 500', 'says 401',
-  'sends another answer behind', 'swaps answers', 'is on another chain', 'redirects to another node', 'is not there', 'has an expired certificate',
-  'packs without being asked', 'answers in slices', 'writes in its own way', 'speaks TLS',
+  'hangs',
+  'drips an answer',
+  'resets at once',
+  'closes mid body',
+  'says garbage',
+  'answers with another id',
+  'answers with two results',
+  'says that its result ends early',
+  'has an internal error',
+  'breaks off a gzip',
+  'limits us',
+  'limits us in JSON',
+  'says 500',
+  'says 401',
+  'sends another answer behind',
+  'swaps answers',
+  'is on another chain',
+  'redirects to another node',
+  'is not there',
+  'has an expired certificate',
+  'packs without being asked',
+  'answers in slices',
+  'writes in its own way',
+  'speaks TLS',
 ] as const

@@ -64,12 +64,17 @@ t.test('key-auth', async t => {
   const caller = origin({ key: new Secret('tg_x') })
 
   t.test('tells plugins below it the key and the account', async t => {
-    const reply = await stage({ kind: 'granted', key, account })
-      .handle({ ...call('m'), origin: caller }, async c => result([c.notes.key.id, c.notes.account.id]))
+    const reply = await stage({ kind: 'granted', key, account }).handle({ ...call('m'), origin: caller }, async c =>
+      result([c.notes.key.id, c.notes.account.id]),
+    )
     t.same(said(reply), ['key_1', 'acc_1'])
   })
 
-  for (const [kind, words] of [['malformed', /malformed/], ['unknown', /unknown/], ['revoked', /revoked/]] as const) {
+  for (const [kind, words] of [
+    ['malformed', /malformed/],
+    ['unknown', /unknown/],
+    ['revoked', /revoked/],
+  ] as const) {
     t.test(`refuses a ${kind} key with 401 -32090 and says so, at the door and for each message`, async t => {
       const { admit, handle } = stage({ kind })
       for (const reply of [await admit?.(caller), failure(await handle({ ...call('m'), origin: caller }, never))]) {
@@ -100,11 +105,14 @@ t.test('network-access', async t => {
   t.test('lets a key call the networks that are enabled for it', async t => t.equal(said(await ask({ networks: ['devnet'] })), 'ok'))
 
   for (const [rule, over] of [
-    ['network', { networks: ['base-mainnet'] }], ['method', { methods: ['eth_blockNumber'] }], ['origin', { origins: ['https://a.example'] }],
+    ['network', { networks: ['base-mainnet'] }],
+    ['method', { methods: ['eth_blockNumber'] }],
+    ['origin', { origins: ['https://a.example'] }],
   ] as const) {
     t.test(`refuses another ${rule} with -32091 and says which rule it was and what is allowed`, async t => {
       t.match(failure(await ask(over, 'https://b.example')), {
-        status: 200, error: { code: -32091, data: { reason: rule, allowed: Object.values(over)[0] } },
+        status: 200,
+        error: { code: -32091, data: { reason: rule, allowed: Object.values(over)[0] } },
       })
     })
   }
@@ -121,14 +129,18 @@ t.test('network-access', async t => {
 
 t.test('credits', async t => {
   const methods = {
-    names: ['eth_getLogs'], defaultCost: 80, get: (name: string) => name === 'eth_getLogs' ? { name, cost: 255 } : undefined,
+    names: ['eth_getLogs'],
+    defaultCost: 80,
+    get: (name: string) => (name === 'eth_getLogs' ? { name, cost: 255 } : undefined),
   } as unknown as Methods // only what credits reads
   const open = (verdict?: Verdict, costs = {}) => {
     const drawn: number[] = []
     const budget = { limit: 1_000, left: 500, endsIn: 60_000 }
     let refunds = 0
     const charged: Verdict = {
-      kind: 'charged', day: 20_468, budget,
+      kind: 'charged',
+      day: 20_468,
+      budget,
       refund() {
         refunds += 1
         return true
@@ -139,7 +151,11 @@ t.test('credits', async t => {
       return verdict ?? charged
     }
     const counted: CountedCall[] = []
-    const stage = stageOf(credits, { costs, away: 'closed' }, { methods, ledger: { charge }, usage: { count: one => void counted.push(one) } })
+    const stage = stageOf(
+      credits,
+      { costs, away: 'closed' },
+      { methods, ledger: { charge }, usage: { count: one => void counted.push(one) } },
+    )
     return { stage, drawn, counted, refunds: () => refunds }
   }
 
@@ -183,7 +199,12 @@ t.test('credits', async t => {
 
   t.test('gives the charge back when the rest throws', async t => {
     const { stage, refunds } = open()
-    await t.rejects(stage.handle(call('eth_getLogs'), async () => { throw new Error('bug') }), { message: 'bug' })
+    await t.rejects(
+      stage.handle(call('eth_getLogs'), async () => {
+        throw new Error('bug')
+      }),
+      { message: 'bug' },
+    )
     t.equal(refunds(), 1)
   })
 
@@ -192,7 +213,11 @@ t.test('credits', async t => {
     const about = { account: 'acc_1', key: 'key_1', network: 'devnet', calls: 1, day: 20_468 }
     await stage.handle(call('eth_getLogs'), async () => result([], { source: 'partner' }))
     await stage.handle(call('eth_made_up'), async () => refuse('method'))
-    await t.rejects(stage.handle(call('eth_getLogs'), async () => { throw new Error('bug') }))
+    await t.rejects(
+      stage.handle(call('eth_getLogs'), async () => {
+        throw new Error('bug')
+      }),
+    )
     t.same(counted, [
       { ...about, method: 'eth_getLogs', outcome: 'ok', forwarded: true, credits: 255 },
       { ...about, method: 'other', outcome: 'method', forwarded: false, credits: 0 },
@@ -209,7 +234,9 @@ t.test('credits', async t => {
       const reply = await stage.handle(call('eth_getLogs'), async () => result(1))
       reply.charge?.refund(outcome)
       t.match(counted, [
-        { outcome: 'ok', calls: 1, credits: 255 }, { outcome: 'ok', calls: -1, credits: -255 }, { outcome, calls: 1, credits: 0 },
+        { outcome: 'ok', calls: 1, credits: 255 },
+        { outcome: 'ok', calls: -1, credits: -255 },
+        { outcome, calls: 1, credits: 0 },
       ])
     }
   })
@@ -243,7 +270,13 @@ t.test('credits', async t => {
   })
 
   t.test('refuses with 402 -33000 and without Retry-After when the day is used up, and asks nobody further', async t => {
-    const { stage } = open({ kind: 'spent', limit: 100, used: 90, resetAt: Date.UTC(2026, 0, 16), budget: { limit: 100, left: 0, endsIn: 1 } })
+    const { stage } = open({
+      kind: 'spent',
+      limit: 100,
+      used: 90,
+      resetAt: Date.UTC(2026, 0, 16),
+      budget: { limit: 100, left: 0, endsIn: 1 },
+    })
     const reply = failure(await stage.handle(call('eth_getLogs'), never))
     t.match(reply, { status: 402, error: { code: -33000, data: { limit: 100, used: 90, resetAt: '2026-01-16T00:00:00.000Z' } } })
     t.notOk('retryAfter' in reply)

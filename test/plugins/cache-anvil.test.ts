@@ -23,12 +23,15 @@ type Question = readonly [method: string, ...params: readonly unknown[]]
 const ask = async (question: Question) => {
   const [method, ...params] = question
   const answer = await post(url, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
-  const { result, error } = answer.json() as { result?: unknown, error?: unknown }
+  const { result, error } = answer.json() as { result?: unknown; error?: unknown }
   const said = JSON.stringify(error === undefined ? result : 'an error')
   return { said, isHit: answer.headers['x-tollgate-cache'] === 'hit' }
 }
 const truth = async ([method, ...params]: Question) =>
-  chain.ask<unknown>(method, ...params).then(result => JSON.stringify(result), () => JSON.stringify('an error'))
+  chain.ask<unknown>(method, ...params).then(
+    result => JSON.stringify(result),
+    () => JSON.stringify('an error'),
+  )
 
 /** Asks until all answers are the node's own; resolves with the ms it took. */
 const untilTrue = async (questions: readonly Question[]): Promise<number> => {
@@ -53,8 +56,8 @@ const about = (block: string, transaction: string): readonly Question[] => [
 ]
 
 for (const [how, turnBack] of [
-  ['evm_revert', async (snapshot: string) => void await chain.ask('evm_revert', snapshot)],
-  ['anvil_reorg', async () => void await chain.ask('anvil_reorg', 1, [])],
+  ['evm_revert', async (snapshot: string) => void (await chain.ask('evm_revert', snapshot))],
+  ['anvil_reorg', async () => void (await chain.ask('anvil_reorg', 1, []))],
 ] as const) {
   t.test(`storage, logs, receipts and blocks are right again within two polls of ${how}`, async t => {
     const snapshot = await chain.ask('evm_snapshot')
@@ -97,7 +100,7 @@ t.test('eth_blockNumber goes back a few polls after a reset', async t => {
 })
 
 t.test('/readyz?verbose says where the network and its nodes are', async t => {
-  const [network] = (await (await fetch(`${gateway.admin}/readyz?verbose`)).json() as { networks: object[] }).networks
+  const [network] = ((await (await fetch(`${gateway.admin}/readyz?verbose`)).json()) as { networks: object[] }).networks
   t.match(network, { name: 'devnet', head: 16, upstreams: [{ name: 'node-1', head: 16, usable: true }] })
 })
 
@@ -110,19 +113,22 @@ t.test('heads by subscription end what was kept long before the next poll', asyn
   const { key } = await slow.addKey('bob')
   const gateway = await slow.start()
   const height = async () => {
-    const answer = await post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBlockByNumber', params: ['latest', false] }))
+    const answer = await post(
+      gateway.http(key),
+      JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBlockByNumber', params: ['latest', false] }),
+    )
     return Number((answer.json().result as { number: string }).number)
   }
   const status = async () => {
     const { networks } = (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json() as unknown as { networks: object[] }
-    return networks[0] as { head?: number, upstreams: { subscribed?: boolean }[] }
+    return networks[0] as { head?: number; upstreams: { subscribed?: boolean }[] }
   }
   const first = await height()
-  while (!(await status()).upstreams[0]?.subscribed) continue
+  while (!(await status()).upstreams[0]?.subscribed);
   for (let i = 1; i <= 5; i++) {
     await chain.ask('evm_mine')
     const begun = performance.now()
-    while (await height() !== first + i) continue
+    while ((await height()) !== first + i);
     t.ok(performance.now() - begun < 1000, 'polls come each 5 s')
   }
   t.match(await status(), { head: first + 5, upstreams: [{ subscribed: true, usable: true }] })

@@ -134,8 +134,7 @@ class World {
     const states = this.#histories.get(node) ?? []
     const from = this.clock.monotonic() - interval
     const firstRecent = states.findLastIndex(({ since }) => since < from)
-    return states.slice(Math.max(0, firstRecent)).some(({ head, final }) =>
-      JSON.stringify(answerOn(head, final, method, params)) === text)
+    return states.slice(Math.max(0, firstRecent)).some(({ head, final }) => JSON.stringify(answerOn(head, final, method, params)) === text)
   }
 
   /** A node moves to the tip or somewhere behind it; or learns what is final. */
@@ -154,7 +153,11 @@ class World {
   }
 
   /** A node that the pipeline below happens to choose; it answers somewhere between the question and its arrival. */
-  readonly #next: Next<Note> = async ({ notes: { request: { method, params } } }) => {
+  readonly #next: Next<Note> = async ({
+    notes: {
+      request: { method, params },
+    },
+  }) => {
     const node = this.#pick(this.nodes)
     const provenance = { node, newest: newestOf(this.#told), told: this.#told.get(node.name) }
     await this.#wait()
@@ -188,7 +191,7 @@ class World {
     // In a turn of its own: nothing else is told between its being recorded here and its being heard.
     await new Promise(setImmediate)
     if (isHead) {
-      const { number, hash } = value as { number: string, hash: string }
+      const { number, hash } = value as { number: string; hash: string }
       if (Number(number) >= (this.#overtaking.get(name) ?? 0)) this.#told.set(name, { number: Number(number), hash })
     }
     return result(value)
@@ -203,9 +206,7 @@ class World {
     const { tip } = this.chain
     const hashAt = (number: number): string => ancestorAt(tip, number)?.hash ?? tip.hash
     const recent = () => Math.max(0, tip.number + 1 - this.#random(10) * (1 + this.#random(3)))
-    const block = () => this.#pick<() => Json>([
-      () => 'latest', () => hex(recent()), () => ({ blockHash: hashAt(recent()) }),
-    ])()
+    const block = () => this.#pick<() => Json>([() => 'latest', () => hex(recent()), () => ({ blockHash: hashAt(recent()) })])()
     const from = recent()
     const ends = ['latest', hex(from), hex(from + 3)]
     return this.#pick<() => Question>([
@@ -225,16 +226,18 @@ class World {
 
 /** Had the node told of the newest head before it was asked, and is that still the newest that was told? */
 const standsStill = ({ told, newest }: Provenance, now: ReadonlyMap<string, Told>): boolean =>
-  told === undefined || told.number === newest && newest === newestOf(now)
-    && [...now.values()].some(({ number, hash }) => number === told.number && hash === told.hash)
+  told === undefined ||
+  (told.number === newest &&
+    newest === newestOf(now) &&
+    [...now.values()].some(({ number, hash }) => number === told.number && hash === told.hash))
 
-const newestOf = (told: ReadonlyMap<string, Told>): number =>
-  [...told.values()].reduce((most, { number }) => Math.max(most, number), -1)
+const newestOf = (told: ReadonlyMap<string, Told>): number => [...told.values()].reduce((most, { number }) => Math.max(most, number), -1)
 
 const isAboutNumbers = ({ params }: Question): boolean => !JSON.stringify(params).includes('latest')
 
 for (const [what, mayFall, seed] of [
-  ['nodes that lag and change branches', false, 1], ['nodes that also fall back', true, 2],
+  ['nodes that lag and change branches', false, 1],
+  ['nodes that also fall back', true, 2],
 ] as const) {
   t.test(`50,000 steps with ${what}: each answer from memory is as fresh as promised`, async t => {
     const world = new World(seed, mayFall)

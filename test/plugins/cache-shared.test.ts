@@ -15,10 +15,15 @@ import { post } from '../support/rpc.ts'
 // The second level of the cache: answers that machines share.
 
 const table = {
-  get: (name: string) => ({
-    eth_getStorageAt: { keep: 'block', at: 2 }, eth_getLogs: { keep: 'block', at: 0, maxResults: 3 },
-    eth_getTransactionReceipt: { keep: 'found' }, eth_blockNumber: { keep: 'head' },
-  } as Record<string, object>)[name],
+  get: (name: string) =>
+    (
+      ({
+        eth_getStorageAt: { keep: 'block', at: 2 },
+        eth_getLogs: { keep: 'block', at: 0, maxResults: 3 },
+        eth_getTransactionReceipt: { keep: 'found' },
+        eth_blockNumber: { keep: 'head' },
+      }) as Record<string, object>
+    )[name],
   names: ['eth_getStorageAt', 'eth_getLogs', 'eth_getTransactionReceipt', 'eth_blockNumber'],
 } as unknown as Methods // what the plugin reads of it
 
@@ -33,7 +38,7 @@ const startShelf = () => {
       async find(name, maxBytes, accept) {
         looked.push(name)
         const entry = kept.get(name)
-        return entry !== undefined && entry.result.byteLength <= maxBytes && await accept(entry) ? entry : undefined
+        return entry !== undefined && entry.result.byteLength <= maxBytes && (await accept(entry)) ? entry : undefined
       },
       keep: (name, entry) => void kept.set(name, entry),
     }),
@@ -58,9 +63,11 @@ const machineOn = (caches: Caches, { chain = 'a', final = 16, name = 'net', chai
     get view() {
       const { chain, final, era } = { ...world }
       return {
-        era, epoch: 0, isCurrent: () => true,
+        era,
+        epoch: 0,
+        isCurrent: () => true,
         isFinal: (upstream: string | undefined, block: number) => upstream === 'own' && block <= final,
-        finalOf: (upstream = 'own') => upstream === 'own' ? { number: final, hash: hashOf(final, chain) } : undefined,
+        finalOf: (upstream = 'own') => (upstream === 'own' ? { number: final, hash: hashOf(final, chain) } : undefined),
       }
     },
     interval: 500,
@@ -70,16 +77,29 @@ const machineOn = (caches: Caches, { chain = 'a', final = 16, name = 'net', chai
       return block.number <= world.final && block.hash === hashOf(block.number, world.chain)
     },
   } as unknown as Services['heads'] // what the plugin asks of it
-  const all = { maxBytes: 1 << 20, methods: {}, tooMany: 10_000, redis: new Secret('redis://x'), redisTtl: 1000, redisMaxBytes: 1000, ...options }
+  const all = {
+    maxBytes: 1 << 20,
+    methods: {},
+    tooMany: 10_000,
+    redis: new Secret('redis://x'),
+    redisTtl: 1000,
+    redisMaxBytes: 1000,
+    ...options,
+  }
   const stage = stageOf(cache, all, {
-    methods: table, heads, cache: caches, network: { name, chainId, blockTime: 1000 }, vary: () => vary,
+    methods: table,
+    heads,
+    cache: caches,
+    network: { name, chainId, blockTime: 1000 },
+    vary: () => vary,
   })
   void stage.start?.()
   let asked = 0
-  const ask = (c: Call<Note>, reply: Reply = result('0x1', { upstream: 'own' })) => stage.handle(c, async () => {
-    asked += 1
-    return reply
-  })
+  const ask = (c: Call<Note>, reply: Reply = result('0x1', { upstream: 'own' })) =>
+    stage.handle(c, async () => {
+      asked += 1
+      return reply
+    })
   return { ask, world, proved, asked: () => asked }
 }
 
@@ -131,7 +151,8 @@ t.test('only what is proved final, and by an own node, is shared', async t => {
 t.test('nobody looks for what cannot be there', async t => {
   const { caches, looked } = startShelf()
   const { ask } = machineOn(caches)
-  for (const question of [storage('latest'), storage('0x11'), storage('pending'), call('eth_blockNumber'), call('eth_getLogs', [{}])]) await ask(question)
+  for (const question of [storage('latest'), storage('0x11'), storage('pending'), call('eth_blockNumber'), call('eth_getLogs', [{}])])
+    await ask(question)
   t.same(looked, [])
 })
 
@@ -166,7 +187,10 @@ t.test('networks, chains and rights of callers are told apart', async t => {
   for (const machine of all) t.match(await machineOn(caches, machine).ask(storage()), { cache: 'miss' })
   t.equal(kept.size, 4)
   for (const machine of all) t.match(await machineOn(caches, machine).ask(storage()), { cache: 'hit' })
-  t.ok([...kept.keys()].every(name => /^\d+:[a-z]+:[\w-]{43}$/.test(name)), 'nothing of a question stands in a name')
+  t.ok(
+    [...kept.keys()].every(name => /^\d+:[a-z]+:[\w-]{43}$/.test(name)),
+    'nothing of a question stands in a name',
+  )
 })
 
 t.test('an answer that goes past the limit of this machine is none', async t => {
@@ -174,7 +198,10 @@ t.test('an answer that goes past the limit of this machine is none', async t => 
   const question = call('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }])
   await machineOn(caches).ask(question, own([1, 2, 3, 4]))
   const counted: Caches = {
-    open: () => ({ ...caches.open(new Secret('x')), find: (name, most, accept) => caches.open(new Secret('x')).find(name, most, entry => accept({ ...entry, count: 4 })) }),
+    open: () => ({
+      ...caches.open(new Secret('x')),
+      find: (name, most, accept) => caches.open(new Secret('x')).find(name, most, entry => accept({ ...entry, count: 4 })),
+    }),
   }
   t.match(await machineOn(counted).ask(question), { cache: 'miss' })
 })
@@ -193,10 +220,12 @@ t.test('two gateways with stores of their own share one redis', { skip: noRedis 
   const emitter = await deployEmitter(chain)
   await emitter.emitLogs(3)
   await chain.ask('anvil_mine', '0x200')
-  const deployments = [0, 1].map(() => createDeployment({
-    networks: { devnet: { ...networkFile('devnet', [chain.url], { cache: { redis: '${CACHE}', redisTtl: '1h' } }), blockTime: '1s' } },
-    env: { CACHE: redis.url },
-  }))
+  const deployments = [0, 1].map(() =>
+    createDeployment({
+      networks: { devnet: { ...networkFile('devnet', [chain.url], { cache: { redis: '${CACHE}', redisTtl: '1h' } }), blockTime: '1s' } },
+      env: { CACHE: redis.url },
+    }),
+  )
   t.teardown(async () => {
     await Promise.all(deployments.map(deployment => deployment.remove()))
     await Promise.all([chain.stop(), redis.remove()])
@@ -211,7 +240,7 @@ t.test('two gateways with stores of their own share one redis', { skip: noRedis 
     }
   }
   const [one, other] = await Promise.all([start(deployments[0]!, 'alice'), start(deployments[1]!, 'alice')])
-  const entries = async () => (await redis.send('KEYS', 'tollgate:cache:1:31337:devnet:*') as string[]).length
+  const entries = async () => ((await redis.send('KEYS', 'tollgate:cache:1:31337:devnet:*')) as string[]).length
   const truth = ({ method, params }: Question) => chain.ask<unknown>(method, ...params)
   let block = 1
   const shared: Question[] = []
@@ -224,10 +253,10 @@ t.test('two gateways with stores of their own share one redis', { skip: noRedis 
   t.test('what one has asked for the other gives at once', async t => {
     for (const kind of kinds) {
       // A gateway must know first what is final; and on a busy machine 5 ms pass in no time. What is asked is always new.
-      for (let isHit = false; !isHit;) {
+      for (let isHit = false; !isHit; ) {
         const [question, before] = [kind(), await entries()]
         const asked = await one(question)
-        if (asked.isHit || await entries() === before) continue
+        if (asked.isHit || (await entries()) === before) continue
         shared.push(question)
         const given = await other(question)
         t.same(given.result, asked.result)
@@ -250,7 +279,7 @@ t.test('two gateways with stores of their own share one redis', { skip: noRedis 
     await chain.ask('anvil_mine', '0x300')
     const late = await start(deployments[0]!, 'bob')
     // Until it knows what is final, and redis.
-    for (const before = await entries(); await entries() === before;) await late(kinds[0]!())
+    for (const before = await entries(); (await entries()) === before; ) await late(kinds[0]!())
     for (let i = 0; i < 3; i++) for (const question of shared) t.same((await late(question)).result, await truth(question))
   })
 })

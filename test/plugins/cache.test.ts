@@ -15,19 +15,27 @@ import { shippedTable } from '../services/methods/shipped.ts'
 import { TestClock, TestLog, call, origin, result, said, stageOf } from '../support/fakes.ts'
 
 /** Only what the plugin reads of the table. */
-const methods = (entries: Record<string, object>): Methods => ({
-  names: Object.keys(entries), get: (name: string) => entries[name],
-} as unknown as Methods)
+const methods = (entries: Record<string, object>): Methods =>
+  ({
+    names: Object.keys(entries),
+    get: (name: string) => entries[name],
+  }) as unknown as Methods
 
 const deferred = <T>() => {
   let settle!: (value: T) => void
-  const promise = new Promise<T>(resolve => { settle = resolve })
+  const promise = new Promise<T>(resolve => {
+    settle = resolve
+  })
   return { promise, settle }
 }
 
 const table = methods({
-  eth_blockNumber: { keep: 'head' }, eth_getStorageAt: { keep: 'block', at: 2 }, eth_getTransactionReceipt: { keep: 'found' },
-  eth_getLogs: { keep: 'block', at: 0 }, eth_call: { keep: 'block' }, eth_sendRawTransaction: { keep: 'never' },
+  eth_blockNumber: { keep: 'head' },
+  eth_getStorageAt: { keep: 'block', at: 2 },
+  eth_getTransactionReceipt: { keep: 'found' },
+  eth_getLogs: { keep: 'block', at: 0 },
+  eth_call: { keep: 'block' },
+  eth_sendRawTransaction: { keep: 'never' },
 })
 /** Heads of which a test says what is known: node `a` is at the head, `b` behind; blocks up to 0x10 are final for `a`. */
 const knownHeads = () => {
@@ -35,15 +43,25 @@ const knownHeads = () => {
   const look = (): View => {
     const { epoch, era, current, final } = { ...known }
     return {
-      epoch, era, head: undefined,
+      epoch,
+      era,
+      head: undefined,
       isCurrent: name => current.includes(name ?? ''),
       isFinal: (name = '', block) => block === finalHash || (typeof block === 'number' && block <= (final[name] ?? -1)),
-      finalOf: (name = 'a') => final[name] === undefined ? undefined : { number: final[name], hash: `0x${final[name].toString(16)}` },
+      finalOf: (name = 'a') => (final[name] === undefined ? undefined : { number: final[name], hash: `0x${final[name].toString(16)}` }),
     }
   }
-  const touch = () => { known.touches += 1 }
+  const touch = () => {
+    known.touches += 1
+  }
   // What the plugin reads of it.
-  const heads = { get view() { return look() }, interval: 500, touch } as unknown as Services['heads']
+  const heads = {
+    get view() {
+      return look()
+    },
+    interval: 500,
+    touch,
+  } as unknown as Services['heads']
   return { known, heads }
 }
 const finalHash = `0x${'f1'.repeat(32)}`
@@ -52,10 +70,11 @@ const open = (given: Partial<Services> = {}, options = {}) => {
   const clock = new TestClock()
   const stage = stageOf(cache, { maxBytes: 1 << 20, methods: {}, tooMany: 10_000, ...options }, { clock, methods: table, ...given })
   let asked = 0
-  const ask = (c: Call<Note>, reply: Reply = result('0x1')) => stage.handle(c, async () => {
-    asked += 1
-    return reply
-  })
+  const ask = (c: Call<Note>, reply: Reply = result('0x1')) =>
+    stage.handle(c, async () => {
+      asked += 1
+      return reply
+    })
   return { clock, stage, ask, asked: () => asked }
 }
 
@@ -74,7 +93,10 @@ t.test('keeps an answer, and nothing of the memory that it came in', async t => 
 
 t.test('answers a repeated call from memory, marks it, and names no upstream', async t => {
   const { ask, asked } = open()
-  t.match(await ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']), result('0x1', { upstream: 'own' })), { cache: 'miss', upstream: 'own' })
+  t.match(await ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']), result('0x1', { upstream: 'own' })), {
+    cache: 'miss',
+    upstream: 'own',
+  })
   const hit = await ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']))
   t.match(hit, { cache: 'hit', source: 'cache' })
   t.equal(hit.upstream, undefined)
@@ -121,7 +143,11 @@ t.test('an answer that may change is kept only while the head stands in whose ep
   const { promise, settle } = deferred<Reply>()
   const early = stage.handle(call('eth_blockNumber'), () => promise)
   known.epoch = 2
-  t.equal(said(await ask(call('eth_blockNumber'), result('0x12', { upstream: 'a' }))), '0x12', 'nobody joins a question from before the head')
+  t.equal(
+    said(await ask(call('eth_blockNumber'), result('0x12', { upstream: 'a' }))),
+    '0x12',
+    'nobody joins a question from before the head',
+  )
   settle(result('0x11', { upstream: 'a' }))
   await early
   t.equal(said(await ask(call('eth_blockNumber'))), '0x12', 'an answer about an older head does not replace one about the newer')
@@ -208,7 +234,12 @@ for (const [what, method, params, reply] of [
   ['what is asked of the pending block', 'eth_getStorageAt', ['0xa', '0x0', 'pending'], result('0x1')],
   ['logs of a pending range', 'eth_getLogs', [{ toBlock: 'pending' }], result([])],
   ['a transaction that is not mined', 'eth_getTransactionReceipt', ['0x1'], result({ blockHash: null, blockNumber: null })],
-  ['the same, however it is written', 'eth_getTransactionReceipt', ['0x1'], { source: 'node', result: Buffer.from('{ "blockNumber" : null }') }],
+  [
+    'the same, however it is written',
+    'eth_getTransactionReceipt',
+    ['0x1'],
+    { source: 'node', result: Buffer.from('{ "blockNumber" : null }') },
+  ],
   ['what is not of the kind that the method gives', 'eth_getStorageAt', ['0xa', '0x0', '0x1'], result('0x1', { odd: true })],
   ['a fault', 'eth_blockNumber', [], refuse('unavailable')],
   ['a query that took too long', 'eth_getLogs', [{}], refuse('timeout')],
@@ -267,10 +298,12 @@ t.test('a thousand identical calls in flight make one upstream call', async t =>
   const { stage } = open()
   const { promise, settle } = deferred<Reply>()
   let asked = 0
-  const replies = Array.from({ length: 1000 }, () => stage.handle(call('eth_blockNumber'), () => {
-    asked += 1
-    return promise
-  }))
+  const replies = Array.from({ length: 1000 }, () =>
+    stage.handle(call('eth_blockNumber'), () => {
+      asked += 1
+      return promise
+    }),
+  )
   settle(result('0x5'))
   t.ok((await Promise.all(replies)).every(reply => said(reply) === '0x5'))
   t.equal(asked, 1)
@@ -307,7 +340,7 @@ t.test('callers for whom the answer may differ never share it', async t => {
 
 t.test('a method that must not be shared passes by each time', async t => {
   const { ask, asked } = open()
-  for (let i = 0; i < 2; i++) t.notOk('cache' in await ask(call('eth_sendRawTransaction', ['0x1'])))
+  for (let i = 0; i < 2; i++) t.notOk('cache' in (await ask(call('eth_sendRawTransaction', ['0x1']))))
   t.equal(asked(), 2)
 })
 
@@ -331,20 +364,37 @@ t.test('the options override how long a method is kept, and refuse methods that 
 })
 
 t.test('callers for whom two plugins vary never share an answer, whatever the plugins say', async t => {
-  const varying = (header: string) => definePlugin({
-    name: header, summary: 'Varies by a header.', options: { type: 'object', properties: {} },
-    vary: (_notes, _options, { headers }) => String(headers[header]), create: () => (c, next) => next(c),
-  })
+  const varying = (header: string) =>
+    definePlugin({
+      name: header,
+      summary: 'Varies by a header.',
+      options: { type: 'object', properties: {} },
+      vary: (_notes, _options, { headers }) => String(headers[header]),
+      create: () => (c, next) => next(c),
+    })
   let asked = 0
   const last = definePlugin({
-    name: 'last', summary: 'Answers.', terminal: true, options: { type: 'object', properties: {} },
-    create: () => async () => result(asked += 1, { upstream: 'a' }),
+    name: 'last',
+    summary: 'Answers.',
+    terminal: true,
+    options: { type: 'object', properties: {} },
+    create: () => async () => result((asked += 1), { upstream: 'a' }),
   })
-  const steps = [cache, varying('a'), varying('b'), last].map(plugin =>
-    ({ name: plugin.name, plugin, options: { maxBytes: 1 << 20, methods: {}, tooMany: 1 }, problem: () => { throw new Error('a problem') } }))
+  const steps = [cache, varying('a'), varying('b'), last].map(plugin => ({
+    name: plugin.name,
+    plugin,
+    options: { maxBytes: 1 << 20, methods: {}, tooMany: 1 },
+    problem: () => {
+      throw new Error('a problem')
+    },
+  }))
   const config = { name: 'net', chainId: 1, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
   const lent = {
-    clock: new TestClock(), log: new TestLog(), metrics: openMetrics(), memory: 1 << 20, keeper: openKeeper(),
+    clock: new TestClock(),
+    log: new TestLog(),
+    metrics: openMetrics(),
+    memory: 1 << 20,
+    keeper: openKeeper(),
     headsSource: { open: () => knownHeads().heads },
   } as unknown as Lent // what is used of it here
   const { network } = buildNetwork(config as never, lent)

@@ -14,23 +14,32 @@ import { TestClock, TestLog, account, call, never, origin, result, said, stageOf
 
 /** Only what failover reads of the table. */
 const table = {
-  get: (name: string) => ({
-    eth_getLogs: { class: 'logs', resend: true, maxTime: 10_000, at: 0 }, eth_call: { class: 'state', resend: true, at: 1 },
-    eth_getTransactionReceipt: { class: 'light', resend: true },
-    eth_sendRawTransaction: { class: 'light', resend: false },
-  } as Record<string, object>)[name],
+  get: (name: string) =>
+    (
+      ({
+        eth_getLogs: { class: 'logs', resend: true, maxTime: 10_000, at: 0 },
+        eth_call: { class: 'state', resend: true, at: 1 },
+        eth_getTransactionReceipt: { class: 'light', resend: true },
+        eth_sendRawTransaction: { class: 'light', resend: false },
+      }) as Record<string, object>
+    )[name],
 } as unknown as Methods
 const node = (name: string, over = {}) => ({ name, url: new Secret(`http://${name}.test`), ...over })
 const breaker = { calls: 4, errors: 50, window: 10_000, streak: 4, pause: 60_000 }
-const fault = (name: string, over: Partial<Failure> = {}): Failure =>
-  ({ ...refuse('unavailable', { source: 'node', upstream: name, cause: 'HTTP 500' }), ...over })
+const fault = (name: string, over: Partial<Failure> = {}): Failure => ({
+  ...refuse('unavailable', { source: 'node', upstream: name, cause: 'HTTP 500' }),
+  ...over,
+})
 const limited = (retryAfter?: number): Failure =>
-  fault('a', { meaning: 'limited', cause: 'HTTP 429', ...retryAfter !== undefined && { retryAfter } })
+  fault('a', { meaning: 'limited', cause: 'HTTP 429', ...(retryAfter !== undefined && { retryAfter }) })
 
 type Answer = (call: Call<Note>) => Reply | Promise<Reply>
 
 const open = (
-  world: Record<string, Answer>, options: object = {}, probe: () => Reply | Promise<Reply> = () => fault('x'), given: { readonly heads?: Heads } = {},
+  world: Record<string, Answer>,
+  options: object = {},
+  probe: () => Reply | Promise<Reply> = () => fault('x'),
+  given: { readonly heads?: Heads } = {},
 ) => {
   const clock = new TestClock()
   const log = new TestLog()
@@ -42,15 +51,20 @@ const open = (
       return probe()
     },
   }
-  const stage = stageOf(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, { methods: table, agents, clock, log, ...given })
+  const stage = stageOf(
+    failover,
+    { upstreams: [node('a'), node('b')], breaker, ...options },
+    { methods: table, agents, clock, log, ...given },
+  )
   const asked: string[] = []
   t.teardown(() => stage.stop?.())
-  const ask = (c: Call<Note>) => stage.handle(c, async below => {
-    // What the pipeline gives has every note.
-    const seen = below as Call<Note>
-    asked.push(seen.notes.target.name)
-    return world[seen.notes.target.name]?.(seen) ?? fault(seen.notes.target.name)
-  })
+  const ask = (c: Call<Note>) =>
+    stage.handle(c, async below => {
+      // What the pipeline gives has every note.
+      const seen = below as Call<Note>
+      asked.push(seen.notes.target.name)
+      return world[seen.notes.target.name]?.(seen) ?? fault(seen.notes.target.name)
+    })
   const many = async (count: number, c: () => Call<Note> = logs) => {
     for (let i = 0; i < count; i++) await ask(c())
   }
@@ -66,7 +80,7 @@ t.test('asks the first node, and the next one when it fails', async t => {
   t.same(asked, ['a', 'b'])
 })
 
-t.test('an error that is the caller\'s own goes back at once', async t => {
+t.test("an error that is the caller's own goes back at once", async t => {
   const { ask, asked } = open({ a: () => refuse('tooMany') })
   t.equal(said(await ask(logs())), -32005)
   t.same(asked, ['a'])
@@ -88,7 +102,12 @@ t.test('errors of callers never open a breaker', async t => {
 
 t.test('when no node can answer it says 503 -32002 with Retry-After, whose fault is upstream', async t => {
   const { ask } = open({})
-  t.match(await ask(logs()), { status: 503, error: { code: -32002, message: 'no upstream can answer now' }, fault: 'upstream', retryAfter: 5 })
+  t.match(await ask(logs()), {
+    status: 503,
+    error: { code: -32002, message: 'no upstream can answer now' },
+    fault: 'upstream',
+    retryAfter: 5,
+  })
 })
 
 t.test('eth_getLogs goes to the partner when own nodes are out and the plan qualifies', async t => {
@@ -127,7 +146,9 @@ t.test('a bug below is not taken for a failing node', async t => {
 
 t.test('two nodes of one name are a problem', async t => {
   const said: string[] = []
-  failover.check?.({ upstreams: [node('a'), node('a')], partner: { ...node('a') }, breaker } as never, (path, message) => said.push(`${path.join('.')}: ${message}`))
+  failover.check?.({ upstreams: [node('a'), node('a')], partner: { ...node('a') }, breaker } as never, (path, message) =>
+    said.push(`${path.join('.')}: ${message}`),
+  )
   t.same(said, ['upstreams.1.name: two upstreams are named "a"', 'partner.name: an upstream is named "a" too'])
 })
 
@@ -148,8 +169,10 @@ t.test('breakers', async t => {
 
   t.test('one that answers now and then is judged by the share that fails', async t => {
     let turn = 0
-    const { many, count } = open({ a: () => (turn += 1) % 3 === 0 ? result('a') : fault('a'), b: () => result('b') },
-      { breaker: { ...breaker, calls: 20, streak: 5 } })
+    const { many, count } = open(
+      { a: () => ((turn += 1) % 3 === 0 ? result('a') : fault('a')), b: () => result('b') },
+      { breaker: { ...breaker, calls: 20, streak: 5 } },
+    )
     await many(60)
     t.ok(count('a') >= 20 && count('a') < 40, `${count('a')} calls`)
   })
@@ -157,8 +180,10 @@ t.test('breakers', async t => {
   t.test('one that fails just the percentage of calls that opens it is left alone, and with one failure less it is not', async t => {
     const isOpen = async (errors: number, failures: number) => {
       let good = 100 - failures
-      const { many, log } = open({ a: () => good-- > 0 ? result('a') : fault('a'), b: () => result('b') },
-        { breaker: { ...breaker, errors, calls: 100, streak: 1e6 } })
+      const { many, log } = open(
+        { a: () => (good-- > 0 ? result('a') : fault('a')), b: () => result('b') },
+        { breaker: { ...breaker, errors, calls: 100, streak: 1e6 } },
+      )
       await many(100)
       return log.lines.some(({ message }) => message === 'breaker open')
     }
@@ -174,9 +199,9 @@ t.test('breakers', async t => {
     t.equal(count('a'), 1)
   })
 
-  t.test('after the pause the node is tried by us, never with a caller\'s call', async t => {
+  t.test("after the pause the node is tried by us, never with a caller's call", async t => {
     let isWell = false
-    const reply = () => isWell ? result('0x1') : fault('a')
+    const reply = () => (isWell ? result('0x1') : fault('a'))
     const { many, ask, count, probed, log } = open({ a: reply, b: () => result('b') }, { breaker: { ...breaker, pause: 20 } }, reply)
     await many(6)
     t.equal(count('a'), 4)
@@ -199,7 +224,7 @@ t.test('breakers', async t => {
     ['an error that callers bring about', fault('a', { elsewhere: true })],
   ] as const) {
     t.test(`${what} says nothing about the node`, async t => {
-      const { many, count } = open({ a: () => reply, b: () => 'elsewhere' in reply ? reply : result('b') })
+      const { many, count } = open({ a: () => reply, b: () => ('elsewhere' in reply ? reply : result('b')) })
       await many(30)
       t.equal(count('a'), 30)
     })
@@ -256,7 +281,7 @@ t.test('rate limits of nodes', async t => {
     t.equal(count('a'), 4)
   })
 
-  t.test('never become the caller\'s, and never open a breaker', async t => {
+  t.test("never become the caller's, and never open a breaker", async t => {
     const { ask, clock, log } = open({ a: () => limited(1), b: () => limited(30) })
     for (let i = 0; i < 40; i++) {
       t.match(await ask(logs()), { status: 503, error: { code: -32002 } })
@@ -284,8 +309,10 @@ t.test('attempts beyond the first', async t => {
   t.test('go to no node that was cut off, or limits us, while they waited for their place', async t => {
     const answers: ((reply: Reply) => void)[] = []
     let isUp = true
-    const { ask, count, many } = open({ a: () => isUp ? result('a') : fault('a'), b: () => new Promise(resolve => answers.push(resolve)) },
-      { breaker: { ...breaker, calls: 1e6, streak: 1e6 } })
+    const { ask, count, many } = open(
+      { a: () => (isUp ? result('a') : fault('a')), b: () => new Promise(resolve => answers.push(resolve)) },
+      { breaker: { ...breaker, calls: 1e6, streak: 1e6 } },
+    )
     await many(100)
     isUp = false
     const replies = Array.from({ length: 30 }, () => ask(logs()))
@@ -300,15 +327,18 @@ t.test('attempts beyond the first', async t => {
 
   t.test('share the time of a method that has one: ten seconds over all nodes', async t => {
     const ends: Signal[] = []
-    const untilLeft = (c: Call<Note>) => new Promise<Reply>(resolve => {
-      const signal = c.signal ?? c.origin.signal
-      ends.push(signal)
-      signal.addEventListener('abort', () => resolve(refuse('unavailable', { fault: 'caller', source: 'node' })))
-    })
-    const slowly = (ms: number): Answer => () => {
-      world.clock.turn(ms)
-      return fault('a')
-    }
+    const untilLeft = (c: Call<Note>) =>
+      new Promise<Reply>(resolve => {
+        const signal = c.signal ?? c.origin.signal
+        ends.push(signal)
+        signal.addEventListener('abort', () => resolve(refuse('unavailable', { fault: 'caller', source: 'node' })))
+      })
+    const slowly =
+      (ms: number): Answer =>
+      () => {
+        world.clock.turn(ms)
+        return fault('a')
+      }
     let world = open({ a: slowly(3000), b: untilLeft })
     const reply = world.ask(logs())
     await turn()
@@ -329,7 +359,12 @@ t.test('attempts beyond the first', async t => {
 
   t.test('end when their caller leaves', async t => {
     let end: Signal | undefined
-    const { ask } = open({ b: c => new Promise(() => { end = c.signal }) })
+    const { ask } = open({
+      b: c =>
+        new Promise(() => {
+          end = c.signal
+        }),
+    })
     const signal = new Leave()
     void ask({ ...logs(), origin: origin({ signal }) })
     await turn()
@@ -382,7 +417,12 @@ t.test('an answer that is not of the kind that its method gives', async t => {
 })
 
 t.test('errors that another node may better', async t => {
-  const elsewhere = (over = {}): Failure => ({ ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', elsewhere: true, ...over })
+  const elsewhere = (over = {}): Failure => ({
+    ...refuse('params', { source: 'node', upstream: 'a' }),
+    kind: 'node',
+    elsewhere: true,
+    ...over,
+  })
 
   t.test('are the answer only if no other node knows better', async t => {
     t.equal(said(await open({ a: () => elsewhere(), b: () => result('b') }).ask(logs())), 'b')
@@ -395,7 +435,7 @@ t.test('errors that another node may better', async t => {
     t.notOk(asked.includes('p'))
   })
 
-  t.test('are an outage when they are the node\'s own doing: then the partner is asked', async t => {
+  t.test("are an outage when they are the node's own doing: then the partner is asked", async t => {
     const { ask, asked } = open({ a: () => elsewhere({ fault: 'upstream' }), p: () => result('p') }, { partner })
     t.equal(said(await ask(logs(growth))), 'p')
     t.same(asked, ['a', 'b', 'p'])
@@ -425,7 +465,10 @@ t.test('a node that fails what others answer', async t => {
     const { many, count, clock, log, ask } = world(() => reply)
     await many(20)
     t.equal(count('a'), 3)
-    t.same(log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message), ['upstream is asked last: others answer what it fails'])
+    t.same(
+      log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
+      ['upstream is asked last: others answer what it fails'],
+    )
     await ask(call('eth_call'))
     t.equal(count('a'), 4, 'other methods have nothing to do with it')
     for (let i = 1; i <= 3; i++) {
@@ -441,7 +484,10 @@ t.test('a node that fails what others answer', async t => {
 
   t.test('is asked all the same when no other can answer', async t => {
     let b: Reply = result('b')
-    const { many, ask, asked } = world(() => asked.length < 10 ? internal() : result('a'), () => b)
+    const { many, ask, asked } = world(
+      () => (asked.length < 10 ? internal() : result('a')),
+      () => b,
+    )
     await many(5)
     b = fault('b')
     t.equal(said(await ask(logs())), 'a')
@@ -453,7 +499,11 @@ t.test('a node that fails what others answer', async t => {
     ['only the partner answers', internal(), fault('b')],
   ] as const) {
     t.test(`nothing follows when ${what}`, async t => {
-      const { many, count } = world(() => a as Reply, () => b as Reply, { p: () => result('p') })
+      const { many, count } = world(
+        () => a as Reply,
+        () => b as Reply,
+        { p: () => result('p') },
+      )
       await many(2, () => logs(growth))
       const before = count('a')
       await many(2, () => logs(growth))
@@ -464,23 +514,32 @@ t.test('a node that fails what others answer', async t => {
 
 t.test('a node that lacks old state', async t => {
   /** The newest block is 0x1000, the final one 0x400. */
-  const heads = { view: { head: 0x1000, finalOf: () => ({ number: 0x400, hash: '0x' }) }, choose: (all: unknown) => all, touch: () => {} } as unknown as Heads // all that is read of them
+  const heads = {
+    view: { head: 0x1000, finalOf: () => ({ number: 0x400, hash: '0x' }) },
+    choose: (all: unknown) => all,
+    touch: () => {},
+  } as unknown as Heads // all that is read of them
   const lacking: Failure = { ...refuse('params', { source: 'node', upstream: 'a', meaning: 'unknown', elsewhere: true }), kind: 'node' }
   const hash = `0x${'ab'.repeat(32)}`
   const at = (block: Json) => () => call('eth_call', [{}, block])
   const logsOf = (filter: Json) => () => call('eth_getLogs', [filter])
   const world = (a: Answer, b: Answer = () => result('b'), known = heads) =>
     open({ a, b }, { breaker: { ...breaker, streak: 3, pause: 5000 } }, undefined, { heads: known })
-  const isOld = ({ notes: { request: { params } } }: Call<Note>) => JSON.stringify(params).includes('0x5')
-  const pruned: Answer = c => isOld(c) ? lacking : result('a')
+  const isOld = ({
+    notes: {
+      request: { params },
+    },
+  }: Call<Note>) => JSON.stringify(params).includes('0x5')
+  const pruned: Answer = c => (isOld(c) ? lacking : result('a'))
 
   t.test('is asked last for that, and first for what it has', async t => {
     const { many, count, ask, log } = world(pruned)
     await many(20, at('0x5'))
     t.equal(count('a'), 3)
-    t.same(log.lines.map(({ fields, message }) => ({ fields, message })), [
-      { fields: { upstream: 'a', method: 'eth_call', blocks: 'past' }, message: 'upstream is asked last: others answer what it fails' },
-    ])
+    t.same(
+      log.lines.map(({ fields, message }) => ({ fields, message })),
+      [{ fields: { upstream: 'a', method: 'eth_call', blocks: 'past' }, message: 'upstream is asked last: others answer what it fails' }],
+    )
     for (const recent of [[], [{}, 'latest'], [{}, 'pending'], [{}, '0xfff'], [{}, { blockNumber: '0xff0' }], [{}, '0x1001']]) {
       t.equal(said(await ask(call('eth_call', recent))), 'a', JSON.stringify(recent))
     }
@@ -491,7 +550,11 @@ t.test('a node that lacks old state', async t => {
 
   for (const [depth, question, others] of [
     ['old', at('0x5'), [at('0x6'), at('earliest'), at('0xf00'), at({ blockNumber: '0x7' }), at('finalized'), at('safe')]],
-    ['old', logsOf({ fromBlock: '0x5', toBlock: 'latest' }), [logsOf({ fromBlock: 'earliest' }), logsOf({ fromBlock: '0x7', toBlock: '0x8' })]],
+    [
+      'old',
+      logsOf({ fromBlock: '0x5', toBlock: 'latest' }),
+      [logsOf({ fromBlock: 'earliest' }), logsOf({ fromBlock: '0x7', toBlock: '0x8' })],
+    ],
     ['recent', at('latest'), [at('0xfff'), at('pending'), at({ blockNumber: '0xfc0' }), () => call('eth_call', [{}])]],
     ['recent', logsOf({ fromBlock: '0xfff' }), [logsOf({}), logsOf({ fromBlock: 'latest', toBlock: 'latest' })]],
     ['by their hash', at(hash), [at({ blockHash: hash }), at(`0x${'cd'.repeat(32)}`)]],
@@ -504,7 +567,8 @@ t.test('a node that lacks old state', async t => {
         await many(2, other)
         t.equal(count('a'), 3, JSON.stringify(other().notes.request.params))
       }
-      for (const other of [at('0x8'), at('latest'), at(hash), logsOf({ fromBlock: '0x8' }), logsOf({}), logsOf({ blockHash: hash })]) await many(1, other)
+      for (const other of [at('0x8'), at('latest'), at(hash), logsOf({ fromBlock: '0x8' }), logsOf({}), logsOf({ blockHash: hash })])
+        await many(1, other)
       t.equal(count('a'), 8, 'and nothing else')
     })
   }
@@ -527,7 +591,7 @@ t.test('a node that lacks old state', async t => {
 
   t.test('is tried once more after each pause, until it has it', async t => {
     let isOver = false
-    const { many, count, clock, ask } = world(c => isOver ? result('a') : pruned(c))
+    const { many, count, clock, ask } = world(c => (isOver ? result('a') : pruned(c)))
     await many(5, at('0x5'))
     for (let i = 1; i <= 2; i++) {
       clock.turn(5000)
@@ -541,7 +605,10 @@ t.test('a node that lacks old state', async t => {
 
   t.test('is asked all the same when no other can answer', async t => {
     let isThere = true
-    const { many, ask } = world(c => isThere ? pruned(c) : result('a'), () => isThere ? result('b') : fault('b'))
+    const { many, ask } = world(
+      c => (isThere ? pruned(c) : result('a')),
+      () => (isThere ? result('b') : fault('b')),
+    )
     await many(5, at('0x5'))
     isThere = false
     t.equal(said(await ask(at('0x5')())), 'a')
@@ -561,9 +628,16 @@ t.test('the partner', async t => {
     let chain: Json = '0x5'
     const { ask, asked, clock, count, log, probed } = open({ p: () => result('p') }, { partner }, () => result(chain))
     t.equal(said(await ask(logs(growth))), -32002)
-    t.same(log.lines.filter(({ level }) => level === 'error'), [
-      { level: 'error', fields: { upstream: 'p', reason: 'chain', because: 'it is on chain 5' }, message: 'the partner is left out: it is on another chain' },
-    ])
+    t.same(
+      log.lines.filter(({ level }) => level === 'error'),
+      [
+        {
+          level: 'error',
+          fields: { upstream: 'p', reason: 'chain', because: 'it is on chain 5' },
+          message: 'the partner is left out: it is on another chain',
+        },
+      ],
+    )
     t.equal(said(await ask(logs(growth))), -32002)
     t.equal(count('p'), 1, 'it is left alone for a minute')
     chain = '0x7A69'
@@ -581,7 +655,9 @@ t.test('the partner', async t => {
 
   t.test('answers nobody before it has said on which chain it is', async t => {
     let say = (_reply: Reply) => {}
-    const chain = new Promise<Reply>(resolve => { say = resolve })
+    const chain = new Promise<Reply>(resolve => {
+      say = resolve
+    })
     const { ask, count, many, probed } = open({ p: () => result('p') }, { partner }, () => chain)
     await many(12) // cuts off the own nodes
     const replies = [ask(logs(growth)), ask(logs(growth))]
@@ -593,7 +669,11 @@ t.test('the partner', async t => {
   })
 
   t.test('is taken at its word for no other chain but one that it names', async t => {
-    for (const chain of [refuse('unavailable'), refuse('method'), ...['0x7a69', 'yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => result(id))]) {
+    for (const chain of [
+      refuse('unavailable'),
+      refuse('method'),
+      ...['0x7a69', 'yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => result(id)),
+    ]) {
       const { ask, probed } = open({ p: () => result('p') }, { partner }, () => chain)
       t.equal(said(await ask(logs(growth))), 'p', JSON.stringify(said(chain)))
       t.ok(probed.includes('p eth_chainId'))
@@ -601,8 +681,13 @@ t.test('the partner', async t => {
   })
 
   t.test('with `when: header` is for callers who say Enable-Failover: true', async t => {
-    const ask = async (headers: Record<string, string>, notes = growth) => said(await
-      open({ p: () => result('p') }, { partner: { ...partner, when: 'header' } }).ask({ ...logs(notes), origin: origin({ headers }) }))
+    const ask = async (headers: Record<string, string>, notes = growth) =>
+      said(
+        await open({ p: () => result('p') }, { partner: { ...partner, when: 'header' } }).ask({
+          ...logs(notes),
+          origin: origin({ headers }),
+        }),
+      )
     t.equal(await ask({}), -32002)
     t.equal(await ask({ 'enable-failover': 'false' }), -32002)
     t.equal(await ask({ 'enable-failover': 'True' }), 'p')
@@ -650,7 +735,13 @@ t.test('hedging', async t => {
   })
 
   t.test('waits for the first when the second fails', async t => {
-    const { ask, clock } = await opened({ a: () => turn().then(() => turn()).then(() => result('a')), b: () => fault('b') })
+    const { ask, clock } = await opened({
+      a: () =>
+        turn()
+          .then(() => turn())
+          .then(() => result('a')),
+      b: () => fault('b'),
+    })
     const reply = ask(logs())
     clock.turn(1)
     t.equal(said(await reply), 'a')
@@ -659,8 +750,14 @@ t.test('hedging', async t => {
   t.test('gives what is about the question rather than about a node, when both fail', async t => {
     const words: Failure = { ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', elsewhere: true }
     let isBad = false
-    const a: Answer = () => isBad ? turn(words) : result('a')
-    const { ask, asked, clock } = await opened({ a, b: () => turn().then(() => turn()).then(() => fault('b')) })
+    const a: Answer = () => (isBad ? turn(words) : result('a'))
+    const { ask, asked, clock } = await opened({
+      a,
+      b: () =>
+        turn()
+          .then(() => turn())
+          .then(() => fault('b')),
+    })
     isBad = true
     const reply = ask(logs())
     clock.turn(1)
@@ -671,8 +768,16 @@ t.test('hedging', async t => {
   t.test('holds what the second node lacks against nobody else', async t => {
     const lacking: Failure = { ...refuse('params', { source: 'node', upstream: 'b', meaning: 'unknown', elsewhere: true }), kind: 'node' }
     let isBad = false
-    const a: Answer = () => isBad ? turn().then(() => turn()).then(() => fault('a', { elsewhere: true })) : result('a')
-    const { ask, asked, clock, many } = open({ a, b: () => lacking, c: () => result('c') }, { upstreams: ['a', 'b', 'c'].map(name => node(name)), hedge: true })
+    const a: Answer = () =>
+      isBad
+        ? turn()
+            .then(() => turn())
+            .then(() => fault('a', { elsewhere: true }))
+        : result('a')
+    const { ask, asked, clock, many } = open(
+      { a, b: () => lacking, c: () => result('c') },
+      { upstreams: ['a', 'b', 'c'].map(name => node(name)), hedge: true },
+    )
     await many(200)
     isBad = true
     for (let i = 0; i < 6; i++) {
@@ -704,7 +809,7 @@ t.test('hedging', async t => {
     t.equal(count('b'), 18)
   })
 
-  t.test('95 % of a node\'s calls take less than its usual time', async t => {
+  t.test("95 % of a node's calls take less than its usual time", async t => {
     const pace = new Pace()
     t.equal(pace.p95, undefined)
     for (let ms = 1; ms <= 100; ms++) pace.add(ms)
@@ -714,10 +819,15 @@ t.test('hedging', async t => {
 
 t.test('a transaction that may have been sent', async t => {
   // The first transaction of the EIP-155 example, and its hash.
-  const raw = '0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83'
+  const raw =
+    '0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83'
   const hash = '0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788'
-  const error = (message: string, meaning?: Meaning): Failure =>
-    ({ ...refuse('params', { source: 'node', upstream: 'b' }), kind: 'node', error: { code: -32000, message }, ...meaning && { meaning } })
+  const error = (message: string, meaning?: Meaning): Failure => ({
+    ...refuse('params', { source: 'node', upstream: 'b' }),
+    kind: 'node',
+    error: { code: -32000, message },
+    ...(meaning && { meaning }),
+  })
   const send = (text = raw) => call('eth_sendRawTransaction', [text])
 
   t.test('is sent to each node once, and known to the next one means that it was sent', async t => {
@@ -732,16 +842,18 @@ t.test('a transaction that may have been sent', async t => {
 
   t.test('a nonce that is used up by this transaction was a success; by another it was not', async t => {
     const requests: Request[] = []
-    const b = (found: Json): Answer => ({ notes }) => {
-      requests.push(notes.request)
-      return notes.request.method === 'eth_sendRawTransaction' ? error('nonce too low: next nonce 5, tx nonce 4') : result(found)
-    }
+    const b =
+      (found: Json): Answer =>
+      ({ notes }) => {
+        requests.push(notes.request)
+        return notes.request.method === 'eth_sendRawTransaction' ? error('nonce too low: next nonce 5, tx nonce 4') : result(found)
+      }
     t.equal(said(await open({ b: b({ hash }) }).ask(send())), hash)
     t.match(requests.at(-1), { method: 'eth_getTransactionByHash', params: [hash] })
     t.equal(said(await open({ b: b(null) }).ask(send())), -32000)
   })
 
-  t.test('with blobs its hash is not that of what was sent: the node\'s words stand', async t => {
+  t.test("with blobs its hash is not that of what was sent: the node's words stand", async t => {
     t.equal(said(await open({ b: () => error('already known', 'known') }).ask(send('0x03f87001'))), -32000)
   })
 })

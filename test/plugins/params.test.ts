@@ -14,10 +14,9 @@ const defaults = { strict: false, methods: {}, tags: {} }
 
 /** What the plugin says, with a node that answers with the parameters it got. */
 const ask = (method: string, list: readonly Json[], options: object = {}): Promise<Reply> =>
-  stageOf(params, { ...defaults, ...options }, { methods })
-    .handle(call(method, list), async asked => result(asked.notes.request.params))
+  stageOf(params, { ...defaults, ...options }, { methods }).handle(call(method, list), async asked => result(asked.notes.request.params))
 
-const messageOf = (reply: Reply): string => isFailure(reply) ? reply.error.message : 'a result'
+const messageOf = (reply: Reply): string => (isFailure(reply) ? reply.error.message : 'a result')
 
 t.test('passes parameters on in their normal form, with the other notes', async t => {
   t.same(said(await ask('eth_getStorageAt', [hex(20, 'AB'), '0x0'])), [address, '0x0', 'latest'])
@@ -102,10 +101,12 @@ t.test('options that cannot work are placed', async t => {
   t.same(faults({ methods: { eth_call: { params: [{ hex: 'number' }] } } }), [
     { path: ['methods', 'eth_call', 'params', 0], message: 'methods.eth_call.params[0] needs "title"' },
   ])
-  t.same(faults({ tags: { eth_getLogs: ['latest', 'save'] } }), [{
-    path: ['tags', 'eth_getLogs', 1],
-    message: 'tags.eth_getLogs[1] is "save", which is no tag of eth_getLogs; did you mean `safe`?',
-  }])
+  t.same(faults({ tags: { eth_getLogs: ['latest', 'save'] } }), [
+    {
+      path: ['tags', 'eth_getLogs', 1],
+      message: 'tags.eth_getLogs[1] is "save", which is no tag of eth_getLogs; did you mean `safe`?',
+    },
+  ])
 })
 
 t.test('a field that other plugins read is not changed here', async t => {

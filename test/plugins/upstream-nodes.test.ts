@@ -13,15 +13,16 @@ interface Example {
   readonly method: string
   readonly says: Answering
   /** With one node. */
-  readonly alone: { readonly status?: number, readonly code: number, readonly message: string | RegExp, readonly charged: boolean }
+  readonly alone: { readonly status?: number; readonly code: number; readonly message: string | RegExp; readonly charged: boolean }
   /** With two: does the second one answer? */
   readonly isAskedElsewhere: boolean
 }
 
 const error = (code: number, message: string): Script => ({ error: { code, message } })
 /** Puts an HTTP status on it that is a failure. */
-const failing = (code: number, message: string) => ({ id }: Received): Script =>
-  ({ raw: JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }), status: 503 })
+const failing =
+  (code: number, message: string) =>
+  ({ id }: Received): Script => ({ raw: JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }), status: 503 })
 /** Nethermind, streaming: the id is that of the request. */
 const partial = ({ id }: Received): Script => ({ raw: `{"jsonrpc":"2.0","id":${id},"result":[],"_streamStatus":"truncated"}` })
 const logs = 'eth_getLogs'
@@ -29,24 +30,114 @@ const state = 'eth_getStorageAt'
 const nobody = { status: 503, code: -32002, message: 'no upstream can answer now', charged: false }
 
 const examples: readonly Example[] = [
-  { meaning: 'reverted', method: 'eth_call', says: error(3, 'execution reverted: rate limit'), alone: { code: 3, message: 'execution reverted: rate limit', charged: true }, isAskedElsewhere: false },
-  { meaning: 'known', method: 'eth_sendRawTransaction', says: error(-32000, 'already known'), alone: { code: -32000, message: 'already known', charged: true }, isAskedElsewhere: false },
-  { meaning: 'tooMany', method: logs, says: error(-32602, 'query exceeds max results 20000, retry with the range 1-9'), alone: { code: -32005, message: 'query returned more than 10000 results', charged: true }, isAskedElsewhere: false },
-  { meaning: 'partial', method: logs, says: partial, alone: { code: -32005, message: 'query returned more than 10000 results', charged: true }, isAskedElsewhere: false },
-  { meaning: 'timeout', method: logs, says: error(-32016, 'eth_getLogs request was canceled due to enabled timeout.'), alone: { code: -32005, message: 'query timeout exceeded', charged: true }, isAskedElsewhere: false },
-  { meaning: 'slow', method: logs, says: failing(-32000, 'Query timeout exceeded. Consider reducing your block range.'), alone: { code: -32005, message: 'query timeout exceeded', charged: true }, isAskedElsewhere: false },
-  { meaning: 'tooWide', method: logs, says: error(-32614, 'eth_getLogs is limited to a 10,000 range'), alone: { code: -32602, message: 'the query is too wide: eth_getLogs is limited to a 10,000 range', charged: true }, isAskedElsewhere: true },
-  { meaning: 'unknown', method: state, says: error(-32000, 'header not found'), alone: { code: -32000, message: 'header not found', charged: true }, isAskedElsewhere: true },
-  { meaning: 'pruned', method: state, says: error(4444, 'pruned history unavailable'), alone: { code: 4444, message: 'pruned history unavailable', charged: true }, isAskedElsewhere: true },
-  { meaning: 'badParams', method: logs, says: error(-32000, 'end (1) < begin (2)'), alone: { code: -32602, message: 'end (1) < begin (2)', charged: true }, isAskedElsewhere: false },
-  { meaning: 'limited', method: state, says: error(-32005, 'daily request count exceeded, request rate limited'), alone: nobody, isAskedElsewhere: true },
+  {
+    meaning: 'reverted',
+    method: 'eth_call',
+    says: error(3, 'execution reverted: rate limit'),
+    alone: { code: 3, message: 'execution reverted: rate limit', charged: true },
+    isAskedElsewhere: false,
+  },
+  {
+    meaning: 'known',
+    method: 'eth_sendRawTransaction',
+    says: error(-32000, 'already known'),
+    alone: { code: -32000, message: 'already known', charged: true },
+    isAskedElsewhere: false,
+  },
+  {
+    meaning: 'tooMany',
+    method: logs,
+    says: error(-32602, 'query exceeds max results 20000, retry with the range 1-9'),
+    alone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
+    isAskedElsewhere: false,
+  },
+  {
+    meaning: 'partial',
+    method: logs,
+    says: partial,
+    alone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
+    isAskedElsewhere: false,
+  },
+  {
+    meaning: 'timeout',
+    method: logs,
+    says: error(-32016, 'eth_getLogs request was canceled due to enabled timeout.'),
+    alone: { code: -32005, message: 'query timeout exceeded', charged: true },
+    isAskedElsewhere: false,
+  },
+  {
+    meaning: 'slow',
+    method: logs,
+    says: failing(-32000, 'Query timeout exceeded. Consider reducing your block range.'),
+    alone: { code: -32005, message: 'query timeout exceeded', charged: true },
+    isAskedElsewhere: false,
+  },
+  {
+    meaning: 'tooWide',
+    method: logs,
+    says: error(-32614, 'eth_getLogs is limited to a 10,000 range'),
+    alone: { code: -32602, message: 'the query is too wide: eth_getLogs is limited to a 10,000 range', charged: true },
+    isAskedElsewhere: true,
+  },
+  {
+    meaning: 'unknown',
+    method: state,
+    says: error(-32000, 'header not found'),
+    alone: { code: -32000, message: 'header not found', charged: true },
+    isAskedElsewhere: true,
+  },
+  {
+    meaning: 'pruned',
+    method: state,
+    says: error(4444, 'pruned history unavailable'),
+    alone: { code: 4444, message: 'pruned history unavailable', charged: true },
+    isAskedElsewhere: true,
+  },
+  {
+    meaning: 'badParams',
+    method: logs,
+    says: error(-32000, 'end (1) < begin (2)'),
+    alone: { code: -32602, message: 'end (1) < begin (2)', charged: true },
+    isAskedElsewhere: false,
+  },
+  {
+    meaning: 'limited',
+    method: state,
+    says: error(-32005, 'daily request count exceeded, request rate limited'),
+    alone: nobody,
+    isAskedElsewhere: true,
+  },
   { meaning: 'denied', method: state, says: error(-32600, 'Must be authenticated!'), alone: nobody, isAskedElsewhere: true },
-  { meaning: 'away', method: state, says: error(-32011, 'no backend is currently healthy to serve traffic'), alone: nobody, isAskedElsewhere: true },
-  { meaning: 'noMethod', method: state, says: error(-32604, 'Method not enabled'), alone: { code: -32601, message: 'Method not enabled', charged: false }, isAskedElsewhere: true },
+  {
+    meaning: 'away',
+    method: state,
+    says: error(-32011, 'no backend is currently healthy to serve traffic'),
+    alone: nobody,
+    isAskedElsewhere: true,
+  },
+  {
+    meaning: 'noMethod',
+    method: state,
+    says: error(-32604, 'Method not enabled'),
+    alone: { code: -32601, message: 'Method not enabled', charged: false },
+    isAskedElsewhere: true,
+  },
   { meaning: 'misread', method: state, says: error(-32600, 'Invalid request'), alone: nobody, isAskedElsewhere: true },
   { meaning: 'ill', method: state, says: failing(-32603, 'Internal error'), alone: nobody, isAskedElsewhere: true },
-  { meaning: 'overlong', method: state, says: { raw: '<html>no</html>', status: 413 }, alone: { status: 413, code: -32600, message: 'the message is too large', charged: false }, isAskedElsewhere: true },
-  { meaning: 'internal', method: state, says: error(-32603, 'Internal error'), alone: { code: -32000, message: 'Internal error', charged: false }, isAskedElsewhere: true },
+  {
+    meaning: 'overlong',
+    method: state,
+    says: { raw: '<html>no</html>', status: 413 },
+    alone: { status: 413, code: -32600, message: 'the message is too large', charged: false },
+    isAskedElsewhere: true,
+  },
+  {
+    meaning: 'internal',
+    method: state,
+    says: error(-32603, 'Internal error'),
+    alone: { code: -32000, message: 'Internal error', charged: false },
+    isAskedElsewhere: true,
+  },
 ]
 
 const params: Readonly<Record<string, readonly unknown[]>> = {
@@ -60,20 +151,28 @@ const hash = `0x${'11'.repeat(32)}`
 const chain = {
   eth_chainId: { result: '0x7a69' },
   eth_blockNumber: { result: '0x63' },
-  eth_getBlockByNumber: ({ params: [block] }: Received): Script =>
-    ({ result: { number: String(block).startsWith('0x') ? block : '0x63', hash, parentHash: hash } }),
+  eth_getBlockByNumber: ({ params: [block] }: Received): Script => ({
+    result: { number: String(block).startsWith('0x') ? block : '0x63', hash, parentHash: hash },
+  }),
 }
 const word = `0x${'0'.repeat(63)}7`
 
-const first = new Map(await Promise.all(examples.map(async ({ meaning, method, says }) =>
-  [meaning, await startNode({ ...chain, [method]: says })] as const)))
-const second = await startNode({ ...chain, [state]: { result: word }, [logs]: { result: [] }, eth_call: { result: '0x' }, eth_sendRawTransaction: { result: hash } })
+const first = new Map(
+  await Promise.all(examples.map(async ({ meaning, method, says }) => [meaning, await startNode({ ...chain, [method]: says })] as const)),
+)
+const second = await startNode({
+  ...chain,
+  [state]: { result: word },
+  [logs]: { result: [] },
+  eth_call: { result: '0x' },
+  eth_sendRawTransaction: { result: hash },
+})
 
 /** Takes 10 blocks, and 2 addresses or topics in a position. */
 const hard = await startNode({
   ...chain,
   eth_getLogs: ({ params: [filter] }) => {
-    const { fromBlock, toBlock, address = [] } = filter as { fromBlock: string, toBlock: string, address?: string[] }
+    const { fromBlock, toBlock, address = [] } = filter as { fromBlock: string; toBlock: string; address?: string[] }
     if (Number(toBlock) - Number(fromBlock) >= 10) return error(-32602, 'exceed maximum block range 10')
     if (address.length > 2) return error(-32000, 'exceed max addresses or topics per search position')
     const found = []
@@ -84,16 +183,19 @@ const hard = await startNode({
   },
 })
 
-const networks = Object.fromEntries(examples.flatMap(({ meaning }) => {
-  const name = meaning.toLowerCase()
-  const url = first.get(meaning)?.url ?? ''
-  return [
-    [name, { ...networkFile(name, [url]), hosts: [`${name}.test`] }],
-    [`${name}-pair`, { ...networkFile(`${name}-pair`, [url, second.url]), hosts: [`${name}-pair.test`] }],
-  ]
-}))
+const networks = Object.fromEntries(
+  examples.flatMap(({ meaning }) => {
+    const name = meaning.toLowerCase()
+    const url = first.get(meaning)?.url ?? ''
+    return [
+      [name, { ...networkFile(name, [url]), hosts: [`${name}.test`] }],
+      [`${name}-pair`, { ...networkFile(`${name}-pair`, [url, second.url]), hosts: [`${name}-pair.test`] }],
+    ]
+  }),
+)
 const pieces = (name: string, limits: object) => ({
-  ...networkFile(name, [], { failover: { upstreams: [{ name: 'hard', url: hard.url, ...limits }] } }), hosts: [`${name}.test`],
+  ...networkFile(name, [], { failover: { upstreams: [{ name: 'hard', url: hard.url, ...limits }] } }),
+  hosts: [`${name}.test`],
 })
 const deployment = createDeployment({
   networks: { ...networks, pieces: pieces('pieces', { maxRange: 10, maxParams: 2 }), whole: pieces('whole', {}) },
@@ -137,9 +239,14 @@ t.test('a refusal of a node is remembered like our own', async t => {
 t.test('a hard node answers a wide query in pieces', async t => {
   const addresses = [1, 2, 3, 4, 5].map(n => `0x${String(n).repeat(40)}`)
   const wide = [{ fromBlock: '0x1', toBlock: '0x28', address: addresses }]
-  const found = (await ask('pieces.test', logs, wide)).json().result as readonly { blockNumber: string, address: string }[]
-  const expected = Array.from({ length: 40 }, (_, i) => addresses.map(address => ({ blockNumber: `0x${(i + 1).toString(16)}`, address }))).flat()
-  t.same(found.map(({ blockNumber, address }) => ({ blockNumber, address })), expected)
+  const found = (await ask('pieces.test', logs, wide)).json().result as readonly { blockNumber: string; address: string }[]
+  const expected = Array.from({ length: 40 }, (_, i) =>
+    addresses.map(address => ({ blockNumber: `0x${(i + 1).toString(16)}`, address })),
+  ).flat()
+  t.same(
+    found.map(({ blockNumber, address }) => ({ blockNumber, address })),
+    expected,
+  )
   const refused = await ask('pieces.test', logs, [{ fromBlock: '0x1', toBlock: '0x63', address: addresses }])
   t.match(refused.json().error, { code: -32602, message: /^the query is too wide: 99 blocks/, data: { from: '0x1', to: '0x32' } })
   t.equal(Number(refused.headers['x-tollgate-credits'] ?? 0), 0)

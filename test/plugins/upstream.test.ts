@@ -12,38 +12,52 @@ const options = { timeout: 30_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 
 
 /** The reply to a call whose node answers this. */
 const ask = (c: Call<Note>, reply: Reply, seen?: (terms: Terms) => void, methods = shipped): Promise<Reply> =>
-  stageOf(upstream, options, { methods, agents: { ask: async (_target, _request, terms) => (seen?.(terms), reply), losses: () => 0 } }).handle(c, never)
+  stageOf(upstream, options, {
+    methods,
+    agents: { ask: async (_target, _request, terms) => (seen?.(terms), reply), losses: () => 0 },
+  }).handle(c, never)
 
-const nodeError = (error: RpcError): Failure =>
-  ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
+const nodeError = (error: RpcError): Failure => ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
 
 t.test('the answer of a node', async t => {
   const three = { ...shipped, get: (name: string) => ({ ...shipped.get(name)!, maxResults: 3 }) }
   const logs = (...blocks: number[]) =>
-    result(blocks.map(n => ({ blockNumber: `0x${n.toString(16)}` })), { upstream: 'own', ...{ count: blocks.length } })
+    result(
+      blocks.map(n => ({ blockNumber: `0x${n.toString(16)}` })),
+      { upstream: 'own', ...{ count: blocks.length } },
+    )
 
   t.test('gives as many results as the contract allows, and refuses one more in its words', async t => {
     t.equal((said(await ask(call('eth_getLogs', [{}]), logs(1, 2, 3), undefined, three)) as Json[]).length, 3)
     t.match(await ask(call('eth_getLogs', [{ fromBlock: '0x1' }]), logs(1, 2, 3, 4), undefined, three), {
       error: { code: -32005, message: 'query returned more than 3 results', data: { from: '0x1', to: '0x3', limit: 3 } },
-      upstream: 'own', source: 'node', fault: 'caller',
+      upstream: 'own',
+      source: 'node',
+      fault: 'caller',
     })
   })
 
-  t.test('the contract\'s time bounds the query where the method has one', async t => {
+  t.test("the contract's time bounds the query where the method has one", async t => {
     await ask(call('eth_getLogs', [{}]), logs(), terms => t.equal(terms.timeout, 10_000))
     await ask(call('eth_call'), result(1), terms => t.equal(terms.timeout, 30_000))
   })
 
-  t.test('a living node that is too slow: the caller\'s fault for eth_getLogs; for others the next node may be faster', async t => {
+  t.test("a living node that is too slow: the caller's fault for eth_getLogs; for others the next node may be faster", async t => {
     const late = refuse('timeout', { fault: 'upstream', upstream: 'own', source: 'node' })
-    t.match(await ask(call('eth_getLogs', [{}]), late), { error: { code: -32005, message: 'query timeout exceeded' }, fault: 'caller', upstream: 'own' })
+    t.match(await ask(call('eth_getLogs', [{}]), late), {
+      error: { code: -32005, message: 'query timeout exceeded' },
+      fault: 'caller',
+      upstream: 'own',
+    })
     t.match(await ask(call('eth_call'), late), { error: { code: -32002 }, fault: 'upstream', status: 503, elsewhere: true, retryAfter: 1 })
   })
 
   t.test('that is not of the kind that the method gives passes as it is, marked for other nodes to do better', async t => {
     const odd = async (method: string, value: Json) => {
-      const reply = await ask(call(method, method === 'eth_getLogs' ? [{}] : []), result(value, { count: Array.isArray(value) ? value.length : undefined }))
+      const reply = await ask(
+        call(method, method === 'eth_getLogs' ? [{}] : []),
+        result(value, { count: Array.isArray(value) ? value.length : undefined }),
+      )
       t.same(said(reply), value)
       return 'odd' in reply && reply.odd === true
     }
@@ -89,7 +103,12 @@ t.test('the answer of a node', async t => {
   t.test('a silent node that limits us, or has an error, does not hang; one that gives no answer does', async t => {
     const isAlive = async (pulse: Reply) => {
       const terms: Terms[] = []
-      const agents = { losses: () => 0, ask: async (_target: unknown, { method }: Request, given: Terms) => (terms.push(given), method === 'eth_call' ? result('0x1') : pulse) }
+      const agents = {
+        losses: () => 0,
+        ask: async (_target: unknown, { method }: Request, given: Terms) => (
+          terms.push(given), method === 'eth_call' ? result('0x1') : pulse
+        ),
+      }
       await stageOf(upstream, options, { methods: shipped, agents }).handle(call('eth_call'), never)
       return terms[0]?.silence?.alive()
     }
@@ -105,7 +124,7 @@ t.test('the error of a node', async t => {
   const logsError = (error: RpcError) => ask(call('eth_getLogs', [filter]), nodeError(error))
   const stateError = (error: RpcError) => ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']), nodeError(error))
 
-  t.test('too many results gets the contract\'s words, with the range that the node suggests', async t => {
+  t.test("too many results gets the contract's words, with the range that the node suggests", async t => {
     const message = 'query returned more than 10000 results'
     for (const [code, theirs, data] of [
       [-32005, message, { limit: 10_000 }],
@@ -118,32 +137,50 @@ t.test('the error of a node', async t => {
       t.notOk('elsewhere' in reply)
       t.ok(isCharged(reply))
     }
-    t.match(await stateError({ code: -32005, message }), { kind: 'unavailable' }, 'no other method has so many results: there it is a limit of ours')
+    t.match(
+      await stateError({ code: -32005, message }),
+      { kind: 'unavailable' },
+      'no other method has so many results: there it is a limit of ours',
+    )
   })
 
-  t.test('a timeout gets the contract\'s words where the method has a time, and goes to the next node elsewhere', async t => {
+  t.test("a timeout gets the contract's words where the method has a time, and goes to the next node elsewhere", async t => {
     const reply = await logsError({ code: -32000, message: 'Query timeout exceeded. This block range should work: [0x1, 0x9]' })
-    t.match(reply, { kind: 'timeout', fault: 'caller', error: { code: -32005, message: 'query timeout exceeded', data: { from: '0x1', to: '0x9' } } })
+    t.match(reply, {
+      kind: 'timeout',
+      fault: 'caller',
+      error: { code: -32005, message: 'query timeout exceeded', data: { from: '0x1', to: '0x9' } },
+    })
     t.match(await stateError({ code: -32002, message: 'request timed out' }), { kind: 'unavailable', fault: 'upstream', elsewhere: true })
   })
 
   t.test('a query that is too wide goes to the next node, and comes back as -32602 with what the node said', async t => {
     t.match(await logsError({ code: -32600, message: 'up to a 500 block range. This block range should work: [0x10, 0x203]' }), {
-      kind: 'node', meaning: 'tooWide', fault: 'caller', elsewhere: true,
+      kind: 'node',
+      meaning: 'tooWide',
+      fault: 'caller',
+      elsewhere: true,
       error: { code: -32602, message: /^the query is too wide: up to a 500/, data: { from: '0x10', to: '0x203' } },
     })
   })
 
-  t.test('a block, a state or history that the node does not have is asked elsewhere, in the node\'s words and charged', async t => {
-    for (const [code, message] of [[-32000, 'header not found'], [-32000, 'missing trie node 1f'], [4444, 'pruned history unavailable']] as const) {
+  t.test("a block, a state or history that the node does not have is asked elsewhere, in the node's words and charged", async t => {
+    for (const [code, message] of [
+      [-32000, 'header not found'],
+      [-32000, 'missing trie node 1f'],
+      [4444, 'pruned history unavailable'],
+    ] as const) {
       const reply = await stateError({ code, message, data: 'x' })
       t.match(reply, { kind: 'node', fault: 'caller', elsewhere: true, error: { code, message, data: 'x' } })
       t.ok(isCharged(reply))
     }
   })
 
-  t.test('bad parameters keep the node\'s words under one code', async t => {
-    t.match(await logsError({ code: -32000, message: 'end (1) < begin (2)' }), { error: { code: -32602, message: 'end (1) < begin (2)' }, fault: 'caller' })
+  t.test("bad parameters keep the node's words under one code", async t => {
+    t.match(await logsError({ code: -32000, message: 'end (1) < begin (2)' }), {
+      error: { code: -32602, message: 'end (1) < begin (2)' },
+      fault: 'caller',
+    })
   })
 
   t.test('what is about our account at a provider is never shown, and says how long to wait', async t => {
@@ -155,8 +192,14 @@ t.test('the error of a node', async t => {
       [-32600, 'Must be authenticated!', undefined, undefined, 'denied'],
       [-32011, 'no backend is currently healthy to serve traffic', undefined, undefined, 'away'],
     ] as const) {
-      const reply = await stateError(data === undefined ? { code, message } : { code, message, data }) as Failure
-      t.match(reply, { kind: 'unavailable', fault: 'upstream', meaning, status: 503, error: { code: -32002, message: 'no upstream can answer now' } })
+      const reply = (await stateError(data === undefined ? { code, message } : { code, message, data })) as Failure
+      t.match(reply, {
+        kind: 'unavailable',
+        fault: 'upstream',
+        meaning,
+        status: 503,
+        error: { code: -32002, message: 'no upstream can answer now' },
+      })
       t.equal(reply.retryAfter, retryAfter)
       t.notOk(`${reply.cause}`.includes(message), 'a provider may quote our key')
       t.notOk(isCharged(reply))
@@ -166,11 +209,32 @@ t.test('the error of a node', async t => {
   t.test('counts for more than the HTTP status that came with it, unless both say that the node is ill', async t => {
     const with503 = (code: number, message: string) =>
       ask(call('eth_getLogs', [{}]), { ...refuse('unavailable', { source: 'node', cause: 'HTTP 503' }), said: { code, message } })
-    t.match(await with503(-32000, 'Query timeout exceeded.'), { kind: 'timeout', fault: 'caller', error: { code: -32005, message: 'query timeout exceeded' } })
-    t.match(await with503(-32000, 'header not found'), { kind: 'node', elsewhere: true, status: 200, error: { code: -32000, message: 'header not found' } })
+    t.match(await with503(-32000, 'Query timeout exceeded.'), {
+      kind: 'timeout',
+      fault: 'caller',
+      error: { code: -32005, message: 'query timeout exceeded' },
+    })
+    t.match(await with503(-32000, 'header not found'), {
+      kind: 'node',
+      elsewhere: true,
+      status: 200,
+      error: { code: -32000, message: 'header not found' },
+    })
     t.match(await with503(429, '25/second request limit reached'), { kind: 'unavailable', meaning: 'limited' })
-    for (const [code, message] of [[-32603, 'Internal error'], [-32000, 'bad gateway'], [-32600, 'Must be authenticated!'], [-32005, 'overloaded'], [1, 'who knows']] as const) {
-      t.match(await with503(code, message), { kind: 'unavailable', fault: 'upstream', cause: 'HTTP 503', elsewhere: undefined, meaning: undefined })
+    for (const [code, message] of [
+      [-32603, 'Internal error'],
+      [-32000, 'bad gateway'],
+      [-32600, 'Must be authenticated!'],
+      [-32005, 'overloaded'],
+      [1, 'who knows'],
+    ] as const) {
+      t.match(await with503(code, message), {
+        kind: 'unavailable',
+        fault: 'upstream',
+        cause: 'HTTP 503',
+        elsewhere: undefined,
+        meaning: undefined,
+      })
     }
   })
 
@@ -179,9 +243,11 @@ t.test('the error of a node', async t => {
     t.strictSame(await ask(call('eth_call'), limited), limited)
   })
 
-  t.test('the node\'s own doing is not charged, and does not make clients repeat what every node was asked', async t => {
+  t.test("the node's own doing is not charged, and does not make clients repeat what every node was asked", async t => {
     for (const [code, message, ours] of [
-      [-32601, 'the method eth_getStorageAt does not exist/is not available', -32601], [-32604, 'Method not enabled', -32601], [-32603, 'Internal error', -32000],
+      [-32601, 'the method eth_getStorageAt does not exist/is not available', -32601],
+      [-32604, 'Method not enabled', -32601],
+      [-32603, 'Internal error', -32000],
     ] as const) {
       const reply = await stateError({ code, message })
       t.match(reply, { kind: 'node', fault: 'upstream', elsewhere: true, status: 200, error: { code: ours, message } })
@@ -190,7 +256,10 @@ t.test('the error of a node', async t => {
   })
 
   t.test('a node that takes our request for none is passed over', async t => {
-    for (const [code, message] of [[-32600, 'Invalid request'], [-32700, 'parse error']] as const) {
+    for (const [code, message] of [
+      [-32600, 'Invalid request'],
+      [-32700, 'parse error'],
+    ] as const) {
       t.match(await stateError({ code, message }), { kind: 'unavailable', fault: 'upstream', elsewhere: true, error: { code: -32002 } })
     }
   })
@@ -202,7 +271,7 @@ t.test('the error of a node', async t => {
       ['eth_sendRawTransaction', { code: -32000, message: 'nonce too low' }, undefined],
       ['eth_call', { code: 7, message: 'whatever' }, undefined],
     ] as const) {
-      const reply = await ask(call(method), nodeError(error)) as Failure
+      const reply = (await ask(call(method), nodeError(error))) as Failure
       t.match(reply, { kind: 'node', fault: 'caller', error })
       t.equal(reply.meaning, meaning)
       t.notOk('elsewhere' in reply)
@@ -210,11 +279,19 @@ t.test('the error of a node', async t => {
   })
 
   t.test('a result that ends early is no result: too much for the node, or its failure', async t => {
-    const partial = (meaning?: 'tooMany' | 'timeout') =>
-      ({ ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'the result ends early' }), ...(meaning && { meaning }) })
-    t.match(await ask(call('eth_getLogs', [filter]), partial('tooMany')),
-      { kind: 'tooMany', error: { code: -32005, message: 'query returned more than 10000 results', data: { limit: 10_000 } }, fault: 'caller' })
-    t.match(await ask(call('eth_getLogs', [filter]), partial('timeout')), { kind: 'timeout', error: { code: -32005, message: 'query timeout exceeded' } })
+    const partial = (meaning?: 'tooMany' | 'timeout') => ({
+      ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'the result ends early' }),
+      ...(meaning && { meaning }),
+    })
+    t.match(await ask(call('eth_getLogs', [filter]), partial('tooMany')), {
+      kind: 'tooMany',
+      error: { code: -32005, message: 'query returned more than 10000 results', data: { limit: 10_000 } },
+      fault: 'caller',
+    })
+    t.match(await ask(call('eth_getLogs', [filter]), partial('timeout')), {
+      kind: 'timeout',
+      error: { code: -32005, message: 'query timeout exceeded' },
+    })
     t.match(await ask(call('eth_getLogs', [filter]), partial()), { kind: 'unavailable', fault: 'upstream' })
     t.match(await ask(call('eth_getBlockReceipts'), partial('tooMany')), { kind: 'unavailable', fault: 'upstream' })
   })
@@ -245,14 +322,21 @@ t.test('the range that a node suggests', async t => {
       ['retry with the range 100-200', '0x64', '0xc8'],
       ['retry with the range 0x10 - 0x20', '0x10', '0x20'],
       ['this block range should work: 1 to 2', '0x1', '0x2'],
-    ] as const) t.same(read(message), { from, to }, message)
+    ] as const)
+      t.same(read(message), { from, to }, message)
     t.same(read('too many', { from: '0x2', to: '0x3', limit: 10_000 }), { from: '0x2', to: '0x3' })
   })
   t.test('is nothing that was not asked for, and no range that was refused', async t => {
     for (const message of [
-      'range 1 - 2 exceeds limit of 10000', 'try with this block range [0x9, 0x1]', 'try with this block range [0x0, 0x1]',
-      'try with this block range [0x1, 0x10000]', 'try with this block range', 'try with this block range [0x1]', '',
-    ]) t.equal(read(message), undefined, message)
+      'range 1 - 2 exceeds limit of 10000',
+      'try with this block range [0x9, 0x1]',
+      'try with this block range [0x0, 0x1]',
+      'try with this block range [0x1, 0x10000]',
+      'try with this block range',
+      'try with this block range [0x1]',
+      '',
+    ])
+      t.equal(read(message), undefined, message)
     t.equal(read('', { from: 1, to: 2 }), undefined)
     t.equal(read('', ['0x1', '0x2']), undefined)
     t.same(read('try with this block range [0x0, 0x10000]', undefined, {}), { from: '0x0', to: '0x10000' })

@@ -10,11 +10,14 @@ import { post } from '../support/rpc.ts'
 
 const open = async () => {
   const log = new TestLog()
-  const asked: { resolve(families: readonly Family[]): void, reject(error: Error): void }[] = []
+  const asked: { resolve(families: readonly Family[]): void; reject(error: Error): void }[] = []
   const health = {
     isReady: () => true,
     networks: () => [],
-    metrics: () => new Promise<readonly Family[]>((resolve, reject) => { asked.push({ resolve, reject }) }),
+    metrics: () =>
+      new Promise<readonly Family[]>((resolve, reject) => {
+        asked.push({ resolve, reject })
+      }),
   }
   const admin = await openAdmin({ host: '127.0.0.1', port: 0 }, health, log)
   t.teardown(() => admin.stop())
@@ -31,21 +34,28 @@ const stderrOf = async (work: () => Promise<void>): Promise<string> => {
   const written: string[] = []
   const write = process.stderr.write
   process.stderr.write = chunk => written.push(String(chunk)) > 0
-  await work().finally(() => { process.stderr.write = write })
+  await work().finally(() => {
+    process.stderr.write = write
+  })
   return written.join('')
 }
 
 t.test('metrics that cannot be told are a 500 and a line in the log, and the listener serves on', async t => {
   const { log, next, scrape } = await open()
-  t.equal(await stderrOf(async () => {
-    const failing = scrape()
-    const { reject } = await next()
-    reject(new Error('inside'))
-    const { status, text } = await failing
-    t.equal(status, 500)
-    t.notMatch(text, /inside/)
-  }), '')
-  t.match(log.lines, [{ level: 'error', message: 'a request to the admin listener failed because of a bug', fields: { err: { message: 'inside' } } }])
+  t.equal(
+    await stderrOf(async () => {
+      const failing = scrape()
+      const { reject } = await next()
+      reject(new Error('inside'))
+      const { status, text } = await failing
+      t.equal(status, 500)
+      t.notMatch(text, /inside/)
+    }),
+    '',
+  )
+  t.match(log.lines, [
+    { level: 'error', message: 'a request to the admin listener failed because of a bug', fields: { err: { message: 'inside' } } },
+  ])
   const scraping = scrape()
   const { resolve } = await next()
   resolve([])
@@ -55,15 +65,20 @@ t.test('metrics that cannot be told are a 500 and a line in the log, and the lis
 t.test('a scraper that resets its connection is a line in the log, and no error', async t => {
   const { admin, log, next } = await open()
   const { hostname, port } = new URL(admin.url)
-  t.equal(await stderrOf(async () => {
-    const scraper = connect(Number(port), hostname)
-    await once(scraper, 'connect')
-    scraper.write('GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n')
-    const { resolve } = await next()
-    scraper.resetAndDestroy()
-    while (log.lines.length === 0) await new Promise(setImmediate)
-    resolve([])
-    await new Promise(setImmediate)
-  }), '')
-  t.match(log.lines, [{ level: 'info', message: 'a request to the admin listener was broken off', fields: { err: { code: 'ECONNRESET' } } }])
+  t.equal(
+    await stderrOf(async () => {
+      const scraper = connect(Number(port), hostname)
+      await once(scraper, 'connect')
+      scraper.write('GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n')
+      const { resolve } = await next()
+      scraper.resetAndDestroy()
+      while (log.lines.length === 0) await new Promise(setImmediate)
+      resolve([])
+      await new Promise(setImmediate)
+    }),
+    '',
+  )
+  t.match(log.lines, [
+    { level: 'info', message: 'a request to the admin listener was broken off', fields: { err: { code: 'ECONNRESET' } } },
+  ])
 })

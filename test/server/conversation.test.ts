@@ -20,8 +20,11 @@ const mib = 1 << 20
 const open = async (test: Test, patience: number, room = openRoom(512 * mib)) => {
   const server = http.createServer().listen(0, '127.0.0.1')
   const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false })
-  const arrived = new Promise<{ socket: WebSocket, stream: Socket }>(resolve => server.on('upgrade', (request, stream, head) =>
-    accept.handleUpgrade(request, stream, head, socket => resolve({ socket, stream: request.socket }))))
+  const arrived = new Promise<{ socket: WebSocket; stream: Socket }>(resolve =>
+    server.on('upgrade', (request, stream, head) =>
+      accept.handleUpgrade(request, stream, head, socket => resolve({ socket, stream: request.socket })),
+    ),
+  )
   await once(server, 'listening')
   const caller = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`, { maxPayload: 0 })
   const [{ socket, stream }] = await Promise.all([arrived, once(caller, 'open')])
@@ -38,7 +41,13 @@ const open = async (test: Test, patience: number, room = openRoom(512 * mib)) =>
   })
   caller.pause()
   const deliver = (size: number, reply: Reply = result('0x1'), id = '1') =>
-    conversation.deliver({ id, status: 200, body: { pieces: [Buffer.alloc(size, 0x30)], length: size }, replies: [reply], retryAfter: undefined })
+    conversation.deliver({
+      id,
+      status: 200,
+      body: { pieces: [Buffer.alloc(size, 0x30)], length: size },
+      replies: [reply],
+      retryAfter: undefined,
+    })
   return { log, room, socket, stream, caller, closed, deliver, conversation }
 }
 
@@ -62,9 +71,11 @@ const readSlowly = (caller: WebSocket, bytes: number, pause: number) => {
 /** The lengths of the next so many messages. */
 const lengths = async (caller: WebSocket, count: number): Promise<readonly number[]> => {
   const found: number[] = []
-  return new Promise(resolve => caller.on('message', (message: Buffer) => {
-    if (found.push(message.length) === count) resolve(found)
-  }))
+  return new Promise(resolve =>
+    caller.on('message', (message: Buffer) => {
+      if (found.push(message.length) === count) resolve(found)
+    }),
+  )
 }
 
 t.test('a caller who reads nothing', async t => {
@@ -168,10 +179,16 @@ t.test('a caller who reads', async t => {
 
   t.test('gets a batch piece by piece, nothing of it lost or twice', async t => {
     const { caller, conversation } = await open(t, 60_000)
-    const pieces = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => i % 95 + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
+    const pieces = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i % 95) + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
     const whole = Buffer.concat(pieces.map(piece => Buffer.from(piece)))
     const message = once(caller, 'message')
-    conversation.deliver({ id: 'null', status: 200, body: { pieces, length: whole.length }, replies: [result('[]')], retryAfter: undefined })
+    conversation.deliver({
+      id: 'null',
+      status: 200,
+      body: { pieces, length: whole.length },
+      replies: [result('[]')],
+      retryAfter: undefined,
+    })
     caller.resume()
     t.ok(((await message)[0] as Buffer).equals(whole))
   })
@@ -181,7 +198,10 @@ t.test('a caller who reads', async t => {
     const found = lengths(caller, 6)
     caller.resume()
     for (let i = 0; i < 6; i += 1) deliver(6 * mib)
-    t.same(await found, Array.from({ length: 6 }, () => 6 * mib))
+    t.same(
+      await found,
+      Array.from({ length: 6 }, () => 6 * mib),
+    )
     await wait(0)
     t.equal(room.taken, 0)
   })
@@ -190,7 +210,9 @@ t.test('a caller who reads', async t => {
     const { deliver, caller } = await open(t, 60_000)
     deliver(21 * mib)
     let isWhole = false
-    caller.on('message', () => { isWhole = true })
+    caller.on('message', () => {
+      isWhole = true
+    })
     const pong = once(caller, 'pong')
     caller.ping()
     await wait(20)
@@ -245,7 +267,7 @@ t.test('a caller who reads slowly gets the longest answer, though it takes longe
   const begun = performance.now()
   const whole = once(caller, 'message')
   readSlowly(caller, 2 * mib, 60)
-  const [message] = await whole as [Buffer]
+  const [message] = (await whole) as [Buffer]
   t.equal(message.length, 32 * mib)
   t.ok(performance.now() - begun > 2 * patience)
   t.equal(room.taken, 0)
@@ -258,16 +280,25 @@ t.test('who asks for more at once than may wait gets what fits, and is told and 
   for (let i = 0; i < 5; i++) deliver(10 * mib, charged, `"call-${i}"`)
   t.same(refunds, ['unavailable'])
   const messages: Buffer[] = []
-  const five = new Promise<void>(resolve => caller.on('message', (message: Buffer) => { if (messages.push(message) === 5) resolve() }))
+  const five = new Promise<void>(resolve =>
+    caller.on('message', (message: Buffer) => {
+      if (messages.push(message) === 5) resolve()
+    }),
+  )
   caller.resume()
   await five
-  t.same(messages.map(({ length }) => length).slice(0, 4), Array.from({ length: 4 }, () => 10 * mib))
+  t.same(
+    messages.map(({ length }) => length).slice(0, 4),
+    Array.from({ length: 4 }, () => 10 * mib),
+  )
   t.same(JSON.parse(String(messages[4])), {
-    jsonrpc: '2.0', id: 'call-4', error: { code: -32002, message: 'too many answers wait to be read now' },
+    jsonrpc: '2.0',
+    id: 'call-4',
+    error: { code: -32002, message: 'too many answers wait to be read now' },
   })
   t.equal(room.taken, 0)
   deliver(10 * mib)
-  const [next] = await once(caller, 'message') as [Buffer]
+  const [next] = (await once(caller, 'message')) as [Buffer]
   t.equal(next.length, 10 * mib)
 })
 
@@ -277,8 +308,19 @@ t.test('what waits for all callers is bounded; who comes on top of it is told, o
   one.deliver(9 * mib)
   const refunds: string[] = []
   const broken = await open(t, 60_000, room)
-  broken.deliver(2 * mib, { ...result('0x1'), charge: { refund: () => { throw new Error('no') } } })
-  t.match(broken.log.lines, [{ level: 'error', fields: { err: { message: 'no' } } }], 'a plugin that does not take its charge back is told, and ends nothing')
+  broken.deliver(2 * mib, {
+    ...result('0x1'),
+    charge: {
+      refund: () => {
+        throw new Error('no')
+      },
+    },
+  })
+  t.match(
+    broken.log.lines,
+    [{ level: 'error', fields: { err: { message: 'no' } } }],
+    'a plugin that does not take its charge back is told, and ends nothing',
+  )
   other.deliver(2 * mib, { ...result('0x1'), charge: { refund: outcome => void refunds.push(outcome) } })
   t.same(refunds, ['unavailable'])
   other.caller.resume()

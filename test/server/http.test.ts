@@ -23,8 +23,11 @@ interface Given extends Partial<Pick<Doors, 'patience' | 'room' | 'tidy'>> {
   readonly size?: number
 }
 
-const openDoor = async (test: Test, { patience = 1000, room = openRoom(512 * mib), tidy = () => undefined, upstream = 'own', size = length }: Given) => {
-  const [log, traffic, refunds] = [new TestLog(), new Traffic(), Array<string>()]
+const openDoor = async (
+  test: Test,
+  { patience = 1000, room = openRoom(512 * mib), tidy = () => undefined, upstream = 'own', size = length }: Given,
+) => {
+  const [log, traffic, refunds] = [new TestLog(), new Traffic(), [] as string[]]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
   const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(size, '0'), charge, credits: 255, upstream })
@@ -38,7 +41,9 @@ const openDoor = async (test: Test, { patience = 1000, room = openRoom(512 * mib
     server.close()
   })
   const call = (body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}', more = '') =>
-    caller.write(`POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+    caller.write(
+      `POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    )
   return { log, traffic, room, caller, call, refunds }
 }
 
@@ -55,23 +60,24 @@ t.test('who reads nothing of a long answer is cut off, and what was held for it 
 t.test('who reads slowly gets all of it, and the connection takes the next call', async t => {
   const { log, caller, call } = await openDoor(t, { patience: 400 })
   const total = length + '{"jsonrpc":"2.0","id":1,"result":}'.length
-  const read = (rest: number): Promise<number> => new Promise(resolve => {
-    let [seen, expected] = [0, Infinity]
-    // One listener for all chunks: several may come at once.
-    const take = (chunk: Buffer): void => {
-      if (seen === 0) expected = chunk.indexOf('\r\n\r\n') + 4 + total
-      seen += chunk.length
-      if (seen >= expected) {
-        caller.off('data', take)
-        return resolve(seen - expected)
+  const read = (rest: number): Promise<number> =>
+    new Promise(resolve => {
+      let [seen, expected] = [0, Infinity]
+      // One listener for all chunks: several may come at once.
+      const take = (chunk: Buffer): void => {
+        if (seen === 0) expected = chunk.indexOf('\r\n\r\n') + 4 + total
+        seen += chunk.length
+        if (seen >= expected) {
+          caller.off('data', take)
+          return resolve(seen - expected)
+        }
+        if (rest === 0) return
+        caller.pause()
+        setTimeout(() => caller.resume(), rest)
       }
-      if (rest === 0) return
-      caller.pause()
-      setTimeout(() => caller.resume(), rest)
-    }
-    caller.on('data', take)
-    call()
-  })
+      caller.on('data', take)
+      call()
+    })
   const begun = performance.now()
   t.equal(await read(3), 0)
   t.ok(performance.now() - begun > 400, 'it took longer than a caller may read nothing')
@@ -83,7 +89,7 @@ t.test('an answer for which there is no room is refused with the id of its call,
   const { caller, call, refunds, room } = await openDoor(t, { room: openRoom(length) })
   const refusal = async (body: string) => {
     call(body)
-    const [chunk] = await once(caller, 'data') as [Buffer]
+    const [chunk] = (await once(caller, 'data')) as [Buffer]
     const [head = '', text = ''] = chunk.toString().split('\r\n\r\n')
     t.match(head, /^HTTP\/1.1 503 [^]*Retry-After: 1/)
     t.notMatch(head, /^X-Tollgate-Credits/m)
@@ -103,7 +109,7 @@ t.test('an answer for which there is no room is refused with the id of its call,
 t.test('an answer that cannot be sent because of a bug is an internal error of its call, and costs nothing', async t => {
   const { caller, call, refunds, room, traffic, log } = await openDoor(t, { upstream: 'no\nheader' })
   call('{"jsonrpc":"2.0","id":"a","method":"eth_getLogs"}')
-  const [chunk] = await once(caller, 'data') as [Buffer]
+  const [chunk] = (await once(caller, 'data')) as [Buffer]
   t.match(chunk.toString(), /^HTTP\/1.1 200 [^]*"id":"a","error":\{"code":-32603,"message":"internal error",/)
   t.same(refunds, ['internal'])
   t.match(log.lines, [{ level: 'error', fields: { network: 'net', stack: /ERR_INVALID_CHAR/ } }])
@@ -113,10 +119,15 @@ t.test('an answer that cannot be sent because of a bug is an internal error of i
 
 t.test('what long answers took is free as soon as they have been sent, compressed ones too', async t => {
   const size = 6 * mib
-  for (const [headers, last] of [['', '0}'], ['Accept-Encoding: gzip\r\n', '\r\n0\r\n\r\n']] as const) {
+  for (const [headers, last] of [
+    ['', '0}'],
+    ['Accept-Encoding: gzip\r\n', '\r\n0\r\n\r\n'],
+  ] as const) {
     const { caller, call, traffic } = await openDoor(t, { tidy: openTidy(), size })
     let end = ''
-    caller.on('data', (bytes: Buffer) => { end = (end + bytes.toString('latin1', Math.max(0, bytes.length - last.length))).slice(-last.length) })
+    caller.on('data', (bytes: Buffer) => {
+      end = (end + bytes.toString('latin1', Math.max(0, bytes.length - last.length))).slice(-last.length)
+    })
     const memories: number[] = []
     for (let i = 0; i < 8; i++) {
       end = ''
@@ -132,4 +143,6 @@ t.test('what long answers took is free as soon as they have been sent, compresse
 })
 
 /** The collection comes in the turn after the end of an answer. */
-const turns = async (): Promise<void> => { for (let i = 0; i < 3; i++) await new Promise(setImmediate) }
+const turns = async (): Promise<void> => {
+  for (let i = 0; i < 3; i++) await new Promise(setImmediate)
+}

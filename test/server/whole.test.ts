@@ -35,7 +35,7 @@ t.test('an answer is one text, after which the connection takes the next request
   const socket = await serve(t, res => res.on('finish', () => ends.push('finish')).on('close', () => ends.push('close')))
   for (const path of ['/one', '/two']) {
     socket.write(ask(path))
-    const [chunk] = await once(socket, 'data') as [Buffer]
+    const [chunk] = (await once(socket, 'data')) as [Buffer]
     t.equal(chunk.toString(), answerTo(path))
   }
   t.same(ends, ['finish', 'close', 'finish', 'close'])

@@ -36,9 +36,23 @@ const openDoor = async (test: Test) => {
       network.asked += 1
       return network.refusal
     },
-    door: { read: openReader(limits), run: () => Promise.resolve({ ...result('0'), result: Buffer.alloc(network.length, '0') }), limits, log },
+    door: {
+      read: openReader(limits),
+      run: () => Promise.resolve({ ...result('0'), result: Buffer.alloc(network.length, '0') }),
+      limits,
+      log,
+    },
   }
-  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy: () => undefined, date: () => '', answered: () => undefined }
+  const doors: Doors = {
+    networkAt: () => served,
+    limits,
+    log,
+    traffic,
+    room,
+    tidy: () => undefined,
+    date: () => '',
+    answered: () => undefined,
+  }
   const server = http.createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const sockets = new Sockets(server, doors, clock)
@@ -57,21 +71,30 @@ const openDoor = async (test: Test) => {
   return { clock, network, room, traffic, sockets, connect }
 }
 
-t.test('keys of silent sockets are asked for again and again, once for all sockets of a key; who lost its key is told, and closed', async t => {
-  const { clock, network, connect } = await openDoor(t)
-  const callers = [await connect('one'), await connect('one'), await connect('other')]
-  network.asked = 0
-  clock.turn(400)
-  t.equal(network.asked, 2)
-  network.refusal = refuse('unavailable')
-  clock.turn(400)
-  t.equal(network.asked, 4)
-  t.ok(callers.every(({ caller }) => caller.readyState === WebSocket.OPEN), 'that nobody can tell is no reason to close')
-  network.refusal = refuse('key')
-  clock.turn(400)
-  t.same(await Promise.all(callers.map(({ closed }) => closed)), [1008, 1008, 1008])
-  t.match(callers.map(({ messages }) => messages.map(text => JSON.parse(text))), callers.map(() => [{ id: null, error: { code: -32090 } }]))
-})
+t.test(
+  'keys of silent sockets are asked for again and again, once for all sockets of a key; who lost its key is told, and closed',
+  async t => {
+    const { clock, network, connect } = await openDoor(t)
+    const callers = [await connect('one'), await connect('one'), await connect('other')]
+    network.asked = 0
+    clock.turn(400)
+    t.equal(network.asked, 2)
+    network.refusal = refuse('unavailable')
+    clock.turn(400)
+    t.equal(network.asked, 4)
+    t.ok(
+      callers.every(({ caller }) => caller.readyState === WebSocket.OPEN),
+      'that nobody can tell is no reason to close',
+    )
+    network.refusal = refuse('key')
+    clock.turn(400)
+    t.same(await Promise.all(callers.map(({ closed }) => closed)), [1008, 1008, 1008])
+    t.match(
+      callers.map(({ messages }) => messages.map(text => JSON.parse(text))),
+      callers.map(() => [{ id: null, error: { code: -32090 } }]),
+    )
+  },
+)
 
 /** A caller with an answer of 21 MiB under way, of which it reads nothing yet. */
 const openBusy = async (test: Test) => {
@@ -85,7 +108,8 @@ const openBusy = async (test: Test) => {
 
 t.test('while an answer is under way', async t => {
   for (const [what, send, code, error] of [
-    ['a message over the limit', 'x'.repeat(1_001), 1009, -32600], ['text that is not UTF-8', Buffer.from([0xff]), 1007, -32700],
+    ['a message over the limit', 'x'.repeat(1_001), 1009, -32600],
+    ['text that is not UTF-8', Buffer.from([0xff]), 1007, -32700],
   ] as const) {
     t.test(`${what} is refused behind it, and then close ${code}`, async t => {
       const { caller, messages, closed, room } = await openBusy(t)
@@ -93,7 +117,10 @@ t.test('while an answer is under way', async t => {
       caller.resume()
       t.equal(await closed, code)
       t.equal(messages[0]?.length, 21 * mib + '{"jsonrpc":"2.0","id":1,"result":}'.length)
-      t.match(messages.slice(1).map(text => JSON.parse(text)), [{ id: null, error: { code: error } }])
+      t.match(
+        messages.slice(1).map(text => JSON.parse(text)),
+        [{ id: null, error: { code: error } }],
+      )
       t.equal(room.taken, 0)
     })
   }
@@ -105,14 +132,19 @@ t.test('while an answer is under way', async t => {
     await wait(0)
     caller.resume()
     t.equal(await closed, 1008)
-    t.match(messages.slice(1).map(text => JSON.parse(text)), [{ error: { code: -32090 } }])
+    t.match(
+      messages.slice(1).map(text => JSON.parse(text)),
+      [{ error: { code: -32090 } }],
+    )
   })
 
   t.test('a gateway that stops waits for it, and then closes with 1001', async t => {
     const { caller, messages, closed, sockets, traffic } = await openBusy(t)
     sockets.end()
     let isQuiet = false
-    const quiet = traffic.quiet().then(() => { isQuiet = true })
+    const quiet = traffic.quiet().then(() => {
+      isQuiet = true
+    })
     await wait(20)
     t.notOk(isQuiet)
     caller.resume()

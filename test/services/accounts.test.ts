@@ -70,7 +70,7 @@ t.test('the format of keys', async t => {
     }
     t.notOk(isKey(`${key}0`))
     t.notOk(isKey(''))
-    t.notOk(isKey('tg_' + '\u{1f600}'.repeat(19)))
+    t.notOk(isKey(`tg_${'\u{1f600}'.repeat(19)}`))
   })
 
   t.test('a key shows itself only when it is asked to', async t => {
@@ -89,7 +89,9 @@ t.test('a key opens its account, with the plan and the lists of the key', async 
   const { accounts, addKey } = await setUp(t)
   const key = await addKey({ networks: ['devnet'] })
   t.match(accounts.find(key), {
-    kind: 'granted', key: { networks: ['devnet'] }, account: { id: 'acc_1', name: 'alice', plan: core },
+    kind: 'granted',
+    key: { networks: ['devnet'] },
+    account: { id: 'acc_1', name: 'alice', plan: core },
   })
 })
 
@@ -131,23 +133,30 @@ t.test('an account with credits of its own has them in place of those of its pla
   t.match(accounts.find(key), { account: { plan: growth } })
 })
 
-t.test('what was found is remembered until something changes, which is looked up twice a second for all keys, unknown ones too', async t => {
-  const { accounts, store, looks, addKey, clock } = await setUp(t)
-  const keys = await Promise.all(Array.from({ length: 50 }, () => addKey()))
-  const strangers = Array.from({ length: 50 }, newKey)
-  const findAll = () => [...keys, ...strangers].map(key => accounts.find(key))
-  accounts.find(newKey())
-  const before = { ...looks }
-  const found = findAll()
-  for (let i = 0; i < 100; i += 1) {
-    clock.turn(100)
-    t.same(findAll().map((lookup, at) => lookup === found[at]), found.map(() => true), 'the same objects as long as they last')
-  }
-  t.equal(looks.count - before.count, 100, 'each was asked for once')
-  t.equal(looks.changes - before.changes, 20, 'in 10 s')
-  await store.changeAccount('acc_1', { plan: 'growth' })
-  t.match(findAll()[0], { account: { plan: growth } })
-})
+t.test(
+  'what was found is remembered until something changes, which is looked up twice a second for all keys, unknown ones too',
+  async t => {
+    const { accounts, store, looks, addKey, clock } = await setUp(t)
+    const keys = await Promise.all(Array.from({ length: 50 }, () => addKey()))
+    const strangers = Array.from({ length: 50 }, newKey)
+    const findAll = () => [...keys, ...strangers].map(key => accounts.find(key))
+    accounts.find(newKey())
+    const before = { ...looks }
+    const found = findAll()
+    for (let i = 0; i < 100; i += 1) {
+      clock.turn(100)
+      t.same(
+        findAll().map((lookup, at) => lookup === found[at]),
+        found.map(() => true),
+        'the same objects as long as they last',
+      )
+    }
+    t.equal(looks.count - before.count, 100, 'each was asked for once')
+    t.equal(looks.changes - before.changes, 20, 'in 10 s')
+    await store.changeAccount('acc_1', { plan: 'growth' })
+    t.match(findAll()[0], { account: { plan: growth } })
+  },
+)
 
 t.test('a change is seen: at once in this process, and after half a second when another made it', async t => {
   const { accounts, store, addKey } = await setUp(t)
@@ -186,11 +195,14 @@ t.test('a store across the network', async t => {
   /** Answers when the test lets it. */
   const setUpFar = async () => {
     const { store, addKey, clock } = await setUp(t)
-    const asked: { answer: () => void, fail: () => void }[] = []
-    const ask = <T>(answer: () => T | Promise<T>) => new Promise<T>((resolve, reject) => asked.push({
-      answer: () => resolve(answer()),
-      fail: () => reject(new Error('connection refused')),
-    }))
+    const asked: { answer: () => void; fail: () => void }[] = []
+    const ask = <T>(answer: () => T | Promise<T>) =>
+      new Promise<T>((resolve, reject) =>
+        asked.push({
+          answer: () => resolve(answer()),
+          fail: () => reject(new Error('connection refused')),
+        }),
+      )
     const far: AccountStore = {
       ...store,
       changes: () => ask(() => store.changes()),
@@ -217,7 +229,8 @@ t.test('a store across the network', async t => {
     const { accounts, store, addKey, asked, clock } = await setUpFar()
     const keys = [await addKey(), await addKey(), newKey()]
     const findAll = () => Promise.all(keys.map(key => accounts.find(key)))
-    for (const count of [3, 1, 3]) { // the keys; whether anything has changed; the keys, which were new
+    for (const count of [3, 1, 3]) {
+      // the keys; whether anything has changed; the keys, which were new
       void findAll()
       t.equal(asked.length, count)
       for (const each of asked.splice(0)) each.answer()
@@ -229,7 +242,10 @@ t.test('a store across the network', async t => {
       const found = findAll()
       t.equal(asked.length, 1)
       asked.pop()?.answer()
-      t.same((await found).map(({ kind }) => kind), ['granted', 'granted', 'unknown'])
+      t.same(
+        (await found).map(({ kind }) => kind),
+        ['granted', 'granted', 'unknown'],
+      )
     }
     await store.changeAccount('acc_1', { credits: 3 })
     void findAll()

@@ -32,9 +32,15 @@ import { deadUrl, rightResult, startBlackHole, startFaultyNode, startTlsNode } f
 const request: Request = { method: 'eth_call', params: [{ data: '0x1' }] }
 const right = rightResult(request.method, request.params)
 const targetOf = (url: string, over: Partial<Target> = {}): Target => ({ name: 'own', url: new Secret(url), source: 'node', ...over })
-const terms = (over: Partial<Terms> = {}): Terms =>
-  ({ timeout: 5000, maxBytes: 1 << 20, signal: new AbortController().signal, resend: true, ...over })
-const text = (reply: Reply): string => isFailure(reply) ? `${reply.kind}: ${reply.cause ?? reply.error.message}` : wholeOf(reply.result).toString()
+const terms = (over: Partial<Terms> = {}): Terms => ({
+  timeout: 5000,
+  maxBytes: 1 << 20,
+  signal: new AbortController().signal,
+  resend: true,
+  ...over,
+})
+const text = (reply: Reply): string =>
+  isFailure(reply) ? `${reply.kind}: ${reply.cause ?? reply.error.message}` : wholeOf(reply.result).toString()
 
 const world = async (test: Test, fault: Fault = isRight, room: Room = openRoom(Infinity), clock: Clock = systemClock) => {
   const node = await startFaultyNode(fault)
@@ -57,11 +63,13 @@ const timed = async (run: () => Promise<unknown>): Promise<number> => {
 }
 
 t.test('time', async t => {
-  t.test('a dripping answer is cut at the deadline, and is the node\'s fault', async t => {
+  t.test("a dripping answer is cut at the deadline, and is the node's fault", async t => {
     for (const name of ['drips an answer', 'drips white space', 'hangs mid body'] as const) {
       const { ask, node } = await world(t, faults[name])
       let reply: Reply | undefined
-      const took = await timed(async () => { reply = await ask({ timeout: 500 }) })
+      const took = await timed(async () => {
+        reply = await ask({ timeout: 500 })
+      })
       t.match(reply, { kind: 'unavailable', fault: 'upstream', source: 'node' }, name)
       t.ok(took > 450 && took < 600, `${name}: ${took} ms`)
       await node.quiet()
@@ -72,7 +80,10 @@ t.test('time', async t => {
     const node = await startNode({ eth_call: { raw: `{"jsonrpc":"2.0","id":1,"result":"0x${'ab'.repeat(600_000)}`, then: 'hang' } })
     const agents = openAgents(systemClock, openRoom(Infinity))
     t.teardown(() => Promise.all([agents.close(), node.stop()]))
-    t.match(await agents.ask(targetOf(node.url), request, terms({ timeout: 500, maxBytes: 1 << 24 })), { kind: 'timeout', fault: 'upstream' })
+    t.match(await agents.ask(targetOf(node.url), request, terms({ timeout: 500, maxBytes: 1 << 24 })), {
+      kind: 'timeout',
+      fault: 'upstream',
+    })
   })
 
   t.test('no byte until the deadline is a timeout', async t => {
@@ -104,9 +115,10 @@ t.test('name and password in a URL go out as HTTP Basic, and nothing does withou
   for (const user of ['me:s%40cret%', 'me@', '@', '']) {
     t.equal(text(await agents.ask(targetOf(at(user === '' || user.endsWith('@') ? user : `${user}@`)), request, terms())), '"0x1"')
   }
-  t.same(node.received.map(({ headers }) => headers.authorization), [
-    `Basic ${btoa('me:s@cret%')}`, `Basic ${btoa('me:')}`, undefined, undefined,
-  ])
+  t.same(
+    node.received.map(({ headers }) => headers.authorization),
+    [`Basic ${btoa('me:s@cret%')}`, `Basic ${btoa('me:')}`, undefined, undefined],
+  )
 })
 
 t.test('callers who leave', async t => {
@@ -259,7 +271,14 @@ t.test('bytes', async t => {
     const callers = Array.from({ length: 100 }, () => new AbortController())
     const replies = callers.map(caller => ask({ signal: caller.signal }))
     const refused = await Promise.race(replies)
-    t.match(refused, { kind: 'unavailable', status: 503, source: 'gateway', fault: 'gateway', retryAfter: 1, error: { message: 'too many answers wait to be read now' } })
+    t.match(refused, {
+      kind: 'unavailable',
+      status: 503,
+      source: 'gateway',
+      fault: 'gateway',
+      retryAfter: 1,
+      error: { message: 'too many answers wait to be read now' },
+    })
     t.ok(room.taken <= 1000)
     for (const caller of callers) caller.abort()
     await Promise.all(replies)
@@ -271,12 +290,35 @@ t.test('others get their turn while a long answer comes in', async t => {
   const clock = new TestClock()
   let paused = 0
   let hearer: Hearer | undefined
-  const trip = { abort: () => undefined, pause: () => { paused += 1 }, resume: () => { paused -= 1 } }
-  const lines: Lines = { post: (_place, _body, hears) => { hearer = hears; return trip }, losses: () => 0, close: async () => undefined }
+  const trip = {
+    abort: () => undefined,
+    pause: () => {
+      paused += 1
+    },
+    resume: () => {
+      paused -= 1
+    },
+  }
+  const lines: Lines = {
+    post: (_place, _body, hears) => {
+      hearer = hears
+      return trip
+    },
+    losses: () => 0,
+    close: async () => undefined,
+  }
   const target = targetOf('http://127.0.0.1:9')
   const reply = exchange(lines, placeOf(target.url), {
-    id: 1, request, target, maxBytes: 1 << 22, resend: true, clock, room: openRoom(Infinity),
-    inflaters: { zlib: new Gate(clock, 1), brotli: new Gate(clock, 1) }, watch: new Watch(clock, terms()), onEnd: () => undefined,
+    id: 1,
+    request,
+    target,
+    maxBytes: 1 << 22,
+    resend: true,
+    clock,
+    room: openRoom(Infinity),
+    inflaters: { zlib: new Gate(clock, 1), brotli: new Gate(clock, 1) },
+    watch: new Watch(clock, terms()),
+    onEnd: () => undefined,
   })
   const answer = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${'0'.repeat(1 << 20)}"}`)
   hearer?.head(200, {})
@@ -344,7 +386,11 @@ t.test('host names', async t => {
     t.teardown(() => agents.close())
     const target = targetOf(node.url.replace('127.0.0.1', 'localhost'))
     let asked = 0
-    const hook = createHook({ init: (_id, type) => { asked += Number(type === 'GETADDRINFOREQWRAP') } }).enable()
+    const hook = createHook({
+      init: (_id, type) => {
+        asked += Number(type === 'GETADDRINFOREQWRAP')
+      },
+    }).enable()
     const replies = await Promise.all(Array.from({ length: 50 }, () => agents.ask(target, request, terms())))
     hook.disable()
     t.same(new Set(replies.map(text)), new Set([right]))
@@ -353,15 +399,21 @@ t.test('host names', async t => {
   })
 
   t.test('are looked up anew by the next, also after an error, and apart from others', async t => {
-    const asked: { readonly host: string, tell(...found: Found): void }[] = []
+    const asked: { readonly host: string; tell(...found: Found): void }[] = []
     const look = openNames((host, _options, tell) => void asked.push({ host, tell }))
     const found: Found[] = []
     const ask = (host: string) => look(host, { all: true }, (...all) => void found.push(all))
     for (const host of ['a.test', 'b.test', 'a.test']) ask(host)
-    t.same(asked.map(({ host }) => host), ['a.test', 'b.test'])
+    t.same(
+      asked.map(({ host }) => host),
+      ['a.test', 'b.test'],
+    )
     const error = new Error('ENOTFOUND')
     asked[0]?.tell(error, [])
-    t.same(found, [[error, []], [error, []]])
+    t.same(found, [
+      [error, []],
+      [error, []],
+    ])
     ask('a.test')
     asked[2]?.tell(null, [{ address: '127.0.0.1', family: 4 }])
     t.same(found.at(-1), [null, [{ address: '127.0.0.1', family: 4 }]])
@@ -386,11 +438,23 @@ t.test('what went wrong is said without the URL', async t => {
   t.match(await causeAt('http://no-such-host.invalid'), /the host name cannot be resolved/)
 })
 
-t.test('what is not an answer is the node\'s fault, whatever it is', async t => {
+t.test("what is not an answer is the node's fault, whatever it is", async t => {
   const { node, ask } = await world(t)
   // Of these some take long, and some are well-formed: what they mean is for `upstream` to say.
   const others = [
-    'hangs', 'drips', 'again', 'bomb', 'endlessly', 'hugely', 'internal', 'behind', 'promises more', 'in JSON', 'for none', 'lacks', '413',
+    'hangs',
+    'drips',
+    'again',
+    'bomb',
+    'endlessly',
+    'hugely',
+    'internal',
+    'behind',
+    'promises more',
+    'in JSON',
+    'for none',
+    'lacks',
+    '413',
   ]
   for (const [name, fault] of Object.entries(faults)) {
     if (others.some(word => name.includes(word))) continue
@@ -417,12 +481,14 @@ t.test('a limit says how long it holds', async t => {
   t.ok(Number(seconds) > 80 && Number(seconds) <= 90)
 })
 
-const limitOf = (reply: Reply) => isFailure(reply) ? [reply.meaning, reply.retryAfter] : []
+const limitOf = (reply: Reply) => (isFailure(reply) ? [reply.meaning, reply.retryAfter] : [])
 
 t.test('an HTTP status that is a failure', async t => {
   const error = { code: -32000, message: 'Query timeout exceeded.' }
-  const says = (status: number, rest: object, headers = {}): Fault => (socket, { id }) =>
-    void socket.write(http(JSON.stringify({ jsonrpc: '2.0', id, ...rest }), { status, headers }))
+  const says =
+    (status: number, rest: object, headers = {}): Fault =>
+    (socket, { id }) =>
+      void socket.write(http(JSON.stringify({ jsonrpc: '2.0', id, ...rest }), { status, headers }))
   const heard = async (fault: Fault) => {
     const reply = await (await world(t, fault)).ask()
     return isFailure(reply) ? { kind: reply.kind, fault: reply.fault, cause: reply.cause, said: reply.said } : reply
@@ -437,15 +503,27 @@ t.test('an HTTP status that is a failure', async t => {
   t.test('is all there is, whatever else comes', async t => {
     const alone = { kind: 'unavailable', fault: 'upstream', cause: 'HTTP 503', said: undefined }
     for (const fault of [
-      says(503, { result: '0xbad' }), says(503, { id: 0, error }), says(503, { error }, { 'content-type': 'text/html' }),
-      says(503, { error }, { 'content-encoding': 'lzma' }), says(503, { error: 'no' }),
-      ((socket, { id }) => void socket.end(`HTTP/1.1 503 X\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"id":${id}`)) as Fault,
-    ]) t.same(await heard(fault), alone)
+      says(503, { result: '0xbad' }),
+      says(503, { id: 0, error }),
+      says(503, { error }, { 'content-type': 'text/html' }),
+      says(503, { error }, { 'content-encoding': 'lzma' }),
+      says(503, { error: 'no' }),
+      ((socket, { id }) =>
+        void socket.end(`HTTP/1.1 503 X\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"id":${id}`)) as Fault,
+    ])
+      t.same(await heard(fault), alone)
   })
 })
 
 t.test('a node that takes no request of this length', async t => {
-  const tooLong: Partial<Failure> = { kind: 'bodyTooLarge', fault: 'upstream', elsewhere: true, source: 'node', upstream: 'own', status: 413 }
+  const tooLong: Partial<Failure> = {
+    kind: 'bodyTooLarge',
+    fault: 'upstream',
+    elsewhere: true,
+    source: 'node',
+    upstream: 'own',
+    status: 413,
+  }
 
   t.test('says nothing about its health: another one may take it', async t => {
     for (const status of [413, 414, 431]) {
@@ -463,7 +541,10 @@ t.test('a node that takes no request of this length', async t => {
 
   t.test('and says why in JSON-RPC, is heard', async t => {
     const error = { code: -32614, message: 'eth_getLogs is limited to a 10,000 range' }
-    const { ask } = await world(t, (socket, { id }) => void socket.write(http(JSON.stringify({ jsonrpc: '2.0', id, error }), { status: 413 })))
+    const { ask } = await world(
+      t,
+      (socket, { id }) => void socket.write(http(JSON.stringify({ jsonrpc: '2.0', id, error }), { status: 413 })),
+    )
     t.match(await ask(), { kind: 'node', error, fault: 'caller' })
   })
 })
@@ -473,7 +554,13 @@ t.test('a bug of ours is not blamed on the node', async t => {
   const circle: unknown[] = []
   circle.push(circle)
   await t.rejects(agents.ask(target, { method: 'eth_call', params: circle as never }, terms()), TypeError)
-  const broken: Room = { take: () => { throw new RangeError('a bug') }, give: () => undefined, taken: 0 }
+  const broken: Room = {
+    take: () => {
+      throw new RangeError('a bug')
+    },
+    give: () => undefined,
+    taken: 0,
+  }
   const { ask } = await world(t, isRight, broken)
   await t.rejects(ask(), RangeError)
   t.equal(causeOf(Object.assign(new Error('x'), { code: 'ERR_INVALID_ARG_TYPE' })), undefined)
@@ -486,4 +573,3 @@ t.test('redirects are not followed', async t => {
   t.match(await ask(), { kind: 'unavailable', cause: 'HTTP 307' })
   t.equal(trap.asked(), 0)
 })
-

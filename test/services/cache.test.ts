@@ -13,27 +13,37 @@ import { TestClock, TestLog } from '../support/fakes.ts'
 import { noRedis, startRedis } from '../support/redis.ts'
 
 const hash = `0x${'ab'.repeat(32)}`
-const entry = (result: unknown, over: Partial<Entry> = {}): Entry =>
-  ({ result: Buffer.from(JSON.stringify(result)), under: { number: 16, hash }, ...over })
+const entry = (result: unknown, over: Partial<Entry> = {}): Entry => ({
+  result: Buffer.from(JSON.stringify(result)),
+  under: { number: 16, hash },
+  ...over,
+})
 const yes = () => true
 
 /** Stands before a Redis, and hands on what it says so many ms later. */
 const startProxy = async (port: number) => {
   const sockets = new Set<Socket>()
   let delay = 0
-  const server = net.createServer(near => {
-    const far = net.connect(port, '127.0.0.1')
-    for (const [one, other] of [[near, far], [far, near]] as const) {
-      sockets.add(one)
-      one.on('error', () => undefined).on('close', () => other.destroy())
-    }
-    near.pipe(far)
-    far.on('data', bytes => void setTimeout(() => near.write(bytes), delay))
-  }).listen(0, '127.0.0.1')
+  const server = net
+    .createServer(near => {
+      const far = net.connect(port, '127.0.0.1')
+      for (const [one, other] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        sockets.add(one)
+        one.on('error', () => undefined).on('close', () => other.destroy())
+      }
+      near.pipe(far)
+      far.on('data', bytes => void setTimeout(() => near.write(bytes), delay))
+    })
+    .listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    delay(ms: number) { delay = ms },
+    delay(ms: number) {
+      delay = ms
+    },
     async stop() {
       for (const socket of sockets) socket.destroy()
       server.close()
@@ -48,17 +58,20 @@ const open = (url: string) => {
   const caches = openCaches({ clock: systemClock, log, metrics })
   const place = new URL(url).host
   const cache = caches.open(new Secret(url, place))
-  const value = (name: string, outcome?: string) => metrics.families().find(family => family.name === name)?.series
-    .find(({ labels }) => outcome === undefined || labels['outcome'] === outcome)?.values[0] ?? 0
+  const value = (name: string, outcome?: string) =>
+    metrics
+      .families()
+      .find(family => family.name === name)
+      ?.series.find(({ labels }) => outcome === undefined || labels['outcome'] === outcome)?.values[0] ?? 0
   const count = (outcome: string) => value('tollgate_shared_cache_lookups_total', outcome)
   const until = async (isSo: () => boolean | Promise<boolean>) => {
-    while (!await isSo()) await new Promise(resolve => setTimeout(resolve, 5))
+    while (!(await isSo())) await new Promise(resolve => setTimeout(resolve, 5))
   }
   const used = (wanted: boolean) => until(() => (value('tollgate_shared_cache_used') === 1) === wanted)
   /** Once what was kept has arrived. */
   const found = async (name: string, isWanted: (entry: Entry | undefined) => boolean = found => found !== undefined) => {
     let last: Entry | undefined
-    await until(async () => isWanted(last = await cache.find(name, 1 << 20, yes)))
+    await until(async () => isWanted((last = await cache.find(name, 1 << 20, yes))))
     return last
   }
   /** What is found where nothing is late: on a busy machine 5 ms pass in no time. */
@@ -110,11 +123,27 @@ t.test('a cache in redis', { skip: noRedis }, async t => {
       return look('good', 64)
     }
     for (const bad of [
-      '', ' ', '\n', 'x', good.slice(0, -1), `${good} `.slice(1), `${good}}`, good.replace('0x1', '0x"1'), good.replace('1 good', '2 good'),
-      good.replace('good', 'evil'), good.replace(hash, '0x'), good.replace(hash, 'x'), good.replace('16', '-1'), good.replace('16', '1e3'),
-      good.replace('"result"', '"error"'), good.replace('"id":1', '"id":2'), good.replace('}}', '},"_streamStatus":"truncated"}'),
-      good.replace('0x1', '0'.repeat(100_000)), '\u0000'.repeat(1000),
-    ]) t.equal(await put(bad), undefined, JSON.stringify(bad.slice(0, 150)))
+      '',
+      ' ',
+      '\n',
+      'x',
+      good.slice(0, -1),
+      `${good} `.slice(1),
+      `${good}}`,
+      good.replace('0x1', '0x"1'),
+      good.replace('1 good', '2 good'),
+      good.replace('good', 'evil'),
+      good.replace(hash, '0x'),
+      good.replace(hash, 'x'),
+      good.replace('16', '-1'),
+      good.replace('16', '1e3'),
+      good.replace('"result"', '"error"'),
+      good.replace('"id":1', '"id":2'),
+      good.replace('}}', '},"_streamStatus":"truncated"}'),
+      good.replace('0x1', '0'.repeat(100_000)),
+      '\u0000'.repeat(1000),
+    ])
+      t.equal(await put(bad), undefined, JSON.stringify(bad.slice(0, 150)))
     await redis.send('DEL', 'tollgate:cache:1:good')
     await redis.send('LPUSH', 'tollgate:cache:1:good', 'x')
     t.equal(await look('good', 64), undefined, 'a list')
@@ -199,13 +228,23 @@ t.test('health', async t => {
     let fault: string | undefined
     let tests = 0
     const health = openHealth({
-      clock, test: async () => (tests += 1, fault), onChange: (isGood, cause) => said.push(isGood ? 'good' : cause),
+      clock,
+      test: async () => ((tests += 1), fault),
+      onChange: (isGood, cause) => said.push(isGood ? 'good' : cause),
     })
     const turn = async (ms: number) => {
       clock.turn(ms)
       await new Promise(setImmediate)
     }
-    return { health, said, turn, tests: () => tests, fail: (cause?: string) => { fault = cause } }
+    return {
+      health,
+      said,
+      turn,
+      tests: () => tests,
+      fail: (cause?: string) => {
+        fault = cause
+      },
+    }
   }
 
   t.test('ends after five failures in a row, or more than one in five on and on, and begins with a test', async t => {
@@ -216,9 +255,9 @@ t.test('health', async t => {
     for (let i = 0; i < 4; i++) health.blame('x')
     t.ok(health.isGood)
     for (let i = 0; i < 100; i++) health.praise()
-    for (let i = 0; i < 1000; i++) (i % 6 === 0 ? health.blame('rare') : health.praise())
+    for (let i = 0; i < 1000; i++) i % 6 === 0 ? health.blame('rare') : health.praise()
     t.ok(health.isGood)
-    for (let i = 0; i < 1000; i++) (i % 3 === 0 ? health.blame('often') : health.praise())
+    for (let i = 0; i < 1000; i++) i % 3 === 0 ? health.blame('often') : health.praise()
     t.notOk(health.isGood)
     t.same(said, ['good', 'often'])
   })

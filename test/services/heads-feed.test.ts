@@ -14,7 +14,12 @@ import { startTeller } from '../support/teller.ts'
 import type { Teller } from '../support/teller.ts'
 
 const hash = (number: number) => `0x${number.toString(16).padStart(64, '0')}`
-const block = (number: number) => ({ number: `0x${number.toString(16)}`, hash: hash(number), parentHash: hash(number - 1), timestamp: '0x1' })
+const block = (number: number) => ({
+  number: `0x${number.toString(16)}`,
+  hash: hash(number),
+  parentHash: hash(number - 1),
+  timestamp: '0x1',
+})
 /** Fails after 10 s. */
 const until = async (isThere: () => boolean) => {
   for (let left = 5000; !isThere(); left--) {
@@ -25,11 +30,15 @@ const until = async (isThere: () => boolean) => {
 
 /** A feed at a node of chain 1, by a clock that is turned by hand. */
 const open = async (t: Tap.Test, teller?: Teller) => {
-  const node = teller ?? await startTeller(1)
+  const node = teller ?? (await startTeller(1))
   const clock = new TestClock()
   const events: string[] = []
   const feed = new Feed({
-    url: new Secret(`${node.url}/canary`), chainId: 1, patience: 4000, clock, random: () => 0.5,
+    url: new Secret(`${node.url}/canary`),
+    chainId: 1,
+    patience: 4000,
+    clock,
+    random: () => 0.5,
     onBlock: ({ number }) => events.push(`block ${number}`),
     onOpen: again => events.push(again ? 'open again' : 'open'),
     onEnd: cause => events.push(`end: ${cause}`),
@@ -39,7 +48,7 @@ const open = async (t: Tap.Test, teller?: Teller) => {
     await node.stop()
   })
   const next = async (event: string | RegExp) => {
-    await until(() => events.some(each => typeof event === 'string' ? each === event : event.test(each)))
+    await until(() => events.some(each => (typeof event === 'string' ? each === event : event.test(each))))
     return events.splice(0)
   }
   return { node, clock, feed, events, next }
@@ -127,7 +136,11 @@ t.test('a subscription', async t => {
   const troubles: readonly [string, (node: Teller) => void, RegExp][] = [
     ['is on another chain', node => node.answer('eth_chainId', '0x5'), /^end: it is on chain 5$/],
     ['does not tell its chain', node => node.answer('eth_chainId', { error: { code: -32601, message: 'no' } }), /does not tell its chain/],
-    ['does not know eth_subscribe', node => node.answer('eth_subscribe', { error: { code: -32601, message: 'no' } }), /does not take eth_subscribe/],
+    [
+      'does not know eth_subscribe',
+      node => node.answer('eth_subscribe', { error: { code: -32601, message: 'no' } }),
+      /does not take eth_subscribe/,
+    ],
   ]
   for (const [what, spoil, cause] of troubles) {
     t.test(`at a node that ${what} never begins, and this is told once`, async t => {
@@ -235,7 +248,21 @@ t.test('heads by subscription', async t => {
       })
       polls()
     }
-    return { node, heads, clock, log, turn, polls, subscribe, isSubscribed, asked, stop, show: (number: number) => { head = number } }
+    return {
+      node,
+      heads,
+      clock,
+      log,
+      turn,
+      polls,
+      subscribe,
+      isSubscribed,
+      asked,
+      stop,
+      show: (number: number) => {
+        head = number
+      },
+    }
   }
 
   t.test('cost no polls, and count as those of polls do', async t => {
@@ -300,7 +327,10 @@ t.test('heads by subscription', async t => {
     await turn(1000)
     await node.reached('eth_subscribe', 2)
     await until(() => asked.includes('eth_chainId'))
-    t.match(log.lines, [{ message: /by subscription$/ }, { fields: { upstream: 'a', cause: 'the connection was closed' }, message: /polled/ }])
+    t.match(log.lines, [
+      { message: /by subscription$/ },
+      { fields: { upstream: 'a', cause: 'the connection was closed' }, message: /polled/ },
+    ])
   })
 
   t.test('end with the calls: 30 s after the last one nobody is connected, and the next one opens them again', async t => {
@@ -333,7 +363,9 @@ t.test('a real node', async t => {
   }
   const log = new TestLog()
   const heads = openHeads({ chainId: 31337, blockTime: 12_000, agents: counted, clock: systemClock, log, metrics: openMetrics() })
-  const stop = heads.follow([{ name: 'anvil', url: new Secret(chain.url), ws: new Secret(chain.url.replace('http', 'ws')), source: 'node' }])
+  const stop = heads.follow([
+    { name: 'anvil', url: new Secret(chain.url), ws: new Secret(chain.url.replace('http', 'ws')), source: 'node' },
+  ])
   t.teardown(async () => {
     stop()
     await Promise.all([agents.close(), chain.stop()])

@@ -48,7 +48,10 @@ const contract = (carrier: string, skip: string | false, open: (t: { teardown(ru
       })
       for (let height = 100; height <= 120; height++) raiseThere(height)
       await until(() => heard.at(-1) === 120)
-      t.same(heard, heard.toSorted((a, b) => a - b))
+      t.same(
+        heard,
+        heard.toSorted((a, b) => a - b),
+      )
     })
 
     t.test('go out one by one when they come fast, the last of them for certain', async t => {
@@ -86,7 +89,7 @@ const openLine = (t: { teardown(run: () => unknown): void }): Heights => {
 }
 
 contract('Redis', noRedis, async t => {
-  const network = `contract-${networks += 1}`
+  const network = `contract-${(networks += 1)}`
   const [here, there] = [openLine(t), openLine(t)].map(line => one(line.newsOf(network, 1))) as [HeadNews, HeadNews]
   const heardThere: number[] = []
   there.listen(height => {
@@ -106,8 +109,10 @@ t.test('gateways on several machines', { skip: noRedis }, async t => {
       async ask({ name }, { method, params }) {
         if (node.isAway) return refuse('unavailable', { upstream: name })
         const number = params[0] === 'finalized' ? 1 : node.height
-        const value: Json = method === 'eth_chainId' ? `0x${chainId}`
-          : { number: hex(number), hash: hex(number), parentHash: '0x0', timestamp: hex(Math.floor(clock.now() / 1000)) }
+        const value: Json =
+          method === 'eth_chainId'
+            ? `0x${chainId}`
+            : { number: hex(number), hash: hex(number), parentHash: '0x0', timestamp: hex(Math.floor(clock.now() / 1000)) }
         return result(value)
       },
     }
@@ -143,7 +148,7 @@ t.test('gateways on several machines', { skip: noRedis }, async t => {
     await a.turn(500)
     const line = openLine(t)
     let heard = 0
-    one(line.newsOf('late', 1)).listen(height => heard = height)
+    one(line.newsOf('late', 1)).listen(height => (heard = height))
     await until(() => heard === 100)
   })
 
@@ -183,12 +188,16 @@ t.test('gateways on several machines', { skip: noRedis }, async t => {
     await Promise.all([a.turn(500), b.turn(500)])
     await until(() => b.heads.tell('a', 99) === 100)
     for (const [spoil, mend] of [
-      [async () => redis?.hang(), async () => redis?.goOn()], [async () => redis?.kill(), async () => redis?.restart()],
+      [async () => redis?.hang(), async () => redis?.goOn()],
+      [async () => redis?.kill(), async () => redis?.restart()],
     ] as const) {
       await spoil()
       const before = Number(a.heads.tell('a', 0))
       const heights = Array.from({ length: 1000 }, (_, i) => before + i)
-      t.same(heights.map(height => a.heads.tell('a', height)), heights)
+      t.same(
+        heights.map(height => a.heads.tell('a', height)),
+        heights,
+      )
       a.node.height = before + 999
       t.ok(Number(b.heads.tell('a', 99)) <= before)
       await mend()

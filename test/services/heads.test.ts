@@ -12,9 +12,7 @@ import { ModelChain, ModelNode, ancestorAt, hex, seeded } from '../support/model
 const target = (name: string) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' as const })
 
 /** A chain of 100 blocks whose block 50 is final, and heads that follow nodes of it. Blocks take 1 s, polls 500 ms. */
-const open = (
-  names: readonly string[] = ['a', 'b'], maxLag?: number, chainIds: Readonly<Record<string, Json>> = {},
-) => {
+const open = (names: readonly string[] = ['a', 'b'], maxLag?: number, chainIds: Readonly<Record<string, Json>> = {}) => {
   const chain = new ModelChain(seeded(7))
   for (let i = 0; i < 50; i++) chain.mine()
   while (chain.final.number !== 50) chain.finalise()
@@ -54,7 +52,10 @@ const open = (
     await settle()
   }
   const polls = (what = 'eth_getBlockByNumber') => asked.filter(each => each.endsWith(what)).length
-  const move = (number: number) => nodes.forEach(node => { node.head = ancestorAt(chain.tip, number) ?? node.head })
+  const move = (number: number) =>
+    nodes.forEach(node => {
+      node.head = ancestorAt(chain.tip, number) ?? node.head
+    })
   const by = (name: string) => nodes.find(node => node.name === name) as ModelNode
   const messages = () => log.lines.map(({ level, message }) => `${level} ${message}`)
   return { chain, heads, clock, nodes, special, losses, asked, stop, settle, turn, touch, polls, move, by, messages, metrics }
@@ -118,7 +119,7 @@ t.test('a node that limits us', async t => {
       async ask(_target, { method }) {
         if (method === 'eth_chainId' && asked.length === 0) return result('0x1')
         asked.push(clock.monotonic())
-        return { ...refuse('unavailable', { cause: 'HTTP 429' }), ...says, ...retryAfter !== undefined && { retryAfter } }
+        return { ...refuse('unavailable', { cause: 'HTTP 429' }), ...says, ...(retryAfter !== undefined && { retryAfter }) }
       },
     }
     const heads = openHeads({ chainId: 1, blockTime: 1000, agents, clock, log: new TestLog(), metrics: openMetrics() })
@@ -155,7 +156,12 @@ t.test('what is known', async t => {
     const { heads } = open()
     t.ok(heads.view.isCurrent('a') && heads.view.isCurrent(undefined))
     t.notOk(heads.view.isFinal('a', 0))
-    t.same(heads.status, { upstreams: [{ name: 'a', usable: true }, { name: 'b', usable: true }] })
+    t.same(heads.status, {
+      upstreams: [
+        { name: 'a', usable: true },
+        { name: 'b', usable: true },
+      ],
+    })
   })
 
   t.test('a node that is behind is not current; a new head begins a new epoch', async t => {
@@ -233,7 +239,7 @@ t.test('what is known', async t => {
 
   t.test('a node without `finalized` has no final block, and one whose chain it does not tell neither', async t => {
     const { heads, special, by, touch } = open(['a', 'b'], undefined, { b: null })
-    special.set('a', (method, params) => params[0] === 'finalized' ? null : by('a').answer(method, params))
+    special.set('a', (method, params) => (params[0] === 'finalized' ? null : by('a').answer(method, params)))
     await touch()
     t.notOk(heads.view.isFinal('a', 0))
     t.notOk(heads.view.isFinal('b', 0))
@@ -290,7 +296,12 @@ t.test('a reorganisation', async t => {
   })
 
   t.test('that undoes final blocks of a chain that goes on begins a new era with the poll that shows it', async t => {
-    for (const [more, depth] of [[3, 20], [1, 60], [40, 2], [0, 20]] as const) {
+    for (const [more, depth] of [
+      [3, 20],
+      [1, 60],
+      [40, 2],
+      [0, 20],
+    ] as const) {
       const { heads, chain, by, touch, turn } = open(['a'])
       for (let i = 0; i < 60; i++) {
         chain.mine()
@@ -328,12 +339,21 @@ t.test('a node', async t => {
     const { heads, chain, by, touch, turn, messages, metrics } = open(['a', 'b'], 3)
     by('a').head = ancestorAt(chain.tip, 96) ?? chain.tip
     await touch()
-    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b', 'a'])
-    t.match(heads.status.upstreams, [{ name: 'a', head: 96, usable: false, because: 'it is 4 blocks behind' }, { name: 'b', head: 100, usable: true }])
+    t.same(
+      heads.choose([target('a'), target('b')]).map(({ name }) => name),
+      ['b', 'a'],
+    )
+    t.match(heads.status.upstreams, [
+      { name: 'a', head: 96, usable: false, because: 'it is 4 blocks behind' },
+      { name: 'b', head: 100, usable: true },
+    ])
     t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="lag"\} 1/)
     by('a').head = ancestorAt(chain.tip, 97) ?? chain.tip
     await turn(500)
-    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['a', 'b'])
+    t.same(
+      heads.choose([target('a'), target('b')]).map(({ name }) => name),
+      ['a', 'b'],
+    )
     t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="lag"\} 0/)
     t.same(messages(), ['warn upstream is passed over: it is too far behind', 'info upstream is used again'])
   })
@@ -342,7 +362,10 @@ t.test('a node', async t => {
     const { heads, special, by, touch, settle, turn, messages, asked } = open(['a', 'b'], undefined, { a: '0x5' })
     by('a').head = { ...by('a').head, number: 5000 }
     await settle()
-    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
+    t.same(
+      heads.choose([target('a'), target('b')]).map(({ name }) => name),
+      ['b'],
+    )
     t.same(messages(), ['error upstream is passed over: it is on another chain'], 'before any call')
     await touch()
     t.match(heads.status, { head: 100 })
@@ -361,18 +384,24 @@ t.test('a node', async t => {
     await touch()
     special.set('a', () => undefined)
     await turn(500)
-    special.set('a', (method, params) => method === 'eth_chainId' ? '0x5' : by('a').answer(method, params))
+    special.set('a', (method, params) => (method === 'eth_chainId' ? '0x5' : by('a').answer(method, params)))
     await turn(500)
-    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
+    t.same(
+      heads.choose([target('a'), target('b')]).map(({ name }) => name),
+      ['b'],
+    )
   })
 
   t.test('is asked for its chain again after it has ended a connection, though it answers', async t => {
     const { heads, special, losses, by, touch, turn, polls } = open(['a', 'b'])
     await touch()
     losses.set('a', 1)
-    special.set('a', (method, params) => method === 'eth_chainId' ? '0x5' : by('a').answer(method, params))
+    special.set('a', (method, params) => (method === 'eth_chainId' ? '0x5' : by('a').answer(method, params)))
     await turn(500)
-    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'])
+    t.same(
+      heads.choose([target('a'), target('b')]).map(({ name }) => name),
+      ['b'],
+    )
     t.equal(polls('eth_chainId'), 3, 'once for each, and once more')
   })
 
@@ -387,7 +416,11 @@ t.test('a node', async t => {
       await touch()
       await turn(1000)
     }
-    t.same(heads.choose([target('a'), target('b')]).map(({ name }) => name), ['b'], 'within ten seconds')
+    t.same(
+      heads.choose([target('a'), target('b')]).map(({ name }) => name),
+      ['b'],
+      'within ten seconds',
+    )
   })
 
   t.test('that is behind by less comes last for the blocks that it has not reached', async t => {
@@ -410,8 +443,14 @@ t.test('a node', async t => {
     const { heads, chain, by, touch } = open(['a', 'b'], 3)
     by('a').head = ancestorAt(chain.tip, 90) ?? chain.tip
     await touch()
-    t.match(heads.status.upstreams, [{ name: 'a', usable: false }, { name: 'b', usable: true }])
-    t.same(heads.choose([target('a')]).map(({ name }) => name), ['a'])
+    t.match(heads.status.upstreams, [
+      { name: 'a', usable: false },
+      { name: 'b', usable: true },
+    ])
+    t.same(
+      heads.choose([target('a')]).map(({ name }) => name),
+      ['a'],
+    )
   })
 })
 
@@ -423,7 +462,7 @@ t.test('a head that cannot be', async t => {
     const begin = world.clock.now() - 100_000
     const timed = (value: Json | undefined): Json | undefined => {
       const { number, ...rest } = Object(value) as { number?: string }
-      return number === undefined ? value : { ...rest, number, timestamp: `0x${((begin / 1000) + Number(number)).toString(16)}` }
+      return number === undefined ? value : { ...rest, number, timestamp: `0x${(begin / 1000 + Number(number)).toString(16)}` }
     }
     for (const { name } of world.nodes) world.special.set(name, (method, params) => timed(world.by(name).answer(method, params)))
     /** The node says so of its newest block, and of its final one. */
@@ -450,7 +489,10 @@ t.test('a head that cannot be', async t => {
     await turn(1000)
     t.same(messages(), ['error upstream is passed over: its head is higher than can be'])
     t.same(names(heads.choose([target('a'), target('b')])), ['b', 'a'])
-    t.match(heads.status.upstreams, [{ name: 'a', usable: false, because: `it is ${absurd - 100} blocks ahead of what can be` }, { name: 'b', usable: true }])
+    t.match(heads.status.upstreams, [
+      { name: 'a', usable: false, because: `it is ${absurd - 100} blocks ahead of what can be` },
+      { name: 'b', usable: true },
+    ])
     t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="ahead"\} 1/)
     claim('a', 101)
     await turn(500)
@@ -485,12 +527,27 @@ t.test('a head that cannot be', async t => {
     for (const past of ['both', 'neither', 'no answer']) {
       const { heads, special, touch, turn, clock } = openTimed()
       const began = clock.now()
-      const block = (number: number, head: number) =>
-        ({ number: hex(number), hash: hex(number), parentHash: '0x0', timestamp: hex(Math.floor(began / 1000) - (head - number)) })
-      for (const [name, head] of [['a', 50_000], ['b', 1000]] as const) {
-        special.set(name, (method, [at]) => method === 'eth_chainId' ? '0x1' : at === 'latest' ? block(head, head)
-          : at === 'finalized' || past === 'neither' ? null
-          : past === 'no answer' && name === 'b' ? undefined : block(Number(at), head))
+      const block = (number: number, head: number) => ({
+        number: hex(number),
+        hash: hex(number),
+        parentHash: '0x0',
+        timestamp: hex(Math.floor(began / 1000) - (head - number)),
+      })
+      for (const [name, head] of [
+        ['a', 50_000],
+        ['b', 1000],
+      ] as const) {
+        special.set(name, (method, [at]) =>
+          method === 'eth_chainId'
+            ? '0x1'
+            : at === 'latest'
+              ? block(head, head)
+              : at === 'finalized' || past === 'neither'
+                ? null
+                : past === 'no answer' && name === 'b'
+                  ? undefined
+                  : block(Number(at), head),
+        )
       }
       await touch()
       await turn(2000)
@@ -590,8 +647,13 @@ t.test('what a node calls final', async t => {
       t.match(heads.view.finalOf('a'), { number: 100 })
       let answer: ((value: Json | undefined) => void) | undefined
       const old = by('a').answer('eth_getBlockByNumber', ['finalized'])
-      special.set('a', (method, params) => params[0] !== 'finalized' || answer !== undefined ? by('a').answer(method, params)
-        : new Promise(resolve => { answer = resolve }))
+      special.set('a', (method, params) =>
+        params[0] !== 'finalized' || answer !== undefined
+          ? by('a').answer(method, params)
+          : new Promise(resolve => {
+              answer = resolve
+            }),
+      )
       while (answer === undefined) {
         await touch()
         await turn(500)
@@ -674,7 +736,10 @@ t.test('the height that callers are told', async t => {
       await settle()
       told.push(Number(await heads.tell('a', by('a').head.number)))
     }
-    t.same(told.filter((height, i) => height < (told[i - 1] ?? 0)), [])
+    t.same(
+      told.filter((height, i) => height < (told[i - 1] ?? 0)),
+      [],
+    )
     t.ok((told.at(-1) ?? 0) >= chain.tip.number - 2)
   })
 
@@ -729,4 +794,3 @@ t.test('the height that callers are told', async t => {
     t.notOk(heads.view.isCurrent('b'))
   })
 })
-

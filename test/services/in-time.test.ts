@@ -9,7 +9,14 @@ import { settle } from './ledger-world.ts'
 /** What an answer came to, so far. */
 const watch = (answer: Promise<unknown>): { said: unknown } => {
   const seen: { said: unknown } = { said: 'nothing yet' }
-  answer.then(value => { seen.said = value }, (error: unknown) => { seen.said = error })
+  answer.then(
+    value => {
+      seen.said = value
+    },
+    (error: unknown) => {
+      seen.said = error
+    },
+  )
   return seen
 }
 
@@ -33,7 +40,11 @@ t.test('what answers in time, or fails, is passed on, and no timer stays behind'
     after(ms: number, run: () => void) {
       const timer = clock.after(ms, run)
       timers.add(timer)
-      return { cancel: () => { timers.delete(timer) } }
+      return {
+        cancel: () => {
+          timers.delete(timer)
+        },
+      }
     },
   }
   t.equal(await inTime(counted, Promise.resolve(7)), 7)
@@ -57,13 +68,16 @@ t.test('a process that stands still loses a tenth of its patience each time, how
 
 t.test("the system's clock runs no timer before what has arrived by then is read", async t => {
   const arrived = new Int32Array(new SharedArrayBuffer(4))
-  const worker = new Worker(`
+  const worker = new Worker(
+    `
     const { parentPort, workerData } = require('node:worker_threads')
     parentPort.once('message', () => {
       parentPort.postMessage('the answer')
       Atomics.store(workerData, 0, 1)
       Atomics.notify(workerData, 0)
-    })`, { eval: true, workerData: arrived })
+    })`,
+    { eval: true, workerData: arrived },
+  )
   t.teardown(() => worker.terminate())
   await once(worker, 'online')
   const heard: string[] = []
@@ -73,10 +87,12 @@ t.test("the system's clock runs no timer before what has arrived by then is read
     worker.postMessage('the question')
     Atomics.wait(arrived, 0, 0)
   }, 5)
-  const late = new Promise<void>(resolve => systemClock.after(5, () => {
-    heard.push('late')
-    resolve()
-  }))
+  const late = new Promise<void>(resolve =>
+    systemClock.after(5, () => {
+      heard.push('late')
+      resolve()
+    }),
+  )
   standStill(10)
   await late
   t.same(heard, ['the answer', 'late'])
@@ -84,11 +100,15 @@ t.test("the system's clock runs no timer before what has arrived by then is read
 
 t.test("a timer of the system's clock can be cancelled while what has arrived is read", async t => {
   let runs = 0
-  const timer = systemClock.after(5, () => { runs += 1 })
-  const cancelled = new Promise<void>(resolve => setTimeout(() => {
-    timer.cancel()
-    resolve()
-  }, 5))
+  const timer = systemClock.after(5, () => {
+    runs += 1
+  })
+  const cancelled = new Promise<void>(resolve =>
+    setTimeout(() => {
+      timer.cancel()
+      resolve()
+    }, 5),
+  )
   standStill(10)
   await cancelled
   await settle()
@@ -103,7 +123,9 @@ const standStill = (ms: number): void => {
 
 t.test('a time longer than timers can be set for is not over at once', async t => {
   let isOver = false
-  const timer = systemClock.after(2 ** 32, () => { isOver = true })
+  const timer = systemClock.after(2 ** 32, () => {
+    isOver = true
+  })
   await new Promise(resolve => setTimeout(resolve, 20))
   timer.cancel()
   t.notOk(isOver)

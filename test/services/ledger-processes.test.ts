@@ -44,7 +44,9 @@ const forkWorker = async (task: Task): Promise<ChildProcess> => {
 const start = async (task: Task): Promise<Worker> => {
   const child = await forkWorker(task)
   let stops = 0
-  child.on('message', () => { stops += 1 })
+  child.on('message', () => {
+    stops += 1
+  })
   return {
     child,
     served: () => Number(readFileSync(task.witness, 'utf8')),
@@ -58,13 +60,14 @@ const start = async (task: Task): Promise<Worker> => {
 const servedBy = (workers: readonly Worker[]): number => workers.reduce((sum, worker) => sum + worker.served(), 0)
 
 /** Resolves when the workers together have served so much. */
-const untilServed = (workers: readonly Worker[], credits: number): Promise<void> => new Promise(resolve => {
-  const timer = setInterval(() => {
-    if (servedBy(workers) < credits) return
-    clearInterval(timer)
-    resolve()
-  }, 2)
-})
+const untilServed = (workers: readonly Worker[], credits: number): Promise<void> =>
+  new Promise(resolve => {
+    const timer = setInterval(() => {
+      if (servedBy(workers) < credits) return
+      clearInterval(timer)
+      resolve()
+    }, 2)
+  })
 
 /** Processes that spend one account's day. */
 interface Crew {
@@ -101,7 +104,7 @@ const spend = async (t: Test, disturb: Disturb, { redis, stops = [] }: Setting =
   await disturb({ workers, add })
   await Promise.all(workers.map(({ ended }) => ended))
   const store = await openStore(address, systemClock)
-  const served = servedBy(workers) + await spendRest(store)
+  const served = servedBy(workers) + (await spendRest(store))
   const totals = await store.totals('acc_1')
   await store.close()
   return { served, totals }
@@ -118,13 +121,12 @@ const spendRest = async (store: Store): Promise<number> => {
   return served
 }
 
-const addressOf = (address: StoreAddress): string =>
-  address.kind === 'lmdb' ? `lmdb:${address.path}` : address.url.reveal()
+const addressOf = (address: StoreAddress): string => (address.kind === 'lmdb' ? `lmdb:${address.path}` : address.url.reveal())
 
 t.test('four processes, two of them stopped, serve a day to the last credit that buys a call', async t => {
   const { served, totals } = await spend(t, async ({ workers }) => {
     for (const [index, worker] of workers.slice(0, 2).entries()) {
-      await untilServed(workers, (index + 1) * limit / 4)
+      await untilServed(workers, ((index + 1) * limit) / 4)
       worker.child.kill('SIGTERM')
     }
   })
@@ -137,8 +139,8 @@ t.test('ten times one of four is killed and another one started: each kill costs
   const { served, totals } = await spend(t, async ({ workers, add }) => {
     const starting: Promise<Worker>[] = []
     for (let i = 0; i < kills; i += 1) {
-      await untilServed(workers, (i + 1) * limit / 15)
-      const victim = workers[i] ?? await starting[i - 4]
+      await untilServed(workers, ((i + 1) * limit) / 15)
+      const victim = workers[i] ?? (await starting[i - 4])
       victim?.child.kill('SIGKILL')
       await victim?.ended
       starting.push(add())
@@ -155,14 +157,19 @@ t.test('ten times one of four is killed and another one started: each kill costs
 
 t.test('a balance that buys one call: of 1,000 callers in four processes one is served', async t => {
   const path = await tempFolder(t)
-  const children = await Promise.all(['a', 'b', 'c', 'd'].map(name =>
-    forkWorker({ where: `lmdb:${join(path, 'store')}`, witness: join(path, name), limit: 80, callers: 250 })))
-  const said = await Promise.all(children.map(async child => {
-    child.send('now')
-    const [verdicts] = await once(child, 'message') as [readonly string[]] // what the worker sends
-    await once(child, 'exit')
-    return verdicts
-  }))
+  const children = await Promise.all(
+    ['a', 'b', 'c', 'd'].map(name =>
+      forkWorker({ where: `lmdb:${join(path, 'store')}`, witness: join(path, name), limit: 80, callers: 250 }),
+    ),
+  )
+  const said = await Promise.all(
+    children.map(async child => {
+      child.send('now')
+      const [verdicts] = (await once(child, 'message')) as [readonly string[]] // what the worker sends
+      await once(child, 'exit')
+      return verdicts
+    }),
+  )
   t.equal(said.flat().filter(kind => kind === 'charged').length, 1)
   t.equal(said.flat().filter(kind => kind === 'spent').length, 999)
 })
@@ -173,13 +180,17 @@ t.test('a redis', { skip: noRedis }, async t => {
   t.beforeEach(() => redis.send('FLUSHALL'))
 
   t.test('that is killed and started again, three times: no overshoot, and nothing is lost', async t => {
-    const { served, totals } = await spend(t, async ({ workers }) => {
-      for (const part of [0.2, 0.4, 0.6]) {
-        await untilServed(workers, part * limit)
-        await redis.kill()
-        await redis.restart()
-      }
-    }, { redis })
+    const { served, totals } = await spend(
+      t,
+      async ({ workers }) => {
+        for (const part of [0.2, 0.4, 0.6]) {
+          await untilServed(workers, part * limit)
+          await redis.kill()
+          await redis.restart()
+        }
+      },
+      { redis },
+    )
     t.ok(served <= limit && limit - served < cheapest, `${served} of ${limit}`)
     t.match(totals, { leased: served, used: served, held: 0, forfeited: 0 })
   })
@@ -187,37 +198,47 @@ t.test('a redis', { skip: noRedis }, async t => {
   t.test('that loses all it had early in the day: it learns it again from those who hold the credits', async t => {
     // From the first stop to the second each process asks for another lease, and so tells of all it had.
     const stops = [0.05 * limit, 0.1 * limit]
-    const { served, totals } = await spend(t, async ({ workers }) => {
-      await Promise.all(workers.map(worker => worker.hasStopped(1)))
-      await redis.send('FLUSHALL')
-      for (const { child } of workers) child.send('go on')
-      await Promise.all(workers.map(worker => worker.hasStopped(2)))
-      for (const { child } of workers) child.send('go on')
-    }, { redis, stops })
+    const { served, totals } = await spend(
+      t,
+      async ({ workers }) => {
+        await Promise.all(workers.map(worker => worker.hasStopped(1)))
+        await redis.send('FLUSHALL')
+        for (const { child } of workers) child.send('go on')
+        await Promise.all(workers.map(worker => worker.hasStopped(2)))
+        for (const { child } of workers) child.send('go on')
+      },
+      { redis, stops },
+    )
     t.ok(served <= limit && limit - served < cheapest, `${served} of ${limit}`)
     t.match(totals, { leased: served, used: served })
   })
 
   t.test('and two of four processes killed: they cost at most what they held', async t => {
-    const { served, totals } = await spend(t, async ({ workers }) => {
-      for (const [index, worker] of workers.slice(0, 2).entries()) {
-        await untilServed(workers, (index + 1) * limit / 10)
-        worker.child.kill('SIGKILL')
-      }
-    }, { redis })
+    const { served, totals } = await spend(
+      t,
+      async ({ workers }) => {
+        for (const [index, worker] of workers.slice(0, 2).entries()) {
+          await untilServed(workers, ((index + 1) * limit) / 10)
+          worker.child.kill('SIGKILL')
+        }
+      },
+      { redis },
+    )
     const unserved = limit - served
     t.ok(unserved >= 0 && unserved <= 2 * chunk + dearest, `${unserved} not served`)
     t.equal(totals.leased, totals.used + totals.held + totals.forfeited)
   })
 
   t.test('and a balance that buys one call: of 1,000 callers at four processes one is served', async t => {
-    const ledgers = await Promise.all(Array.from({ length: 4 }, async () => {
-      const store = await openStore(redis.address, systemClock)
-      const ledger = openLedger(store, systemClock, { log: new TestLog() })
-      t.teardown(() => ledger.stop().then(() => store.close()))
-      await ledger.start()
-      return ledger
-    }))
+    const ledgers = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const store = await openStore(redis.address, systemClock)
+        const ledger = openLedger(store, systemClock, { log: new TestLog() })
+        t.teardown(() => ledger.stop().then(() => store.close()))
+        await ledger.start()
+        return ledger
+      }),
+    )
     const account = accountWith(80)
     const verdicts = await kinds(Array.from({ length: 1_000 }, (_, i) => ledgers[i % 4]!.charge(account, 80)))
     t.equal(verdicts.filter(kind => kind === 'charged').length, 1)

@@ -7,29 +7,39 @@ import type { Process } from './ledger-world.ts'
 /** What may happen, in any order. Numbers choose a process, a message or an earlier charge. */
 type Step =
   | {
-    readonly do: 'charge'
-    readonly process: number
-    readonly account: number
-    readonly cost: number
-    readonly calls: number
-  }
-  | { readonly do: 'refund' | 'kill' | 'stop' | 'arrive' | 'lose' | 'double', readonly index: number }
-  | { readonly do: 'turn', readonly ms: number }
+      readonly do: 'charge'
+      readonly process: number
+      readonly account: number
+      readonly cost: number
+      readonly calls: number
+    }
+  | { readonly do: 'refund' | 'kill' | 'stop' | 'arrive' | 'lose' | 'double'; readonly index: number }
+  | { readonly do: 'turn'; readonly ms: number }
   | { readonly do: 'slow' | 'fast' | 'down' | 'up' | 'start' }
 
 const index = fc.nat(50)
 const some = (...names: Extract<Step, { index: number }>['do'][]) => fc.record({ do: fc.constantFrom(...names), index })
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 10, arbitrary: fc.record({
-    do: fc.constant('charge' as const), process: index, account: fc.nat(1),
-    cost: fc.constantFrom(1, 17, 80, 255), calls: fc.integer({ min: 1, max: 12 }),
-  }) },
+  {
+    weight: 10,
+    arbitrary: fc.record({
+      do: fc.constant('charge' as const),
+      process: index,
+      account: fc.nat(1),
+      cost: fc.constantFrom(1, 17, 80, 255),
+      calls: fc.integer({ min: 1, max: 12 }),
+    }),
+  },
   { weight: 8, arbitrary: some('arrive') },
   { weight: 3, arbitrary: some('refund', 'lose', 'double') },
   { weight: 1, arbitrary: some('kill', 'stop') },
-  { weight: 5, arbitrary: fc.record({
-    do: fc.constant('turn' as const), ms: fc.constantFrom(1, 90, 300, 1_100, 2_500),
-  }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constant('turn' as const),
+      ms: fc.constantFrom(1, 90, 300, 1_100, 2_500),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('slow', 'fast', 'up', 'start') }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('down' as const) }) },
 )
@@ -59,7 +69,9 @@ class Run {
   }
 
   async take(step: Step): Promise<void> {
-    const { world: { wire, processes } } = this
+    const {
+      world: { wire, processes },
+    } = this
     this.did.add(step.do)
     if (step.do === 'charge') this.#charge(processes[step.process % processes.length], step)
     else if (step.do === 'turn') await this.world.turn(step.ms)
@@ -68,7 +80,7 @@ class Run {
     else if (step.do === 'stop') void processes[step.index % processes.length]?.ledger.stop()
     else if (step.do === 'lose') wire.take(step.index % wire.messages.length)
     else if (step.do === 'arrive') wire.take(step.index % wire.messages.length)()
-    else if (step.do === 'double') wire.messages.push(...wire.messages.slice(0, 1 + step.index % 5))
+    else if (step.do === 'double') wire.messages.push(...wire.messages.slice(0, 1 + (step.index % 5)))
     else if (step.do === 'slow' || step.do === 'fast') wire.isSlow = step.do === 'slow'
     else if (step.do === 'down' || step.do === 'up') wire.isDown = step.do === 'down'
     else if (processes.length < 5) void this.world.start()

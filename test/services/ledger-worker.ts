@@ -60,7 +60,9 @@ const chargeForAll = async (length: number): Promise<void> => {
   process.send?.(verdicts.map(({ kind }) => kind))
 }
 
-process.on('SIGTERM', () => { isStopping = true })
+process.on('SIGTERM', () => {
+  isStopping = true
+})
 // Without the test there is nobody to spend for; and a store that is gone would be waited for for ever.
 process.once('disconnect', () => process.exit())
 await ledger.start()

@@ -10,8 +10,11 @@ import { MemoryLedger } from '../store/memory.ts'
 /** Lets all that is ready happen. */
 export const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-export const accountWith = (dailyCredits: number, id = 'acc_1'): Account =>
-  ({ id, name: id, plan: { name: 'core', dailyCredits, forwarding: false } })
+export const accountWith = (dailyCredits: number, id = 'acc_1'): Account => ({
+  id,
+  name: id,
+  plan: { name: 'core', dailyCredits, forwarding: false },
+})
 
 /** What lies between processes and their store. While it is slow, a message stays until the test lets it go. */
 export class Wire implements LedgerStore {
@@ -77,7 +80,7 @@ export class Process {
   isDead = false
 
   constructor(store: LedgerStore, clock: Clock, name: string) {
-    const unlessDead = <T>(work: () => Promise<T>): Promise<T> => this.isDead ? new Promise(() => {}) : work()
+    const unlessDead = <T>(work: () => Promise<T>): Promise<T> => (this.isDead ? new Promise(() => {}) : work())
     const own: LedgerStore = {
       horizon: store.horizon,
       ask: ask => unlessDead(() => store.ask(ask)),
@@ -88,8 +91,14 @@ export class Process {
     const ownClock: Clock = {
       now: () => clock.now(),
       monotonic: () => clock.monotonic(),
-      after: (ms, run) => clock.after(ms, () => { if (!this.isDead) run() }),
-      every: (ms, run) => clock.every(ms, () => { if (!this.isDead) run() }),
+      after: (ms, run) =>
+        clock.after(ms, () => {
+          if (!this.isDead) run()
+        }),
+      every: (ms, run) =>
+        clock.every(ms, () => {
+          if (!this.isDead) run()
+        }),
     }
     this.ledger = openLedger(own, ownClock, { log: this.log, random: () => name })
   }
@@ -120,8 +129,8 @@ export class World {
   /** Time passes in small steps, and whatever is ready happens in between. No step goes over midnight. */
   async turn(ms: number, step = 50): Promise<void> {
     await settle()
-    for (let left = ms; left > 0;) {
-      const untilMidnight = day - this.clock.now() % day
+    for (let left = ms; left > 0; ) {
+      const untilMidnight = day - (this.clock.now() % day)
       const size = Math.min(left, step, untilMidnight > 1 ? untilMidnight - 1 : 1)
       this.clock.turn(size)
       await settle()

@@ -71,7 +71,10 @@ t.test('when thousands of accounts come at once the store is asked in turn, and 
   world.wire.isSlow = false
   await world.wire.deliver()
   await ledger.stop()
-  t.ok(accounts.every(({ id }) => world.wire.totals(id).leased === 80), 'and a stop gives all of it back')
+  t.ok(
+    accounts.every(({ id }) => world.wire.totals(id).leased === 80),
+    'and a stop gives all of it back',
+  )
   t.same(log.lines, [])
 })
 
@@ -113,8 +116,15 @@ t.test('the same with the embedded store', async t => {
   const calls = ledgers.flatMap(ledger => Array.from({ length: 250 }, () => ledger.charge(accountWith(80), 80)))
   t.equal((await kinds(calls)).filter(kind => kind === 'charged').length, 1)
   for (const ledger of ledgers) await ledger.stop()
-  t.match(await balanceOf(store, 'acc_1', 80),
-    { day: '2026-01-15', limit: 80, used: 80, held: 0, forfeited: 0, left: 0, resetAt: '2026-01-16T00:00:00.000Z' })
+  t.match(await balanceOf(store, 'acc_1', 80), {
+    day: '2026-01-15',
+    limit: 80,
+    used: 80,
+    held: 0,
+    forfeited: 0,
+    left: 0,
+    resetAt: '2026-01-16T00:00:00.000Z',
+  })
 })
 
 t.test('a refusal says how much there was, how much is gone, and when there will be more', async t => {
@@ -325,7 +335,10 @@ t.test('while the store is away', async t => {
     t.match(ledger.charge(account, 80), { kind: 'away' })
     await world.turn(5_000)
     t.match(await ledger.charge(account, 80), { kind: 'away' })
-    t.same(log.lines.map(({ level }) => level), ['warn'])
+    t.same(
+      log.lines.map(({ level }) => level),
+      ['warn'],
+    )
   })
 
   t.test('calls are served again as soon as it is back', async t => {
@@ -337,7 +350,10 @@ t.test('while the store is away', async t => {
     t.match(ledger.charge(accountWith(1_000), 80), { kind: 'away' }, 'it is not asked at once')
     await world.turn(250)
     t.match(await ledger.charge(accountWith(1_000), 80), { kind: 'charged' })
-    t.same(log.lines.map(({ level }) => level), ['warn', 'info'])
+    t.same(
+      log.lines.map(({ level }) => level),
+      ['warn', 'info'],
+    )
   })
 
   t.test('nobody waits longer than a second, and a late answer is not lost', async t => {
@@ -403,7 +419,7 @@ t.test('grace, while the store is away', async t => {
     const { held } = world.wire.totals('acc_1')
     world.wire.isDown = true
     t.equal(await charge(ledger, account, 50, few), Math.floor((held + 200) / 80))
-    t.match(await ledger.charge(account, 1, { ...few, credits: 0 }), { kind: held % 80 + 200 % 80 >= 80 ? 'charged' : 'away' })
+    t.match(await ledger.charge(account, 1, { ...few, credits: 0 }), { kind: (held % 80) + (200 % 80) >= 80 ? 'charged' : 'away' })
     world.wire.isDown = false
     await world.turn(1_000)
     const { leased, used, held: left } = world.wire.totals('acc_1')
@@ -424,7 +440,7 @@ t.test('grace, while the store is away', async t => {
     await world.turn(2_100)
     world.wire.isDown = true
     await world.turn(3_000)
-    t.ok(await charge(ledger, alice, 9, few) >= 2)
+    t.ok((await charge(ledger, alice, 9, few)) >= 2)
   })
 
   t.test('open lends what is asked for, for five minutes, and all of it is charged, also over the limit', async t => {

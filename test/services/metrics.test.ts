@@ -9,7 +9,10 @@ t.test('counters, gauges and histograms come as Prometheus reads them', async t 
   const time = metrics.histogram('tollgate_c_seconds', 'Takes.', { network: 'n' })
   for (const seconds of [0.0005, 0.002, 99]) time.observe(seconds)
   const text = metricsText(metrics.families())
-  t.match(text, '# HELP tollgate_a_total Counts.\n# TYPE tollgate_a_total counter\ntollgate_a_total{network="n",text="say \\"\\\\\\"\\n"} 3\n')
+  t.match(
+    text,
+    '# HELP tollgate_a_total Counts.\n# TYPE tollgate_a_total counter\ntollgate_a_total{network="n",text="say \\"\\\\\\"\\n"} 3\n',
+  )
   t.match(text, '# TYPE tollgate_b gauge\ntollgate_b 7\n')
   t.match(text, 'tollgate_c_seconds_bucket{network="n",le="0.0005"} 1\n')
   t.match(text, 'tollgate_c_seconds_bucket{network="n",le="0.0025"} 2\n')

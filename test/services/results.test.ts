@@ -9,7 +9,10 @@ const told = (parts: Awaited<ReturnType<typeof results.longParts>>) =>
 test('the object of a result, or each element of its array, comes with the text of its members', async t => {
   const [one, two] = ['{"b":"x", "a" : [1, 2]}', '{ "a":null}']
   t.strictSame(told(results.parts(bytes(one), ['a', 'b'])), [[one, '[1, 2]', '"x"']])
-  t.strictSame(told(results.parts(bytes(`[${one} ,\n${two}]`), ['a', 'b'])), [[one, '[1, 2]', '"x"'], [two, 'null', undefined]])
+  t.strictSame(told(results.parts(bytes(`[${one} ,\n${two}]`), ['a', 'b'])), [
+    [one, '[1, 2]', '"x"'],
+    [two, 'null', undefined],
+  ])
   t.strictSame(told(results.parts(bytes('[]'), ['a'])), [])
 })
 

@@ -12,8 +12,16 @@ const hour = noon / hourLength
 const day = Math.floor(noon / dayLength)
 
 const counted = (over: Partial<CountedCall> = {}): CountedCall => ({
-  account: 'acc_1', key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false,
-  day, calls: 1, credits: 80, ...over,
+  account: 'acc_1',
+  key: 'key_1',
+  network: 'devnet',
+  method: 'eth_call',
+  outcome: 'ok',
+  forwarded: false,
+  day,
+  calls: 1,
+  credits: 80,
+  ...over,
 })
 
 /** One process, its store, and what may go wrong between them. */
@@ -140,7 +148,9 @@ t.test('a charged call counts for the day that was charged, also when it ends af
   await scene.turn(1_000)
   const next = (day + 1) * 24
   t.match(scene.rows(), [
-    { hour: next - 1, calls: 2 }, { hour: next, outcome: 'ok', calls: 1 }, { hour: next, outcome: 'spent', calls: 1 },
+    { hour: next - 1, calls: 2 },
+    { hour: next, outcome: 'ok', calls: 1 },
+    { hour: next, outcome: 'spent', calls: 1 },
   ])
 })
 
@@ -162,7 +172,10 @@ t.test('while the store is away', async t => {
     }
     scene.fault = undefined
     await scene.turn(1_500)
-    t.match(scene.rows(), [{ hour, calls: 2 }, { hour: hour + 1, calls: 2 }])
+    t.match(scene.rows(), [
+      { hour, calls: 2 },
+      { hour: hour + 1, calls: 2 },
+    ])
   })
 
   t.test('then hours of a day are put together: sums by day and group stay exact, and it is logged once', async t => {
@@ -181,9 +194,18 @@ t.test('while the store is away', async t => {
     const rows = scene.rows()
     const byDay = new Map<number, number>()
     for (const row of rows) byDay.set(Math.floor(row.hour / 24), (byDay.get(Math.floor(row.hour / 24)) ?? 0) + row.calls)
-    t.same([...byDay], [[day, 4_500], [day + 1, 4_500]])
+    t.same(
+      [...byDay],
+      [
+        [day, 4_500],
+        [day + 1, 4_500],
+      ],
+    )
     t.ok(rows.length <= 6_500, `${rows.length} rows`)
-    t.same(scene.log.lines.map(({ level }) => level), ['warn'])
+    t.same(
+      scene.log.lines.map(({ level }) => level),
+      ['warn'],
+    )
     t.ok(Math.max(...scene.reports.map(({ counts }) => counts.length)) <= 1_000)
   })
 })

@@ -25,14 +25,16 @@ export class Contact {
       if (inTime) this.heardAt = this.#now()
       this.#hasFailed = !inTime && (this.#hasFailed || this.#failsAfterIt(question.sent))
     }
-    answer.then(() => end(this.#now() - question.sent <= patience), () => end(false))
+    answer.then(
+      () => end(this.#now() - question.sent <= patience),
+      () => end(false),
+    )
     return answer
   }
 
   /** May the process take the store for away? */
   get isAway(): boolean {
-    return this.#hasFailed
-      || [...this.#open].some(({ sent }) => this.#now() - sent >= patience && this.#failsAfterIt(sent))
+    return this.#hasFailed || [...this.#open].some(({ sent }) => this.#now() - sent >= patience && this.#failsAfterIt(sent))
   }
 
   /** Whoever waits in vain notices a little later. */

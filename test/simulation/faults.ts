@@ -7,7 +7,7 @@ export const breakThings = (world: World, call: (machine: Machine) => void): voi
   const { weather, random, timeline, wire } = world
   const often = (perSecond: number, act: () => void): void => {
     if (perSecond === 0) return
-    timeline.after(-Math.log(1 - random.next()) / perSecond * 1_000, () => {
+    timeline.after((-Math.log(1 - random.next()) / perSecond) * 1_000, () => {
       if (wire.isCalm) return
       act()
       often(perSecond, act)
@@ -17,10 +17,18 @@ export const breakThings = (world: World, call: (machine: Machine) => void): voi
   const replace = (end: (machine: Machine) => void) => () => {
     const machine = one()
     if (machine !== undefined) end(machine)
-    timeline.after(random.between(0, 2_000), () => { if (!wire.isCalm && world.alive.length < 4) call(world.start()) })
+    timeline.after(random.between(0, 2_000), () => {
+      if (!wire.isCalm && world.alive.length < 4) call(world.start())
+    })
   }
-  often(weather.kill, replace(machine => world.kill(machine)))
-  often(weather.stop, replace(machine => world.stop(machine)))
+  often(
+    weather.kill,
+    replace(machine => world.kill(machine)),
+  )
+  often(
+    weather.stop,
+    replace(machine => world.stop(machine)),
+  )
   often(weather.stall, () => stall(world, one()))
   often(weather.clock, () => setClock(world, one()))
   often(weather.outage, () => breakWire(world))
@@ -48,7 +56,9 @@ const jump = ({ random }: World): number => {
 
 const breakWire = ({ wire, random, timeline }: World): void => {
   wire.state = random.pick(['silent', 'refusing'])
-  timeline.after(random.between(50, 4_000), () => { wire.state = 'open' })
+  timeline.after(random.between(50, 4_000), () => {
+    wire.state = 'open'
+  })
 }
 
 const changePlan = (world: World): void => {
@@ -58,5 +68,7 @@ const changePlan = (world: World): void => {
 
 const backUp = (world: World): void => {
   const putBack = world.store.backup()
-  world.timeline.after(world.random.between(100, 5_000), () => { if (!world.wire.isCalm) world.restore(putBack) })
+  world.timeline.after(world.random.between(100, 5_000), () => {
+    if (!world.wire.isCalm) world.restore(putBack)
+  })
 }

@@ -10,7 +10,7 @@ import type { Random } from './random.ts'
 import type { Sheet } from './sheet.ts'
 import type { Timeline } from './timeline.ts'
 
-type OpenLedgerOn = (store: LedgerStore, clock: Clock, options: { log: Log, random: () => string }) => OpenLedger
+type OpenLedgerOn = (store: LedgerStore, clock: Clock, options: { log: Log; random: () => string }) => OpenLedger
 
 /** One process with clocks of its own. When it is dead it hears nothing, and nothing that it planned happens. */
 export class Machine {
@@ -66,7 +66,9 @@ export class Machine {
     const after: Clock['after'] = (ms, run) => {
       let isCancelled = false
       // Node's timers come late rather than early.
-      const timer = this.wake(ms + this.#random.between(0, 2), () => { if (!isCancelled) run() })
+      const timer = this.wake(ms + this.#random.between(0, 2), () => {
+        if (!isCancelled) run()
+      })
       return {
         cancel: () => {
           isCancelled = true

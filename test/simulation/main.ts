@@ -13,8 +13,11 @@ import type { Subject } from './world.ts'
 // npm run simulate -- --bug midnight …       as the first two, with the first bug that is named so
 const { values } = parseArgs({
   options: {
-    seeds: { type: 'string' }, from: { type: 'string', default: '1' }, seed: { type: 'string' },
-    bug: { type: 'string' }, bugs: { type: 'boolean', default: false },
+    seeds: { type: 'string' },
+    from: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    bug: { type: 'string' },
+    bugs: { type: 'boolean', default: false },
   },
 })
 const from = Number(values.from)
@@ -53,8 +56,8 @@ const main = async (): Promise<boolean> => {
   if (bug !== undefined) return withBug(bug, run)
   if (!values.bugs) return run(subject)
   let survivors = 0
-  for (const each of bugs) survivors += await isCaught(each) ? 0 : 1
+  for (const each of bugs) survivors += (await isCaught(each)) ? 0 : 1
   return survivors === 0
 }
 
-process.exitCode = await main() ? 0 : 1
+process.exitCode = (await main()) ? 0 : 1

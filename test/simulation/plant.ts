@@ -26,7 +26,7 @@ const plant = async (bug: Bug, folder: string): Promise<Subject> => {
   }
   if (!files.has(join(root, bug.file))) throw new Error(`${bug.file} takes no part in the simulation`)
   const copy = pathToFileURL(join(folder, relative(root, entrance))).href
-  return await import(copy) as Subject // a copy of that module
+  return (await import(copy)) as Subject // a copy of that module
 }
 
 /** A file and all that it imports from this project, by path. */

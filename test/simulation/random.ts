@@ -8,10 +8,10 @@ export class Random {
 
   /** From 0 up to, not including, 1: a counter, well stirred (splitmix). */
   next(): number {
-    this.#state = this.#state + 0x9e3779b9 | 0
-    let mixed = Math.imul(this.#state ^ this.#state >>> 16, 0x21f0aaad)
-    mixed = Math.imul(mixed ^ mixed >>> 15, 0x735a2d97)
-    return ((mixed ^ mixed >>> 15) >>> 0) / 2 ** 32
+    this.#state = (this.#state + 0x9e3779b9) | 0
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 16), 0x21f0aaad)
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97)
+    return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32
   }
 
   chance(probability: number): boolean {

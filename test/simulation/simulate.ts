@@ -25,7 +25,7 @@ export const simulate = async (subject: Subject, seed: number, trace?: (line: st
   const length = random.between(2_000, 10_000)
   const pace = paceOf(random)
   const machines = random.whole(1, 4)
-  const limits = limitsOf(random, machines * length / pace.gap)
+  const limits = limitsOf(random, (machines * length) / pace.gap)
   const world = new World(subject, { start: startOf(random, weather, length), random, weather, limits, trace })
   world.say(() => `seed ${seed}: ${JSON.stringify({ weather, pace, machines, limits })}`)
   for (let i = 0; i < machines; i += 1) call(world, world.start(), pace)
@@ -43,15 +43,13 @@ export interface Outcomes {
   readonly calls: number
   readonly kills: number
   readonly stops: number
-  readonly failed: readonly { readonly seed: number, readonly violation: string }[]
+  readonly failed: readonly { readonly seed: number; readonly violation: string }[]
 }
 
 /** One run after the other, from seed `from` on; ends sooner when `enough` of them have failed. */
-export const simulateAll = async (
-  subject: Subject, from: number, seeds: number, enough = Infinity,
-): Promise<Outcomes> => {
+export const simulateAll = async (subject: Subject, from: number, seeds: number, enough = Infinity): Promise<Outcomes> => {
   const sums = { calls: 0, kills: 0, stops: 0 }
-  const failed: { seed: number, violation: string }[] = []
+  const failed: { seed: number; violation: string }[] = []
   for (let seed = from; seed < from + seeds && failed.length < enough; seed += 1) {
     const { calls, kills, stops, violation } = await simulate(subject, seed)
     sums.calls += calls
@@ -82,7 +80,8 @@ const startOf = (random: Random, { hasMidnight }: Weather, length: number): numb
 /** Some are used up at once, some in the middle, some never. */
 const limitsOf = (random: Random, bursts: number): readonly number[] =>
   Array.from({ length: random.whole(1, 3) }, () =>
-    random.chance(0.3) ? random.pick([5, 80, 300, 1_000, 5_000]) : Math.ceil(bursts * random.between(20, 300)))
+    random.chance(0.3) ? random.pick([5, 80, 300, 1_000, 5_000]) : Math.ceil(bursts * random.between(20, 300)),
+  )
 
 /** Callers call, now and then many at once, now and then not for a while. */
 const call = (world: World, machine: Machine, pace: Pace): void => {
@@ -125,7 +124,9 @@ const spendAll = async (world: World): Promise<void> => {
     for (const machine of world.alive) {
       for (const account of world.accounts) {
         open += 1
-        void spend(world, machine, account).then(() => { open -= 1 })
+        void spend(world, machine, account).then(() => {
+          open -= 1
+        })
       }
     }
     for (let waits = 0; open > 0 && waits < 60; waits += 1) await world.timeline.pass(1_000)

@@ -6,12 +6,13 @@ import t from 'tap'
 t.setTimeout(120_000)
 
 /** In a process of its own, in which tap does not load itself: what it watches promises with makes them several times slower. */
-const simulate = (...args: readonly string[]): Promise<{ readonly code: unknown, readonly said: string }> =>
+const simulate = (...args: readonly string[]): Promise<{ readonly code: unknown; readonly said: string }> =>
   new Promise(resolve => {
     const { NODE_OPTIONS: _, ...env } = process.env
     const options = { maxBuffer: 2 ** 26, env }
     execFile(process.execPath, [join(import.meta.dirname, 'main.js'), ...args], options, (error, stdout, stderr) =>
-      resolve({ code: error?.code ?? 0, said: stdout + stderr }))
+      resolve({ code: error?.code ?? 0, said: stdout + stderr }),
+    )
   })
 
 t.test('the ledger keeps its promises in 500 worlds in which all goes wrong that can', async t => {

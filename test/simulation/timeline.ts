@@ -18,7 +18,11 @@ export class Timeline {
   after(ms: number, run: () => void): Timer {
     const planned: Planned = { at: this.now + ms, run }
     this.#planned.splice(this.#placeOf(planned.at), 0, planned)
-    return { cancel: () => { planned.run = undefined } }
+    return {
+      cancel: () => {
+        planned.run = undefined
+      },
+    }
   }
 
   /** Nothing happens any more. */
@@ -45,7 +49,7 @@ export class Timeline {
   #placeOf(at: number): number {
     let [low, high] = [0, this.#planned.length]
     while (low < high) {
-      const middle = low + high >> 1
+      const middle = (low + high) >> 1
       if ((this.#planned[middle]?.at ?? 0) > at) low = middle + 1
       else high = middle
     }

@@ -31,7 +31,7 @@ export interface Weather {
 
 export const weatherOf = (random: Random): Weather => {
   const grace = graceOf(random)
-  const sometimes = (probability: number, most: number) => random.chance(probability) ? random.between(0, most) : 0
+  const sometimes = (probability: number, most: number) => (random.chance(probability) ? random.between(0, most) : 0)
   return {
     lost: sometimes(0.5, 0.3),
     doubled: sometimes(0.4, 0.3),
@@ -53,9 +53,10 @@ export const weatherOf = (random: Random): Weather => {
 }
 
 /** Closed, grace and open. */
-const graceOf = (random: Random): Grace => random.pick<() => Grace>([
-  () => ({ credits: 0, lasts: 0 }),
-  () => ({ credits: 0, lasts: 0 }),
-  () => ({ credits: random.pick([100, 1_000, 10_000]), lasts: Infinity }),
-  () => ({ credits: Infinity, lasts: random.between(500, 5_000) }),
-])()
+const graceOf = (random: Random): Grace =>
+  random.pick<() => Grace>([
+    () => ({ credits: 0, lasts: 0 }),
+    () => ({ credits: 0, lasts: 0 }),
+    () => ({ credits: random.pick([100, 1_000, 10_000]), lasts: Infinity }),
+    () => ({ credits: Infinity, lasts: random.between(500, 5_000) }),
+  ])()

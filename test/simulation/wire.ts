@@ -32,11 +32,13 @@ export class Wire {
       horizon: store.horizon,
       ask: ask => {
         const sent = this.#timeline.now
-        return machine.contact.follow(this.#carry(machine, () => {
-          const answer = store.ask(ask)
-          this.#asked(machine, ask, sent)
-          return answer
-        }))
+        return machine.contact.follow(
+          this.#carry(machine, () => {
+            const answer = store.ask(ask)
+            this.#asked(machine, ask, sent)
+            return answer
+          }),
+        )
       },
       beat: process => machine.contact.follow(this.#carry(machine, () => store.beat(process))),
       leave: process => this.#carry(machine, () => store.leave(process)),

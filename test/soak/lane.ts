@@ -68,6 +68,6 @@ export const openLane = async (network: string, from: number): Promise<Lane> => 
         await send(() => first.asked('eth_call') > before + 5 || performance.now() > end + spared)
       }
     },
-    stop: async () => void await Promise.all([first.stop(), second.stop()]),
+    stop: async () => void (await Promise.all([first.stop(), second.stop()])),
   }
 }

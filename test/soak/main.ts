@@ -26,7 +26,8 @@ const fileOf = ({ network, urls }: (typeof lanes)[number]): object => ({
     upstream: { timeout: '1500ms', maxBytes: '64KiB', silence: '400ms' },
     failover: { upstreams: urls.map((url, i) => ({ name: `node-${i}`, url })), breaker: { pause: '1s' } },
   }),
-  blockTime: `${blockTime}ms`, hosts: [hostOf(network)],
+  blockTime: `${blockTime}ms`,
+  hosts: [hostOf(network)],
 })
 const deployment = createDeployment({
   // Caches that are full before the warm-up is over: what they may hold is no growth.
@@ -34,10 +35,12 @@ const deployment = createDeployment({
   networks: Object.fromEntries(lanes.map(lane => [lane.network, fileOf(lane)])),
   node: telling,
 })
-const keys = await Promise.all(['alice', 'bob'].map(async name => {
-  await deployment.addAccount(name, 'custom')
-  return (await deployment.addKey(name)).key
-}))
+const keys = await Promise.all(
+  ['alice', 'bob'].map(async name => {
+    await deployment.addAccount(name, 'custom')
+    return (await deployment.addKey(name)).key
+  }),
+)
 const gateway = await deployment.start()
 const callers = openCallers(gateway.rpc, keys)
 
@@ -58,7 +61,7 @@ const lull = async (): Promise<void> => {
   while (isCalm) await wait(50)
   resting -= 1
 }
-const terms = { every: 1000 * lanes.length / rate, isOver, lull, tell }
+const terms = { every: (1000 * lanes.length) / rate, isOver, lull, tell }
 const running = lanes.map(lane => lane.run(callers.on(hostOf(lane.network), 'eth_call'), terms))
 running.push(...lanes.map(({ network }) => leaveEarly(gateway, keys[0] ?? '', hostOf(network), isOver)))
 
@@ -75,7 +78,7 @@ const resident: Point[] = []
 const live: Point[] = []
 let warm = Infinity
 for (let i = 0; !isOver(); i++) {
-  await wait(Math.min(10_000, minutes * 60_000 / 30))
+  await wait(Math.min(10_000, (minutes * 60_000) / 30))
   resident.push({ minute: minute(), value: mib(residentOf(gateway.pid)) })
   // Collecting garbage is not what operators do: seldom, so that the resident set is what it would be.
   if (i % 5 === 4 && !isOver()) live.push({ minute: minute(), value: await measureLive() })
@@ -100,7 +103,7 @@ const inTen = (points: readonly Point[]) => {
 const [growth, surface] = [inTen(live), inTen(resident)]
 const calls = counts.right + counts.refused + counts.wrong
 console.log(`from minute ${from.toFixed(1)} on: live memory ${growth.words}, resident ${surface.words}`)
-console.log(`calls: ${calls}, right ${(100 * counts.right / calls).toFixed(3)} %, refused ${counts.refused}, wrong ${counts.wrong}`)
+console.log(`calls: ${calls}, right ${((100 * counts.right) / calls).toFixed(3)} %, refused ${counts.refused}, wrong ${counts.wrong}`)
 for (const why of wrong) console.log(`wrong: ${why}`)
 const grows = growth.rise - growth.doubt >= 1
 if (grows) console.log('live memory grows')

@@ -11,8 +11,7 @@ type Open<S> = (t: Test, clock: TestClock) => S | Promise<S>
 export const accountsContract = async (t: Test, open: Open<AccountStore>): Promise<void> => {
   const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
   const bob = { id: 'acc_2', name: 'bob', plan: 'core', created: 2 }
-  const key = (id: string, over: Partial<KeyRow> = {}): KeyRow =>
-    ({ id, account: 'acc_1', created: 5, hint: 'wxyz', ...over })
+  const key = (id: string, over: Partial<KeyRow> = {}): KeyRow => ({ id, account: 'acc_1', created: 5, hint: 'wxyz', ...over })
 
   t.test('an account is found by its name and by its id', async t => {
     const store = await open(t, new TestClock())
@@ -67,8 +66,14 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
     await store.addKey('h3', key('key_3', { created: 7 }))
     await store.addKey('h1', key('key_1', { created: 6 }))
     await store.addKey('h2', key('key_2', { account: 'acc_2' }))
-    t.same((await store.keys('acc_1')).map(({ id }) => id), ['key_1', 'key_3'])
-    t.same((await store.keys('acc_2')).map(({ id }) => id), ['key_2'])
+    t.same(
+      (await store.keys('acc_1')).map(({ id }) => id),
+      ['key_1', 'key_3'],
+    )
+    t.same(
+      (await store.keys('acc_2')).map(({ id }) => id),
+      ['key_2'],
+    )
     t.same(await store.keys('acc_9'), [])
   })
 
@@ -119,7 +124,9 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
   t.test('who watches is told after each change, until they stop', async t => {
     const store = await open(t, new TestClock())
     let told = 0
-    const stop = store.watch(() => { told += 1 })
+    const stop = store.watch(() => {
+      told += 1
+    })
     await store.addAccount(alice)
     await store.addKey('hash', key('key_1'))
     await store.changeAccount('acc_1', { plan: 'growth' })
@@ -137,16 +144,23 @@ export const ledgerContract = async (t: Test, open: Open<LedgerStore>): Promise<
   const start = Date.UTC(2026, 0, 15, 12)
   const today = Math.floor(start / dayLength)
   const ask = (over: Partial<Ask>): Ask => ({
-    account: 'acc_1', day: today, process: 'p1', seq: 1, tally: undefined,
-    need: 0, want: 0, limit: 1_000, share: 1, ...over,
+    account: 'acc_1',
+    day: today,
+    process: 'p1',
+    seq: 1,
+    tally: undefined,
+    need: 0,
+    want: 0,
+    limit: 1_000,
+    share: 1,
+    ...over,
   })
   const tally = (granted: number, returned: number, used: number) => ({ granted, returned, used })
 
   t.test('an ask is granted, and all that was told is on record', async t => {
     const store = await open(t, new TestClock(start))
     t.match(await store.ask(ask({ want: 300 })), { today, endsIn: dayLength / 2, tally: tally(300, 0, 0), left: 700 })
-    t.match(await store.ask(ask({ seq: 2, tally: tally(300, 100, 150), want: 200 })),
-      { tally: tally(500, 100, 150), left: 600 })
+    t.match(await store.ask(ask({ seq: 2, tally: tally(300, 100, 150), want: 200 })), { tally: tally(500, 100, 150), left: 600 })
     t.match(await store.totals('acc_1'), { day: today, leased: 400, used: 150 })
   })
 
@@ -174,8 +188,7 @@ export const ledgerContract = async (t: Test, open: Open<LedgerStore>): Promise<
 
   t.test('many processes at once are never granted more than the limit', async t => {
     const store = await open(t, new TestClock(start))
-    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) =>
-      store.ask(ask({ process: `p${i}`, need: 30, want: 30 }))))
+    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => store.ask(ask({ process: `p${i}`, need: 30, want: 30 }))))
     t.equal(answers.filter(answer => answer.tally.granted === 30).length, 33)
     t.match(await store.totals('acc_1'), { leased: 990 })
   })
@@ -198,8 +211,7 @@ export const ledgerContract = async (t: Test, open: Open<LedgerStore>): Promise<
     clock.jump(dayLength)
     await store.ask(ask({ day: today + 1, want: 300 }))
     clock.jump(-dayLength)
-    t.match(await store.ask(ask({ seq: 2, want: 300 })),
-      { today: today + 1, endsIn: 1.5 * dayLength, tally: tally(0, 0, 0) })
+    t.match(await store.ask(ask({ seq: 2, want: 300 })), { today: today + 1, endsIn: 1.5 * dayLength, tally: tally(0, 0, 0) })
     t.match(await store.beat('p1'), { today: today + 1 })
   })
 
@@ -241,14 +253,26 @@ export const usageContract = async (t: Test, open: Open<UsageStore>): Promise<vo
   const start = Date.UTC(2026, 0, 15, 12)
   const hour = start / hourLength
   const count = (over: Partial<UsageCount> = {}): UsageCount => ({
-    account: 'acc_1', key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false,
-    hour, calls: 1, credits: 80, ...over,
+    account: 'acc_1',
+    key: 'key_1',
+    network: 'devnet',
+    method: 'eth_call',
+    outcome: 'ok',
+    forwarded: false,
+    hour,
+    calls: 1,
+    credits: 80,
+    ...over,
   })
-  const report = (seq: number, counts: readonly UsageCount[], over: Partial<UsageReport> = {}): UsageReport =>
-    ({ process: 'p1', seq, counts, keep: 90 * 24, ...over })
+  const report = (seq: number, counts: readonly UsageCount[], over: Partial<UsageReport> = {}): UsageReport => ({
+    process: 'p1',
+    seq,
+    counts,
+    keep: 90 * 24,
+    ...over,
+  })
   const all = async (store: UsageStore, account = 'acc_1') => store.usage(account, 0, hour + 1_000)
-  const sums = async (store: UsageStore, account?: string) =>
-    (await all(store, account)).map(({ calls, credits }) => [calls, credits])
+  const sums = async (store: UsageStore, account?: string) => (await all(store, account)).map(({ calls, credits }) => [calls, credits])
 
   t.test('counts of one group and hour are added up, over all processes', async t => {
     const store = await open(t, new TestClock(start))
@@ -261,22 +285,36 @@ export const usageContract = async (t: Test, open: Open<UsageStore>): Promise<vo
   t.test('whatever differs is counted apart', async t => {
     const store = await open(t, new TestClock(start))
     const others = [
-      { key: 'key_2' }, { network: 'base-mainnet' }, { method: 'eth_getLogs' }, { outcome: 'timeout' },
-      { forwarded: true }, { hour: hour + 1 },
+      { key: 'key_2' },
+      { network: 'base-mainnet' },
+      { method: 'eth_getLogs' },
+      { outcome: 'timeout' },
+      { forwarded: true },
+      { hour: hour + 1 },
     ]
     const counts = [count(), ...others.map(count)]
     await store.reportUsage(report(1, counts))
     const found = await all(store)
     t.equal(found.length, counts.length)
-    for (const each of counts) t.ok(found.some(row => isDeepStrictEqual(row, each)), JSON.stringify(each))
+    for (const each of counts)
+      t.ok(
+        found.some(row => isDeepStrictEqual(row, each)),
+        JSON.stringify(each),
+      )
   })
 
   t.test('accounts do not see each other, and hours come in order, from the first up to the last', async t => {
     const store = await open(t, new TestClock(start))
     const hours = [hour - 9, hour, hour - 1, hour - 10]
     await store.reportUsage(report(1, [...hours.map(each => count({ hour: each })), count({ account: 'acc_10' })]))
-    t.same((await all(store)).map(row => row.hour), [hour - 10, hour - 9, hour - 1, hour])
-    t.same((await store.usage('acc_1', hour - 9, hour)).map(row => row.hour), [hour - 9, hour - 1])
+    t.same(
+      (await all(store)).map(row => row.hour),
+      [hour - 10, hour - 9, hour - 1, hour],
+    )
+    t.same(
+      (await store.usage('acc_1', hour - 9, hour)).map(row => row.hour),
+      [hour - 9, hour - 1],
+    )
     t.equal((await all(store, 'acc_10')).length, 1)
     t.same(await all(store, 'acc_9'), [])
   })
@@ -321,7 +359,10 @@ export const usageContract = async (t: Test, open: Open<UsageStore>): Promise<vo
     t.equal((await all(store)).length, 2)
     clock.turn(hourLength)
     t.equal(await store.reportUsage(report(1, [], { process: 'p2', keep: 48 })), 0)
-    t.same((await all(store)).map(row => row.hour), [hour + 1])
+    t.same(
+      (await all(store)).map(row => row.hour),
+      [hour + 1],
+    )
     t.equal(await store.reportUsage(report(3, [], { keep: 48 })), 2)
   })
 }

@@ -5,21 +5,20 @@ import { openStore } from '../../src/store/open.ts'
 // Writes to a store until that fails, then says how it failed, and whether it works again when there is room.
 process.on('SIGXFSZ', () => {})
 const store = await openStore({ kind: 'lmdb', path: process.argv[2] ?? '' }, systemClock)
-const write = (i: number) =>
-  store.addAccount({ id: `acc_${i}`, name: `${i}`.repeat(200), plan: 'core', created: i })
+const write = (i: number) => store.addAccount({ id: `acc_${i}`, name: `${i}`.repeat(200), plan: 'core', created: i })
 const writes = async (from: number, to: number): Promise<boolean> => {
-  for (let i = from; i < to; i += 1) if (!await write(i)) return false
+  for (let i = from; i < to; i += 1) if (!(await write(i))) return false
   return true
 }
 try {
   await writes(0, 10_000)
 } catch (error) {
   const again = await write(10_000).catch((fault: unknown) => fault)
-  const { name, message } = again instanceof Error ? again : error as Error // only Errors are thrown here
+  const { name, message } = again instanceof Error ? again : (error as Error) // only Errors are thrown here
   const row = await store.account('acc_0')
   // Not everywhere is there a prlimit.
   const hasRoom = spawnSync('prlimit', [`--pid=${process.pid}`, '--fsize=unlimited']).status === 0
-  const recovers = !hasRoom || await writes(10_001, 10_500)
+  const recovers = !hasRoom || (await writes(10_001, 10_500))
   process.stdout.write(JSON.stringify({ name, message, readable: row?.created === 0, recovers }))
 }
 await store.close()

@@ -71,7 +71,7 @@ export class MemoryLedger implements LedgerStore {
     const now = this.#clock.now()
     if (now >= (this.#latest + 1) * dayLength) {
       this.#latest = Math.floor(now / dayLength)
-      for (const key of this.#days.keys()) if (Number.parseInt(key) <= this.#latest - 3) this.#days.delete(key)
+      for (const key of this.#days.keys()) if (Number.parseInt(key, 10) <= this.#latest - 3) this.#days.delete(key)
     }
     return { today: this.#latest, endsIn: (this.#latest + 1) * dayLength - now }
   }

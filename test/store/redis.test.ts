@@ -25,12 +25,14 @@ t.test('redis', { skip: noRedis }, async t => {
   const redis = await startRedis()
   t.teardown(() => redis.remove())
   // Only this process's timers: the time of the store is the test's.
-  const openFresh = (at: Redis) => async (t: Test, clock: Clock): Promise<Store> => {
-    await at.send('FLUSHALL')
-    const store = await openRedis(at.address, systemClock, clock.now)
-    t.teardown(() => store.close())
-    return store
-  }
+  const openFresh =
+    (at: Redis) =>
+    async (t: Test, clock: Clock): Promise<Store> => {
+      await at.send('FLUSHALL')
+      const store = await openRedis(at.address, systemClock, clock.now)
+      t.teardown(() => store.close())
+      return store
+    }
   const openOne = openFresh(redis)
 
   t.test('keeps accounts as every store does', t => accountsContract(t, openOne))
@@ -52,30 +54,33 @@ t.test('redis', { skip: noRedis }, async t => {
     const today = Math.floor(clock.now() / dayLength)
     const store = await openOne(t, clock)
     let runs = 0
-    await fc.assert(fc.asyncProperty(asks, async drawn => {
-      const account = `acc_${runs += 1}`
-      const entries = new Map<string, Entry>()
-      let leased = 0
-      for (const [index, { offset, isStale, ...over }] of drawn.entries()) {
-        const ask: Ask = { ...over, account, day: today + offset, seq: isStale ? 1 : index + 1 }
-        // One day's books are compared; asks for others must leave them alone, as the last line sees.
-        if (offset === 0) {
-          const booking = lease(leased, entries.get(ask.process) ?? newEntry, ask, today)
-          leased = booking.leased
-          entries.set(ask.process, booking.entry)
-          const { granted, returned, used } = booking.entry
-          const { tally, left } = await store.ask(ask)
-          if (left !== ask.limit - leased) throw new Error(`left ${left}, not ${ask.limit - leased}`)
-          if (tally.granted !== granted || tally.returned !== returned || tally.used !== used) {
-            throw new Error(`${JSON.stringify(tally)}, not ${JSON.stringify(booking.entry)}`)
+    await fc.assert(
+      fc.asyncProperty(asks, async drawn => {
+        const account = `acc_${(runs += 1)}`
+        const entries = new Map<string, Entry>()
+        let leased = 0
+        for (const [index, { offset, isStale, ...over }] of drawn.entries()) {
+          const ask: Ask = { ...over, account, day: today + offset, seq: isStale ? 1 : index + 1 }
+          // One day's books are compared; asks for others must leave them alone, as the last line sees.
+          if (offset === 0) {
+            const booking = lease(leased, entries.get(ask.process) ?? newEntry, ask, today)
+            leased = booking.leased
+            entries.set(ask.process, booking.entry)
+            const { granted, returned, used } = booking.entry
+            const { tally, left } = await store.ask(ask)
+            if (left !== ask.limit - leased) throw new Error(`left ${left}, not ${ask.limit - leased}`)
+            if (tally.granted !== granted || tally.returned !== returned || tally.used !== used) {
+              throw new Error(`${JSON.stringify(tally)}, not ${JSON.stringify(booking.entry)}`)
+            }
+          } else {
+            await store.ask(ask)
           }
-        } else {
-          await store.ask(ask)
         }
-      }
-      const totals = await store.totals(account)
-      if (totals.leased !== leased) throw new Error(`leased ${totals.leased}, not ${leased}`)
-    }), { numRuns: 500 })
+        const totals = await store.totals(account)
+        if (totals.leased !== leased) throw new Error(`leased ${totals.leased}, not ${leased}`)
+      }),
+      { numRuns: 500 },
+    )
     t.pass(`${runs} sequences`)
   })
 
@@ -103,7 +108,7 @@ t.test('redis', { skip: noRedis }, async t => {
     t.ok(Math.abs(off) < 5_000, `${off} ms`)
     const ask = { account: 'acc_1', day: today, process: 'p1', need: 0, limit: 9, share: 1 }
     await store.ask({ ...ask, seq: 1, tally: undefined, want: 5 })
-    const ttl = await redis.send('PTTL', `tollgate:{acc_1}:day:${today}`) as number
+    const ttl = (await redis.send('PTTL', `tollgate:{acc_1}:day:${today}`)) as number
     t.ok(Math.abs(ttl - endsIn - 2 * dayLength) < 5_000, `${ttl} ms`)
   })
 
@@ -126,7 +131,9 @@ t.test('redis', { skip: noRedis }, async t => {
     const one = await openOne(t, new TestClock())
     const two = await openRedis(redis.address, systemClock)
     t.teardown(() => two.close())
-    const told = new Promise<void>(resolve => { t.teardown(two.watch(resolve)) })
+    const told = new Promise<void>(resolve => {
+      t.teardown(two.watch(resolve))
+    })
     while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await settle(5)
     await one.addAccount(alice)
     await told
@@ -150,8 +157,9 @@ t.test('redis', { skip: noRedis }, async t => {
     await redis.send('SET', 'tollgate:version', '2')
     await t.rejects(openStore(redis.address, systemClock), {
       name: 'StoreFault',
-      message: `the store in redis at 127.0.0.1:${redis.port} has version 2, and this Tollgate reads version 1: `
-        + 'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
+      message:
+        `the store in redis at 127.0.0.1:${redis.port} has version 2, and this Tollgate reads version 1: ` +
+        'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
     })
     await redis.send('FLUSHALL')
   })
@@ -160,8 +168,9 @@ t.test('redis', { skip: noRedis }, async t => {
     await redis.send('CONFIG', 'SET', 'maxmemory', '100mb', 'maxmemory-policy', 'volatile-lru')
     await t.rejects(openStore(redis.address, systemClock), {
       name: 'StoreFault',
-      message: `redis at 127.0.0.1:${redis.port} would drop balances and keys when its memory is full: `
-        + 'set its maxmemory-policy to noeviction (it is volatile-lru)',
+      message:
+        `redis at 127.0.0.1:${redis.port} would drop balances and keys when its memory is full: ` +
+        'set its maxmemory-policy to noeviction (it is volatile-lru)',
     })
     await redis.send('CONFIG', 'SET', 'maxmemory', '0')
     await (await openStore(redis.address, systemClock)).close()
@@ -170,9 +179,11 @@ t.test('redis', { skip: noRedis }, async t => {
   t.test('takes a user, a password and a database', async t => {
     const rights = ['~tollgate:*', '&tollgate:*', '+@all', '-@dangerous', '+info']
     await redis.send('ACL', 'SETUSER', 'gate', 'on', '>p@ss/word', ...rights)
-    const at = (credentials: string) => ({
-      kind: 'redis', url: new Secret(`redis://${credentials}@127.0.0.1:${redis.port}/3`, `127.0.0.1:${redis.port}`),
-    }) as const
+    const at = (credentials: string) =>
+      ({
+        kind: 'redis',
+        url: new Secret(`redis://${credentials}@127.0.0.1:${redis.port}/3`, `127.0.0.1:${redis.port}`),
+      }) as const
     const store = await openStore(at('gate:p%40ss%2Fword'), systemClock)
     await store.addAccount(alice)
     await store.close()
@@ -181,8 +192,7 @@ t.test('redis', { skip: noRedis }, async t => {
     await other.close()
     await t.rejects(openStore(at('gate:wrong'), systemClock), {
       name: 'StoreFault',
-      message: `cannot use redis at 127.0.0.1:${redis.port}: `
-        + 'WRONGPASS invalid username-password pair or user is disabled.',
+      message: `cannot use redis at 127.0.0.1:${redis.port}: WRONGPASS invalid username-password pair or user is disabled.`,
     })
   })
 
@@ -202,10 +212,14 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
   const store = await openStore(redis.address, systemClock)
   t.teardown(() => store.close())
   await store.addAccount(alice)
-  const answers = () => Promise.resolve(store.account('alice')).then(() => true, () => false)
+  const answers = () =>
+    Promise.resolve(store.account('alice')).then(
+      () => true,
+      () => false,
+    )
   const untilAnswer = async () => {
     const start = systemClock.monotonic()
-    while (!await answers()) await settle(5)
+    while (!(await answers())) await settle(5)
     return systemClock.monotonic() - start
   }
 
@@ -237,7 +251,7 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
     t.equal(await answers(), false)
     t.ok(systemClock.monotonic() - second < 50)
     redis.goOn()
-    t.ok(await untilAnswer() < 1_000)
+    t.ok((await untilAnswer()) < 1_000)
   })
 
   t.test('cannot be opened while it is away: that is one line', async t => {
@@ -252,7 +266,11 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
 
   t.test('news that were missed in a break are made up for', async t => {
     let told = 0
-    t.teardown(store.watch(() => { told += 1 }))
+    t.teardown(
+      store.watch(() => {
+        told += 1
+      }),
+    )
     while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await settle(5)
     await redis.kill()
     await redis.restart()
@@ -283,7 +301,10 @@ t.test('a connection closes at once when redis goes while it owes answers', asyn
     // A clock that stands still: nothing is waited for.
     const connection = new Connection({ url: new Secret(`redis://127.0.0.1:${port}`) }, new TestClock())
     await connection.open()
-    const asked = connection.send('PING').then(() => 'answered', ({ name }: Error) => name)
+    const asked = connection.send('PING').then(
+      () => 'answered',
+      ({ name }: Error) => name,
+    )
     const closed = connection.close().then(() => 'closed')
     sockets.forEach(end)
     t.equal(await Promise.race([closed, settle(3_000)]), 'closed', way)
@@ -298,13 +319,16 @@ const credits = fc.oneof(fc.nat(30), fc.nat(500), fc.constantFrom(0, 1, 1_000, 1
 /** Less than was granted, mostly: the answer to the ask before was lost. */
 const tally = fc.record({ granted: fc.oneof(fc.nat(20), fc.nat(1_200)), returned: fc.nat(200), used: fc.nat(500) })
 
-const asks = fc.array(fc.record({
-  process: fc.constantFrom('p1', 'p2', 'p3'),
-  offset: fc.constantFrom(0, 0, 0, 0, 0, -1, 1),
-  isStale: fc.constantFrom(false, false, false, true),
-  tally: fc.option(tally, { nil: undefined }),
-  need: credits,
-  want: credits,
-  limit: fc.constantFrom(0, 80, 300, 1_000),
-  share: fc.integer({ min: 1, max: 8 }),
-}), { minLength: 1, maxLength: 15 })
+const asks = fc.array(
+  fc.record({
+    process: fc.constantFrom('p1', 'p2', 'p3'),
+    offset: fc.constantFrom(0, 0, 0, 0, 0, -1, 1),
+    isStale: fc.constantFrom(false, false, false, true),
+    tally: fc.option(tally, { nil: undefined }),
+    need: credits,
+    want: credits,
+    limit: fc.constantFrom(0, 80, 300, 1_000),
+    share: fc.integer({ min: 1, max: 8 }),
+  }),
+  { minLength: 1, maxLength: 15 },
+)

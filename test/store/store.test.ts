@@ -21,14 +21,23 @@ for (const { name, openOne } of [{ name: 'lmdb', openOne: tempStore }]) {
 }
 
 t.test('the ledger that tests use in place of a store keeps the same contract', t =>
-  ledgerContract(t, (_, clock) => new MemoryLedger(clock)))
+  ledgerContract(t, (_, clock) => new MemoryLedger(clock)),
+)
 
 t.test('so do the counts', t => usageContract(t, (_, clock) => new MemoryUsage(clock)))
 
 t.test('the arithmetic of a lease', async t => {
   const ask = (over: Partial<Ask>): Ask => ({
-    account: 'acc_1', day: 7, process: 'p1', seq: 1, tally: { granted: 0, returned: 0, used: 0 },
-    need: 0, want: 0, limit: 1_000, share: 4, ...over,
+    account: 'acc_1',
+    day: 7,
+    process: 'p1',
+    seq: 1,
+    tally: { granted: 0, returned: 0, used: 0 },
+    need: 0,
+    want: 0,
+    limit: 1_000,
+    share: 4,
+    ...over,
   })
   const granted = (over: Partial<Ask>, leased = 0) => lease(leased, newEntry, ask(over), 7).entry.granted
 
@@ -59,8 +68,10 @@ t.test('the arithmetic of a lease', async t => {
 
   t.test('a process that remembers nothing gets what it may still hold', async t => {
     const entry = { granted: 500, returned: 300, used: 120, seq: 4 }
-    t.match(lease(200, entry, ask({ seq: 5, tally: undefined, want: 100 }), 7),
-      { leased: 220, entry: { granted: 520, returned: 300, used: 120, seq: 5 } })
+    t.match(lease(200, entry, ask({ seq: 5, tally: undefined, want: 100 }), 7), {
+      leased: 220,
+      entry: { granted: 520, returned: 300, used: 120, seq: 5 },
+    })
   })
 
   t.test('a store that lost its last writes learns them from those who hold the credits', async t => {
@@ -115,9 +126,13 @@ t.test('the embedded store', async t => {
     const root = open({ path, noSubdir: false, encoding: 'json', overlappingSync: false })
     await root.openDB({ name: 'meta' }).put('version', 2)
     await root.close()
-    await t.rejects(openAt(path), new StoreFault(
-      `the store in ${path} has version 2, and this Tollgate reads version 1: `
-      + 'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder'))
+    await t.rejects(
+      openAt(path),
+      new StoreFault(
+        `the store in ${path} has version 2, and this Tollgate reads version 1: ` +
+          'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
+      ),
+    )
   })
 
   t.test('refuses a file that is no store', async t => {
@@ -129,8 +144,7 @@ t.test('the embedded store', async t => {
   t.test('refuses a path that is no folder, and one that LMDB cannot open', async t => {
     const path = await tempFolder(t)
     await writeFile(join(path, 'file'), '')
-    await t.rejects(openAt(join(path, 'file')),
-      { name: 'StoreFault', message: /^cannot use .*file as the store's folder: / })
+    await t.rejects(openAt(join(path, 'file')), { name: 'StoreFault', message: /^cannot use .*file as the store's folder: / })
     await mkdir(join(path, 'store', 'data.mdb'), { recursive: true })
     await t.rejects(openAt(join(path, 'store')), { name: 'StoreFault', message: /^cannot open the store in / })
   })
@@ -145,7 +159,11 @@ t.test('the embedded store', async t => {
     const script = join(import.meta.dirname, 'full-disk.js')
     // Files may grow to 400 blocks: for LMDB the same as a full disk.
     const { stdout } = await promisify(execFile)('sh', [
-      '-c', 'ulimit -Sf 400 && exec "$0" "$1" "$2"', process.execPath, script, await tempFolder(t),
+      '-c',
+      'ulimit -Sf 400 && exec "$0" "$1" "$2"',
+      process.execPath,
+      script,
+      await tempFolder(t),
     ])
     const message = /^cannot write to the store in .*: (File too large; make room on its disk|Input\/output error)$/
     t.match(JSON.parse(stdout), { name: 'StoreFault', message, readable: true, recovers: true })

@@ -7,7 +7,7 @@ export interface Chain extends Anvil {
   /** The result of a call to the node itself. */
   ask<T = string>(method: string, ...params: readonly unknown[]): Promise<T>
   /** Sends from the first account and waits until it is mined. */
-  send(transaction: { readonly to?: string, readonly data?: string, readonly value?: string }): Promise<Receipt>
+  send(transaction: { readonly to?: string; readonly data?: string; readonly value?: string }): Promise<Receipt>
 }
 
 export interface Receipt {
@@ -44,12 +44,18 @@ export const emittedTopic = '0xa29a2caaccc1085ba955c262f6c80a1d1480f34fc1712c44c
 /** For clients that want an interface: `emitLogs` also writes its argument to slot 0, which `count` reads. */
 export const emitterAbi = [
   {
-    type: 'function', name: 'emitLogs', stateMutability: 'nonpayable',
-    inputs: [{ name: 'count', type: 'uint256' }], outputs: [],
+    type: 'function',
+    name: 'emitLogs',
+    stateMutability: 'nonpayable',
+    inputs: [{ name: 'count', type: 'uint256' }],
+    outputs: [],
   },
   {
-    type: 'function', name: 'count', stateMutability: 'view',
-    inputs: [], outputs: [{ name: '', type: 'uint256' }],
+    type: 'function',
+    name: 'count',
+    stateMutability: 'view',
+    inputs: [],
+    outputs: [{ name: '', type: 'uint256' }],
   },
   { type: 'event', name: 'Emitted', inputs: [{ name: 'index', type: 'uint256', indexed: true }] },
 ] as const

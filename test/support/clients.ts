@@ -60,7 +60,9 @@ const polling = 50
 /** `batch` joins the calls of one tick. */
 export const openViem = (url: string, { batch = false } = {}): Client => {
   const chain = defineChain({
-    id: 31337, name: 'devnet', rpcUrls: { default: { http: [url] } },
+    id: 31337,
+    name: 'devnet',
+    rpcUrls: { default: { http: [url] } },
     nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 },
   })
   const socket = url.startsWith('ws') ? webSocket(url, { reconnect: false }) : undefined
@@ -72,8 +74,7 @@ export const openViem = (url: string, { batch = false } = {}): Client => {
     // The library keeps a block number for a while, unless told otherwise.
     blockNumber: async () => Number(await client.getBlockNumber({ cacheTime: 0 })),
     balance: address => client.getBalance({ address: address as Hex }),
-    storageAt: async (address, slot) =>
-      await client.getStorageAt({ address: address as Hex, slot: `0x${slot.toString(16)}` }) ?? '',
+    storageAt: async (address, slot) => (await client.getStorageAt({ address: address as Hex, slot: `0x${slot.toString(16)}` })) ?? '',
     logs: address => client.getLogs({ address: address as Hex, fromBlock: 'earliest', toBlock: 'latest' }),
     async receipt(hash) {
       const receipt = await client.getTransactionReceipt({ hash: hash as Hex })
@@ -86,8 +87,7 @@ export const openViem = (url: string, { batch = false } = {}): Client => {
       const events = await client.getContractEvents({ ...call, eventName: 'Emitted', blockHash })
       return { transactionHash: hash, indexes: events.map(({ args }) => Number(args.index)) }
     },
-    count: async contract =>
-      Number(await client.readContract({ address: contract as Hex, abi: emitterAbi, functionName: 'count' })),
+    count: async contract => Number(await client.readContract({ address: contract as Hex, abi: emitterAbi, functionName: 'count' })),
     // Its types know the methods that it knows.
     request: (method, params) => client.request({ method, params } as never),
     errorIn: innermost,
@@ -101,7 +101,8 @@ export const openViem = (url: string, { batch = false } = {}): Client => {
  */
 export const openEthers = (url: string, { told = false } = {}): Client => {
   const network = told ? 31337 : undefined
-  const provider = url.startsWith('ws') ? new WebSocketProvider(url, network, { staticNetwork: told })
+  const provider = url.startsWith('ws')
+    ? new WebSocketProvider(url, network, { staticNetwork: told })
     : new JsonRpcProvider(url, network, { staticNetwork: told })
   if (provider instanceof JsonRpcProvider) provider.pollingInterval = polling
   const wallet = new Wallet(keys.ethers, provider)
@@ -111,8 +112,12 @@ export const openEthers = (url: string, { told = false } = {}): Client => {
     blockNumber: () => provider.getBlockNumber(),
     balance: address => provider.getBalance(address),
     storageAt: (address, slot) => provider.getStorage(address, slot),
-    logs: async address => (await provider.getLogs({ address, fromBlock: 'earliest', toBlock: 'latest' }))
-      .map(({ transactionHash, index, topics }) => ({ transactionHash, logIndex: index, topics })),
+    logs: async address =>
+      (await provider.getLogs({ address, fromBlock: 'earliest', toBlock: 'latest' })).map(({ transactionHash, index, topics }) => ({
+        transactionHash,
+        logIndex: index,
+        topics,
+      })),
     async receipt(hash) {
       const receipt = await provider.getTransactionReceipt(hash)
       if (receipt === null) throw new Error('there is no receipt')
@@ -129,10 +134,12 @@ export const openEthers = (url: string, { told = false } = {}): Client => {
     count: async address => Number(await contractAt(address).getFunction('count').staticCall()),
     request: (method, params) => provider.send(method, [...params]),
     errorIn(rejection) {
-      const { error, info } = rejection as { error?: SeenError, info?: { responseBody: string } }
+      const { error, info } = rejection as { error?: SeenError; info?: { responseBody: string } }
       return error ?? JSON.parse(info?.responseBody ?? '{}').error
     },
-    close: async () => { await provider.destroy() },
+    close: async () => {
+      await provider.destroy()
+    },
   }
 }
 
@@ -149,8 +156,13 @@ export const openWeb3 = (url: string): Client => {
     storageAt: (address, slot) => web3.eth.getStorageAt(address, slot),
     async logs(address) {
       const logs = await web3.eth.getPastLogs({ address, fromBlock: 'earliest', toBlock: 'latest' })
-      return logs.filter(log => typeof log !== 'string').map(({ transactionHash, logIndex, topics = [] }) =>
-        ({ transactionHash: String(transactionHash), logIndex: Number(logIndex), topics: topics.map(String) }))
+      return logs
+        .filter(log => typeof log !== 'string')
+        .map(({ transactionHash, logIndex, topics = [] }) => ({
+          transactionHash: String(transactionHash),
+          logIndex: Number(logIndex),
+          topics: topics.map(String),
+        }))
     },
     async receipt(hash) {
       const { transactionHash, blockHash, logs } = await web3.eth.getTransactionReceipt(hash)
@@ -166,11 +178,13 @@ export const openWeb3 = (url: string): Client => {
     count: async address => Number(await contractAt(address).methods.count().call()),
     request: (method, params) => web3.requestManager.send({ method, params: [...params] }),
     errorIn: innermost,
-    close: async () => { if (url.startsWith('ws')) web3.provider?.disconnect() },
+    close: async () => {
+      if (url.startsWith('ws')) web3.provider?.disconnect()
+    },
   }
 }
 
 const innermost = (rejection: unknown): SeenError => {
   const { cause } = rejection as { cause?: unknown }
-  return cause === undefined ? rejection as SeenError : innermost(cause)
+  return cause === undefined ? (rejection as SeenError) : innermost(cause)
 }

@@ -16,7 +16,7 @@ import { results } from '../../src/services/results.ts'
 export class TestClock implements Clock {
   #now: number
   #monotonic = 1000
-  readonly #timers = new Set<{ at: number, run: () => void, every?: number }>()
+  readonly #timers = new Set<{ at: number; run: () => void; every?: number }>()
 
   constructor(now = Date.UTC(2026, 0, 15, 12)) {
     this.#now = now
@@ -63,7 +63,7 @@ export class TestClock implements Clock {
     this.#monotonic = to
   }
 
-  #add(timer: { at: number, run: () => void, every?: number }): Timer {
+  #add(timer: { at: number; run: () => void; every?: number }): Timer {
     this.#timers.add(timer)
     return { cancel: () => void this.#timers.delete(timer) }
   }
@@ -71,7 +71,7 @@ export class TestClock implements Clock {
 
 /** A log that remembers its lines. */
 export class TestLog implements Log {
-  readonly lines: { level: string, fields: object, message: string }[] = []
+  readonly lines: { level: string; fields: object; message: string }[] = []
   debug = (fields: object, message: string) => this.#add('debug', fields, message)
   info = (fields: object, message: string) => this.#add('info', fields, message)
   warn = (fields: object, message: string) => this.#add('warn', fields, message)
@@ -88,8 +88,15 @@ export const key: Key = { id: 'key_1' }
 export const target: Target = { name: 'own', url: new Secret('http://node.test'), source: 'node' }
 
 export const origin = (over: Partial<Origin> = {}): Origin => ({
-  transport: 'http', network: 'devnet', key: undefined, page: undefined, ip: '127.0.0.1', requestId: 'r-1', headers: {},
-  signal: new Leave(), ...over,
+  transport: 'http',
+  network: 'devnet',
+  key: undefined,
+  page: undefined,
+  ip: '127.0.0.1',
+  requestId: 'r-1',
+  headers: {},
+  signal: new Leave(),
+  ...over,
 })
 
 /** A call that carries every note, so that it fits any plugin. */
@@ -108,16 +115,21 @@ export const never: Next = () => {
 }
 
 /** The value or the error code of a reply, to compare in one line. */
-export const said = (reply: Reply): Json =>
-  isFailure(reply) ? reply.error.code : JSON.parse(wholeOf(reply.result).toString()) as Json // JSON gives Json
+export const said = (reply: Reply): Json => (isFailure(reply) ? reply.error.code : (JSON.parse(wholeOf(reply.result).toString()) as Json)) // JSON gives Json
 
 /** Creates a stage of the plugin on the given services; whatever is not given fails when it is touched. */
 export const stageOf = (plugin: AnyPlugin, options: object, given: Partial<Services> = {}): Stage<Note, Note> => {
   const own = {
     network: { name: 'devnet', chainId: 31337, blockTime: 1000 },
-    clock: new TestClock(), log: new TestLog(), metrics: openMetrics(), memory: 1 << 20, results,
+    clock: new TestClock(),
+    log: new TestLog(),
+    metrics: openMetrics(),
+    memory: 1 << 20,
+    results,
     usage: { count: () => {} },
-    keep: <T>(_name: string, _settings: Json, make: () => T): T => make(), vary: () => '', ...given,
+    keep: <T>(_name: string, _settings: Json, make: () => T): T => make(),
+    vary: () => '',
+    ...given,
   } as Services
   // Knows nothing until a plugin has it follow nodes.
   const services: Services = { ...own, heads: own.heads ?? openHeads({ ...own, ...own.network }) }

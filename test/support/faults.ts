@@ -18,39 +18,57 @@ const envelope = (id: unknown, rest: string): string => `{"jsonrpc":"2.0","id":$
 const answerTo = ({ id, right }: Asked): string => envelope(id, `"result":${right}`)
 
 /** A whole HTTP answer. */
-export const http = (body: string | Buffer, { status = 200, headers = {} }: { status?: number, headers?: object } = {}): Buffer => {
+export const http = (body: string | Buffer, { status = 200, headers = {} }: { status?: number; headers?: object } = {}): Buffer => {
   const bytes = Buffer.from(body)
   const all = { 'content-type': 'application/json', 'content-length': bytes.length, ...headers }
-  const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')
+  const head = Object.entries(all)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')
   return Buffer.concat([Buffer.from(`HTTP/1.1 ${status} X\r\n${head}\r\n`), bytes])
 }
 
 export const isRight: Fault = (socket, asked) => void socket.write(http(answerTo(asked)))
 
 /** Answers with this body, and nothing else is wrong. */
-const says = (body: (asked: Asked) => string): Fault => (socket, asked) => void socket.write(http(body(asked)))
-const status = (code: number, headers: object = {}): Fault => socket =>
-  void socket.write(http('<html>no</html>', { status: code, headers: { 'content-type': 'text/html', ...headers } }))
-const packed = (encoding: string, bytes: (asked: Asked) => Buffer): Fault => (socket, asked) =>
-  void socket.write(http(bytes(asked), { headers: { 'content-encoding': encoding } }))
+const says =
+  (body: (asked: Asked) => string): Fault =>
+  (socket, asked) =>
+    void socket.write(http(body(asked)))
+const status =
+  (code: number, headers: object = {}): Fault =>
+  socket =>
+    void socket.write(http('<html>no</html>', { status: code, headers: { 'content-type': 'text/html', ...headers } }))
+const packed =
+  (encoding: string, bytes: (asked: Asked) => Buffer): Fault =>
+  (socket, asked) =>
+    void socket.write(http(bytes(asked), { headers: { 'content-encoding': encoding } }))
 /** The head of an answer and its body as they are, right or not. */
-const sends = (text: (asked: Asked) => string): Fault => (socket, asked) => void socket.write(text(asked))
+const sends =
+  (text: (asked: Asked) => string): Fault =>
+  (socket, asked) =>
+    void socket.write(text(asked))
 /** `piece` every 20 ms, after the beginning. */
-const drips = (beginning: string, piece: () => string | Buffer): Fault => socket => {
-  socket.write(beginning)
-  const timer = setInterval(() => void socket.write(piece()), 20)
-  socket.once('close', () => clearInterval(timer))
-}
+const drips =
+  (beginning: string, piece: () => string | Buffer): Fault =>
+  socket => {
+    socket.write(beginning)
+    const timer = setInterval(() => void socket.write(piece()), 20)
+    socket.once('close', () => clearInterval(timer))
+  }
 /** Half of the right answer, and then what `end` does. */
-const breaksOff = (end: (socket: Socket) => void): Fault => (socket, asked) => {
-  const whole = http(answerTo(asked))
-  socket.write(whole.subarray(0, whole.length - 20), () => end(socket))
-}
+const breaksOff =
+  (end: (socket: Socket) => void): Fault =>
+  (socket, asked) => {
+    const whole = http(answerTo(asked))
+    socket.write(whole.subarray(0, whole.length - 20), () => end(socket))
+  }
 
 /** Goes on for as long as somebody reads. */
 const pour = (socket: Socket, piece: Buffer): void => {
   const more = () => {
-    while (!socket.destroyed && socket.write(piece)) { /* until the buffer is full */ }
+    while (!socket.destroyed && socket.write(piece)) {
+      /* until the buffer is full */
+    }
   }
   socket.on('drain', more)
   more()
@@ -61,19 +79,23 @@ const bomb = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":["${'0'.repeat(16 << 
 const chunk = (text: string): Buffer => Buffer.from(`${text.length.toString(16)}\r\n${text}\r\n`)
 const once = <T>(make: () => T): (() => T) => {
   let made: T | undefined
-  return () => made ??= make()
+  return () => (made ??= make())
 }
 const quick = { params: { [constants.BROTLI_PARAM_QUALITY]: 2 } }
-export const bombs = { gzip: once(() => gzipSync(bomb)), deflate: once(() => deflateSync(bomb)), br: once(() => brotliCompressSync(bomb, quick)) }
+export const bombs = {
+  gzip: once(() => gzipSync(bomb)),
+  deflate: once(() => deflateSync(bomb)),
+  br: once(() => brotliCompressSync(bomb, quick)),
+}
 
 /** What nodes, and what stands before them, do to those who ask. */
 export const faults = {
-  'hangs': () => undefined,
+  hangs: () => undefined,
   'drips an answer': (socket, asked) => {
     const bytes = http(answerTo(asked))
     let at = bytes.indexOf('\r\n\r\n') + 5
     socket.write(bytes.subarray(0, at))
-    const timer = setInterval(() => void socket.write(bytes.subarray(at, at += 1)), 20)
+    const timer = setInterval(() => void socket.write(bytes.subarray(at, (at += 1))), 20)
     socket.once('close', () => clearInterval(timer))
   },
   'drips white space': drips(chunkedHead, () => chunk(' ')),
@@ -89,14 +111,16 @@ export const faults = {
     socket.write('HTTP/1.1 200 X\r\n')
     pour(socket, Buffer.from(`x-long: ${'x'.repeat(4096)}\r\n`))
   },
-  'says two lengths': sends(asked => `HTTP/1.1 200 X\r\ncontent-length: 2\r\ncontent-length: ${answerTo(asked).length}\r\n\r\n${answerTo(asked)}`),
-  'says its length though it sends chunks': sends(asked =>
-    chunkedHead.replace('\r\n\r\n', '\r\ncontent-length: 5\r\n\r\n') + chunk(answerTo(asked)) + chunk('')),
+  'says two lengths': sends(
+    asked => `HTTP/1.1 200 X\r\ncontent-length: 2\r\ncontent-length: ${answerTo(asked).length}\r\n\r\n${answerTo(asked)}`,
+  ),
+  'says its length though it sends chunks': sends(
+    asked => chunkedHead.replace('\r\n\r\n', '\r\ncontent-length: 5\r\n\r\n') + chunk(answerTo(asked)) + chunk(''),
+  ),
   'breaks its chunks': sends(asked => `${chunkedHead}zz\r\n${answerTo(asked)}\r\n`),
   'switches protocols': sends(() => 'HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'),
   'says garbage': says(() => '\u0000\u0001{]'),
-  'says what is no text': (socket, asked) =>
-    void socket.write(http(Buffer.from(envelope(asked.id, '"result":"\xff\xfe"'), 'latin1'))),
+  'says what is no text': (socket, asked) => void socket.write(http(Buffer.from(envelope(asked.id, '"result":"\xff\xfe"'), 'latin1'))),
   'begins with a byte order mark': says(asked => `\ufeff${answerTo(asked)}`),
   'says truncated JSON': says(asked => answerTo(asked).slice(0, -3)),
   'says HTML': says(() => '<html><body>502 Bad Gateway</body></html>'),
@@ -132,10 +156,14 @@ export const faults = {
   'packs in an unknown way': packed('lzma', asked => Buffer.from(answerTo(asked))),
   'breaks off a gzip': packed('gzip', asked => gzipSync(answerTo(asked)).subarray(0, -9)),
   'lies about gzip': packed('gzip', asked => Buffer.from(answerTo(asked))),
-  'limits us in JSON': says(asked => envelope(asked.id, '"error":{"code":-32005,"message":"daily request count exceeded, request rate limited"}')),
+  'limits us in JSON': says(asked =>
+    envelope(asked.id, '"error":{"code":-32005,"message":"daily request count exceeded, request rate limited"}'),
+  ),
   'refuses our key in JSON': says(asked => envelope(asked.id, '"error":{"code":-32600,"message":"Must be authenticated!"}')),
   'takes our request for none': says(asked => envelope(asked.id, '"error":{"code":-32700,"message":"parse error"}')),
-  'lacks the method': says(asked => envelope(asked.id, '"error":{"code":-32601,"message":"the method eth_call does not exist/is not available"}')),
+  'lacks the method': says(asked =>
+    envelope(asked.id, '"error":{"code":-32601,"message":"the method eth_call does not exist/is not available"}'),
+  ),
   'times out in JSON': says(asked => envelope(asked.id, '"error":{"code":-32002,"message":"request timed out"}')),
   'limits us': status(429),
   'limits us until a date': socket =>
@@ -151,7 +179,7 @@ export const faults = {
   'says 403': status(403),
   'says 404': status(404),
   'says 413': status(413),
-  'redirects': status(307, { location: 'http://169.254.169.254/latest/meta-data' }),
+  redirects: status(307, { location: 'http://169.254.169.254/latest/meta-data' }),
   'redirects to a file': status(302, { location: 'file:///etc/passwd' }),
   'promises more than it sends': (socket, asked) =>
     void socket.write(http(answerTo(asked), { headers: { 'content-length': answerTo(asked).length + 10 } })),
@@ -173,7 +201,7 @@ export const isElsewhere: Fault = (socket, asked) =>
 
 /** Of two questions each gets the answer to the other. */
 export const swaps = (): Fault => {
-  let first: { readonly socket: Socket, readonly asked: Asked } | undefined
+  let first: { readonly socket: Socket; readonly asked: Asked } | undefined
   return (socket, asked) => {
     if (first === undefined || first.socket.destroyed) return void (first = { socket, asked })
     isRight(first.socket, asked)
@@ -204,11 +232,12 @@ export const harmless = {
     cut(0)
   },
   'answers late': (socket, asked) => void setTimeout(isRight, 100, socket, asked),
-  'closes after each answer': (socket, asked) =>
-    void socket.end(http(answerTo(asked), { headers: { connection: 'close' } })),
+  'closes after each answer': (socket, asked) => void socket.end(http(answerTo(asked), { headers: { connection: 'close' } })),
   'answers in chunks': (socket, asked) => {
     const text = answerTo(asked)
-    socket.write(Buffer.concat([Buffer.from(chunkedHead), chunk(text.slice(0, 9)), chunk(text.slice(9)), Buffer.from('0\r\nx-trailer: 1\r\n\r\n')]))
+    socket.write(
+      Buffer.concat([Buffer.from(chunkedHead), chunk(text.slice(0, 9)), chunk(text.slice(9)), Buffer.from('0\r\nx-trailer: 1\r\n\r\n')]),
+    )
   },
   'answers in HTTP/1.0, until it closes': (socket, asked) =>
     void socket.end(`HTTP/1.0 200 X\r\ncontent-type: text/plain\r\n\r\n${answerTo(asked)}`),

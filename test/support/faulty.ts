@@ -35,10 +35,19 @@ const chain: Readonly<Record<string, (params: readonly Json[]) => Json>> = {
   eth_blockNumber: () => hex(height()),
   eth_getBlockByNumber: ([at]) => block(at === 'latest' ? height() : at === 'finalized' ? height() - 8 : Number(at)),
   eth_getBlockByHash: ([hash]) => block(Number(hash)),
-  eth_getLogs: ([filter]) => [{
-    address: `0x${'11'.repeat(20)}`, topics: [], data: `0x${Buffer.from(JSON.stringify(filter)).toString('hex')}`, removed: false,
-    logIndex: '0x0', transactionIndex: '0x0', transactionHash: hash(1), blockHash: hash(5), blockNumber: '0x5',
-  }],
+  eth_getLogs: ([filter]) => [
+    {
+      address: `0x${'11'.repeat(20)}`,
+      topics: [],
+      data: `0x${Buffer.from(JSON.stringify(filter)).toString('hex')}`,
+      removed: false,
+      logIndex: '0x0',
+      transactionIndex: '0x0',
+      transactionHash: hash(1),
+      blockHash: hash(5),
+      blockNumber: '0x5',
+    },
+  ],
 }
 
 /** In ms. */
@@ -48,7 +57,10 @@ const hex = (value: number): string => `0x${value.toString(16)}`
 const hash = (number: number): string => `0x${number.toString(16).padStart(64, '0')}`
 
 const block = (number: number): Json => ({
-  number: hex(number), hash: hash(number), parentHash: hash(number - 1), transactions: [],
+  number: hex(number),
+  hash: hash(number),
+  parentHash: hash(number - 1),
+  transactions: [],
   timestamp: hex(Math.floor((performance.timeOrigin + (number - 16) * blockTime) / 1000)),
 })
 
@@ -84,12 +96,14 @@ const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Sock
   const sockets = new Set<Socket>()
   const counts = new Map<string, number>()
   let total = 0
-  const server = listen(socket => readRequests(socket, (id, method, params, turn) => {
-    total += 1
-    counts.set(method, (counts.get(method) ?? 0) + 1)
-    server.emit('asked')
-    fault(socket, { id, method, right: rightResult(method, params), turn })
-  }))
+  const server = listen(socket =>
+    readRequests(socket, (id, method, params, turn) => {
+      total += 1
+      counts.set(method, (counts.get(method) ?? 0) + 1)
+      server.emit('asked')
+      fault(socket, { id, method, right: rightResult(method, params), turn })
+    }),
+  )
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
     socket.setNoDelay()
@@ -103,7 +117,7 @@ const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Sock
   await once(server, 'listening')
   return {
     url: `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked: method => method === undefined ? total : counts.get(method) ?? 0,
+    asked: method => (method === undefined ? total : (counts.get(method) ?? 0)),
     get open() {
       return sockets.size
     },
@@ -143,7 +157,7 @@ const readRequests = (socket: Socket, onRequest: OnRequest): void => {
       if (head < 4 || text.length < head + length) return
       const { id, method, params } = JSON.parse(text.slice(head, head + length))
       text = text.slice(head + length)
-      onRequest(id, method, params, turn += 1)
+      onRequest(id, method, params, (turn += 1))
     }
   })
 }

@@ -84,7 +84,8 @@ export const createDeployment = ({ gateway, networks, env = {}, node = [] }: Set
   const open = (args: readonly string[], options: readonly string[] = []): Child => {
     // tap loads itself into every Node.js process that a test starts (150 ms, and handlers for signals), but for this.
     const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...options, main, ...args, '--config', dir], {
-      stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
     })
     running.add(child)
     child.once('close', () => running.delete(child))
@@ -107,11 +108,13 @@ export const createDeployment = ({ gateway, networks, env = {}, node = [] }: Set
 
   for (const [name, content] of Object.entries(networks)) writeNetwork(name, content)
   return {
-    dir, writeNetwork, run,
-    addAccount: async (name, plan = 'core') => void await runJson('accounts', 'add', name, '--plan', plan),
+    dir,
+    writeNetwork,
+    run,
+    addAccount: async (name, plan = 'core') => void (await runJson('accounts', 'add', name, '--plan', plan)),
     // The shape is promised by the command line (README).
     addKey: async (account, ...names) =>
-      await runJson('keys', 'add', account, ...names.length > 0 ? ['--networks', names.join(',')] : []) as NewKey,
+      (await runJson('keys', 'add', account, ...(names.length > 0 ? ['--networks', names.join(',')] : []))) as NewKey,
     start: () => untilListening(open(['start'], node)),
     async remove() {
       await Promise.all([...running].map(end))
@@ -126,10 +129,17 @@ export const createDeployment = ({ gateway, networks, env = {}, node = [] }: Set
  * plugins by name; `false` leaves a plugin out.
  */
 export const networkFile = (
-  name: string, urls: readonly string[], options: Readonly<Record<string, object | false>> = {},
+  name: string,
+  urls: readonly string[],
+  options: Readonly<Record<string, object | false>> = {},
 ): Readonly<Record<string, unknown>> => {
   const shipped = {
-    envelope: {}, 'key-auth': {}, 'network-access': {}, credits: {}, params: {}, cache: {},
+    envelope: {},
+    'key-auth': {},
+    'network-access': {},
+    credits: {},
+    params: {},
+    cache: {},
     failover: { upstreams: urls.map((url, index) => ({ name: `node-${index + 1}`, url })) },
     upstream: {},
   }
@@ -139,7 +149,7 @@ export const networkFile = (
   return { network: name, chainId: 31337, blockTime: '100ms', methods: 'ethereum', hosts: ['127.0.0.1'], pipeline }
 }
 
-type Child = ChildProcess & { readonly stdout: NodeJS.ReadableStream, readonly stderr: NodeJS.ReadableStream }
+type Child = ChildProcess & { readonly stdout: NodeJS.ReadableStream; readonly stderr: NodeJS.ReadableStream }
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -175,10 +185,13 @@ const untilListening = async (child: Child): Promise<Gateway> => {
     if (line !== undefined) return line
     throw new Error(`the gateway ended without "${name}": ${errors.join('\n') || JSON.stringify(log)}`)
   }
-  const { rpc, admin } = await event('listening') as { rpc: string, admin: string }
+  const { rpc, admin } = (await event('listening')) as { rpc: string; admin: string }
   return {
     pid: child.pid ?? 0,
-    rpc, admin, log, event,
+    rpc,
+    admin,
+    log,
+    event,
     http: key => `${rpc}/v3/${key}`,
     ws: key => `${rpc.replace('http', 'ws')}/ws/v3/${key}`,
     stderr: () => errors.join('\n'),

@@ -15,12 +15,14 @@ export interface ModelBlock {
 export type Random = (below: number) => number
 
 /** Small and the same everywhere (mulberry32). */
-export const seeded = (seed: number): Random => below => {
-  seed = (seed + 0x6d2b79f5) | 0
-  let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
-  mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-  return Math.floor(((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296 * below)
-}
+export const seeded =
+  (seed: number): Random =>
+  below => {
+    seed = (seed + 0x6d2b79f5) | 0
+    let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296) * below)
+  }
 
 export const hex = (value: number): string => `0x${value.toString(16)}`
 
@@ -87,7 +89,7 @@ export class ModelChain {
   }
 
   #make(parent: ModelBlock | undefined): ModelBlock {
-    const id = this.#made += 1
+    const id = (this.#made += 1)
     const slots = parent?.slots.slice() ?? Array.from({ length: 4 }, () => word(0))
     slots[this.#random(4)] = word(id)
     return { number: parent === undefined ? 0 : parent.number + 1, hash: word(0xb00000000 + id), parent, slots, data: hex(id) }
@@ -113,21 +115,31 @@ export class ModelNode {
 }
 
 /** What a node with this head and final block answers. */
-export const answerOn = (
-  head: ModelBlock, final: ModelBlock, method: string, params: readonly Json[],
-): Json | undefined => {
+export const answerOn = (head: ModelBlock, final: ModelBlock, method: string, params: readonly Json[]): Json | undefined => {
   const at = (tag: Json | undefined): ModelBlock | undefined =>
-    tag === 'latest' ? head : tag === 'finalized' ? final
-    : typeof tag !== 'string' ? find(head, tag)
-    : tag.length === 66 ? find(head, { blockHash: tag }) : ancestorAt(head, Number(tag))
+    tag === 'latest'
+      ? head
+      : tag === 'finalized'
+        ? final
+        : typeof tag !== 'string'
+          ? find(head, tag)
+          : tag.length === 66
+            ? find(head, { blockHash: tag })
+            : ancestorAt(head, Number(tag))
   switch (method) {
-    case 'eth_chainId': return '0x1'
-    case 'eth_blockNumber': return hex(head.number)
+    case 'eth_chainId':
+      return '0x1'
+    case 'eth_blockNumber':
+      return hex(head.number)
     case 'eth_getBlockByNumber':
-    case 'eth_getBlockByHash': return blockJson(at(params[0]))
-    case 'eth_getStorageAt': return at(params[2])?.slots[Number(params[1])]
-    case 'eth_getTransactionReceipt': return receiptJson(ancestorAt(head, Number(params[0]) - 0xf00000))
-    case 'eth_getLogs': return logsJson(params[0], head, at)
+    case 'eth_getBlockByHash':
+      return blockJson(at(params[0]))
+    case 'eth_getStorageAt':
+      return at(params[2])?.slots[Number(params[1])]
+    case 'eth_getTransactionReceipt':
+      return receiptJson(ancestorAt(head, Number(params[0]) - 0xf00000))
+    case 'eth_getLogs':
+      return logsJson(params[0], head, at)
   }
   return undefined
 }
@@ -146,8 +158,7 @@ const blockJson = (block: ModelBlock | undefined): Json =>
   block === undefined ? null : { number: hex(block.number), hash: block.hash, parentHash: block.parent?.hash ?? word(0) }
 
 const receiptJson = (block: ModelBlock | undefined): Json =>
-  block === undefined ? null
-  : { transactionHash: transactionAt(block.number), ...placeOf(block), logs: [logJson(block)] }
+  block === undefined ? null : { transactionHash: transactionAt(block.number), ...placeOf(block), logs: [logJson(block)] }
 
 const logJson = (block: ModelBlock): Json => ({ ...placeOf(block), data: block.data })
 
@@ -161,7 +172,7 @@ const logsJson = (filter: Json | undefined, head: ModelBlock, at: Find): Json | 
     const block = at({ blockHash })
     return block && [logJson(block)]
   }
-  const height = (tag: Json | undefined): number => tag === 'latest' ? head.number : Number(tag)
+  const height = (tag: Json | undefined): number => (tag === 'latest' ? head.number : Number(tag))
   const logs: Json[] = []
   const least = height(fromBlock)
   let block = ancestorAt(head, Math.min(head.number, height(toBlock)))

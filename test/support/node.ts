@@ -5,14 +5,14 @@ import type { AddressInfo } from 'node:net'
 /** What a scripted node answers to one request. */
 export type Script =
   | { readonly result: unknown }
-  | { readonly error: { readonly code: number, readonly message: string, readonly data?: unknown } }
+  | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } }
   /** These very bytes, whatever they are. With `then` the answer breaks off: the node hangs or hangs up after them. */
   | {
-    readonly raw: string | Uint8Array
-    readonly status?: number
-    readonly headers?: http.OutgoingHttpHeaders
-    readonly then?: 'hang' | 'close'
-  }
+      readonly raw: string | Uint8Array
+      readonly status?: number
+      readonly headers?: http.OutgoingHttpHeaders
+      readonly then?: 'hang' | 'close'
+    }
   /** Never answers. */
   | 'hang'
   /** Closes the connection without an answer. */
@@ -90,12 +90,17 @@ const reply = (response: http.ServerResponse, id: unknown, script: Script): void
 }
 
 const answerWith = (
-  response: http.ServerResponse, body: Buffer,
-  status = 200, headers: http.OutgoingHttpHeaders = {}, then?: 'hang' | 'close',
+  response: http.ServerResponse,
+  body: Buffer,
+  status = 200,
+  headers: http.OutgoingHttpHeaders = {},
+  then?: 'hang' | 'close',
 ): void => {
   // An answer that breaks off promised more than it gives.
   const length = then === undefined ? body.length : body.length + 1
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': length, ...headers })
   if (then === undefined) return void response.end(body)
-  response.write(body, () => { if (then === 'close') response.destroy() })
+  response.write(body, () => {
+    if (then === 'close') response.destroy()
+  })
 }

@@ -31,8 +31,7 @@ export interface Redis {
 }
 
 /** For tap's `skip`: why tests that need a Redis cannot run here; false when they can. */
-export const noRedis: string | false =
-  spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
+export const noRedis: string | false = spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
 
 /** `options` are redis-server's own. */
 export const startRedis = async (...options: readonly string[]): Promise<Redis> => {
@@ -49,7 +48,9 @@ export const startRedis = async (...options: readonly string[]): Promise<Redis> 
     await once(child, 'close')
   }
   return {
-    port, url, kill,
+    port,
+    url,
+    kill,
     address: { kind: 'redis', url: new Secret(url, `127.0.0.1:${port}`) },
     async send(...words) {
       const client = await createClient({ url, RESP: 2, commandOptions: { timeout: 0 } }).connect()

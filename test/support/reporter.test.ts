@@ -13,7 +13,8 @@ const ended = (name: string, exitCode: string, signal: string): string =>
   `not ok 1 - dist/test/${name}.test.js # time=1200ms\n  ---\n  exitCode: ${exitCode}\n  signal: ${signal}\n  ...\n`
 
 test('a test counts once, and one that only holds others does not', async t => {
-  t.equal(await report(`
+  t.equal(
+    await report(`
 # Subtest: dist/test/wire/scan.test.js
     # Subtest: numbers
         # Subtest: whole
@@ -30,15 +31,18 @@ test('a test counts once, and one that only holds others does not', async t => {
     1..1
 ok 1 - dist/test/wire/scan.test.js # time=1234ms
 1..1
-`), `\
+`),
+    `\
 ok   test/wire/scan.test.ts (2 passed, 1.2 s)
 
 2 passed, 0 failed
-`)
+`,
+  )
 })
 
 test('a failure says where it stands in the source, and what differs', async t => {
-  t.equal(await report(`
+  t.equal(
+    await report(`
 # Subtest: dist/test/a.test.js
     # Subtest: numbers
         not ok 1 - should be equal
@@ -53,7 +57,8 @@ test('a failure says where it stands in the source, and what differs', async t =
     not ok 1 - numbers
     1..1
 ${ended('a', '1', 'null')}1..1
-`), `\
+`),
+    `\
 FAIL test/a.test.ts (0 passed, 1 failed, 1.2 s)
 
   numbers > should be equal at test/a.test.ts:3:5
@@ -65,11 +70,13 @@ failed:
   test/a.test.ts > numbers
 
 0 passed, 1 failed
-`)
+`,
+  )
 })
 
 test('what is skipped or still to do is shown with its reason, and counts as skipped', async t => {
-  t.equal(await report(`
+  t.equal(
+    await report(`
 # Subtest: dist/test/a.test.js
     ok 1 - one # SKIP no server here
     not ok 2 - two # TODO later
@@ -77,13 +84,15 @@ test('what is skipped or still to do is shown with its reason, and counts as ski
     1..3
 ok 1 - dist/test/a.test.js # time=0ms
 1..1
-`), `\
+`),
+    `\
 ok   test/a.test.ts (0 passed, 2 skipped, 0.0 s)
     skipped: one (no server here)
     todo: two (later)
 
 0 passed, 0 failed, 2 skipped
-`)
+`,
+  )
 })
 
 test('a file that ends badly is named, and how', async t => {
@@ -95,12 +104,15 @@ test('a file that ends badly is named, and how', async t => {
 })
 
 test('what tests write by themselves is shown', async t => {
-  t.match(await report(`
+  t.match(
+    await report(`
 # Subtest: dist/test/a.test.js
     ok 1 - fine
     a note
     1..1
 ok 1 - dist/test/a.test.js
 1..1
-`), 'a note')
+`),
+    'a note',
+  )
 })

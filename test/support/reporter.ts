@@ -18,9 +18,13 @@ export default class Reporter extends Transform {
 
   constructor() {
     super({ encoding: 'utf8' })
-    this.#parser.on('extra', (text: string) => { this.#written.push(text.trimEnd()) })
+    this.#parser.on('extra', (text: string) => {
+      this.#written.push(text.trimEnd())
+    })
     this.#parser.on('child', (child: Parser) => this.#file(child))
-    this.#parser.on('assert', (point: Result) => { if (!point.ok && !point.closingTestPoint) this.#stray(point) })
+    this.#parser.on('assert', (point: Result) => {
+      if (!point.ok && !point.closingTestPoint) this.#stray(point)
+    })
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
@@ -68,7 +72,11 @@ export default class Reporter extends Transform {
   }
 }
 
-interface Tally { passed: number, failed: number, skipped: number }
+interface Tally {
+  passed: number
+  failed: number
+  skipped: number
+}
 
 /** Counts the tests below `parser` while they are read, and writes down what is to be shown of them. */
 const follow = (parser: Parser, notes: string[], failed: string[]): Tally => {
@@ -77,7 +85,9 @@ const follow = (parser: Parser, notes: string[], failed: string[]): Tally => {
   let previous: Result | undefined
   let child: Tally | undefined
 
-  parser.on('child', (nested: Parser) => { child = follow(nested, notes, failed) })
+  parser.on('child', (nested: Parser) => {
+    child = follow(nested, notes, failed)
+  })
   parser.on('assert', (point: Result) => {
     const isEcho = !point.ok && previous?.ok === false && previous.name === point.name
     previous = point
@@ -114,22 +124,21 @@ const note = (notes: string[], tally: Tally, word: string, name: string, reason:
   notes.push(`    ${word}: ${name}${typeof reason === 'string' && reason !== '' ? ` (${reason})` : ''}`)
 }
 
-const counts = ({ passed, failed, skipped }: Tally): string => [
-  `${passed} passed`,
-  ...failed > 0 ? [`${failed} failed`] : [],
-  ...skipped > 0 ? [`${skipped} skipped`] : [],
-].join(', ')
+const counts = ({ passed, failed, skipped }: Tally): string =>
+  [`${passed} passed`, ...(failed > 0 ? [`${failed} failed`] : []), ...(skipped > 0 ? [`${skipped} skipped`] : [])].join(', ')
 
 /** Where the assertion stands, and what it says, without what tap adds about itself. */
 const explain = (point: Result): string[] => {
-  const {
-    at, diff, stack, source: _source, compare: _compare, tapCaught: _caught, test: _test, ...rest
-  } = point.diag ?? {}
+  const { at, diff, stack, source: _source, compare: _compare, tapCaught: _caught, test: _test, ...rest } = point.diag ?? {}
   const place = at?.fileName ? ` at ${at.fileName}:${at.lineNumber}:${at.columnNumber}` : ''
   const details = [diff ?? stack ?? '', Object.keys(rest).length > 0 ? inspect(rest, { depth: 8 }) : '']
   return [
     `  ${pathOf(point)}${place}`,
-    ...details.join('\n').split('\n').filter(line => line.trim() !== '').map(line => `    ${line}`),
+    ...details
+      .join('\n')
+      .split('\n')
+      .filter(line => line.trim() !== '')
+      .map(line => `    ${line}`),
   ]
 }
 

@@ -8,7 +8,7 @@ export interface Message {
   readonly jsonrpc?: string
   readonly id?: unknown
   readonly result?: unknown
-  readonly error?: { readonly code: number, readonly message: string, readonly data?: unknown }
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown }
   readonly [member: string]: unknown
 }
 
@@ -31,17 +31,15 @@ export interface Asking {
 }
 
 /** Sends these very bytes as one HTTP request on a connection of its own. */
-export const post = async (
-  url: string, body: string | Uint8Array, { host, headers, method, signal }: Asking = {},
-): Promise<Answer> => {
+export const post = async (url: string, body: string | Uint8Array, { host, headers, method, signal }: Asking = {}): Promise<Answer> => {
   const request = http.request(url, {
     agent: false,
     method: method ?? 'POST',
-    headers: { 'content-type': 'application/json', ...host && { host }, ...headers },
-    ...signal && { signal },
+    headers: { 'content-type': 'application/json', ...(host && { host }), ...headers },
+    ...(signal && { signal }),
   })
   request.end(body)
-  const [response] = await once(request, 'response') as [http.IncomingMessage]
+  const [response] = (await once(request, 'response')) as [http.IncomingMessage]
   return readAnswer(response)
 }
 
@@ -52,9 +50,7 @@ const readAnswer = async (response: http.IncomingMessage): Promise<Answer> => {
 }
 
 /** One well-formed call; its parsed response. */
-export const call = async (
-  url: string, method: string, params: readonly unknown[] = [], asking: Asking = {},
-): Promise<Message> =>
+export const call = async (url: string, method: string, params: readonly unknown[] = [], asking: Asking = {}): Promise<Message> =>
   (await post(url, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }), asking)).json()
 
 /** The result of a call that must succeed. */
@@ -78,7 +74,9 @@ export const openRaw = async (url: string): Promise<Raw> => {
   const { hostname, port } = new URL(url)
   const socket = net.connect({ host: hostname, port: Number(port) }).setEncoding('latin1')
   let text = ''
-  socket.on('data', chunk => { text += chunk })
+  socket.on('data', chunk => {
+    text += chunk
+  })
   // A reset is one more way to close.
   socket.on('error', () => {})
   await once(socket, 'connect')
@@ -106,13 +104,13 @@ export interface Talker {
   next(): Promise<Message>
   /** One call and its response. Only one at a time. */
   call(method: string, params?: readonly unknown[]): Promise<Message>
-  readonly closed: Promise<{ readonly code: number, readonly reason: string }>
+  readonly closed: Promise<{ readonly code: number; readonly reason: string }>
   close(): Promise<void>
 }
 
 /** Rejects with `Refused`, which holds the whole HTTP answer, when the upgrade is refused. */
 export const connect = async (url: string, { host, headers }: Asking = {}): Promise<Talker> => {
-  const socket = new WebSocket(url, { headers: { ...host && { host }, ...headers } as Record<string, string> })
+  const socket = new WebSocket(url, { headers: { ...(host && { host }), ...headers } as Record<string, string> })
   const inbox: Message[] = []
   let wake = () => {}
   socket.on('message', (data, isBinary) => {
@@ -121,22 +119,27 @@ export const connect = async (url: string, { host, headers }: Asking = {}): Prom
     inbox.push(JSON.parse(String(data)))
     wake()
   })
-  const closed = new Promise<{ code: number, reason: string }>(resolve =>
+  const closed = new Promise<{ code: number; reason: string }>(resolve =>
     socket.on('close', (code, reason) => {
       resolve({ code, reason: String(reason) })
       wake()
-    }))
+    }),
+  )
   await opened(socket)
   const next = async (): Promise<Message> => {
     while (inbox.length === 0 && socket.readyState !== WebSocket.CLOSED) {
-      await new Promise<void>(resolve => { wake = resolve })
+      await new Promise<void>(resolve => {
+        wake = resolve
+      })
     }
     const message = inbox.shift()
     if (message === undefined) throw new Error(`the socket was closed: ${JSON.stringify(await closed)}`)
     return message
   }
   return {
-    socket, next, closed,
+    socket,
+    next,
+    closed,
     send: frame => socket.send(frame, { binary: typeof frame !== 'string' }),
     async call(method, params = []) {
       socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))

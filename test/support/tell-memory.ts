@@ -13,5 +13,5 @@ process.on('SIGUSR2', async () => {
     await wait(50)
   }
   const { heapUsed, external } = process.memoryUsage()
-  writeSync(1, `${JSON.stringify({ event: `memory ${told += 1}`, live: heapUsed + external })}\n`)
+  writeSync(1, `${JSON.stringify({ event: `memory ${(told += 1)}`, live: heapUsed + external })}\n`)
 })

@@ -26,7 +26,10 @@ export interface Teller {
 export const startTeller = async (chainId: number, port = 0): Promise<Teller> => {
   const server = new WebSocketServer({ host: '127.0.0.1', port })
   await once(server, 'listening')
-  const answers = new Map<string, unknown>([['eth_chainId', `0x${chainId.toString(16)}`], ['eth_subscribe', '0xfeed']])
+  const answers = new Map<string, unknown>([
+    ['eth_chainId', `0x${chainId.toString(16)}`],
+    ['eth_subscribe', '0xfeed'],
+  ])
   const asked: string[] = []
   const subscribed = new Set<WebSocket>()
   server.on('connection', socket => {
@@ -34,22 +37,29 @@ export const startTeller = async (chainId: number, port = 0): Promise<Teller> =>
       const { id, method } = JSON.parse(String(data))
       asked.push(method)
       const result = answers.get(method)
-      if (result !== undefined) socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...typeof result === 'object' ? result : { result } }))
+      if (result !== undefined) socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...(typeof result === 'object' ? result : { result }) }))
       if (method === 'eth_subscribe') subscribed.add(socket)
       server.emit('asked')
     })
     socket.on('close', () => subscribed.delete(socket))
   })
-  const drop = () => { for (const socket of server.clients) socket.terminate() }
-  const say = (text: string, to: Iterable<WebSocket> = server.clients) => { for (const socket of to) socket.send(text) }
+  const drop = () => {
+    for (const socket of server.clients) socket.terminate()
+  }
+  const say = (text: string, to: Iterable<WebSocket> = server.clients) => {
+    for (const socket of to) socket.send(text)
+  }
   return {
     url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked, drop, say,
+    asked,
+    drop,
+    say,
     answer: (method, result) => void answers.set(method, result),
     async reached(method, count) {
       while (asked.filter(each => each === method).length < count) await once(server, 'asked')
     },
-    tell: block => say(JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: '0xfeed', result: block } }), subscribed),
+    tell: block =>
+      say(JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: '0xfeed', result: block } }), subscribed),
     get connections() {
       return server.clients.size
     },

@@ -12,14 +12,15 @@ import { origin, TestLog } from '../support/fakes.ts'
 
 const limits = { depth: 64, batch: 100, batchReply: 64 << 20 }
 
-const resultOf = (text: string, more: Partial<Reply> = {}): Reply =>
-  ({ result: Buffer.from(text), source: 'node', ...more }) as Reply // a spread of a union of shapes
+const resultOf = (text: string, more: Partial<Reply> = {}): Reply => ({ result: Buffer.from(text), source: 'node', ...more }) as Reply // a spread of a union of shapes
 
-const nodeError = (code: number, message: string, data?: Json): Reply =>
-  ({
-    error: data === undefined ? { code, message } : { code, message, data },
-    kind: 'node', fault: 'caller', status: 200, source: 'node',
-  })
+const nodeError = (code: number, message: string, data?: Json): Reply => ({
+  error: data === undefined ? { code, message } : { code, message, data },
+  kind: 'node',
+  fault: 'caller',
+  status: 200,
+  source: 'node',
+})
 
 const isObject = (json: Json): json is { readonly [name: string]: Json } =>
   typeof json === 'object' && json !== null && !Array.isArray(json)
@@ -27,11 +28,16 @@ const isObject = (json: Json): json is { readonly [name: string]: Json } =>
 /** Refuses what is no request, as the first plugin of a pipeline does, and answers everything else with "0x1". */
 const run: Next = async ({ message }) => {
   const id = isObject(message) ? message['id'] : true
-  return typeof id === 'boolean' || typeof id === 'object' && id !== null
-    ? refuse('invalid', { message: 'invalid request: test' }) : resultOf('"0x1"')
+  return typeof id === 'boolean' || (typeof id === 'object' && id !== null)
+    ? refuse('invalid', { message: 'invalid request: test' })
+    : resultOf('"0x1"')
 }
 
-interface Given { readonly run?: Next, readonly log?: TestLog, readonly limits?: object }
+interface Given {
+  readonly run?: Next
+  readonly log?: TestLog
+  readonly limits?: object
+}
 
 /** One for all: what it has become familiar with must not show. */
 const read = openReader(limits)
@@ -39,10 +45,9 @@ const read = openReader(limits)
 const ask = (message: string | Uint8Array, over: Given = {}): Promise<Answer> =>
   answer({ read, run, log: new TestLog(), ...over, limits: { ...limits, ...over.limits } }, Buffer.from(message), origin())
 
-const textOf = ({ body }: Answer): string | undefined => body === undefined ? undefined : joinBody(body).toString()
+const textOf = ({ body }: Answer): string | undefined => (body === undefined ? undefined : joinBody(body).toString())
 
-const say = async (message: string | Uint8Array, over?: Given): Promise<string | undefined> =>
-  textOf(await ask(message, over))
+const say = async (message: string | Uint8Array, over?: Given): Promise<string | undefined> => textOf(await ask(message, over))
 
 const replying = (reply: Reply): Given => ({ run: async () => reply })
 
@@ -57,9 +62,27 @@ const parseError = bad('null', -32700, 'parse error')
 
 t.test('the id comes back as it was written', async t => {
   for (const id of [
-    '0', '1', '-1', '-0', '42', '6458874991179852', '9007199254740993', '18446744073709551616',
-    '1.0', '1e0', '1e400', '1.5E-3', 'null', '""', '"1"', '"null"', '"8f14e45f-ceea-467f-9575-6b6e9e2d3c1a"',
-    '"\\u0041\\n\\/"', '"é漢😀"', '"\\ud800"', `"${'a'.repeat(5000)}"`,
+    '0',
+    '1',
+    '-1',
+    '-0',
+    '42',
+    '6458874991179852',
+    '9007199254740993',
+    '18446744073709551616',
+    '1.0',
+    '1e0',
+    '1e400',
+    '1.5E-3',
+    'null',
+    '""',
+    '"1"',
+    '"null"',
+    '"8f14e45f-ceea-467f-9575-6b6e9e2d3c1a"',
+    '"\\u0041\\n\\/"',
+    '"é漢😀"',
+    '"\\ud800"',
+    `"${'a'.repeat(5000)}"`,
   ]) {
     const shown = id.slice(0, 40)
     t.equal(await say(request(id)), good(id), shown)
@@ -130,7 +153,9 @@ t.test('a notification', async t => {
   })
 
   t.test('gets none either when it fails', async t => {
-    const bug: Next = () => { throw new Error('a bug') }
+    const bug: Next = () => {
+      throw new Error('a bug')
+    }
     for (const given of [replying(refuse('rate', { retryAfter: 2 })), replying(nodeError(3, 'x')), { run: bug }]) {
       t.match(await ask(notification, given), { body: undefined, status: 204, retryAfter: undefined })
     }
@@ -146,12 +171,15 @@ t.test('a notification', async t => {
 t.test('a batch', async t => {
   t.test('is answered in order of position, whatever the order of completion', async t => {
     const waiting: (() => void)[] = []
-    const run: Next = ({ message }) => new Promise(resolve => {
-      waiting.unshift(() => resolve(resultOf(JSON.stringify((message as { id: Json }).id))))
-      if (waiting.length === 3) for (const finish of waiting) finish()
-    })
-    t.same(JSON.parse(await say(batchOf(request('1'), request('2'), request('3')), { run }) ?? ''),
-      [1, 2, 3].map(id => ({ jsonrpc: '2.0', id, result: id })))
+    const run: Next = ({ message }) =>
+      new Promise(resolve => {
+        waiting.unshift(() => resolve(resultOf(JSON.stringify((message as { id: Json }).id))))
+        if (waiting.length === 3) for (const finish of waiting) finish()
+      })
+    t.same(
+      JSON.parse((await say(batchOf(request('1'), request('2'), request('3')), { run })) ?? ''),
+      [1, 2, 3].map(id => ({ jsonrpc: '2.0', id, result: id })),
+    )
   })
 
   t.test('starts all its calls in order before it waits for any', async t => {
@@ -185,7 +213,12 @@ t.test('a batch', async t => {
     t.equal(await say(' [ ] '), invalid('the batch is empty'))
   })
   t.test('over the limit is one invalid request, and nothing of it runs', async t => {
-    const over = { run: () => { throw new Error('reached') }, log: new TestLog() }
+    const over = {
+      run: () => {
+        throw new Error('reached')
+      },
+      log: new TestLog(),
+    }
     const calls = Array<string>(101).fill(request('1'))
     t.equal(await say(batchOf(...calls), over), invalid('more than 100 calls in a batch'))
     t.equal(await say(`[${'[],'.repeat(340_000)}1]`, over), invalid('more than 100 calls in a batch'))
@@ -199,7 +232,13 @@ t.test('an answer to a batch over its limit', async t => {
   const taken: string[] = []
   const run: Next = async ({ message }) => {
     const id = String((message as { id?: Json }).id)
-    return resultOf(`"${'x'.repeat(id === '2' ? 500 : 10)}"`, { charge: { refund: outcome => { taken.push(`${id} ${outcome}`) } } })
+    return resultOf(`"${'x'.repeat(id === '2' ? 500 : 10)}"`, {
+      charge: {
+        refund: outcome => {
+          taken.push(`${id} ${outcome}`)
+        },
+      },
+    })
   }
   const small = (id: number): string => `{"jsonrpc":"2.0","id":${id},"result":"xxxxxxxxxx"}`
   const tooLarge = (id: number): string => bad(String(id), -32003, 'response too large')
@@ -216,15 +255,25 @@ t.test('an answer to a batch over its limit', async t => {
   })
   t.test('names what became of each call', async t => {
     const { replies } = await ask(batch, { run, limits: { batchReply: room } })
-    const became = replies.map(reply => 'kind' in reply ? reply.kind : reply.source)
+    const became = replies.map(reply => ('kind' in reply ? reply.kind : reply.source))
     t.same(became, ['node', 'node', 'tooLarge', 'node', 'tooLarge'])
   })
   t.test('survives a withdrawal that throws', async t => {
     const log = new TestLog()
-    const broken: Next = async () => resultOf('"xxxxxxxxxx"', { charge: { refund: () => { throw new Error('no') } } })
+    const broken: Next = async () =>
+      resultOf('"xxxxxxxxxx"', {
+        charge: {
+          refund: () => {
+            throw new Error('no')
+          },
+        },
+      })
     const given = { run: broken, log, limits: { batchReply: batchOf(small(1)).length } }
     const text = await say(batchOf(request('1'), request('2')), given)
-    t.match(JSON.parse(text ?? ''), [{ id: 1, result: 'xxxxxxxxxx' }, { id: 2, error: { code: -32603 } }])
+    t.match(JSON.parse(text ?? ''), [
+      { id: 1, result: 'xxxxxxxxxx' },
+      { id: 2, error: { code: -32603 } },
+    ])
     t.equal(log.lines.length, 1)
   })
 })
@@ -233,16 +282,37 @@ t.test('a bug costs its own call only, is logged once, and shows nothing of itse
   const internal = (id: string): string =>
     `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"internal error","data":{"requestId":"r-1"}}}`
   const bugs: readonly [string, Next][] = [
-    ['thrown before the first await', () => { throw new Error('secret') }],
+    [
+      'thrown before the first await',
+      () => {
+        throw new Error('secret')
+      },
+    ],
     ['a rejected promise', () => Promise.reject(new Error('secret'))],
-    ['thrown later', async () => { await null; throw new Error('secret') }],
-    ['something thrown that is no error', () => { throw { secret: 1 } }],
-    ['null thrown', () => { throw null }],
+    [
+      'thrown later',
+      async () => {
+        await null
+        throw new Error('secret')
+      },
+    ],
+    [
+      'something thrown that is no error',
+      () => {
+        throw { secret: 1 }
+      },
+    ],
+    [
+      'null thrown',
+      () => {
+        throw null
+      },
+    ],
     ['an error that cannot be written', async () => ({ error: { code: 1n }, status: 200 }) as never],
   ]
   for (const [what, bug] of bugs) {
     const log = new TestLog()
-    const first: Next = call => isObject(call.message) && call.message['id'] === 1 ? bug(call) : run(call)
+    const first: Next = call => (isObject(call.message) && call.message['id'] === 1 ? bug(call) : run(call))
     const text = await say(batchOf(request('1'), request('2')), { run: first, log })
     t.equal(text, batchOf(internal('1'), good('2')), what)
     const fields = { requestId: 'r-1', network: 'devnet', method: 'eth_blockNumber', stack: String }
@@ -257,11 +327,12 @@ t.test('a bug costs its own call only, is logged once, and shows nothing of itse
 })
 
 t.test('no message can hurt', async t => {
-  const never: Next = () => { throw new Error('reached') }
+  const never: Next = () => {
+    throw new Error('reached')
+  }
 
   t.test('nested too deep', async t => {
-    const deep = (levels: number): string =>
-      request('1', `,"params":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
+    const deep = (levels: number): string => request('1', `,"params":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
     const refusal = invalid('nested deeper than 64 levels')
     t.equal(await say(deep(64)), good('1'))
     t.equal(await say(deep(65), { run: never }), refusal)
@@ -304,17 +375,33 @@ t.test('no message can hurt', async t => {
 
   t.test('any bytes are answered with JSON or with nothing', async t => {
     const part = fc.constantFrom(
-      '{', '}', '[', ']', ',', ':', '"id"', '"__proto__"', '"method"', '"x"', '1', 'null', '"jsonrpc":"2.0"', '\\',
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"id"',
+      '"__proto__"',
+      '"method"',
+      '"x"',
+      '1',
+      'null',
+      '"jsonrpc":"2.0"',
+      '\\',
     )
     const anything = fc.oneof(
       fc.array(part, { maxLength: 12 }).map(parts => Buffer.from(parts.join(''))),
       fc.uint8Array({ maxLength: 20 }),
     )
-    const isResponse = (json: { jsonrpc: unknown, id: unknown }): boolean => json.jsonrpc === '2.0' && 'id' in json
-    await fc.assert(fc.asyncProperty(anything, async bytes => {
-      const text = await say(bytes)
-      return text === undefined || [JSON.parse(text)].flat().every(isResponse)
-    }), { numRuns: 2000 })
+    const isResponse = (json: { jsonrpc: unknown; id: unknown }): boolean => json.jsonrpc === '2.0' && 'id' in json
+    await fc.assert(
+      fc.asyncProperty(anything, async bytes => {
+        const text = await say(bytes)
+        return text === undefined || [JSON.parse(text)].flat().every(isResponse)
+      }),
+      { numRuns: 2000 },
+    )
     t.equal(({} as { polluted?: 1 }).polluted, undefined)
   })
 })

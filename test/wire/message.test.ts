@@ -22,23 +22,44 @@ const paramsOf = (incoming: Incoming): Json | undefined => {
 }
 
 /** Requests that are alike, unlike only in their ids, or made to be mistaken for one another. */
-const id = fc.oneof(fc.nat(20).map(String), fc.constantFrom('00', '01', '-1', '1.5', '1e2', '"1"', '""', 'null', 'true', '', '18446744073709551616'))
-const members = fc.shuffledSubarray([
-  '"jsonrpc":"2.0"', '"method":"eth_call"', '"params":[{"id":#}]', '"params":[]', '"id":#', '"id": #', '"id" :#', '"\\u0069d":#',
-  '"x":"\\"id\\":#"', '"méthod":#', '"params":"\\"id\\":"',
-], { minLength: 0, maxLength: 5 })
+const id = fc.oneof(
+  fc.nat(20).map(String),
+  fc.constantFrom('00', '01', '-1', '1.5', '1e2', '"1"', '""', 'null', 'true', '', '18446744073709551616'),
+)
+const members = fc.shuffledSubarray(
+  [
+    '"jsonrpc":"2.0"',
+    '"method":"eth_call"',
+    '"params":[{"id":#}]',
+    '"params":[]',
+    '"id":#',
+    '"id": #',
+    '"id" :#',
+    '"\\u0069d":#',
+    '"x":"\\"id\\":#"',
+    '"méthod":#',
+    '"params":"\\"id\\":"',
+  ],
+  { minLength: 0, maxLength: 5 },
+)
 const request = fc.tuple(members, fc.constantFrom('', ' ')).map(([parts, space]) => `{${parts.join(`,${space}`)}}${space}`)
-const template = fc.oneof(request, fc.array(request, { maxLength: 6 }).map(all => `[${all.join()}]`))
+const template = fc.oneof(
+  request,
+  fc.array(request, { maxLength: 6 }).map(all => `[${all.join()}]`),
+)
 
 t.test('a message means the same whatever was read before it', async t => {
   const known = openReader(limits)
-  fc.assert(fc.property(template, fc.array(id, { minLength: 3, maxLength: 8 }), (text, ids) => {
-    for (let i = 0; i + 1 < ids.length; i++) {
-      let at = i
-      const message = bytes(text.replaceAll('#', () => ids[at++ % ids.length] as string))
-      t.strictSame(known(message), openReader(limits)(message))
-    }
-  }), { numRuns: 3000 })
+  fc.assert(
+    fc.property(template, fc.array(id, { minLength: 3, maxLength: 8 }), (text, ids) => {
+      for (let i = 0; i + 1 < ids.length; i++) {
+        let at = i
+        const message = bytes(text.replaceAll('#', () => ids[at++ % ids.length] as string))
+        t.strictSame(known(message), openReader(limits)(message))
+      }
+    }),
+    { numRuns: 3000 },
+  )
 })
 
 t.test('only the digits of the id itself may differ', async t => {
@@ -62,7 +83,9 @@ t.test('a request that is asked again and again is parsed twice, and what calls 
   t.match(third, { id: '333', message: { id: 333, method: 'eth_call' } })
   t.match(fourth, { id: '9007199254740993' })
   const [object] = paramsOf(third) as readonly { data: string[] }[]
-  t.throws(() => { object!.data = [] }, TypeError)
+  t.throws(() => {
+    object!.data = []
+  }, TypeError)
   t.throws(() => object!.data.push('0x1'), TypeError)
 })
 

@@ -35,20 +35,25 @@ const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i
 const answer = (more: string): string => `{"jsonrpc":"2.0","id":7,${more}}`
 
 /** The reading with its text as a string. */
-const show = (reading: Reading): object =>
-  reading.kind === 'result' ? { ...reading, text: wholeOf(reading.text).toString() } : reading
+const show = (reading: Reading): object => (reading.kind === 'result' ? { ...reading, text: wholeOf(reading.text).toString() } : reading)
 
 const result = (text: string, count?: number, partial?: string): object => ({ kind: 'result', text, count, partial })
 const garbage = (reason: string): object => ({ kind: 'garbage', reason })
-const error = (code: number, message: string, data?: Json): object =>
-  ({ kind: 'error', error: data === undefined ? { code, message } : { code, message, data } })
+const error = (code: number, message: string, data?: Json): object => ({
+  kind: 'error',
+  error: data === undefined ? { code, message } : { code, message, data },
+})
 
 t.test('a request is written anew, in the order that nodes write themselves', async t => {
-  t.equal(writeRequest(7, { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
-    '{"jsonrpc":"2.0","id":7,"method":"eth_getLogs","params":[{"topics":[null,"0x1"]},"größer"]}')
+  t.equal(
+    writeRequest(7, { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
+    '{"jsonrpc":"2.0","id":7,"method":"eth_getLogs","params":[{"topics":[null,"0x1"]},"größer"]}',
+  )
   const params = JSON.parse('[{"__proto__":{"a":1}},"\\ud800",90071992547409931]') as Json[]
-  t.equal(writeRequest(1, { method: '"', params }),
-    '{"jsonrpc":"2.0","id":1,"method":"\\"","params":[{"__proto__":{"a":1}},"\\ud800",90071992547409940]}')
+  t.equal(
+    writeRequest(1, { method: '"', params }),
+    '{"jsonrpc":"2.0","id":1,"method":"\\"","params":[{"__proto__":{"a":1}},"\\ud800",90071992547409940]}',
+  )
 })
 
 t.test('what a node answers, wherever its chunks end', async t => {
@@ -87,8 +92,9 @@ t.test('what a node answers, wherever its chunks end', async t => {
     ['an empty batch', '[]', garbage('not an object')],
     ['an empty object', '{}', garbage('no id')],
     ['no id', '{"jsonrpc":"2.0","result":1}', garbage('no id')],
-    ...['8', '70', '"7"', '7.0', '7e0', '-7', 'null', '[7]', 'true'].map(id =>
-      [`the id ${id}`, `{"id":${id},"result":1}`, garbage('the id is not that of the request')] as const),
+    ...['8', '70', '"7"', '7.0', '7e0', '-7', 'null', '[7]', 'true'].map(
+      id => [`the id ${id}`, `{"id":${id},"result":1}`, garbage('the id is not that of the request')] as const,
+    ),
     ['an error with no id of ours', '{"id":null,"error":{}}', garbage('the id is not that of the request')],
     ['neither', answer('"jsonrpc":"2.0"'), garbage('neither a result nor an error')],
     ['neither, but null for an error', answer('"error":null'), garbage('neither a result nor an error')],
@@ -97,10 +103,12 @@ t.test('what a node answers, wherever its chunks end', async t => {
     ['two results', answer('"result":1,"result":1'), garbage('a member stands twice')],
     ['two results, one in disguise', answer('"result":1,"r\\u0065sult":2'), garbage('a member stands twice')],
     ['two errors', answer('"error":null,"error":null,"result":1'), garbage('a member stands twice')],
-    ...['1', '"x"', '[]', 'true', '{}', '{"message":"x"}', '{"code":"3"}', '{"code":1.5}', '{"code":1e400}']
-      .map(text => [`the error ${text}`, answer(`"error":${text}`), garbage('the error has no integer code')] as const),
-    ...['{"code":3}', '{"code":3,"message":null}', '{"code":3,"message":{}}']
-      .map(text => [`the error ${text}`, answer(`"error":${text}`), garbage('the error has no message')] as const),
+    ...['1', '"x"', '[]', 'true', '{}', '{"message":"x"}', '{"code":"3"}', '{"code":1.5}', '{"code":1e400}'].map(
+      text => [`the error ${text}`, answer(`"error":${text}`), garbage('the error has no integer code')] as const,
+    ),
+    ...['{"code":3}', '{"code":3,"message":null}', '{"code":3,"message":{}}'].map(
+      text => [`the error ${text}`, answer(`"error":${text}`), garbage('the error has no message')] as const,
+    ),
   ]
   for (const [what, text, expected] of cases) {
     const bytes = Buffer.from(text)
@@ -167,7 +175,11 @@ t.test('a result is not copied, but for short chunks', async t => {
 
   const result = `"${'0'.repeat(3 << 20)}"`
   const whole = Buffer.from(answer(`"result":${result}`))
-  const long = feed(new NodeAnswer(), whole, Array.from({ length: 48 }, (_, i) => (i + 1) << 16))
+  const long = feed(
+    new NodeAnswer(),
+    whole,
+    Array.from({ length: 48 }, (_, i) => (i + 1) << 16),
+  )
   t.ok(long.kind === 'result' && long.text instanceof Pieces && wholeOf(long.text).equals(Buffer.from(result)))
   const buffers = long.kind === 'result' && long.text instanceof Pieces ? long.text.list.map(({ buffer }) => buffer) : []
   t.equal(buffers.length, 49)
@@ -181,7 +193,7 @@ t.test('a result is not copied, but for short chunks', async t => {
 t.test('pieces are what one array would be', async t => {
   const chunks = fc.array(fc.oneof(fc.nat(300), fc.integer({ min: 16_000, max: 70_000 })), { minLength: 1, maxLength: 9 })
   const property = fc.property(chunks, fc.boolean(), fc.array(fc.tuple(fc.nat(), fc.nat()), { maxLength: 9 }), (lengths, isTold, parts) => {
-    const whole = Buffer.alloc(lengths.reduce((sum, length) => sum + length + 1, 0)).map((_, i) => i * 31 >> 3)
+    const whole = Buffer.alloc(lengths.reduce((sum, length) => sum + length + 1, 0)).map((_, i) => (i * 31) >> 3)
     const arrival = new Arrival(isTold ? whole.length : 0)
     for (const length of lengths) arrival.push(whole.subarray(arrival.length, arrival.length + length + 1))
     const { text } = arrival

@@ -39,13 +39,15 @@ const rebuild = (bytes: Uint8Array, { start, end, members }: Item): unknown => {
   ok(whole, 'an item is JSON by itself')
   equal(members !== undefined, typeof whole.value === 'object' && whole.value !== null && !Array.isArray(whole.value))
   if (members === undefined) return whole.value
-  return Object.fromEntries(members.map(member => {
-    const value = parse(bytes.subarray(member.start, member.end))
-    const name = parse(bytes.subarray(member.nameStart - 1, member.nameEnd + 1))
-    ok(value && name, 'a name and a value are JSON by themselves')
-    if (Array.isArray(value.value)) equal(member.count, value.value.length)
-    return [name.value, value.value]
-  }))
+  return Object.fromEntries(
+    members.map(member => {
+      const value = parse(bytes.subarray(member.start, member.end))
+      const name = parse(bytes.subarray(member.nameStart - 1, member.nameEnd + 1))
+      ok(value && name, 'a name and a value are JSON by themselves')
+      if (Array.isArray(value.value)) equal(member.count, value.value.length)
+      return [name.value, value.value]
+    }),
+  )
 }
 
 /** The verdict is that of JSON.parse, the outline fits its value, and neither depends on where chunks end. */
@@ -59,7 +61,10 @@ const agree = (bytes: Uint8Array, ...splits: readonly number[][]): void => {
   equal(scanner.isArray, Array.isArray(truth.value))
   const values = scanner.items.map(item => rebuild(bytes, item))
   deepStrictEqual(scanner.isArray ? values : values[0], truth.value)
-  equal(scanner.isWide, bytes.some(byte => byte >= 0x80))
+  equal(
+    scanner.isWide,
+    bytes.some(byte => byte >= 0x80),
+  )
 }
 
 const space = fc.stringMatching(/^[ \t\n\r]{0,2}$/)
@@ -75,23 +80,28 @@ const list = (open: string, item: fc.Arbitrary<string>, close: string): fc.Arbit
   fc.tuple(space, fc.array(item, { maxLength: 5 })).map(([gap, items]) => open + gap + items.join(',') + close)
 
 /** JSON texts as nobody would write them: every form of space, number and escape, names twice. */
-const { json } = fc.letrec<{ json: string, value: string }>(tie => ({
+const { json } = fc.letrec<{ json: string; value: string }>(tie => ({
   json: fc.tuple(space, tie('value'), space).map(parts => parts.join('')),
   value: fc.oneof(
     { depthSize: 'small' },
     fc.oneof(string, number, fc.constantFrom('true', 'false', 'null')),
     list('[', tie('json'), ']'),
-    list('{', fc.tuple(space, name, space, fc.constant(':'), tie('json')).map(parts => parts.join('')), '}'),
+    list(
+      '{',
+      fc.tuple(space, name, space, fc.constant(':'), tie('json')).map(parts => parts.join('')),
+      '}',
+    ),
   ),
 }))
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 
-const telling = fc.constantFrom(
-  ...Buffer.from('{}[]:,"\\ \n\t0-.eEtfnu/\u0000\u001f\u007f'), 0x80, 0xa0, 0xc0, 0xe0, 0xed, 0xf4, 0xff,
-)
+const telling = fc.constantFrom(...Buffer.from('{}[]:,"\\ \n\t0-.eEtfnu/\u0000\u001f\u007f'), 0x80, 0xa0, 0xc0, 0xe0, 0xed, 0xf4, 0xff)
 const change = fc.record({
-  how: fc.constantFrom('put', 'insert', 'cut'), at: fc.nat(), byte: fc.oneof(telling, fc.nat(255)), length: fc.nat(4),
+  how: fc.constantFrom('put', 'insert', 'cut'),
+  at: fc.nat(),
+  byte: fc.oneof(telling, fc.nat(255)),
+  length: fc.nat(4),
 })
 
 /** A JSON text with some bytes changed, put in or cut out: mostly not JSON any more, but nearly. */
@@ -110,7 +120,11 @@ const junk = fc.array(telling, { maxLength: 8 }).map(bytes => Uint8Array.from(by
 const cuts = fc.array(fc.nat(400), { maxLength: 6 })
 const agreement = (texts: fc.Arbitrary<Uint8Array>, numRuns: number) => (): void => {
   const property = fc.property(texts, cuts, (bytes, at) => {
-    agree(bytes, at.map(cut => cut % (bytes.length + 1)), everyByte(bytes))
+    agree(
+      bytes,
+      at.map(cut => cut % (bytes.length + 1)),
+      everyByte(bytes),
+    )
   })
   fc.assert(property, { numRuns })
 }
@@ -126,28 +140,184 @@ const disagrees = (bytes: Uint8Array): boolean => {
 }
 
 const texts = [
-  '', ' ', '\ufeff1', '\ufeff{}', '[]', '{}', ' [ ] ', '\t{\r\n} ', '[1,]', '[,1]', '[,]', '{,}', '[1 2]',
-  '[1],', '[1]]', '[[]', '{"a":1,}', '{"a":1 "b":2}', '{"a" 1}', '{"a"}', '{"a":}', '{"a",1}', '{a:1}',
-  "{'a':1}", '{1:1}', '{"a":1}}', '{"a":1},', '{"a":"b":1}', '{{}}', '"a":1', '[}', '{]', '[1}', '{"a":1]', '[',
-  '{', ']', '}', ',', ':', '1,', '1 2', '0', '-0', '00', '01', '-01', '-', '--1', '+1', '1.', '.1', '1.e1',
-  '1.0', '0.10', '1e', '1e+', '1e-', '1E5', '1e+05', '1e400', '1e1.5', '1e1e1', '1 e1', '0x1', '1n', '1_0',
-  '- 1', '[-]', '[1.]', '{"a":1e}', '18446744073709551616', '-1.5E-7', '1+1', '1-', 'Infinity', 'NaN',
-  'undefined', 'true', 'tru', 'truee', 'True', 'nul', 'nulll', 'null null', 'truefalse', 'fals', 't',
-  '[true,false,null]', '"', '"a', '""', '"a" "b"', '"\\', '"\\"', '"\\u', '"\\u1', '"\\u123', '"\\u1234',
-  '"\\u1234"', '"\\u12g4"', '"\\uABcd"', '"\\U1234"', '"\\x41"', '"\\a"', '"\\\'"', '"\\0"', '"\\\n"',
-  '"\\b\\f\\n\\r\\t\\/\\"\\\\"', '"\n"', '"\t"', '"\u0000"', '"\u001f"', '"\u007f"', '"\\ud800"',
-  '"\\udc00\\ud800"', '"😀"', '"é"', 'é', '"\u2028"', '\v1', '\f1', '\u00a01', '\u30001', '1\u0000', '// 1',
-  '/**/1', '#1', '{"a":1,"a":2}', '{"":1,"":2}', '{"__proto__":1}', '{"__proto__":{"a":1}}', '{"\\u0061":1}',
-  '{"a\n":1}', '{"é":1}', '[{"a":[1,[2,3],{"b":4}]},[5],"6",{}]', '{"a":{"b":{"c":[{}]}},"d":[[],[[]]]}',
+  '',
+  ' ',
+  '\ufeff1',
+  '\ufeff{}',
+  '[]',
+  '{}',
+  ' [ ] ',
+  '\t{\r\n} ',
+  '[1,]',
+  '[,1]',
+  '[,]',
+  '{,}',
+  '[1 2]',
+  '[1],',
+  '[1]]',
+  '[[]',
+  '{"a":1,}',
+  '{"a":1 "b":2}',
+  '{"a" 1}',
+  '{"a"}',
+  '{"a":}',
+  '{"a",1}',
+  '{a:1}',
+  "{'a':1}",
+  '{1:1}',
+  '{"a":1}}',
+  '{"a":1},',
+  '{"a":"b":1}',
+  '{{}}',
+  '"a":1',
+  '[}',
+  '{]',
+  '[1}',
+  '{"a":1]',
+  '[',
+  '{',
+  ']',
+  '}',
+  ',',
+  ':',
+  '1,',
+  '1 2',
+  '0',
+  '-0',
+  '00',
+  '01',
+  '-01',
+  '-',
+  '--1',
+  '+1',
+  '1.',
+  '.1',
+  '1.e1',
+  '1.0',
+  '0.10',
+  '1e',
+  '1e+',
+  '1e-',
+  '1E5',
+  '1e+05',
+  '1e400',
+  '1e1.5',
+  '1e1e1',
+  '1 e1',
+  '0x1',
+  '1n',
+  '1_0',
+  '- 1',
+  '[-]',
+  '[1.]',
+  '{"a":1e}',
+  '18446744073709551616',
+  '-1.5E-7',
+  '1+1',
+  '1-',
+  'Infinity',
+  'NaN',
+  'undefined',
+  'true',
+  'tru',
+  'truee',
+  'True',
+  'nul',
+  'nulll',
+  'null null',
+  'truefalse',
+  'fals',
+  't',
+  '[true,false,null]',
+  '"',
+  '"a',
+  '""',
+  '"a" "b"',
+  '"\\',
+  '"\\"',
+  '"\\u',
+  '"\\u1',
+  '"\\u123',
+  '"\\u1234',
+  '"\\u1234"',
+  '"\\u12g4"',
+  '"\\uABcd"',
+  '"\\U1234"',
+  '"\\x41"',
+  '"\\a"',
+  '"\\\'"',
+  '"\\0"',
+  '"\\\n"',
+  '"\\b\\f\\n\\r\\t\\/\\"\\\\"',
+  '"\n"',
+  '"\t"',
+  '"\u0000"',
+  '"\u001f"',
+  '"\u007f"',
+  '"\\ud800"',
+  '"\\udc00\\ud800"',
+  '"😀"',
+  '"é"',
+  'é',
+  '"\u2028"',
+  '\v1',
+  '\f1',
+  '\u00a01',
+  '\u30001',
+  '1\u0000',
+  '// 1',
+  '/**/1',
+  '#1',
+  '{"a":1,"a":2}',
+  '{"":1,"":2}',
+  '{"__proto__":1}',
+  '{"__proto__":{"a":1}}',
+  '{"\\u0061":1}',
+  '{"a\n":1}',
+  '{"é":1}',
+  '[{"a":[1,[2,3],{"b":4}]},[5],"6",{}]',
+  '{"a":{"b":{"c":[{}]}},"d":[[],[[]]]}',
   '[[[[[[]]]]]]',
 ]
 
 /** Bytes in hex: whole and broken characters, too long forms, surrogates, past the last one. */
 const characters = [
-  '80', 'bf', 'c080', 'c1bf', 'c280', 'c2', 'c2c2', 'c27f', 'dfbf', 'c3a9c3', 'c3a9a9', 'e08080', 'e09fbf',
-  'e0a080', 'ed9fbf', 'eda080', 'edbfbf', 'ee8080', 'efbfbf', 'efbbbf', 'e282', 'e28228', 'e6bca2', 'f0808080',
-  'f08fbfbf', 'f0908080', 'f48fbfbf', 'f4908080', 'f5808080', 'f8888080', 'fe', 'ff', 'f09f9880', 'f09f98',
-  'f09f', 'f0',
+  '80',
+  'bf',
+  'c080',
+  'c1bf',
+  'c280',
+  'c2',
+  'c2c2',
+  'c27f',
+  'dfbf',
+  'c3a9c3',
+  'c3a9a9',
+  'e08080',
+  'e09fbf',
+  'e0a080',
+  'ed9fbf',
+  'eda080',
+  'edbfbf',
+  'ee8080',
+  'efbfbf',
+  'efbbbf',
+  'e282',
+  'e28228',
+  'e6bca2',
+  'f0808080',
+  'f08fbfbf',
+  'f0908080',
+  'f48fbfbf',
+  'f4908080',
+  'f5808080',
+  'f8888080',
+  'fe',
+  'ff',
+  'f09f9880',
+  'f09f98',
+  'f09f',
+  'f0',
 ]
 
 t.test('the scanner agrees with JSON.parse, however the text is cut into chunks', async t => {
@@ -157,15 +327,17 @@ t.test('the scanner agrees with JSON.parse, however the text is cut into chunks'
   t.doesNotThrow(agreement(junk, 3000), 'about telling bytes')
 
   t.same(texts.map(bytesOf).filter(disagrees).map(String), [], 'about texts picked by hand')
-  for (const [before, after, place] of [['22', '22', 'in a string'], ['', '31', 'before a number']]) {
+  for (const [before, after, place] of [
+    ['22', '22', 'in a string'],
+    ['', '31', 'before a number'],
+  ]) {
     const wrong = characters.filter(hex => disagrees(Buffer.from(`${before}${hex}${after}`, 'hex')))
     t.same(wrong, [], `about characters ${place}`)
   }
 })
 
 t.test('a text past a limit is refused, and one at the limit is not', async t => {
-  const faultOf = (text: string, limits: Partial<Limits> = {}) =>
-    scan(bytesOf(text), [], { ...unlimited, ...limits }).fault
+  const faultOf = (text: string, limits: Partial<Limits> = {}) => scan(bytesOf(text), [], { ...unlimited, ...limits }).fault
   const nested = (depth: number) => '{"a":['.repeat(depth / 2) + ']}'.repeat(depth / 2)
   const members = (count: number) => `{${Array.from({ length: count }, (_, i) => `"${i}":[]`).join()}}`
 

@@ -19,13 +19,15 @@ const open = async (env: Record<string, string> = {}) => {
       member = from
       heard.push(message)
     },
-    forget: () => { forgotten += 1 },
+    forget: () => {
+      forgotten += 1
+    },
   }
   const [clock, log] = [new TestClock(), new TestLog()]
   const own = { NODE_OPTIONS: '', ...env } // else tap loads itself into it
   const crew = await openCrew({ exec, args: [], env: own, size: 1, patience: 15_000, desk }, clock, log)
   const say = (height: number) => member?.say({ kind: 'height', network: 'x'.repeat(1000), height })
-  const newest = () => heard.reduce((most, message) => message.kind === 'seen' ? Math.max(most, message.height) : most, 0)
+  const newest = () => heard.reduce((most, message) => (message.kind === 'seen' ? Math.max(most, message.height) : most), 0)
   const worker = Object.values(cluster.workers ?? {}).at(-1) // those before it may not be gone yet
   if (worker === undefined) throw new Error('there is no worker')
   return { crew, worker, clock, log, say, heard, newest, forgotten: () => forgotten }
@@ -85,7 +87,9 @@ t.test('a worker that the system gives no process for', async t => {
     t.match(log.lines, [{ level: 'warn', message: 'a worker ended and is replaced', fields: { signal: 'SIGKILL' } }])
     clock.turn(100)
     await until(() => failures().length === 1)
-    t.match(failures(), [{ message: /^a worker could not be replaced/, fields: { err: { message: /could not be started: spawn .*ENOENT/ } } }])
+    t.match(failures(), [
+      { message: /^a worker could not be replaced/, fields: { err: { message: /could not be started: spawn .*ENOENT/ } } },
+    ])
     t.equal(crew.ready, 0)
     t.equal(forgotten(), 2, 'nobody goes on telling it heights')
     clock.turn(999)
@@ -115,6 +119,9 @@ t.test('a worker that the system gives no process for', async t => {
     lose('/nowhere')
     await t.rejects(open(), { constructor: SpawnFault, message: /^a worker could not be started: spawn .*ENOENT$/ })
     lose(process.cwd())
-    await t.rejects(open({ LONG: 'x'.repeat(1 << 18) }), { constructor: SpawnFault, message: /^a worker could not be started: spawn E2BIG$/ })
+    await t.rejects(open({ LONG: 'x'.repeat(1 << 18) }), {
+      constructor: SpawnFault,
+      message: /^a worker could not be started: spawn E2BIG$/,
+    })
   })
 })

@@ -89,12 +89,18 @@ const open = (seed = 7, names: readonly string[] = ['a', 'b']) => {
   const desk = new Desk({ agents, clock, log, metrics, newsOf: () => [] })
   const workers: Worker[] = []
   const hire = (follows = targets(...names)): Worker => {
-    const member: Member = { say: message => { if ('network' in message) down.say(message) } }
+    const member: Member = {
+      say: message => {
+        if ('network' in message) down.say(message)
+      },
+    }
     const up = new Line<FromWorker>(message => desk.hear(member, message))
     const heads = new LentHeads({ network: 'model', chainId: 1, blockTime: 1000, agents, clock, say: message => up.say(message) })
     const down = new Line<News>(news => heads.hear(news))
     const worker = {
-      heads, up, down,
+      heads,
+      up,
+      down,
       die() {
         up.isHeld = down.isHeld = true
         desk.forget(member)
@@ -146,7 +152,7 @@ t.test('several workers', async t => {
   t.test('know what the primary knows: the head, what is final by number and by hash, and whom to pass over', async t => {
     const { hire, settle, turn, chain, by, special, desk, metrics, log } = open()
     const [one, two] = [hire(), hire()]
-    special.set('b', (method, params) => method === 'eth_chainId' ? '0x5' : by('b').answer(method, params))
+    special.set('b', (method, params) => (method === 'eth_chainId' ? '0x5' : by('b').answer(method, params)))
     await settle()
     one.heads.touch()
     await settle()
@@ -161,7 +167,13 @@ t.test('several workers', async t => {
     const known = ancestorAt(chain.tip, 110)
     for (const { heads } of [one, two]) {
       t.same(heads.status, desk.statusOf('model'))
-      t.match(heads.status, { head: chain.tip.number, upstreams: [{ name: 'a', usable: true }, { name: 'b', usable: false, because: 'it is on chain 5' }] })
+      t.match(heads.status, {
+        head: chain.tip.number,
+        upstreams: [
+          { name: 'a', usable: true },
+          { name: 'b', usable: false, because: 'it is on chain 5' },
+        ],
+      })
       t.same([heads.view.isCurrent('a'), heads.view.isCurrent('b')], [true, false])
       const known110 = heads.view.finalOf('a')
       t.ok(known110 !== undefined && known110.number > 100 && known110.number <= final.number)
@@ -169,11 +181,18 @@ t.test('several workers', async t => {
       t.ok(heads.view.isFinal('a', ancestorAt(chain.tip, 101)?.hash ?? ''))
       t.notOk(heads.view.isFinal('a', chain.tip.hash))
       t.notOk(heads.view.isFinal('b', 90))
-      t.same(heads.choose(targets('b', 'a')).map(({ name }) => name), ['a'])
+      t.same(
+        heads.choose(targets('b', 'a')).map(({ name }) => name),
+        ['a'],
+      )
     }
-    t.ok(known !== undefined && await two.heads.holds(known))
+    t.ok(known !== undefined && (await two.heads.holds(known)))
     t.notOk(await two.heads.holds({ number: 110, hash: chain.tip.hash }))
-    t.same(log.lines.map(({ message }) => message), ['upstream is passed over: it is on another chain'], 'told once')
+    t.same(
+      log.lines.map(({ message }) => message),
+      ['upstream is passed over: it is on another chain'],
+      'told once',
+    )
     t.match(metricsText(metrics.families()), /tollgate_upstream_passed_over\{network="model",upstream="b",reason="chain"\} 1/)
   })
 
@@ -258,7 +277,7 @@ t.test('several workers', async t => {
 
   t.test('have no URL in what they log', async t => {
     const { hire, settle, special, turn, log } = open()
-    special.set('a', method => method === 'eth_chainId' ? '0x9' : undefined)
+    special.set('a', method => (method === 'eth_chainId' ? '0x9' : undefined))
     hire().heads.touch()
     await settle()
     await turn(2000)
@@ -275,7 +294,9 @@ t.test('the height that callers are told by several workers', async t => {
     await settle()
     two.down.isHeld = true
     let said: number | undefined
-    const told = Promise.resolve(one.heads.tell('a', 101)).then(height => { said = height })
+    const told = Promise.resolve(one.heads.tell('a', 101)).then(height => {
+      said = height
+    })
     await settle()
     t.equal(said, undefined, 'the other worker does not know yet')
     t.equal(two.heads.tell('b', 100), 100)
@@ -331,7 +352,9 @@ t.test('the height that callers are told by several workers', async t => {
     await settle()
     two.down.isHeld = true
     let said: number | undefined
-    void Promise.resolve(one.heads.tell('a', 103)).then(height => { said = height })
+    void Promise.resolve(one.heads.tell('a', 103)).then(height => {
+      said = height
+    })
     await settle()
     t.equal(said, undefined, 'it read, so it is waited for')
     two.down.isHeld = false
@@ -381,9 +404,9 @@ t.test('two changes of a line of blocks that become one leave the same line', as
   /** How many blocks go, and how many come. */
   const step = fc.record({ back: fc.nat(8), more: fc.nat(9) })
   let made = 0
-  const grow = (line: Blocks, { back, more }: { back: number, more: number }) => {
+  const grow = (line: Blocks, { back, more }: { back: number; more: number }) => {
     const after = Math.max(line.tip - back, line.tip < 0 ? 0 : line.lowest - 1)
-    const blocks = Array.from({ length: more }, (_, i) => ({ number: after + 1 + i, hash: `0x${made += 1}` }))
+    const blocks = Array.from({ length: more }, (_, i) => ({ number: after + 1 + i, hash: `0x${(made += 1)}` }))
     if (line.tip < 0 || after < line.lowest) return line.restart(blocks)
     line.cut(after)
     line.extend(blocks)
@@ -394,25 +417,29 @@ t.test('two changes of a line of blocks that become one leave the same line', as
     if (change !== undefined) copy.change(change)
     return copy
   }
-  fc.assert(fc.property(fc.array(step, { minLength: 3, maxLength: 12 }), steps => {
-    const line = new Blocks(most)
-    grow(line, { back: 0, more: 4 })
-    const behind = copyOf(line)
-    const before = copyOf(line)
-    let joint: LineChange | undefined
-    for (const each of steps) {
-      grow(line, each)
-      const change = line.updateOf(before)
-      if (change === undefined) continue
-      before.change(change)
-      joint = joint === undefined ? change : joinChanges(joint, change, most)
-    }
-    if (joint !== undefined) behind.change(joint)
-    const isSame = behind.tip === line.tip
-    const holdsAll = Array.from({ length: most }, (_, i) => line.tip - i)
-      .every(number => line.hashAt(number) === undefined || behind.hashAt(number) === line.hashAt(number))
-    return isSame && holdsAll && (joint?.hashes.length ?? 0) <= most
-  }), { numRuns: 2000 })
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 3, maxLength: 12 }), steps => {
+      const line = new Blocks(most)
+      grow(line, { back: 0, more: 4 })
+      const behind = copyOf(line)
+      const before = copyOf(line)
+      let joint: LineChange | undefined
+      for (const each of steps) {
+        grow(line, each)
+        const change = line.updateOf(before)
+        if (change === undefined) continue
+        before.change(change)
+        joint = joint === undefined ? change : joinChanges(joint, change, most)
+      }
+      if (joint !== undefined) behind.change(joint)
+      const isSame = behind.tip === line.tip
+      const holdsAll = Array.from({ length: most }, (_, i) => line.tip - i).every(
+        number => line.hashAt(number) === undefined || behind.hashAt(number) === line.hashAt(number),
+      )
+      return isSame && holdsAll && (joint?.hashes.length ?? 0) <= most
+    }),
+    { numRuns: 2000 },
+  )
 })
 
 /** Callers who ask workers by chance, while blocks come, nodes lag, messages dawdle and workers die. */
@@ -424,12 +451,12 @@ const wander = async (seed: number): Promise<readonly string[]> => {
   await settle()
   const serving = () => workers.filter(({ up }) => !up.isHeld)
   const callers = Array.from({ length: 4 }, (_, i) => ({ name: `caller ${i}`, told: 0, isAsking: false }))
-  const ask = async (caller: typeof callers[number]) => {
+  const ask = async (caller: (typeof callers)[number]) => {
     caller.isAsking = true
     const worker = serving()[random(serving().length)]
     const node = nodes[random(nodes.length)]
     worker?.heads.touch()
-    const told = await worker?.heads.tell(node?.name ?? '', node?.head.number ?? 0) ?? caller.told
+    const told = (await worker?.heads.tell(node?.name ?? '', node?.head.number ?? 0)) ?? caller.told
     // Whoever asked a worker that died meanwhile got no answer.
     if (worker?.up.isHeld === false && told < caller.told) faults.push(`${caller.name} was told ${told} after ${caller.told}`)
     if (worker?.up.isHeld === false) caller.told = told

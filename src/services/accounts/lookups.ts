@@ -3,10 +3,10 @@ import type { Account, Key } from '../../call.ts'
 
 /** What a key opens, or why it opens nothing. `away`: the store could not be asked, so nobody can tell. */
 export type Lookup =
-  | { readonly kind: 'granted', readonly key: Key, readonly account: Account }
+  | { readonly kind: 'granted'; readonly key: Key; readonly account: Account }
   | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'away' }
   /** The account's plan does not stand in gateway.yaml any more. */
-  | { readonly kind: 'planless', readonly plan: string }
+  | { readonly kind: 'planless'; readonly plan: string }
 
 interface Entry {
   readonly lookup: Lookup

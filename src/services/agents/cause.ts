@@ -11,9 +11,13 @@ export const causeOf = (error: unknown): string | undefined => {
 
 /** Errors of undici's HTTP parser come without a code for some faults. */
 const codeOf = (error: unknown): string | undefined =>
-  !(error instanceof Error) ? undefined
-  : 'code' in error && typeof error.code === 'string' ? error.code
-  : error.name === 'HTTPParserError' ? 'HPE_ERROR' : undefined
+  !(error instanceof Error)
+    ? undefined
+    : 'code' in error && typeof error.code === 'string'
+      ? error.code
+      : error.name === 'HTTPParserError'
+        ? 'HPE_ERROR'
+        : undefined
 
 const ours = /^(UND_)?ERR_(INVALID|ASSERTION|OUT_OF_RANGE|MISSING_ARGS|UNHANDLED)/
 

@@ -131,27 +131,43 @@ class Exchange implements Hearer {
 
   #replyOf(reading: Reading): Reply {
     const { target } = this.#means
-    if (this.#isRefused && this.#otherwise !== undefined) return { ...this.#otherwise, ...reading.kind === 'error' && { said: reading.error } }
+    if (this.#isRefused && this.#otherwise !== undefined)
+      return { ...this.#otherwise, ...(reading.kind === 'error' && { said: reading.error }) }
     switch (reading.kind) {
-      case 'error': return {
-        source: target.source, upstream: target.name, kind: 'node', error: reading.error, fault: 'caller', status: 200,
-      }
-      case 'garbage': return this.#otherwise ?? unusable(target, reading.reason)
-      case 'result': return reading.partial !== undefined ? cutShort(target, reading.partial)
-        : { result: reading.text, count: reading.count, source: target.source, upstream: target.name }
+      case 'error':
+        return {
+          source: target.source,
+          upstream: target.name,
+          kind: 'node',
+          error: reading.error,
+          fault: 'caller',
+          status: 200,
+        }
+      case 'garbage':
+        return this.#otherwise ?? unusable(target, reading.reason)
+      case 'result':
+        return reading.partial !== undefined
+          ? cutShort(target, reading.partial)
+          : { result: reading.text, count: reading.count, source: target.source, upstream: target.name }
     }
   }
 
   /** So many at once. No byte comes until there is a place. */
   async #inflate({ kind, make }: Inflater, trip: Trip): Promise<void> {
-    const { inflaters: { [kind]: gate }, watch, target } = this.#means
+    const {
+      inflaters: { [kind]: gate },
+      watch,
+      target,
+    } = this.#means
     trip.pause()
     const hasPlace = await gate.enter(watch)
     this.#listen()
     if (!hasPlace) return this.#finish({ ...unusable(target, 'too many compressed answers at once'), elsewhere: true, retryAfter: 1 })
     if (this.#isOver) return gate.leave()
     this.#inflation = new Inflation(make(), trip, {
-      chunk: bytes => this.#take(bytes), end: () => this.#complete(), fault: error => this.fault(error),
+      chunk: bytes => this.#take(bytes),
+      end: () => this.#complete(),
+      fault: error => this.fault(error),
     })
     this.#gate = gate
     trip.resume()
@@ -183,8 +199,7 @@ class Exchange implements Hearer {
 /** Bytes of one answer that are read in one turn of the event loop: 1.5 ms. */
 const perTurn = 786_432
 
-const tooLarge = ({ source, name: upstream }: Target): Failure =>
-  refuse('tooLarge', { source, upstream, elsewhere: true })
+const tooLarge = ({ source, name: upstream }: Target): Failure => refuse('tooLarge', { source, upstream, elsewhere: true })
 
 /** A part that looks whole: Nethermind, streaming a result, says only behind it that the query was too much (`_streamStatus`). */
 const cutShort = (target: Target, status: string): Failure => {
@@ -192,4 +207,7 @@ const cutShort = (target: Target, status: string): Failure => {
   return { ...unusable(target, `the result ends early (${status})`), ...(meaning !== undefined && { meaning }) }
 }
 
-const ends: ReadonlyMap<string, Meaning> = new Map([['truncated', 'tooMany'], ['timeout', 'timeout']])
+const ends: ReadonlyMap<string, Meaning> = new Map([
+  ['truncated', 'tooMany'],
+  ['timeout', 'timeout'],
+])

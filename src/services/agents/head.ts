@@ -55,8 +55,7 @@ const judgeBody = (headers: Headers, asked: Asked): Judged => {
   return inflater === undefined ? { trouble: unusable(asked.target, 'the answer is compressed in a way that is not known') } : { inflater }
 }
 
-export const unusable = ({ name: upstream, source }: Target, cause: string): Failure =>
-  refuse('unavailable', { source, upstream, cause })
+export const unusable = ({ name: upstream, source }: Target, cause: string): Failure => refuse('unavailable', { source, upstream, cause })
 
 /**
  * The node takes no question of this length. The caller's question is at fault as little as the node's health: the door
@@ -92,7 +91,10 @@ const retryAfter = (header: string | string[] | undefined, clock: Clock): { read
 
 /** One encoding only: each further one multiplies what a few bytes can become. */
 const inflaterFor = (encoding: string): Inflater | undefined =>
-  /^(x-)?gzip$|^deflate$/.test(encoding) ? { kind: 'zlib', make: () => createUnzip({ chunkSize }) }
-  : encoding === 'br' ? { kind: 'brotli', make: () => createBrotliDecompress({ chunkSize }) } : undefined
+  /^(x-)?gzip$|^deflate$/.test(encoding)
+    ? { kind: 'zlib', make: () => createUnzip({ chunkSize }) }
+    : encoding === 'br'
+      ? { kind: 'brotli', make: () => createBrotliDecompress({ chunkSize }) }
+      : undefined
 
 const chunkSize = 65_536

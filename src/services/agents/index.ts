@@ -63,7 +63,7 @@ export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promis
   }
   const askLater = async (asking: Asking, entering: Promise<boolean>): Promise<Reply> => {
     asking.watch.wait()
-    return await entering ? askNow(asking) : refuseNow(asking)
+    return (await entering) ? askNow(asking) : refuseNow(asking)
   }
   return {
     ask(target, request, terms) {

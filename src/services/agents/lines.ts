@@ -50,7 +50,7 @@ export const openLines = (clock: Clock): Lines => {
       return voyage
     },
     losses: ({ origin }) => bundles.get(origin)?.losses ?? 0,
-    close: async () => void await Promise.all(Array.from(bundles.values(), bundle => bundle.close())),
+    close: async () => void (await Promise.all(Array.from(bundles.values(), bundle => bundle.close()))),
   }
 }
 

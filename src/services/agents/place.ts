@@ -1,4 +1,4 @@
-import { unescape } from 'node:querystring'
+import { unescape as decodePercent } from 'node:querystring'
 import type { Secret } from '../../secret.ts'
 
 /** Where a node answers, taken apart once. */
@@ -13,7 +13,7 @@ export interface Place {
 /** A user and a password in the URL become an Authorization header (RFC 7617). */
 export const placeOf = (url: Secret): Place => {
   const { origin, pathname, search, username, password } = new URL(url.reveal())
-  const user = `${unescape(username)}:${unescape(password)}`
+  const user = `${decodePercent(username)}:${decodePercent(password)}`
   const authorization = user === ':' ? [] : ['authorization', `Basic ${Buffer.from(user).toString('base64')}`]
   return { origin, path: pathname + search, headers: [...headers, ...authorization] }
 }

@@ -29,6 +29,10 @@ export const openRoom = (size: number): Room => {
 /** The answer in place of one for which there is no room: ours, neither the caller's doing nor a node's. */
 export const noRoom = (detail: Pick<Detail, 'upstream'> = {}): Failure =>
   refuse('unavailable', {
-    ...detail, source: 'gateway', fault: 'gateway', retryAfter: 1,
-    message: 'too many answers wait to be read now', cause: 'answers in flight take all the room they may',
+    ...detail,
+    source: 'gateway',
+    fault: 'gateway',
+    retryAfter: 1,
+    message: 'too many answers wait to be read now',
+    cause: 'answers in flight take all the room they may',
   })

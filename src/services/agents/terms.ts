@@ -9,7 +9,7 @@ export interface Terms {
   /** The caller left: stop. */
   readonly signal: Signal
   /** Asked once when `after` ms pass without a byte; false means that the node hangs, which ends the call. */
-  readonly silence?: { readonly after: number, alive(): Promise<boolean> }
+  readonly silence?: { readonly after: number; alive(): Promise<boolean> }
   /** The node may get the request twice: it is sent again when a kept connection turns out to be closed. */
   readonly resend?: boolean
   /** Asks after the node's health: does not wait for a place in the target's `concurrency`. */

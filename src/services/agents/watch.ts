@@ -65,12 +65,16 @@ export class Watch implements Waiter {
    */
   explain({ source, name: upstream }: Target): Failure | undefined {
     switch (this.#why) {
-      case 'left': return refuse('unavailable', { source, upstream, fault: 'caller', cause: 'the caller left' })
-      case 'late': return this.#heard > 0 && this.#heard < long
-        ? refuse('unavailable', { source, upstream, cause: 'the answer began in time and did not end in time' })
-        : refuse('timeout', { source, upstream, fault: 'upstream', cause: 'no answer in time' })
-      case 'hangs': return { ...refuse('unavailable', { source, upstream, cause: 'the node hangs' }), hangs: true }
-      case undefined: return undefined
+      case 'left':
+        return refuse('unavailable', { source, upstream, fault: 'caller', cause: 'the caller left' })
+      case 'late':
+        return this.#heard > 0 && this.#heard < long
+          ? refuse('unavailable', { source, upstream, cause: 'the answer began in time and did not end in time' })
+          : refuse('timeout', { source, upstream, fault: 'upstream', cause: 'no answer in time' })
+      case 'hangs':
+        return { ...refuse('unavailable', { source, upstream, cause: 'the node hangs' }), hangs: true }
+      case undefined:
+        return undefined
     }
   }
 
@@ -82,7 +86,7 @@ export class Watch implements Waiter {
   }
 
   async #feel(alive: () => Promise<boolean>): Promise<void> {
-    if (!await alive() && this.#heard === 0) this.#endAs('hangs')
+    if (!(await alive()) && this.#heard === 0) this.#endAs('hangs')
   }
 
   #endAs(why: 'left' | 'late' | 'hangs'): void {

@@ -9,7 +9,7 @@ export interface Entry {
   /** How many elements it has, when it is an array. */
   readonly count?: number | undefined
   /** The final block that the node knew when it was asked: on a chain that has it, the result is right. */
-  readonly under: { readonly number: number, readonly hash: string }
+  readonly under: { readonly number: number; readonly hash: string }
 }
 
 /** Changes when entries change so that an older Tollgate would misread them; a part of every key too. */

@@ -70,7 +70,7 @@ export const openHealth = ({ clock, test, onChange }: HealthTerms): Health => {
     },
     probe,
     stop() {
-      [isStopped, isGood] = [true, false]
+      ;[isStopped, isGood] = [true, false]
       timer.cancel()
     },
   }

@@ -69,7 +69,9 @@ const connect = (url: Secret, terms: CachesTerms): Opened => {
 const load = async (url: Secret, terms: CachesTerms) => {
   const [{ Connection }, { RedisCache }] = await Promise.all([import('../../store/redis/connection.ts'), import('./redis.ts')])
   const redis = new Connection({ url }, terms.clock, {
-    isPatient: true, onReady: () => void cache.greet(), onTrouble: cause => cache.hear(cause),
+    isPatient: true,
+    onReady: () => void cache.greet(),
+    onTrouble: cause => cache.hear(cause),
   })
   const cache = new RedisCache({ ...terms, redis, place: String(url) })
   // Nothing but close() ends its patience.

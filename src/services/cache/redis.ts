@@ -48,7 +48,11 @@ export class RedisCache {
     const counter = (outcome: Outcome) =>
       metrics.counter('tollgate_shared_cache_lookups_total', 'Look-ups in the shared cache.', { redis, outcome })
     this.#counts = {
-      hit: counter('hit'), miss: counter('miss'), late: counter('late'), failed: counter('failed'), skipped: counter('skipped'),
+      hit: counter('hit'),
+      miss: counter('miss'),
+      late: counter('late'),
+      failed: counter('failed'),
+      skipped: counter('skipped'),
     }
     used.set(0)
     this.#health = openHealth({
@@ -98,7 +102,9 @@ export class RedisCache {
     const size = entry.result.byteLength + margin
     if (!this.#health.isGood || this.#bytes + size > mostBytes) return
     this.#bytes += size
-    void this.#write(name, entry, ttl).finally(() => { this.#bytes -= size })
+    void this.#write(name, entry, ttl).finally(() => {
+      this.#bytes -= size
+    })
   }
 
   stop(): void {
@@ -131,7 +137,10 @@ export class RedisCache {
   async #test(): Promise<string | undefined> {
     const { redis, clock } = this.#terms
     const wait = waitFor(clock)
-    const answer = redis.send('PING').then(() => undefined, (fault: Error) => fault)
+    const answer = redis.send('PING').then(
+      () => undefined,
+      (fault: Error) => fault,
+    )
     const fault = await Promise.race([answer, wait.over])
     wait.end()
     return fault && (this.#trouble ?? fault.message)
@@ -142,13 +151,13 @@ const keyOf = (name: string): string => `tollgate:cache:${version}:${name}`
 
 const judge = async (name: string, bytes: Buffer, accept: Accept): Promise<Entry | undefined> => {
   const entry = bytes.length === 0 ? undefined : readEntry(name, bytes)
-  return entry !== undefined && await accept(entry) ? entry : undefined
+  return entry !== undefined && (await accept(entry)) ? entry : undefined
 }
 
 const late = new Error(`no answer within ${budget} ms`)
 
 /** An answer that has come while this process was busy is in time: it is looked at before the time is over. */
-const waitFor = (clock: Clock): { readonly over: Promise<Error>, end(): void } => {
+const waitFor = (clock: Clock): { readonly over: Promise<Error>; end(): void } => {
   let end = (): void => undefined
   const over = new Promise<Error>(resolve => {
     const timer = clock.after(budget, () => void setImmediate(() => resolve(late)))
@@ -162,6 +171,9 @@ const advise = async ({ redis, place, log }: RedisCacheTerms): Promise<void> => 
   const info = String(await redis.send('INFO', 'memory'))
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1]
   if (policy !== 'noeviction') return
-  log.warn({ redis: place }, 'the redis of the shared cache makes no room for new answers: '
-    + 'give the cache a redis of its own, with maxmemory and maxmemory-policy allkeys-lru')
+  log.warn(
+    { redis: place },
+    'the redis of the shared cache makes no room for new answers: ' +
+      'give the cache a redis of its own, with maxmemory and maxmemory-policy allkeys-lru',
+  )
 }

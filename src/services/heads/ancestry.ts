@@ -9,9 +9,7 @@ export const remembered = 512
 const reach = 64
 
 /** What following a new head came to. `lost`: where it leaves the blocks known before was not found. */
-export type Step =
-  | { readonly kind: 'grown' | 'lost' }
-  | { readonly kind: 'fork', readonly depth: number }
+export type Step = { readonly kind: 'grown' | 'lost' } | { readonly kind: 'fork'; readonly depth: number }
 
 /** The line of blocks that ends in the head, and what of it is final. */
 export class Ancestry {

@@ -94,7 +94,11 @@ export class Belief {
   }
 
   #isDoubtedOf(teller: Witness, head: Claim, witnesses: readonly Witness[]): boolean {
-    return this.isDoubted(head, witnesses.filter(({ name }) => name !== teller.name), teller)
+    return this.isDoubted(
+      head,
+      witnesses.filter(({ name }) => name !== teller.name),
+      teller,
+    )
   }
 
   /** What it tells now must still follow from what it proved. */
@@ -112,6 +116,6 @@ export class Belief {
     const now = clock.now()
     if (earlier.time === undefined || earlier.time > now + drift) return true
     const passed = Math.max(0, Math.min(time ?? now, now) - earlier.time)
-    return number - earlier.number <= this.#slack + haste * passed / blockTime
+    return number - earlier.number <= this.#slack + (haste * passed) / blockTime
   }
 }

@@ -21,8 +21,10 @@ export const blockOf = (value: unknown): Block | undefined => {
   if (height === undefined || typeof hash !== 'string' || typeof parentHash !== 'string') return undefined
   const seconds = readNumber(timestamp)
   return {
-    number: height, hash: hash.toLowerCase(), parentHash: parentHash.toLowerCase(),
-    ...seconds !== undefined && { time: 1000 * seconds },
+    number: height,
+    hash: hash.toLowerCase(),
+    parentHash: parentHash.toLowerCase(),
+    ...(seconds !== undefined && { time: 1000 * seconds }),
   }
 }
 
@@ -36,7 +38,6 @@ export const readNumber = (value: unknown): number | undefined => {
 }
 
 /** The connections have proved that a result is JSON. */
-const readJson = (reply: Reply): unknown =>
-  isFailure(reply) ? undefined : JSON.parse(wholeOf(reply.result).toString())
+const readJson = (reply: Reply): unknown => (isFailure(reply) ? undefined : JSON.parse(wholeOf(reply.result).toString()))
 
 const members = (value: unknown): Readonly<Record<string, unknown>> => Object(value)

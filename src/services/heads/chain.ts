@@ -46,7 +46,7 @@ export class Chain {
     if (this.#isTracing) return
     this.#isTracing = true
     try {
-      for (let done: Block | undefined; ;) {
+      for (let done: Block | undefined; ; ) {
         const node = best()
         if (node?.block === undefined || node.block.hash === done?.hash) break
         done = node.block

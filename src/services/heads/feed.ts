@@ -86,11 +86,19 @@ export class Feed {
     if (socket === undefined) return this.#end('its URL is none of a WebSocket', refused)
     this.#socket = socket
     this.#timer = clock.after(mostSteps, () => this.#end('no subscription in time'))
-    const mine = (act: () => void) => () => { if (socket === this.#socket) act() }
-    socket.on('open', mine(() => ask(socket, chainQuestion, 'eth_chainId', [])))
+    const mine = (act: () => void) => () => {
+      if (socket === this.#socket) act()
+    }
+    socket.on(
+      'open',
+      mine(() => ask(socket, chainQuestion, 'eth_chainId', [])),
+    )
     socket.on('message', data => mine(() => this.#read(socket, data as Buffer))()) // ws gives Buffers unless told otherwise
     socket.on('error', error => mine(() => this.#end(causeOf(error) ?? 'the WebSocket was refused'))())
-    socket.on('close', mine(() => this.#end('the connection was closed')))
+    socket.on(
+      'close',
+      mine(() => this.#end('the connection was closed')),
+    )
   }
 
   #read(socket: WebSocket, data: Buffer): void {

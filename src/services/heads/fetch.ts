@@ -8,8 +8,10 @@ import type { Block } from './block.ts'
 /** Asks the node for something about its chain, before all calls that wait for it. */
 export type AskNode = (method: string, ...params: readonly Json[]) => Promise<Reply>
 
-export const openAsk = (agents: Agents, target: Target, signal: Signal): AskNode => (method, ...params) =>
-  agents.ask(target, { method, params }, { timeout, maxBytes, signal, resend: true, ahead: true })
+export const openAsk =
+  (agents: Agents, target: Target, signal: Signal): AskNode =>
+  (method, ...params) =>
+    agents.ask(target, { method, params }, { timeout, maxBytes, signal, resend: true, ahead: true })
 
 /** A block by its hash or number; undefined when the node does not tell. */
 export const fetchBlock = async (ask: AskNode, at: string): Promise<Block | undefined> =>

@@ -214,9 +214,18 @@ export class Followed {
   }
 
   #feedTerms(): Omit<ConstructorParameters<typeof Feed>[0], 'url'> {
-    const { chainId, blockTime, clock, log, random, target: { name: upstream }, onNews } = this.#settings
+    const {
+      chainId,
+      blockTime,
+      clock,
+      log,
+      random,
+      target: { name: upstream },
+      onNews,
+    } = this.#settings
     return {
-      chainId, clock,
+      chainId,
+      clock,
       patience: Math.max(2000, 4 * blockTime),
       random,
       onBlock: block => {

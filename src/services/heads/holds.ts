@@ -4,7 +4,9 @@ import type { Settled } from './view.ts'
 
 /** Is the block final on the chain that is known? `fetch` asks a node for the block of a number. */
 export const holds = async (
-  { number, hash }: Settled, known: Known, fetch: (number: string) => Promise<Block | undefined>,
+  { number, hash }: Settled,
+  known: Known,
+  fetch: (number: string) => Promise<Block | undefined>,
 ): Promise<boolean> => {
   const { final, era } = known.state
   if (final === undefined || number > final.number) return false

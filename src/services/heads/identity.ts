@@ -49,7 +49,9 @@ export class Identity {
 
   /** Asks, where there is reason to. Whoever checks meanwhile waits for the same answer. */
   check(): Promise<void> {
-    this.#asking ??= this.#check().finally(() => { this.#asking = undefined })
+    this.#asking ??= this.#check().finally(() => {
+      this.#asking = undefined
+    })
     return this.#asking
   }
 

@@ -30,8 +30,8 @@ export class Known {
     const before = this.#state
     this.#state = state
     if (!isSame(state.head, before.head) || state.told !== before.told || state.era !== before.era) this.#epoch += 1
-    this.#reasons = new Map(state.nodes.flatMap(({ name, verdict }) => verdict === undefined ? [] : [[name, verdict.reason]]))
-    this.#heights = new Map(state.nodes.flatMap(({ name, head }) => head === undefined ? [] : [[name, head.number]]))
+    this.#reasons = new Map(state.nodes.flatMap(({ name, verdict }) => (verdict === undefined ? [] : [[name, verdict.reason]])))
+    this.#heights = new Map(state.nodes.flatMap(({ name, head }) => (head === undefined ? [] : [[name, head.number]])))
     this.#view = this.#look()
   }
 
@@ -61,26 +61,31 @@ export class Known {
 
   get status(): HeadsStatus {
     const { head, final, nodes } = this.#state
-    return { ...head && { head: head.number }, ...final && { finalized: final.number }, upstreams: nodes.map(statusOf) }
+    return { ...(head && { head: head.number }), ...(final && { finalized: final.number }), upstreams: nodes.map(statusOf) }
   }
 
   #look(): View {
     const [{ head, final: newest, era, nodes }, epoch, line] = [this.#state, this.#epoch, this.#line]
     const places = new Map(nodes.map(node => [node.name, node]))
     return {
-      epoch, era, head: head?.number,
+      epoch,
+      era,
+      head: head?.number,
       isCurrent: (upstream = '') => head === undefined || isSame(places.get(upstream)?.head, head),
       isFinal(upstream = '', block) {
         const final = places.get(upstream)?.final
         if (final === undefined) return false
         return typeof block === 'number' ? block <= final.number : line.isFinal(block, final)
       },
-      finalOf: upstream => upstream === undefined ? newest : places.get(upstream)?.final,
+      finalOf: upstream => (upstream === undefined ? newest : places.get(upstream)?.final),
     }
   }
 }
 
 const statusOf = ({ name, head, isSubscribed, verdict }: NodeState): HeadsStatus['upstreams'][number] => ({
-  name, ...head && { head: head.number }, ...isSubscribed && { subscribed: true as const },
-  usable: verdict === undefined, ...verdict && { because: verdict.words },
+  name,
+  ...(head && { head: head.number }),
+  ...(isSubscribed && { subscribed: true as const }),
+  usable: verdict === undefined,
+  ...(verdict && { because: verdict.words }),
 })

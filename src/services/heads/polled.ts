@@ -179,7 +179,7 @@ class PolledHeads implements OwnHeads {
   /** Is the block on the chain of the newest head? A node may call final what all others have left. */
   async #agrees(final: Block, node: Followed): Promise<boolean> {
     const best = this.#ranking.best
-    return best === undefined || best === node || await this.#chain.holds(final, best)
+    return best === undefined || best === node || (await this.#chain.holds(final, best))
   }
 
   #hearOthers(height: number, upstream: string | undefined): number | Promise<number> {
@@ -225,7 +225,7 @@ class PolledHeads implements OwnHeads {
   #publish(): void {
     const [{ head }, { final, era, line }] = [this.#ranking, this.#chain]
     const nodes = this.#nodes.map(node => this.#describe(node))
-    this.#known.learn({ ...head && { head }, ...final && { final }, era, told: this.#told.height, nodes })
+    this.#known.learn({ ...(head && { head }), ...(final && { final }), era, told: this.#told.height, nodes })
     this.#settings.onChange?.(this.#known.state, line)
   }
 
@@ -233,6 +233,6 @@ class PolledHeads implements OwnHeads {
     const { name, head, final, isSubscribed } = node
     const verdict = this.#verdicts.of(name)
     const mayTell = final !== undefined && !this.#ranking.isDoubted(node)
-    return { name, ...head && { head }, ...mayTell && { final }, isSubscribed, ...verdict && { verdict } }
+    return { name, ...(head && { head }), ...(mayTell && { final }), isSubscribed, ...(verdict && { verdict }) }
   }
 }

@@ -22,6 +22,6 @@ export const openSource = (newsOf: NewsOf = () => []): HeadsSource => {
       opened.push(heads)
       return heads
     },
-    ready: async () => void await Promise.all(opened.map(heads => heads.identified)),
+    ready: async () => void (await Promise.all(opened.map(heads => heads.identified))),
   }
 }

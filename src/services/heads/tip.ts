@@ -72,7 +72,7 @@ export class Tip {
     // A caller's answer overtook the poll.
     if (block.number < this.#heard) return
     this.#lows.hear(block.number < this.#terms.told(), isUnasked)
-    this.#head = { number: block.number, hash: block.hash, ...block.time !== undefined && { time: block.time } }
+    this.#head = { number: block.number, hash: block.hash, ...(block.time !== undefined && { time: block.time }) }
     this.#shown = block
   }
 

@@ -23,7 +23,7 @@ export class Told {
   readonly #height: Height
   #spreading: Promise<void> | undefined
   /** What others told last. */
-  #others: { readonly height: number, readonly at: number } | undefined
+  #others: { readonly height: number; readonly at: number } | undefined
 
   constructor(terms: ToldTerms) {
     this.#terms = terms

@@ -18,9 +18,7 @@ export interface Audit {
 }
 
 /** Holds today's books of one account against each other. */
-export const auditOf = async (
-  store: LedgerStore & UsageStore, account: string, limit: number | null,
-): Promise<Audit> => {
+export const auditOf = async (store: LedgerStore & UsageStore, account: string, limit: number | null): Promise<Audit> => {
   const { day, leased, used, held, forfeited } = await store.totals(account)
   const counts = await store.usage(account, day * hoursADay, (day + 1) * hoursADay)
   const counted = counts.reduce((sum, { credits }) => sum + credits, 0)
@@ -32,8 +30,7 @@ export const auditOf = async (
  * None for an account at rest: all that is leased is used. Otherwise some process is a second behind with either report,
  * has calls in flight, or died before a report: what is leased and not used, and one part in a hundred.
  */
-const toleranceOf = (leased: number, used: number): number =>
-  leased === used ? 0 : Math.abs(leased - used) + Math.ceil(leased / 100)
+const toleranceOf = (leased: number, used: number): number => (leased === used ? 0 : Math.abs(leased - used) + Math.ceil(leased / 100))
 
 const faultsOf = ({ limit, leased, used, held, forfeited, counted, tolerance }: Omit<Audit, 'faults'>): readonly string[] => {
   const faults: string[] = []

@@ -21,7 +21,10 @@ export const balanceOf = async (store: LedgerStore, account: string, limit: numb
   const { day, leased, used, held, forfeited } = await store.totals(account)
   return {
     day: isoDate(day * dayLength),
-    limit, used, held, forfeited,
+    limit,
+    used,
+    held,
+    forfeited,
     left: limit === null ? null : Math.max(0, limit - leased),
     resetAt: isoTime((day + 1) * dayLength),
   }

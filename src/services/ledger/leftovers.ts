@@ -23,7 +23,9 @@ export class Leftovers {
 
   /** What cannot be given back because the store is away stays for the next time. */
   settle(): Promise<void> {
-    this.#settling ??= this.#settleAll().finally(() => { this.#settling = undefined })
+    this.#settling ??= this.#settleAll().finally(() => {
+      this.#settling = undefined
+    })
     return this.#settling
   }
 
@@ -37,7 +39,7 @@ export class Leftovers {
     let isAway = false
     while (!lease.isSettled && !isAway) {
       lease.giveBack(lease.rem)
-      isAway = await this.#teller.ask(this.#account, lease, { need: 0, want: 0, limit: 0 }) === undefined
+      isAway = (await this.#teller.ask(this.#account, lease, { need: 0, want: 0, limit: 0 })) === undefined
     }
   }
 }

@@ -53,7 +53,10 @@ export class Teller {
   async stop(): Promise<void> {
     this.#pulse?.cancel()
     await this.#beating
-    await this.#reach(() => this.#store.leave(this.#process), () => {})
+    await this.#reach(
+      () => this.#store.leave(this.#process),
+      () => {},
+    )
   }
 
   /** The store's day, by the monotonic clock: it never begins later than it does for the store, and never goes back. */
@@ -82,7 +85,7 @@ export class Teller {
   async ask(account: string, lease: Lease, wish: Wish): Promise<Answer | undefined> {
     const outages = this.#outages
     // Who stands in line when the store goes away hears so with the others.
-    const answer = await this.#queue(async () => outages === this.#outages ? this.#send(account, lease, wish) : undefined)
+    const answer = await this.#queue(async () => (outages === this.#outages ? this.#send(account, lease, wish) : undefined))
     if (answer === undefined || answer.today >= lease.day) return answer
     // The day has begun here, and for the store it is about to.
     if (answer.endsIn > retry) return undefined
@@ -91,7 +94,7 @@ export class Teller {
   }
 
   #send(account: string, lease: Lease, wish: Wish): Promise<Answer | undefined> {
-    const seq = this.#seq += 1
+    const seq = (this.#seq += 1)
     const said = { account, day: lease.day, process: this.#process, seq, tally: lease.tell(seq) }
     const sent = this.clock.monotonic()
     return this.#reach(
@@ -99,15 +102,21 @@ export class Teller {
       late => {
         this.#keepTime(sent, late)
         lease.hear(seq, late.tally)
-      })
+      },
+    )
   }
 
   #beat(): Promise<void> {
     const sent = this.clock.monotonic()
-    this.#beating ??= this.#reach(() => this.#store.beat(this.#process), pulse => {
-      this.#keepTime(sent, pulse)
-      this.#processes = pulse.processes
-    }).then(() => { this.#beating = undefined })
+    this.#beating ??= this.#reach(
+      () => this.#store.beat(this.#process),
+      pulse => {
+        this.#keepTime(sent, pulse)
+        this.#processes = pulse.processes
+      },
+    ).then(() => {
+      this.#beating = undefined
+    })
     return this.#beating
   }
 
@@ -130,10 +139,13 @@ export class Teller {
   /** Undefined when the store fails or is slow; `take` gets what it answers even then. */
   async #reach<T>(question: () => Promise<T>, take: (answer: T) => void): Promise<T | undefined> {
     try {
-      const answer = await inTime(this.clock, question().then(found => {
-        take(found)
-        return found
-      }))
+      const answer = await inTime(
+        this.clock,
+        question().then(found => {
+          take(found)
+          return found
+        }),
+      )
       if (this.#awaySince < Infinity) this.#log.info({}, 'the store answers again')
       this.#awaySince = Infinity
       return answer

@@ -37,15 +37,23 @@ export const changeTable = (table: Table, { overrides, tags }: Changes, network:
   return { ...table, entries, names: [...entries.keys()] }
 }
 
-const unknown = (name: string, { names }: Table): Complaint =>
-  ({ path: [name], said: ' is not in the method table', ...hintAt(name, names) })
+const unknown = (name: string, { names }: Table): Complaint => ({
+  path: [name],
+  said: ' is not in the method table',
+  ...hintAt(name, names),
+})
 
-const faultOf = ({ path, said, hint }: Complaint) =>
-  ({ path, message: `${spell('', path)}${said}${hint === undefined ? '' : `; ${hint}`}` })
+const faultOf = ({ path, said, hint }: Complaint) => ({
+  path,
+  message: `${spell('', path)}${said}${hint === undefined ? '' : `; ${hint}`}`,
+})
 
 /** The fields given replace the old ones, `null` takes one away; a method that is not in the table is new. */
 const changeEntry = (
-  { entries, compiler }: Table, name: string, fields: Exclude<Override, false>, report: ReportComplaint,
+  { entries, compiler }: Table,
+  name: string,
+  fields: Exclude<Override, false>,
+  report: ReportComplaint,
 ): Compiled | undefined => {
   const notFields = ` must be false or the fields to change, not ${show(fields)}`
   if (!isObject(fields)) return void report({ path: [name], said: notFields })
@@ -71,9 +79,9 @@ const narrowPlaces = ({ name, compiled, allowed, network }: Narrowing, report: R
 const tagComplaints = (name: string, rules: readonly Rule[], allowed: readonly string[]): readonly Complaint[] => {
   const known = [...new Set(rules.flatMap(tagsOf))]
   if (known.length === 0) return [{ path: [name], said: ' takes no block tag' }]
-  const strange = allowed.flatMap((tag, i) => known.includes(tag) ? []
-    : [{ path: [name, i], said: ` is "${tag}", which is no tag of ${name}`, ...hintAt(tag, known) }])
+  const strange = allowed.flatMap((tag, i) =>
+    known.includes(tag) ? [] : [{ path: [name, i], said: ` is "${tag}", which is no tag of ${name}`, ...hintAt(tag, known) }],
+  )
   const lost = rules.flatMap(fillsOf).find(fill => known.includes(fill) && !allowed.includes(fill))
-  return lost === undefined ? strange
-    : [...strange, { path: [name], said: ` must keep "${lost}", which stands in for a missing block` }]
+  return lost === undefined ? strange : [...strange, { path: [name], said: ` must keep "${lost}", which stands in for a missing block` }]
 }

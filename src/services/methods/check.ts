@@ -21,20 +21,21 @@ export const unchecked: Check = params => ({ params })
 /** Holds parameters against the rules of their positions; the first that is wrong ends it. */
 export const checker = (method: string, places: readonly Place[], compile: Compile): Check => {
   const readers = places.map((place, i) => readerOf(method, place, i, compile))
-  const check = (strict: boolean) => remembering((params: readonly Json[]): Checked => {
-    if (params.length > readers.length) return { complaint: tooMany(method, readers.length, params.length) }
-    const normal: Json[] = []
-    for (let i = 0; i < readers.length; i++) {
-      const value = params[i]
-      const complaint = readers[i]?.complaint(value, strict)
-      if (complaint !== undefined) return { complaint }
-      normal.push(readers[i]?.normal(value ?? null) ?? null)
-    }
-    while (normal.length > 0 && normal.at(-1) === null) normal.pop()
-    return { params: normal }
-  })
+  const check = (strict: boolean) =>
+    remembering((params: readonly Json[]): Checked => {
+      if (params.length > readers.length) return { complaint: tooMany(method, readers.length, params.length) }
+      const normal: Json[] = []
+      for (let i = 0; i < readers.length; i++) {
+        const value = params[i]
+        const complaint = readers[i]?.complaint(value, strict)
+        if (complaint !== undefined) return { complaint }
+        normal.push(readers[i]?.normal(value ?? null) ?? null)
+      }
+      while (normal.length > 0 && normal.at(-1) === null) normal.pop()
+      return { params: normal }
+    })
   const [loosely, strictly] = [check(false), check(true)]
-  return (params, strict) => strict ? strictly(params) : loosely(params)
+  return (params, strict) => (strict ? strictly(params) : loosely(params))
 }
 
 interface PlaceReader {
@@ -52,7 +53,7 @@ const readerOf = (method: string, place: Place, i: number, compile: Compile): Pl
       if (optional !== false && (value ?? null) === null && !(strict && optional === 'unless strict')) return undefined
       return value === undefined ? missing : complaintOf(reader, value, i)
     },
-    normal: value => value === null ? fill : reader.normal(value),
+    normal: value => (value === null ? fill : reader.normal(value)),
   }
 }
 
@@ -64,5 +65,6 @@ const complaintOf = (reader: Reader, value: Json, i: number): string | undefined
 }
 
 const tooMany = (method: string, most: number, found: number): string =>
-  most === 0 ? `${method} takes no parameters, got ${found}`
-  : `${method} takes at most ${most} parameter${most === 1 ? '' : 's'}, got ${found}`
+  most === 0
+    ? `${method} takes no parameters, got ${found}`
+    : `${method} takes at most ${most} parameter${most === 1 ? '' : 's'}, got ${found}`

@@ -40,9 +40,7 @@ export interface EntryCompiler {
 }
 
 /** Reports what is wrong with the named types. */
-export const entryCompiler = (
-  file: Omit<TableFile, 'methods' | 'errors'>, reportType: ReportComplaint,
-): EntryCompiler => {
+export const entryCompiler = (file: Omit<TableFile, 'methods' | 'errors'>, reportType: ReportComplaint): EntryCompiler => {
   const resolve = resolver(file.types ?? {}, reportType)
   const compileRule = ruleCompiler()
 
@@ -75,8 +73,10 @@ export const entryCompiler = (
   }
 }
 
-const settingsOf = ({ params: _params, answer: _answer, maxTime, ...rest }: Entry) =>
-  ({ ...rest, ...(maxTime !== undefined && { maxTime: parseTime(maxTime) }) })
+const settingsOf = ({ params: _params, answer: _answer, maxTime, ...rest }: Entry) => ({
+  ...rest,
+  ...(maxTime !== undefined && { maxTime: parseTime(maxTime) }),
+})
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 }
 

@@ -21,17 +21,15 @@ export const errorComplaints = (sayings: readonly Saying[], methods: readonly st
   sayings.flatMap((saying, i) => {
     const path = ['errors', i]
     const idle = saying.code === undefined && saying.message === undefined
-    return [
-      ...idle ? [{ path, said: ' needs "code" or "message"' }] : [],
-      ...unknownMethods(saying, [...path, 'methods'], methods),
-    ]
+    return [...(idle ? [{ path, said: ' needs "code" or "message"' }] : []), ...unknownMethods(saying, [...path, 'methods'], methods)]
   })
 
-const unknownMethods = (
-  { methods: named = [] }: Saying, path: Path, methods: readonly string[],
-): readonly Complaint[] =>
-  named.flatMap((name, i) => methods.includes(name) ? []
-    : [{ path: [...path, i], said: ` is "${name}", which is not in the method table`, ...hintAt(name, methods) }])
+const unknownMethods = ({ methods: named = [] }: Saying, path: Path, methods: readonly string[]): readonly Complaint[] =>
+  named.flatMap((name, i) =>
+    methods.includes(name)
+      ? []
+      : [{ path: [...path, i], said: ` is "${name}", which is not in the method table`, ...hintAt(name, methods) }],
+  )
 
 /** Characters of a message that are looked at. Nodes quote what callers sent, at any length. */
 const longest = 2000
@@ -47,8 +45,7 @@ const readerOf = ({ means, code, message, methods }: Saying): Reader => {
   return {
     means,
     fits: (its, text, method) =>
-      codes?.has(its) !== false && methods?.includes(method) !== false
-      && patterns?.some(pieces => holds(text, pieces)) !== false,
+      codes?.has(its) !== false && methods?.includes(method) !== false && patterns?.some(pieces => holds(text, pieces)) !== false,
   }
 }
 

@@ -23,7 +23,10 @@ export const parseForm = (name: string): Form => {
   }
 }
 
-const matches = (pattern: RegExp) => (text: string): boolean => pattern.test(text)
+const matches =
+  (pattern: RegExp) =>
+  (text: string): boolean =>
+    pattern.test(text)
 
 const anyDigits = /^0x[0-9a-f]*$/i
 

@@ -13,7 +13,7 @@ export interface Keyword {
 }
 
 /** Is a text written in one of the forms of `hex`, or one of the `tags`? */
-export const judgeHex = ({ hex = [], tags = [] }: Rule): (text: string) => boolean => {
+export const judgeHex = ({ hex = [], tags = [] }: Rule): ((text: string) => boolean) => {
   const forms = [hex].flat().map(parseForm)
   return text => forms.some(form => form.fits(text)) || tags.includes(text)
 }
@@ -44,7 +44,8 @@ const excludes: Keyword = {
   members: ({ excludes: names = {} }) => Object.entries(names).flat(2),
   judge(rule) {
     const pairs = Object.entries(rule.excludes ?? {}).flatMap(([name, others]) =>
-      others.map(other => ({ name, other, read: member(name, rule), readOther: member(other, rule) })))
+      others.map(other => ({ name, other, read: member(name, rule), readOther: member(other, rule) })),
+    )
     return object => {
       const together = pairs.find(pair => pair.read(object) !== undefined && pair.readOther(object) !== undefined)
       return together && ` must not have "${together.other}" together with "${together.name}"`
@@ -58,7 +59,7 @@ const exactlyOne: Keyword = {
     const names = rule.exactlyOne ?? []
     const reads = names.map(name => member(name, rule))
     const wanted = ` must have exactly one of ${inQuotes(names)}`
-    return object => reads.filter(read => read(object) !== undefined).length === 1 ? undefined : wanted
+    return object => (reads.filter(read => read(object) !== undefined).length === 1 ? undefined : wanted)
   },
 }
 
@@ -79,8 +80,12 @@ const maxTotal: Keyword = {
 const notAbove: Keyword = {
   members: ({ notAbove: names = {} }) => Object.entries(names).flat(),
   judge(rule) {
-    const pairs = Object.entries(rule.notAbove ?? {})
-      .map(([low, high]) => ({ low, high, readLow: member(low, rule), readHigh: member(high, rule) }))
+    const pairs = Object.entries(rule.notAbove ?? {}).map(([low, high]) => ({
+      low,
+      high,
+      readLow: member(low, rule),
+      readHigh: member(high, rule),
+    }))
     return object => {
       for (const { low, high, readLow, readHigh } of pairs) {
         const [from, to] = [readLow(object), readHigh(object)]
@@ -116,5 +121,4 @@ const countValues = (value: Json | undefined, depth: number, limit: number): num
 const isAbove = (low: Json | undefined, high: Json | undefined): boolean =>
   isHexNumber(low) && isHexNumber(high) && BigInt(low) > BigInt(high)
 
-const isHexNumber = (value: Json | undefined): value is string =>
-  typeof value === 'string' && /^0x[0-9a-f]+$/i.test(value)
+const isHexNumber = (value: Json | undefined): value is string => typeof value === 'string' && /^0x[0-9a-f]+$/i.test(value)

@@ -22,7 +22,7 @@ export interface Rule {
   readonly excludes?: Readonly<Record<string, readonly string[]>>
   readonly exactlyOne?: readonly string[]
   readonly notAbove?: Readonly<Record<string, string>>
-  readonly maxTotal?: { readonly of: readonly string[], readonly limit: number }
+  readonly maxTotal?: { readonly of: readonly string[]; readonly limit: number }
   readonly minimum?: number
   readonly maximum?: number
   readonly minLength?: number
@@ -31,7 +31,7 @@ export interface Rule {
   readonly maxItems?: number
   readonly maxProperties?: number
   /** Tags of the table that a network refuses, and where: `eth_getLogs on linea-mainnet`. Not for the table itself. */
-  readonly withheld?: { readonly tags: readonly string[], readonly where: string }
+  readonly withheld?: { readonly tags: readonly string[]; readonly where: string }
 }
 
 /** The rule of one position in `params`. */
@@ -76,8 +76,20 @@ export interface TableFile {
 
 /** The one type that each of these keywords is about; the other keywords go with any type. */
 export const keywordTypes = {
-  hex: 'string', tags: 'string', minLength: 'string', maxLength: 'string',
-  items: 'array', minItems: 'array', maxItems: 'array',
-  properties: 'object', additionalProperties: 'object', maxProperties: 'object', required: 'object', alias: 'object',
-  excludes: 'object', exactlyOne: 'object', notAbove: 'object', maxTotal: 'object',
+  hex: 'string',
+  tags: 'string',
+  minLength: 'string',
+  maxLength: 'string',
+  items: 'array',
+  minItems: 'array',
+  maxItems: 'array',
+  properties: 'object',
+  additionalProperties: 'object',
+  maxProperties: 'object',
+  required: 'object',
+  alias: 'object',
+  excludes: 'object',
+  exactlyOne: 'object',
+  notAbove: 'object',
+  maxTotal: 'object',
 } as const satisfies Partial<Record<keyof Rule, JsonType>>

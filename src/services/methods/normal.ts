@@ -17,15 +17,18 @@ export const normaliser = (rule: Rule): Normal => {
   const object = rule.properties === undefined && !isObject(rule.additionalProperties) ? undefined : objectNormal(rule)
   if (text === undefined && list === undefined && object === undefined) return asItIs
   return value =>
-    typeof value === 'string' ? text?.(value) ?? value
-    : isList(value) ? list?.(value) ?? value
-    : isObject(value) ? object?.(value) ?? value
-    : value
+    typeof value === 'string'
+      ? (text?.(value) ?? value)
+      : isList(value)
+        ? (list?.(value) ?? value)
+        : isObject(value)
+          ? (object?.(value) ?? value)
+          : value
 }
 
 const asItIs: Normal = value => value
 
-const hexNormal = ({ hex = [], tags = [] }: Rule): (text: string) => string => {
+const hexNormal = ({ hex = [], tags = [] }: Rule): ((text: string) => string) => {
   const forms = [hex].flat().map(parseForm)
   const [only] = forms
   // It has passed the rule: then it fits the only form.
@@ -33,14 +36,13 @@ const hexNormal = ({ hex = [], tags = [] }: Rule): (text: string) => string => {
   return text => forms.find(form => form.fits(text))?.normal(text) ?? text
 }
 
-const listNormal = (items: Rule): (list: readonly Json[]) => Json => {
+const listNormal = (items: Rule): ((list: readonly Json[]) => Json) => {
   const one = normaliser(items)
   return one === asItIs ? list => list : list => list.map(one)
 }
 
-const objectNormal = (rule: Rule): (object: JsonObject) => Json => {
-  const members = Object.entries(rule.properties ?? {})
-    .map(([name, its]) => ({ name, read: memberReader(name, its, rule) }))
+const objectNormal = (rule: Rule): ((object: JsonObject) => Json) => {
+  const members = Object.entries(rule.properties ?? {}).map(([name, its]) => ({ name, read: memberReader(name, its, rule) }))
   const known = new Set([...Object.keys(rule.properties ?? {}), ...Object.keys(rule.alias ?? {})])
   const rest = isObject(rule.additionalProperties) ? normaliser(rule.additionalProperties) : asItIs
   return object => {
@@ -57,7 +59,7 @@ const objectNormal = (rule: Rule): (object: JsonObject) => Json => {
 }
 
 /** The normal form of a member, or its fill; undefined when it is left out. */
-const memberReader = (name: string, its: Rule, rule: Rule): (object: JsonObject) => Json | undefined => {
+const memberReader = (name: string, its: Rule, rule: Rule): ((object: JsonObject) => Json | undefined) => {
   const read = member(name, rule)
   const normal = normaliser(its)
   const fill = its.fill === undefined ? undefined : normal(its.fill)

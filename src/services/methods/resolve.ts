@@ -38,8 +38,7 @@ export const resolver = (types: Readonly<Record<string, Rule>>, reportType: Repo
       ...(is !== undefined && lookUp(is, [...path, 'is'], report)),
       ...own,
       ...(own.items && { items: inner('items', own.items) }),
-      ...(isObject(own.additionalProperties) &&
-        { additionalProperties: inner('additionalProperties', own.additionalProperties) }),
+      ...(isObject(own.additionalProperties) && { additionalProperties: inner('additionalProperties', own.additionalProperties) }),
       ...(own.properties && { properties: resolveEach(own.properties, [...path, 'properties'], report) }),
     }
     inspect(whole, path).forEach(report)
@@ -56,5 +55,8 @@ export const resolver = (types: Readonly<Record<string, Rule>>, reportType: Repo
 /** Stands in for a type that could not be had, so that nothing further is said about it. */
 const anything: Rule = { type: ['string', 'number', 'boolean', 'array', 'object'] }
 
-const unknownType = (name: string, path: Path, known: readonly string[]): Complaint =>
-  ({ path, said: ` is "${name}", which is not among the types`, ...hintAt(name, known) })
+const unknownType = (name: string, path: Path, known: readonly string[]): Complaint => ({
+  path,
+  said: ` is "${name}", which is not among the types`,
+  ...hintAt(name, known),
+})

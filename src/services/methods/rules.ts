@@ -35,7 +35,12 @@ export const ruleCompiler = (): Compile => {
 /** An Ajv that knows the named keywords. Errors carry the value and the rule, for explain(). */
 export const newAjv = (allErrors: boolean): Ajv => {
   const ajv = new Ajv({
-    allErrors, verbose: true, messages: false, meta: false, validateSchema: false, allowUnionTypes: true,
+    allErrors,
+    verbose: true,
+    messages: false,
+    meta: false,
+    validateSchema: false,
+    allowUnionTypes: true,
     strictTypes: false, // inspect() sees to it, in words for operators
     code: { optimize: !allErrors }, // not worth its time for what is asked once per file
   })
@@ -49,7 +54,10 @@ export const newAjv = (allErrors: boolean): Ajv => {
 
 const addKeyword = (ajv: Ajv, keyword: string, { judge }: Keyword, place: { readonly before?: string }): void => {
   ajv.addKeyword({
-    keyword, type: 'object', errors: false, ...place,
+    keyword,
+    type: 'object',
+    errors: false,
+    ...place,
     compile(_setting, rule) {
       const said = judge(rule as Rule) // as schemaOf() made it
       return object => said(object) === undefined
@@ -62,7 +70,7 @@ const newReader = (compile: () => ValidateFunction, normal: Normal): Reader => {
   let compiled: ValidateFunction | undefined
   return {
     fault(value) {
-      const validate = compiled ??= compile()
+      const validate = (compiled ??= compile())
       if (validate(value)) return undefined
       const [error] = validate.errors ?? []
       return error && explain(error)
@@ -80,10 +88,12 @@ const schemaOf = (rule: Rule): AnySchemaObject => ({
 })
 
 const membersOf = (rule: Rule, properties: Readonly<Record<string, Rule>>): AnySchemaObject =>
-  Object.fromEntries(Object.entries(properties).flatMap(([name, its]) => {
-    const schema = orNull(schemaOf(its))
-    return [name, ...aliasesOf(name, rule)].map(spelling => [spelling, schema])
-  }))
+  Object.fromEntries(
+    Object.entries(properties).flatMap(([name, its]) => {
+      const schema = orNull(schemaOf(its))
+      return [name, ...aliasesOf(name, rule)].map(spelling => [spelling, schema])
+    }),
+  )
 
 const orNull = (schema: AnySchemaObject): AnySchemaObject => ({
   ...schema,

@@ -72,15 +72,21 @@ const wantOf = (type: string, rule: Rule, called: string | undefined): string =>
 }
 
 const typeWords: Readonly<Record<string, string>> = {
-  string: 'a string', integer: 'a whole number', number: 'a number', boolean: 'true or false',
-  array: 'an array', object: 'an object',
+  string: 'a string',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'an array',
+  object: 'an object',
 }
 
-const enumOf = ({ enum: values }: Rule): string | undefined =>
-  values && `one of ${values.filter(one => one !== null).join(', ')}`
+const enumOf = ({ enum: values }: Rule): string | undefined => values && `one of ${values.filter(one => one !== null).join(', ')}`
 
 const formsOf = ({ hex = [], tags = [] }: Rule): string => {
-  const forms = [hex].flat().map(name => parseForm(name).words).join(' or ')
+  const forms = [hex]
+    .flat()
+    .map(name => parseForm(name).words)
+    .join(' or ')
   return tags.length === 0 ? forms : `${forms}, or one of ${tags.join(', ')}`
 }
 
@@ -91,15 +97,18 @@ const mustBe = (rule: Rule, found: unknown): Told => ({ said: ` must be ${want(r
 /** A JSON number where hex is wanted: how to write it. */
 const hexHint = ({ hex = [] }: Rule, found: unknown): Pick<Complaint, 'hint'> =>
   Number.isSafeInteger(found) && Number(found) >= 0 && [hex].flat().some(form => form.startsWith('number'))
-    ? { hint: `write "0x${Number(found).toString(16)}"` } : {}
+    ? { hint: `write "0x${Number(found).toString(16)}"` }
+    : {}
 
-const tooFew = (unit: string, limit: keyof Rule) => (rule: Rule, found: unknown): Told =>
-  ({ said: ` has ${sizeIn(found)} ${unit}, fewer than the ${String(rule[limit])} needed` })
+const tooFew =
+  (unit: string, limit: keyof Rule) =>
+  (rule: Rule, found: unknown): Told => ({ said: ` has ${sizeIn(found)} ${unit}, fewer than the ${String(rule[limit])} needed` })
 
-const tooMany = (unit: string, limit: keyof Rule) => (rule: Rule, found: unknown): Told =>
-  ({ said: ` has ${sizeIn(found)} ${unit}, more than the ${String(rule[limit])} allowed` })
+const tooMany =
+  (unit: string, limit: keyof Rule) =>
+  (rule: Rule, found: unknown): Told => ({ said: ` has ${sizeIn(found)} ${unit}, more than the ${String(rule[limit])} allowed` })
 
-const sizeIn = (found: unknown): number => typeof found === 'string' || isList(found) ? found.length : 0
+const sizeIn = (found: unknown): number => (typeof found === 'string' || isList(found) ? found.length : 0)
 
 const tellHex = (rule: Rule, found: unknown): Told => {
   const text = String(found)
@@ -142,6 +151,8 @@ const unknownMember = (path: Path, rule: Rule, name: string): Complaint => {
 }
 
 const pathOf = (pointer: string): Path =>
-  pointer.split('/').slice(1)
+  pointer
+    .split('/')
+    .slice(1)
     .map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .map(step => /^\d{1,9}$/.test(step) ? Number(step) : step)
+    .map(step => (/^\d{1,9}$/.test(step) ? Number(step) : step))

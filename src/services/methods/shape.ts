@@ -18,8 +18,13 @@ const limit = { type: 'integer', minimum: 1 }
 const names = { type: 'array', items: text, minItems: 1 }
 const mapOf = (values: object) => ({ type: 'object', additionalProperties: values })
 const closed = (properties: object) => ({ type: 'object', additionalProperties: false, properties })
-const either = (called: string, pattern: string) =>
-  ({ type: ['string', 'array'], called, pattern, minItems: 1, items: { type: 'string', called, pattern } })
+const either = (called: string, pattern: string) => ({
+  type: ['string', 'array'],
+  called,
+  pattern,
+  minItems: 1,
+  items: { type: 'string', called, pattern },
+})
 
 /** The definition says nothing about the type, which may also be boolean in one place. */
 const ruleOf = (type: string | readonly string[]) => ({ type, called: 'a rule', $ref: '#/definitions/rule' })

@@ -28,13 +28,14 @@ export interface TableNetwork {
 }
 
 /** Checks and compiles what a methods file says; never throws. Without faults there is a table. */
-export const compileTable = (
-  data: unknown,
-): { readonly table: Table | undefined, readonly faults: readonly TableFault[] } => {
+export const compileTable = (data: unknown): { readonly table: Table | undefined; readonly faults: readonly TableFault[] } => {
   const complaints: Complaint[] = []
   const table = readTable(data, complaints)
-  const faults = complaints.map(({ path, said, hint }) =>
-    ({ path, message: `${spell('', path)}${said}`.trimStart(), ...(hint !== undefined && { hint }) }))
+  const faults = complaints.map(({ path, said, hint }) => ({
+    path,
+    message: `${spell('', path)}${said}`.trimStart(),
+    ...(hint !== undefined && { hint }),
+  }))
   return { table: faults.length > 0 ? undefined : table, faults }
 }
 
@@ -54,7 +55,7 @@ export const openMethods = (table: Table, network: TableNetwork): Methods => {
 const readTable = (data: unknown, complaints: Complaint[]): Table | undefined => {
   const file = copyOf(data)
   const holdsItself: Complaint = { path: [], said: 'the table is not plain data: a part of it holds itself' }
-  complaints.push(...file === undefined ? [holdsItself] : shapeComplaints(file, 'table'))
+  complaints.push(...(file === undefined ? [holdsItself] : shapeComplaints(file, 'table')))
   if (complaints.length > 0) return undefined
   const { methods, errors = [], ...basis } = file as TableFile // its shape has just been checked
   const report = (complaint: Complaint) => void complaints.push(complaint)
@@ -89,8 +90,11 @@ const methodOf = (name: string, { settings, entry, check }: Compiled, network: T
 const answerOf = (answer: NonNullable<Entry['answer']>, { chainId, version }: TableNetwork): unknown => {
   if ('value' in answer) return answer.value
   switch (answer.is) {
-    case 'chainId': return `0x${chainId.toString(16)}`
-    case 'networkId': return String(chainId)
-    case 'clientVersion': return `Tollgate/${version}`
+    case 'chainId':
+      return `0x${chainId.toString(16)}`
+    case 'networkId':
+      return String(chainId)
+    case 'clientVersion':
+      return `Tollgate/${version}`
   }
 }

@@ -26,7 +26,7 @@ export class Outbox {
   /** Written and not yet answered, oldest first. */
   #reports: UsageReport[] = []
   /** Answered a moment ago: a store that loses its last writes is told them again. */
-  #held: { readonly report: UsageReport, readonly until: number }[] = []
+  #held: { readonly report: UsageReport; readonly until: number }[] = []
   #seq = 0
   /** The last one that was answered. */
   #answered = 0
@@ -57,7 +57,9 @@ export class Outbox {
 
   /** Tells the store all that it does not know yet; what it does not take now stays for the next time. Never rejects. */
   send(): Promise<void> {
-    this.#sending ??= this.#sendAll().finally(() => { this.#sending = undefined })
+    this.#sending ??= this.#sendAll().finally(() => {
+      this.#sending = undefined
+    })
     return this.#sending
   }
 
@@ -65,7 +67,7 @@ export class Outbox {
     const hour = this.#sheets.look()
     const areDone = await this.#sendWritten()
     if (areDone) this.#write(hour)
-    if (!areDone || !await this.#sendWritten()) return this.#spare()
+    if (!areDone || !(await this.#sendWritten())) return this.#spare()
     this.#hour = hour
     this.#isShort = false
   }
@@ -73,7 +75,7 @@ export class Outbox {
   /** False when the store did not answer; what it has not answered stays. */
   async #sendWritten(): Promise<boolean> {
     for (let report = this.#reports[0]; report !== undefined; report = this.#reports[0]) {
-      if (!await this.#reach(report)) return false
+      if (!(await this.#reach(report))) return false
       this.#reports.shift()
     }
     return true
@@ -85,7 +87,7 @@ export class Outbox {
     const isDue = hour !== this.#hour
     for (let from = 0; from < counts.length || (from === 0 && isDue); from += longest) {
       const part = counts.slice(from, from + longest)
-      this.#reports.push({ process: this.#process, seq: this.#seq += 1, counts: part, keep: this.#keep })
+      this.#reports.push({ process: this.#process, seq: (this.#seq += 1), counts: part, keep: this.#keep })
     }
   }
 

@@ -17,7 +17,7 @@ type Cell = Mutable<UsageCount>
 /** Cells by network, key and method; then by outcome, those of partners apart. */
 type ByNetwork = Map<string, ByKey>
 type ByKey = Map<string, ByMethod>
-type ByMethod = Map<string, { readonly own: Map<string, Cell>, readonly forwarded: Map<string, Cell> }>
+type ByMethod = Map<string, { readonly own: Map<string, Cell>; readonly forwarded: Map<string, Cell> }>
 
 /** Calls that were counted and not yet reported: a sheet for each hour. */
 export class Sheets {
@@ -82,7 +82,7 @@ export class Sheets {
 
   #put(hour: number, count: Omit<UsageCount, 'hour'>): void {
     let sheet = this.#sheets.get(hour)
-    if (sheet === undefined) this.#sheets.set(hour, sheet = new Sheet(hour))
+    if (sheet === undefined) this.#sheets.set(hour, (sheet = new Sheet(hour)))
     sheet.add(count)
   }
 }
@@ -101,7 +101,7 @@ class Sheet {
     const { own, forwarded } = at(methods, count.method, newCells)
     const cells = count.forwarded ? forwarded : own
     let cell = cells.get(count.outcome)
-    if (cell === undefined) cells.set(count.outcome, cell = this.#open(count))
+    if (cell === undefined) cells.set(count.outcome, (cell = this.#open(count)))
     cell.calls += count.calls
     cell.credits += count.credits
   }
@@ -114,8 +114,7 @@ class Sheet {
 }
 
 /** The hour, if it is one of the day; or else the nearest that is. */
-const hourOn = (day: number, hour: number): number =>
-  Math.min(Math.max(hour, day * hoursADay), day * hoursADay + hoursADay - 1)
+const hourOn = (day: number, hour: number): number => Math.min(Math.max(hour, day * hoursADay), day * hoursADay + hoursADay - 1)
 
 /** Two hours that follow each other, of one day if there are such, so that days stay apart. */
 const oldestPair = (hours: readonly number[]): readonly [number, number] => {

@@ -5,7 +5,7 @@ import type { UsageCount } from '../../store/store.ts'
 /** What counts may be grouped by. */
 export const groupings = ['method', 'network', 'key', 'outcome', 'hour', 'day'] as const
 
-export type Grouping = typeof groupings[number]
+export type Grouping = (typeof groupings)[number]
 
 /** Calls that have one thing in common. */
 export interface Group {
@@ -35,13 +35,19 @@ export const total = (counts: readonly UsageCount[]): Group => counts.reduce(add
 const nothing = { calls: 0, forwarded: 0, credits: 0 }
 
 const add = ({ name, ...sum }: Group, { calls, credits, forwarded }: UsageCount): Group => ({
-  name, calls: sum.calls + calls, forwarded: sum.forwarded + (forwarded ? calls : 0), credits: sum.credits + credits,
+  name,
+  calls: sum.calls + calls,
+  forwarded: sum.forwarded + (forwarded ? calls : 0),
+  credits: sum.credits + credits,
 })
 
 const nameOf = (count: UsageCount, by: Grouping): string => {
   switch (by) {
-    case 'hour': return `${isoTime(count.hour * hourLength).slice(0, 16)}Z`
-    case 'day': return isoDate(count.hour * hourLength)
-    default: return count[by]
+    case 'hour':
+      return `${isoTime(count.hour * hourLength).slice(0, 16)}Z`
+    case 'day':
+      return isoDate(count.hour * hourLength)
+    default:
+      return count[by]
   }
 }

@@ -11,44 +11,49 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
   const hashesOf = root.openDB<string, [string, number, string]>({ name: 'account-keys' })
   const { watch, change, changes } = watched(root, commits)
 
-  const account = (id: string | undefined) => id ? accounts.get(id) : undefined
-  const key = (hash: string | undefined) => hash ? keys.get(hash) : undefined
+  const account = (id: string | undefined) => (id ? accounts.get(id) : undefined)
+  const key = (hash: string | undefined) => (hash ? keys.get(hash) : undefined)
 
-  const editKey = (id: string, edit: (row: KeyRow) => KeyRow) => change(() => {
-    const hash = hashes.get(id)
-    const row = key(hash)
-    if (hash === undefined || row === undefined) return undefined
-    const next = edit(row)
-    if (next !== row) keys.put(hash, next)
-    return next
-  })
+  const editKey = (id: string, edit: (row: KeyRow) => KeyRow) =>
+    change(() => {
+      const hash = hashes.get(id)
+      const row = key(hash)
+      if (hash === undefined || row === undefined) return undefined
+      const next = edit(row)
+      if (next !== row) keys.put(hash, next)
+      return next
+    })
 
   return {
-    watch, changes,
-    addAccount: row => change(() => {
-      if (accountIds.get(row.name) !== undefined) return false
-      accounts.put(row.id, row)
-      accountIds.put(row.name, row.id)
-      return true
-    }),
-    changeAccount: (id, wish) => change(() => {
-      const row = account(id)
-      if (row === undefined) return undefined
-      const next = changed(row, wish)
-      accounts.put(id, next)
-      return next
-    }),
+    watch,
+    changes,
+    addAccount: row =>
+      change(() => {
+        if (accountIds.get(row.name) !== undefined) return false
+        accounts.put(row.id, row)
+        accountIds.put(row.name, row.id)
+        return true
+      }),
+    changeAccount: (id, wish) =>
+      change(() => {
+        const row = account(id)
+        if (row === undefined) return undefined
+        const next = changed(row, wish)
+        accounts.put(id, next)
+        return next
+      }),
     account: idOrName => account(idOrName) ?? account(accountIds.get(idOrName)),
     accounts: () => Array.from(accountIds.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
-    addKey: (hash, row) => change(() => {
-      keys.put(hash, row)
-      hashes.put(row.id, hash)
-      hashesOf.put([row.account, row.created, row.id], hash)
-    }),
+    addKey: (hash, row) =>
+      change(() => {
+        keys.put(hash, row)
+        hashes.put(row.id, hash)
+        hashesOf.put([row.account, row.created, row.id], hash)
+      }),
     changeKey: (id, wish) => editKey(id, row => changed(row, wish)),
-    revokeKey: (id, time) => editKey(id, row => row.revoked === undefined ? { ...row, revoked: time } : row),
-    keys: id => Array.from(hashesOf.getRange({ start: [id], end: [id, Infinity] }), ({ value }) => key(value))
-      .filter(row => row !== undefined),
+    revokeKey: (id, time) => editKey(id, row => (row.revoked === undefined ? { ...row, revoked: time } : row)),
+    keys: id =>
+      Array.from(hashesOf.getRange({ start: [id], end: [id, Infinity] }), ({ value }) => key(value)).filter(row => row !== undefined),
     holder(hash) {
       const found = key(hash)
       const owner = account(found?.account)
@@ -66,7 +71,9 @@ const watched = (root: RootDatabase, commits: Commits) => {
     changes,
     watch(listener: () => void) {
       listeners.add(listener)
-      return () => { listeners.delete(listener) }
+      return () => {
+        listeners.delete(listener)
+      }
     },
     async change<T>(step: () => T): Promise<T> {
       const result = await commits.run(() => {

@@ -15,13 +15,18 @@ export const copiesOf = (root: RootDatabase, clock: Clock): CopySource => {
   const sums: Database<Sum, Row> = root.openDB({ name: 'usage' })
   return {
     processes: () => [...lives.getRange()].filter(({ value }) => isAlive(value, clock.now())).length,
-    hashedKeys: account => [...hashesOf.getRange({ start: [account], end: [account, Infinity] })].flatMap(({ value: hash }) => {
-      const key = keys.get(hash)
-      return key === undefined ? [] : [{ hash, key }]
-    }),
-    entries: (account, day) => new Map(Array.from(
-      entries.getRange({ start: [day, account], end: [day, account, '\uffff'] }),
-      ({ key: [, , process], value }) => [process, value])),
+    hashedKeys: account =>
+      [...hashesOf.getRange({ start: [account], end: [account, Infinity] })].flatMap(({ value: hash }) => {
+        const key = keys.get(hash)
+        return key === undefined ? [] : [{ hash, key }]
+      }),
+    entries: (account, day) =>
+      new Map(
+        Array.from(entries.getRange({ start: [day, account], end: [day, account, '\uffff'] }), ({ key: [, , process], value }) => [
+          process,
+          value,
+        ]),
+      ),
     async *counts() {
       for (const { key, value } of sums.getRange()) yield countOf(key, value)
     },

@@ -19,15 +19,26 @@ export const refuseNetwork = (path: string, type: number): void => {
   const name = networkFileSystems.get(type)
   if (name === undefined) return
   throw new StoreFault(
-    `the store's folder ${path} is on a network file system (${name}), which would corrupt it: `
-    + 'let `store` in gateway.yaml name a folder on a local disk')
+    `the store's folder ${path} is on a network file system (${name}), which would corrupt it: ` +
+      'let `store` in gateway.yaml name a folder on a local disk',
+  )
 }
 
 /** The types that statfs(2) lists. */
 const networkFileSystems: ReadonlyMap<number, string> = new Map([
-  [0x6969, 'NFS'], [0x517b, 'SMB'], [0xff534d42, 'CIFS'], [0xfe534d42, 'SMB2'], [0x564c, 'NCP'], [0x01021997, '9P'],
-  [0x5346414f, 'AFS'], [0x73757245, 'Coda'], [0x00c36400, 'Ceph'], [0x0bd00bd0, 'Lustre'], [0x47504653, 'GPFS'],
-  [0x7461636f, 'OCFS2'], [0x01161970, 'GFS2'],
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB2'],
+  [0x564c, 'NCP'],
+  [0x01021997, '9P'],
+  [0x5346414f, 'AFS'],
+  [0x73757245, 'Coda'],
+  [0x00c36400, 'Ceph'],
+  [0x0bd00bd0, 'Lustre'],
+  [0x47504653, 'GPFS'],
+  [0x7461636f, 'OCFS2'],
+  [0x01161970, 'GFS2'],
 ])
 
 /** LMDB would not notice, and crash. */
@@ -36,8 +47,8 @@ export const refuseForeign = async (file: string): Promise<void> => {
   if (found === undefined || !found.isFile() || found.size === 0) return
   if ((await readStart(file)).includes(magic)) return
   throw new StoreFault(
-    `${file} is not a store, or it is damaged: `
-    + 'restore it from a backup, or let `store` in gateway.yaml name another folder')
+    `${file} is not a store, or it is damaged: restore it from a backup, or let \`store\` in gateway.yaml name another folder`,
+  )
 }
 
 /** What each LMDB file has in its first bytes, in the byte order of the machine. */

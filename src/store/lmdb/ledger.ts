@@ -28,24 +28,29 @@ export const ledgerIn = (root: RootDatabase, commits: Commits, clock: Clock): Le
 
   return {
     horizon: 1_000,
-    ask: ask => commits.run(() => {
-      const now = turn()
-      const leased = sums.get([ask.day, ask.account]) ?? 0
-      const entry = entries.get([ask.day, ask.account, ask.process]) ?? newEntry
-      const booking = lease(leased, entry, ask, now.today)
-      if (booking.entry !== entry) {
-        sums.put([ask.day, ask.account], booking.leased)
-        entries.put([ask.day, ask.account, ask.process], booking.entry)
-      }
-      return { ...now, tally: booking.entry, left: ask.limit - booking.leased }
-    }),
-    beat: process => commits.run(() => {
-      const now = turn()
-      sweep({ sums, entries, lives }, now.today, clock.now())
-      lives.put(process, { pid, seen: clock.now() })
-      return { ...now, processes: lives.getKeysCount() }
-    }),
-    leave: process => commits.run(() => { lives.remove(process) }),
+    ask: ask =>
+      commits.run(() => {
+        const now = turn()
+        const leased = sums.get([ask.day, ask.account]) ?? 0
+        const entry = entries.get([ask.day, ask.account, ask.process]) ?? newEntry
+        const booking = lease(leased, entry, ask, now.today)
+        if (booking.entry !== entry) {
+          sums.put([ask.day, ask.account], booking.leased)
+          entries.put([ask.day, ask.account, ask.process], booking.entry)
+        }
+        return { ...now, tally: booking.entry, left: ask.limit - booking.leased }
+      }),
+    beat: process =>
+      commits.run(() => {
+        const now = turn()
+        sweep({ sums, entries, lives }, now.today, clock.now())
+        lives.put(process, { pid, seen: clock.now() })
+        return { ...now, processes: lives.getKeysCount() }
+      }),
+    leave: process =>
+      commits.run(() => {
+        lives.remove(process)
+      }),
     totals(account, day) {
       const now = moment()
       return { ...now, ...addUp({ sums, entries, lives }, account, day ?? now.today, clock.now()) }
@@ -92,9 +97,7 @@ export const isAlive = (life: Life | undefined, now: number): boolean => {
   }
 }
 
-const addUp = (
-  { sums, entries, lives }: Tables, account: string, day: number, now: number,
-): Omit<Totals, keyof Moment> => {
+const addUp = ({ sums, entries, lives }: Tables, account: string, day: number, now: number): Omit<Totals, keyof Moment> => {
   const found = { used: 0, held: 0, forfeited: 0 }
   for (const { key, value } of entries.getRange({ start: [day, account], end: [day, account, '\uffff'] })) {
     found.used += value.used

@@ -18,17 +18,18 @@ export const usageIn = (root: RootDatabase, commits: Commits, clock: Clock): Usa
   const sums: Database<Sum, Row> = root.openDB({ name: 'usage' })
   const marks: Database<Mark, string> = root.openDB({ name: 'usage-reports' })
   return {
-    reportUsage: ({ process, seq, counts, keep }) => commits.run(() => {
-      const mark = marks.get(process)
-      const had = mark?.seq ?? 0
-      if (seq <= had) return had
-      const hour = Math.floor(clock.now() / hourLength)
-      for (const count of counts) add(sums, count)
-      dropOld(sums, hour - keep)
-      if (mark?.hour !== hour) dropMarks(marks, hour - keep)
-      marks.put(process, { seq, hour })
-      return had
-    }),
+    reportUsage: ({ process, seq, counts, keep }) =>
+      commits.run(() => {
+        const mark = marks.get(process)
+        const had = mark?.seq ?? 0
+        if (seq <= had) return had
+        const hour = Math.floor(clock.now() / hourLength)
+        for (const count of counts) add(sums, count)
+        dropOld(sums, hour - keep)
+        if (mark?.hour !== hour) dropMarks(marks, hour - keep)
+        marks.put(process, { seq, hour })
+        return had
+      }),
     usage: (account, from, to) => {
       const found: UsageCount[] = []
       for (let hour = firstHour(sums, from); hour < to; hour = firstHour(sums, hour + 1)) {
@@ -53,8 +54,17 @@ const add = (sums: Database<Sum, Row>, { calls, credits, ...of }: UsageCount): v
   sums.put(row, [knownCalls + calls, knownCredits + credits])
 }
 
-export const countOf = ([hour, account, key, network, method, outcome, forwarded]: Row, [calls, credits]: Sum): UsageCount =>
-  ({ hour, account, key, network, method, outcome, forwarded: forwarded === 1, calls, credits })
+export const countOf = ([hour, account, key, network, method, outcome, forwarded]: Row, [calls, credits]: Sum): UsageCount => ({
+  hour,
+  account,
+  key,
+  network,
+  method,
+  outcome,
+  forwarded: forwarded === 1,
+  calls,
+  credits,
+})
 
 /** Rows dropped in one step, during which nobody else can write. */
 const dropped = 500

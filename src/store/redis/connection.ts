@@ -140,7 +140,9 @@ export class Connection {
 type Client = ReturnType<typeof makeClient>
 
 /** The URL may hold a password; printed, it shows host and port. */
-interface Address { readonly url: Secret }
+interface Address {
+  readonly url: Secret
+}
 
 interface Hooks {
   readonly isPatient?: boolean
@@ -152,16 +154,17 @@ type SendOptions = NonNullable<Parameters<Client['sendCommand']>[1]>
 
 const asBytes: SendOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
 
-const makeClient = (address: Address, reconnectStrategy: (retries: number) => number | false) => createClient({
-  url: address.url.reveal(),
-  name: 'tollgate',
-  // HELLO, which version 3 begins with, is unknown to Redis 5; and it would answer with the password in its error.
-  RESP: 2,
-  disableOfflineQueue: true,
-  // Would only count for commands that are not sent yet.
-  commandOptions: { timeout: 0 },
-  socket: { connectTimeout: 500, socketTimeout: 2_000, reconnectStrategy },
-})
+const makeClient = (address: Address, reconnectStrategy: (retries: number) => number | false) =>
+  createClient({
+    url: address.url.reveal(),
+    name: 'tollgate',
+    // HELLO, which version 3 begins with, is unknown to Redis 5; and it would answer with the password in its error.
+    RESP: 2,
+    disableOfflineQueue: true,
+    // Would only count for commands that are not sent yet.
+    commandOptions: { timeout: 0 },
+    socket: { connectTimeout: 500, socketTimeout: 2_000, reconnectStrategy },
+  })
 
 /** Twice as long each time, up to 0.4 s; then up to a quarter more, so that not all processes come at once. */
 const waitBefore = (retries: number): number => Math.min(400, 25 * 2 ** Math.min(retries, 4)) * (1 + Math.random() / 4)

@@ -10,7 +10,7 @@ import { countsOf, hourOf } from './usage.ts'
 
 export const copiesOf = (redis: Connection, { words }: Calendar): CopySource => ({
   async processes() {
-    const [, , ...living] = await redis.run(scripts.lives, [keys.processes, keys.latestDay], words()) as unknown[]
+    const [, , ...living] = (await redis.run(scripts.lives, [keys.processes, keys.latestDay], words())) as unknown[]
     return living.length
   },
   hashedKeys: account => hashedKeys(redis, account),
@@ -19,7 +19,7 @@ export const copiesOf = (redis: Connection, { words }: Calendar): CopySource => 
     return new Map(row.filter(([name]) => name !== 'leased').map(([name, value]) => [name.slice(2), entryOf(value)]))
   },
   async *counts() {
-    for (const found of await redis.send('ZRANGE', keys.hours, '0', '-1') as string[]) {
+    for (const found of (await redis.send('ZRANGE', keys.hours, '0', '-1')) as string[]) {
       const { account, hour } = hourOf(found)
       yield* countsOf(account, hour, await redis.send('HGETALL', keys.usage(account, hour)))
     }

@@ -21,7 +21,7 @@ export interface Heights {
  */
 export const openHeights = (address: RedisAddress, clock: Clock): Heights => {
   const networks = new Map<string, NetworkHeights>()
-  let lines: { readonly speaking: Connection, readonly listening: Connection } | undefined
+  let lines: { readonly speaking: Connection; readonly listening: Connection } | undefined
 
   /** Redis tells us our own words too, perhaps when they are not true any more. */
   const self = randomBytes(8).toString('hex')
@@ -32,10 +32,12 @@ export const openHeights = (address: RedisAddress, clock: Clock): Heights => {
   }
   const open = () => {
     const speaking: Connection = new Connection(address, clock, {
-      isPatient: true, onReady: () => networks.forEach(network => network.sync()),
+      isPatient: true,
+      onReady: () => networks.forEach(network => network.sync()),
     })
     const listening: Connection = new Connection(address, clock, {
-      isPatient: true, onReady: () => {
+      isPatient: true,
+      onReady: () => {
         // Said anew each time, because the first time may have been cut short.
         void listening.subscribe(heightNews, hear).then(() => networks.forEach(network => network.sync()))
       },
@@ -122,7 +124,10 @@ class NetworkHeights implements HeadNews {
       const sent = this.#height
       const words = [sent, kept, heightNews, `${this.#self} ${this.#network}`]
       // While Redis is away nothing is due: sync() comes when it is back.
-      await this.#redis.run(raiseHeight, [keys.height(this.#network)], words).then(height => this.#learn(Number(height), sent), () => undefined)
+      await this.#redis.run(raiseHeight, [keys.height(this.#network)], words).then(
+        height => this.#learn(Number(height), sent),
+        () => undefined,
+      )
     }
     this.#isSending = false
   }

@@ -17,15 +17,14 @@ export const ledgerIn = (redis: Connection, { words, hear }: Calendar): LedgerSt
       return hear<Answer>({ today, endsIn, tally: { granted, returned, used }, left })
     },
     async beat(process) {
-      const [today, endsIn, processes] =
-        await redis.run(scripts.beat, processKeys, [...words(), process]) as [number, number, number]
+      const [today, endsIn, processes] = (await redis.run(scripts.beat, processKeys, [...words(), process])) as [number, number, number]
       return hear({ today, endsIn, processes })
     },
     async leave(process) {
       await redis.send('ZREM', keys.processes, process)
     },
     async totals(account, named) {
-      const [today, endsIn, ...living] = await redis.run(scripts.lives, processKeys, words()) as LivesReply
+      const [today, endsIn, ...living] = (await redis.run(scripts.lives, processKeys, words())) as LivesReply
       const now = hear({ today, endsIn })
       const day = named ?? today
       const row = day > today - scripts.keptDays ? await redis.send('HGETALL', keys.day(account, day)) : []
@@ -38,8 +37,16 @@ type AskReply = readonly (number | string)[]
 type AskNumbers = [today: number, endsIn: number, granted: number, returned: number, used: number, left: number]
 type LivesReply = [today: number, endsIn: number, ...processes: string[]]
 
-const wordsOf = ({ process, seq, day, need, want, limit, share, tally }: Ask): readonly (string | number)[] =>
-  [process, seq, day, need, want, limit, share, ...tally ? [tally.granted, tally.returned, tally.used] : ['', '', '']]
+const wordsOf = ({ process, seq, day, need, want, limit, share, tally }: Ask): readonly (string | number)[] => [
+  process,
+  seq,
+  day,
+  need,
+  want,
+  limit,
+  share,
+  ...(tally ? [tally.granted, tally.returned, tally.used] : ['', '', '']),
+]
 
 const addUp = (row: unknown, living: ReadonlySet<string>): Omit<Totals, keyof Moment | 'day'> => {
   const found = { leased: 0, used: 0, held: 0, forfeited: 0 }

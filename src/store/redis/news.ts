@@ -18,10 +18,14 @@ export interface News extends Pick<AccountStore, 'watch'> {
 export const openNews = (address: RedisAddress, clock: Clock): News => {
   const teller = randomBytes(8).toString('hex')
   const listeners = new Set<() => void>()
-  const tell = () => { for (const changed of listeners) changed() }
+  const tell = () => {
+    for (const changed of listeners) changed()
+  }
   let connection: Connection | undefined
 
-  const hear = (from: string) => { if (from !== teller) tell() }
+  const hear = (from: string) => {
+    if (from !== teller) tell()
+  }
   const listen = (): Connection => {
     let isFirst = true
     const onReady = () => {
@@ -36,11 +40,14 @@ export const openNews = (address: RedisAddress, clock: Clock): News => {
     return listening
   }
   return {
-    teller, tell,
+    teller,
+    tell,
     watch(changed) {
       connection ??= listen()
       listeners.add(changed)
-      return () => { listeners.delete(changed) }
+      return () => {
+        listeners.delete(changed)
+      }
     },
     close: async () => connection?.close(),
   }

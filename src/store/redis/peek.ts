@@ -9,7 +9,7 @@ export const peekAccounts = async (address: RedisAddress, clock: Clock): Promise
   const redis = new Connection(address, clock)
   try {
     await redis.open()
-    const rows = await redis.send('HVALS', keys.accounts) as string[]
+    const rows = (await redis.send('HVALS', keys.accounts)) as string[]
     return rows.map(text => JSON.parse(text) as AccountRow) // as this very program has written them
   } catch {
     return []

@@ -1,7 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from '../calls.ts'
 
-interface Asked { readonly id: unknown, readonly method: string }
+interface Asked {
+  readonly id: unknown
+  readonly method: string
+}
 
 /** The whole body as text. */
 export const readBody = (req: IncomingMessage): Promise<string> =>

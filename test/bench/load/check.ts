@@ -36,9 +36,13 @@ export const createCheck = (expected: Expected): Check => {
   let seen = 0
   let usual = 0
   return (n, { status, body, length }) => {
-    const begin = body.length === 1 ? body[0] as Buffer : Buffer.from(beginOf(body))
-    const fault = status !== expected.status ? `HTTP ${status} in place of ${expected.status}`
-      : begin.includes(member) ? undefined : `an answer without ${member}`
+    const begin = body.length === 1 ? (body[0] as Buffer) : Buffer.from(beginOf(body))
+    const fault =
+      status !== expected.status
+        ? `HTTP ${status} in place of ${expected.status}`
+        : begin.includes(member)
+          ? undefined
+          : `an answer without ${member}`
     if (fault !== undefined) return `${fault}: ${begin.toString('latin1', 0, 200)}`
     if (seen++ % sample === 0) {
       usual = length
@@ -50,7 +54,10 @@ export const createCheck = (expected: Expected): Check => {
 
 /** The head of a long body, where the names of its members stand. */
 const beginOf = (body: readonly Buffer[]): string =>
-  body.slice(0, 4).map(part => part.toString('latin1', 0, 200)).join('')
+  body
+    .slice(0, 4)
+    .map(part => part.toString('latin1', 0, 200))
+    .join('')
 
 interface Answer {
   readonly id?: unknown
@@ -82,9 +89,12 @@ const parse = (text: string): unknown => {
 
 /** A refusal that comes before the body has been read cannot know the id. */
 const checkOne = (expected: Expected, id: number, { id: found, result, error }: Answer): string | undefined =>
-  found !== id && !(error !== undefined && found === null) ? `the id is not ${id}`
-  : expected.code !== error?.code ? `the error is not ${expected.code ?? 'absent'}`
-  : expected.result !== undefined && JSON.stringify(result) !== expected.result ? `the result is not ${expected.result}`
-  : expected.elements !== undefined && !(Array.isArray(result) && result.length === expected.elements)
-    ? `the result has not ${expected.elements} elements`
-  : undefined
+  found !== id && !(error !== undefined && found === null)
+    ? `the id is not ${id}`
+    : expected.code !== error?.code
+      ? `the error is not ${expected.code ?? 'absent'}`
+      : expected.result !== undefined && JSON.stringify(result) !== expected.result
+        ? `the result is not ${expected.result}`
+        : expected.elements !== undefined && !(Array.isArray(result) && result.length === expected.elements)
+          ? `the result has not ${expected.elements} elements`
+          : undefined

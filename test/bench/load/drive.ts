@@ -58,7 +58,7 @@ export class Drive implements Listener {
     const begun = performance.now()
     try {
       await new Promise<void>((resolve, reject) => {
-        this.#end = fault => fault === undefined ? resolve() : reject(fault)
+        this.#end = fault => (fault === undefined ? resolve() : reject(fault))
         if (pace.rate === undefined) this.#chase(begun + pace.ms, pace.depth ?? 1)
         else this.#keepTime(begun, pace.ms, pace.rate)
       })
@@ -102,15 +102,15 @@ export class Drive implements Listener {
 
   /** Calls become due at even distances, and go over the line that has been idle for longest, once there is one. */
   #keepTime(begun: number, ms: number, rate: number): void {
-    const total = Math.floor(ms * rate / 1000)
+    const total = Math.floor((ms * rate) / 1000)
     const first = this.#sent
     const idle = [...this.#lines]
     const send = () => {
-      const due = Math.min(total, Math.floor((performance.now() - begun) * rate / 1000) + 1)
+      const due = Math.min(total, Math.floor(((performance.now() - begun) * rate) / 1000) + 1)
       for (let i = this.#sent - first; i < due; i++) {
         const line = idle.shift()
         if (line === undefined) return
-        this.#send(line, begun + i * 1000 / rate)
+        this.#send(line, begun + (i * 1000) / rate)
       }
     }
     this.#timer = setInterval(send, 1)
@@ -132,7 +132,7 @@ export class Drive implements Listener {
  * `#id#` becomes the id of call `n`, `#hex#` eight hex digits that no other call of this drive has, `#some#` the digits of
  * one of 2,000 numbers in turn.
  */
-const createWriter = (template: string): (n: number) => string => {
+const createWriter = (template: string): ((n: number) => string) => {
   const [parts, slots] = [template.split(/#(?:id|hex|some)#/), template.match(/#(id|hex|some)#/g) ?? []]
   const wordOf = (slot: string | undefined, n: number): string | number =>
     slot === '#id#' ? idOf(n) : (slot === '#hex#' ? n + 0x10000000 : n % 2000).toString(16)

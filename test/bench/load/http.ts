@@ -38,7 +38,7 @@ class HttpLine implements Line {
   connect(): Promise<Socket> {
     return new Promise((resolve, reject) => {
       const socket = connect({ host: this.#url.hostname, port: Number(this.#url.port), noDelay: true })
-      socket.on('connect', () => resolve(this.#socket = socket))
+      socket.on('connect', () => resolve((this.#socket = socket)))
       socket.on('data', (chunk: Buffer) => this.#read(chunk))
       socket.on('error', error => {
         reject(error)
@@ -56,7 +56,11 @@ class HttpLine implements Line {
     this.#call = n
     const bytes = `${this.#head}Content-Length: ${message.length}\r\n\r\n${message}`
     if (this.#socket !== undefined) this.#socket.write(bytes, 'latin1')
-    else this.connect().then(socket => socket.write(bytes, 'latin1'), () => undefined) // the listener has been told
+    else
+      this.connect().then(
+        socket => socket.write(bytes, 'latin1'),
+        () => undefined,
+      ) // the listener has been told
   }
 
   close(): void {
@@ -96,13 +100,12 @@ class HttpLine implements Line {
 const lastChunk = Buffer.from('0\r\n\r\n')
 
 /** The last five bytes, which may have come one by one. */
-const endOf = (body: readonly Buffer[]): Buffer =>
-  Buffer.concat(body.slice(-5).map(part => part.subarray(-5))).subarray(-5)
+const endOf = (body: readonly Buffer[]): Buffer => Buffer.concat(body.slice(-5).map(part => part.subarray(-5))).subarray(-5)
 
 /** The body of an answer that came with `Transfer-Encoding: chunked`. */
 const joinChunks = (bytes: Buffer): Buffer => {
   const parts: Buffer[] = []
-  for (let at = 0; ;) {
+  for (let at = 0; ; ) {
     const end = bytes.indexOf('\r\n', at)
     const length = parseInt(bytes.toString('latin1', at, end), 16)
     if (!(length > 0)) return Buffer.concat(parts)

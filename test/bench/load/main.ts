@@ -22,13 +22,13 @@ export interface Opening {
 /** What this process does; the answer to `open` names the session, that to `run` is a Loaded. */
 export type Order =
   | Opening
-  | { readonly kind: 'run', readonly session: number, readonly pace: Pace }
-  | { readonly kind: 'close', readonly session: number }
+  | { readonly kind: 'run'; readonly session: number; readonly pace: Pace }
+  | { readonly kind: 'close'; readonly session: number }
 
 /** Connections that are being opened at once: fewer than any server lets wait to be accepted. */
 const atOnce = 64
 
-const sessions: { drive: Drive, lines: readonly Line[] }[] = []
+const sessions: { drive: Drive; lines: readonly Line[] }[] = []
 
 const open = async ({ url, lines: count, message, expected }: Opening): Promise<number> => {
   const drive = new Drive(message, createCheck(expected))
@@ -37,7 +37,7 @@ const open = async ({ url, lines: count, message, expected }: Opening): Promise<
   const lines: Line[] = []
   while (lines.length < count) {
     const next = Array.from({ length: Math.min(atOnce, count - lines.length) }, () => openLine(target, drive))
-    lines.push(...await Promise.all(next))
+    lines.push(...(await Promise.all(next)))
   }
   drive.use(lines)
   return sessions.push({ drive, lines }) - 1
@@ -51,7 +51,7 @@ const carryOut = (order: Order): unknown => {
   return undefined
 }
 
-process.on('message', async ({ id, order }: { id: number, order: Order }) => {
+process.on('message', async ({ id, order }: { id: number; order: Order }) => {
   try {
     process.send?.({ id, value: await carryOut(order) })
   } catch (fault) {

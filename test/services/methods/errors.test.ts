@@ -23,10 +23,25 @@ const rows: readonly (readonly [string, number, string, Meaning | undefined])[] 
   [state, -32002, 'rejected due to project ID settings', 'denied'],
   [state, -32002, 'project ID does not have access to polygon l2', 'denied'],
   // Alchemy
-  [logs, -32602, 'Log response size exceeded. You can make eth_getLogs requests with up to a 2K block range and no limit on the response size, or you can request any block range with a cap of 10K logs in the response. Based on your parameters and the response size limit, this block range should work: [0x0, 0xd043b8]', 'tooMany'],
-  [logs, -32600, 'You can make eth_getLogs requests with up to a 500 block range. Based on your parameters, this block range should work: [0x10, 0x203]', 'tooWide'],
+  [
+    logs,
+    -32602,
+    'Log response size exceeded. You can make eth_getLogs requests with up to a 2K block range and no limit on the response size, or you can request any block range with a cap of 10K logs in the response. Based on your parameters and the response size limit, this block range should work: [0x0, 0xd043b8]',
+    'tooMany',
+  ],
+  [
+    logs,
+    -32600,
+    'You can make eth_getLogs requests with up to a 500 block range. Based on your parameters, this block range should work: [0x10, 0x203]',
+    'tooWide',
+  ],
   [logs, -32000, 'Query timeout exceeded. Consider reducing your block range.', 'timeout'],
-  [logs, -32000, 'Query timeout exceeded. Consider reducing your block range. Based on your parameters, this block range should work: [0x1, 0x9]', 'timeout'],
+  [
+    logs,
+    -32000,
+    'Query timeout exceeded. Consider reducing your block range. Based on your parameters, this block range should work: [0x1, 0x9]',
+    'timeout',
+  ],
   [state, 429, 'Your app has exceeded its compute units per second capacity.', 'limited'],
   [state, -32600, 'Must be authenticated!', 'denied'],
   // QuickNode
@@ -150,7 +165,11 @@ test('case and what stands around a piece make no difference', async t => {
 test('no words of a contract, and none that a node quotes from a caller, pass for words about the node itself', async t => {
   const about: readonly (Meaning | undefined)[] = ['limited', 'denied', 'away', 'timeout']
   for (const words of ['rate limit', 'too many requests', 'unauthorized', 'service unavailable', 'project id', 'query timeout']) {
-    for (const [code, message] of [[3, words], [-32000, `execution reverted: ${words}`], [-32603, `reverted with ${words}`]] as const) {
+    for (const [code, message] of [
+      [3, words],
+      [-32000, `execution reverted: ${words}`],
+      [-32603, `reverted with ${words}`],
+    ] as const) {
       t.equal(shipped.meaning({ code, message }, 'eth_call'), 'reverted')
     }
     t.notOk(about.includes(shipped.meaning({ code: -32602, message: `invalid argument 0: unknown field "${words}"` }, 'eth_call')), words)
@@ -158,11 +177,17 @@ test('no words of a contract, and none that a node quotes from a caller, pass fo
 })
 
 test('the first entry that fits holds, and all that an entry gives must fit', async t => {
-  const { meaning } = openMethods(tableOf({ ...small, errors: [
-    { means: 'known', code: [1, 2], message: ['one * two', 'three'], methods: ['a'] },
-    { means: 'pruned', message: 'one' },
-    { means: 'away', code: 2 },
-  ] }), devnet)
+  const { meaning } = openMethods(
+    tableOf({
+      ...small,
+      errors: [
+        { means: 'known', code: [1, 2], message: ['one * two', 'three'], methods: ['a'] },
+        { means: 'pruned', message: 'one' },
+        { means: 'away', code: 2 },
+      ],
+    }),
+    devnet,
+  )
   t.equal(meaning({ code: 1, message: 'ONE more for two: one and TWO' }, 'a'), 'known')
   t.equal(meaning({ code: 2, message: 'three' }, 'a'), 'known')
   t.equal(meaning({ code: 1, message: 'a two, and one more' }, 'a'), 'pruned', 'pieces stand in order')
@@ -174,20 +199,24 @@ test('the first entry that fits holds, and all that an entry gives must fit', as
 
 test('each fault of an entry is placed', async t => {
   const faults = (...errors: readonly unknown[]) =>
-    compileTable({ ...small, errors }).faults.map(({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`)
-  t.strictSame(faults({ means: 'toMany', message: 'many' }),
-    ['errors/0/means: errors[0].means must be one of reverted, known, tooMany, tooWide, timeout, unknown, pruned, badParams, limited, denied, away, noMethod, misread, internal, not "toMany" [did you mean `tooMany`?]'])
+    compileTable({ ...small, errors }).faults.map(
+      ({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`,
+    )
+  t.strictSame(faults({ means: 'toMany', message: 'many' }), [
+    'errors/0/means: errors[0].means must be one of reverted, known, tooMany, tooWide, timeout, unknown, pruned, badParams, limited, denied, away, noMethod, misread, internal, not "toMany" [did you mean `tooMany`?]',
+  ])
   t.strictSame(faults({ code: 1 }), ['errors/0: errors[0] needs "means"'])
   t.strictSame(faults({ means: 'away' }), ['errors/0: errors[0] needs "code" or "message"'])
   t.strictSame(faults({ means: 'away', methods: ['a'] }), ['errors/0: errors[0] needs "code" or "message"'])
   t.strictSame(faults({ means: 'away', code: '1' }), ['errors/0/code: errors[0].code must be a whole number or an array, not "1"'])
-  t.strictSame(faults({ means: 'away', message: 'a*b' }),
-    ['errors/0/message: errors[0].message must be a piece of a message, at least three characters on end beside `*`, not "a*b"'])
+  t.strictSame(faults({ means: 'away', message: 'a*b' }), [
+    'errors/0/message: errors[0].message must be a piece of a message, at least three characters on end beside `*`, not "a*b"',
+  ])
   t.strictSame(faults({ means: 'away', message: ['fine', '*'] }).length, 1)
-  t.strictSame(faults({ means: 'away', mesage: 'busy' }),
-    ['errors/0/mesage: errors[0].mesage is unknown [did you mean `message`?]'])
-  t.strictSame(faults({ means: 'away', code: 1 }, { means: 'known', code: 1, methods: ['aa'] }),
-    ['errors/1/methods/0: errors[1].methods[0] is "aa", which is not in the method table [did you mean `a`?]'])
+  t.strictSame(faults({ means: 'away', mesage: 'busy' }), ['errors/0/mesage: errors[0].mesage is unknown [did you mean `message`?]'])
+  t.strictSame(faults({ means: 'away', code: 1 }, { means: 'known', code: 1, methods: ['aa'] }), [
+    'errors/1/methods/0: errors[1].methods[0] is "aa", which is not in the method table [did you mean `a`?]',
+  ])
   t.strictSame(faults('busy'), ['errors/0: errors[0] must be what an error means, not "busy"'])
 })
 
@@ -201,7 +230,10 @@ test('no message takes long', async t => {
 
 test('each meaning of the table is explained in it, and used', async t => {
   const { errors } = shippedData() as { errors: { means: string }[] }
-  t.same([...new Set(errors.map(entry => entry.means))].sort(), [...new Set(rows.map(row => row[3]).filter(one => one !== undefined))].sort())
+  t.same(
+    [...new Set(errors.map(entry => entry.means))].sort(),
+    [...new Set(rows.map(row => row[3]).filter(one => one !== undefined))].sort(),
+  )
 })
 
 const small = { defaults: { cost: 80, keep: 'never', class: 'light', resend: true }, methods: { a: {}, b: {} } }

@@ -4,16 +4,17 @@ import type { Json } from '../../../src/call.ts'
 import { check, hex, shipped } from './shipped.ts'
 
 const digit = fc.constantFrom(...'0123456789abcdefABCDEF')
-const hexText = (digits: fc.Arbitrary<number>) => digits
-  .chain(count => fc.string({ unit: digit, minLength: count, maxLength: count }))
-  .map(text => `0x${text}`)
+const hexText = (digits: fc.Arbitrary<number>) =>
+  digits.chain(count => fc.string({ unit: digit, minLength: count, maxLength: count })).map(text => `0x${text}`)
 
 const address = hexText(fc.constant(40))
 const hash = hexText(fc.constant(64))
 const tag = fc.constantFrom('latest', 'earliest', 'pending', 'safe', 'finalized')
 const height = fc.oneof(hexText(fc.integer({ min: 1, max: 16 })), tag)
 const block = fc.oneof(
-  height, hash, fc.record({ blockNumber: height }),
+  height,
+  hash,
+  fc.record({ blockNumber: height }),
   fc.record({ blockHash: hash, requireCanonical: fc.boolean() }, { requiredKeys: ['blockHash'] }),
 )
 const topics = fc.array(fc.oneof(hash, fc.constant(null), fc.array(fc.option(hash))), { maxLength: 4 })
@@ -32,18 +33,22 @@ const calls: fc.Arbitrary<readonly [string, readonly Json[]]> = fc.oneof(
 ) as fc.Arbitrary<readonly [string, readonly Json[]]> // fast-check's JsonValue is our Json
 
 test('normal parameters pass again and stay as they are', async () => {
-  fc.assert(fc.property(calls, ([name, params]) => {
-    const normal = check(name, params)
-    return Array.isArray(normal) && JSON.stringify(check(name, normal)) === JSON.stringify(normal)
-  }))
+  fc.assert(
+    fc.property(calls, ([name, params]) => {
+      const normal = check(name, params)
+      return Array.isArray(normal) && JSON.stringify(check(name, normal)) === JSON.stringify(normal)
+    }),
+  )
 })
 
 test('what came in is not changed', async () => {
-  fc.assert(fc.property(calls, ([name, params]) => {
-    const before = JSON.stringify(params)
-    check(name, freeze(params))
-    return JSON.stringify(params) === before
-  }))
+  fc.assert(
+    fc.property(calls, ([name, params]) => {
+      const before = JSON.stringify(params)
+      check(name, freeze(params))
+      return JSON.stringify(params) === before
+    }),
+  )
 })
 
 test('normal parameters mean what was asked', async () => {
@@ -51,8 +56,13 @@ test('normal parameters mean what was asked', async () => {
 })
 
 test('the same question in other words has the same JSON text', async () => {
-  fc.assert(fc.property(calls, fc.infiniteStream(fc.boolean()), ([name, params], coins) =>
-    JSON.stringify(check(name, respell(params, coins))) === JSON.stringify(check(name, params))))
+  fc.assert(
+    fc.property(
+      calls,
+      fc.infiniteStream(fc.boolean()),
+      ([name, params], coins) => JSON.stringify(check(name, respell(params, coins))) === JSON.stringify(check(name, params)),
+    ),
+  )
 })
 
 test('equal questions of eth_getLogs have one text', async t => {
@@ -67,20 +77,25 @@ test('equal questions of eth_getLogs have one text', async t => {
 test('whatever is sent, check() answers and does not throw', async () => {
   const anyone = fc.constantFrom(...shipped.names)
   const value = fc.oneof(fc.jsonValue(), filter, address, block) as fc.Arbitrary<Json> // JSON, all of it
-  fc.assert(fc.property(anyone, fc.array(value, { maxLength: 5 }), fc.boolean(), (name, params, strict) => {
-    const checked = shipped.get(name)?.check(params, strict)
-    if (checked === undefined) return false
-    return 'complaint' in checked ? checked.complaint.length < 400 : checked.params.length <= 4
-  }), { numRuns: 1000 })
+  fc.assert(
+    fc.property(anyone, fc.array(value, { maxLength: 5 }), fc.boolean(), (name, params, strict) => {
+      const checked = shipped.get(name)?.check(params, strict)
+      if (checked === undefined) return false
+      return 'complaint' in checked ? checked.complaint.length < 400 : checked.params.length <= 4
+    }),
+    { numRuns: 1000 },
+  )
 })
 
 /** Milliseconds, the best of five: others may be using the machine. */
 const time = (name: string, params: readonly Json[]): number =>
-  Math.min(...Array.from({ length: 5 }, () => {
-    const begun = process.hrtime.bigint()
-    shipped.get(name)?.check(params, false)
-    return Number(process.hrtime.bigint() - begun) / 1e6
-  }))
+  Math.min(
+    ...Array.from({ length: 5 }, () => {
+      const begun = process.hrtime.bigint()
+      shipped.get(name)?.check(params, false)
+      return Number(process.hrtime.bigint() - begun) / 1e6
+    }),
+  )
 
 test('a filter with 5,000 addresses is read in well under 10 ms', async t => {
   const address = Array.from({ length: 5000 }, (_, i) => `0x${i.toString(16).padStart(40, 'aB')}`)
@@ -140,13 +155,15 @@ const meaning = (name: string, params: Json): string => {
 const lower = (value: unknown): string => JSON.stringify(value).toLowerCase()
 
 const blockOf = (block: Json | undefined): unknown =>
-  typeof block === 'string' && /^0x.{1,63}$/.test(block) ? BigInt(block).toString()
-  : typeof block === 'object' && block !== null && 'blockNumber' in block ? { blockNumber: blockOf(block.blockNumber) }
-  : block
+  typeof block === 'string' && /^0x.{1,63}$/.test(block)
+    ? BigInt(block).toString()
+    : typeof block === 'object' && block !== null && 'blockNumber' in block
+      ? { blockNumber: blockOf(block.blockNumber) }
+      : block
 
 /** Hex in upper case and members the other way round, at the toss of a coin; not in what no rule is about. */
 const respell = (params: readonly Json[], coins: Iterator<boolean>): readonly Json[] =>
-  params.map(value => typeof value === 'object' && value !== null && 'more' in value ? value : turn(value, coins))
+  params.map(value => (typeof value === 'object' && value !== null && 'more' in value ? value : turn(value, coins)))
 
 const turn = (value: Json, coins: Iterator<boolean>): Json => {
   const heads = coins.next().value === true
