@@ -1,5 +1,5 @@
-import { definePlugin, isCharged, isFailure, mustBeInTable, refuse, withCredits } from '../src/plugin.ts'
-import type { Call, Charge, CountedCall, Failure, Grace, Kind, Next, Reply, Usage, Verdict } from '../src/plugin.ts'
+import { definePlugin, isCharged, isFailure, assertKnownMethods, refuse, withCredits } from '../src/plugin.ts'
+import type { Call, Charge, CountedCall, Failure, OutageGrace, RefusalKind, Next, Reply, Usage, ChargeResult } from '../src/plugin.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({
@@ -37,82 +37,89 @@ export default definePlugin({
       report(['grace'], `\`grace\` says nothing with \`away: ${away}\`; write \`away: grace\` beside it`)
   },
   create({ costs, away, grace = 0 }, { ledger, methods, network, usage }) {
-    mustBeInTable(
+    assertKnownMethods(
       Object.keys(costs).map(method => ({ path: ['costs', method], method })),
       methods,
     )
-    const prices = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
-    for (const [name, cost] of Object.entries(costs)) prices.set(name, cost)
-    const lent = graceOf(away, grace)
+    const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
+    for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
+    const outageGrace = outageGraceOf(away, grace)
 
     return (call, next) => {
       const {
         request: { method },
         account,
-      } = call.notes
-      const price = prices.get(method)
-      const cost = price ?? methods.defaultCost
-      const deal: Deal = { usage, network: network.name, method: price === undefined ? 'other' : method, cost }
-      const verdict = ledger.charge(account, cost, lent)
-      return verdict instanceof Promise ? verdict.then(late => serve(late, deal, call, next)) : serve(verdict, deal, call, next)
+      } = call.context
+      const knownCost = costByMethod.get(method)
+      const cost = knownCost ?? methods.defaultCost
+      const pending: PendingCharge = { usage, network: network.name, method: knownCost === undefined ? 'other' : method, cost }
+      const charge = ledger.charge(account, cost, outageGrace)
+      return charge instanceof Promise
+        ? charge.then(late => serveCharged(late, pending, call, next))
+        : serveCharged(charge, pending, call, next)
     }
   },
 })
 
 /** What is known of a call before it is charged. */
-interface Deal {
+interface PendingCharge {
   readonly usage: Usage
   readonly network: string
   readonly method: string
   readonly cost: number
 }
 
-type Reads = 'request' | 'key' | 'account'
-type Charged = Extract<Verdict, { kind: 'charged' }>
+type ContextKeys = 'request' | 'key' | 'account'
+type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
 
-const graceOf = (away: 'closed' | 'grace' | 'open', credits: number): Grace | undefined => {
+const outageGraceOf = (away: 'closed' | 'grace' | 'open', credits: number): OutageGrace | undefined => {
   switch (away) {
     case 'closed':
       return undefined
     case 'grace':
-      return { credits, lasts: Infinity }
+      return { maxCredits: credits, maxDurationMs: Infinity }
     case 'open':
-      return { credits: Infinity, lasts: openFor }
+      return { maxCredits: Infinity, maxDurationMs: openGraceMs }
   }
 }
 
 /** As long as a key that was revoked meanwhile may go on, in ms. */
-const openFor = 300_000
+const openGraceMs = 300_000
 
-const serve = async (verdict: Verdict, deal: Deal, call: Call<Reads>, next: Next<Reads>): Promise<Reply> => {
-  if (verdict.kind !== 'charged') {
-    const refusal = refusalOf(verdict)
-    deal.usage.count(countOf(deal, call, refusal, undefined, 0))
+const serveCharged = async (
+  charge: ChargeResult,
+  pending: PendingCharge,
+  call: Call<ContextKeys>,
+  next: Next<ContextKeys>,
+): Promise<Reply> => {
+  if (charge.kind !== 'charged') {
+    const refusal = refusalOf(charge)
+    pending.usage.count(usageRecordOf(pending, call, refusal, undefined, 0))
     return refusal
   }
   try {
     const reply = await next(call)
-    if (!isCharged(reply)) return giveBack(verdict, deal, call, reply)
-    const counted = countOf(deal, call, reply, verdict.day, deal.cost)
-    deal.usage.count(counted)
-    return withCredits(reply, deal.cost, verdict.budget, new Kept(verdict, deal.usage, counted))
+    if (!isCharged(reply)) return refundCharge(charge, pending, call, reply)
+    const usageRecord = usageRecordOf(pending, call, reply, charge.day, pending.cost)
+    pending.usage.count(usageRecord)
+    return withCredits(reply, pending.cost, charge.budget, new RefundableCharge(charge, pending.usage, usageRecord))
   } catch (bug) {
-    giveBack(verdict, deal, call, internal)
+    refundCharge(charge, pending, call, internalError)
     throw bug
   }
 }
 
-const internal = refuse('internal')
+const internalError = refuse('internal')
 
-const giveBack = (verdict: Charged, deal: Deal, call: Call<Reads>, reply: Reply): Reply => {
-  const credits = verdict.refund() ? 0 : deal.cost
-  deal.usage.count(countOf(deal, call, reply, verdict.day, credits))
-  return withCredits(reply, 0, verdict.budget)
+const refundCharge = (charge: SuccessfulCharge, pending: PendingCharge, call: Call<ContextKeys>, reply: Reply): Reply => {
+  const credits = charge.refund() ? 0 : pending.cost
+  pending.usage.count(usageRecordOf(pending, call, reply, charge.day, credits))
+  return withCredits(reply, 0, charge.budget)
 }
 
-const countOf = (
-  { network, method }: Deal,
-  { notes: { account, key } }: Call<Reads>,
+const usageRecordOf = (
+  { network, method }: PendingCharge,
+  { context: { account, key } }: Call<ContextKeys>,
   reply: Reply,
   day: number | undefined,
   credits: number,
@@ -129,35 +136,35 @@ const countOf = (
 })
 
 /** A charge that is kept and counted, until the door finds that it cannot deliver. */
-class Kept implements Charge {
-  readonly #charge: Charged
+class RefundableCharge implements Charge {
+  readonly #charge: SuccessfulCharge
   readonly #usage: Usage
-  readonly #counted: CountedCall
+  readonly #usageRecord: CountedCall
 
-  constructor(charge: Charged, usage: Usage, counted: CountedCall) {
+  constructor(charge: SuccessfulCharge, usage: Usage, usageRecord: CountedCall) {
     this.#charge = charge
     this.#usage = usage
-    this.#counted = counted
+    this.#usageRecord = usageRecord
   }
 
-  refund(outcome: Kind): void {
+  refund(outcome: RefusalKind): void {
     if (!this.#charge.refund()) return
-    this.#usage.count({ ...this.#counted, calls: -1, credits: -this.#counted.credits })
-    this.#usage.count({ ...this.#counted, outcome, credits: 0 })
+    this.#usage.count({ ...this.#usageRecord, calls: -1, credits: -this.#usageRecord.credits })
+    this.#usage.count({ ...this.#usageRecord, outcome, credits: 0 })
   }
 }
 
-const refusalOf = (verdict: Exclude<Verdict, { kind: 'charged' }>): Failure =>
-  verdict.kind === 'away'
-    ? away
+const refusalOf = (charge: Exclude<ChargeResult, { kind: 'charged' }>): Failure =>
+  charge.kind === 'away'
+    ? storeUnavailable
     : {
         ...refuse('spent', {
-          data: { limit: verdict.limit, used: verdict.used, resetAt: new Date(verdict.resetAt).toISOString() },
+          data: { limit: charge.limit, used: charge.used, resetAt: new Date(charge.resetAt).toISOString() },
         }),
-        budget: verdict.budget,
+        quota: charge.budget,
       }
 
-const away = refuse('unavailable', {
+const storeUnavailable = refuse('unavailable', {
   message: 'credits cannot be drawn now',
   source: 'gateway',
   fault: 'gateway',

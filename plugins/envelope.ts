@@ -1,4 +1,4 @@
-import { definePlugin, refuse, withNotes } from '../src/plugin.ts'
+import { definePlugin, refuse, withContext } from '../src/plugin.ts'
 import type { Failure, Json, Request } from '../src/plugin.ts'
 
 type Envelope = { readonly [name: string]: Json | undefined }
@@ -19,46 +19,46 @@ export default definePlugin({
   },
   writes: ['request'],
   create({ strict }) {
-    const checkMore = strict ? checkStrictly : checkId
+    const checkRest = strict ? checkStrict : checkId
     return (call, next) => {
-      const read = readRequest(call.message, checkMore)
-      return 'error' in read ? Promise.resolve(read) : next(withNotes(call, { request: read }))
+      const request = readRequest(call.message, checkRest)
+      return 'error' in request ? Promise.resolve(request) : next(withContext(call, { request }))
     }
   },
 })
 
-const readRequest = (message: Json, checkMore: (message: Envelope) => Failure | undefined): Request | Failure => {
-  if (!isObject(message)) return invalid('it must be an object')
-  const wrong = checkMembers(message) ?? checkMore(message)
-  if (wrong !== undefined) return wrong
+const readRequest = (message: Json, checkRest: (message: Envelope) => Failure | undefined): Request | Failure => {
+  if (!isObject(message)) return invalidRequest('it must be an object')
+  const failure = checkMembers(message) ?? checkRest(message)
+  if (failure !== undefined) return failure
   const method = message['method'] as string // checkMembers saw to it
   const params = message['params'] ?? []
-  return Array.isArray(params) ? { method, params } : refuse('params', { message: `params must be an array, not ${kindOf(params)}` })
+  return Array.isArray(params) ? { method, params } : refuse('params', { message: `params must be an array, not ${describeType(params)}` })
 }
 
 const checkMembers = (message: Envelope): Failure | undefined => {
-  if (message['jsonrpc'] !== '2.0') return invalid('jsonrpc must be "2.0"')
-  if (typeof message['method'] !== 'string') return invalid('method must be a string')
+  if (message['jsonrpc'] !== '2.0') return invalidRequest('jsonrpc must be "2.0"')
+  if (typeof message['method'] !== 'string') return invalidRequest('method must be a string')
   return undefined
 }
 
 const checkId = ({ id }: Envelope): Failure | undefined =>
   id === undefined || id === null || typeof id === 'number' || typeof id === 'string'
     ? undefined
-    : invalid(`id must be a number, a string or null, not ${kindOf(id)}`)
+    : invalidRequest(`id must be a number, a string or null, not ${describeType(id)}`)
 
-const checkStrictly = ({ id, params }: Envelope): Failure | undefined => {
-  if (typeof id !== 'number') return invalid(`id must be a number, not ${kindOf(id)}`)
-  if (!Array.isArray(params)) return invalid(`params must be an array, not ${kindOf(params)}`)
+const checkStrict = ({ id, params }: Envelope): Failure | undefined => {
+  if (typeof id !== 'number') return invalidRequest(`id must be a number, not ${describeType(id)}`)
+  if (!Array.isArray(params)) return invalidRequest(`params must be an array, not ${describeType(params)}`)
   return undefined
 }
 
-const invalid = (what: string): Failure => refuse('invalid', { message: `invalid request: ${what}` })
+const invalidRequest = (reason: string): Failure => refuse('invalid', { message: `invalid request: ${reason}` })
 
 const isObject = (value: Json): value is { readonly [name: string]: Json } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const kindOf = (value: Json | undefined): string =>
+const describeType = (value: Json | undefined): string =>
   value === undefined
     ? 'absent'
     : value === null

@@ -1,8 +1,8 @@
-import { definePlugin, refuse, withNotes } from '../src/plugin.ts'
+import { definePlugin, refuse, withContext } from '../src/plugin.ts'
 import type { Failure, Lookup, Origin, Reply } from '../src/plugin.ts'
 
 /** What was found for the key of a path, or that the path has none. */
-type Found = Lookup | { readonly kind: 'missing' }
+type KeyLookup = Lookup | { readonly kind: 'missing' }
 
 /** Contract 5.1: the API key in the path says which account is billed. */
 export default definePlugin({
@@ -11,27 +11,27 @@ export default definePlugin({
   options: { type: 'object', properties: {} },
   writes: ['key', 'account'],
   create(_options, { accounts }) {
-    const look = ({ key }: Origin): Found | Promise<Found> => (key === undefined ? { kind: 'missing' } : accounts.find(key))
+    const lookUp = ({ key }: Origin): KeyLookup | Promise<KeyLookup> => (key === undefined ? { kind: 'missing' } : accounts.find(key))
 
     return {
       admit(origin) {
-        const found = look(origin)
-        return found instanceof Promise ? found.then(refusalOf) : refusalOf(found)
+        const lookup = lookUp(origin)
+        return lookup instanceof Promise ? lookup.then(refusalOf) : refusalOf(lookup)
       },
       handle(call, next) {
-        const pass = (found: Found): Promise<Reply> =>
+        const handleLookup = (found: KeyLookup): Promise<Reply> =>
           found.kind === 'granted'
-            ? next(withNotes(call, { key: found.key, account: found.account }))
-            : Promise.resolve(refusals[found.kind])
-        const found = look(call.origin)
+            ? next(withContext(call, { key: found.key, account: found.account }))
+            : Promise.resolve(refusalByLookup[found.kind])
+        const found = lookUp(call.origin)
         // A key that was seen lately is found at once; waiting for it all the same would cost each call a microsecond.
-        return found instanceof Promise ? found.then(pass) : pass(found)
+        return found instanceof Promise ? found.then(handleLookup) : handleLookup(found)
       },
     }
   },
 })
 
-const refusals: Readonly<Record<Exclude<Found['kind'], 'granted'>, Failure>> = {
+const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Failure>> = {
   missing: refuse('key', { message: 'the API key is missing: the path is /v3/<API_KEY>' }),
   malformed: refuse('key', { message: 'the API key is malformed: it has a typing error or is cut off' }),
   unknown: refuse('key', { message: 'the API key is unknown' }),
@@ -45,4 +45,4 @@ const refusals: Readonly<Record<Exclude<Found['kind'], 'granted'>, Failure>> = {
   }),
 }
 
-const refusalOf = (found: Found): Failure | undefined => (found.kind === 'granted' ? undefined : refusals[found.kind])
+const refusalOf = (lookup: KeyLookup): Failure | undefined => (lookup.kind === 'granted' ? undefined : refusalByLookup[lookup.kind])

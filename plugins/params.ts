@@ -1,8 +1,8 @@
-import { definePlugin, Misconfigured, refuse, remembering, withNotes } from '../src/plugin.ts'
-import type { Failure, Methods, Override } from '../src/plugin.ts'
+import { definePlugin, Misconfigured, refuse, memoizeFrozen, withContext } from '../src/plugin.ts'
+import type { Failure, MethodTable, MethodOverride } from '../src/plugin.ts'
 
 /** What this plugin reads of a table's entry. The other fields concern other plugins, which see the table itself. */
-const fields: readonly string[] = ['params', 'answer']
+const overridableFields: readonly string[] = ['params', 'answer']
 
 /** Contract 2.4, 4.2 to 4.5 and 8: what stands in `params`, and which methods there are. */
 export default definePlugin({
@@ -36,42 +36,42 @@ export default definePlugin({
     for (const [name, override] of Object.entries(methods)) {
       // What is no object at all, create() refuses.
       const given = typeof override === 'object' && override !== null ? Object.keys(override) : []
-      for (const field of given.filter(one => !fields.includes(one))) {
+      for (const field of given.filter(one => !overridableFields.includes(one))) {
         report(['methods', name, field], `methods.${name}.${field} has no effect here: it belongs in the method table`)
       }
     }
   },
   create({ strict, methods: overrides, tags }, services) {
     // The options' schema leaves overrides open: with() checks them.
-    const changed = placed('methods', () => services.methods.with(overrides as Readonly<Record<string, Override>>, {}))
-    const methods = placed('tags', () => changed.with({}, tags))
+    const overridden = withOptionPath('methods', () => services.methods.with(overrides as Readonly<Record<string, MethodOverride>>, {}))
+    const methods = withOptionPath('tags', () => overridden.with({}, tags))
 
     return (call, next) => {
-      const { method: name, params } = call.notes.request
+      const { method: name, params } = call.context.request
       const method = methods.get(name)
-      if (method === undefined) return Promise.resolve(unknownMethod(name))
+      if (method === undefined) return Promise.resolve(methodNotFound(name))
       const checked = method.check(params, strict)
-      if ('complaint' in checked) return Promise.resolve(badParams(checked))
+      if ('issue' in checked) return Promise.resolve(invalidParams(checked))
       if (method.answer !== undefined) return Promise.resolve({ source: 'local', result: method.answer })
-      return next(withNotes(call, { request: { method: name, params: checked.params } }))
+      return next(withContext(call, { request: { method: name, params: checked.params } }))
     }
   },
 })
 
-const badParams = remembering(({ complaint }: { readonly complaint: string }) => refuse('params', { message: complaint }))
+const invalidParams = memoizeFrozen(({ issue }: { readonly issue: string }) => refuse('params', { message: issue }))
 
 /** Faults get the option in front: to with() they begin at the method's name. */
-const placed = (option: string, change: () => Methods): Methods => {
+const withOptionPath = (option: string, change: () => MethodTable): MethodTable => {
   try {
     return change()
   } catch (error) {
     if (!(error instanceof Misconfigured)) throw error
-    throw new Misconfigured(error.faults.map(({ path, message }) => ({ path: [option, ...path], message: `${option}.${message}` })))
+    throw new Misconfigured(error.issues.map(({ path, message }) => ({ path: [option, ...path], message: `${option}.${message}` })))
   }
 }
 
 /** In the words of geth, which clients look for. The name is the caller's: short and printable only. */
-const unknownMethod = (name: string): Failure => {
+const methodNotFound = (name: string): Failure => {
   const shown = (name.length > 40 ? `${name.slice(0, 37)}...` : name).replace(/[^ -~]/g, '?')
   return refuse('method', { message: `the method ${shown} does not exist/is not available` })
 }

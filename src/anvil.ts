@@ -7,28 +7,28 @@ export interface Anvil {
   readonly url: string
   stop(): Promise<void>
   /** Resolves when the node ends by itself. */
-  readonly ended: Promise<void>
+  readonly exited: Promise<void>
 }
 
 /** Anvil is not installed, or does not start; the message is for the operator. */
-export class AnvilFault extends Error {}
+export class AnvilError extends Error {}
 
 /**
  * Starts anvil on a free port of the loopback interface and waits until it listens (about 100 ms). The binary of this
  * platform is run itself: the wrapper in its package would not pass signals on.
  */
 export const startAnvil = async (args: readonly string[] = []): Promise<Anvil> => {
-  const child = spawn(findBinary(), ['--host', '127.0.0.1', '--port', '0', ...args], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(resolveBinary(), ['--host', '127.0.0.1', '--port', '0', ...args], { stdio: ['ignore', 'pipe', 'ignore'] })
   const ended = new Promise<void>(resolve => child.once('exit', () => resolve()).once('error', () => resolve()))
   // Whatever way this process ends, its node ends with it.
   const kill = () => void child.kill('SIGKILL')
   process.once('exit', kill)
   void ended.then(() => process.off('exit', kill))
-  const address = await Promise.race([findAddress(child.stdout), ended])
-  if (address === undefined) throw new AnvilFault('anvil ended before it listened')
+  const address = await Promise.race([readListenAddress(child.stdout), ended])
+  if (address === undefined) throw new AnvilError('anvil ended before it listened')
   return {
     url: `http://${address}`,
-    ended,
+    exited: ended,
     async stop() {
       child.kill('SIGTERM')
       await ended
@@ -36,7 +36,7 @@ export const startAnvil = async (args: readonly string[] = []): Promise<Anvil> =
   }
 }
 
-const findBinary = (): string => {
+const resolveBinary = (): string => {
   const name = `@foundry-rs/anvil-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`
   const file = process.platform === 'win32' ? 'anvil.exe' : 'anvil'
   try {
@@ -44,12 +44,12 @@ const findBinary = (): string => {
     const wrapper = createRequire(import.meta.url).resolve('@foundry-rs/anvil/package.json')
     return createRequire(wrapper).resolve(`${name}/bin/${file}`)
   } catch {
-    throw new AnvilFault(`the local node (${name}) is not installed; set DEVNET_URL to a node of your own, or run npm install`)
+    throw new AnvilError(`the local node (${name}) is not installed; set DEVNET_URL to a node of your own, or run npm install`)
   }
 }
 
 /** Reads anvil's banner to its end, so that its pipe never fills up. */
-const findAddress = (stdout: NodeJS.ReadableStream): Promise<string> =>
+const readListenAddress = (stdout: NodeJS.ReadableStream): Promise<string> =>
   new Promise(resolve => {
     createInterface(stdout).on('line', line => {
       const address = /^Listening on (\S+)/.exec(line)?.[1]

@@ -2,31 +2,31 @@ import type { Json } from './call.ts'
 import type { Method } from './services/methods/index.ts'
 
 /** A block by its number; or by its tag, as it stands. */
-export type Height = number | string
+export type BlockNumberOrTag = number | string
 
 /** The blocks that a question is about: one, by its hash, or all from one to another. */
-export type Blocks = { readonly hash: string } | { readonly from: Height; readonly to: Height }
+export type BlockSelector = { readonly hash: string } | { readonly from: BlockNumberOrTag; readonly to: BlockNumberOrTag }
 
 /** What the block parameter of a call comes to, or its filter. Undefined where the method table does not say which it is. */
-export const blocksOf = ({ at }: Pick<Method, 'at'> = {}, params: readonly Json[]): Blocks | undefined => {
+export const blockSelectorOf = ({ at }: Pick<Method, 'at'> = {}, params: readonly Json[]): BlockSelector | undefined => {
   if (at === undefined) return undefined
   const param = params[at]
-  if (typeof param === 'string') return param.length === hashLength ? { hash: param } : one(param)
-  if (!isObject(param)) return one(undefined)
+  if (typeof param === 'string') return param.length === blockHashChars ? { hash: param } : singleBlock(param)
+  if (!isObject(param)) return singleBlock(undefined)
   const { blockHash, blockNumber, fromBlock, toBlock } = param
   if (typeof blockHash === 'string') return { hash: blockHash }
-  return blockNumber === undefined ? { from: heightOf(fromBlock), to: heightOf(toBlock) } : one(blockNumber)
+  return blockNumber === undefined ? { from: blockNumberOrTag(fromBlock), to: blockNumberOrTag(toBlock) } : singleBlock(blockNumber)
 }
 
-const hashLength = 66
+const blockHashChars = 66
 
-const one = (block: Json | undefined): Blocks => {
-  const height = heightOf(block)
+const singleBlock = (block: Json | undefined): BlockSelector => {
+  const height = blockNumberOrTag(block)
   return { from: height, to: height }
 }
 
 /** A missing one is the latest. Above 2^53 - 1 there are no blocks: such a number stays text. */
-const heightOf = (block: Json | undefined): Height => {
+const blockNumberOrTag = (block: Json | undefined): BlockNumberOrTag => {
   if (typeof block !== 'string') return 'latest'
   const number = /^0x[0-9a-f]+$/i.test(block) ? Number(block) : undefined
   return number !== undefined && Number.isSafeInteger(number) ? number : block

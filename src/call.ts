@@ -11,7 +11,7 @@ export interface Origin {
   /** The API key as it stood in the path, not yet checked; undefined when the path had none. */
   readonly key: Secret | undefined
   /** The page a browser says it calls from (the Origin header). */
-  readonly page: string | undefined
+  readonly originHeader: string | undefined
   /** The remote address of the socket. */
   readonly ip: string
   /** Named in logs, in `X-Request-Id` and in internal errors. */
@@ -71,17 +71,17 @@ export interface Target {
  * What plugins tell the plugins below them. A plugin from outside adds its own notes by declaration merging:
  * `declare module 'tollgate/plugin' { interface Notes { region: string } }`.
  */
-export interface Notes {
+export interface CallContext {
   readonly request: Request
   readonly key: Key
   readonly account: Account
   readonly target: Target
 }
 
-export type Note = keyof Notes
+export type ContextKey = keyof CallContext
 
 /** One JSON-RPC call on its way down. Never changed: plugins pass a changed copy to `next`. */
-export interface Call<Reads extends Note = never> {
+export interface Call<Reads extends ContextKey = never> {
   /** The message as it came in, parsed; nothing about it has been checked. */
   readonly message: Json
   readonly origin: Origin
@@ -91,20 +91,20 @@ export interface Call<Reads extends Note = never> {
    */
   readonly signal?: Signal | undefined
   /** Only the notes that this plugin says it reads. */
-  readonly notes: Pick<Notes, Reads>
+  readonly context: Pick<CallContext, Reads>
 }
 
 /**
  * A copy of the call with further notes; the old ones stay. Written out, as calls come from many places: to spread the
  * call takes 350 ns where this takes 70, and to spread the notes 65 ns more than this.
  */
-export const withNotes = <Reads extends Note, Writes extends Note>(
-  { message, origin, signal, notes }: Call<Reads>,
-  more: Pick<Notes, Writes>,
+export const withContext = <Reads extends ContextKey, Writes extends ContextKey>(
+  { message, origin, signal, context }: Call<Reads>,
+  added: Pick<CallContext, Writes>,
 ): Call<Reads | Writes> => {
-  const all: Partial<Record<string, unknown>> = {}
-  for (const note in notes) all[note] = notes[note]
-  for (const note in more) all[note] = more[note]
+  const merged: Partial<Record<string, unknown>> = {}
+  for (const key in context) merged[key] = context[key]
+  for (const key in added) merged[key] = added[key]
   // A union of two Picks of the same interface is the Pick of both; TypeScript does not see that by itself.
-  return { message, origin, signal, notes: all as Pick<Notes, Reads | Writes> }
+  return { message, origin, signal, context: merged as Pick<CallContext, Reads | Writes> }
 }

@@ -1,7 +1,7 @@
 /** Freezes plain objects and arrays through and through; bytes cannot be. Returns the value. */
-export const freeze = <T>(value: T): T => {
+export const deepFreeze = <T>(value: T): T => {
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value) || Object.isFrozen(value)) return value
-  for (const inner of Object.values(value)) freeze(inner)
+  for (const inner of Object.values(value)) deepFreeze(inner)
   return Object.freeze(value)
 }
 
@@ -10,14 +10,14 @@ export const freeze = <T>(value: T): T => {
  * parameters of requests that are asked again and again, which calls share, and what was found out about them. To
  * remember takes 30 ns.
  */
-export const remembering = <Value extends object, Found>(work: (value: Value) => Found): ((value: Value) => Found) => {
-  const known = new WeakMap<Value, Found>()
+export const memoizeFrozen = <Value extends object, Result>(compute: (value: Value) => Result): ((value: Value) => Result) => {
+  const results = new WeakMap<Value, Result>()
   return value => {
-    if (!Object.isFrozen(value)) return work(value)
-    const remembered = known.get(value)
-    if (remembered !== undefined) return remembered
-    const found = freeze(work(value))
-    known.set(value, found)
-    return found
+    if (!Object.isFrozen(value)) return compute(value)
+    const cached = results.get(value)
+    if (cached !== undefined) return cached
+    const result = deepFreeze(compute(value))
+    results.set(value, result)
+    return result
   }
 }

@@ -1,39 +1,39 @@
 import type { Config } from './config/types.ts'
 import type { Problem } from './config/problem.ts'
 import { buildNetwork } from './network.ts'
-import type { Lent } from './network.ts'
+import type { HostServices } from './network.ts'
 import { systemClock } from './services/clock.ts'
-import { openSource } from './services/heads/index.ts'
-import { openKeeper } from './services/keep.ts'
+import { openHeadsSource } from './services/heads/index.ts'
+import { openSingletons } from './services/keep.ts'
 import { openLog } from './services/log.ts'
-import { openMetrics } from './services/metrics.ts'
+import { createMetricsRegistry } from './services/metrics.ts'
 import { results } from './services/results.ts'
 import { version } from './version.ts'
 
 /** Creates every stage of every network without opening or asking anything, for what only create() can tell. */
-export const tryNetworks = async ({ networks, gateway }: Config): Promise<readonly Problem[]> => {
-  const unused = (): never => {
+export const dryRunNetworks = async ({ networks, gateway }: Config): Promise<readonly Problem[]> => {
+  const refuseUse = (): never => {
     throw new Error('a stage asked something of the world while it was created')
   }
-  const inert: Lent = {
+  const dryRunServices: HostServices = {
     clock: systemClock,
     log: openLog('silent'),
-    metrics: openMetrics(),
-    keeper: openKeeper(),
-    headsSource: openSource(),
+    metrics: createMetricsRegistry(),
+    singletons: openSingletons(),
+    headsSource: openHeadsSource(),
     // Nothing is kept. What gateway.yaml says may be what is wrong.
-    memory: gateway?.memory ?? 1,
-    accounts: { find: unused },
-    ledger: { charge: unused },
-    usage: { count: unused },
-    agents: { ask: unused, losses: unused },
-    cache: { open: unused },
+    cacheBytes: gateway?.memory ?? 1,
+    accounts: { find: refuseUse },
+    ledger: { charge: refuseUse },
+    usage: { count: refuseUse },
+    upstreamClient: { request: refuseUse, disconnects: refuseUse },
+    sharedCaches: { open: refuseUse },
     results,
     version,
   }
   const problems: Problem[] = []
   for (const config of networks) {
-    const { network, problems: found } = buildNetwork(config, inert)
+    const { network, problems: found } = buildNetwork(config, dryRunServices)
     problems.push(...found)
     await network?.stop()
   }

@@ -1,26 +1,27 @@
 #!/usr/bin/env node
-import { loadAtOnce } from './at-once.ts'
-import { Misuse, exit } from './commands/command.ts'
+import { loadModulesSync } from './at-once.ts'
+import { UsageError, exitCodes } from './commands/command.ts'
 import type { Command, Terminal } from './commands/command.ts'
 import { didYouMean } from './nearest.ts'
 import { version } from './version.ts'
 
 /** Loaded only when asked for: the gateway takes half a second to load, and most commands need little of it. */
-const commands: Readonly<Record<string, () => Promise<Command>>> = {
-  dev: async () => (await import('./commands/dev.ts')).createDev(await builtIn()),
+const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = {
+  dev: async () => (await import('./commands/dev.ts')).createDevCommand(await loadBuiltInPlugins()),
   start: async () => {
-    loadAtOnce(new URL('./commands/start.js', import.meta.url), new URL('../plugins/index.js', import.meta.url))
-    return (await import('./commands/start.ts')).createStart(await builtIn())
+    loadModulesSync(new URL('./commands/start.js', import.meta.url), new URL('../plugins/index.js', import.meta.url))
+    return (await import('./commands/start.ts')).createStartCommand(await loadBuiltInPlugins())
   },
-  check: async () => (await import('./commands/check.ts')).createCheck(await builtIn(), (await import('./inert.ts')).tryNetworks),
-  accounts: async () => (await import('./commands/accounts.ts')).accounts,
-  keys: async () => (await import('./commands/keys.ts')).keys,
-  usage: async () => (await import('./commands/usage.ts')).usage,
-  audit: async () => (await import('./commands/audit.ts')).audit,
-  store: async () => (await import('./commands/store-copy.ts')).store,
+  check: async () =>
+    (await import('./commands/check.ts')).createCheckCommand(await loadBuiltInPlugins(), (await import('./inert.ts')).dryRunNetworks),
+  accounts: async () => (await import('./commands/accounts.ts')).accountsCommand,
+  keys: async () => (await import('./commands/keys.ts')).keysCommand,
+  usage: async () => (await import('./commands/usage.ts')).usageCommand,
+  audit: async () => (await import('./commands/audit.ts')).auditCommand,
+  store: async () => (await import('./commands/store-copy.ts')).storeCommand,
 }
 
-const builtIn = async () => (await import('../plugins/index.ts')).plugins
+const loadBuiltInPlugins = async () => (await import('../plugins/index.ts')).plugins
 
 const terminal: Terminal = {
   out: line => void process.stdout.write(`${line}\n`),
@@ -29,32 +30,32 @@ const terminal: Terminal = {
   env: process.env,
 }
 
-const run = async ([name, ...args]: readonly string[]): Promise<number> => {
-  if (name === undefined || name === 'help' || name === '--help' || name === '-h') return help(terminal.out, exit.ok)
+const runCommandLine = async ([name, ...args]: readonly string[]): Promise<number> => {
+  if (name === undefined || name === 'help' || name === '--help' || name === '-h') return printHelp(terminal.out, exitCodes.ok)
   if (name === '--version') {
     terminal.out(version)
-    return exit.ok
+    return exitCodes.ok
   }
-  const load = Object.hasOwn(commands, name) ? commands[name] : undefined
+  const load = Object.hasOwn(commandLoaders, name) ? commandLoaders[name] : undefined
   if (load === undefined) {
-    const hint = didYouMean(name, Object.keys(commands))
+    const hint = didYouMean(name, Object.keys(commandLoaders))
     terminal.err(`tollgate: there is no command "${name}"${hint === undefined ? '' : `; ${hint}`}`)
-    return help(terminal.err, exit.usage)
+    return printHelp(terminal.err, exitCodes.usage)
   }
   const command = await load()
-  if (args.includes('--help') || args.includes('-h')) return helpOn(command, terminal.out, exit.ok)
+  if (args.includes('--help') || args.includes('-h')) return printCommandHelp(command, terminal.out, exitCodes.ok)
   try {
     return await command.run(args, terminal)
   } catch (error) {
-    if (!(error instanceof Misuse)) throw error
+    if (!(error instanceof UsageError)) throw error
     terminal.err(`tollgate ${name}: ${error.message}`)
-    return helpOn(command, terminal.err, exit.usage)
+    return printCommandHelp(command, terminal.err, exitCodes.usage)
   }
 }
 
-const help = async (write: (line: string) => void, code: number): Promise<number> => {
+const printHelp = async (write: (line: string) => void, code: number): Promise<number> => {
   write('Usage: tollgate COMMAND [--config DIR]\n')
-  for (const load of Object.values(commands)) {
+  for (const load of Object.values(commandLoaders)) {
     const { name, summary } = await load()
     write(`  ${name.padEnd(10)} ${summary}`)
   }
@@ -62,10 +63,10 @@ const help = async (write: (line: string) => void, code: number): Promise<number
   return code
 }
 
-const helpOn = ({ summary, usage }: Command, write: (line: string) => void, code: number): number => {
+const printCommandHelp = ({ summary, usage }: Command, write: (line: string) => void, code: number): number => {
   write(`${summary}\n`)
   for (const form of usage) write(`  tollgate ${form}`)
   return code
 }
 
-process.exit(await run(process.argv.slice(2)))
+process.exit(await runCommandLine(process.argv.slice(2)))

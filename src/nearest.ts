@@ -1,22 +1,22 @@
 /** The one of `words` that was probably meant; undefined when none is close. */
-export const nearest = (word: string, words: Iterable<string>): string | undefined => {
+export const closestMatch = (word: string, candidates: Iterable<string>): string | undefined => {
   let best: string | undefined
-  let least = Math.min(word.length, Math.max(1, Math.floor(word.length / 3)) + 1)
-  for (const candidate of words) {
-    if (Math.abs(word.length - candidate.length) >= least) continue
-    const distance = distanceOf(word.toLowerCase(), candidate.toLowerCase())
-    if (distance < least) [best, least] = [candidate, distance]
+  let lowestDistance = Math.min(word.length, Math.max(1, Math.floor(word.length / 3)) + 1)
+  for (const candidate of candidates) {
+    if (Math.abs(word.length - candidate.length) >= lowestDistance) continue
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
+    if (distance < lowestDistance) [best, lowestDistance] = [candidate, distance]
   }
   return best
 }
 
 /** The hint that goes with nearest(). */
-export const didYouMean = (word: string, words: Iterable<string>): string | undefined => suggest(nearest(word, words))
+export const didYouMean = (word: string, words: Iterable<string>): string | undefined => formatSuggestion(closestMatch(word, words))
 
-export const suggest = (meant: string | undefined): string | undefined => meant && `did you mean \`${meant}\`?`
+export const formatSuggestion = (meant: string | undefined): string | undefined => meant && `did you mean \`${meant}\`?`
 
 /** Edits between two words: insert, delete, replace, or swap two neighbours. */
-const distanceOf = (a: string, b: string): number => {
+const editDistance = (a: string, b: string): number => {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
   const at = (i: number, j: number): number => rows[i]?.[j] ?? Infinity
   for (let i = 1; i <= a.length; i++) {

@@ -3,10 +3,10 @@ import type { Handler, Next } from './plugin.ts'
 /** A handler whose notes the loader has proved; inside the engine the types of notes no longer matter. */
 export type AnyHandler = Handler<never, never>
 
-const end: Next = () => {
+const endOfPipeline: Next = () => {
   throw new Error('the last plugin of a pipeline called next()')
 }
 
 /** Folds the handlers, outermost first, into one function; done once, at load. */
-export const compile = (handlers: readonly AnyHandler[]): Next =>
-  handlers.reduceRight<Next>((next, handle) => call => handle(call, next), end)
+export const composeHandlers = (handlers: readonly AnyHandler[]): Next =>
+  handlers.reduceRight<Next>((next, handle) => call => handle(call, next), endOfPipeline)

@@ -1,36 +1,36 @@
-import type { Call, Note, Notes, Origin } from './call.ts'
+import type { Call, ContextKey, CallContext, Origin } from './call.ts'
 import { didYouMean } from './nearest.ts'
 import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './schema.ts'
-import type { Methods, Services } from './services/index.ts'
+import type { MethodTable, Services } from './services/index.ts'
 
-export { blocksOf } from './blocks.ts'
-export type { Blocks, Height } from './blocks.ts'
+export { blockSelectorOf } from './blocks.ts'
+export type { BlockSelector, BlockNumberOrTag } from './blocks.ts'
 export * from './call.ts'
 export * from './reply.ts'
 export type * from './schema.ts'
-export { remembering } from './frozen.ts'
-export { Pieces, wholeOf } from './pieces.ts'
-export type { Text } from './pieces.ts'
-export { feelPulse } from './pulse.ts'
-export type { Pulse } from './pulse.ts'
-export { Leave, toAbortSignal } from './leave.ts'
+export { memoizeFrozen } from './frozen.ts'
+export { ChunkedBytes, toBuffer } from './pieces.ts'
+export type { RawJson } from './pieces.ts'
+export { probeUpstream } from './pulse.ts'
+export type { ProbeResult } from './pulse.ts'
+export { Cancellation, toAbortSignal } from './leave.ts'
 export type { Signal } from './leave.ts'
 export { Secret } from './secret.ts'
-export { Identity } from './services/heads/identity.ts'
+export { ChainIdCheck } from './services/heads/identity.ts'
 export type * from './services/index.ts'
 
 /** The rest of the pipeline. Each call of it is a fresh run. */
-export type Next<Writes extends Note = never> = (call: Call<Writes>) => Promise<Reply>
+export type Next<Writes extends ContextKey = never> = (call: Call<Writes>) => Promise<Reply>
 
 /** What runs on every call. Refusals and faults are returned; it throws only because of a bug. */
-export type Handler<Reads extends Note = never, Writes extends Note = never> = (
+export type Handler<Reads extends ContextKey = never, Writes extends ContextKey = never> = (
   call: Call<Reads>,
   next: Next<Reads | Writes>,
 ) => Promise<Reply>
 
 /** A handler with a life of its own. The host starts stages inside out and stops them outside in. */
-export interface Stage<Reads extends Note = never, Writes extends Note = never> {
+export interface Stage<Reads extends ContextKey = never, Writes extends ContextKey = never> {
   readonly handle: Handler<Reads, Writes>
   /**
    * Asked once per HTTP request before its body is read, and once per WebSocket upgrade: a failure is the whole answer,
@@ -48,10 +48,10 @@ export interface Stage<Reads extends Note = never, Writes extends Note = never> 
 export type Path = readonly (string | number)[]
 
 /** Tells the operator what is wrong with the option at `path`: what was found, what was wanted. */
-export type Report = (path: Path, message: string) => void
+export type ReportProblem = (path: Path, message: string) => void
 
 /** What a plugin's file exports by default, made with definePlugin(). */
-export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends Note = never, Writes extends Note = never> {
+export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends ContextKey = never, Writes extends ContextKey = never> {
   /** kebab-case; also the file's name, and the key in a network file. */
   readonly name: string
   /** One sentence, shown by editors. */
@@ -74,9 +74,9 @@ export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends Not
    */
   readonly shares?: true
   /** What in the notes, or about the caller, changes the answer, as a short text. Callers for whom it differs never share an answer. */
-  vary?(notes: Pick<Notes, Reads>, options: Infer<S>, origin: Origin): string
+  vary?(context: Pick<CallContext, Reads>, options: Infer<S>, origin: Origin): string
   /** Rules that the schema cannot say. Pure. */
-  check?(options: Infer<S>, report: Report): void
+  check?(options: Infer<S>, report: ReportProblem): void
   /** Thinks once, at load; what it returns serves every call. May throw misconfigured(). */
   create(options: Infer<S>, services: Services): Handler<Reads, Writes> | Stage<Reads, Writes>
 }
@@ -85,7 +85,7 @@ export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends Not
 export type AnyPlugin = Plugin<ObjectSchema, never, never>
 
 /** Proves that the plugin fits its own schema and notes, and forgets the particular types. */
-export const definePlugin = <const S extends ObjectSchema, const R extends Note = never, const W extends Note = never>(
+export const definePlugin = <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(
   plugin: Plugin<S, R, W>,
 ): AnyPlugin =>
   // The one cast: from here on the loader, not the compiler, keeps options and notes together.
@@ -93,12 +93,12 @@ export const definePlugin = <const S extends ObjectSchema, const R extends Note 
 
 /** What create() throws when options that pass their schema cannot work; the operator sees each with its place. */
 export class Misconfigured extends Error {
-  readonly faults: readonly { readonly path: Path; readonly message: string }[]
+  readonly issues: readonly { readonly path: Path; readonly message: string }[]
 
-  constructor(faults: readonly { readonly path: Path; readonly message: string }[]) {
-    super(faults.map(fault => fault.message).join('; '))
+  constructor(issues: readonly { readonly path: Path; readonly message: string }[]) {
+    super(issues.map(fault => fault.message).join('; '))
     this.name = 'Misconfigured'
-    this.faults = faults
+    this.issues = issues
   }
 }
 
@@ -106,12 +106,12 @@ export class Misconfigured extends Error {
 export const misconfigured = (path: Path, message: string): Misconfigured => new Misconfigured([{ path, message }])
 
 /** Throws misconfigured() for each option that names a method which the table lacks. */
-export const mustBeInTable = (named: readonly { readonly path: Path; readonly method: string }[], methods: Methods): void => {
-  const faults = named
+export const assertKnownMethods = (references: readonly { readonly path: Path; readonly method: string }[], methods: MethodTable): void => {
+  const issues = references
     .filter(({ method }) => methods.get(method) === undefined)
     .map(({ path, method }) => {
       const hint = didYouMean(method, methods.names)
       return { path, message: `the method ${method} is not in the method table${hint === undefined ? '' : `; ${hint}`}` }
     })
-  if (faults.length > 0) throw new Misconfigured(faults)
+  if (issues.length > 0) throw new Misconfigured(issues)
 }

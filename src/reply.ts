@@ -1,5 +1,5 @@
 import type { Json } from './call.ts'
-import type { Text } from './pieces.ts'
+import type { RawJson } from './pieces.ts'
 
 /** Who made the answer. A `gateway` reply is a refusal; `local` needed no node. */
 export type Source = 'gateway' | 'local' | 'cache' | 'node' | 'partner'
@@ -14,7 +14,7 @@ export interface RpcError {
   readonly data?: Json
 }
 
-interface Trail {
+interface ReplyMetadata {
   readonly source: Source
   /** Name of the node or partner that was asked. */
   readonly upstream?: string | undefined
@@ -24,40 +24,40 @@ interface Trail {
   /** What was drawn for this call. */
   readonly charge?: Charge | undefined
   /** What the call was drawn from, or could not be; told in HTTP headers. */
-  readonly budget?: Budget | undefined
+  readonly quota?: CreditQuota | undefined
 }
 
 /** Credits that a call has cost; the door gives them back when it cannot deliver the answer. */
 export interface Charge {
   /** `outcome` is what the caller gets instead; only the first time counts. */
-  refund(outcome: Kind): void
+  refund(outcome: RefusalKind): void
 }
 
 /** An account's credits of one day as this process knows them, without asking anybody; read when an answer is written. */
-export interface Budget {
+export interface CreditQuota {
   readonly limit: number
   /** An estimate, as other processes spend too: never below zero, never above the limit. */
-  readonly left: number
+  readonly remaining: number
   /** Milliseconds until the next day. */
-  readonly endsIn: number
+  readonly resetsInMs: number
 }
 
 /** The call succeeded. */
-export interface Result extends Trail {
+export interface Result extends ReplyMetadata {
   /** The JSON text of the result, as the node wrote it: bytes, or above 16 KiB perhaps `Pieces`. */
-  readonly result: Text
+  readonly result: RawJson
   /** How many elements `result` has, when it is an array. */
   readonly count?: number | undefined
   /** It is not of the kind that the method gives. Another node may know better, but this is the answer if none does. */
-  readonly odd?: true | undefined
+  readonly unexpectedType?: true | undefined
 }
 
 /** The call failed. */
-export interface Failure extends Trail {
+export interface Failure extends ReplyMetadata {
   readonly error: RpcError
   readonly fault: Fault
   /** The row of the table below, or `node` for an error that a node gave. */
-  readonly kind: Kind | 'node'
+  readonly kind: RefusalKind | 'node'
   /** HTTP status when the failure is the whole answer; inside a batch it is 200. */
   readonly status: number
   /** Seconds, for the Retry-After header. */
@@ -67,20 +67,20 @@ export interface Failure extends Trail {
   /** What went wrong behind it, in words for the log; never sent. */
   readonly cause?: string | undefined
   /** The JSON-RPC error that came with an HTTP status that is a failure by itself (5xx). */
-  readonly said?: RpcError | undefined
+  readonly nodeError?: RpcError | undefined
   /** What the node's error means, where its words are known. */
-  readonly meaning?: Meaning | undefined
+  readonly category?: ErrorCategory | undefined
   /**
    * Another node may know better, but this is the answer if none does. It says nothing about the node's health: callers
    * can bring such errors about as they like.
    */
-  readonly elsewhere?: true | undefined
+  readonly retryElsewhere?: true | undefined
   /** The node answered nothing at all, not even what costs it nothing. */
-  readonly hangs?: true | undefined
+  readonly unresponsive?: true | undefined
 }
 
 /** What nodes say in many words, as one word each; the words stand in the `errors` of a method table. */
-export const meanings = [
+export const errorCategories = [
   'reverted',
   'known',
   'tooMany',
@@ -97,12 +97,12 @@ export const meanings = [
   'internal',
 ] as const
 
-export type Meaning = (typeof meanings)[number]
+export type ErrorCategory = (typeof errorCategories)[number]
 
 /** What travels up. */
 export type Reply = Result | Failure
 
-interface Row {
+interface Refusal {
   readonly status: number
   readonly code: number
   readonly message: string
@@ -110,7 +110,7 @@ interface Row {
   readonly source: Source
 }
 
-const row = (status: number, code: number, message: string, fault: Fault = 'caller', source: Source = 'gateway'): Row => ({
+const refusal = (status: number, code: number, message: string, fault: Fault = 'caller', source: Source = 'gateway'): Refusal => ({
   status,
   code,
   message,
@@ -120,32 +120,32 @@ const row = (status: number, code: number, message: string, fault: Fault = 'call
 
 /** Every answer that the gateway itself gives in place of a result. README holds the same table; a test compares them. */
 export const refusals = {
-  parse: row(200, -32700, 'parse error'),
-  invalid: row(200, -32600, 'invalid request'),
-  method: row(200, -32601, 'the method does not exist/is not available'),
-  params: row(200, -32602, 'invalid params'),
-  tooMany: row(200, -32005, 'query returned more than 10000 results', 'caller', 'node'),
-  timeout: row(200, -32005, 'query timeout exceeded', 'caller', 'node'),
-  tooLarge: row(200, -32003, 'response too large', 'gateway'),
-  key: row(401, -32090, 'the API key is not valid'),
-  forbidden: row(200, -32091, 'not allowed for this API key'),
-  spent: row(402, -33000, 'the daily credits are used up'),
-  rate: row(429, -32005, 'too many calls per second'),
-  unavailable: row(503, -32002, 'no upstream can answer now', 'upstream'),
-  internal: row(200, -32603, 'internal error', 'gateway'),
-  notFound: row(404, -32090, 'not found'),
-  bodyTooLarge: row(413, -32600, 'the message is too large'),
-  contentType: row(415, -32600, 'the content type must be application/json'),
-  httpMethod: row(405, -32600, 'the HTTP method must be POST'),
-  malformed: row(400, -32600, 'the HTTP message is malformed'),
-  late: row(408, -32600, 'the request took too long to arrive'),
-  headersTooLarge: row(431, -32600, 'the headers are too large'),
-} as const satisfies Record<string, Row>
+  parse: refusal(200, -32700, 'parse error'),
+  invalid: refusal(200, -32600, 'invalid request'),
+  method: refusal(200, -32601, 'the method does not exist/is not available'),
+  params: refusal(200, -32602, 'invalid params'),
+  tooMany: refusal(200, -32005, 'query returned more than 10000 results', 'caller', 'node'),
+  timeout: refusal(200, -32005, 'query timeout exceeded', 'caller', 'node'),
+  tooLarge: refusal(200, -32003, 'response too large', 'gateway'),
+  key: refusal(401, -32090, 'the API key is not valid'),
+  forbidden: refusal(200, -32091, 'not allowed for this API key'),
+  spent: refusal(402, -33000, 'the daily credits are used up'),
+  rate: refusal(429, -32005, 'too many calls per second'),
+  unavailable: refusal(503, -32002, 'no upstream can answer now', 'upstream'),
+  internal: refusal(200, -32603, 'internal error', 'gateway'),
+  notFound: refusal(404, -32090, 'not found'),
+  bodyTooLarge: refusal(413, -32600, 'the message is too large'),
+  contentType: refusal(415, -32600, 'the content type must be application/json'),
+  httpMethod: refusal(405, -32600, 'the HTTP method must be POST'),
+  malformed: refusal(400, -32600, 'the HTTP message is malformed'),
+  late: refusal(408, -32600, 'the request took too long to arrive'),
+  headersTooLarge: refusal(431, -32600, 'the headers are too large'),
+} as const satisfies Record<string, Refusal>
 
-export type Kind = keyof typeof refusals
+export type RefusalKind = keyof typeof refusals
 
 /** What one refusal may say beyond its row, or in place of it. */
-export interface Detail {
+export interface RefusalDetails {
   readonly message?: string
   /** For programs; stands in the error. */
   readonly data?: Json
@@ -156,15 +156,15 @@ export interface Detail {
   readonly fault?: Fault
   readonly upstream?: string
   readonly cause?: string
-  readonly meaning?: Meaning
-  readonly elsewhere?: true
+  readonly category?: ErrorCategory
+  readonly retryElsewhere?: true
 }
 
 /** The answer of one row of the table. */
-export const refuse = (kind: Kind, detail: Detail = {}): Failure => {
+export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Failure => {
   const { status, code, message, fault, source } = refusals[kind]
-  const { message: said = message, data, ...rest } = detail
-  const error: RpcError = data === undefined ? { code, message: said } : { code, message: said, data }
+  const { message: text = message, data, ...rest } = details
+  const error: RpcError = data === undefined ? { code, message: text } : { code, message: text, data }
   return { kind, status, fault, source, ...rest, error }
 }
 
@@ -174,9 +174,9 @@ export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
  * The reply with what became of its charge, and what it was drawn from. Copied member by member: that takes 50 ns where
  * a spread of objects that were made in different places takes 1 microsecond.
  */
-export const withCredits = (reply: Reply, credits: number, budget: Budget, charge?: Charge): Reply => {
+export const withCredits = (reply: Reply, credits: number, quota: CreditQuota, charge?: Charge): Reply => {
   if (isFailure(reply)) {
-    const { error, fault, kind, status, retryAfter, cause, meaning, elsewhere, hangs, source, upstream, cache } = reply
+    const { error, fault, kind, status, retryAfter, cause, category, retryElsewhere, unresponsive, source, upstream, cache } = reply
     return {
       error,
       fault,
@@ -184,19 +184,19 @@ export const withCredits = (reply: Reply, credits: number, budget: Budget, charg
       status,
       retryAfter,
       cause,
-      meaning,
-      elsewhere,
-      hangs,
+      category,
+      retryElsewhere,
+      unresponsive,
       source,
       upstream,
       cache,
       credits,
-      budget,
+      quota,
       charge,
     }
   }
   const { result, count, source, upstream, cache } = reply
-  return { result, count, source, upstream, cache, credits, budget, charge }
+  return { result, count, source, upstream, cache, credits, quota, charge }
 }
 
 /**

@@ -8,17 +8,17 @@ import type { Secret } from './secret.ts'
  */
 export type Schema = StringSchema | NumberSchema | BooleanSchema | ArraySchema | ObjectSchema | AnySchema
 
-interface Described {
+interface DescribedSchema {
   /** One sentence for operators, shown by editors. */
   readonly description?: string
 }
 
-export interface StringSchema extends Described {
+export interface StringSchema extends DescribedSchema {
   readonly type: 'string'
   readonly enum?: readonly string[]
   readonly pattern?: string
   /** What a text of the pattern is, in a message after "must be": `a text that matches …` unless given. */
-  readonly called?: string
+  readonly label?: string
   readonly minLength?: number
   readonly default?: string
   /**
@@ -29,10 +29,10 @@ export interface StringSchema extends Described {
    */
   readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'path'
   /** In an `optional` network, leave this text out when a variable in it is not set. */
-  readonly leaveOutWhenUnset?: true
+  readonly omitWhenUnset?: true
 }
 
-export interface NumberSchema extends Described {
+export interface NumberSchema extends DescribedSchema {
   readonly type: 'integer' | 'number'
   readonly minimum?: number
   readonly maximum?: number
@@ -40,31 +40,31 @@ export interface NumberSchema extends Described {
   readonly default?: number
 }
 
-export interface BooleanSchema extends Described {
+export interface BooleanSchema extends DescribedSchema {
   readonly type: 'boolean'
   readonly default?: boolean
 }
 
-export interface ArraySchema extends Described {
+export interface ArraySchema extends DescribedSchema {
   readonly type: 'array'
   readonly items: Schema
   readonly minItems?: number
   readonly default?: readonly unknown[]
 }
 
-export interface ObjectSchema extends Described {
+export interface ObjectSchema extends DescribedSchema {
   readonly type: 'object'
   readonly properties?: { readonly [name: string]: Schema & { readonly description: string } }
   readonly required?: readonly string[]
   /** The schema of properties that are not listed, for maps. */
   readonly additionalProperties?: Schema
   /** In an `optional` network, leave this object out when a variable in it is not set. */
-  readonly leaveOutWhenUnset?: true
+  readonly omitWhenUnset?: true
   readonly default?: Readonly<Record<string, unknown>>
 }
 
 /** Any YAML value; the plugin checks it itself. */
-export interface AnySchema extends Described {
+export interface AnySchema extends DescribedSchema {
   readonly type?: never
 }
 
@@ -76,15 +76,15 @@ type InferString<S> = S extends { format: 'duration' | 'size' }
       ? E
       : string
 
-type Properties<S> = S extends { properties: infer P } ? P : Record<never, never>
-type Required<S> = S extends { required: readonly (infer R)[] } ? R : never
-type Present<S> = {
-  [K in keyof Properties<S>]: Properties<S>[K] extends { default: unknown } ? K : K extends Required<S> ? K : never
-}[keyof Properties<S>]
+type PropertiesOf<S> = S extends { properties: infer P } ? P : Record<never, never>
+type RequiredKeys<S> = S extends { required: readonly (infer R)[] } ? R : never
+type PresentKeys<S> = {
+  [K in keyof PropertiesOf<S>]: PropertiesOf<S>[K] extends { default: unknown } ? K : K extends RequiredKeys<S> ? K : never
+}[keyof PropertiesOf<S>]
 
 type InferObject<S> = S extends { properties: object }
-  ? { readonly [K in Present<S>]: Infer<Properties<S>[K]> } & {
-      readonly [K in Exclude<keyof Properties<S>, Present<S>>]?: Infer<Properties<S>[K]>
+  ? { readonly [K in PresentKeys<S>]: Infer<PropertiesOf<S>[K]> } & {
+      readonly [K in Exclude<keyof PropertiesOf<S>, PresentKeys<S>>]?: Infer<PropertiesOf<S>[K]>
     }
   : S extends { additionalProperties: infer V }
     ? { readonly [name: string]: Infer<V> }

@@ -5,34 +5,34 @@ import { inspect } from 'node:util'
  * it shows only `shown`, or what that makes of it, `***` unless told otherwise; `reveal()` alone gives the text.
  */
 export class Secret {
-  readonly #text: string
-  readonly #shown: Shown
+  readonly #value: string
+  readonly #redacted: Redaction
 
-  constructor(text: string, shown: Shown = '***') {
-    this.#text = text
-    this.#shown = shown
+  constructor(value: string, redacted: Redaction = '***') {
+    this.#value = value
+    this.#redacted = redacted
   }
 
   reveal(): string {
-    return this.#text
+    return this.#value
   }
 
   /** Not before somebody looks: one is made for each request, and few are printed. */
-  #show(): string {
-    return typeof this.#shown === 'string' ? this.#shown : this.#shown(this.#text)
+  #redact(): string {
+    return typeof this.#redacted === 'string' ? this.#redacted : this.#redacted(this.#value)
   }
 
   toString(): string {
-    return this.#show()
+    return this.#redact()
   }
 
   toJSON(): string {
-    return this.#show()
+    return this.#redact()
   }
 
   [inspect.custom](): string {
-    return this.#show()
+    return this.#redact()
   }
 }
 
-type Shown = string | ((text: string) => string)
+type Redaction = string | ((text: string) => string)

@@ -8,8 +8,8 @@ const atOnce = fileURLToPath(new URL('../src/at-once.js', import.meta.url))
 t.test('what is loaded at once is there at once, with all that it needs, and is what is imported afterwards', async t => {
   const dir = t.testdir({
     'main.mjs': `
-      import { loadAtOnce } from '${atOnce}'
-      loadAtOnce(new URL('./outer.mjs', import.meta.url))
+      import { loadModulesSync } from '${atOnce}'
+      loadModulesSync(new URL('./outer.mjs', import.meta.url))
       console.log('loaded')
       const [outer, inner] = [await import('./outer.mjs'), await import('./inner.mjs')]
       console.log(outer.inner === inner.inner)`,

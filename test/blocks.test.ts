@@ -1,5 +1,5 @@
 import t from 'tap'
-import { blocksOf } from '../src/blocks.ts'
+import { blockSelectorOf } from '../src/blocks.ts'
 import type { Json } from '../src/call.ts'
 
 const hash = `0x${'ab'.repeat(32)}`
@@ -23,8 +23,8 @@ t.test('the blocks that a call names', async t => {
     ['0x20000000000000', { from: '0x20000000000000', to: '0x20000000000000' }],
   ] as const satisfies readonly (readonly [Json | undefined, object])[]) {
     const params = param === undefined ? ['first'] : ['first', param]
-    t.same(blocksOf({ at: 1 }, params), blocks, JSON.stringify(param))
+    t.same(blockSelectorOf({ at: 1 }, params), blocks, JSON.stringify(param))
   }
-  t.equal(blocksOf({}, ['0x1']), undefined, 'whose method does not say where')
-  t.equal(blocksOf(undefined, ['0x1']), undefined, 'which is in no table')
+  t.equal(blockSelectorOf({}, ['0x1']), undefined, 'whose method does not say where')
+  t.equal(blockSelectorOf(undefined, ['0x1']), undefined, 'which is in no table')
 })

@@ -1,12 +1,12 @@
 import t, { test } from 'tap'
 import type { Test } from 'tap'
-import { deployEmitter, startChain } from './support/anvil.ts'
+import { deployEmitter, startAnvilChain } from './support/anvil.ts'
 import { openEthers, openViem, openWeb3 } from './support/clients.ts'
-import type { Client, SeenLog } from './support/clients.ts'
+import type { DappClient, ClientLog } from './support/clients.ts'
 import { createDeployment, networkFile } from './support/gateway.ts'
 import { call } from './support/rpc.ts'
 
-const chain = await startChain()
+const chain = await startAnvilChain()
 const deployment = createDeployment({
   gateway: { plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 1 } } },
   networks: { devnet: networkFile('devnet', [chain.url]) },
@@ -22,7 +22,7 @@ const { key } = await deployment.addKey('alice')
 const { key: poorKey } = await deployment.addKey('bob')
 const madeUpKey = `tg_${'0'.repeat(38)}`
 
-type Open = (key: string, options?: { readonly told: boolean }) => Client
+type Open = (key: string, options?: { readonly told: boolean }) => DappClient
 
 const http: Readonly<Record<string, Open>> = {
   'viem over HTTP': key => openViem(gateway.http(key)),
@@ -38,17 +38,24 @@ const webSocket: Readonly<Record<string, Open>> = {
 }
 
 /** The library shows the code and the words of the gateway. */
-const shows = async (t: Test, client: Client, code: number, key: string, method: string, params: readonly unknown[]): Promise<void> => {
+const assertShowsError = async (
+  t: Test,
+  client: DappClient,
+  code: number,
+  key: string,
+  method: string,
+  params: readonly unknown[],
+): Promise<void> => {
   const { error } = await call(gateway.http(key), method, params)
   t.equal(error?.code, code)
   const rejection: unknown = await client.request(method, params).then(
     () => undefined,
     error => error,
   )
-  t.match(client.errorIn(rejection), { code, message: error?.message })
+  t.match(client.rpcErrorOf(rejection), { code, message: error?.message })
 }
 
-const closing = (t: Test, client: Client): Client => {
+const closeAfter = (t: Test, client: DappClient): DappClient => {
   t.teardown(() => client.close())
   return client
 }
@@ -58,7 +65,7 @@ const mined = await emitter.emitLogs(3)
 
 for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
   test(`${name} reads what the node says`, async t => {
-    const client = closing(t, open(key))
+    const client = closeAfter(t, open(key))
     // All at once, for those that join calls.
     const [block, storage, logs, receipt] = await Promise.all([
       client.blockNumber(),
@@ -66,10 +73,10 @@ for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
       client.logs(emitter.address),
       client.receipt(mined.transactionHash),
     ])
-    t.equal(block, Number(await chain.ask('eth_blockNumber')))
-    t.equal(storage, await chain.ask('eth_getStorageAt', emitter.address, '0x0', 'latest'))
+    t.equal(block, Number(await chain.request('eth_blockNumber')))
+    t.equal(storage, await chain.request('eth_getStorageAt', emitter.address, '0x0', 'latest'))
     t.match(receipt, { transactionHash: mined.transactionHash, blockHash: mined.blockHash, logs: 3 })
-    const wanted = await chain.ask<SeenLog[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
+    const wanted = await chain.request<ClientLog[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
     t.equal(wanted.length, 3)
     t.match(
       logs,
@@ -81,32 +88,32 @@ for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
 // After all of the above, because these add to the chain.
 for (const [index, [name, open]] of Object.entries({ ...http, ...webSocket }).entries()) {
   test(`${name} makes a round like a dApp`, async t => {
-    const client = closing(t, open(key))
+    const client = closeAfter(t, open(key))
     const stage = await deployEmitter(chain)
-    const quiet = (await chain.ask<string[]>('eth_accounts')).at(-1) ?? ''
+    const quiet = (await chain.request<string[]>('eth_accounts')).at(-1) ?? ''
     t.equal(await client.chainId(), 31337)
-    t.equal(await client.balance(quiet), BigInt(await chain.ask('eth_getBalance', quiet, 'latest')))
+    t.equal(await client.balance(quiet), BigInt(await chain.request('eth_getBalance', quiet, 'latest')))
 
     const count = index + 2
-    const { transactionHash, indexes } = await client.emit(stage.address, count)
+    const { transactionHash, indexes } = await client.emitLogs(stage.address, count)
     t.same(
       indexes,
       Array.from({ length: count }, (_, each) => each),
     )
-    t.match(await chain.ask('eth_getTransactionReceipt', transactionHash), { status: '0x1', logs: { length: count } })
+    t.match(await chain.request('eth_getTransactionReceipt', transactionHash), { status: '0x1', logs: { length: count } })
     t.equal(await client.count(stage.address), count, 'it reads what it has just written')
   })
 }
 
 for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
   test(`${name} shows which parameter is wrong`, async t => {
-    const client = closing(t, open(key))
-    await shows(t, client, -32602, key, 'eth_getStorageAt', [emitter.address, 'first', 'latest'])
+    const client = closeAfter(t, open(key))
+    await assertShowsError(t, client, -32602, key, 'eth_getStorageAt', [emitter.address, 'first', 'latest'])
   })
 
   test(`${name} shows that the credits are used up`, async t => {
-    const client = closing(t, open(poorKey, { told: true }))
-    await shows(t, client, -33000, poorKey, 'eth_blockNumber', [])
+    const client = closeAfter(t, open(poorKey, { told: true }))
+    await assertShowsError(t, client, -33000, poorKey, 'eth_blockNumber', [])
   })
 }
 
@@ -114,7 +121,7 @@ for (const [name, open] of Object.entries(http)) {
   // A bad key is refused before the body is read, with one answer for the whole batch: this library looks for a list.
   if (name === 'viem over HTTP in batches') continue
   test(`${name} shows that the key is unknown`, async t => {
-    const client = closing(t, open(madeUpKey, { told: true }))
-    await shows(t, client, -32090, madeUpKey, 'eth_blockNumber', [])
+    const client = closeAfter(t, open(madeUpKey, { told: true }))
+    await assertShowsError(t, client, -32090, madeUpKey, 'eth_blockNumber', [])
   })
 }

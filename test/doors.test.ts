@@ -6,12 +6,12 @@ import { text } from 'node:stream/consumers'
 import { WebSocket } from 'ws'
 import t from 'tap'
 import { createDeployment, networkFile } from './support/gateway.ts'
-import { startNode } from './support/node.ts'
-import { call, connect, openRaw, post as send } from './support/rpc.ts'
+import { startFakeNode } from './support/node.ts'
+import { call, connectWs, openRawConnection, post as send } from './support/rpc.ts'
 
 // What strange clients, proxies and scanners send to the doors, byte by byte.
 
-const node = await startNode({ eth_blockNumber: { result: '0x10' } })
+const node = await startFakeNode({ eth_blockNumber: { result: '0x10' } })
 const deployment = createDeployment({
   gateway: { limits: { inFlight: '2MiB' } },
   networks: {
@@ -30,15 +30,15 @@ const gateway = await deployment.start()
 
 const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
 const json = ['Host: 127.0.0.1', 'Content-Type: application/json', `Content-Length: ${body.length}`]
-const http = (line: string, headers: readonly string[], rest = body) => `${line} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n${rest}`
-const post = (target: string, ...more: readonly string[]) => http(`POST ${target}`, [...json, ...more])
-const good = post(`/v3/${key}`)
+const requestText = (line: string, headers: readonly string[], rest = body) => `${line} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n${rest}`
+const post = (target: string, ...more: readonly string[]) => requestText(`POST ${target}`, [...json, ...more])
+const validRequest = post(`/v3/${key}`)
 
 /** Everything that comes back until the pattern does, or until the gateway closes. */
-const talk = async (bytes: string, pattern?: RegExp): Promise<string> => {
-  const raw = await openRaw(gateway.rpc)
+const exchangeBytes = async (bytes: string, pattern?: RegExp): Promise<string> => {
+  const raw = await openRawConnection(gateway.rpc)
   raw.write(bytes)
-  const text = pattern === undefined ? await raw.ended : await raw.until(pattern)
+  const text = pattern === undefined ? await raw.received : await raw.waitFor(pattern)
   raw.close()
   return text
 }
@@ -54,36 +54,36 @@ const handshake = (...changes: readonly string[]) =>
 
 t.test('a WebSocket that comes the moment the gateway listens is opened, with the call that came behind its handshake', async t => {
   const frame = Buffer.concat([Buffer.from([0x81, 0x80 | body.length, 0, 0, 0, 0]), Buffer.from(body)]) // masked with zeros
-  const raw = await openRaw(gateway.rpc)
-  raw.write(Buffer.concat([Buffer.from(http(`GET /ws/v3/${key}`, handshake(), '')), frame]))
-  t.match(await raw.until(/0x7a69/), /^HTTP\/1.1 101 .*"result":"0x7a69"/s)
+  const raw = await openRawConnection(gateway.rpc)
+  raw.write(Buffer.concat([Buffer.from(requestText(`GET /ws/v3/${key}`, handshake(), '')), frame]))
+  t.match(await raw.waitFor(/0x7a69/), /^HTTP\/1.1 101 .*"result":"0x7a69"/s)
   raw.close()
 })
 
 t.test('a request target in absolute form names the network, whatever the Host header says', async t => {
-  t.match(await talk(post(`http://other.test:80/v3/${key}?a=b`), /\}$/), /^HTTP\/1.1 200 .*"result":"0x7"/s)
-  t.match(await talk(post(`HTTP://[::1]/v3/${key}`), /\}$/), /"result":"0x7"/)
-  t.match(await talk(post(`http://nobody.test/v3/${key}`), /\}\}$/), /^HTTP\/1.1 404 .*no network is served on this host/s)
-  t.match(await talk(post('http://other.test'), /\}\}$/), /^HTTP\/1.1 404 .*is v3: /s)
+  t.match(await exchangeBytes(post(`http://other.test:80/v3/${key}?a=b`), /\}$/), /^HTTP\/1.1 200 .*"result":"0x7"/s)
+  t.match(await exchangeBytes(post(`HTTP://[::1]/v3/${key}`), /\}$/), /"result":"0x7"/)
+  t.match(await exchangeBytes(post(`http://nobody.test/v3/${key}`), /\}\}$/), /^HTTP\/1.1 404 .*no network is served on this host/s)
+  t.match(await exchangeBytes(post('http://other.test'), /\}\}$/), /^HTTP\/1.1 404 .*is v3: /s)
 })
 
 t.test('a key with escapes in the path is the same key; what cannot be decoded is malformed', async t => {
-  t.match(await talk(post(`/v3/${key.replace('_', '%5f')}`), /\}$/), /"result":"0x7a69"/)
-  t.match(await talk(post('/v3/%ff%'), /\}\}$/), /^HTTP\/1.1 401 .*malformed/s)
+  t.match(await exchangeBytes(post(`/v3/${key.replace('_', '%5f')}`), /\}$/), /"result":"0x7a69"/)
+  t.match(await exchangeBytes(post('/v3/%ff%'), /\}\}$/), /^HTTP\/1.1 401 .*malformed/s)
 })
 
 t.test('an offer of another protocol, as Java makes with each call, is passed over and the connection lives on', async t => {
   const offered = post(`/v3/${key}`, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA')
-  t.match(await talk(offered.repeat(15) + good, /(0x7a69.*){16}/s), /^(HTTP\/1.1 200 OK((?!HTTP\/1.1).)*){16}$/s)
+  t.match(await exchangeBytes(offered.repeat(15) + validRequest, /(0x7a69.*){16}/s), /^(HTTP\/1.1 200 OK((?!HTTP\/1.1).)*){16}$/s)
   const [head, rest] = [offered.slice(0, -20), offered.slice(-20)]
-  const raw = await openRaw(gateway.rpc)
+  const raw = await openRawConnection(gateway.rpc)
   raw.write(head)
   await call(gateway.http(key), 'eth_chainId')
   raw.write(rest)
-  t.match(await raw.until(/0x7a69/), /^HTTP\/1.1 200 OK/, 'the body may come later')
+  t.match(await raw.waitFor(/0x7a69/), /^HTTP\/1.1 200 OK/, 'the body may come later')
   raw.close()
   t.match(
-    await talk(post(`/v3/${key}`, 'Connection: Upgrade', 'Upgrade: websocket'), /\}$/),
+    await exchangeBytes(post(`/v3/${key}`, 'Connection: Upgrade', 'Upgrade: websocket'), /\}$/),
     /"result":"0x7a69"/,
     'a WebSocket opens with GET only',
   )
@@ -91,12 +91,12 @@ t.test('an offer of another protocol, as Java makes with each call, is passed ov
 
 t.test('encodings of a body go by their name in any case, and none is none', async t => {
   for (const coding of ['identity', 'Identity', ''])
-    t.match(await talk(post(`/v3/${key}`, `Content-Encoding: ${coding}`), /\}$/), /"result":"0x7a69"/)
+    t.match(await exchangeBytes(post(`/v3/${key}`, `Content-Encoding: ${coding}`), /\}$/), /"result":"0x7a69"/)
 })
 
 t.test('an expectation is met or passed over', async t => {
-  t.match(await talk(post(`/v3/${key}`, 'Expect: 100-continue'), /\}$/), /^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 /)
-  t.match(await talk(post(`/v3/${key}`, 'Expect: the-best'), /\}$/), /^HTTP\/1.1 200 /)
+  t.match(await exchangeBytes(post(`/v3/${key}`, 'Expect: 100-continue'), /\}$/), /^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 /)
+  t.match(await exchangeBytes(post(`/v3/${key}`, 'Expect: the-best'), /\}$/), /^HTTP\/1.1 200 /)
 })
 
 t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the connection ends', async t => {
@@ -104,17 +104,21 @@ t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the
   for (const [bytes, status, code] of [
     ['\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n', 400, -32600],
     ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, -32600],
-    [http('FOO /', json), 400, -32600],
+    [requestText('FOO /', json), 400, -32600],
     [post(`/v3/${key}`, 'Transfer-Encoding: chunked'), 400, -32600],
-    [http(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Type: application/json', 'Content-Length: x']), 400, -32600],
+    [requestText(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Type: application/json', 'Content-Length: x']), 400, -32600],
     [post(`/v3/${key}`, ...headers(20)), 431, -32600],
     ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405, -32600],
   ] as const) {
-    const text = await talk(bytes)
+    const text = await exchangeBytes(bytes)
     t.match(text, new RegExp(`^HTTP/1.1 ${status} [^]*access-control-allow-origin: \\*[^]*"id":null,"error":\\{"code":${code},`, 'i'))
     t.match(text, /content-type: application\/json\r\n/i)
   }
-  t.match(await talk(`${good}garbage\r\n\r\n`), /^HTTP\/1.1 200 .*0x7a69.*HTTP\/1.1 400 /s, 'what came before it was answered')
+  t.match(
+    await exchangeBytes(`${validRequest}garbage\r\n\r\n`),
+    /^HTTP\/1.1 200 .*0x7a69.*HTTP\/1.1 400 /s,
+    'what came before it was answered',
+  )
 })
 
 t.test('a WebSocket handshake that is malformed gets 400 and says what is wrong', async t => {
@@ -124,7 +128,7 @@ t.test('a WebSocket handshake that is malformed gets 400 and says what is wrong'
     ['X: y\r\nSec-WebSocket-Protocol: a,,b', /Protocol/],
   ] as const) {
     const headers = change.startsWith('X') ? [...handshake(), change] : handshake(change)
-    const text = await talk(http(`GET /ws/v3/${key}`, headers, ''))
+    const text = await exchangeBytes(requestText(`GET /ws/v3/${key}`, headers, ''))
     t.match(text, /^HTTP\/1.1 400 [^]*access-control-allow-origin: \*[^]*sec-websocket-version: 13\r\n[^]*"code":-32600/i)
     t.match(JSON.parse(text.slice(text.indexOf('{'))).error.message, said)
   }
@@ -137,26 +141,26 @@ t.test('each answer over HTTP is counted by its status, refusals of the doors an
       Array.from(text.matchAll(/^tollgate_http_answers_total\{status="(\d+)"\} (\d+)$/gm), ([, status, count]) => [status, Number(count)]),
     )
   }
-  node.answer('eth_getLogs', { result: [{ blockNumber: '0x1', data: `0x${'0'.repeat(900_000)}` }] })
+  node.setResponse('eth_getLogs', { result: [{ blockNumber: '0x1', data: `0x${'0'.repeat(900_000)}` }] })
   const logs = `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"0x1"}]}`
   const batch = `[${[logs, logs, logs].join(',')}]`
   const before = await counts()
   for (const [bytes, status] of [
-    [good, 200],
-    [good, 200],
+    [validRequest, 200],
+    [validRequest, 200],
     [post(`/v3/${key}`, 'Connection: close'), 200],
     [post('/v3/nobody'), 401],
     [post('/elsewhere'), 404],
-    [http(`PUT /v3/${key}`, json), 405],
-    [http(`POST /v3/${key}`, [...json.slice(0, 2), 'Content-Length: 1100000'], ' '.repeat(1_100_000)), 413],
-    [http(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Length: 0'], ''), 415],
-    [http(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${batch.length}`], batch), 503], // longer than all the room
-    [http('GET /ws/v3/nobody', handshake(), ''), 401],
-    [http(`GET /ws/v3/${key}`, handshake('Sec-WebSocket-Key: x'), ''), 400],
+    [requestText(`PUT /v3/${key}`, json), 405],
+    [requestText(`POST /v3/${key}`, [...json.slice(0, 2), 'Content-Length: 1100000'], ' '.repeat(1_100_000)), 413],
+    [requestText(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Length: 0'], ''), 415],
+    [requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${batch.length}`], batch), 503], // longer than all the room
+    [requestText('GET /ws/v3/nobody', handshake(), ''), 401],
+    [requestText(`GET /ws/v3/${key}`, handshake('Sec-WebSocket-Key: x'), ''), 400],
     ['no HTTP\r\n\r\n', 400],
     ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405],
   ] as const)
-    t.match(await talk(bytes, /\}$/), new RegExp(`^HTTP/1.1 ${status} `))
+    t.match(await exchangeBytes(bytes, /\}$/), new RegExp(`^HTTP/1.1 ${status} `))
   const after = await counts()
   t.same(
     Object.fromEntries([...after].map(([status, count]) => [status, count - (before.get(status) ?? 0)]).filter(([, count]) => count !== 0)),
@@ -176,16 +180,19 @@ t.test('each answer over HTTP is counted by its status, refusals of the doors an
 t.test('a path of WebSockets takes GET, and says so to whoever posts there or asks for no upgrade', async t => {
   const bare = ['Host: 127.0.0.1', 'Content-Length: 0']
   for (const method of ['POST', 'PUT', 'GET']) {
-    t.match(await talk(http(`${method} /ws/v3/${key}`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n.*WebSocket upgrades/s)
-    t.match(await talk(http(`${method} /ws/v3`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n/s)
+    t.match(
+      await exchangeBytes(requestText(`${method} /ws/v3/${key}`, bare, ''), /\}\}$/),
+      /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n.*WebSocket upgrades/s,
+    )
+    t.match(await exchangeBytes(requestText(`${method} /ws/v3`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n/s)
   }
-  t.match(await talk(http(`PUT /v3/${key}`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: POST, OPTIONS\r\n/s)
+  t.match(await exchangeBytes(requestText(`PUT /v3/${key}`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: POST, OPTIONS\r\n/s)
 })
 
 t.test('a refused upgrade takes its connection along, even if the caller keeps its side open', async t => {
   const { hostname, port } = new URL(gateway.rpc)
   const socket = net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })
-  socket.write(http('GET /ws/v3/nobody', handshake(), ''))
+  socket.write(requestText('GET /ws/v3/nobody', handshake(), ''))
   socket.resume()
   await once(socket, 'end')
   const gone = new Promise<string>(resolve => socket.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? '')))
@@ -195,34 +202,34 @@ t.test('a refused upgrade takes its connection along, even if the caller keeps i
 })
 
 t.test('text that is not UTF-8 gets parse error, then close 1007; a binary frame gets parse error and the socket lives', async t => {
-  const talker = await connect(gateway.ws(key))
+  const talker = await connectWs(gateway.ws(key))
   talker.send(Buffer.from([0xff, 0xfe]))
-  t.match(await talker.next(), { id: null, error: { code: -32700 } })
+  t.match(await talker.nextMessage(), { id: null, error: { code: -32700 } })
   t.equal((await talker.call('eth_chainId')).result, '0x7a69')
   talker.socket.send(Buffer.from([0xff, 0xfe]), { binary: false })
-  t.match(await talker.next(), { id: null, error: { code: -32700 } })
+  t.match(await talker.nextMessage(), { id: null, error: { code: -32700 } })
   t.equal((await talker.closed).code, 1007)
 })
 
 t.test('a message may come in fragments, and pings between them are answered', async t => {
-  const talker = await connect(gateway.ws(key))
+  const talker = await connectWs(gateway.ws(key))
   const pong = once(talker.socket, 'pong')
   talker.socket.send(body.slice(0, 9), { fin: false })
   talker.socket.ping('are you there?')
   t.equal(String((await pong)[0]), 'are you there?')
   talker.socket.send(body.slice(9), { fin: true })
-  t.match(await talker.next(), { id: 1, result: '0x7a69' })
+  t.match(await talker.nextMessage(), { id: 1, result: '0x7a69' })
   await talker.close()
 })
 
 t.test('a caller who has closed its side of the connection still gets its answer', async t => {
-  for (const send of [good, `${http(`GET /ws/v3/${key}`, handshake(), '')}`]) {
+  for (const send of [validRequest, `${requestText(`GET /ws/v3/${key}`, handshake(), '')}`]) {
     const { hostname, port } = new URL(gateway.rpc)
     const socket = net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })
     const chunks: Buffer[] = []
     socket.on('data', chunk => chunks.push(chunk)).end(send)
     await once(socket, 'close')
-    t.match(String(Buffer.concat(chunks)), send === good ? /0x7a69/ : /^HTTP\/1.1 101 /)
+    t.match(String(Buffer.concat(chunks)), send === validRequest ? /0x7a69/ : /^HTTP\/1.1 101 /)
   }
 })
 
@@ -232,7 +239,14 @@ t.test('callers who reset their connections leave no trace', async t => {
     const socket = net.connect({ host: hostname, port: Number(port) })
     await once(socket, 'connect')
     socket.write(
-      [good, http(`GET /v3/${key}`, ['Host: 127.0.0.1'], ''), good, http(`GET /ws/v3/${key}`, handshake(), '')].slice(i % 4).join(''),
+      [
+        validRequest,
+        requestText(`GET /v3/${key}`, ['Host: 127.0.0.1'], ''),
+        validRequest,
+        requestText(`GET /ws/v3/${key}`, handshake(), ''),
+      ]
+        .slice(i % 4)
+        .join(''),
     )
     await new Promise(resolve => setImmediate(resolve))
     socket.resetAndDestroy()
@@ -242,16 +256,18 @@ t.test('callers who reset their connections leave no trace', async t => {
 })
 
 t.test('a caller who pipelines and leaves takes nothing along of the room for long answers', async t => {
-  node.answer('eth_getLogs', { result: Array.from({ length: 3000 }, () => ({ blockNumber: '0x1', data: `0x${'0'.repeat(100)}` })) })
-  node.answer('eth_feeHistory', 'hang')
+  node.setResponse('eth_getLogs', { result: Array.from({ length: 3000 }, () => ({ blockNumber: '0x1', data: `0x${'0'.repeat(100)}` })) })
+  node.setResponse('eth_feeHistory', 'hang')
   const ask = (method: string, params: string) => {
     const text = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
-    return http(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${text.length}`], text)
+    return requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${text.length}`], text)
   }
   for (let i = 0; i < 8; i++) {
-    const raw = await openRaw(gateway.rpc)
-    raw.write(ask('eth_feeHistory', `["0x${i + 1}","latest"]`) + ask('eth_getLogs', `[{"toBlock":"0x${i + 1}","fromBlock":"0x0"}]`) + good)
-    await node.reached('eth_getLogs', i + 1)
+    const raw = await openRawConnection(gateway.rpc)
+    raw.write(
+      ask('eth_feeHistory', `["0x${i + 1}","latest"]`) + ask('eth_getLogs', `[{"toBlock":"0x${i + 1}","fromBlock":"0x0"}]`) + validRequest,
+    )
+    await node.waitForRequests('eth_getLogs', i + 1)
     await call(gateway.http(key), 'eth_chainId')
     raw.close()
   }
@@ -264,16 +280,16 @@ t.test('SIGTERM: a socket that never falls silent does not hold the gateway; eac
   const held = new Promise<void>(resolve => {
     finish = resolve
   })
-  node.answer('eth_gasPrice', async () => {
+  node.setResponse('eth_gasPrice', async () => {
     await held
     return { result: '0x9' }
   })
-  const [idle, waiting, busy] = await Promise.all([connect(other.ws(key)), connect(other.ws(key)), connect(other.ws(key))])
+  const [idle, waiting, busy] = await Promise.all([connectWs(other.ws(key)), connectWs(other.ws(key)), connectWs(other.ws(key))])
   waiting.send(JSON.stringify({ jsonrpc: '2.0', id: 'held', method: 'eth_gasPrice' }))
   const post = call(other.http(key), 'eth_gasPrice')
-  await node.reached('eth_gasPrice', 1)
+  await node.waitForRequests('eth_gasPrice', 1)
   const talking = setInterval(() => busy.socket.readyState === WebSocket.OPEN && busy.send(body), 1)
-  await busy.next()
+  await busy.nextMessage()
   const stopped = other.stop()
   t.same([(await idle.closed).code, (await busy.closed).code], [1001, 1001], 'who waits for nothing may go elsewhere at once')
   clearInterval(talking)
@@ -281,7 +297,7 @@ t.test('SIGTERM: a socket that never falls silent does not hold the gateway; eac
   t.equal(waiting.socket.readyState, WebSocket.OPEN)
   finish?.()
   t.equal((await post).result, '0x9')
-  t.match(await waiting.next(), { id: 'held', result: '0x9' })
+  t.match(await waiting.nextMessage(), { id: 'held', result: '0x9' })
   t.equal((await waiting.closed).code, 1001)
   t.equal(await stopped, 0)
 })
@@ -293,7 +309,7 @@ t.test('SIGTERM: who reads a long answer slowly gets all of it', async t => {
   const { key } = await long.addKey('alice')
   const other = await long.start()
   const data = `0x${'0'.repeat(20_000_000)}` // more than the system takes off our hands
-  node.answer('eth_call', { result: data })
+  node.setResponse('eth_call', { result: data })
   const asking = request(other.http(key), { method: 'POST', headers: { 'content-type': 'application/json' } })
   asking.end('{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"to":"0x1111111111111111111111111111111111111111"},"latest"]}')
   const [response] = (await once(asking, 'response')) as [IncomingMessage]

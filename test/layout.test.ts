@@ -5,7 +5,7 @@ import { test } from 'tap'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-interface Source {
+interface SourceFile {
   /** Relative to the root. */
   readonly file: string
   readonly text: string
@@ -14,37 +14,39 @@ interface Source {
   /** What it imports from within this project. */
   readonly imports: readonly string[]
   /** What is loaded before it, from here and elsewhere: without types, and what it loads later. */
-  readonly needs: readonly string[]
+  readonly staticImports: readonly string[]
 }
 
-const read = (file: string): Source => {
+const readSource = (file: string): SourceFile => {
   const whole = readFileSync(join(root, file), 'utf8')
-  const text = strip(whole, string => string)
+  const text = stripComments(whole, string => string)
   const specifiers = [...text.matchAll(/\b(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
   const imports = specifiers.map(([, path = '']) => join(dirname(file), path))
   const needs = [...text.matchAll(/^import (?!type\b)[^']*'([^']+)'/gm)].map(([, path = '']) =>
     path.startsWith('.') ? join(dirname(file), path) : path,
   )
-  return { file, text: whole, code: strip(whole, () => "''"), imports, needs }
+  return { file, text: whole, code: stripComments(whole, () => "''"), imports, staticImports: needs }
 }
 
-const strip = (text: string, keep: (string: string) => string): string =>
-  text.replace(/\/\*[^]*?\*\/|\/\/.*|(['"])(?:\\.|(?!\1)[^\\\n])*\1|`(?:\\.|[^`\\])*`/g, part => (part.startsWith('/') ? '' : keep(part)))
+const stripComments = (text: string, replaceString: (string: string) => string): string =>
+  text.replace(/\/\*[^]*?\*\/|\/\/.*|(['"])(?:\\.|(?!\1)[^\\\n])*\1|`(?:\\.|[^`\\])*`/g, part =>
+    part.startsWith('/') ? '' : replaceString(part),
+  )
 
-const sources: readonly Source[] = ['src', 'plugins'].flatMap(folder =>
+const sources: readonly SourceFile[] = ['src', 'plugins'].flatMap(folder =>
   (readdirSync(join(root, folder), { recursive: true }) as string[])
     .filter(file => /\.tsx?$/.test(file))
-    .map(file => read(join(folder, file))),
+    .map(file => readSource(join(folder, file))),
 )
 
-const within = (folder: string): readonly Source[] => sources.filter(({ file }) => file.startsWith(folder))
+const filesIn = (folder: string): readonly SourceFile[] => sources.filter(({ file }) => file.startsWith(folder))
 
 /** `file -> import` for each import of these files that is not allowed. */
-const strays = (files: readonly Source[], isAllowed: (path: string) => boolean): readonly string[] =>
+const forbiddenImports = (files: readonly SourceFile[], isAllowed: (path: string) => boolean): readonly string[] =>
   files.flatMap(({ file, imports }) => imports.filter(path => !isAllowed(path)).map(path => `${file} -> ${path}`))
 
-const places = (pattern: RegExp, but: readonly string[] = []): readonly string[] =>
-  sources.filter(({ file, code }) => pattern.test(code) && !but.includes(file)).map(({ file }) => file)
+const filesMatching = (pattern: RegExp, except: readonly string[] = []): readonly string[] =>
+  sources.filter(({ file, code }) => pattern.test(code) && !except.includes(file)).map(({ file }) => file)
 
 test('the sources are found', async t => {
   t.ok(sources.some(({ file }) => file === 'src/main.ts'))
@@ -54,33 +56,33 @@ test('the sources are found', async t => {
 test('plugins import nothing from src but the contract', async t => {
   const contract = ['plugin', 'schema', 'call', 'reply'].map(name => `src/${name}.ts`)
   t.same(
-    strays(within('plugins/'), path => path.startsWith('plugins/') || contract.includes(path)),
+    forbiddenImports(filesIn('plugins/'), path => path.startsWith('plugins/') || contract.includes(path)),
     [],
   )
 })
 
 test('src knows plugins only through their list, in one place', async t => {
-  const imports = strays(within('src/'), path => !path.startsWith('plugins/'))
+  const imports = forbiddenImports(filesIn('src/'), path => !path.startsWith('plugins/'))
   t.same(imports, ['src/main.ts -> plugins/index.ts'])
 })
 
 test('wire and services know nothing of the servers', async t => {
   t.same(
-    strays([...within('src/wire/'), ...within('src/services/')], path => !path.startsWith('src/server/')),
+    forbiddenImports([...filesIn('src/wire/'), ...filesIn('src/services/')], path => !path.startsWith('src/server/')),
     [],
   )
 })
 
 test('no file of src or plugins imports a test', async t => {
   t.same(
-    strays(sources, path => path.startsWith('src/') || path.startsWith('plugins/') || path === 'package.json'),
+    forbiddenImports(sources, path => path.startsWith('src/') || path.startsWith('plugins/') || path === 'package.json'),
     [],
   )
 })
 
 test('imports go round in no circle', async t => {
   const graph = new Map(sources.map(({ file, imports }) => [file, imports]))
-  t.same(findCircle(graph), [])
+  t.same(findImportCycle(graph), [])
 })
 
 test('a start loads nothing that only some gateways need, or that can come later', async t => {
@@ -88,7 +90,7 @@ test('a start loads nothing that only some gateways need, or that can come later
   const load = (file: string): void => {
     if (loaded.has(file)) return
     loaded.add(file)
-    sources.find(source => source.file === file)?.needs.forEach(load)
+    sources.find(source => source.file === file)?.staticImports.forEach(load)
   }
   for (const file of ['src/main.ts', 'src/commands/start.ts', 'plugins/index.ts', 'src/store/lmdb.ts']) load(file)
   t.ok(
@@ -102,11 +104,11 @@ test('a start loads nothing that only some gateways need, or that can come later
 })
 
 test('time is read in one place', async t => {
-  t.same(places(/\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, ['src/services/clock.ts']), [])
+  t.same(filesMatching(/\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, ['src/services/clock.ts']), [])
 })
 
 test('types are never switched off', async t => {
-  t.same(places(/(?<![.\w])any\b(?!\s*[(:])/), [])
+  t.same(filesMatching(/(?<![.\w])any\b(?!\s*[(:])/), [])
   t.same(
     sources.filter(({ text }) => /@ts-(?:ignore|nocheck)/.test(text)).map(({ file }) => file),
     [],
@@ -114,18 +116,18 @@ test('types are never switched off', async t => {
 })
 
 /** The files of one circle of imports, or none. */
-const findCircle = (graph: ReadonlyMap<string, readonly string[]>): readonly string[] => {
+const findImportCycle = (graph: ReadonlyMap<string, readonly string[]>): readonly string[] => {
   const done = new Set<string>()
   const visit = (file: string, trail: readonly string[]): readonly string[] => {
     if (trail.includes(file)) return [...trail.slice(trail.indexOf(file)), file]
     if (done.has(file)) return []
     done.add(file)
-    return first(graph.get(file) ?? [], next => visit(next, [...trail, file]))
+    return firstNonEmpty(graph.get(file) ?? [], next => visit(next, [...trail, file]))
   }
-  return first([...graph.keys()], file => visit(file, []))
+  return firstNonEmpty([...graph.keys()], file => visit(file, []))
 }
 
-const first = (files: readonly string[], find: (file: string) => readonly string[]): readonly string[] => {
+const firstNonEmpty = (files: readonly string[], find: (file: string) => readonly string[]): readonly string[] => {
   for (const file of files) {
     const found = find(file)
     if (found.length > 0) return found

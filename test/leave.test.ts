@@ -1,9 +1,9 @@
 import { getMaxListeners } from 'node:events'
 import t from 'tap'
-import { Leave, toAbortSignal } from '../src/leave.ts'
+import { Cancellation, toAbortSignal } from '../src/leave.ts'
 
 t.test('each listener hears once that nobody waits any more, and one that was taken away does not', t => {
-  const leave = new Leave()
+  const leave = new Cancellation()
   const heard: string[] = []
   const listeners = ['a', 'b', 'c', 'd'].map(name => () => void heard.push(name))
   for (const listener of listeners) leave.addEventListener('abort', listener)
@@ -18,7 +18,7 @@ t.test('each listener hears once that nobody waits any more, and one that was ta
 })
 
 t.test('for libraries it becomes an AbortSignal, also when it has been aborted before', t => {
-  const leave = new Leave()
+  const leave = new Cancellation()
   const signal = toAbortSignal(leave)
   t.equal(signal.aborted, false)
   leave.abort()
@@ -31,7 +31,7 @@ t.test('for libraries it becomes an AbortSignal, also when it has been aborted b
 
 t.test('a signal becomes one AbortSignal however often it is asked for, as that of a socket is by all of its calls', t => {
   let listeners = 0
-  class Counted extends Leave {
+  class Counted extends Cancellation {
     override addEventListener(type: 'abort', listener: () => void): void {
       listeners += 1
       super.addEventListener(type, listener)
@@ -44,6 +44,6 @@ t.test('a signal becomes one AbortSignal however often it is asked for, as that 
   t.equal(getMaxListeners(signal!), Infinity, 'Node does not warn of many calls that listen at once')
   leave.abort()
   t.equal(signal?.aborted, true)
-  t.not(toAbortSignal(new Leave()), signal)
+  t.not(toAbortSignal(new Cancellation()), signal)
   t.end()
 })

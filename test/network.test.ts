@@ -1,24 +1,24 @@
 import t from 'tap'
 import { buildNetwork } from '../src/network.ts'
-import type { Lent } from '../src/network.ts'
+import type { HostServices } from '../src/network.ts'
 import { definePlugin } from '../src/plugin.ts'
 import type { AnyPlugin, Origin, Stage } from '../src/plugin.ts'
 import { refuse } from '../src/reply.ts'
-import { openSource } from '../src/services/heads/index.ts'
-import { openKeeper } from '../src/services/keep.ts'
-import { metricsText, openMetrics } from '../src/services/metrics.ts'
+import { openHeadsSource } from '../src/services/heads/index.ts'
+import { openSingletons } from '../src/services/keep.ts'
+import { formatMetrics, createMetricsRegistry } from '../src/services/metrics.ts'
 import { results } from '../src/services/results.ts'
 import { shippedTable } from './services/methods/shipped.ts'
-import { TestClock, TestLog, call, origin, result, said } from './support/fakes.ts'
+import { TestClock, TestLog, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from './support/fakes.ts'
 
 /** A network of these plugins, without options. */
 const networkOf = (...plugins: readonly AnyPlugin[]) => {
-  const [log, metrics] = [new TestLog(), openMetrics()]
+  const [log, metrics] = [new TestLog(), createMetricsRegistry()]
   const steps = plugins.map(plugin => ({
     name: plugin.name,
     plugin,
     options: {},
-    problem: () => {
+    problemAt: () => {
       throw new Error('a problem')
     },
   }))
@@ -26,20 +26,20 @@ const networkOf = (...plugins: readonly AnyPlugin[]) => {
   const unused = () => {
     throw new Error('asked of the world')
   }
-  const lent: Lent = {
+  const lent: HostServices = {
     clock: new TestClock(),
     log,
     metrics,
-    keeper: openKeeper(),
-    headsSource: openSource(),
+    singletons: openSingletons(),
+    headsSource: openHeadsSource(),
     results,
     version: '1',
-    memory: 1,
+    cacheBytes: 1,
     accounts: { find: unused },
     ledger: { charge: unused },
     usage: { count: unused },
-    agents: { ask: unused, losses: unused },
-    cache: { open: unused },
+    upstreamClient: { request: unused, disconnects: unused },
+    sharedCaches: { open: unused },
   }
   const { network } = buildNetwork(config, lent)
   if (network === undefined) throw new Error('the network cannot be built')
@@ -48,7 +48,7 @@ const networkOf = (...plugins: readonly AnyPlugin[]) => {
 
 const options = { type: 'object', properties: {} } as const
 
-const last = definePlugin({ name: 'last', summary: 'Answers.', terminal: true, options, create: () => async () => result('0x1') })
+const last = definePlugin({ name: 'last', summary: 'Answers.', terminal: true, options, create: () => async () => fakeResult('0x1') })
 
 t.test('a stage may be an instance of a class: each of its methods is called as its own', async t => {
   class Doorman implements Stage {
@@ -75,12 +75,12 @@ t.test('a stage may be an instance of a class: each of its methods is called as 
   }
   const doorman = new Doorman()
   const { network, log } = networkOf(definePlugin({ name: 'doorman', summary: 'Opens the door.', options, create: () => doorman }), last)
-  t.match(network.admit(origin()), { kind: 'unavailable' })
+  t.match(network.admit(fakeOrigin()), { kind: 'unavailable' })
   await network.start()
-  t.equal(network.admit(origin()), undefined)
-  t.equal(said(await network.run(call('eth_chainId'))), '0x1')
+  t.equal(network.admit(fakeOrigin()), undefined)
+  t.equal(valueOrErrorCode(await network.run(fakeCall('eth_chainId'))), '0x1')
   await network.stop()
-  t.match(network.admit(origin()), { kind: 'unavailable' })
+  t.match(network.admit(fakeOrigin()), { kind: 'unavailable' })
   t.same(doorman.done, ['admit http', 'admit http', 'handle', 'admit http'])
   t.same(log.lines, [])
 })
@@ -99,18 +99,18 @@ t.test('a plugin is lent its services, and nothing that only the host needs', as
   networkOf(curious, last)
   t.same(names.sort(), [
     'accounts',
-    'agents',
-    'cache',
+    'cacheBytes',
     'clock',
     'heads',
-    'keep',
     'ledger',
     'log',
-    'memory',
     'methods',
     'metrics',
     'network',
     'results',
+    'sharedCaches',
+    'singleton',
+    'upstreamClient',
     'usage',
     'vary',
   ])
@@ -122,7 +122,11 @@ t.test('what a plugin returns that is no reply is a bug, and counted as one', as
     const { network, metrics } = networkOf(
       definePlugin({ name: 'odd', summary: 'Is odd.', terminal: true, options, create: () => async () => reply as never }),
     )
-    await t.rejects(Promise.resolve(network.run(call('eth_chainId'))), { name: 'TypeError', message: /^a plugin returned neither/ }, `${i}`)
-    t.match(metricsText(metrics.families()), 'tollgate_calls_total{network="net",method="eth_chainId",outcome="internal"} 1\n')
+    await t.rejects(
+      Promise.resolve(network.run(fakeCall('eth_chainId'))),
+      { name: 'TypeError', message: /^a plugin returned neither/ },
+      `${i}`,
+    )
+    t.match(formatMetrics(metrics.families()), 'tollgate_calls_total{network="net",method="eth_chainId",outcome="internal"} 1\n')
   }
 })

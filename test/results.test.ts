@@ -2,18 +2,18 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { IncomingMessage } from 'node:http'
 import t from 'tap'
 import { plugins } from '../plugins/index.ts'
-import { loadGood } from '../src/commands/serve.ts'
+import { loadValidConfig } from '../src/commands/serve.ts'
 import { openGateway } from '../src/gateway.ts'
 import { systemClock } from '../src/services/clock.ts'
 import { TestLog } from './support/fakes.ts'
 import { createDeployment, networkFile } from './support/gateway.ts'
-import { startNode } from './support/node.ts'
+import { startFakeNode } from './support/node.ts'
 import { call } from './support/rpc.ts'
 
 // What the speed of the gateway stands on, seen from inside its process.
 
-const mark = 'c0ffee'.repeat(4)
-const logs = Array.from({ length: 2000 }, (_, i) => ({ logIndex: `0x${i.toString(16)}`, data: `0x${mark}` }))
+const marker = 'c0ffee'.repeat(4)
+const logs = Array.from({ length: 2000 }, (_, i) => ({ logIndex: `0x${i.toString(16)}`, data: `0x${marker}` }))
 
 t.test('results', async t => {
   const asked: string[] = []
@@ -21,8 +21,8 @@ t.test('results', async t => {
     asked.push(method)
     return { result }
   }
-  const node = await startNode({
-    eth_getStorageAt: note('eth_getStorageAt', `0x${mark.padStart(64, '0')}`),
+  const node = await startFakeNode({
+    eth_getStorageAt: note('eth_getStorageAt', `0x${marker.padStart(64, '0')}`),
     eth_getLogs: note('eth_getLogs', logs),
     eth_getBlockByNumber: { result: null },
     eth_chainId: { result: '0x7a69' },
@@ -30,7 +30,7 @@ t.test('results', async t => {
   const deployment = createDeployment({ networks: { testnet: { ...networkFile('testnet', [node.url]), blockTime: '60s' } } })
   await deployment.addAccount('alice', 'growth')
   const { key } = await deployment.addKey('alice')
-  const config = await loadGood(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
+  const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
   if (config === undefined) return
   const gateway = await openGateway(config, systemClock, new TestLog())
   const url = `${gateway.urls.rpc}/v3/${key}`
@@ -47,12 +47,12 @@ t.test('results', async t => {
     try {
       // This process calls too: it reads answers as text.
       JSON.parse = (text: string) => {
-        if (text.includes(mark)) seen.push(`parsed ${text.slice(0, 40)}`)
+        if (text.includes(marker)) seen.push(`parsed ${text.slice(0, 40)}`)
         return parse(text)
       }
       JSON.stringify = (value: unknown, ...more: never[]) => {
         const text = stringify(value, ...more)
-        if (text?.includes(mark)) seen.push(`written ${text.slice(0, 40)}`)
+        if (text?.includes(marker)) seen.push(`written ${text.slice(0, 40)}`)
         return text
       }
       for (const [method, params] of [
@@ -74,7 +74,7 @@ t.test('results', async t => {
       [],
       'the fake node alone writes them',
     )
-    t.equal(parse(answers[0] ?? '').result, `0x${mark.padStart(64, '0')}`)
+    t.equal(parse(answers[0] ?? '').result, `0x${marker.padStart(64, '0')}`)
     t.equal(parse(answers[2] ?? '').result.length, logs.length)
   })
 
@@ -91,14 +91,14 @@ t.test('results', async t => {
       }
       subscribe('http.server.request.start', hear)
     })
-    node.answer('eth_getStorageAt', async () => {
+    node.setResponse('eth_getStorageAt', async () => {
       asked.push('eth_getStorageAt')
       await arrived
-      return { result: `0x${mark.padStart(64, '0')}` }
+      return { result: `0x${marker.padStart(64, '0')}` }
     })
     const params = [`0x${'2'.repeat(40)}`, '0x1', '0x10']
     const results = await Promise.all(Array.from({ length: 1000 }, () => call(url, 'eth_getStorageAt', params)))
-    t.ok(results.every(({ result }) => result === `0x${mark.padStart(64, '0')}`))
+    t.ok(results.every(({ result }) => result === `0x${marker.padStart(64, '0')}`))
     t.same(asked, ['eth_getStorageAt'])
   })
 })

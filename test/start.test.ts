@@ -7,14 +7,14 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import { createDeployment, networkFile } from './support/gateway.ts'
-import { startNode } from './support/node.ts'
-import { call, connect, post } from './support/rpc.ts'
-import type { Talker } from './support/rpc.ts'
+import { startFakeNode } from './support/node.ts'
+import { call, connectWs, post } from './support/rpc.ts'
+import type { WsClient } from './support/rpc.ts'
 
 t.test('several workers', async t => {
   const chain = { height: 16 }
-  const block = (number: number) => ({ result: { number: hex(number), hash: word(number), parentHash: word(number - 1) } })
-  const node = await startNode({
+  const block = (number: number) => ({ result: { number: hex(number), hash: hashOf(number), parentHash: hashOf(number - 1) } })
+  const node = await startFakeNode({
     eth_chainId: { result: '0x7a69' },
     // A provider with many nodes behind one URL: some lag.
     eth_blockNumber: ({ id }) => ({ result: hex(chain.height - (Number(id) % 4)) }),
@@ -73,12 +73,12 @@ t.test('several workers', async t => {
   })
 
   t.test('one that is killed is replaced, and the others do not notice', async t => {
-    const talkers: Talker[] = []
-    for (let i = 0; i < 8; i++) talkers.push(await connect(gateway.ws(key)))
+    const talkers: WsClient[] = []
+    for (let i = 0; i < 8; i++) talkers.push(await connectWs(gateway.ws(key)))
     const pids = childrenOf(gateway.pid)
     t.equal(pids.length, 2)
     process.kill(pids[0] as number, 'SIGKILL')
-    await gateway.event('worker-ended')
+    await gateway.waitForEvent('worker-ended')
     const fates = await Promise.all(
       talkers.map(talker =>
         talker.call('eth_chainId').then(
@@ -154,8 +154,8 @@ t.test('several workers', async t => {
 
 t.test('a node of another chain gets no call, not even the first after the start', async t => {
   const answers = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
-  const [other, own] = [await startNode(answers), await startNode(answers)]
-  other.answer('eth_chainId', async () => {
+  const [other, own] = [await startFakeNode(answers), await startFakeNode(answers)]
+  other.setResponse('eth_chainId', async () => {
     await new Promise(resolve => setTimeout(resolve, 200)) // a slow node: the first call would overtake its answer
     return { result: '0x1' }
   })
@@ -186,7 +186,7 @@ t.test('a node of another chain gets no call, not even the first after the start
 })
 
 t.test('a signal that comes twice, as npm and terminals send it, still lets the gateway finish its work', async t => {
-  const node = await startNode({ eth_blockNumber: { result: '0x10' } })
+  const node = await startFakeNode({ eth_blockNumber: { result: '0x10' } })
   const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
   t.teardown(async () => {
     await deployment.remove()
@@ -230,7 +230,7 @@ t.test('a plugin from outside may start and stop without promises; one that does
   write('')
   const gateway = await deployment.start()
   t.equal(await gateway.stop(), 0)
-  t.ok(await gateway.event('life-stopped'))
+  t.ok(await gateway.waitForEvent('life-stopped'))
   t.notOk(gateway.log.some(line => Number(line['level']) >= 50))
   write(`throw new Error('no licence')`)
   t.match(await deployment.run('start'), { code: 1, stderr: /^tollgate: network testnet: life did not start: Error: no licence\n$/ })
@@ -254,7 +254,7 @@ t.test('tollgate dev', async t => {
   t.teardown(() => deployment.remove())
 
   const key = await t.test('prints a curl line that works, on a real node, and ends with its node', async t => {
-    const first = await startDev(deployment.dir)
+    const first = await startDevCommand(deployment.dir)
     const [, url = '', body = ''] = /^curl -s (\S+) .*-d '(.*)'$/.exec(first.curl) ?? []
     t.match((await post(url, body)).json(), { jsonrpc: '2.0', id: 1, result: '0x0' })
     t.equal(await first.stop(), 0)
@@ -264,7 +264,7 @@ t.test('tollgate dev', async t => {
   t.test('keeps its key for its owner alone, so that the second run prints the same', async t => {
     const file = join(deployment.dir, '../data/dev.key')
     t.equal(statSync(file).mode & 0o777, 0o600)
-    const second = await startDev(deployment.dir)
+    const second = await startDevCommand(deployment.dir)
     t.match(second.curl, readFileSync(file, 'utf8').trim())
     t.equal(await second.stop(), 0)
     t.notOk(key instanceof Error)
@@ -272,7 +272,7 @@ t.test('tollgate dev', async t => {
 })
 
 const hex = (value: number): string => `0x${value.toString(16)}`
-const word = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
+const hashOf = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
 
 const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
@@ -280,7 +280,7 @@ const childrenOf = (pid: number): number[] =>
     .filter(text => text !== '')
     .map(Number)
 
-const startDev = async (dir: string): Promise<{ curl: string; stop(): Promise<number | null> }> => {
+const startDevCommand = async (dir: string): Promise<{ curl: string; stop(): Promise<number | null> }> => {
   const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', dir], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -1,12 +1,12 @@
-import { definePlugin, isFailure, mustBeInTable, remembering } from '../../src/plugin.ts'
-import type { Handler, Json, Keep, Next, Reply, Services } from '../../src/plugin.ts'
-import { Flight } from './flight.ts'
-import { Memory } from './memory.ts'
-import type { Miss } from './memory.ts'
-import { Shared, sharedOptions } from './shared.ts'
-import { subjectOf } from './subject.ts'
+import { definePlugin, isFailure, assertKnownMethods, memoizeFrozen } from '../../src/plugin.ts'
+import type { Handler, Json, CachePolicy, Next, Reply, Services } from '../../src/plugin.ts'
+import { SingleFlight } from './flight.ts'
+import { MemoryCache } from './memory.ts'
+import type { CacheMiss } from './memory.ts'
+import { FinalizedCache, finalizedCacheOptions } from './shared.ts'
+import { blockOfAnswer } from './subject.ts'
 
-const policies = ['never', 'head', 'block', 'found'] as const
+const cachePolicies = ['never', 'head', 'block', 'found'] as const
 
 /**
  * Answers from memory, and one upstream call for identical calls in flight. What is final is kept until room is needed.
@@ -29,7 +29,7 @@ export default definePlugin({
       },
       methods: {
         type: 'object',
-        additionalProperties: { type: 'string', enum: policies },
+        additionalProperties: { type: 'string', enum: cachePolicies },
         default: {},
         description: 'What may be kept by method, over `keep` of the method table: never, head, block or found.',
       },
@@ -39,7 +39,7 @@ export default definePlugin({
         default: '10s',
         description: 'How long a query with too many results, or too wide for any node, is refused from memory; 0s: not at all.',
       },
-      ...sharedOptions,
+      ...finalizedCacheOptions,
     },
   },
   check({ redisTtl }, report) {
@@ -49,60 +49,61 @@ export default definePlugin({
   shares: true,
   create({ maxBytes, methods: overrides, tooMany, redis, ...limits }, services) {
     const { methods, heads, clock } = services
-    mustBeInTable(
+    assertKnownMethods(
       Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
       methods,
     )
-    const policyOf = (name: string): Keep => overrides[name] ?? methods.get(name)?.keep ?? 'never'
-    const questions = new Map(methods.names.map(name => [name, { keep: policyOf(name), textOf: textFor(name) }]))
-    const shared = redis && new Shared({ redis, ...limits }, services)
-    const memory = new Memory({ maxBytes, tooMany }, services, shared)
-    const flights = new Map<string, Flight>()
+    const cachePolicyOf = (name: string): CachePolicy => overrides[name] ?? methods.get(name)?.keep ?? 'never'
+    const methodCaches = new Map(methods.names.map(name => [name, { keep: cachePolicyOf(name), keyOf: cacheKeyFor(name) }]))
+    const finalizedCache = redis && new FinalizedCache({ redis, ...limits }, services)
+    const memoryCache = new MemoryCache({ maxBytes, tooMany }, services, finalizedCache)
+    const inFlight = new Map<string, SingleFlight>()
 
     const handle: Handler<'request'> = async (call, next) => {
-      const { method, params } = call.notes.request
-      const question = questions.get(method)
-      if (question === undefined || question.keep === 'never') return next(call)
-      const key = services.vary(call) + question.textOf(params)
-      const view = heads.view
-      const hit = memory.find(key, view)
+      const { method, params } = call.context.request
+      const methodCache = methodCaches.get(method)
+      if (methodCache === undefined || methodCache.keep === 'never') return next(call)
+      const key = services.vary(call) + methodCache.keyOf(params)
+      const snapshot = heads.snapshot
+      const hit = memoryCache.get(key, snapshot)
       if (hit !== undefined) {
-        heads.touch() // what is final is so while nobody sees it undone
+        heads.recordActivity() // what is final is so while nobody sees it undone
         return hit
       }
-      const flight = flights.get(key)
-      if (flight?.mayJoin(view) === true) return marked(await flight.join(call), 'hit')
-      const asked = clock.monotonic()
-      const { keep } = question
-      const ask = shared === undefined ? next : askShared(shared, { call, keep, key }, methods, next)
-      const fresh = new Flight(view, call, ask, () => {
-        if (flights.get(key) === fresh) flights.delete(key)
+      const running = inFlight.get(key)
+      if (running?.mayJoin(snapshot) === true) return withCacheStatus(await running.join(call), 'hit')
+      const requestedAt = clock.monotonic()
+      const { keep } = methodCache
+      const ask =
+        finalizedCache === undefined ? next : requestThroughFinalizedCache(finalizedCache, { call, policy: keep, key }, methods, next)
+      const started = new SingleFlight(snapshot, call, ask, () => {
+        if (inFlight.get(key) === started) inFlight.delete(key)
       })
-      flights.set(key, fresh)
-      const reply = await fresh.join(call)
-      memory.keep({ call, keep, key, view, asked }, reply)
-      return marked(reply, reply.source === 'cache' ? 'hit' : 'miss')
+      inFlight.set(key, started)
+      const reply = await started.join(call)
+      memoryCache.store({ call, policy: keep, key, snapshot, requestedAt }, reply)
+      return withCacheStatus(reply, reply.source === 'cache' ? 'hit' : 'miss')
     }
-    return { handle, start: async () => shared?.open() }
+    return { handle, start: async () => finalizedCache?.open() }
   },
 })
 
 /** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters come normalised: equal questions have equal texts. */
-const textFor = (method: string) => remembering((params: readonly Json[]) => `\n${method}\n${JSON.stringify(params)}`)
+const cacheKeyFor = (method: string) => memoizeFrozen((params: readonly Json[]) => `\n${method}\n${JSON.stringify(params)}`)
 
-const marked = (reply: Reply, cache: 'hit' | 'miss'): Reply => {
+const withCacheStatus = (reply: Reply, cache: 'hit' | 'miss'): Reply => {
   if (isFailure(reply)) return { ...reply, cache }
   const { result, count, source, upstream } = reply
   return { result, count, source, upstream, cache }
 }
 
 /** What other machines know comes before a node is asked. */
-const askShared = (
-  shared: Shared,
-  { call, keep, key }: Pick<Miss, 'call' | 'keep' | 'key'>,
+const requestThroughFinalizedCache = (
+  shared: FinalizedCache,
+  { call, policy, key }: Pick<CacheMiss, 'call' | 'policy' | 'key'>,
   methods: Services['methods'],
   next: Next<'request'>,
 ): Next<'request'> => {
-  const question = { key, method: call.notes.request.method, keep, subject: subjectOf(call, methods) }
-  return async asking => (await shared.find(question)) ?? next(asking)
+  const query = { key, method: call.context.request.method, policy, block: blockOfAnswer(call, methods) }
+  return async asking => (await shared.get(query)) ?? next(asking)
 }

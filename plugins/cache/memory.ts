@@ -1,123 +1,125 @@
 import { LRUCache } from 'lru-cache'
-import { isFailure, Pieces, wholeOf } from '../../src/plugin.ts'
-import type { Call, Failure, Keep, Reply, Result, Services, Text, View } from '../../src/plugin.ts'
-import type { Shared } from './shared.ts'
-import { minedIn, subjectOf } from './subject.ts'
+import { isFailure, ChunkedBytes, toBuffer } from '../../src/plugin.ts'
+import type { Call, Failure, CachePolicy, Reply, Result, Services, RawJson, ChainSnapshot } from '../../src/plugin.ts'
+import type { FinalizedCache } from './shared.ts'
+import { minedBlockOf, blockOfAnswer } from './subject.ts'
 
 /** A call that a node must answer, and what was known, at which time, before one was asked. */
-export interface Miss {
+export interface CacheMiss {
   readonly call: Call<'request'>
-  readonly keep: Keep
+  readonly policy: CachePolicy
   readonly key: string
-  readonly view: View
-  readonly asked: number
+  readonly snapshot: ChainSnapshot
+  readonly requestedAt: number
 }
 
-export interface MemoryOptions {
+export interface MemoryCacheOptions {
   readonly maxBytes: number
   /** ms for which a query for too much is refused. */
   readonly tooMany: number
 }
 
 /** An answer, and how long it stands: while final blocks stand, or while the head does in whose epoch it was asked. */
-interface Kept {
+interface CachedReply {
   readonly reply: Reply
-  readonly era?: number
-  readonly epoch?: number
+  readonly finalityVersion?: number
+  readonly headVersion?: number
 }
 
 /** The first level: answers in the memory of this process. What is proved to be final goes to the second one too. */
-export class Memory {
-  readonly #options: MemoryOptions
+export class MemoryCache {
+  readonly #options: MemoryCacheOptions
   readonly #services: Services
-  readonly #shared: Shared | undefined
-  readonly #kept: LRUCache<string, Kept>
+  readonly #finalizedCache: FinalizedCache | undefined
+  readonly #replies: LRUCache<string, CachedReply>
   /** ms for which an answer is kept that may change. */
-  readonly #life: number
+  readonly #latestTtlMs: number
 
-  constructor(options: MemoryOptions, services: Services, shared: Shared | undefined) {
+  constructor(options: MemoryCacheOptions, services: Services, finalizedCache: FinalizedCache | undefined) {
     const { network, heads } = services
     this.#options = options
     this.#services = services
-    this.#shared = shared
-    this.#kept = keepAnswers(options.maxBytes, services)
-    this.#life = Math.min(network.blockTime, heads.interval)
+    this.#finalizedCache = finalizedCache
+    this.#replies = openReplyCache(options.maxBytes, services)
+    this.#latestTtlMs = Math.min(network.blockTime, heads.pollIntervalMs)
   }
 
   /** The answer as later callers get it, if there is one that still stands. */
-  find(key: string, view: View): Reply | undefined {
-    const kept = this.#kept.get(key)
-    return kept !== undefined && stands(kept, view) ? kept.reply : undefined
+  get(key: string, snapshot: ChainSnapshot): Reply | undefined {
+    const cached = this.#replies.get(key)
+    return cached !== undefined && isStillValid(cached, snapshot) ? cached.reply : undefined
   }
 
-  keep(miss: Miss, reply: Reply): void {
-    const { keep, key, view, asked } = miss
-    const [kept, { heads, clock }, { tooMany }] = [this.#kept, this.#services, this.#options]
-    const now = heads.view
+  store(miss: CacheMiss, reply: Reply): void {
+    const { policy, key, snapshot, requestedAt } = miss
+    const [replies, { heads, clock }, { tooMany }] = [this.#replies, this.#services, this.#options]
+    const now = heads.snapshot
     if (reply.source === 'cache') {
       // final, by the word of another machine
-      if (now.era === view.era) kept.set(key, { reply: remembered(reply), era: view.era })
+      if (now.finalityVersion === snapshot.finalityVersion)
+        replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
     } else if (isFailure(reply)) {
-      if (isTooMuch(reply) && tooMany > 0) kept.set(key, { reply: remembered(reply) }, { ttl: tooMany })
-    } else if (!mayKeep(keep, key, reply)) {
-      kept.delete(key)
-    } else if (now.era === view.era && this.#isProvedFinal(miss, reply)) {
-      kept.set(key, { reply: remembered(reply), era: view.era })
-      this.#shared?.keep({ key }, reply, view)
-    } else if (now.epoch === view.epoch && view.isCurrent(reply.upstream)) {
-      const ttl = this.#life - (clock.monotonic() - asked)
-      if (ttl > 0) kept.set(key, { reply: remembered(reply), epoch: view.epoch }, { ttl })
+      if (isTooLargeQuery(reply) && tooMany > 0) replies.set(key, { reply: asCacheHit(reply) }, { ttl: tooMany })
+    } else if (!isCacheable(policy, key, reply)) {
+      replies.delete(key)
+    } else if (now.finalityVersion === snapshot.finalityVersion && this.#isProvedFinal(miss, reply)) {
+      replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
+      this.#finalizedCache?.store({ key }, reply, snapshot)
+    } else if (now.headVersion === snapshot.headVersion && snapshot.isCurrent(reply.upstream)) {
+      const ttl = this.#latestTtlMs - (clock.monotonic() - requestedAt)
+      if (ttl > 0) replies.set(key, { reply: asCacheHit(reply), headVersion: snapshot.headVersion }, { ttl })
     }
   }
 
   /** Is the answer about a block that the node which gave it had called final before it was asked? */
-  #isProvedFinal({ call, keep, view }: Miss, { result, upstream }: Result): boolean {
-    const subject = keep === 'found' ? minedIn(result) : keep === 'block' ? subjectOf(call, this.#services.methods) : undefined
-    return subject !== undefined && view.isFinal(upstream, subject)
+  #isProvedFinal({ call, policy, snapshot }: CacheMiss, { result, upstream }: Result): boolean {
+    const block = policy === 'found' ? minedBlockOf(result) : policy === 'block' ? blockOfAnswer(call, this.#services.methods) : undefined
+    return block !== undefined && snapshot.isFinal(upstream, block)
   }
 }
 
 /** Bytes that an entry takes beside its key and its result: measured with 100,000 small entries. */
-const overhead = 400
+const entryOverheadBytes = 400
 
-const keepAnswers = (maxBytes: number, { memory, keep, clock }: Services): LRUCache<string, Kept> => {
-  const maxSize = Math.max(1, Math.min(maxBytes, memory)) // lru-cache takes 0 for no bound
-  return keep(
+const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock }: Services): LRUCache<string, CachedReply> => {
+  const maxSize = Math.max(1, Math.min(maxBytes, cacheBytes)) // lru-cache takes 0 for no bound
+  return singleton(
     'answers',
     { maxSize },
     () =>
-      new LRUCache<string, Kept>({
+      new LRUCache<string, CachedReply>({
         maxSize,
         maxEntrySize: Math.max(1, Math.floor(maxSize / 4)),
-        sizeCalculation: ({ reply }, key) => (isFailure(reply) ? 0 : reply.result.byteLength) + 2 * key.length + overhead,
+        sizeCalculation: ({ reply }, key) => (isFailure(reply) ? 0 : reply.result.byteLength) + 2 * key.length + entryOverheadBytes,
         perf: { now: () => clock.monotonic() },
         ttlResolution: 0,
       }),
   )
 }
 
-const stands = ({ era, epoch }: Kept, view: View): boolean =>
-  (era === undefined || era === view.era) && (epoch === undefined || epoch === view.epoch)
+const isStillValid = ({ finalityVersion, headVersion }: CachedReply, view: ChainSnapshot): boolean =>
+  (finalityVersion === undefined || finalityVersion === view.finalityVersion) &&
+  (headVersion === undefined || headVersion === view.headVersion)
 
-const isTooMuch = ({ kind, meaning }: Failure): boolean => kind === 'tooMany' || meaning === 'tooWide'
+const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'tooWide'
 
-const mayKeep = (keep: Keep, key: string, { result, odd }: Result): boolean => {
-  if (odd === true || isNothing(result) || key.includes('"pending"')) return false
-  return keep !== 'found' || minedIn(result) !== undefined
+const isCacheable = (keep: CachePolicy, key: string, { result, unexpectedType }: Result): boolean => {
+  if (unexpectedType === true || isNullResult(result) || key.includes('"pending"')) return false
+  return keep !== 'found' || minedBlockOf(result) !== undefined
 }
 
-const nothing = Buffer.from('null')
+const jsonNull = Buffer.from('null')
 
-const isNothing = (result: Text): boolean => result.byteLength === nothing.length && wholeOf(result).equals(nothing)
+const isNullResult = (result: RawJson): boolean => result.byteLength === jsonNull.length && toBuffer(result).equals(jsonNull)
 
 /** The reply as later callers get it: no node was asked for them, so a refusal costs them nothing. */
-const remembered = (reply: Reply): Reply => {
+const asCacheHit = (reply: Reply): Reply => {
   if (isFailure(reply)) return { ...reply, source: 'cache', upstream: undefined, cache: 'hit' }
-  return { result: onItsOwn(reply.result), count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
+  return { result: detach(reply.result), count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
 }
 
 /** What is part of something longer would keep all of that: 64 KiB, for 66 bytes that came compressed. In 1 MiB that is little. */
-const onItsOwn = (text: Text): Text => {
-  if (text instanceof Pieces) return text.byteLength > 1 << 20 ? text : wholeOf(text)
-  return text.buffer.byteLength - text.byteLength > overhead ? Buffer.from(new Uint8Array(text).buffer) : text
+const detach = (text: RawJson): RawJson => {
+  if (text instanceof ChunkedBytes) return text.byteLength > 1 << 20 ? text : toBuffer(text)
+  return text.buffer.byteLength - text.byteLength > entryOverheadBytes ? Buffer.from(new Uint8Array(text).buffer) : text
 }

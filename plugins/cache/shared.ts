@@ -1,22 +1,22 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Entry, Json, Keep, Reply, Result, Secret, Services, SharedCache, View } from '../../src/plugin.ts'
-import type { Subject } from './subject.ts'
+import type { SharedCacheEntry, Json, CachePolicy, Reply, Result, Secret, Services, SharedCache, ChainSnapshot } from '../../src/plugin.ts'
+import type { BlockOfAnswer } from './subject.ts'
 
-export interface SharedOptions {
+export interface FinalizedCacheOptions {
   readonly redis: Secret
   readonly redisTtl: number
   readonly redisMaxBytes: number
 }
 
 /** A question whose answer may be final. */
-export interface Question {
+export interface CacheQuery {
   /** The whole key of the answer, which tells it from any other of this network. */
   readonly key: string
   readonly method: string
-  readonly keep: Keep
+  readonly policy: CachePolicy
   /** The block that the answer is about, where the question tells it. */
-  readonly subject: Subject | undefined
+  readonly block: BlockOfAnswer | undefined
 }
 
 /**
@@ -24,80 +24,84 @@ export interface Question {
  * block that its node knew when it was asked, and given only where that block is final too: on the same chain, that is,
  * whatever became of the chain that the answer was from.
  */
-export class Shared {
-  readonly #options: SharedOptions
+export class FinalizedCache {
+  readonly #options: FinalizedCacheOptions
   readonly #services: Services
   /** Which final blocks of others are final here. A no may become a yes: this node may only have been behind. */
-  readonly #proofs: LRUCache<string, Promise<boolean>>
-  #era = 0
+  readonly #finalityChecks: LRUCache<string, Promise<boolean>>
+  #finalityVersion = 0
   #cache: SharedCache | undefined
 
-  constructor(options: SharedOptions, services: Services) {
+  constructor(options: FinalizedCacheOptions, services: Services) {
     const { clock } = services
     this.#options = options
     this.#services = services
-    this.#proofs = new LRUCache({ max: 1000, perf: { now: () => clock.monotonic() }, ttlResolution: 0 })
+    this.#finalityChecks = new LRUCache({ max: 1000, perf: { now: () => clock.monotonic() }, ttlResolution: 0 })
   }
 
   open(): void {
-    this.#cache = this.#services.cache.open(this.#options.redis)
+    this.#cache = this.#services.sharedCaches.open(this.#options.redis)
   }
 
   /** Undefined when it is not there, may not be final or cannot be given in time. */
-  async find(question: Question): Promise<Reply | undefined> {
+  async get(query: CacheQuery): Promise<Reply | undefined> {
     const { heads, methods } = this.#services
-    const final = heads.view.finalOf()
-    if (this.#cache === undefined || final === undefined || !mayBeFinal(question, final.number)) return undefined
-    const most = methods.get(question.method)?.maxResults ?? Infinity
-    const entry = await this.#cache.find(
-      this.#nameOf(question),
+    const finalized = heads.snapshot.finalizedBlockOf()
+    if (this.#cache === undefined || finalized === undefined || !mayBeFinal(query, finalized.number)) return undefined
+    const maxResults = methods.get(query.method)?.maxResults ?? Infinity
+    const entry = await this.#cache.get(
+      this.#redisKeyOf(query),
       this.#options.redisMaxBytes,
-      found => (found.count ?? 0) <= most && this.#isOurs(found),
+      found => (found.count ?? 0) <= maxResults && this.#isFinalHere(found),
     )
     return entry && { result: entry.result, count: entry.count, source: 'cache', cache: 'hit' }
   }
 
   /** The answer, proved final by what was known when its node was asked, and that is one of our own. */
-  keep({ key }: Pick<Question, 'key'>, { result, source, upstream }: Result, view: View): void {
+  store({ key }: Pick<CacheQuery, 'key'>, { result, source, upstream }: Result, snapshot: ChainSnapshot): void {
     const { redisTtl, redisMaxBytes } = this.#options
-    const under = view.finalOf(upstream)
-    if (source !== 'node' || upstream === undefined || under === undefined || result.byteLength > redisMaxBytes) return
-    this.#cache?.keep(this.#nameOf({ key }), { result, under: { number: under.number, hash: under.hash } }, redisTtl)
+    const finalizedBlock = snapshot.finalizedBlockOf(upstream)
+    if (source !== 'node' || upstream === undefined || finalizedBlock === undefined || result.byteLength > redisMaxBytes) return
+    this.#cache?.set(
+      this.#redisKeyOf({ key }),
+      { result, finalizedBlock: { number: finalizedBlock.number, hash: finalizedBlock.hash } },
+      redisTtl,
+    )
   }
 
   /** Networks of one name answer alike on all machines. Parameters may be long, and private. */
-  #nameOf({ key }: Pick<Question, 'key'>): string {
+  #redisKeyOf({ key }: Pick<CacheQuery, 'key'>): string {
     const { chainId, name } = this.#services.network
     return `${chainId}:${name}:${hash('sha256', key, 'base64url')}`
   }
 
-  #isOurs({ under }: Entry): Promise<boolean> {
+  #isFinalHere({ finalizedBlock }: SharedCacheEntry): Promise<boolean> {
     const { heads } = this.#services
-    const { era } = heads.view
-    if (era !== this.#era) this.#proofs.clear()
-    this.#era = era
-    const id = `${under.number} ${under.hash}`
-    const known = this.#proofs.get(id)
-    if (known !== undefined) return known
-    const asked = heads.holds(under)
-    this.#proofs.set(id, asked)
-    asked.then(
+    const { finalityVersion } = heads.snapshot
+    if (finalityVersion !== this.#finalityVersion) this.#finalityChecks.clear()
+    this.#finalityVersion = finalityVersion
+    const id = `${finalizedBlock.number} ${finalizedBlock.hash}`
+    const knownCheck = this.#finalityChecks.get(id)
+    if (knownCheck !== undefined) return knownCheck
+    const check = heads.verifyFinalized(finalizedBlock)
+    this.#finalityChecks.set(id, check)
+    check.then(
       holds => {
-        if (!holds) this.#proofs.set(id, asked, { ttl: doubt })
+        if (!holds) this.#finalityChecks.set(id, check, { ttl: finalityRecheckMs })
       },
-      () => this.#proofs.delete(id),
+      () => this.#finalityChecks.delete(id),
     )
-    return asked
+    return check
   }
 }
 
 /** For how long a block that is not final here is not asked for again, in ms. */
-const doubt = 5_000
+const finalityRecheckMs = 5_000
 
-const mayBeFinal = ({ keep, subject }: Question, final: number): boolean =>
-  keep === 'found' || (keep === 'block' && subject !== undefined && (typeof subject === 'string' || subject <= final))
+const mayBeFinal = ({ policy, block }: CacheQuery, finalizedNumber: number): boolean =>
+  policy === 'found' || (policy === 'block' && block !== undefined && (typeof block === 'string' || block <= finalizedNumber))
 
-export const sharedOptions = {
+export const finalizedCacheOptions = {
   redis: {
     type: 'string',
     format: 'redis',

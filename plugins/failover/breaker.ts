@@ -11,33 +11,33 @@ export interface BreakerOptions {
 }
 
 /** What a call's end says about the node that was asked. */
-export type Verdict = 'good' | 'bad'
+export type AttemptResult = 'good' | 'bad'
 
 /** An upstream, or one class of method on it, cut off while too many of its calls fail. */
 export interface Breaker {
   readonly isOpen: boolean
-  count(verdict: Verdict): void
+  record(verdict: AttemptResult): void
   /** Opens it at once. */
-  trip(): void
+  open(): void
   stop(): void
 }
 
 /** A breaker of an upstream whose state operators see. */
-export const watchedBreaker = (
+export const openObservedBreaker = (
   upstream: string,
-  kind: string,
+  methodClass: string,
   options: BreakerOptions,
-  probe: () => Promise<Verdict>,
+  probe: () => Promise<AttemptResult>,
   { log, metrics }: Services,
 ): Breaker => {
-  const state = metrics.gauge('tollgate_breaker_open', '1 while the breaker is open, in any worker.', { upstream, class: kind })
-  let last = 'closed'
+  const state = metrics.gauge('tollgate_breaker_open', '1 while the breaker is open, in any worker.', { upstream, class: methodClass })
+  let lastState = 'closed'
   state.set(0)
-  return openBreaker(options, probe, now => {
-    if (now === last) return // still open after a probe
-    last = now
-    state.set(now === 'open' ? 1 : 0)
-    log.warn({ upstream, class: kind, breaker: now }, `breaker ${now}`)
+  return openBreaker(options, probe, newState => {
+    if (newState === lastState) return // still open after a probe
+    lastState = newState
+    state.set(newState === 'open' ? 1 : 0)
+    log.warn({ upstream, class: methodClass, breaker: newState }, `breaker ${newState}`)
   })
 }
 
@@ -49,45 +49,49 @@ export const watchedBreaker = (
  * Its threshold needs many calls; a node that fails every one of few calls is caught by `streak`. After the pause it is
  * `probe` that tries the node, never a caller's call.
  */
-const openBreaker = (options: BreakerOptions, probe: () => Promise<Verdict>, onState: (state: 'open' | 'closed') => void): Breaker => {
-  const breaker = new CircuitBreaker(pass, {
+const openBreaker = (
+  options: BreakerOptions,
+  probe: () => Promise<AttemptResult>,
+  onState: (state: 'open' | 'closed') => void,
+): Breaker => {
+  const breaker = new CircuitBreaker(settleAs, {
     timeout: false,
     volumeThreshold: options.calls,
-    errorThresholdPercentage: options.errors - little,
+    errorThresholdPercentage: options.errors - thresholdEpsilonPercent,
     rollingCountTimeout: options.window,
     resetTimeout: options.pause,
     rollingPercentilesEnabled: false,
     enableSnapshots: false,
   })
-  let streak = 0
+  let consecutiveFailures = 0
   /** An open breaker rejects what it is told: calls that began before it opened are of no interest to it. */
-  const tell = (verdict: Verdict): void => void breaker.fire(verdict).catch(() => undefined)
+  const report = (verdict: AttemptResult): void => void breaker.fire(verdict).catch(() => undefined)
   breaker.on('open', () => onState('open'))
-  breaker.on('halfOpen', () => void probe().then(tell, () => tell('bad')))
+  breaker.on('halfOpen', () => void probe().then(report, () => report('bad')))
   breaker.on('close', () => {
-    streak = 0
+    consecutiveFailures = 0
     onState('closed')
   })
   return {
     get isOpen() {
       return !breaker.closed
     },
-    count(verdict) {
+    record(verdict) {
       if (!breaker.closed) return
-      streak = verdict === 'good' ? 0 : streak + 1
+      consecutiveFailures = verdict === 'good' ? 0 : consecutiveFailures + 1
       // Of a good call it need only know that there was one, of which the rate of errors is taken: to fire it costs 4 us.
       if (verdict === 'good') return void breaker.emit('fire')
-      tell(verdict)
-      if (streak >= options.streak) breaker.open()
+      report(verdict)
+      if (consecutiveFailures >= options.streak) breaker.open()
     },
-    trip: () => breaker.open(),
+    open: () => breaker.open(),
     stop: () => breaker.shutdown(),
   }
 }
 
 /** opossum opens above its threshold, and we at it. Rates of up to 1e9 calls differ by more. */
-const little = 1e-9
+const thresholdEpsilonPercent = 1e-9
 
-const pass = async (verdict: Verdict): Promise<void> => {
+const settleAs = async (verdict: AttemptResult): Promise<void> => {
   if (verdict === 'bad') throw new Error('the node failed')
 }

@@ -1,92 +1,92 @@
 import type { Clock } from '../../src/plugin.ts'
 
 /** The share of the calls of a window, and the least number, of attempts beyond the first (Envoy's retry budget). */
-const share = 0.2
-const least = 3
+const maxRetryRatio = 0.2
+const minRetries = 3
 /** In ms. */
-const window = 10_000
-const slices = 10
+const windowMs = 10_000
+const sliceCount = 10
 
 /**
  * Attempts beyond a call's first, bounded so that a storm cannot double the load. What shows a storm is attempts that
  * fail: one that is answered gives its place back, and those for which there is none wait for it. So all calls move to
  * a healthy node, and few to one that fails as well.
  */
-export class Budget {
+export class RetryBudget {
   readonly #clock: Clock
-  readonly #calls: Tally
-  readonly #failed: Tally
+  readonly #callCount: SlidingWindowCounter
+  readonly #failedRetryCount: SlidingWindowCounter
   readonly #waiting: ((may: boolean) => void)[] = []
   #running = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
-    this.#calls = new Tally()
-    this.#failed = new Tally()
+    this.#callCount = new SlidingWindowCounter()
+    this.#failedRetryCount = new SlidingWindowCounter()
   }
 
   /** A call begins. */
-  count(): void {
-    this.#calls.add(this.#now)
+  recordCall(): void {
+    this.#callCount.add(this.#now)
   }
 
   /** May it be tried once more? If so, finish() must follow. */
-  start(): boolean | Promise<boolean> {
-    if (this.#hasPlace) return this.#take()
+  reserve(): boolean | Promise<boolean> {
+    if (this.#isAvailable) return this.#reserveNow()
     // With none under way no place can come back.
     return this.#running > 0 && new Promise<boolean>(resolve => this.#waiting.push(resolve))
   }
 
   /** The same at once: for what is not needed, only faster. */
-  startNow(): boolean {
-    return this.#hasPlace && this.#waiting.length === 0 && this.#take()
+  tryReserve(): boolean {
+    return this.#isAvailable && this.#waiting.length === 0 && this.#reserveNow()
   }
 
-  finish(failed: boolean): void {
+  release(failed: boolean): void {
     this.#running -= 1
-    if (failed) this.#failed.add(this.#now)
-    while (this.#waiting.length > 0 && this.#hasPlace) this.#waiting.shift()?.(this.#take())
+    if (failed) this.#failedRetryCount.add(this.#now)
+    while (this.#waiting.length > 0 && this.#isAvailable) this.#waiting.shift()?.(this.#reserveNow())
     if (this.#running === 0) for (const refuse of this.#waiting.splice(0)) refuse(false)
   }
 
-  get #hasPlace(): boolean {
-    const most = Math.max(least, share * this.#calls.sum(this.#now))
-    return this.#running + this.#failed.sum(this.#now) + 1 <= most
+  get #isAvailable(): boolean {
+    const maxRetries = Math.max(minRetries, maxRetryRatio * this.#callCount.sum(this.#now))
+    return this.#running + this.#failedRetryCount.sum(this.#now) + 1 <= maxRetries
   }
 
   get #now(): number {
     return this.#clock.monotonic()
   }
 
-  #take(): true {
+  #reserveNow(): true {
     this.#running += 1
     return true
   }
 }
 
 /** Counts over the last window, forgetting a slice at a time. */
-class Tally {
-  readonly #counts = new Array<number>(slices).fill(0)
+class SlidingWindowCounter {
+  readonly #counts = new Array<number>(sliceCount).fill(0)
   #sum = 0
-  #last = 0
+  #lastSlice = 0
 
   add(now: number): void {
-    this.#forget(now)
-    this.#counts[this.#last % slices]! += 1
+    this.#expire(now)
+    this.#counts[this.#lastSlice % sliceCount]! += 1
     this.#sum += 1
   }
 
   sum(now: number): number {
-    this.#forget(now)
+    this.#expire(now)
     return this.#sum
   }
 
-  #forget(now: number): void {
-    const slice = Math.floor(now / (window / slices))
-    for (let at = Math.max(this.#last + 1, slice - slices + 1); at <= slice; at++) {
-      this.#sum -= this.#counts[at % slices]!
-      this.#counts[at % slices] = 0
+  #expire(now: number): void {
+    const slice = Math.floor(now / (windowMs / sliceCount))
+    for (let at = Math.max(this.#lastSlice + 1, slice - sliceCount + 1); at <= slice; at++) {
+      this.#sum -= this.#counts[at % sliceCount]!
+      this.#counts[at % sliceCount] = 0
     }
-    this.#last = slice
+    this.#lastSlice = slice
   }
 }

@@ -1,13 +1,13 @@
 import type { Infer } from '../../src/plugin.ts'
 
-const node = {
+const nodeSchema = {
   type: 'object',
-  leaveOutWhenUnset: true,
+  omitWhenUnset: true,
   properties: {
     name: {
       type: 'string',
       pattern: '^[!-~]+$',
-      called: 'a name of ASCII characters without spaces',
+      label: 'a name of ASCII characters without spaces',
       description: 'Shown in headers, logs and metrics; the URL never is.',
     },
     url: { type: 'string', format: 'url', description: 'Where the node answers JSON-RPC over HTTP.' },
@@ -31,20 +31,20 @@ const node = {
   required: ['name', 'url'],
 } as const
 
-export const options = {
+export const failoverOptions = {
   type: 'object',
   properties: {
     upstreams: {
       type: 'array',
       minItems: 1,
       items: {
-        ...node,
+        ...nodeSchema,
         properties: {
-          ...node.properties,
+          ...nodeSchema.properties,
           ws: {
             type: 'string',
             format: 'url',
-            leaveOutWhenUnset: true,
+            omitWhenUnset: true,
             description: 'Where the node tells of new blocks over WebSocket (eth_subscribe), so that it need not be polled.',
           },
           weight: {
@@ -57,9 +57,9 @@ export const options = {
       description: 'Own nodes, in order of preference; or those that share the calls, where they have weights.',
     },
     partner: {
-      ...node,
+      ...nodeSchema,
       properties: {
-        ...node.properties,
+        ...nodeSchema.properties,
         methods: {
           type: 'array',
           items: { type: 'string' },
@@ -122,4 +122,4 @@ export const options = {
   required: ['upstreams'],
 } as const
 
-export type Options = Infer<typeof options>
+export type FailoverOptions = Infer<typeof failoverOptions>

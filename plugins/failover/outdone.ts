@@ -1,11 +1,11 @@
 import { isFailure } from '../../src/plugin.ts'
-import type { Meaning, Reply, Request, Services } from '../../src/plugin.ts'
+import type { ErrorCategory, Reply, Request, Services } from '../../src/plugin.ts'
 import type { BreakerOptions } from './breaker.ts'
-import { depthOf } from './depth.ts'
-import type { Depth } from './depth.ts'
+import { historyAgeOf } from './depth.ts'
+import type { HistoryAge } from './depth.ts'
 
 /** Of a method: all its questions, or those of one depth. */
-type Share = 'all' | Depth
+type QuestionGroup = 'all' | HistoryAge
 
 /**
  * The questions at which a node is outdone: it fails them, in a way that a question may bring about, and another node
@@ -15,11 +15,11 @@ type Share = 'all' | Depth
  * What it lacks, a block or a state, says something about questions of the same depth only: who asks for old state does
  * not move recent calls to another node.
  */
-export class Outdone {
+export class Deprioritizer {
   readonly #options: Pick<BreakerOptions, 'streak' | 'pause'>
   readonly #services: Services
   /** By method. */
-  readonly #counts = new Map<string, Map<Share, { readonly times: number; readonly until: number }>>()
+  readonly #failuresByMethod = new Map<string, Map<QuestionGroup, { readonly failures: number; readonly until: number }>>()
 
   constructor(options: Pick<BreakerOptions, 'streak' | 'pause'>, services: Services) {
     this.#options = options
@@ -27,47 +27,47 @@ export class Outdone {
   }
 
   /** After the pause it takes one more such question to begin another. */
-  at(request: Request): boolean {
-    const counts = this.#counts.get(request.method)
+  isDeprioritized(request: Request): boolean {
+    const counts = this.#failuresByMethod.get(request.method)
     if (counts === undefined) return false
     const now = this.#services.clock.monotonic()
-    return this.#sharesOf(request).some(share => {
-      const { times, until } = counts.get(share) ?? { times: 0, until: 0 }
-      return times >= this.#options.streak && now < until
+    return this.#groupsOf(request).some(share => {
+      const { failures, until } = counts.get(share) ?? { failures: 0, until: 0 }
+      return failures >= this.#options.streak && now < until
     })
   }
 
   /** Another node has answered what this one replied to so. */
-  add(upstream: string, request: Request, reply: Reply): void {
-    const share = this.#shareOf(request, reply)
-    if (share === undefined) return
+  recordOutdoneBy(upstream: string, request: Request, reply: Reply): void {
+    const group = this.#groupOf(request, reply)
+    if (group === undefined) return
     const [{ method }, { streak, pause }, { clock, log }] = [request, this.#options, this.#services]
-    const counts = this.#counts.get(method) ?? new Map<Share, { times: number; until: number }>()
-    const times = 1 + (counts.get(share)?.times ?? 0)
-    this.#counts.set(method, counts.set(share, { times, until: clock.monotonic() + pause }))
-    if (times === streak) log.warn({ upstream, method, blocks: share }, 'upstream is asked last: others answer what it fails')
+    const counts = this.#failuresByMethod.get(method) ?? new Map<QuestionGroup, { failures: number; until: number }>()
+    const failures = 1 + (counts.get(group)?.failures ?? 0)
+    this.#failuresByMethod.set(method, counts.set(group, { failures, until: clock.monotonic() + pause }))
+    if (failures === streak) log.warn({ upstream, method, blocks: group }, 'upstream is asked last: others answer what it fails')
   }
 
   /** It has answered. */
-  clear(request: Request): void {
-    const counts = this.#counts.get(request.method)
+  recordSuccess(request: Request): void {
+    const counts = this.#failuresByMethod.get(request.method)
     if (counts === undefined) return
-    for (const share of this.#sharesOf(request)) counts.delete(share)
-    if (counts.size === 0) this.#counts.delete(request.method)
+    for (const share of this.#groupsOf(request)) counts.delete(share)
+    if (counts.size === 0) this.#failuresByMethod.delete(request.method)
   }
 
-  #sharesOf(request: Request): readonly Share[] {
-    const depth = depthOf(request, this.#services)
+  #groupsOf(request: Request): readonly QuestionGroup[] {
+    const depth = historyAgeOf(request, this.#services)
     return depth === undefined ? ['all'] : ['all', depth]
   }
 
   /** Undefined: breakers count it; or it is the question's doing, and says nothing about others. */
-  #shareOf(request: Request, reply: Reply): Share | undefined {
+  #groupOf(request: Request, reply: Reply): QuestionGroup | undefined {
     if (!isFailure(reply)) return 'all'
-    if (reply.elsewhere !== true) return undefined
+    if (reply.retryElsewhere !== true) return undefined
     if (reply.fault !== 'caller') return 'all'
-    return lacks.has(reply.meaning) ? depthOf(request, this.#services) : undefined
+    return missingDataCategories.has(reply.category) ? historyAgeOf(request, this.#services) : undefined
   }
 }
 
-const lacks: ReadonlySet<Meaning | undefined> = new Set(['unknown', 'pruned'])
+const missingDataCategories: ReadonlySet<ErrorCategory | undefined> = new Set(['unknown', 'pruned'])

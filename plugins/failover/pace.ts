@@ -1,25 +1,25 @@
 /** How many of the last calls are looked at, and after how many of them anew. */
-const memory = 128
-const step = 16
+const maxSamples = 128
+const samplesPerUpdate = 16
 
 /** How long the last calls took. */
-export class Pace {
-  readonly #times: number[] = []
+export class LatencyTracker {
+  readonly #samplesMs: number[] = []
   #count = 0
   #p95: number | undefined
   /** The count at which it was last found. */
-  #foundAt = 0
+  #computedAtCount = 0
 
-  add(ms: number): void {
-    this.#times[this.#count % memory] = ms
+  record(ms: number): void {
+    this.#samplesMs[this.#count % maxSamples] = ms
     this.#count += 1
   }
 
   /** In ms: 95 % of them took less. Undefined while there are too few. Found when somebody asks: few networks hedge. */
   get p95(): number | undefined {
-    const now = this.#count - (this.#count % step)
-    if (now === this.#foundAt) return this.#p95
-    this.#foundAt = now
-    return (this.#p95 = this.#times.toSorted((a, b) => a - b)[Math.floor(this.#times.length * 0.95)])
+    const roundedCount = this.#count - (this.#count % samplesPerUpdate)
+    if (roundedCount === this.#computedAtCount) return this.#p95
+    this.#computedAtCount = roundedCount
+    return (this.#p95 = this.#samplesMs.toSorted((a, b) => a - b)[Math.floor(this.#samplesMs.length * 0.95)])
   }
 }

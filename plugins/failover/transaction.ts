@@ -6,24 +6,28 @@ import type { Reply, Request } from '../../src/plugin.ts'
  * A transaction was sent to one node, which failed before it said whether it took it, and then to a second. What the
  * second says of a transaction that it has already is a success, where it is certain that it is this very one.
  */
-export const settleSent = async (reply: Reply, request: Request, ask: (request: Request) => Promise<Reply>): Promise<Reply> => {
+export const resolveDuplicateTransaction = async (
+  reply: Reply,
+  request: Request,
+  sendRequest: (request: Request) => Promise<Reply>,
+): Promise<Reply> => {
   if (!isFailure(reply) || reply.kind !== 'node') return reply
-  const isKnown = reply.meaning === 'known'
-  if (!isKnown && !/nonce too low/i.test(reply.error.message)) return reply
-  const hash = hashOf(request)
-  if (hash === undefined || !(isKnown || (await isThere(hash, ask)))) return reply
+  const isAlreadyKnown = reply.category === 'known'
+  if (!isAlreadyKnown && !/nonce too low/i.test(reply.error.message)) return reply
+  const hash = transactionHashOf(request)
+  if (hash === undefined || !(isAlreadyKnown || (await isTransactionKnown(hash, sendRequest)))) return reply
   const { source, upstream } = reply
   return { source, ...(upstream !== undefined && { upstream }), result: Buffer.from(`"${hash}"`) }
 }
 
 /** A nonce is used up by this transaction or by another. */
-const isThere = async (hash: string, ask: (request: Request) => Promise<Reply>): Promise<boolean> => {
-  const found = await ask({ method: 'eth_getTransactionByHash', params: [hash] })
+const isTransactionKnown = async (hash: string, sendRequest: (request: Request) => Promise<Reply>): Promise<boolean> => {
+  const found = await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] })
   return !isFailure(found) && found.result.at(0) === '{'.charCodeAt(0)
 }
 
 /** Keccak-256 of what was sent (EIP-2718); undefined with blobs, where more is sent than is hashed (EIP-4844). */
-const hashOf = ({ method, params: [raw] }: Request): string | undefined =>
+const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
   method !== 'eth_sendRawTransaction' || typeof raw !== 'string' || raw.startsWith('0x03')
     ? undefined
     : `0x${Buffer.from(keccak_256(Buffer.from(raw.slice(2), 'hex'))).toString('hex')}`

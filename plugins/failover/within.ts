@@ -1,24 +1,24 @@
-import { isFailure, Leave } from '../../src/plugin.ts'
+import { isFailure, Cancellation } from '../../src/plugin.ts'
 import type { Clock, Reply, Signal } from '../../src/plugin.ts'
-import type { Ask } from './hedge.ts'
+import type { Attempt } from './hedge.ts'
 
 /** Asks for so many ms at most; undefined when they are over and nothing has come of it. */
-export const within = async (ms: number, ask: Ask, clock: Clock, signal: Signal): Promise<Reply | undefined> => {
-  if (ms <= 0) return undefined
-  const end = new Leave()
+export const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: Clock, signal: Signal): Promise<Reply | undefined> => {
+  if (timeoutMs <= 0) return undefined
+  const cancellation = new Cancellation()
   let isLate = false
-  const leave = (): void => end.abort()
-  const timer = clock.after(ms, () => {
+  const cancel = (): void => cancellation.abort()
+  const timer = clock.after(timeoutMs, () => {
     isLate = true
-    leave()
+    cancel()
   })
-  if (signal.aborted) leave()
-  else signal.addEventListener('abort', leave)
+  if (signal.aborted) cancel()
+  else signal.addEventListener('abort', cancel)
   try {
-    const reply = await ask(end)
+    const reply = await attempt(cancellation)
     return isLate && isFailure(reply) ? undefined : reply
   } finally {
     timer.cancel()
-    signal.removeEventListener('abort', leave)
+    signal.removeEventListener('abort', cancel)
   }
 }

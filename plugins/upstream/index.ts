@@ -1,11 +1,11 @@
-import { definePlugin, isFailure, refuse, wholeOf } from '../../src/plugin.ts'
+import { definePlugin, isFailure, refuse, toBuffer } from '../../src/plugin.ts'
 import type { Call, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin.ts'
-import { neverLower } from './height.ts'
-import { judge } from './judge.ts'
-import { askForLogs } from './lists.ts'
-import { watchPulse } from './pulse.ts'
+import { withReportedHeight } from './height.ts'
+import { normalizeError } from './judge.ts'
+import { requestLogs } from './lists.ts'
+import { createResponsivenessProbe } from './pulse.ts'
 import { suggestRange } from './range.ts'
-import type { Limits } from './split.ts'
+import type { RequestLimits } from './split.ts'
 
 /** Asks the node that `failover` chose, and holds its answer to the contract. */
 export default definePlugin({
@@ -38,54 +38,60 @@ export default definePlugin({
   reads: ['request', 'target'],
   terminal: true,
   create({ timeout, maxBytes, silence, maxPieces }, services) {
-    const { agents, clock, heads, methods, results } = services
-    const isAlive = watchPulse(services)
-    const narrow = new Set<string>()
-    const askOnce =
+    const { upstreamClient, clock, heads, methods, results } = services
+    const isResponsive = createResponsivenessProbe(services)
+    const paramLimited = new Set<string>()
+    const requestOnce =
       (call: Call<'request' | 'target'>, method: Method | undefined) =>
-      async (request: Request, { timeout, maxBytes, signal }: Limits): Promise<Reply> => {
-        const { target } = call.notes
-        const reply = await agents.ask(target, request, {
-          timeout,
+      async (request: Request, { timeoutMs, maxBytes, signal }: RequestLimits): Promise<Reply> => {
+        const { target } = call.context
+        const reply = await upstreamClient.request(target, request, {
+          timeoutMs,
           maxBytes,
           signal,
-          silence: { after: silence, alive: () => isAlive(target, call) },
-          resend: method?.resend ?? false,
+          livenessProbe: { afterMs: silence, isAlive: () => isResponsive(target, call) },
+          idempotent: method?.resend ?? false,
         })
-        if (isFailure(reply)) return judge(reply, request, methods)
-        if (request.method !== call.notes.request.method) return reply // a question about the question
-        return method?.height === true ? neverLower(reply, target.name, heads) : checkResult(reply, method, request, results)
+        if (isFailure(reply)) return normalizeError(reply, request, methods)
+        if (request.method !== call.context.request.method) return reply // a question about the question
+        return method?.height === true ? withReportedHeight(reply, target.name, heads) : checkResult(reply, method, request, results)
       }
     return call => {
-      const { request, target } = call.notes
+      const { request, target } = call.context
       const method = methods.get(request.method)
-      const longest = Math.min(timeout, method?.maxTime ?? timeout)
-      const limits = { timeout: longest, maxBytes, signal: call.signal ?? call.origin.signal }
-      const ask = askOnce(call, method)
-      if (method?.split !== true) return ask(request, limits)
-      const query = { request, target, limits, maxResults: method.maxResults ?? Infinity, ask }
-      return askForLogs(query, { clock, results, heads, maxPieces }, narrow)
+      const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
+      const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
+      const sendRequest = requestOnce(call, method)
+      if (method?.split !== true) return sendRequest(request, limits)
+      const query = { request, target, limits, maxResults: method.maxResults ?? Infinity, sendRequest }
+      return requestLogs(query, { clock, results, heads, maxPieces }, paramLimited)
     }
   },
 })
 
 const checkResult = (result: Result, method: Method | undefined, request: Request, results: Results): Reply | Promise<Reply> => {
-  const most = method?.maxResults
-  if (most !== undefined && result.count !== undefined && result.count > most) return tooMany(result, most, request, results)
-  if (most !== undefined && result.count === undefined) return { ...result, odd: true }
-  return method?.word === true ? padWord(result) : result
+  const maxResults = method?.maxResults
+  if (maxResults !== undefined && result.count !== undefined && result.count > maxResults)
+    return tooManyResults(result, maxResults, request, results)
+  if (maxResults !== undefined && result.count === undefined) return { ...result, unexpectedType: true }
+  return method?.word === true ? padStorageWord(result) : result
 }
 
-const tooMany = async ({ result, source, upstream }: Result, most: number, request: Request, results: Results): Promise<Failure> => {
-  const message = `query returned more than ${most} results`
-  const data = suggestRange(await results.whole(result), most, request.params[0])
+const tooManyResults = async (
+  { result, source, upstream }: Result,
+  maxResults: number,
+  request: Request,
+  results: Results,
+): Promise<Failure> => {
+  const message = `query returned more than ${maxResults} results`
+  const data = suggestRange(await results.toContiguous(result), maxResults, request.params[0])
   return refuse('tooMany', { message, data, source, ...(upstream !== undefined && { upstream }) })
 }
 
 /** Contract 4.2: the value comes as 32 bytes; some nodes leave out leading zeros. */
-const padWord = (result: Result): Result => {
-  const text = wholeOf(result.result).toString('latin1')
-  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return { ...result, odd: true }
+const padStorageWord = (result: Result): Result => {
+  const text = toBuffer(result.result).toString('latin1')
+  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return { ...result, unexpectedType: true }
   if (text.length === 68) return result
   return { ...result, result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') }
 }

@@ -1,32 +1,32 @@
 import { isFailure } from '../../src/plugin.ts'
 import type { Reply } from '../../src/plugin.ts'
-import { countParts, filterOf } from './filter.ts'
-import { askInPieces } from './split.ts'
-import type { Query, Tools } from './split.ts'
+import { countListChunks, filterOf } from './filter.ts'
+import { requestInChunks } from './split.ts'
+import type { LogsQuery, SplitServices } from './split.ts'
 
 /** Most addresses, and most topics in one position, that geth and Erigon take. The contract allows 5,000 in all. */
-const usual = { maxParams: 1000 }
+const usualParamLimit = { maxParams: 1000 }
 
 /** Nodes that were found to take no more, by name. */
-export type Narrow = Set<string>
+export type ParamLimitedNodes = Set<string>
 
 /**
  * Asks piece by piece what a node is known not to take at once, and also what it turns out not to take: a node whose
  * `maxParams` nobody has set, and which refuses long lists, is asked again as most nodes want it, and from then on so.
  */
-export const askForLogs = async (query: Query, tools: Tools, narrow: Narrow): Promise<Reply> => {
+export const requestLogs = async (query: LogsQuery, services: SplitServices, paramLimited: ParamLimitedNodes): Promise<Reply> => {
   const { target, limits, request } = query
-  const isLong = target.maxParams === undefined && countParts(filterOf(request), usual) > 1
-  if (!isLong) return askInPieces(query, tools)
-  const shorter = { ...query, target: { ...target, ...usual } }
-  if (narrow.has(target.name)) return askInPieces(shorter, tools)
-  const begun = tools.clock.monotonic()
-  const reply = await askInPieces(query, tools)
-  if (!isTooWide(reply) || reply.source === 'gateway') return reply
-  const timeout = limits.timeout - (tools.clock.monotonic() - begun)
-  const again = await askInPieces({ ...shorter, limits: { ...limits, timeout } }, tools)
-  if (!isTooWide(again)) narrow.add(target.name)
-  return again
+  const isLong = target.maxParams === undefined && countListChunks(filterOf(request), usualParamLimit) > 1
+  if (!isLong) return requestInChunks(query, services)
+  const limitedQuery = { ...query, target: { ...target, ...usualParamLimit } }
+  if (paramLimited.has(target.name)) return requestInChunks(limitedQuery, services)
+  const startedAt = services.clock.monotonic()
+  const reply = await requestInChunks(query, services)
+  if (!isRangeTooWide(reply) || reply.source === 'gateway') return reply
+  const timeoutMs = limits.timeoutMs - (services.clock.monotonic() - startedAt)
+  const retried = await requestInChunks({ ...limitedQuery, limits: { ...limits, timeoutMs } }, services)
+  if (!isRangeTooWide(retried)) paramLimited.add(target.name)
+  return retried
 }
 
-const isTooWide = (reply: Reply): boolean => isFailure(reply) && reply.meaning === 'tooWide'
+const isRangeTooWide = (reply: Reply): boolean => isFailure(reply) && reply.category === 'tooWide'

@@ -1,22 +1,22 @@
-import { feelPulse, Leave } from '../../src/plugin.ts'
+import { probeUpstream, Cancellation } from '../../src/plugin.ts'
 import type { Call, Services, Target } from '../../src/plugin.ts'
 
 /** Is the node alive? Asked once at a time per node, however many calls wait for it. */
-export const watchPulse = (services: Services) => {
-  const asked = new Map<string, Promise<boolean>>()
+export const createResponsivenessProbe = (services: Services) => {
+  const probes = new Map<string, Promise<boolean>>()
   return (target: Target, call: Call): Promise<boolean> => {
-    const running = asked.get(target.name)
+    const running = probes.get(target.name)
     if (running !== undefined) return running
-    const isAlive = feelPulse(target, services, { timeout: 1000, signal: new Leave() })
+    const isResponsive = probeUpstream(target, services, { timeoutMs: 1000, signal: new Cancellation() })
       .then(pulse => pulse !== 'none')
-      .finally(() => asked.delete(target.name))
-    isAlive.then(
+      .finally(() => probes.delete(target.name))
+    isResponsive.then(
       alive => {
         if (!alive) services.log.warn({ upstream: target.name, requestId: call.origin.requestId }, 'upstream hangs')
       },
       () => undefined,
     )
-    asked.set(target.name, isAlive)
-    return isAlive
+    probes.set(target.name, isResponsive)
+    return isResponsive
   }
 }

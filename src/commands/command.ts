@@ -8,7 +8,7 @@ export interface Terminal {
 }
 
 /** Exit codes, after sysexits: systemd and CI tell a bad configuration from a crash. */
-export const exit = { ok: 0, failed: 1, usage: 64, config: 78 } as const
+export const exitCodes = { ok: 0, failed: 1, usage: 64, config: 78 } as const
 
 /** One verb of the command line. */
 export interface Command {
@@ -22,4 +22,4 @@ export interface Command {
 }
 
 /** The words of the command line are wrong; printed with the usage, exit 64. */
-export class Misuse extends Error {}
+export class UsageError extends Error {}

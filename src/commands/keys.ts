@@ -1,20 +1,20 @@
 import { networkNames } from '../config/load.ts'
-import { methodNames } from '../config/methods.ts'
+import { declaredMethodNames } from '../config/methods.ts'
 import { isoTime } from '../dates.ts'
 import { didYouMean } from '../nearest.ts'
-import { hashKey, hintOf, newKey, newKeyId } from '../keys.ts'
+import { hashApiKey, keyHint, generateApiKey, generateKeyId } from '../keys.ts'
 import { systemClock } from '../services/clock.ts'
-import { changed } from '../store/change.ts'
+import { applyChange } from '../store/change.ts'
 import type { AccountRow, KeyChange, KeyRow } from '../store/store.ts'
-import { Refused, accountOf, withStore } from './books.ts'
-import { Misuse } from './command.ts'
+import { CommandError, getAccount, withStoreContext } from './books.ts'
+import { UsageError } from './command.ts'
 import type { Command } from './command.ts'
-import { fields, table } from './table.ts'
-import { hint, readList, readWords, runVerb } from './verbs.ts'
-import type { Verb } from './verbs.ts'
+import { formatFields, formatTable } from './table.ts'
+import { formatHint, readList, readStoreArguments, runSubcommand } from './verbs.ts'
+import type { Subcommand } from './verbs.ts'
 
 /** What opens the gateway. */
-export const keys: Command = {
+export const keysCommand: Command = {
   name: 'keys',
   summary: 'Adds, lists, changes and revokes the API keys of an account.',
   usage: [
@@ -23,84 +23,90 @@ export const keys: Command = {
     'keys set ID [--networks a,b|all] [--methods a,b|all] [--origins a,b|all] [--json] [--config DIR]',
     'keys revoke ID [--json] [--config DIR]',
   ],
-  run: async (args, terminal) => runVerb({ add, list, set, revoke }, args, terminal),
+  run: async (args, terminal) => runSubcommand({ add, list, set, revoke }, args, terminal),
 }
 
-const add: Verb = (args, terminal) => {
+const add: Subcommand = (args, terminal) => {
   const {
     values,
-    words: [owner],
-  } = readWords(args, ['ACCOUNT'], listOptions)
+    positionals: [accountName],
+  } = readStoreArguments(args, ['ACCOUNT'], allowlistOptions)
   const { config, json } = values
-  const allowed = readAllowed(values)
-  return withStore(config, terminal, async ({ store }) => {
-    const account = await accountOf(store, owner)
-    checkAllowed(allowed, config)
-    const text = newKey().reveal()
-    const bare = { id: newKeyId(), account: account.id, created: systemClock.now(), hint: hintOf(text) }
-    const row = changed<KeyRow>(bare, allowed)
-    await store.addKey(hashKey(text), row)
-    warnOfMethods(allowed.methods ?? [], config, terminal.err)
-    if (json) return terminal.out(JSON.stringify({ ...shown(row, account), key: text }))
-    for (const line of fields({ key: text, id: row.id, account: account.name, ...shownLists(row) })) terminal.out(line)
+  const allowlists = readAllowlists(values)
+  return withStoreContext(config, terminal, async ({ store }) => {
+    const account = await getAccount(store, accountName)
+    checkAllowlists(allowlists, config)
+    const apiKey = generateApiKey().reveal()
+    const newRow = { id: generateKeyId(), account: account.id, created: systemClock.now(), hint: keyHint(apiKey) }
+    const row = applyChange<KeyRow>(newRow, allowlists)
+    await store.addKey(hashApiKey(apiKey), row)
+    warnUnknownMethods(allowlists.methods ?? [], config, terminal.err)
+    if (json) return terminal.out(JSON.stringify({ ...toKeyJson(row, account), key: apiKey }))
+    for (const line of formatFields({ key: apiKey, id: row.id, account: account.name, ...formatAllowlists(row) })) terminal.out(line)
     terminal.out('Keep the key now: it is not stored and cannot be shown again.')
   })
 }
 
-const list: Verb = (args, terminal) => {
+const list: Subcommand = (args, terminal) => {
   const {
     values: { config, json },
-    words: [owner],
-  } = readWords(args, ['ACCOUNT'], {})
-  return withStore(config, terminal, async ({ store }) => {
-    const account = await accountOf(store, owner)
+    positionals: [accountName],
+  } = readStoreArguments(args, ['ACCOUNT'], {})
+  return withStoreContext(config, terminal, async ({ store }) => {
+    const account = await getAccount(store, accountName)
     const rows = await store.keys(account.id)
-    if (json) return terminal.out(JSON.stringify(rows.map(row => shown(row, account))))
+    if (json) return terminal.out(JSON.stringify(rows.map(row => toKeyJson(row, account))))
     if (rows.length === 0) return terminal.out(`no keys yet: tollgate keys add ${account.name}`)
-    const cells = rows.map(row => [row.id, `…${row.hint}`, ...Object.values(shownLists(row)), isoTime(row.created), revokedAt(row) ?? ''])
+    const cells = rows.map(row => [
+      row.id,
+      `…${row.hint}`,
+      ...Object.values(formatAllowlists(row)),
+      isoTime(row.created),
+      formatRevokedAt(row) ?? '',
+    ])
     const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'CREATED', 'REVOKED']
-    for (const line of table(titles, cells)) terminal.out(line)
+    for (const line of formatTable(titles, cells)) terminal.out(line)
   })
 }
 
-const set: Verb = (args, terminal) => {
+const set: Subcommand = (args, terminal) => {
   const {
     values,
-    words: [id],
-  } = readWords(args, ['ID'], listOptions)
+    positionals: [id],
+  } = readStoreArguments(args, ['ID'], allowlistOptions)
   const { config, json } = values
-  const allowed = readAllowed(values)
-  if (Object.keys(allowed).length === 0) throw new Misuse('nothing is to be changed: --networks, --methods or --origins is missing')
-  return withStore(config, terminal, async ({ store }) => {
-    checkAllowed(allowed, config)
-    const row = (await store.changeKey(id, allowed)) ?? refuseUnknown(id)
-    warnOfMethods(allowed.methods ?? [], config, terminal.err)
-    const account = await accountOf(store, row.account)
-    if (json) return terminal.out(JSON.stringify(shown(row, account)))
-    for (const line of fields({ id, account: account.name, ...shownLists(row) })) terminal.out(line)
-    if (row.revoked !== undefined) terminal.out(`It opens nothing: it is revoked since ${revokedAt(row)}.`)
+  const allowlists = readAllowlists(values)
+  if (Object.keys(allowlists).length === 0) throw new UsageError('nothing is to be changed: --networks, --methods or --origins is missing')
+  return withStoreContext(config, terminal, async ({ store }) => {
+    checkAllowlists(allowlists, config)
+    const row = (await store.changeKey(id, allowlists)) ?? throwUnknownKey(id)
+    warnUnknownMethods(allowlists.methods ?? [], config, terminal.err)
+    const account = await getAccount(store, row.account)
+    if (json) return terminal.out(JSON.stringify(toKeyJson(row, account)))
+    for (const line of formatFields({ id, account: account.name, ...formatAllowlists(row) })) terminal.out(line)
+    if (row.revoked !== undefined) terminal.out(`It opens nothing: it is revoked since ${formatRevokedAt(row)}.`)
   })
 }
 
-const revoke: Verb = (args, terminal) => {
+const revoke: Subcommand = (args, terminal) => {
   const {
     values: { config, json },
-    words: [id],
-  } = readWords(args, ['ID'], {})
-  return withStore(config, terminal, async ({ store }) => {
-    const row = (await store.revokeKey(id, systemClock.now())) ?? refuseUnknown(id)
-    const account = await accountOf(store, row.account)
-    if (json) return terminal.out(JSON.stringify(shown(row, account)))
-    terminal.out(`key ${id} of account ${account.name} is revoked since ${revokedAt(row)}`)
+    positionals: [id],
+  } = readStoreArguments(args, ['ID'], {})
+  return withStoreContext(config, terminal, async ({ store }) => {
+    const row = (await store.revokeKey(id, systemClock.now())) ?? throwUnknownKey(id)
+    const account = await getAccount(store, row.account)
+    if (json) return terminal.out(JSON.stringify(toKeyJson(row, account)))
+    terminal.out(`key ${id} of account ${account.name} is revoked since ${formatRevokedAt(row)}`)
   })
 }
 
-const listOptions = { networks: { type: 'string' }, methods: { type: 'string' }, origins: { type: 'string' } } as const
+const allowlistOptions = { networks: { type: 'string' }, methods: { type: 'string' }, origins: { type: 'string' } } as const
 
-const readAllowed = (values: { readonly [K in keyof KeyChange]?: string | undefined }): KeyChange => {
-  const networks = readAllowedList('networks', values.networks)
-  const methods = readAllowedList('methods', values.methods)
-  const origins = readAllowedList('origins', values.origins)
+const readAllowlists = (values: { readonly [K in keyof KeyChange]?: string | undefined }): KeyChange => {
+  const networks = readAllowlist('networks', values.networks)
+  const methods = readAllowlist('methods', values.methods)
+  const origins = readAllowlist('origins', values.origins)
   return {
     ...(networks !== undefined && { networks }),
     ...(methods !== undefined && { methods }),
@@ -109,34 +115,34 @@ const readAllowed = (values: { readonly [K in keyof KeyChange]?: string | undefi
 }
 
 /** Null allows everything. */
-const readAllowedList = (name: string, text: string | undefined): readonly string[] | null | undefined =>
-  text?.trim() === everything ? null : readList(name, text)
+const readAllowlist = (name: string, text: string | undefined): readonly string[] | null | undefined =>
+  text?.trim() === allKeyword ? null : readList(name, text)
 
-const everything = 'all'
+const allKeyword = 'all'
 
-const refuseUnknown = (id: string): never => {
-  throw new Refused(`there is no key with the id "${id}"; \`keys list ACCOUNT\` shows the ids`)
+const throwUnknownKey = (id: string): never => {
+  throw new CommandError(`there is no key with the id "${id}"; \`keys list ACCOUNT\` shows the ids`)
 }
 
-const checkAllowed = ({ networks, origins }: KeyChange, dir: string): void => {
+const checkAllowlists = ({ networks, origins }: KeyChange, dir: string): void => {
   checkNetworks(networks ?? [], dir)
   checkOrigins(origins ?? [])
 }
 
 const checkNetworks = (wanted: readonly string[], dir: string): void => {
   const known = networkNames(dir)
-  const wrong = wanted.find(name => !known.includes(name))
-  if (wrong === undefined) return
-  const help = didYouMean(wrong, known) ?? (known.length === 0 ? 'there are none yet' : `there are ${known.join(', ')}`)
-  throw new Refused(`there is no network "${wrong}"${hint(help)}`)
+  const unknown = wanted.find(name => !known.includes(name))
+  if (unknown === undefined) return
+  const help = didYouMean(unknown, known) ?? (known.length === 0 ? 'there are none yet' : `there are ${known.join(', ')}`)
+  throw new CommandError(`there is no network "${unknown}"${formatHint(help)}`)
 }
 
 /** Not refused: a network may offer methods that no table has. */
-const warnOfMethods = (wanted: readonly string[], dir: string, warn: (line: string) => void): void => {
-  const known = methodNames(dir)
+const warnUnknownMethods = (wanted: readonly string[], dir: string, warn: (line: string) => void): void => {
+  const known = declaredMethodNames(dir)
   for (const name of known.length === 0 ? [] : wanted.filter(one => !known.includes(one))) {
     const help = didYouMean(name, known)
-    warn(`warning: no method table has "${name}"${hint(help)}`)
+    warn(`warning: no method table has "${name}"${formatHint(help)}`)
   }
 }
 
@@ -145,13 +151,13 @@ const checkOrigins = (wanted: readonly string[]): void => {
   for (const text of wanted) {
     const origin = URL.canParse(text) ? new URL(text).origin : undefined
     if (origin === text) continue
-    const isFar = origin === undefined || origin === 'null'
-    const help = isFar ? 'write it like https://dapp.example' : `did you mean \`${origin}\`?`
-    throw new Refused(`"${text}" is not the origin of a page; ${help}`)
+    const hasNoOrigin = origin === undefined || origin === 'null'
+    const help = hasNoOrigin ? 'write it like https://dapp.example' : `did you mean \`${origin}\`?`
+    throw new CommandError(`"${text}" is not the origin of a page; ${help}`)
   }
 }
 
-const shown = (row: KeyRow, account: AccountRow) => {
+const toKeyJson = (row: KeyRow, account: AccountRow) => {
   const { id, hint, networks, methods, origins, created } = row
   return {
     id,
@@ -161,14 +167,14 @@ const shown = (row: KeyRow, account: AccountRow) => {
     methods,
     origins,
     created: isoTime(created),
-    revoked: revokedAt(row),
+    revoked: formatRevokedAt(row),
   }
 }
 
-const shownLists = ({ networks, methods, origins }: KeyRow) => ({
-  networks: networks?.join(',') ?? everything,
-  methods: methods?.join(',') ?? everything,
-  origins: origins?.join(',') ?? everything,
+const formatAllowlists = ({ networks, methods, origins }: KeyRow) => ({
+  networks: networks?.join(',') ?? allKeyword,
+  methods: methods?.join(',') ?? allKeyword,
+  origins: origins?.join(',') ?? allKeyword,
 })
 
-const revokedAt = ({ revoked }: KeyRow): string | undefined => (revoked === undefined ? undefined : isoTime(revoked))
+const formatRevokedAt = ({ revoked }: KeyRow): string | undefined => (revoked === undefined ? undefined : isoTime(revoked))

@@ -1,7 +1,7 @@
 /** Rows under their titles, each column as wide as its longest cell. */
-export const table = (titles: readonly string[], rows: readonly (readonly string[])[]): readonly string[] => {
-  const all = [titles, ...rows]
-  const widths = titles.map((_, column) => Math.max(...all.map(row => (row[column] ?? '').length)))
+export const formatTable = (headers: readonly string[], rows: readonly (readonly string[])[]): readonly string[] => {
+  const all = [headers, ...rows]
+  const widths = headers.map((_, column) => Math.max(...all.map(row => (row[column] ?? '').length)))
   return all.map(row =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
@@ -11,7 +11,7 @@ export const table = (titles: readonly string[], rows: readonly (readonly string
 }
 
 /** One thing, a line for each of its fields. */
-export const fields = (values: Readonly<Record<string, string | number>>): readonly string[] => {
+export const formatFields = (values: Readonly<Record<string, string | number>>): readonly string[] => {
   const width = Math.max(...Object.keys(values).map(name => name.length))
   return Object.entries(values).map(([name, value]) => `${name.padEnd(width)}  ${value}`)
 }

@@ -1,76 +1,76 @@
 import { isoDate } from '../dates.ts'
 import { didYouMean } from '../nearest.ts'
-import { planFor } from '../services/accounts.ts'
-import { balanceOf } from '../services/ledger/balance.ts'
-import { groupBy, groupings, total } from '../services/usage/summary.ts'
-import type { Group, Grouping } from '../services/usage/summary.ts'
-import { dayLength, hoursADay } from '../store/store.ts'
+import { effectivePlan } from '../services/accounts.ts'
+import { readBalance } from '../services/ledger/balance.ts'
+import { groupUsage, groupings, totalUsage } from '../services/usage/summary.ts'
+import type { UsageTotals, Grouping } from '../services/usage/summary.ts'
+import { dayMs, hoursPerDay } from '../store/store.ts'
 import type { AccountRow, UsageCount } from '../store/store.ts'
-import { accountOf, gone, withStore } from './books.ts'
-import type { Books } from './books.ts'
-import { Misuse } from './command.ts'
+import { getAccount, removedPlanLabel, withStoreContext } from './books.ts'
+import type { StoreContext } from './books.ts'
+import { UsageError } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { fields, table } from './table.ts'
-import { hint, readWords } from './verbs.ts'
+import { formatFields, formatTable } from './table.ts'
+import { formatHint, readStoreArguments } from './verbs.ts'
 
 /** Where an account's credits of today are, or what they went into. */
-export const usage: Command = {
+export const usageCommand: Command = {
   name: 'usage',
   summary: 'Shows what an account has used of its credits today, or its calls by what they have in common.',
   usage: ['usage ACCOUNT [--json] [--config DIR]', `usage ACCOUNT --by ${groupings.join('|')} [--days N] [--json|--csv] [--config DIR]`],
   async run(args, terminal) {
     const {
       values: { config, json, csv = false, by, days },
-      words: [owner],
-    } = readWords(args, ['ACCOUNT'], options)
-    if (by === undefined && (csv || days !== undefined)) throw new Misuse(`--by is missing: one of ${groupings.join(', ')}`)
-    if (json && csv) throw new Misuse('--json and --csv were given: one is wanted')
-    const form = json ? 'json' : csv ? 'csv' : 'text'
-    const wish = by === undefined ? undefined : ({ by: groupingOf(by), days: daysOf(days), form } as const)
-    return withStore(config, terminal, async books => {
-      const account = await accountOf(books.store, owner)
-      await (wish === undefined ? showBalance(books, account, json, terminal) : showCounts(books, account, wish, terminal))
+      positionals: [owner],
+    } = readStoreArguments(args, ['ACCOUNT'], options)
+    if (by === undefined && (csv || days !== undefined)) throw new UsageError(`--by is missing: one of ${groupings.join(', ')}`)
+    if (json && csv) throw new UsageError('--json and --csv were given: one is wanted')
+    const format = json ? 'json' : csv ? 'csv' : 'text'
+    const wish = by === undefined ? undefined : ({ by: readGrouping(by), days: readDays(days), format } as const)
+    return withStoreContext(config, terminal, async books => {
+      const account = await getAccount(books.store, owner)
+      await (wish === undefined ? printBalance(books, account, json, terminal) : printCounts(books, account, wish, terminal))
     })
   },
 }
 
 const options = { by: { type: 'string' }, days: { type: 'string' }, csv: { type: 'boolean' } } as const
 
-const groupingOf = (text: string): Grouping => {
+const readGrouping = (text: string): Grouping => {
   const found = groupings.find(each => each === text)
   if (found !== undefined) return found
-  throw new Misuse(`--by must be one of ${groupings.join(', ')}, not "${text}"${hint(didYouMean(text, groupings))}`)
+  throw new UsageError(`--by must be one of ${groupings.join(', ')}, not "${text}"${formatHint(didYouMean(text, groupings))}`)
 }
 
-const daysOf = (text = '1'): number => {
+const readDays = (text = '1'): number => {
   const days = Number(text)
   if (/^\d+$/.test(text) && days > 0 && days <= 3_660) return days
-  throw new Misuse(`--days must be a number from 1 to 3660, not "${text}"`)
+  throw new UsageError(`--days must be a number from 1 to 3660, not "${text}"`)
 }
 
-const showBalance = async ({ store, plans }: Books, account: AccountRow, json: boolean, { out }: Terminal) => {
+const printBalance = async ({ store, plans }: StoreContext, account: AccountRow, json: boolean, { out }: Terminal) => {
   const { id, name, plan } = account
-  const report = { account: name, plan, ...(await balanceOf(store, id, planFor(account, plans)?.dailyCredits ?? null)) }
+  const report = { account: name, plan, ...(await readBalance(store, id, effectivePlan(account, plans)?.dailyCredits ?? null)) }
   if (json) return out(JSON.stringify(report))
-  for (const line of fields({ ...report, limit: report.limit ?? gone, left: report.left ?? gone })) out(line)
+  for (const line of formatFields({ ...report, limit: report.limit ?? removedPlanLabel, left: report.left ?? removedPlanLabel })) out(line)
 }
 
-interface Wish {
+interface CountsQuery {
   readonly by: Grouping
   readonly days: number
-  readonly form: 'json' | 'csv' | 'text'
+  readonly format: 'json' | 'csv' | 'text'
 }
 
 /** Today, as far as it has come, and the days before it. */
-const showCounts = async ({ store }: Books, { id, name }: AccountRow, { by, days, form }: Wish, { out }: Terminal) => {
-  const { day: today } = await store.totals(id)
-  const first = today - days + 1
-  const counts = await store.usage(id, first * hoursADay, (today + 1) * hoursADay)
-  const [from, to] = [isoDate(first * dayLength), isoDate(today * dayLength)]
-  for (const line of writers[form]({ account: name, from, to, by, counts })) out(line)
+const printCounts = async ({ store }: StoreContext, { id, name }: AccountRow, { by, days, format }: CountsQuery, { out }: Terminal) => {
+  const { day: today } = await store.dayTotals(id)
+  const firstDay = today - days + 1
+  const counts = await store.usageCounts(id, firstDay * hoursPerDay, (today + 1) * hoursPerDay)
+  const [from, to] = [isoDate(firstDay * dayMs), isoDate(today * dayMs)]
+  for (const line of formatters[format]({ account: name, from, to, by, counts })) out(line)
 }
 
-interface Report {
+interface CountsReport {
   readonly account: string
   /** First and last day. */
   readonly from: string
@@ -79,19 +79,22 @@ interface Report {
   readonly counts: readonly UsageCount[]
 }
 
-const writers: Readonly<Record<Wish['form'], (report: Report) => readonly string[]>> = {
+const formatters: Readonly<Record<CountsQuery['format'], (report: CountsReport) => readonly string[]>> = {
   json({ counts, ...about }) {
-    const { name: _, ...sum } = total(counts)
-    return [JSON.stringify({ ...about, groups: groupBy(counts, about.by), total: sum })]
+    const { name: _, ...sum } = totalUsage(counts)
+    return [JSON.stringify({ ...about, groups: groupUsage(counts, about.by), total: sum })]
   },
-  csv: ({ counts, by }) => [`${by},calls,forwarded,credits`, ...groupBy(counts, by).map(group => cellsOf(group).map(quote).join(','))],
+  csv: ({ counts, by }) => [
+    `${by},calls,forwarded,credits`,
+    ...groupUsage(counts, by).map(group => toCells(group).map(quoteCsvField).join(',')),
+  ],
   text: ({ account, from, to, by, counts }) =>
     counts.length === 0
       ? [`no calls of ${account} ${from === to ? `on ${to}` : `from ${from} to ${to}`}`]
-      : table([by.toUpperCase(), 'CALLS', 'FORWARDED', 'CREDITS'], [...groupBy(counts, by), total(counts)].map(cellsOf)),
+      : formatTable([by.toUpperCase(), 'CALLS', 'FORWARDED', 'CREDITS'], [...groupUsage(counts, by), totalUsage(counts)].map(toCells)),
 }
 
-const cellsOf = ({ name, calls, forwarded, credits }: Group): readonly string[] => [name, ...[calls, forwarded, credits].map(String)]
+const toCells = ({ name, calls, forwarded, credits }: UsageTotals): readonly string[] => [name, ...[calls, forwarded, credits].map(String)]
 
 /** RFC 4180. */
-const quote = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
+const quoteCsvField = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)

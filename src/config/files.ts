@@ -2,7 +2,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { relative } from 'node:path'
 
 /** The names of what a directory holds, sorted; none when it cannot be read. */
-export const filesIn = (dir: string): readonly string[] => {
+export const fileNamesIn = (dir: string): readonly string[] => {
   try {
     return readdirSync(dir).sort()
   } catch {
@@ -13,13 +13,13 @@ export const filesIn = (dir: string): readonly string[] => {
 export const isDirectory = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
 /** The YAML files in a directory, without their ending. */
-export const yamlNames = (dir: string): readonly string[] =>
-  filesIn(dir)
+export const yamlBaseNames = (dir: string): readonly string[] =>
+  fileNamesIn(dir)
     .filter(file => file.endsWith('.yaml') && !file.startsWith('.'))
     .map(file => file.slice(0, -'.yaml'.length))
 
 /** A path as operators see it: relative to the current directory when it lies inside. */
-export const shownPath = (path: string): string => {
+export const displayPath = (path: string): string => {
   const inside = relative(process.cwd(), path)
   return inside === '' || inside.startsWith('..') ? path : inside
 }

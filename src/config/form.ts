@@ -1,27 +1,27 @@
 import type { Path } from '../plugin.ts'
 import type { ObjectSchema } from '../schema.ts'
 import { checkOptions } from './options.ts'
-import { isMap, isName, pointer } from './path.ts'
+import { isObject, isKebabCase, jsonPointer } from './path.ts'
 import type { Problem } from './problem.ts'
-import type { Source } from './source.ts'
-import { describeFound } from './words.ts'
+import type { YamlFile } from './source.ts'
+import { describeValue } from './words.ts'
 
 /** How a step of a pipeline is written. */
-export interface Form {
+export interface StepSyntax {
   /** What says which plugin it is; empty when nothing does. */
-  readonly word: string
+  readonly pluginName: string
   /** Where that word is a key, or the key of that word. */
-  readonly at: Path
-  readonly options: Path
+  readonly namePath: Path
+  readonly optionsPath: Path
   /** The word may be a file or a package. */
-  readonly outside: boolean
+  readonly isExternal: boolean
   /** The name that the step gives itself. */
   readonly name?: string
   readonly problems: readonly Problem[]
 }
 
 /** The longer way to write a step. */
-const useSchema = {
+const useStepSchema = {
   type: 'object',
   description: 'A plugin from outside, or one that stands in the pipeline for the second time.',
   properties: {
@@ -37,48 +37,48 @@ const useSchema = {
 } as const satisfies ObjectSchema
 
 /** Reads the form of the step at this position of the pipeline. */
-export const readForm = (source: Source, index: number): Form => {
-  const at = ['pipeline', index]
-  const step = source.at(at)
-  if (!isMap(step)) return noMap(source, at, step)
-  const [word, second] = Object.keys(step)
-  if (word === undefined) return noMap(source, at, step)
-  if (Object.hasOwn(step, 'use')) return readUse(source, at)
-  const path = [...at, word]
-  const problems = second === undefined ? [] : [secondKey(source, at, word, second)]
-  return { word, at: path, options: path, outside: false, problems }
+export const readStepSyntax = (source: YamlFile, index: number): StepSyntax => {
+  const stepPath = ['pipeline', index]
+  const step = source.valueAt(stepPath)
+  if (!isObject(step)) return invalidStep(source, stepPath, step)
+  const [pluginName, otherKey] = Object.keys(step)
+  if (pluginName === undefined) return invalidStep(source, stepPath, step)
+  if (Object.hasOwn(step, 'use')) return readUseStep(source, stepPath)
+  const optionsPath = [...stepPath, pluginName]
+  const problems = otherKey === undefined ? [] : [secondKeyProblem(source, stepPath, pluginName, otherKey)]
+  return { pluginName, namePath: optionsPath, optionsPath, isExternal: false, problems }
 }
 
-const noMap = (source: Source, at: Path, step: unknown): Form => {
+const invalidStep = (source: YamlFile, stepPath: Path, step: unknown): StepSyntax => {
   // The word is printed, so it must be the file's own.
-  const word = source.texts.has(pointer(at)) ? '' : (source.textAt(at) ?? '')
-  const found = isMap(step) ? 'an empty one' : describeFound(source, at)
-  const hint = isName(word) ? `write \`- ${word}: {}\`` : 'for example `- upstream: { timeout: 10s }`'
-  const problem = source.problem(at, `a step must be a map with one key, the plugin's name, not ${found}`, hint)
-  return { word, at, options: [...at, word], outside: false, problems: [problem] }
+  const pluginName = source.expandedTexts.has(jsonPointer(stepPath)) ? '' : (source.textAt(stepPath) ?? '')
+  const found = isObject(step) ? 'an empty one' : describeValue(source, stepPath)
+  const hint = isKebabCase(pluginName) ? `write \`- ${pluginName}: {}\`` : 'for example `- upstream: { timeout: 10s }`'
+  const problem = source.problemAt(stepPath, `a step must be a map with one key, the plugin's name, not ${found}`, hint)
+  return { pluginName, namePath: stepPath, optionsPath: [...stepPath, pluginName], isExternal: false, problems: [problem] }
 }
 
-const secondKey = (source: Source, at: Path, word: string, second: string): Problem =>
+const secondKeyProblem = (source: YamlFile, stepPath: Path, pluginName: string, otherKey: string): Problem =>
   source.problemAtKey(
-    [...at, second],
-    `a step has one key, the plugin's name; here are \`${word}\` and \`${second}\``,
-    `indent \`${second}\` more if it is an option of ${word}`,
+    [...stepPath, otherKey],
+    `a step has one key, the plugin's name; here are \`${pluginName}\` and \`${otherKey}\``,
+    `indent \`${otherKey}\` more if it is an option of ${pluginName}`,
   )
 
-const readUse = (source: Source, at: Path): Form => {
-  const checked = checkOptions({ source, path: at, name: '', schema: useSchema })
-  const name = source.textAt([...at, 'name'])
-  const path = [...at, 'name']
-  const wrong =
-    name === undefined || isName(name)
+const readUseStep = (source: YamlFile, stepPath: Path): StepSyntax => {
+  const checked = checkOptions({ source, namePath: stepPath, owner: '', schema: useStepSchema })
+  const name = source.textAt([...stepPath, 'name'])
+  const path = [...stepPath, 'name']
+  const nameProblems =
+    name === undefined || isKebabCase(name)
       ? []
-      : [source.problem(path, `the name of a step must be kebab-case, not ${describeFound(source, path)}`)]
+      : [source.problemAt(path, `the name of a step must be kebab-case, not ${describeValue(source, path)}`)]
   return {
-    word: source.textAt([...at, 'use']) ?? '',
-    at: [...at, 'use'],
-    options: [...at, 'with'],
-    outside: true,
+    pluginName: source.textAt([...stepPath, 'use']) ?? '',
+    namePath: [...stepPath, 'use'],
+    optionsPath: [...stepPath, 'with'],
+    isExternal: true,
     ...(name !== undefined && { name }),
-    problems: [...checked.problems, ...wrong],
+    problems: [...checked.problems, ...nameProblems],
   }
 }

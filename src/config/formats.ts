@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { StringSchema } from '../schema.ts'
 import { Secret } from '../secret.ts'
-import { parseRedis } from './store.ts'
+import { parseRedisUrl } from './store.ts'
 
 /** What a text of a format means. */
 export interface Format {
@@ -11,28 +11,29 @@ export interface Format {
   /** What the plugin gets; `directory` is that of the YAML file. Only for texts that are accepted. */
   convert(text: string, directory: string): unknown
   /** What was probably meant by a text that is not accepted. */
-  mend?(text: string): string | undefined
+  suggest?(text: string): string | undefined
 }
 
 /** Milliseconds; undefined when the text is no duration. */
-export const parseDuration = (text: string): number | undefined => measure(text, { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 })
+export const parseDuration = (text: string): number | undefined =>
+  parseQuantity(text, { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 })
 
 /** Bytes; undefined when the text is no size. */
 export const parseSize = (text: string): number | undefined =>
-  measure(text, { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 })
+  parseQuantity(text, { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 })
 
 export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Format>> = {
   duration: {
     description: 'a duration such as 250ms, 10s or 5m',
     accepts: text => parseDuration(text) !== undefined,
     convert: parseDuration,
-    mend: text => ifAccepted('duration', text.replaceAll(' ', '').toLowerCase()),
+    suggest: text => ifAccepted('duration', text.replaceAll(' ', '').toLowerCase()),
   },
   size: {
     description: 'a size such as 64KiB, 512MiB or 2GiB',
     accepts: text => parseSize(text) !== undefined,
     convert: parseSize,
-    mend: text =>
+    suggest: text =>
       ifAccepted(
         'size',
         text
@@ -47,8 +48,8 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
   },
   redis: {
     description: 'a Redis URL such as redis://127.0.0.1:6379',
-    accepts: text => parseRedis(text) !== undefined,
-    convert: parseRedis,
+    accepts: text => parseRedisUrl(text) !== undefined,
+    convert: parseRedisUrl,
   },
   path: {
     description: 'a path',
@@ -57,7 +58,7 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
   },
 }
 
-const measure = (text: string, units: Readonly<Record<string, number>>): number | undefined => {
+const parseQuantity = (text: string, units: Readonly<Record<string, number>>): number | undefined => {
   const [, digits, unit = ''] = /^(\d+)([a-zA-Z]+)$/.exec(text) ?? []
   const value = Number(digits) * (units[unit] ?? NaN)
   return Number.isSafeInteger(value) ? value : undefined

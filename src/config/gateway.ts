@@ -1,15 +1,15 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { ObjectSchema } from '../schema.ts'
-import { defaultRpc, gatewayRules, workersOf } from './gateway-rules.ts'
-import { toAddress } from './address.ts'
+import { defaultRpcAddress, gatewayRules, parseWorkerCount } from './gateway-rules.ts'
+import { parseAddress } from './address.ts'
 import { isDirectory } from './files.ts'
-import { unsetProblems } from './leave-out.ts'
+import { unsetVariableProblems } from './leave-out.ts'
 import { checkOptions } from './options.ts'
 import type { Problem } from './problem.ts'
-import { readSource } from './source.ts'
-import type { Source } from './source.ts'
-import { parseStore } from './store.ts'
+import { readYamlFile } from './source.ts'
+import type { YamlFile } from './source.ts'
+import { parseStoreAddress } from './store.ts'
 import type { GatewayConfig } from './types.ts'
 import type { Env } from './variables.ts'
 
@@ -24,7 +24,7 @@ const gatewaySchema = {
       properties: {
         rpc: {
           type: 'string',
-          default: defaultRpc,
+          default: defaultRpcAddress,
           description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
         },
         portal: { type: 'string', description: 'The dashboard for developers. Nothing listens there yet.' },
@@ -112,19 +112,19 @@ const gatewaySchema = {
 } as const satisfies ObjectSchema
 
 /** Reads `<dir>/gateway.yaml`. The config is there exactly when there are no problems. */
-export const readGateway = (
+export const readGatewayConfig = (
   dir: string,
   env: Env,
 ): {
   readonly config: GatewayConfig | undefined
   readonly problems: readonly Problem[]
 } => {
-  const source = readSource(join(dir, 'gateway.yaml'), env)
-  if (source.value === undefined) return { config: undefined, problems: explainMissing(source) }
-  const { options, problems: wrong } = checkOptions({ source, path: [], name: '', schema: gatewaySchema })
-  const broken = gatewayRules.flatMap(rule => rule(source))
-  const problems = [...source.problems, ...wrong, ...broken, ...unsetProblems(source)]
-  const store = parseStore(options?.store ?? '', dirname(source.path))
+  const source = readYamlFile(join(dir, 'gateway.yaml'), env)
+  if (source.value === undefined) return { config: undefined, problems: missingFileProblems(source) }
+  const { options, problems: schemaProblems } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema })
+  const ruleProblems = gatewayRules.flatMap(rule => rule(source))
+  const problems = [...source.problems, ...schemaProblems, ...ruleProblems, ...unsetVariableProblems(source)]
+  const store = parseStoreAddress(options?.store ?? '', dirname(source.path))
   if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems }
 
   const {
@@ -139,13 +139,13 @@ export const readGateway = (
   } = options
   const config: GatewayConfig = {
     listen: {
-      rpc: toAddress(rpc),
-      ...(portal !== undefined && { portal: toAddress(portal) }),
-      ...(admin !== undefined && { admin: toAddress(admin) }),
+      rpc: parseAddress(rpc),
+      ...(portal !== undefined && { portal: parseAddress(portal) }),
+      ...(admin !== undefined && { admin: parseAddress(admin) }),
     },
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
-    workers: workersOf(workers) ?? 1,
+    workers: parseWorkerCount(workers) ?? 1,
     memory,
     limits,
     log,
@@ -155,7 +155,7 @@ export const readGateway = (
   return { config, problems }
 }
 
-const explainMissing = ({ path, problems }: Source): readonly Problem[] => {
+const missingFileProblems = ({ path, problems }: YamlFile): readonly Problem[] => {
   const hint = !isDirectory(dirname(path))
     ? 'give the directory of the configuration with --config DIR'
     : existsSync(path.replace(/yaml$/, 'yml'))

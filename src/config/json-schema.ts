@@ -8,11 +8,11 @@ export type JsonSchema = { readonly [keyword: string]: unknown }
 export const toJsonSchema = (schema: Schema): JsonSchema => {
   if (schema.type === 'array') return { ...schema, items: toJsonSchema(schema.items) }
   if (schema.type === 'string') {
-    const { leaveOutWhenUnset, called, ...rest } = schema
+    const { omitWhenUnset, label, ...rest } = schema
     return rest
   }
   if (schema.type !== 'object') return { ...schema }
-  const { leaveOutWhenUnset, properties = {}, additionalProperties, ...rest } = schema
+  const { omitWhenUnset, properties = {}, additionalProperties, ...rest } = schema
   const described = Object.entries(properties).map(([name, property]) => [name, toJsonSchema(property)])
   return {
     ...rest,
@@ -22,11 +22,11 @@ export const toJsonSchema = (schema: Schema): JsonSchema => {
 }
 
 /** The schema of a property or of a list's items; undefined where nothing is said. */
-export const childOf = (schema: Schema | undefined, part: string | number): Schema | undefined => {
+export const childSchema = (schema: Schema | undefined, part: string | number): Schema | undefined => {
   if (schema?.type === 'array') return schema.items
   if (schema?.type !== 'object') return undefined
   const { properties = {}, additionalProperties } = schema
   return Object.hasOwn(properties, part) ? properties[part] : additionalProperties
 }
 
-export const schemaAt = (schema: Schema, path: Path): Schema | undefined => path.reduce<Schema | undefined>(childOf, schema)
+export const schemaAt = (schema: Schema, path: Path): Schema | undefined => path.reduce<Schema | undefined>(childSchema, schema)

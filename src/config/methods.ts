@@ -1,29 +1,29 @@
 import { join } from 'node:path'
 import { compileTable } from '../services/methods/table.ts'
-import type { Table } from '../services/methods/table.ts'
-import { shownPath, yamlNames } from './files.ts'
+import type { CompiledTable } from '../services/methods/table.ts'
+import { displayPath, yamlBaseNames } from './files.ts'
 import { didYouMean } from '../nearest.ts'
-import { isMap } from './path.ts'
+import { isObject } from './path.ts'
 import type { Problem } from './problem.ts'
-import { readSource } from './source.ts'
-import type { Source } from './source.ts'
-import { describeFound } from './words.ts'
+import { readYamlFile } from './source.ts'
+import type { YamlFile } from './source.ts'
+import { describeValue } from './words.ts'
 
 /** The method tables of one configuration directory; each is read once, however many networks use it. */
-export interface Tables {
+export interface MethodTables {
   /** The table that the network's file names at `methods`. Its own problems come with the first call only. */
-  read(network: Source): { readonly table: Table | undefined; readonly problems: readonly Problem[] }
+  read(network: YamlFile): { readonly table: CompiledTable | undefined; readonly problems: readonly Problem[] }
 }
 
-export const openTables = (dir: string): Tables => {
-  const names = yamlNames(join(dir, 'methods'))
-  const known = new Map<string, Table | undefined>()
+export const openMethodTables = (dir: string): MethodTables => {
+  const names = yamlBaseNames(join(dir, 'methods'))
+  const tableByName = new Map<string, CompiledTable | undefined>()
 
-  const readNew = (name: string): readonly Problem[] => {
-    const source = readSource(join(dir, 'methods', `${name}.yaml`))
+  const readTableFile = (name: string): readonly Problem[] => {
+    const source = readYamlFile(join(dir, 'methods', `${name}.yaml`))
     const { table, faults } = source.value === undefined ? { table: undefined, faults: [] } : compileTable(source.value)
-    const problems = [...source.problems, ...faults.map(({ path, message, hint }) => source.problem(path, message, hint))]
-    known.set(name, problems.length === 0 ? table : undefined)
+    const problems = [...source.problems, ...faults.map(({ path, message, hint }) => source.problemAt(path, message, hint))]
+    tableByName.set(name, problems.length === 0 ? table : undefined)
     return problems
   }
 
@@ -31,23 +31,23 @@ export const openTables = (dir: string): Tables => {
     read(network) {
       const name = network.textAt(['methods'])
       if (name === undefined) return { table: undefined, problems: [] }
-      if (!names.includes(name)) return { table: undefined, problems: [unknownTable(network, dir, names)] }
-      const problems = known.has(name) ? [] : readNew(name)
-      return { table: known.get(name), problems }
+      if (!names.includes(name)) return { table: undefined, problems: [unknownTableProblem(network, dir, names)] }
+      const problems = tableByName.has(name) ? [] : readTableFile(name)
+      return { table: tableByName.get(name), problems }
     },
   }
 }
 
 /** What the tables of a directory name, whatever else is wrong with them. */
-export const methodNames = (dir: string): readonly string[] =>
-  yamlNames(join(dir, 'methods')).flatMap(name => {
-    const methods = readSource(join(dir, 'methods', `${name}.yaml`)).at(['methods'])
-    return isMap(methods) ? Object.keys(methods) : []
+export const declaredMethodNames = (dir: string): readonly string[] =>
+  yamlBaseNames(join(dir, 'methods')).flatMap(name => {
+    const methods = readYamlFile(join(dir, 'methods', `${name}.yaml`)).valueAt(['methods'])
+    return isObject(methods) ? Object.keys(methods) : []
   })
 
-const unknownTable = (network: Source, dir: string, names: readonly string[]): Problem => {
+const unknownTableProblem = (network: YamlFile, dir: string, names: readonly string[]): Problem => {
   const path = ['methods']
-  const message = `methods must name a file in ${shownPath(join(dir, 'methods'))}, not ${describeFound(network, path)}`
+  const message = `methods must name a file in ${displayPath(join(dir, 'methods'))}, not ${describeValue(network, path)}`
   const known = names.length > 0 ? `known are: ${names.join(', ')}` : 'there is none yet'
-  return network.problem(path, message, didYouMean(network.textAt(path) ?? '', names) ?? known)
+  return network.problemAt(path, message, didYouMean(network.textAt(path) ?? '', names) ?? known)
 }

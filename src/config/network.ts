@@ -4,19 +4,19 @@ import type { ObjectSchema } from '../schema.ts'
 import { parseDuration } from './formats.ts'
 import { readHosts } from './hosts.ts'
 import type { ListedHost } from './hosts.ts'
-import { unsetProblems } from './leave-out.ts'
-import type { Tables } from './methods.ts'
+import { unsetVariableProblems } from './leave-out.ts'
+import type { MethodTables } from './methods.ts'
 import { checkOptions } from './options.ts'
 import { checkOrder } from './order.ts'
-import { isName } from './path.ts'
+import { isKebabCase } from './path.ts'
 import type { Problem } from './problem.ts'
-import { readSource } from './source.ts'
-import type { Source } from './source.ts'
+import { readYamlFile } from './source.ts'
+import type { YamlFile } from './source.ts'
 import { readStep } from './steps.ts'
-import type { Draft } from './steps.ts'
-import type { NetworkConfig, Unserved } from './types.ts'
+import type { StepDraft } from './steps.ts'
+import type { NetworkConfig, UnservedNetwork } from './types.ts'
 import type { Env } from './variables.ts'
-import { describeFound } from './words.ts'
+import { describeValue } from './words.ts'
 
 /** What a network's file may say; what a step of its pipeline may say depends on the plugin. */
 const networkSchema = {
@@ -48,46 +48,46 @@ const networkSchema = {
 } as const satisfies ObjectSchema
 
 /** One networks/<name>.yaml, as far as it could be read. */
-export interface NetworkFile {
+export interface NetworkReadResult {
   readonly problems: readonly Problem[]
   readonly hosts: readonly ListedHost[]
   /** There when the file has no problems and the network can be served. */
   readonly config?: NetworkConfig
-  readonly unserved?: Unserved
+  readonly unserved?: UnservedNetwork
 }
 
 /** What all networks of a configuration have in common. */
-export interface Surroundings {
+export interface NetworkReadContext {
   /** The plugins that come with the gateway. */
   readonly plugins: readonly AnyPlugin[]
-  readonly tables: Tables
+  readonly tables: MethodTables
   readonly env: Env
 }
 
-export const readNetwork = async (path: string, { plugins, tables, env }: Surroundings): Promise<NetworkFile> => {
-  const source = readSource(path, env)
+export const readNetworkConfig = async (path: string, { plugins, tables, env }: NetworkReadContext): Promise<NetworkReadResult> => {
+  const source = readYamlFile(path, env)
   if (source.value === undefined) return { problems: source.problems, hosts: [] }
-  const base = checkOptions({ source, path: [], name: '', schema: networkSchema })
-  const { hosts, problems: wrongHosts } = readHosts(source)
-  const { table, problems: wrongTable } = tables.read(source)
-  const drafts = await readPipeline(source, plugins)
+  const checked = checkOptions({ source, namePath: [], owner: '', schema: networkSchema })
+  const { hosts, problems: hostProblems } = readHosts(source)
+  const { table, problems: tableProblems } = tables.read(source)
+  const steps = await readPipeline(source, plugins)
   const problems = [
     ...source.problems,
-    ...base.problems,
-    ...wrongHosts,
-    ...wrongTable,
+    ...checked.problems,
+    ...hostProblems,
+    ...tableProblems,
     ...checkName(source),
     ...checkBlockTime(source),
-    ...checkPipeline(source, drafts, plugins),
-    ...unsetProblems(
+    ...checkPipeline(source, steps, plugins),
+    ...unsetVariableProblems(
       source,
-      drafts.flatMap(draft => draft.leftOut),
+      steps.flatMap(draft => draft.omitted),
     ),
   ]
-  const missing = [...new Set(drafts.flatMap(draft => draft.missing))]
-  if (missing.length > 0) return { problems, hosts, unserved: { network: nameOfFile(path), variables: missing } }
-  if (problems.length > 0 || base.options === undefined || table === undefined) return { problems, hosts }
-  const { network: name, chainId, blockTime } = base.options
+  const missingVariables = [...new Set(steps.flatMap(draft => draft.missingVariables))]
+  if (missingVariables.length > 0) return { problems, hosts, unserved: { network: networkNameOf(path), variables: missingVariables } }
+  if (problems.length > 0 || checked.options === undefined || table === undefined) return { problems, hosts }
+  const { network: name, chainId, blockTime } = checked.options
   const config: NetworkConfig = {
     name,
     chainId,
@@ -95,43 +95,43 @@ export const readNetwork = async (path: string, { plugins, tables, env }: Surrou
     file: source.file,
     methods: table,
     hosts: hosts.map(({ host }) => host),
-    steps: drafts.flatMap(({ step }) => step ?? []),
+    steps: steps.flatMap(({ step }) => step ?? []),
   }
   return { problems, hosts, config }
 }
 
-const nameOfFile = (path: string): string => basename(path, '.yaml')
+const networkNameOf = (path: string): string => basename(path, '.yaml')
 
-const readPipeline = (source: Source, plugins: readonly AnyPlugin[]): Promise<readonly Draft[]> => {
-  const list = source.at(['pipeline'])
-  const said = source.at(['optional'])
-  const optional = said === true || (said === 'true' && source.texts.get('/optional')?.bare === true)
+const readPipeline = (source: YamlFile, plugins: readonly AnyPlugin[]): Promise<readonly StepDraft[]> => {
+  const list = source.valueAt(['pipeline'])
+  const optionalValue = source.valueAt(['optional'])
+  const optional = optionalValue === true || (optionalValue === 'true' && source.expandedTexts.get('/optional')?.isBareVariable === true)
   return Promise.all(Array.isArray(list) ? list.map((_, index) => readStep(index, { source, plugins, optional })) : [])
 }
 
-const checkPipeline = (source: Source, drafts: readonly Draft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
-  const list = source.at(['pipeline'])
+const checkPipeline = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
+  const list = source.valueAt(['pipeline'])
   if (Array.isArray(list) && list.length === 0) {
     const hint = 'it ends with `- upstream: {}`'
     return [source.problemAtKey(['pipeline'], 'the pipeline is empty: no plugin answers', hint)]
   }
-  return [...drafts.flatMap(draft => draft.problems), ...checkOrder(drafts, plugins)]
+  return [...steps.flatMap(draft => draft.problems), ...checkOrder(steps, plugins)]
 }
 
-const checkName = (source: Source): readonly Problem[] => {
+const checkName = (source: YamlFile): readonly Problem[] => {
   const path = ['network']
   const name = source.textAt(path)
   if (name === undefined) return []
-  const found = describeFound(source, path)
-  if (!isName(name)) return [source.problem(path, `network must be kebab-case, not ${found}`)]
-  const file = nameOfFile(source.path)
+  const found = describeValue(source, path)
+  if (!isKebabCase(name)) return [source.problemAt(path, `network must be kebab-case, not ${found}`)]
+  const file = networkNameOf(source.path)
   return file === name
     ? []
-    : [source.problem(path, `network is ${found}, but the file is called ${file}.yaml`, `write \`network: ${file}\`, or rename the file`)]
+    : [source.problemAt(path, `network is ${found}, but the file is called ${file}.yaml`, `write \`network: ${file}\`, or rename the file`)]
 }
 
-const checkBlockTime = (source: Source): readonly Problem[] => {
+const checkBlockTime = (source: YamlFile): readonly Problem[] => {
   const path = ['blockTime']
-  const never = parseDuration(source.textAt(path) ?? '') === 0
-  return never ? [source.problem(path, `blockTime must be more than nothing, not ${describeFound(source, path)}`)] : []
+  const isZero = parseDuration(source.textAt(path) ?? '') === 0
+  return isZero ? [source.problemAt(path, `blockTime must be more than nothing, not ${describeValue(source, path)}`)] : []
 }

@@ -3,22 +3,22 @@ import { Ajv } from 'ajv'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Infer, ObjectSchema, Schema } from '../schema.ts'
 import { formats } from './formats.ts'
-import { childOf, toJsonSchema } from './json-schema.ts'
-import { leaveOut } from './leave-out.ts'
-import { mapItems, pointer } from './path.ts'
+import { childSchema, toJsonSchema } from './json-schema.ts'
+import { omitUnsetOptionals } from './leave-out.ts'
+import { mapItems, jsonPointer } from './path.ts'
 import type { Problem } from './problem.ts'
-import { retell } from './retell.ts'
-import type { Site } from './retell.ts'
-import { isIncomplete } from './source.ts'
+import { problemsOfAjvErrors } from './retell.ts'
+import type { OptionsLocation } from './retell.ts'
+import { hasUnresolvedVariables } from './source.ts'
 
 /** What came of one map of options. */
-export interface Checked<Options> {
+export interface CheckedOptions<Options> {
   /** With defaults and converted; undefined when there are problems or something is missing. */
   readonly options: Options | undefined
   readonly problems: readonly Problem[]
   /** Only in an optional network: pointers of what was left out, and the variables without which too little is left. */
-  readonly leftOut: readonly string[]
-  readonly missing: readonly string[]
+  readonly omitted: readonly string[]
+  readonly missingVariables: readonly string[]
 }
 
 /**
@@ -26,27 +26,31 @@ export interface Checked<Options> {
  * whole file reports them.
  */
 export const checkOptions = <const S extends ObjectSchema>(
-  site: Site<S>,
+  location: OptionsLocation<S>,
   { optional }: { readonly optional: boolean } = { optional: false },
-): Checked<Infer<S>> => {
-  const { source, path, schema } = site
-  const prefix = pointer(path)
-  const value = prepare(source.at(path), schema, place => source.texts.get(prefix + place)?.bare === true)
+): CheckedOptions<Infer<S>> => {
+  const { source, namePath, schema } = location
+  const prefix = jsonPointer(namePath)
+  const value = coerceVariables(
+    source.valueAt(namePath),
+    schema,
+    place => source.expandedTexts.get(prefix + place)?.isBareVariable === true,
+  )
   // That a text whose variables are missing is no number, say, follows from its own problem.
-  const errors = validate(schema, value).filter(error => !isIncomplete(source.texts.get(prefix + error.instancePath)))
-  const left = optional ? leaveOut(value, schema, source, path) : { value, pointers: [], missing: [] }
-  const whole = errors.length === 0 && left.missing.length === 0
+  const errors = validate(schema, value).filter(error => !hasUnresolvedVariables(source.expandedTexts.get(prefix + error.instancePath)))
+  const omission = optional ? omitUnsetOptionals(value, schema, source, namePath) : { value, omitted: [], missingVariables: [] }
+  const isValid = errors.length === 0 && omission.missingVariables.length === 0
   return {
     // The one cast: Ajv has just held the value against the schema that the type is inferred from.
-    options: whole ? (convert(left.value, schema, dirname(source.path)) as Infer<S>) : undefined,
-    problems: retell(errors, site),
-    leftOut: left.pointers,
-    missing: left.missing,
+    options: isValid ? (convertFormats(omission.value, schema, dirname(source.path)) as Infer<S>) : undefined,
+    problems: problemsOfAjvErrors(errors, location),
+    omitted: omission.omitted,
+    missingVariables: omission.missingVariables,
   }
 }
 
 /** Why Ajv does not take the schema; undefined when it does. */
-export const schemaFault = (schema: ObjectSchema): string | undefined => {
+export const schemaError = (schema: ObjectSchema): string | undefined => {
   try {
     validatorOf(schema)
     return undefined
@@ -81,24 +85,24 @@ const validate = (schema: ObjectSchema, value: unknown): readonly ErrorObject[] 
 }
 
 /** A copy in which a map without entries may be written as nothing, and whole variables became what is wanted. */
-const prepare = (value: unknown, schema: Schema, isBare: (place: string) => boolean): unknown => {
+const coerceVariables = (value: unknown, schema: Schema, isBare: (place: string) => boolean): unknown => {
   const visit = (value: unknown, schema: Schema | undefined, place: string): unknown => {
     if (schema?.type === 'object' && (value === null || value === undefined)) return {}
-    if (typeof value === 'string') return isBare(place) ? coerce(value, schema) : value
-    return mapItems(value, (item, part) => visit(item, childOf(schema, part), place + pointer([part])))
+    if (typeof value === 'string') return isBare(place) ? coerceText(value, schema) : value
+    return mapItems(value, (item, part) => visit(item, childSchema(schema, part), place + jsonPointer([part])))
   }
   return visit(value, schema, '')
 }
 
-const coerce = (text: string, schema: Schema | undefined): unknown => {
+const coerceText = (text: string, schema: Schema | undefined): unknown => {
   if (schema?.type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
   const isNumber = (schema?.type === 'integer' || schema?.type === 'number') && /^-?\d+(\.\d+)?$/.test(text)
   return isNumber ? Number(text) : text
 }
 
 /** Durations, sizes, URLs and paths become what plugins get. */
-const convert = (value: unknown, schema: Schema | undefined, directory: string): unknown => {
+const convertFormats = (value: unknown, schema: Schema | undefined, directory: string): unknown => {
   const format = schema?.type === 'string' ? schema.format : undefined
   if (typeof value === 'string') return format ? formats[format].convert(value, directory) : value
-  return mapItems(value, (item, part) => convert(item, childOf(schema, part), directory))
+  return mapItems(value, (item, part) => convertFormats(item, childSchema(schema, part), directory))
 }

@@ -3,54 +3,55 @@ import { createRequire, register } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { AnyPlugin } from '../plugin.ts'
-import { isDirectory, shownPath } from './files.ts'
-import { schemaFault } from './options.ts'
-import { isMap, isName, valueAt } from './path.ts'
+import { isDirectory, displayPath } from './files.ts'
+import { schemaError } from './options.ts'
+import { isObject, isKebabCase, valueAt } from './path.ts'
 
 /** The plugin that a file or package exports by default, or why it is none. */
-export type Loaded = { readonly plugin: AnyPlugin } | { readonly fault: string; readonly hint?: string }
+export type LoadedPlugin = { readonly plugin: AnyPlugin } | { readonly schemaProblem: string; readonly hint?: string }
 
 /** Imports a plugin from outside; a path is relative to `file`, a package is looked for from there. */
-export const loadPlugin = async (use: string, file: string): Promise<Loaded> => {
-  const location = locate(use, file)
-  if (location === undefined) return { fault: `there is no package ${use}`, hint: `npm install ${use}` }
-  if (!existsSync(location)) return { fault: `there is no file ${shownPath(location)}`, hint: 'a path begins at the folder of this file' }
-  if (isDirectory(location)) return { fault: `${shownPath(location)} is a directory`, hint: 'name a file in it' }
-  offerSelf()
+export const loadPlugin = async (use: string, file: string): Promise<LoadedPlugin> => {
+  const location = resolvePluginPath(use, file)
+  if (location === undefined) return { schemaProblem: `there is no package ${use}`, hint: `npm install ${use}` }
+  if (!existsSync(location))
+    return { schemaProblem: `there is no file ${displayPath(location)}`, hint: 'a path begins at the folder of this file' }
+  if (isDirectory(location)) return { schemaProblem: `${displayPath(location)} is a directory`, hint: 'name a file in it' }
+  registerSelfImportHook()
   try {
     const module: unknown = await import(pathToFileURL(location).href)
-    return accept(isMap(module) ? module['default'] : undefined, use)
+    return validatePlugin(isObject(module) ? module['default'] : undefined, use)
   } catch (error) {
-    const said = error instanceof Error ? error.message.split('\n')[0] : String(error)
-    return { fault: `cannot load ${use}: ${said}` }
+    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
+    return { schemaProblem: `cannot load ${use}: ${reason}` }
   }
 }
 
-let isOffered = false
+let isHookRegistered = false
 
 /** Once per process, and only where a configuration uses code from outside: the hook's thread costs about 30 ms. */
-const offerSelf = (): void => {
-  if (!isOffered) register(new URL('./self.js', import.meta.url))
-  isOffered = true
+const registerSelfImportHook = (): void => {
+  if (!isHookRegistered) register(new URL('./self.js', import.meta.url))
+  isHookRegistered = true
 }
 
-const locate = (use: string, file: string): string | undefined => {
+const resolvePluginPath = (use: string, file: string): string | undefined => {
   if (/^\.{0,2}\//.test(use)) return resolve(dirname(file), use)
   const require = createRequire(file)
   try {
     return require.resolve(use)
   } catch (error) {
     const isForImport = (error as NodeJS.ErrnoException).code === 'ERR_PACKAGE_PATH_NOT_EXPORTED'
-    return isForImport ? importEntry(use, require) : undefined
+    return isForImport ? importOnlyEntry(use, require) : undefined
   }
 }
 
 /** The entry of a package that exports itself for `import` only, which require.resolve() does not see. */
-const importEntry = (name: string, require: NodeJS.Require): string | undefined => {
+const importOnlyEntry = (name: string, require: NodeJS.Require): string | undefined => {
   for (const folder of require.resolve.paths(name) ?? []) {
     try {
       const manifest: unknown = JSON.parse(readFileSync(join(folder, name, 'package.json'), 'utf8'))
-      const entries = importPaths.map(path => valueAt(manifest, path))
+      const entries = importConditionPaths.map(path => valueAt(manifest, path))
       return join(folder, name, entries.find(entry => typeof entry === 'string') ?? '')
     } catch {
       // Not in this folder; Node looks in the next one above, too.
@@ -59,38 +60,41 @@ const importEntry = (name: string, require: NodeJS.Require): string | undefined 
   return undefined
 }
 
-const importPaths = [['.', 'import', 'default'], ['.', 'import'], ['import', 'default'], ['import']].map(path => ['exports', ...path])
+const importConditionPaths = [['.', 'import', 'default'], ['.', 'import'], ['import', 'default'], ['import']].map(path => [
+  'exports',
+  ...path,
+])
 
-const accept = (exported: unknown, use: string): Loaded => {
+const validatePlugin = (exported: unknown, use: string): LoadedPlugin => {
   const hint = 'export default definePlugin({ name, summary, options, create })'
-  if (!isMap(exported)) return { fault: `${use} exports no plugin by default`, hint }
-  const wrong = fields.flatMap(([name, wanted, accepts]) =>
+  if (!isObject(exported)) return { schemaProblem: `${use} exports no plugin by default`, hint }
+  const invalidFields = pluginFields.flatMap(([name, wanted, accepts]) =>
     accepts(exported[name]) ? [] : `${name} must be ${wanted}${exported[name] === undefined ? ', and is missing' : ''}`,
   )
-  if (wrong.length > 0) return { fault: `what ${use} exports is no plugin: ${wrong.join('; ')}`, hint }
+  if (invalidFields.length > 0) return { schemaProblem: `what ${use} exports is no plugin: ${invalidFields.join('; ')}`, hint }
   // Its fields have just been looked at; more cannot be known of code from outside.
   const plugin = exported as unknown as AnyPlugin
-  const fault = schemaFault(plugin.options)
-  return fault === undefined ? { plugin } : { fault: `the schema of ${use}'s options cannot be used: ${fault}` }
+  const fault = schemaError(plugin.options)
+  return fault === undefined ? { plugin } : { schemaProblem: `the schema of ${use}'s options cannot be used: ${fault}` }
 }
 
-const isText = (value: unknown): boolean => typeof value === 'string' && value !== ''
-const isFlag = (value: unknown): boolean => value === undefined || value === true
-const isNotes = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.every(isText))
+const isNonEmptyString = (value: unknown): boolean => typeof value === 'string' && value !== ''
+const isOptionalTrue = (value: unknown): boolean => value === undefined || value === true
+const isOptionalKeyList = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.every(isNonEmptyString))
 const isFunction = (value: unknown): boolean => typeof value === 'function'
-const isHook = (value: unknown): boolean => value === undefined || isFunction(value)
+const isOptionalFunction = (value: unknown): boolean => value === undefined || isFunction(value)
 
-const fields: readonly (readonly [name: string, wanted: string, accepts: (value: unknown) => boolean])[] = [
-  ['name', 'a kebab-case text', value => typeof value === 'string' && isName(value)],
-  ['summary', 'a text', isText],
-  ['options', 'a schema of type object', value => isMap(value) && value['type'] === 'object'],
+const pluginFields: readonly (readonly [name: string, wanted: string, accepts: (value: unknown) => boolean])[] = [
+  ['name', 'a kebab-case text', value => typeof value === 'string' && isKebabCase(value)],
+  ['summary', 'a text', isNonEmptyString],
+  ['options', 'a schema of type object', value => isObject(value) && value['type'] === 'object'],
   ['create', 'a function', isFunction],
-  ['check', 'a function', isHook],
-  ['vary', 'a function', isHook],
-  ['reads', 'a list of notes', isNotes],
-  ['writes', 'a list of notes', isNotes],
-  ['terminal', 'true', isFlag],
-  ['repeats', 'true', isFlag],
-  ['once', 'true', isFlag],
-  ['shares', 'true', isFlag],
+  ['check', 'a function', isOptionalFunction],
+  ['vary', 'a function', isOptionalFunction],
+  ['reads', 'a list of notes', isOptionalKeyList],
+  ['writes', 'a list of notes', isOptionalKeyList],
+  ['terminal', 'true', isOptionalTrue],
+  ['repeats', 'true', isOptionalTrue],
+  ['once', 'true', isOptionalTrue],
+  ['shares', 'true', isOptionalTrue],
 ]

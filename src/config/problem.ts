@@ -7,23 +7,23 @@ export interface Problem {
   readonly column: number
   readonly message: string
   /** The text of that line. */
-  readonly source?: string
+  readonly sourceLine?: string
   readonly hint?: string
 }
 
 /** `file:line:column: message`, then the line, then a caret that carries the hint. */
-export const formatProblem = ({ file, line, column, message, source, hint = '' }: Problem): string => {
-  const said = `${file}:${line}:${column}: ${message}`
-  if (source === undefined) return printable(hint ? `${said}\n  ${hint}` : said)
-  const [before, after] = around(source, column)
+export const formatProblem = ({ file, line, column, message, sourceLine, hint = '' }: Problem): string => {
+  const headline = `${file}:${line}:${column}: ${message}`
+  if (sourceLine === undefined) return replaceControlChars(hint ? `${headline}\n  ${hint}` : headline)
+  const [before, after] = excerptAround(sourceLine, column)
   const margin = ' '.repeat(String(line).length)
-  return printable(`${said}\n  ${line} | ${before}${after}\n  ${margin} | ${blank(before)}^ ${hint}`.trimEnd())
+  return replaceControlChars(`${headline}\n  ${line} | ${before}${after}\n  ${margin} | ${caretPadding(before)}^ ${hint}`.trimEnd())
 }
 
 /** The whole report, sorted by place, with a closing line that counts. */
 export const formatProblems = (problems: readonly Problem[]): string => {
   const files = new Set(problems.map(problem => problem.file)).size
-  const closing = `${count(problems.length, 'problem')} in ${count(files, 'file')}`
+  const closing = `${countNoun(problems.length, 'problem')} in ${countNoun(files, 'file')}`
   return [...sortProblems(problems).map(formatProblem), closing].join('\n\n')
 }
 
@@ -35,30 +35,30 @@ export const printProblems = (problems: readonly Problem[], write: (line: string
 export const sortProblems = (problems: readonly Problem[]): readonly Problem[] =>
   problems.toSorted((a, b) => compare(a.file, b.file) || a.line - b.line || a.column - b.column)
 
-export const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
+export const countNoun = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /** The line before and after the place; of a very long line only what is near it. */
-const around = (source: string, column: number): readonly [before: string, after: string] => {
-  const chars = [...source]
+const excerptAround = (line: string, column: number): readonly [before: string, after: string] => {
+  const chars = [...line]
   const before = chars.slice(0, column - 1)
   const after = chars.slice(column - 1)
-  const whole = chars.length <= 2 * reach
+  const fits = chars.length <= 2 * maxExcerptSideChars
   return [
-    whole || before.length <= reach ? before.join('') : `…${before.slice(-reach).join('')}`,
-    whole || after.length <= reach ? after.join('') : `${after.slice(0, reach).join('')}…`,
+    fits || before.length <= maxExcerptSideChars ? before.join('') : `…${before.slice(-maxExcerptSideChars).join('')}`,
+    fits || after.length <= maxExcerptSideChars ? after.join('') : `${after.slice(0, maxExcerptSideChars).join('')}…`,
   ]
 }
 
 /** Characters that are shown on either side of a place. */
-const reach = 80
+const maxExcerptSideChars = 80
 
 // Control characters could move the cursor or hide text; tab and newline are ours.
-const printable = (text: string): string => text.replace(/[^\P{Cc}\t\n]/gu, '\ufffd')
+const replaceControlChars = (text: string): string => text.replace(/[^\P{Cc}\t\n]/gu, '\ufffd')
 
-const wide = /\p{Emoji_Presentation}|[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}]/u
+const wideCharPattern = /\p{Emoji_Presentation}|[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}]/u
 
 /** Space as wide as the text, so that the caret stands under its character. */
-const blank = (text: string): string =>
-  [...text].map(char => (char === '\t' ? char : /\p{Mn}/u.test(char) ? '' : wide.test(char) ? '  ' : ' ')).join('')
+const caretPadding = (text: string): string =>
+  [...text].map(char => (char === '\t' ? char : /\p{Mn}/u.test(char) ? '' : wideCharPattern.test(char) ? '  ' : ' ')).join('')

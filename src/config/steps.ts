@@ -1,53 +1,53 @@
 import type { AnyPlugin } from '../plugin.ts'
-import type { Form } from './form.ts'
-import { readForm } from './form.ts'
-import { isWhole } from './leave-out.ts'
+import type { StepSyntax } from './form.ts'
+import { readStepSyntax } from './form.ts'
+import { isComplete } from './leave-out.ts'
 import { checkOptions } from './options.ts'
-import type { Placed } from './order.ts'
+import type { OrderedStep } from './order.ts'
 import { loadPlugin } from './outside.ts'
-import { pointer } from './path.ts'
-import { didYouMean, nearest } from '../nearest.ts'
+import { jsonPointer } from './path.ts'
+import { didYouMean, closestMatch } from '../nearest.ts'
 import type { Problem } from './problem.ts'
-import type { Source } from './source.ts'
+import type { YamlFile } from './source.ts'
 import type { Step } from './types.ts'
 
 /** One step of a pipeline, as far as it could be read. */
-export interface Draft extends Placed {
+export interface StepDraft extends OrderedStep {
   /** There when nothing is wrong or missing. */
   readonly step?: Step
   readonly problems: readonly Problem[]
   /** As in Checked. */
-  readonly leftOut: readonly string[]
-  readonly missing: readonly string[]
+  readonly omitted: readonly string[]
+  readonly missingVariables: readonly string[]
 }
 
 /** Where a step stands. */
-export interface Setting {
-  readonly source: Source
+export interface StepReadContext {
+  readonly source: YamlFile
   /** The plugins that come with the gateway. */
   readonly plugins: readonly AnyPlugin[]
   readonly optional: boolean
 }
 
 /** Reads the step at this position of the pipeline, and loads its plugin when that comes from outside. */
-export const readStep = async (index: number, setting: Setting): Promise<Draft> => {
-  const { source, optional } = setting
-  const form = readForm(source, index)
-  const { plugin, problem } = await findPlugin(form, setting)
-  const name = form.name ?? plugin?.name ?? (form.word || 'this step')
+export const readStep = async (index: number, context: StepReadContext): Promise<StepDraft> => {
+  const { source, optional } = context
+  const syntax = readStepSyntax(source, index)
+  const { plugin, problem } = await findPlugin(syntax, context)
+  const name = syntax.name ?? plugin?.name ?? (syntax.pluginName || 'this step')
   // Nobody can tell what an unknown plugin does without; so its unset variables are not held against it.
-  const tried = plugin
-    ? tryOptions(plugin, name, form, setting)
-    : { problems: [], missing: [], leftOut: optional ? [pointer(['pipeline', index])] : [] }
-  const problems = [...form.problems, ...(problem ? [problem] : tried.problems)]
-  const { step, ...rest } = tried
+  const checked = plugin
+    ? checkStepOptions(plugin, name, syntax, context)
+    : { problems: [], missingVariables: [], omitted: optional ? [jsonPointer(['pipeline', index])] : [] }
+  const problems = [...syntax.problems, ...(problem ? [problem] : checked.problems)]
+  const { step, ...rest } = checked
   return {
     ...rest,
     name,
     plugin,
     problems,
     ...(step && problems.length === 0 && { step }),
-    problem: (message, hint) => source.problemAtKey(form.at, source.hide(message), hint),
+    problemAtStep: (message, hint) => source.problemAtKey(syntax.namePath, source.maskValues(message), hint),
   }
 }
 
@@ -57,47 +57,49 @@ interface FoundPlugin {
   readonly problem?: Problem
 }
 
-const findPlugin = async (form: Form, { source, plugins }: Setting): Promise<FoundPlugin> => {
-  const { word, at, outside } = form
-  const plugin = plugins.find(({ name }) => name === word)
-  if (plugin !== undefined || word === '') return { plugin }
+const findPlugin = async (form: StepSyntax, { source, plugins }: StepReadContext): Promise<FoundPlugin> => {
+  const { pluginName, namePath, isExternal } = form
+  const plugin = plugins.find(({ name }) => name === pluginName)
+  if (plugin !== undefined || pluginName === '') return { plugin }
   const names = plugins.map(({ name }) => name)
-  if (outside) {
-    const loaded = await loadPlugin(word, source.path)
+  if (isExternal) {
+    const loaded = await loadPlugin(pluginName, source.path)
     if ('plugin' in loaded) return loaded
-    const hint = didYouMean(word, names) ?? source.hide(loaded.hint ?? '')
-    return { plugin: undefined, problem: source.problem(at, source.hide(loaded.fault), hint) }
+    const hint = didYouMean(pluginName, names) ?? source.maskValues(loaded.hint ?? '')
+    return { plugin: undefined, problem: source.problemAt(namePath, source.maskValues(loaded.schemaProblem), hint) }
   }
-  const meant = nearest(word, names)
-  const hint = /^[./@]|\.js$/.test(word) ? `write \`- use: ${word}\`` : (didYouMean(word, names) ?? `known are: ${names.join(', ')}`)
+  const closest = closestMatch(pluginName, names)
+  const hint = /^[./@]|\.js$/.test(pluginName)
+    ? `write \`- use: ${pluginName}\``
+    : (didYouMean(pluginName, names) ?? `known are: ${names.join(', ')}`)
   return {
-    plugin: plugins.find(({ name }) => name === meant),
-    problem: source.problemAtKey(at, `there is no plugin \`${word}\``, hint),
+    plugin: plugins.find(({ name }) => name === closest),
+    problem: source.problemAtKey(namePath, `there is no plugin \`${pluginName}\``, hint),
   }
 }
 
-type Tried = Pick<Draft, 'step' | 'problems' | 'leftOut' | 'missing'>
+type CheckedStep = Pick<StepDraft, 'step' | 'problems' | 'omitted' | 'missingVariables'>
 
-const tryOptions = (plugin: AnyPlugin, name: string, form: Form, { source, optional }: Setting): Tried => {
-  const site = { source, path: form.options, name: source.hide(name), schema: plugin.options }
-  const { options, problems, leftOut, missing } = checkOptions(site, { optional })
-  if (options === undefined || !isWhole(source, form.options, leftOut)) return { problems, leftOut, missing }
+const checkStepOptions = (plugin: AnyPlugin, name: string, syntax: StepSyntax, { source, optional }: StepReadContext): CheckedStep => {
+  const location = { source, namePath: syntax.optionsPath, owner: source.maskValues(name), schema: plugin.options }
+  const { options, problems, omitted, missingVariables } = checkOptions(location, { optional })
+  if (options === undefined || !isComplete(source, syntax.optionsPath, omitted)) return { problems, omitted, missingVariables }
 
   const step: Step = {
     name,
     plugin,
     options,
-    problem: (path, message) =>
+    problemAt: (path, message) =>
       path.length === 0
-        ? source.problemAtKey(form.at, source.hide(message))
-        : source.problem([...form.options, ...path], source.hide(message)),
+        ? source.problemAtKey(syntax.namePath, source.maskValues(message))
+        : source.problemAt([...syntax.optionsPath, ...path], source.maskValues(message)),
   }
-  const found: Problem[] = []
+  const ruleProblems: Problem[] = []
   try {
     // Checked against its own schema just now.
-    plugin.check?.(options as never, (path, message) => found.push(step.problem(path, `${name}: ${message}`)))
-  } catch (bug) {
-    found.push(step.problem([], `${name}: its options cannot be checked: ${String(bug)}`))
+    plugin.check?.(options as never, (path, message) => ruleProblems.push(step.problemAt(path, `${name}: ${message}`)))
+  } catch (error) {
+    ruleProblems.push(step.problemAt([], `${name}: its options cannot be checked: ${String(error)}`))
   }
-  return { step, problems: found, leftOut, missing }
+  return { step, problems: ruleProblems, omitted, missingVariables }
 }

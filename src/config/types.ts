@@ -3,7 +3,7 @@ import type { LogLevel } from '../services/log.ts'
 import type { AnyPlugin, Path } from '../plugin.ts'
 import type { Secret } from '../secret.ts'
 import type { Problem } from './problem.ts'
-import type { Table } from '../services/methods/table.ts'
+import type { CompiledTable } from '../services/methods/table.ts'
 
 /** gateway.yaml, checked, with defaults. Sizes in bytes, times in ms. */
 export interface GatewayConfig {
@@ -14,7 +14,7 @@ export interface GatewayConfig {
   readonly plans: Readonly<Record<string, Plan>>
   /** Bytes of all caches together. */
   readonly memory: number
-  readonly limits: Limits
+  readonly limits: GatewayLimits
   readonly log: LogLevel
   /** How long calls in flight may take to finish after SIGTERM. */
   readonly drain: number
@@ -25,7 +25,7 @@ export interface GatewayConfig {
 }
 
 /** Bounds on what callers send, and on what answers take; sizes in bytes. */
-export interface Limits {
+export interface GatewayLimits {
   /** Longest body of an HTTP request. */
   readonly body: number
   /** Longest WebSocket message. */
@@ -60,7 +60,7 @@ export interface NetworkConfig {
   readonly blockTime: number
   /** In lower case, without port. */
   readonly hosts: readonly string[]
-  readonly methods: Table
+  readonly methods: CompiledTable
   /** Outermost first. */
   readonly steps: readonly Step[]
   /** The file it stands in, as it is shown to operators. */
@@ -75,11 +75,11 @@ export interface Step {
   /** Checked against the plugin's schema, converted, defaults filled in. */
   readonly options: unknown
   /** A problem at a place inside the options. */
-  problem(path: Path, message: string): Problem
+  problemAt(path: Path, message: string): Problem
 }
 
 /** An optional network that is not served, and the variables that would change that. */
-export interface Unserved {
+export interface UnservedNetwork {
   readonly network: string
   readonly variables: readonly string[]
 }
@@ -88,6 +88,6 @@ export interface Unserved {
 export interface Config {
   readonly gateway: GatewayConfig | undefined
   readonly networks: readonly NetworkConfig[]
-  readonly unserved: readonly Unserved[]
+  readonly unserved: readonly UnservedNetwork[]
   readonly problems: readonly Problem[]
 }

@@ -1,15 +1,15 @@
 import type { Path } from '../plugin.ts'
 import type { NumberSchema, Schema, StringSchema } from '../schema.ts'
 import { formats } from './formats.ts'
-import { pointer } from './path.ts'
-import { count } from './problem.ts'
-import type { Source } from './source.ts'
+import { jsonPointer } from './path.ts'
+import { countNoun } from './problem.ts'
+import type { YamlFile } from './source.ts'
 
 /** What a schema accepts, to follow "must be". */
-export const describeType = (schema: Schema): string => {
+export const describeSchema = (schema: Schema): string => {
   switch (schema.type) {
     case 'string':
-      return describeText(schema)
+      return describeString(schema)
     case 'integer':
       return `an integer${describeBounds(schema)}`
     case 'number':
@@ -26,35 +26,35 @@ export const describeType = (schema: Schema): string => {
 }
 
 /** What stands at the path, to follow "not"; of a text from the environment only the variable's name. */
-export const describeFound = (source: Source, path: Path): string => {
-  const text = source.texts.get(pointer(path))
-  if (text && text.values.length > 0) return `what ${text.names.map(name => `\${${name}}`).join(' and ')} holds`
-  const value = source.at(path)
-  if (typeof value === 'string') return JSON.stringify(value.length > longest ? `${value.slice(0, longest)}…` : value)
+export const describeValue = (source: YamlFile, path: Path): string => {
+  const text = source.expandedTexts.get(jsonPointer(path))
+  if (text && text.values.length > 0) return `what ${text.variables.map(name => `\${${name}}`).join(' and ')} holds`
+  const value = source.valueAt(path)
+  if (typeof value === 'string') return JSON.stringify(value.length > maxShownChars ? `${value.slice(0, maxShownChars)}…` : value)
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : `a list of ${value.length}`
   return value === null || value === undefined ? 'nothing' : typeof value === 'object' ? 'a map' : String(value)
 }
 
 /** `failover.upstreams[0].url`: a place inside the options of `owner`, or inside a file when `owner` is empty. */
-export const nameOf = (owner: string, path: Path): string =>
+export const formatOptionPath = (owner: string, path: Path): string =>
   path.reduce<string>(
-    (said, part) => (/^\d+$/.test(String(part)) ? `${said}[${part}]` : said === '' ? String(part) : `${said}.${part}`),
+    (text, part) => (/^\d+$/.test(String(part)) ? `${text}[${part}]` : text === '' ? String(part) : `${text}.${part}`),
     owner,
   )
 
-const longest = 60
+const maxShownChars = 60
 
-const describeText = ({ format, enum: words, pattern, called, minLength = 0 }: StringSchema): string => {
-  if (words) return words.length === 1 ? `\`${words[0]}\`` : `one of ${words.join(', ')}`
+const describeString = ({ format, enum: values, pattern, label, minLength = 0 }: StringSchema): string => {
+  if (values) return values.length === 1 ? `\`${values[0]}\`` : `one of ${values.join(', ')}`
   if (format) return formats[format].description
-  if (pattern !== undefined) return called ?? `a text that matches ${pattern}`
+  if (pattern !== undefined) return label ?? `a text that matches ${pattern}`
   if (minLength === 1) return 'a text that is not empty'
-  return minLength > 1 ? `a text of at least ${count(minLength, 'character')}` : 'a text'
+  return minLength > 1 ? `a text of at least ${countNoun(minLength, 'character')}` : 'a text'
 }
 
 const describeBounds = ({ minimum, maximum, exclusiveMinimum }: NumberSchema): string => {
-  const most = maximum === Number.MAX_SAFE_INTEGER ? '2^53-1' : maximum
-  if (minimum !== undefined && most !== undefined) return ` from ${minimum} to ${most}`
-  const least = exclusiveMinimum !== undefined ? ` above ${exclusiveMinimum}` : minimum !== undefined ? `, at least ${minimum}` : ''
-  return most === undefined ? least : `${least}, at most ${most}`
+  const upperBound = maximum === Number.MAX_SAFE_INTEGER ? '2^53-1' : maximum
+  if (minimum !== undefined && upperBound !== undefined) return ` from ${minimum} to ${upperBound}`
+  const lowerBound = exclusiveMinimum !== undefined ? ` above ${exclusiveMinimum}` : minimum !== undefined ? `, at least ${minimum}` : ''
+  return upperBound === undefined ? lowerBound : `${lowerBound}, at most ${upperBound}`
 }

@@ -3,24 +3,24 @@ import type { Alias, Document, Pair, ParsedNode, Scalar, YAMLError, YAMLMap } fr
 import type { Path } from '../plugin.ts'
 
 /** Something wrong with the YAML itself, at an offset of the text. */
-export interface Fault {
+export interface YamlProblem {
   readonly offset: number
   readonly message: string
   readonly hint?: string
 }
 
 /** A parsed text that still knows where everything stands. */
-export interface Yaml {
+export interface YamlDocument {
   readonly root: ParsedNode | null
-  readonly faults: readonly Fault[]
+  readonly problems: readonly YamlProblem[]
   /** Something is wrong beyond a key that stands twice, so the value may not be what was meant. */
-  readonly broken: boolean
+  readonly isUnreliable: boolean
   /** The node itself, or what it stands for when it is an alias; undefined when there is no such anchor. */
-  follow(node: ParsedNode | null): ParsedNode | null | undefined
+  resolveAlias(node: ParsedNode | null): ParsedNode | null | undefined
 }
 
 /** Parses one document of YAML 1.2. Keys are always texts. Never throws. */
-export const parseYaml = (text: string): Yaml => {
+export const parseYamlDocument = (text: string): YamlDocument => {
   const document = parseDocument(text, {
     prettyErrors: false,
     stringKeys: true,
@@ -31,28 +31,28 @@ export const parseYaml = (text: string): Yaml => {
   const isOld = document.directives?.yaml.version === '1.1'
   return {
     root: document.contents,
-    faults: [...once(errors.map(error => toFault(error, text))), ...(isOld ? [oldVersion] : [])],
-    broken: isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
-    follow: follower(document),
+    problems: [...firstPerLine(errors.map(error => toLineProblem(error, text))), ...(isOld ? [unsupportedVersion] : [])],
+    isUnreliable: isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
+    resolveAlias: aliasResolver(document),
   }
 }
 
 /** What this gives for a text takes its place in the value. */
-export type ReadText = (text: string, isPlain: boolean, path: Path) => string
+export type TransformText = (text: string, isPlain: boolean, path: Path) => string
 
 /** The plain value of a parsed text, and the faults that show only now: aliases that lead nowhere or never end. */
-export const toValue = (yaml: Yaml, readText: ReadText): { value: unknown; faults: readonly Fault[] } => {
-  if (yaml.broken) return { value: undefined, faults: [] }
-  const faults: Fault[] = []
-  let left = mostNodes
+export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): { value: unknown; problems: readonly YamlProblem[] } => {
+  if (yaml.isUnreliable) return { value: undefined, problems: [] }
+  const faults: YamlProblem[] = []
+  let nodesLeft = maxNodes
 
-  const read = (node: ParsedNode | null, path: Path, within: readonly ParsedNode[]): unknown => {
-    left -= 1
-    if (left < 0) return undefined
-    if (within.length > mostLevels) return refuse(node, tooDeep)
-    if (isAlias(node)) return readAlias(node, path, within)
+  const read = (node: ParsedNode | null, path: Path, ancestors: readonly ParsedNode[]): unknown => {
+    nodesLeft -= 1
+    if (nodesLeft < 0) return undefined
+    if (ancestors.length > maxNestingDepth) return report(node, tooDeep)
+    if (isAlias(node)) return readAlias(node, path, ancestors)
     if (isMap(node)) {
-      const inside = [...within, node]
+      const inside = [...ancestors, node]
       return Object.fromEntries(
         node.items.map(pair => {
           const key = keyOf(pair)
@@ -61,23 +61,23 @@ export const toValue = (yaml: Yaml, readText: ReadText): { value: unknown; fault
       )
     }
     if (isSeq(node)) {
-      const inside = [...within, node]
+      const inside = [...ancestors, node]
       return node.items.map((item, index) => read(item, [...path, index], inside))
     }
     return isScalar(node) ? readScalar(node, path) : null
   }
 
-  const refuse = (node: ParsedNode | null, message: string): undefined => {
+  const report = (node: ParsedNode | null, message: string): undefined => {
     faults.push({ offset: node?.range[0] ?? 0, message })
   }
 
   const readScalar = (node: Scalar, path: Path): unknown =>
-    typeof node.value === 'string' ? readText(node.value, node.type === 'PLAIN', path) : node.value
+    typeof node.value === 'string' ? transformText(node.value, node.type === 'PLAIN', path) : node.value
 
   const readAlias = (alias: Alias.Parsed, path: Path, within: readonly ParsedNode[]): unknown => {
-    const node = yaml.follow(alias)
+    const node = yaml.resolveAlias(alias)
     if (node && !within.includes(node)) return read(node, path, within)
-    return refuse(
+    return report(
       alias,
       node
         ? `the alias *${alias.source} stands inside what it names`
@@ -86,7 +86,7 @@ export const toValue = (yaml: Yaml, readText: ReadText): { value: unknown; fault
   }
 
   const value = read(yaml.root, [], [])
-  return { value, faults: left < 0 ? [tooLarge] : faults }
+  return { value, problems: nodesLeft < 0 ? [tooManyNodes] : faults }
 }
 
 /** The pair with this key; of several the last, as in the value. */
@@ -96,54 +96,56 @@ export const pairAt = (map: YAMLMap.Parsed, key: string | number): Pair<ParsedNo
 const keyOf = ({ key }: Pair): string => String(isScalar(key) ? key.value : key)
 
 // Far more than any configuration has; aliases of aliases reach it from a few lines.
-const mostNodes = 100_000
-const mostLevels = 100
-const tooLarge = { offset: 0, message: `the file holds more than ${mostNodes} values, with those its aliases repeat` }
+const maxNodes = 100_000
+const maxNestingDepth = 100
+const tooManyNodes = { offset: 0, message: `the file holds more than ${maxNodes} values, with those its aliases repeat` }
 const tooDeep = 'maps and lists are nested too deeply'
-const oldVersion = { offset: 0, message: 'the file must be YAML 1.2, not 1.1', hint: 'leave out the line `%YAML 1.1`' }
+const unsupportedVersion = { offset: 0, message: 'the file must be YAML 1.2, not 1.1', hint: 'leave out the line `%YAML 1.1`' }
 
-const follower = (document: Document): Yaml['follow'] => {
-  const known = new Map<Alias, ParsedNode | undefined>()
+const aliasResolver = (document: Document): YamlDocument['resolveAlias'] => {
+  const resolved = new Map<Alias, ParsedNode | undefined>()
   return node => {
     if (!isAlias(node)) return node
     // What a parsed alias stands for was parsed, too.
-    if (!known.has(node)) known.set(node, node.resolve(document) as ParsedNode | undefined)
-    return known.get(node)
+    if (!resolved.has(node)) resolved.set(node, node.resolve(document) as ParsedNode | undefined)
+    return resolved.get(node)
   }
 }
 
 /** One mistake often gives a train of errors: each line tells its first. */
-const once = (faults: readonly LineFault[]): readonly Fault[] => {
-  const told = new Set<number>()
-  return faults.filter(({ line }) => !told.has(line) && told.add(line)).map(({ line, ...fault }) => fault)
+const firstPerLine = (faults: readonly LineProblem[]): readonly YamlProblem[] => {
+  const reportedLines = new Set<number>()
+  return faults
+    .filter(({ lineStart }) => !reportedLines.has(lineStart) && reportedLines.add(lineStart))
+    .map(({ lineStart, ...fault }) => fault)
 }
 
-interface LineFault extends Fault {
+interface LineProblem extends YamlProblem {
   /** Where its line begins. */
-  readonly line: number
+  readonly lineStart: number
 }
 
-const toFault = (error: YAMLError, text: string): LineFault => {
+const toLineProblem = (error: YAMLError, text: string): LineProblem => {
   const offset = error.pos[0]
   const line = text.slice(0, offset).lastIndexOf('\n') + 1
   const isBare = /(^|[^"'\w])\$\{/.test(text.slice(line, offset + 1))
   return {
     offset,
-    line,
-    message: retell(error),
+    lineStart: line,
+    message: describeYamlError(error),
     ...(isBare && { hint: 'put a text that holds a variable in quotes: "${VAR}"' }),
   }
 }
 
 /** In words for who does not know the grammar; what hardly anybody meets stays as the parser says it. */
-const retell = ({ code, message }: YAMLError): string => {
+const describeYamlError = ({ code, message }: YAMLError): string => {
   const [, bracket, quote] = /^Flow .* end with a (.)$|^Missing closing (.)quote$/.exec(message) ?? []
   if (bracket !== undefined) return `a closing ${bracket} is missing, or a line before it is not indented`
   if (quote !== undefined) return `a closing ${quote} is missing`
-  return sentences[code] ?? `${message.charAt(0).toLowerCase()}${message.slice(1)}`
+  return yamlErrorMessages[code] ?? `${message.charAt(0).toLowerCase()}${message.slice(1)}`
 }
 
-const sentences: Partial<Record<YAMLError['code'], string>> = {
+const yamlErrorMessages: Partial<Record<YAMLError['code'], string>> = {
   BAD_INDENT: 'this line does not begin where the others of its map or list do',
   BLOCK_IN_FLOW: 'a comma must stand between two entries in brackets or braces',
   MULTILINE_IMPLICIT_KEY: 'a key must be followed by a colon, on the same line',

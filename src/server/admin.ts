@@ -1,20 +1,20 @@
 import Koa from 'koa'
 import type { HeadsStatus } from '../services/heads/index.ts'
 import type { Log } from '../services/log.ts'
-import { metricsText, metricsType } from '../services/metrics.ts'
-import type { Family } from '../services/metrics.ts'
+import { formatMetrics, metricsContentType } from '../services/metrics.ts'
+import type { MetricFamily } from '../services/metrics.ts'
 
 /** What the admin listener tells. */
-export interface Health {
+export interface AdminStatus {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
   /** Told by `/readyz?verbose`; without heads by a primary, whose workers know them. */
   networks(): readonly ({ readonly name: string } & Partial<HeadsStatus>)[]
-  metrics(): readonly Family[] | Promise<readonly Family[]>
+  metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
 }
 
 /** `/livez` (restart me when it fails), `/readyz` (route to me while it is 200) and `/metrics` (Prometheus). */
-export const createAdminApp = (health: Health, log: Log): Koa => {
+export const createAdminApp = (status: AdminStatus, log: Log): Koa => {
   const app = new Koa()
   // Koa would write them to stderr, in plain text.
   app.on('error', (error: NodeJS.ErrnoException) => {
@@ -27,17 +27,17 @@ export const createAdminApp = (health: Health, log: Log): Koa => {
       case '/livez':
         return void (context.body = 'ok\n')
       case '/readyz':
-        return tellReadiness(context, health)
+        return respondReadiness(context, status)
       case '/metrics':
-        context.type = metricsType
-        context.body = metricsText(await health.metrics())
+        context.type = metricsContentType
+        context.body = formatMetrics(await status.metrics())
     }
   })
   return app
 }
 
-const tellReadiness = (context: Koa.Context, health: Health): void => {
-  const ready = health.isReady()
-  context.body = 'verbose' in context.query ? { ready, networks: health.networks() } : ready ? 'ready\n' : 'not ready\n'
+const respondReadiness = (context: Koa.Context, status: AdminStatus): void => {
+  const ready = status.isReady()
+  context.body = 'verbose' in context.query ? { ready, networks: status.networks() } : ready ? 'ready\n' : 'not ready\n'
   context.status = ready ? 200 : 503
 }

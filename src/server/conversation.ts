@@ -3,144 +3,149 @@ import type { WebSocket } from 'ws'
 import { isFailure } from '../reply.ts'
 import type { Reply } from '../reply.ts'
 import type { Log } from '../services/log.ts'
-import { noRoom } from '../services/agents/room.ts'
-import { answer, failWhole } from '../wire/answer.ts'
-import type { Answer } from '../wire/answer.ts'
-import type { Body } from '../wire/write.ts'
-import type { Doors, Traffic, Visit } from './door.ts'
-import { Outbox } from './outbox.ts'
-import { refundAll } from './refund.ts'
+import { overloaded } from '../services/agents/room.ts'
+import { handleMessage, failureResponse } from '../wire/answer.ts'
+import type { RpcResponse } from '../wire/answer.ts'
+import type { ResponseBody } from '../wire/write.ts'
+import type { RpcContext, ActiveRequests, RoutedRequest } from './door.ts'
+import { WsSendQueue } from './outbox.ts'
+import { refundCharges } from './refund.ts'
 
 /** Messages of one socket that are answered at the same time; past it the socket is read no further for a while. */
-const mostAtOnce = 200
+const maxConcurrentMessages = 200
 
 /** What a conversation needs of its surroundings. */
-interface Around extends Pick<Doors, 'traffic' | 'log' | 'room' | 'tidy'> {
+interface WsConnectionOptions extends Pick<RpcContext, 'activeRequests' | 'log' | 'memoryBudget' | 'hintGc'> {
   /** In ms; as it is about a socket, the system's clock counts it. */
-  readonly patience?: number
+  readonly sendTimeoutMs?: number
 }
 
 /** One open WebSocket: messages in, answers out, as text whatever came in. */
-export class Conversation {
-  readonly visit: Visit
+export class WsConnection {
+  readonly routedRequest: RoutedRequest
   readonly #socket: WebSocket
-  readonly #traffic: Traffic
+  readonly #activeRequests: ActiveRequests
   readonly #log: Log
   readonly #stream: Socket
-  readonly #outbox: Outbox
-  #running = 0
-  #isGathering = false
-  #isEnding = false
-  #missed = 0
+  readonly #sendQueue: WsSendQueue
+  #inFlightCount = 0
+  #isCorked = false
+  #isClosing = false
+  #missedPongs = 0
 
   /** `stream` is what `socket` writes to. */
-  constructor(socket: WebSocket, stream: Socket, visit: Visit, { traffic, log, room, tidy, patience = 5_000 }: Around) {
+  constructor(
+    socket: WebSocket,
+    stream: Socket,
+    routedRequest: RoutedRequest,
+    { activeRequests, log, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionOptions,
+  ) {
     this.#socket = socket
     this.#stream = stream
-    this.#outbox = new Outbox(socket, stream, {
-      room,
-      traffic,
-      tidy,
-      patience,
-      onRead: () => this.#goOn(),
-      giveUp: () => this.#giveUp(),
+    this.#sendQueue = new WsSendQueue(socket, stream, {
+      memoryBudget,
+      activeRequests,
+      hintGc,
+      sendTimeoutMs,
+      onRead: () => this.#onRead(),
+      onSlowReader: () => this.#terminateSlowReader(),
     })
-    this.visit = visit
-    this.#traffic = traffic
+    this.routedRequest = routedRequest
+    this.#activeRequests = activeRequests
     this.#log = log
     socket.on('pong', () => {
-      this.#missed = 0
+      this.#missedPongs = 0
     })
     socket.on('error', () => undefined) // a frame that breaks the protocol; ws closes the socket with the fitting code
-    socket.on('message', (data: Buffer) => void this.#take(data))
-    socket.on('close', () => visit.caller.leave())
+    socket.on('message', (data: Buffer) => void this.#handleMessage(data))
+    socket.on('close', () => routedRequest.origin.abort())
   }
 
   /** Two pings without a pong end it, also where it is being closed. */
   ping(): void {
-    if (this.#missed === 2) return this.#socket.terminate()
-    this.#missed += 1
+    if (this.#missedPongs === 2) return this.#socket.terminate()
+    this.#missedPongs += 1
     if (this.#socket.readyState === this.#socket.OPEN) this.#socket.ping()
   }
 
   /** A key that is no longer good ends it. */
-  deliver({ id, body, replies }: Answer): void {
+  sendResponse({ id, body, replies }: RpcResponse): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return
-    if (body !== undefined && !this.#send(body)) this.#refuse(id, replies)
+    if (body !== undefined && !this.#enqueue(body)) this.#sendOverloaded(id, replies)
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {
       this.close(1008, 'the API key is not valid any more')
     }
   }
 
   /** The gateway goes away: what is being answered is answered first, what comes in from now on is not taken any more. */
-  end(): void {
-    this.#isEnding = true
-    if (this.#running === 0) this.close()
+  drain(): void {
+    this.#isClosing = true
+    if (this.#inFlightCount === 0) this.close()
   }
 
   /** After what waits for the caller; nothing that comes in is taken any more. */
   close(code = 1001, reason = 'the gateway is stopping'): void {
-    this.#isEnding = true
-    this.#outbox.close(code, reason)
+    this.#isClosing = true
+    this.#sendQueue.close(code, reason)
   }
 
   terminate(): void {
     this.#socket.terminate()
   }
 
-  async #take(message: Buffer): Promise<void> {
-    if (this.#isEnding) return
-    this.#traffic.enter()
-    this.#running += 1
-    if (this.#running >= mostAtOnce) this.#socket.pause()
-    const { network, caller } = this.visit
-    const told = await answer(network.door, message, caller)
-    this.#running -= 1
-    this.deliver(told)
-    if (this.#isEnding) this.end()
-    this.#pace()
-    this.#traffic.leave()
+  async #handleMessage(message: Buffer): Promise<void> {
+    if (this.#isClosing) return
+    this.#activeRequests.begin()
+    this.#inFlightCount += 1
+    if (this.#inFlightCount >= maxConcurrentMessages) this.#socket.pause()
+    const { endpoint, origin } = this.routedRequest
+    const response = await handleMessage(endpoint.messageHandler, message, origin)
+    this.#inFlightCount -= 1
+    this.sendResponse(response)
+    if (this.#isClosing) this.drain()
+    this.#applyBackpressure()
+    this.#activeRequests.end()
   }
 
-  #send(body: Body): boolean {
-    if (this.#running > 0) this.#gather()
-    return this.#outbox.send(body)
+  #enqueue(body: ResponseBody): boolean {
+    if (this.#inFlightCount > 0) this.#corkUntilNextTick()
+    return this.#sendQueue.send(body)
   }
 
   /** Too much waits to be read. Who called one thing is told; a batch has no id by which the caller would know what failed. */
-  #refuse(id: string, replies: readonly Reply[]): void {
-    refundAll({ log: this.#log }, replies, 'unavailable')
-    const { body } = failWhole(noRoom(), id)
+  #sendOverloaded(id: string, replies: readonly Reply[]): void {
+    refundCharges({ log: this.#log }, replies, 'unavailable')
+    const { body } = failureResponse(overloaded(), id)
     if (id === 'null') this.close(1013, 'too many answers wait to be read')
-    else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#send(body)
+    else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#enqueue(body)
   }
 
   /** More answers follow: those of one turn go out in one write. With 32 calls in flight on a socket that saves a third of the CPU. */
-  #gather(): void {
-    if (this.#isGathering) return
-    this.#isGathering = true
+  #corkUntilNextTick(): void {
+    if (this.#isCorked) return
+    this.#isCorked = true
     this.#stream.cork()
     process.nextTick(() => {
-      this.#isGathering = false
+      this.#isCorked = false
       this.#stream.uncork()
     })
   }
 
-  #giveUp(): void {
-    const { requestId, network } = this.visit.caller
+  #terminateSlowReader(): void {
+    const { requestId, network } = this.routedRequest.origin
     this.#log.info({ event: 'slow-caller', requestId, network }, 'a caller does not read its answers: the socket is closed')
     this.terminate()
   }
 
   /** Who reads lives, though its pong may be a long way behind. */
-  #goOn(): void {
-    this.#missed = 0
-    this.#pace()
+  #onRead(): void {
+    this.#missedPongs = 0
+    this.#applyBackpressure()
   }
 
   /** Reads on only while there is room for more answers. */
-  #pace(): void {
-    if (this.#running >= mostAtOnce || this.#outbox.isCrowded) this.#socket.pause()
+  #applyBackpressure(): void {
+    if (this.#inFlightCount >= maxConcurrentMessages || this.#sendQueue.needsDrain) this.#socket.pause()
     else if (this.#socket.isPaused) this.#socket.resume()
   }
 }

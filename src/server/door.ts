@@ -1,82 +1,85 @@
 import type { IncomingMessage } from 'node:http'
-import type { Limits } from '../config/types.ts'
+import type { GatewayLimits } from '../config/types.ts'
 import type { Network } from '../network.ts'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
-import type { Room } from '../services/agents/room.ts'
+import type { MemoryBudget } from '../services/agents/room.ts'
 import type { Log } from '../services/log.ts'
-import type { Door } from '../wire/answer.ts'
-import { readHost, readPath } from './address.ts'
+import type { MessageHandler } from '../wire/answer.ts'
+import { parseHost, parseRequestPath } from './address.ts'
 import type { Transport } from './address.ts'
-import { Caller } from './origin.ts'
+import { RequestOrigin } from './origin.ts'
 
 /** A network as it stands behind its doors. */
-export interface Served extends Pick<Network, 'name' | 'admit'> {
-  readonly door: Door
+export interface NetworkEndpoint extends Pick<Network, 'name' | 'admit'> {
+  readonly messageHandler: MessageHandler
 }
 
 /** What both doors share: the networks by host, the limits, and the count of messages being answered. */
-export interface Doors {
-  networkAt(host: string): Served | undefined
-  readonly limits: Limits
+export interface RpcContext {
+  endpointAt(host: string): NetworkEndpoint | undefined
+  readonly limits: GatewayLimits
   readonly log: Log
-  readonly traffic: Traffic
+  readonly activeRequests: ActiveRequests
   /** Bytes of long answers until they have been read. */
-  readonly room: Room
+  readonly memoryBudget: MemoryBudget
   /** Told how long an answer was, once it has been sent. */
-  tidy(length: number): void
+  hintGc(length: number): void
   /** The value of the Date header. */
-  date(): string
+  httpDate(): string
   /** Counts an answer that is no WebSocket message by its HTTP status. */
-  answered(status: number): void
+  countResponse(status: number): void
   /** How long a caller may read nothing of what waits for it, in ms of the system's clock: 30 s over HTTP, 5 s on a WebSocket, unless given. */
-  readonly patience?: number
+  readonly sendTimeoutMs?: number
 }
 
-export interface Visit {
-  readonly network: Served
-  readonly caller: Caller
+export interface RoutedRequest {
+  readonly endpoint: NetworkEndpoint
+  readonly origin: RequestOrigin
 }
 
 /** Who calls which network, by Host header and path; the failure is a 404 with a JSON body. */
-export const readVisit = (doors: Doors, transport: Transport, request: IncomingMessage): Visit | Failure => {
-  const host = readHost(request)
-  const network = host === undefined ? undefined : doors.networkAt(host)
-  if (network === undefined) return host === undefined ? hostless : strange
-  const path = readPath(request.url ?? '')
+export const routeRequest = (rpcContext: RpcContext, transport: Transport, request: IncomingMessage): RoutedRequest | Failure => {
+  const host = parseHost(request)
+  const endpoint = host === undefined ? undefined : rpcContext.endpointAt(host)
+  if (endpoint === undefined) return host === undefined ? hostRequired : unknownHost
+  const path = parseRequestPath(request.url ?? '')
   if ('error' in path) return path
-  if (path.transport !== transport) return transport === 'http' ? upgradeMissing : upgradeWrong
-  return { network, caller: new Caller(transport, network.name, path.key, request) }
+  if (path.transport !== transport) return transport === 'http' ? upgradeRequired : upgradeNotServed
+  return { endpoint, origin: new RequestOrigin(transport, endpoint.name, path.apiKey, request) }
 }
 
-const hostless = refuse('notFound', {
+const hostRequired = refuse('notFound', {
   message: 'not found: the request must have one Host header, which names the network; the path is /v3/<API_KEY>',
 })
-const strange = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
-const upgradeMissing = refuse('httpMethod', { message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>', allow: 'GET, OPTIONS' })
-const upgradeWrong = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
+const unknownHost = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
+const upgradeRequired = refuse('httpMethod', {
+  message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>',
+  allow: 'GET, OPTIONS',
+})
+const upgradeNotServed = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
 
 /** Messages being answered, and long answers being read; stopping waits until there are none. */
-export class Traffic {
+export class ActiveRequests {
   #count = 0
-  #whenQuiet: (() => void) | undefined
+  #onIdle: (() => void) | undefined
   /** No new work: HTTP answers say `Connection: close`. */
-  draining = false
+  isDraining = false
 
-  enter(): void {
+  begin(): void {
     this.#count += 1
   }
 
-  leave(): void {
+  end(): void {
     this.#count -= 1
-    if (this.#count === 0) this.#whenQuiet?.()
+    if (this.#count === 0) this.#onIdle?.()
   }
 
-  quiet(): Promise<void> {
+  whenIdle(): Promise<void> {
     return this.#count === 0
       ? Promise.resolve()
       : new Promise(resolve => {
-          this.#whenQuiet = resolve
+          this.#onIdle = resolve
         })
   }
 }

@@ -3,44 +3,44 @@ import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
-import { failWhole } from '../wire/answer.ts'
-import { refuseBare } from './bare.ts'
-import type { Conversation } from './conversation.ts'
-import type { Doors } from './door.ts'
+import { failureResponse } from '../wire/answer.ts'
+import { sendRawError } from './bare.ts'
+import type { WsConnection } from './conversation.ts'
+import type { RpcContext } from './door.ts'
 
 /** Answers a request that asks for a WebSocket: `open` is called with it, unless the handshake is refused. */
-export type Handshake = (request: IncomingMessage, stream: Duplex, head: Buffer, open: (socket: Socket) => void) => void
+export type AcceptUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer, open: (socket: RpcWebSocket) => void) => void
 
-export const openHandshake = (doors: Pick<Doors, 'limits' | 'answered'>): Handshake => {
-  const server = new WebSocketServer<typeof Socket>({
+export const createUpgradeHandler = (rpcContext: Pick<RpcContext, 'limits' | 'countResponse'>): AcceptUpgrade => {
+  const server = new WebSocketServer<typeof RpcWebSocket>({
     noServer: true,
-    maxPayload: doors.limits.frame,
+    maxPayload: rpcContext.limits.frame,
     perMessageDeflate: false,
     clientTracking: false,
-    WebSocket: Socket,
+    WebSocket: RpcWebSocket,
   })
   server.on('wsClientError', ({ message }, stream) =>
-    refuseBare(doors, stream, malformed(message), { more: ['Sec-WebSocket-Version', '13'] }),
+    sendRawError(rpcContext, stream, malformedHandshake(message), { more: ['Sec-WebSocket-Version', '13'] }),
   )
   return (request, stream, head, open) => server.handleUpgrade(request, stream, head, open)
 }
 
 /** A message over the limit, or text that is not UTF-8, is answered before the close that ws has for it. */
-export class Socket extends WebSocket {
+export class RpcWebSocket extends WebSocket {
   /** Has the last word, once. */
-  conversation: Conversation | undefined
+  connection: WsConnection | undefined
 
   override close(code?: number, reason?: string | Buffer): void {
-    const { conversation } = this
-    const word = code === 1009 ? tooLarge : code === 1007 ? notText : undefined
-    if (code === undefined || word === undefined || conversation === undefined) return super.close(code, reason)
-    this.conversation = undefined
-    conversation.deliver(word)
-    conversation.close(code, '')
+    const { connection } = this
+    const response = code === 1009 ? messageTooLarge : code === 1007 ? invalidUtf8 : undefined
+    if (code === undefined || response === undefined || connection === undefined) return super.close(code, reason)
+    this.connection = undefined
+    connection.sendResponse(response)
+    connection.close(code, '')
   }
 }
 
-const tooLarge = failWhole(refuse('bodyTooLarge'))
-const notText = failWhole(refuse('parse'))
+const messageTooLarge = failureResponse(refuse('bodyTooLarge'))
+const invalidUtf8 = failureResponse(refuse('parse'))
 
-const malformed = (what: string): Failure => refuse('malformed', { message: `the WebSocket handshake is malformed: ${what}` })
+const malformedHandshake = (what: string): Failure => refuse('malformed', { message: `the WebSocket handshake is malformed: ${what}` })

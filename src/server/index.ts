@@ -1,95 +1,108 @@
 import type { Server } from 'node:http'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Network } from '../network.ts'
-import type { Room } from '../services/agents/room.ts'
+import type { MemoryBudget } from '../services/agents/room.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
-import type { Door } from '../wire/answer.ts'
-import { openReader } from '../wire/message.ts'
-import type { Health } from './admin.ts'
-import { answerStrangers } from './bare.ts'
-import { Traffic } from './door.ts'
-import type { Doors, Served } from './door.ts'
-import { createRpcListener } from './http.ts'
-import { lazily } from './lazily.ts'
+import type { MessageHandler } from '../wire/answer.ts'
+import { createMessageParser } from '../wire/message.ts'
+import type { AdminStatus } from './admin.ts'
+import { handleParserErrors } from './bare.ts'
+import { ActiveRequests } from './door.ts'
+import type { RpcContext, NetworkEndpoint } from './door.ts'
+import { createRequestListener } from './http.ts'
+import { lazyListener } from './lazily.ts'
 import { closeServer, createHttpServer, listen } from './listen.ts'
-import { countAnswers } from './send.ts'
-import { openTidy } from './tidy.ts'
-import { openDate } from './whole.ts'
-import { Sockets } from './ws.ts'
+import { createResponseCounter } from './send.ts'
+import { openGcHints } from './tidy.ts'
+import { openHttpDate } from './whole.ts'
+import { WsConnections } from './ws.ts'
 
 /** A listener. */
-export interface Listening {
+export interface Listener {
   readonly url: string
   stop(): Promise<void>
 }
 
 /** The RPC listener, which can stop taking calls before it stops. */
-export interface RpcListening extends Listening {
+export interface RpcListener extends Listener {
   readonly isDraining: boolean
 }
 
-export interface Serving {
+export interface RpcListenerOptions {
   readonly config: Pick<GatewayConfig, 'listen' | 'limits' | 'drain'>
   readonly networks: readonly Network[]
-  readonly room: Room
+  readonly memoryBudget: MemoryBudget
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
 }
 
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenFault, nothing left open. */
-export const openRpc = async ({ config, networks, room, clock, log, metrics }: Serving): Promise<RpcListening> => {
-  const door = { read: openReader(config.limits), limits: config.limits, log }
-  const byHost = new Map(networks.flatMap(network => serveAt(network, door)))
-  const traffic = new Traffic()
-  const doors: Doors = {
-    networkAt: host => byHost.get(host),
+export const openRpcListener = async ({
+  config,
+  networks,
+  memoryBudget,
+  clock,
+  log,
+  metrics,
+}: RpcListenerOptions): Promise<RpcListener> => {
+  const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, log }
+  const endpointByHost = new Map(networks.flatMap(network => endpointsOf(network, handlerBase)))
+  const activeRequests = new ActiveRequests()
+  const rpcContext: RpcContext = {
+    endpointAt: host => endpointByHost.get(host),
     limits: config.limits,
     log,
-    traffic,
-    room,
-    tidy: openTidy(),
-    date: openDate(clock),
-    answered: countAnswers(metrics),
+    activeRequests,
+    memoryBudget,
+    hintGc: openGcHints(),
+    httpDate: openHttpDate(clock),
+    countResponse: createResponseCounter(metrics),
   }
-  const listener = createRpcListener(doors)
-  const server = createHttpServer(listener)
-  answerStrangers(server, doors, listener)
+  const requestListener = createRequestListener(rpcContext)
+  const server = createHttpServer(requestListener)
+  handleParserErrors(server, rpcContext, requestListener)
   const url = await listen(server, config.listen.rpc)
-  const sockets = new Sockets(server, doors, clock)
+  const wsConnections = new WsConnections(server, rpcContext, clock)
   return {
     url,
     get isDraining() {
-      return traffic.draining
+      return activeRequests.isDraining
     },
-    stop: () => drain(doors, server, sockets, clock, config.drain),
+    stop: () => drain(rpcContext, server, wsConnections, clock, config.drain),
   }
 }
 
-const serveAt = ({ name, hosts, admit, run }: Network, door: Omit<Door, 'run'>): [host: string, Served][] =>
-  hosts.map(host => [host, { name, admit, door: { ...door, run } }])
+const endpointsOf = ({ name, hosts, admit, run }: Network, handlerBase: Omit<MessageHandler, 'run'>): [host: string, NetworkEndpoint][] =>
+  hosts.map(host => [host, { name, admit, messageHandler: { ...handlerBase, run } }])
 
 /** Opens the admin listener. Rejects with ListenFault. */
-export const openAdmin = async (address: Address, health: Health, log: Log): Promise<Listening> => {
-  const server = createHttpServer(lazily(async () => (await import('./admin.ts')).createAdminApp(health, log).callback()))
+export const openAdminListener = async (address: Address, status: AdminStatus, log: Log): Promise<Listener> => {
+  const server = createHttpServer(lazyListener(async () => (await import('./admin.ts')).createAdminApp(status, log).callback()))
   return { url: await listen(server, address), stop: () => closeServer(server) }
 }
 
 /** No new calls; those in flight finish, until the deadline; sockets close with 1001 after theirs, and have 1 s to say so. */
-const drain = async ({ traffic, log }: Doors, server: Server, sockets: Sockets, clock: Clock, deadline: number): Promise<void> => {
-  traffic.draining = true
+const drain = async (
+  { activeRequests, log }: RpcContext,
+  server: Server,
+  wsConnections: WsConnections,
+  clock: Clock,
+  timeoutMs: number,
+): Promise<void> => {
+  activeRequests.isDraining = true
   const closed = closeServer(server)
-  sockets.end()
-  const isLate = await Promise.race([traffic.quiet().then(() => false), wait(clock, deadline).then(() => true)])
-  if (isLate) log.warn({}, 'some calls were still running at the drain deadline')
-  sockets.close()
+  wsConnections.drain()
+  const isTimedOut = await Promise.race([activeRequests.whenIdle().then(() => false), delay(clock, timeoutMs).then(() => true)])
+  if (isTimedOut) log.warn({}, 'some calls were still running at the drain deadline')
+  wsConnections.close()
   server.closeIdleConnections()
-  await Promise.race([closed, wait(clock, isLate ? 0 : 1000)])
-  sockets.terminate()
+  await Promise.race([closed, delay(clock, isTimedOut ? 0 : 1000)])
+  wsConnections.terminate()
   server.closeAllConnections()
   await closed
 }
 
-const wait = (clock: Clock, ms: number): Promise<void> => new Promise(resolve => void clock.after(ms, resolve))
+const delay = (clock: Clock, ms: number): Promise<void> => new Promise(resolve => void clock.after(ms, resolve))

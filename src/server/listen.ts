@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net'
 import type { Address } from '../config/types.ts'
 
 /** The address is taken, or not this machine's. The message is for the operator. */
-export class ListenFault extends Error {}
+export class ListenError extends Error {}
 
 /** Idle connections are kept so long, in ms: longer than the 60 s after which common load balancers drop them, so that they close first. */
-export const keepAlive = 65_000
+export const keepAliveTimeoutMs = 65_000
 
 /** An HTTP server with the limits that keep slow and silent clients from holding it (headers 10 s, request 30 s). */
 export const createHttpServer = (serve: RequestListener): Server =>
@@ -16,7 +16,7 @@ export const createHttpServer = (serve: RequestListener): Server =>
       headersTimeout: 10_000,
       requestTimeout: 30_000,
       connectionsCheckingInterval: 1000,
-      keepAliveTimeout: keepAlive,
+      keepAliveTimeout: keepAliveTimeoutMs,
       // A request without a Host header is answered from the table (404), not with Node's bare 400.
       requireHostHeader: false,
       noDelay: true,
@@ -27,7 +27,7 @@ export const createHttpServer = (serve: RequestListener): Server =>
 /** Resolves with the URL that it listens on; port 0 takes a free one. */
 export const listen = (server: Server, { host, port }: Address): Promise<string> =>
   new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => reject(new ListenFault(explain(error, host, port))))
+    server.once('error', (error: NodeJS.ErrnoException) => reject(new ListenError(explainListenError(error, host, port))))
     server.listen(port, host, () => {
       const bound = server.address() as AddressInfo // a TCP server has no other kind of address
       resolve(urlOf(host, bound.port))
@@ -36,17 +36,17 @@ export const listen = (server: Server, { host, port }: Address): Promise<string>
 
 export const urlOf = (host: string, port: number): string => `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 
-const explain = (error: NodeJS.ErrnoException, host: string, port: number): string => {
-  const place = `${host}:${port}`
+const explainListenError = (error: NodeJS.ErrnoException, host: string, port: number): string => {
+  const hostAndPort = `${host}:${port}`
   switch (error.code) {
     case 'EADDRINUSE':
-      return `cannot listen on ${place}: the port is in use; stop what runs there or change \`listen\` in gateway.yaml`
+      return `cannot listen on ${hostAndPort}: the port is in use; stop what runs there or change \`listen\` in gateway.yaml`
     case 'EADDRNOTAVAIL':
-      return `cannot listen on ${place}: this machine does not have that address`
+      return `cannot listen on ${hostAndPort}: this machine does not have that address`
     case 'EACCES':
-      return `cannot listen on ${place}: this user may not open that port`
+      return `cannot listen on ${hostAndPort}: this user may not open that port`
     default:
-      return `cannot listen on ${place}: ${error.message}`
+      return `cannot listen on ${hostAndPort}: ${error.message}`
   }
 }
 

@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Origin } from '../call.ts'
-import { Leave } from '../leave.ts'
+import { Cancellation } from '../leave.ts'
 import type { Secret } from '../secret.ts'
 
 /** One HTTP request or one WebSocket, as plugins see it. */
-export class Caller implements Origin {
+export class RequestOrigin implements Origin {
   readonly transport: Origin['transport']
   readonly network: string
   readonly key: Secret | undefined
   readonly requestId = nextRequestId()
-  readonly signal = new Leave()
+  readonly signal = new Cancellation()
   readonly #request: IncomingMessage
 
   constructor(transport: Origin['transport'], network: string, key: Secret | undefined, request: IncomingMessage) {
@@ -20,7 +20,7 @@ export class Caller implements Origin {
     this.#request = request
   }
 
-  get page(): string | undefined {
+  get originHeader(): string | undefined {
     return this.#request.headers.origin
   }
 
@@ -33,13 +33,13 @@ export class Caller implements Origin {
   }
 
   /** The caller has gone: ends the work that is done for it. */
-  leave(): void {
+  abort(): void {
     this.signal.abort()
   }
 }
 
-const run = randomBytes(6).toString('hex')
-let requests = 0
+const requestIdPrefix = randomBytes(6).toString('hex')
+let requestCount = 0
 
 /** Unique over processes and restarts, and cheap: one random part per process, then a count. */
-export const nextRequestId = (): string => `${run}-${((requests += 1)).toString(36)}`
+export const nextRequestId = (): string => `${requestIdPrefix}-${((requestCount += 1)).toString(36)}`

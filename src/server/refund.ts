@@ -1,8 +1,8 @@
-import type { Kind, Reply } from '../reply.ts'
-import type { Doors } from './door.ts'
+import type { RefusalKind, Reply } from '../reply.ts'
+import type { RpcContext } from './door.ts'
 
 /** Gives back what these calls have cost, as the door cannot deliver their answers. Never throws; `outcome` is what the caller gets instead. */
-export const refundAll = ({ log }: Pick<Doors, 'log'>, replies: readonly Reply[], outcome: Kind): void => {
+export const refundCharges = ({ log }: Pick<RpcContext, 'log'>, replies: readonly Reply[], outcome: RefusalKind): void => {
   for (const { charge } of replies) {
     try {
       charge?.refund(outcome)

@@ -1,36 +1,39 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Metrics } from '../services/metrics.ts'
-import type { Answer } from '../wire/answer.ts'
-import { bodyText } from '../wire/write.ts'
-import type { Doors } from './door.ts'
-import { cors, headerLines, headersOf } from './headers.ts'
-import { expectReader, makeRoom, sendCompressed, sendPieces, shouldCompress } from './large.ts'
-import { sendWhole } from './whole.ts'
+import type { RpcResponse } from '../wire/answer.ts'
+import { bodyToLatin1 } from '../wire/write.ts'
+import type { RpcContext } from './door.ts'
+import { corsHeaders, formatResponseHeaders, rawHeadersOf } from './headers.ts'
+import { setSendTimeout, reserveForResponse, sendCompressed, sendChunks, shouldCompress } from './large.ts'
+import { sendSingleWrite } from './whole.ts'
 
-const preflight = [...cors, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
+const preflightHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
 
 /** Answered before the key is looked at, as browsers send no credentials with it. */
 export const sendPreflight = (req: IncomingMessage, res: ServerResponse): void => {
-  const wanted = req.headers['access-control-request-headers'] ?? 'Content-Type'
-  res.writeHead(204, [...preflight, 'Access-Control-Allow-Headers', wanted, 'Vary', 'Access-Control-Request-Headers'])
+  const requestedHeaders = req.headers['access-control-request-headers'] ?? 'Content-Type'
+  res.writeHead(204, [...preflightHeaders, 'Access-Control-Allow-Headers', requestedHeaders, 'Vary', 'Access-Control-Request-Headers'])
   res.end()
 }
 
-export const sendAnswer = (doors: Doors, res: ServerResponse, requestId: string, answer: Answer): void => {
+export const sendResponse = (rpcContext: RpcContext, res: ServerResponse, requestId: string, response: RpcResponse): void => {
   if (res.headersSent || res.destroyed) return
-  if (answer.body !== undefined && answer.body.length > short) return sendLong(doors, res, requestId, answer)
-  const closing = doors.traffic.draining
-  const sent = { requestId, closing, isCompressed: false }
-  const { status, body } = answer
-  const text = body === undefined ? '' : bodyText(body)
+  if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
+    return sendLongResponse(rpcContext, res, requestId, response)
+  const closesConnection = rpcContext.activeRequests.isDraining
+  const options = { requestId, closesConnection, isCompressed: false }
+  const { status, body } = response
+  const text = body === undefined ? '' : bodyToLatin1(body)
   const isSent =
-    body !== undefined && !closing && sendWhole(res, { status, lines: headerLines(answer, sent), date: doors.date(), body: text })
-  if (!isSent) res.writeHead(status, [...headersOf(answer, sent)]).end(text, 'latin1')
-  doors.answered(status)
+    body !== undefined &&
+    !closesConnection &&
+    sendSingleWrite(res, { status, headerLines: formatResponseHeaders(response, options), date: rpcContext.httpDate(), body: text })
+  if (!isSent) res.writeHead(status, [...rawHeadersOf(response, options)]).end(text, 'latin1')
+  rpcContext.countResponse(status)
 }
 
 /** Looked up once per status, as this is done for each call. */
-export const countAnswers = (metrics: Metrics): Doors['answered'] => {
+export const createResponseCounter = (metrics: Metrics): RpcContext['countResponse'] => {
   const help = 'Answers over HTTP by status, refused WebSocket upgrades too; preflights are not counted.'
   const counters = new Map<number, { add(): void }>()
   const open = (status: number): { add(): void } => {
@@ -42,15 +45,17 @@ export const countAnswers = (metrics: Metrics): Doors['answered'] => {
 }
 
 /** Up to here head and body go out in one write, as one text. */
-const short = 16_384
+const maxSingleWriteBytes = 16_384
 
-const sendLong = (doors: Doors, res: ServerResponse, requestId: string, answer: Answer): void => {
-  const told = makeRoom(doors, res, answer)
-  expectReader(doors, res, requestId)
-  const isCompressed = shouldCompress(res, told)
-  res.writeHead(told.status, [...headersOf(told, { requestId, closing: doors.traffic.draining, isCompressed })])
-  doors.answered(told.status)
-  if (told.body === undefined) res.end()
-  else if (isCompressed) sendCompressed(res, told.body)
-  else sendPieces(res, told.body)
+const sendLongResponse = (rpcContext: RpcContext, res: ServerResponse, requestId: string, response: RpcResponse): void => {
+  const accepted = reserveForResponse(rpcContext, res, response)
+  setSendTimeout(rpcContext, res, requestId)
+  const isCompressed = shouldCompress(res, accepted)
+  res.writeHead(accepted.status, [
+    ...rawHeadersOf(accepted, { requestId, closesConnection: rpcContext.activeRequests.isDraining, isCompressed }),
+  ])
+  rpcContext.countResponse(accepted.status)
+  if (accepted.body === undefined) res.end()
+  else if (isCompressed) sendCompressed(res, accepted.body)
+  else sendChunks(res, accepted.body)
 }

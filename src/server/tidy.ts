@@ -2,36 +2,36 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /** Bytes of answers after which the memory they took is asked back. */
-const step = 4 << 20
+const bytesPerCollection = 4 << 20
 
 /**
  * glibc gives what is free at the end of its heap back to the system from 128 KiB on, only to ask for it again with the
  * next piece of an answer: page faults were a sixth of what 6 MB cost. Once it has freed a block of this size, which takes
  * no memory as nobody writes to it, it keeps up to twice as much.
  */
-const block = 4 << 20
+const mmapThresholdBytes = 4 << 20
 
 /**
  * Takes back the memory of long answers as soon as they have been sent. Left to itself V8 waits until 32 MB of them lie
  * about, so that answers of 6 MB, one after the other, take 36 MB. A collection of what is young takes 1 ms.
  */
-export const openTidy = (): ((length: number) => void) => {
+export const openGcHints = (): ((length: number) => void) => {
   // V8 takes what a batch needs for long-lived and puts it where only a full collection finds it: a third of a batch's CPU.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  const collect = findCollector()
-  Buffer.allocUnsafeSlow(block)
-  let sent = 0
+  const collect = findMinorCollector()
+  Buffer.allocUnsafeSlow(mmapThresholdBytes)
+  let sentBytes = 0
   return length => {
-    sent += length
-    if (sent < step) return
-    sent = 0
+    sentBytes += length
+    if (sentBytes < bytesPerCollection) return
+    sentBytes = 0
     // What has just been sent is still in use until the next turn.
     setImmediate(collect)
   }
 }
 
 /** V8's own collector is given to contexts that are made while its flag is set. */
-const findCollector = (): (() => void) => {
+const findMinorCollector = (): (() => void) => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void // as V8 describes it
   setFlagsFromString('--no-expose-gc')

@@ -1,8 +1,8 @@
 import type { Plan } from '../call.ts'
-import { hashKey, isKey } from '../keys.ts'
+import { hashApiKey, isWellFormedKey } from '../keys.ts'
 import type { Secret } from '../secret.ts'
-import type { AccountRow, AccountStore, Holder } from '../store/store.ts'
-import { Lookups } from './accounts/lookups.ts'
+import type { AccountRow, AccountStore, KeyWithAccount } from '../store/store.ts'
+import { LookupCache } from './accounts/lookups.ts'
 import type { Lookup } from './accounts/lookups.ts'
 import type { Clock } from './clock.ts'
 
@@ -20,80 +20,84 @@ export type Plans = Readonly<Record<string, Plan>>
  * looked up for all keys at once, about twice a second while anybody asks. It listens to the store until that is closed.
  */
 export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): Accounts => {
-  const lookups = new Lookups()
-  const asking = new Map<string, Promise<Lookup>>()
-  store.watch(() => lookups.outdate())
-  const look = openLook(store, clock, { changed: () => lookups.outdate(), away: () => lookups.forgetUnknown() })
+  const cache = new LookupCache()
+  const pending = new Map<string, Promise<Lookup>>()
+  store.subscribe(() => cache.invalidate())
+  const checkForChanges = openChangeCheck(store, clock, { changed: () => cache.invalidate(), away: () => cache.clearUnknown() })
 
-  const ask = (text: string): Lookup | Promise<Lookup> => {
-    const asOf = lookups.changes
-    const learn = (holder: Holder | undefined) => lookups.keep(text, describe(holder, plans), asOf)
+  const fetchHolder = (keyText: string): Lookup | Promise<Lookup> => {
+    const version = cache.version
+    const cacheHolder = (holder: KeyWithAccount | undefined) => cache.set(keyText, toLookup(holder, plans), version)
     try {
-      const found = store.holder(hashKey(text))
-      if (!(found instanceof Promise)) return learn(found)
-      const answer = found.then(learn, () => lookups.recall(text)).finally(() => asking.delete(text))
-      asking.set(text, answer)
+      const found = store.findKey(hashApiKey(keyText))
+      if (!(found instanceof Promise)) return cacheHolder(found)
+      const answer = found.then(cacheHolder, () => cache.getStale(keyText)).finally(() => pending.delete(keyText))
+      pending.set(keyText, answer)
       return answer
     } catch {
-      return lookups.recall(text)
+      return cache.getStale(keyText)
     }
   }
-  const findNow = (text: string): Lookup | Promise<Lookup> => {
-    const known = lookups.find(text)
-    if (known !== undefined) return known
-    return !lookups.has(text) && !isKey(text) ? malformed : (asking.get(text) ?? ask(text))
+  const findCached = (text: string): Lookup | Promise<Lookup> => {
+    const cached = cache.get(text)
+    if (cached !== undefined) return cached
+    return !cache.has(text) && !isWellFormedKey(text) ? malformedKey : (pending.get(text) ?? fetchHolder(text))
   }
   return {
     find(key) {
       const text = key.reveal()
-      const looking = look()
+      const checking = checkForChanges()
       // Where nothing is remembered that may be out of date, there is nothing to wait for.
-      return looking === undefined || !lookups.has(text) ? findNow(text) : looking.then(() => findNow(text))
+      return checking === undefined || !cache.has(text) ? findCached(text) : checking.then(() => findCached(text))
     },
   }
 }
 
 /** Looks whether the store has changed, unless it did so lately; a promise only where it has to wait for that. */
-const openLook = (store: AccountStore, clock: Clock, tell: { changed(): void; away(): void }): (() => Promise<void> | undefined) => {
-  let last: number | undefined
-  let until = -Infinity
-  let looking: Promise<void> | undefined
+const openChangeCheck = (
+  store: AccountStore,
+  clock: Clock,
+  listener: { changed(): void; away(): void },
+): (() => Promise<void> | undefined) => {
+  let lastCount: number | undefined
+  let validUntil = -Infinity
+  let checking: Promise<void> | undefined
   /** Undefined: the store is away. */
-  const note = (count?: number) => {
-    looking = undefined
-    until = clock.monotonic() + fresh
-    if (count === undefined) return tell.away()
-    if (count !== last) tell.changed()
-    last = count
+  const recordCount = (count?: number) => {
+    checking = undefined
+    validUntil = clock.monotonic() + changeCheckIntervalMs
+    if (count === undefined) return listener.away()
+    if (count !== lastCount) listener.changed()
+    lastCount = count
   }
   return () => {
-    if (looking !== undefined || clock.monotonic() < until) return looking
+    if (checking !== undefined || clock.monotonic() < validUntil) return checking
     try {
-      const count = store.changes()
-      if (count instanceof Promise) looking = count.then(note, () => note())
-      else note(count)
+      const count = store.changeCount()
+      if (count instanceof Promise) checking = count.then(recordCount, () => recordCount())
+      else recordCount(count)
     } catch {
-      note()
+      recordCount()
     }
-    return looking
+    return checking
   }
 }
 
 /** Half of the second within which changes must be seen, in ms. */
-const fresh = 500
-const malformed: Lookup = { kind: 'malformed' }
+const changeCheckIntervalMs = 500
+const malformedKey: Lookup = { kind: 'malformed' }
 
-const describe = (holder: Holder | undefined, plans: Plans): Lookup => {
+const toLookup = (holder: KeyWithAccount | undefined, plans: Plans): Lookup => {
   if (holder === undefined) return { kind: 'unknown' }
   const { key, account } = holder
   if (key.revoked !== undefined) return { kind: 'revoked' }
-  const plan = planFor(account, plans)
+  const plan = effectivePlan(account, plans)
   if (plan === undefined) return { kind: 'planless', plan: account.plan }
   return { kind: 'granted', key, account: { id: account.id, name: account.name, plan } }
 }
 
 /** What the account gets: its plan, with the credits of its own if it has such. Undefined when the plan is gone. */
-export const planFor = ({ plan: name, credits }: Pick<AccountRow, 'plan' | 'credits'>, plans: Plans): Plan | undefined => {
+export const effectivePlan = ({ plan: name, credits }: Pick<AccountRow, 'plan' | 'credits'>, plans: Plans): Plan | undefined => {
   const plan = Object.hasOwn(plans, name) ? plans[name] : undefined
   return plan && credits !== undefined ? { ...plan, dailyCredits: credits } : plan
 }

@@ -18,24 +18,24 @@ export interface Timer {
 }
 
 /** In ms: a timer of Node.js that is set for longer runs at once. */
-const longest = 2 ** 31 - 1
+const maxTimerMs = 2 ** 31 - 1
 
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(ms, run) {
-    let soon: NodeJS.Immediate | undefined
+    let immediate: NodeJS.Immediate | undefined
     // In a turn of the event loop timers come first, then what has arrived, then immediates.
     const timer = setTimeout(
       () => {
-        soon = setImmediate(run)
+        immediate = setImmediate(run)
       },
-      Math.min(ms, longest),
+      Math.min(ms, maxTimerMs),
     ).unref()
     return {
       cancel() {
         clearTimeout(timer)
-        clearImmediate(soon)
+        clearImmediate(immediate)
       },
     }
   },

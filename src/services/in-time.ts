@@ -1,9 +1,9 @@
 import type { Clock, Timer } from './clock.ts'
 
 /** The store took longer than a second. */
-export class Late extends Error {
+export class TimeoutError extends Error {
   constructor() {
-    super(`no answer for ${steps * step} ms`)
+    super(`no answer for ${timeoutSteps * timeoutStepMs} ms`)
     this.name = 'Late'
   }
 }
@@ -13,16 +13,16 @@ export class Late extends Error {
  * down step by step, and a step takes at least one turn of the event loop: a process that has much to do for a second is
  * not a store that is away.
  */
-export const inTime = <T>(clock: Clock, work: Promise<T>): Promise<T> =>
+export const withTimeout = <T>(clock: Clock, promise: Promise<T>): Promise<T> =>
   new Promise((resolve, reject) => {
     let timer: Timer
-    const wait = (left: number): void => {
-      timer = clock.after(step, () => (left > 1 ? wait(left - 1) : reject(new Late())))
+    const wait = (stepsLeft: number): void => {
+      timer = clock.after(timeoutStepMs, () => (stepsLeft > 1 ? wait(stepsLeft - 1) : reject(new TimeoutError())))
     }
-    wait(steps)
-    work.then(resolve, reject).finally(() => timer.cancel())
+    wait(timeoutSteps)
+    promise.then(resolve, reject).finally(() => timer.cancel())
   })
 
 /** Milliseconds; together they are a second. */
-const step = 100
-const steps = 10
+const timeoutStepMs = 100
+const timeoutSteps = 10

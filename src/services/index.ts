@@ -1,26 +1,26 @@
 import type { Call, Json } from '../call.ts'
 import type { Accounts } from './accounts.ts'
-import type { Agents } from './agents/index.ts'
-import type { Caches } from './cache/index.ts'
+import type { UpstreamClient } from './agents/index.ts'
+import type { SharedCaches } from './cache/index.ts'
 import type { Clock } from './clock.ts'
 import type { Heads } from './heads/index.ts'
 import type { Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
-import type { Methods } from './methods/index.ts'
+import type { MethodTable } from './methods/index.ts'
 import type { Metrics } from './metrics.ts'
 import type { Results } from './results.ts'
 import type { Usage } from './usage.ts'
 
 export type { Accounts, Lookup } from './accounts.ts'
-export type { Agents, Terms } from './agents/index.ts'
-export type { Caches, Entry, SharedCache } from './cache/index.ts'
+export type { UpstreamClient, RequestOptions } from './agents/index.ts'
+export type { SharedCaches, SharedCacheEntry, SharedCache } from './cache/index.ts'
 export type { Clock, Timer } from './clock.ts'
-export type { Heads, HeadsStatus, Settled, View } from './heads/index.ts'
-export type { Grace, Ledger, Verdict } from './ledger.ts'
+export type { Heads, HeadsStatus, BlockId, ChainSnapshot } from './heads/index.ts'
+export type { OutageGrace, Ledger, ChargeResult } from './ledger.ts'
 export type { Log } from './log.ts'
-export type { Checked, Keep, Method, Methods, Override } from './methods/index.ts'
+export type { CheckedParams, CachePolicy, Method, MethodTable, MethodOverride } from './methods/index.ts'
 export type { Metrics } from './metrics.ts'
-export type { Part, Results } from './results.ts'
+export type { ResultObject, Results } from './results.ts'
 export type { CountedCall, Usage } from './usage.ts'
 
 /** What plugins are lent. The log comes labelled with the network and the plugin, metrics with the network. */
@@ -37,17 +37,17 @@ export interface Services {
   readonly accounts: Accounts
   readonly ledger: Ledger
   readonly usage: Usage
-  readonly methods: Methods
-  readonly agents: Agents
+  readonly methods: MethodTable
+  readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */
   readonly heads: Heads
   readonly results: Results
   /** Answers shared with other processes and machines. */
-  readonly cache: Caches
+  readonly sharedCaches: SharedCaches
   /** Bytes that the caches of this network may take in this process. */
-  readonly memory: number
+  readonly cacheBytes: number
   /** The same name and settings give the same object, made once, at one place of the pipeline and for as long as the process lives. */
-  keep<T>(name: string, settings: Json, make: () => T): T
+  singleton<T>(name: string, settings: Json, make: () => T): T
   /** What makes answers differ between callers below this place in the pipeline: a part of every key of a shared answer. */
   vary(call: Call): string
 }

@@ -1,18 +1,18 @@
 /** Work that begins when it is its turn. */
-export type Queue = <T>(work: () => Promise<T>) => Promise<T>
+export type Semaphore = <T>(work: () => Promise<T>) => Promise<T>
 
 /** Lets so much work be under way at once; the rest waits in line: first come, first served. */
-export const openQueue = (places: number): Queue => {
+export const createSemaphore = (maxConcurrent: number): Semaphore => {
   const waiting: (() => void)[] = []
-  let free = places
+  let available = maxConcurrent
   return async work => {
-    if (free > 0) free -= 1
+    if (available > 0) available -= 1
     else await new Promise<void>(resolve => waiting.push(resolve))
     try {
       return await work()
     } finally {
       const next = waiting.shift()
-      if (next === undefined) free += 1
+      if (next === undefined) available += 1
       else next()
     }
   }

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import type { UsageStore } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
-import { Outbox } from './usage/outbox.ts'
-import { Sheets } from './usage/sheets.ts'
+import { UsageReporter } from './usage/outbox.ts'
+import { UsageCounters } from './usage/sheets.ts'
 import type { CountedCall } from './usage/sheets.ts'
 
 export type { CountedCall } from './usage/sheets.ts'
@@ -14,7 +14,7 @@ export interface Usage {
   count(call: CountedCall): void
 }
 
-export interface OpenUsage extends Usage {
+export interface UsageService extends Usage {
   start(): Promise<void>
   /** Tells the store what it has not heard yet. Safe without start(), and twice. */
   stop(): Promise<void>
@@ -23,11 +23,11 @@ export interface OpenUsage extends Usage {
 export interface UsageOptions {
   readonly log: Log
   /** How long the store keeps counts, in ms. */
-  readonly keep: number
+  readonly retentionMs: number
   /** How many counts (of a group in an hour) may wait for a store that is away; 100,000 unless given, about 20 MB. */
-  readonly room?: number
+  readonly maxPendingCounts?: number
   /** A name that no other start of any process has; 64 random bits unless given. */
-  readonly random?: () => string
+  readonly newProcessName?: () => string
 }
 
 /**
@@ -38,28 +38,28 @@ export interface UsageOptions {
 export const openUsage = (
   store: UsageStore,
   clock: Clock,
-  { log, keep, room = 100_000, random = () => randomBytes(8).toString('hex') }: UsageOptions,
-): OpenUsage => {
-  const sheets = new Sheets(clock)
-  const outbox = new Outbox(store, clock, { process: random(), keep, room, sheets, log })
+  { log, retentionMs, maxPendingCounts = 100_000, newProcessName = () => randomBytes(8).toString('hex') }: UsageOptions,
+): UsageService => {
+  const counters = new UsageCounters(clock)
+  const reporter = new UsageReporter(store, clock, { process: newProcessName(), retentionMs, maxPendingCounts, counters, log })
   let timer: { cancel(): void } | undefined
   let stopped: Promise<void> | undefined
 
   const stop = async (): Promise<void> => {
     timer?.cancel()
-    for (let tries = 0; tries < stopTries && !outbox.isEmpty; tries += 1) await outbox.send()
-    if (!outbox.isEmpty) log.warn({ calls: outbox.calls }, 'the store was away: the last calls are missing from its counts')
+    for (let attempts = 0; attempts < maxStopAttempts && !reporter.isEmpty; attempts += 1) await reporter.flush()
+    if (!reporter.isEmpty) log.warn({ calls: reporter.pendingCalls }, 'the store was away: the last calls are missing from its counts')
   }
   return {
-    count: call => sheets.add(call),
+    count: call => counters.record(call),
     async start() {
-      timer ??= clock.every(reportEvery, () => void outbox.send())
-      await outbox.send()
+      timer ??= clock.every(reportIntervalMs, () => void reporter.flush())
+      await reporter.flush()
     },
     stop: () => (stopped ??= stop()),
   }
 }
 
-const reportEvery = 1_000
+const reportIntervalMs = 1_000
 /** A message that is lost must not cost counts. */
-const stopTries = 3
+const maxStopAttempts = 3

@@ -1,37 +1,37 @@
 import { open } from 'lmdb'
 import type { Database, RootDatabase } from 'lmdb'
 import type { Clock } from '../services/clock.ts'
-import { accountsIn } from './lmdb/accounts.ts'
-import { Commits } from './lmdb/commits.ts'
-import { copiesOf } from './lmdb/copy.ts'
-import { prepareFolder } from './lmdb/folder.ts'
-import { ledgerIn } from './lmdb/ledger.ts'
-import { usageIn } from './lmdb/usage.ts'
-import { StoreFault } from './store.ts'
+import { lmdbAccountStore } from './lmdb/accounts.ts'
+import { Transactions } from './lmdb/commits.ts'
+import { lmdbCopySource } from './lmdb/copy.ts'
+import { prepareDataFolder } from './lmdb/folder.ts'
+import { lmdbLedgerStore } from './lmdb/ledger.ts'
+import { lmdbUsageStore } from './lmdb/usage.ts'
+import { StoreError } from './store.ts'
 import type { Store } from './store.ts'
 
 /**
  * The embedded store: a folder that several processes of one machine open at once. Reads answer at once; writes happen
  * on a thread of their own and resolve when they are on disk.
  */
-export const openLmdb = async (path: string, clock: Clock): Promise<Store> => {
-  await prepareFolder(path)
-  const root = openFolder(path)
-  const commits = new Commits(root, path)
+export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> => {
+  await prepareDataFolder(path)
+  const root = openEnvironment(path)
+  const commits = new Transactions(root, path)
   await checkVersion(root.openDB<number, string>({ name: 'meta' }), commits, path)
   return {
-    ...accountsIn(root, commits),
-    ...ledgerIn(root, commits, clock),
-    ...usageIn(root, commits, clock),
-    ...copiesOf(root, clock),
+    ...lmdbAccountStore(root, commits),
+    ...lmdbLedgerStore(root, commits, clock),
+    ...lmdbUsageStore(root, commits, clock),
+    ...lmdbCopySource(root, clock),
     close: () => commits.close(),
   }
 }
 
 /** Changes when rows change so that an older Tollgate would misread them. */
-const version = 1
+const schemaVersion = 1
 
-const openFolder = (path: string): RootDatabase => {
+const openEnvironment = (path: string): RootDatabase => {
   try {
     return open({
       path,
@@ -46,22 +46,22 @@ const openFolder = (path: string): RootDatabase => {
       eventTurnBatching: false,
     })
   } catch (cause) {
-    throw new StoreFault(`cannot open the store in ${path}: ${(cause as Error).message}`, { cause })
+    throw new StoreError(`cannot open the store in ${path}: ${(cause as Error).message}`, { cause })
   }
 }
 
-const checkVersion = async (meta: Database<number, string>, commits: Commits, path: string): Promise<void> => {
+const checkVersion = async (meta: Database<number, string>, commits: Transactions, path: string): Promise<void> => {
   const found =
     meta.get('version') ??
     (await commits.run(() => {
       const first = meta.get('version')
-      if (first === undefined) meta.put('version', version)
-      return first ?? version
+      if (first === undefined) meta.put('version', schemaVersion)
+      return first ?? schemaVersion
     }))
-  if (found === version) return
+  if (found === schemaVersion) return
   await commits.close()
-  throw new StoreFault(
-    `the store in ${path} has version ${found}, and this Tollgate reads version ${version}: ` +
+  throw new StoreError(
+    `the store in ${path} has version ${found}, and this Tollgate reads version ${schemaVersion}: ` +
       'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
   )
 }

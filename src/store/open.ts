@@ -1,7 +1,7 @@
-import { loadAtOnce } from '../at-once.ts'
+import { loadModulesSync } from '../at-once.ts'
 import type { StoreAddress } from '../config/types.ts'
 import type { Clock } from '../services/clock.ts'
-import type { Heights } from './redis/heights.ts'
+import type { HeightBroadcasts } from './redis/heights.ts'
 import type { Store } from './store.ts'
 
 /**
@@ -9,13 +9,13 @@ import type { Store } from './store.ts'
  * engine that is used is loaded.
  */
 export const openStore = async (address: StoreAddress, clock: Clock): Promise<Store> => {
-  if (address.kind !== 'lmdb') return (await import('./redis.ts')).openRedis(address, clock)
-  loadAtOnce(new URL('./lmdb.js', import.meta.url))
-  return (await import('./lmdb.ts')).openLmdb(address.path, clock)
+  if (address.kind !== 'lmdb') return (await import('./redis.ts')).openRedisStore(address, clock)
+  loadModulesSync(new URL('./lmdb.js', import.meta.url))
+  return (await import('./lmdb.ts')).openLmdbStore(address.path, clock)
 }
 
 /** What gateways on other machines tell callers, where the store is one that machines share. */
-export const openHeights = async (address: StoreAddress, clock: Clock): Promise<Heights> =>
+export const openHeightBroadcasts = async (address: StoreAddress, clock: Clock): Promise<HeightBroadcasts> =>
   address.kind === 'lmdb'
-    ? { newsOf: () => [], close: async () => undefined }
-    : (await import('./redis/heights.ts')).openHeights(address, clock)
+    ? { heightBroadcastsOf: () => [], close: async () => undefined }
+    : (await import('./redis/heights.ts')).openRedisHeightBroadcasts(address, clock)

@@ -6,7 +6,7 @@ import type { AccountRow } from './store.ts'
  * The accounts of a store, for who must not change or create anything. None when there is no store yet, or when it
  * cannot be read: what is wrong with it is told by whoever opens it.
  */
-export const peekAccounts = async (address: StoreAddress, clock: Clock): Promise<readonly AccountRow[]> =>
+export const readAccounts = async (address: StoreAddress, clock: Clock): Promise<readonly AccountRow[]> =>
   address.kind === 'lmdb'
-    ? (await import('./lmdb/peek.ts')).peekAccounts(address.path)
-    : (await import('./redis/peek.ts')).peekAccounts(address, clock)
+    ? (await import('./lmdb/peek.ts')).readLmdbAccounts(address.path)
+    : (await import('./redis/peek.ts')).readRedisAccounts(address, clock)

@@ -1,5 +1,5 @@
 import type { Key } from '../call.ts'
-import type { Ask, Entry, Tally } from './lease.ts'
+import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease.ts'
 
 /**
  * What outlives a process: accounts, their keys, the ledger of each day, and counts of calls. Several processes use one
@@ -11,7 +11,7 @@ export interface Store extends AccountStore, LedgerStore, UsageStore, CopySource
 }
 
 /** An answer that a store on this machine has at once, and one across the network later. */
-export type Soon<T> = T | Promise<T>
+export type MaybePromise<T> = T | Promise<T>
 
 export interface AccountRow {
   readonly id: string
@@ -36,14 +36,14 @@ export interface KeyRow extends Key {
 }
 
 /** What becomes different; null takes away what stands there, and what is not named stays. */
-export type Change<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
+export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
 
 /** An account always has a plan. */
-export type AccountChange = Change<AccountRow, 'credits'> & Partial<Pick<AccountRow, 'plan'>>
-export type KeyChange = Change<KeyRow, 'networks' | 'methods' | 'origins'>
+export type AccountChange = RowChange<AccountRow, 'credits'> & Partial<Pick<AccountRow, 'plan'>>
+export type KeyChange = RowChange<KeyRow, 'networks' | 'methods' | 'origins'>
 
 /** A key and whose it is. */
-export interface Holder {
+export interface KeyWithAccount {
   readonly key: KeyRow
   readonly account: AccountRow
 }
@@ -54,45 +54,45 @@ export interface AccountStore {
   /** The account as it is now; undefined when there is none with this id. */
   changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined>
   /** By id or by name. */
-  account(idOrName: string): Soon<AccountRow | undefined>
+  account(idOrName: string): MaybePromise<AccountRow | undefined>
   /** In the order of their names. */
-  accounts(): Soon<readonly AccountRow[]>
+  accounts(): MaybePromise<readonly AccountRow[]>
   addKey(hash: string, key: KeyRow): Promise<void>
   /** The key as it is now; undefined when there is none with this id. */
   changeKey(id: string, change: KeyChange): Promise<KeyRow | undefined>
   /** The key as it is now; a key that was revoked before keeps its time. Undefined when there is none with this id. */
   revokeKey(id: string, time: number): Promise<KeyRow | undefined>
   /** In the order in which they were made. */
-  keys(account: string): Soon<readonly KeyRow[]>
-  holder(hash: string): Soon<Holder | undefined>
+  keys(account: string): MaybePromise<readonly KeyRow[]>
+  findKey(hash: string): MaybePromise<KeyWithAccount | undefined>
   /** Another number than before after each change of accounts or keys, whichever process made it. */
-  changes(): Soon<number>
+  changeCount(): MaybePromise<number>
   /** Calls `changed` after accounts or keys changed, as far as the store hears of it. Returns how to stop that. */
-  watch(changed: () => void): () => void
+  subscribe(onChange: () => void): () => void
 }
 
 /** The store's clock, which names the day for all processes. Its day never goes back. */
-export interface Moment {
+export interface StoreDay {
   /** Days since 1970, UTC. */
   readonly today: number
   /** Milliseconds until the next day. */
-  readonly endsIn: number
+  readonly endsInMs: number
 }
 
-export interface Answer extends Moment {
+export interface LeaseResponse extends StoreDay {
   /** What the store has on record for the process that asked, this ask included. */
-  readonly tally: Tally
+  readonly counters: LeaseCounters
   /** What can still be granted; below zero when the limit was lowered. */
-  readonly left: number
+  readonly remaining: number
 }
 
-export interface Pulse extends Moment {
+export interface HeartbeatResponse extends StoreDay {
   /** How many live. */
-  readonly processes: number
+  readonly liveProcesses: number
 }
 
 /** One account's day over all processes: leased = used + held + forfeited. */
-export interface Totals extends Moment {
+export interface DayTotals extends StoreDay {
   readonly day: number
   readonly leased: number
   /** As last reported; a process reports within a second. */
@@ -106,15 +106,15 @@ export interface Totals extends Moment {
 /** Balances by account and UTC day, kept for three days after. */
 export interface LedgerStore {
   /** How far ahead a lease should reach, in ms: further where an ask costs more. */
-  readonly horizon: number
+  readonly horizonMs: number
   /** One atomic step; see lease(). */
-  ask(ask: Ask): Promise<Answer>
+  requestLease(request: LeaseRequest): Promise<LeaseResponse>
   /** Says that the process lives; to be repeated each second. */
-  beat(process: string): Promise<Pulse>
+  heartbeat(process: string): Promise<HeartbeatResponse>
   /** Says that the process has given back all it held, and ends. */
-  leave(process: string): Promise<void>
+  deregister(process: string): Promise<void>
   /** Today's, unless another day is named. */
-  totals(account: string, day?: number): Soon<Totals>
+  dayTotals(account: string, day?: number): MaybePromise<DayTotals>
 }
 
 /** What calls have in common that are counted together. */
@@ -132,7 +132,7 @@ export interface UsageGroup {
 }
 
 /** What tells groups of one account apart, as one text; Redis keeps it. */
-export const groupOf = ({ key, network, method, outcome, forwarded }: UsageGroup): string =>
+export const usageGroupKey = ({ key, network, method, outcome, forwarded }: UsageGroup): string =>
   JSON.stringify([key, network, method, outcome, forwarded])
 
 /** Calls of one group in one hour. */
@@ -156,7 +156,7 @@ export interface UsageReport {
   /** Added to what is there, below zero too: a call may be taken back later. None at all is allowed. */
   readonly counts: readonly UsageCount[]
   /** How many hours are kept; what is older is dropped, sooner or later. */
-  readonly keep: number
+  readonly retentionHours: number
 }
 
 /** Counts of calls by group and hour. A row is the sum over all processes: rows do not grow with restarts. */
@@ -167,19 +167,19 @@ export interface UsageStore {
    */
   reportUsage(report: UsageReport): Promise<number>
   /** One account's counts from hour `from` up to, not including, hour `to`; in order of hours. */
-  usage(account: string, from: number, to: number): Soon<readonly UsageCount[]>
+  usageCounts(account: string, from: number, to: number): MaybePromise<readonly UsageCount[]>
 }
 
 /** What a copy into another store reads, beyond what a gateway does. */
 export interface CopySource {
   /** How many processes live. */
-  processes(): Soon<number>
+  countLiveProcesses(): MaybePromise<number>
   /** An account's keys, each with the hash of its text. */
-  hashedKeys(account: string): Soon<readonly HashedKey[]>
+  hashedKeys(account: string): MaybePromise<readonly HashedKey[]>
   /** One account's day by process. */
-  entries(account: string, day: number): Soon<ReadonlyMap<string, Entry>>
+  leaseRecords(account: string, day: number): MaybePromise<ReadonlyMap<string, LeaseRecord>>
   /** All counts of calls; those of one account and hour come one after the other. */
-  counts(): AsyncIterable<UsageCount>
+  allUsageCounts(): AsyncIterable<UsageCount>
 }
 
 export interface HashedKey {
@@ -188,15 +188,15 @@ export interface HashedKey {
 }
 
 /** A process that has not said for so many ms that it lives is taken for dead. */
-export const deadAfter = 5_000
+export const processTimeoutMs = 5_000
 
 /** Milliseconds; UTC has no longer or shorter days here. */
-export const dayLength = 86_400_000
-export const hourLength = 3_600_000
-export const hoursADay = dayLength / hourLength
+export const dayMs = 86_400_000
+export const hourMs = 3_600_000
+export const hoursPerDay = dayMs / hourMs
 
 /** The store cannot be used, and the operator can change that; the message says how. */
-export class StoreFault extends Error {
+export class StoreError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
     this.name = 'StoreFault'

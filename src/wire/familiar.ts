@@ -1,16 +1,16 @@
 import type { Json } from '../call.ts'
-import { freeze } from '../frozen.ts'
-import { onItsOwn } from './text.ts'
+import { deepFreeze } from '../frozen.ts'
+import { detach } from './text.ts'
 
 /** A request; of one that is kept, nobody reads the id. */
-export interface Shape {
+export interface ParsedRequest {
   readonly [name: string]: Json
 }
 
 /** Longest request that is kept, in bytes: room for an eth_getLogs, none for what takes much memory once it is parsed. */
-const longest = 512
+const maxCachedRequestBytes = 512
 /** Requests of one generation; there are two. */
-const most = 500
+const maxGenerationEntries = 500
 
 /**
  * Clients ask the same few things over and over, each time with another id. A request that differs from earlier ones in
@@ -18,53 +18,53 @@ const most = 500
  * the rest of a text means. That takes 0.4 us where reading takes 1.4, and what plugins work out about parameters that are
  * shared they need not work out again.
  */
-export class Familiar {
+export class ParsedRequestCache {
   /** By text without the digits. Undefined after the first time, as most requests are never seen again. */
-  #young = new Map<string, Shape | undefined>()
-  #old = new Map<string, Shape | undefined>()
+  #newer = new Map<string, ParsedRequest | undefined>()
+  #older = new Map<string, ParsedRequest | undefined>()
 
   /** `raw` is a whole message, one character per byte. */
-  recall(raw: string): { readonly message: Shape; readonly id: string; readonly refusal: undefined } | undefined {
-    if (raw.length > longest) return undefined
+  get(raw: string): { readonly message: ParsedRequest; readonly id: string; readonly refusal: undefined } | undefined {
+    if (raw.length > maxCachedRequestBytes) return undefined
     const start = idStart(raw)
     const end = start < 0 ? start : idEnd(raw, start)
     if (end === start) return undefined
-    const shape = this.#find(raw.slice(0, start) + raw.slice(end))
+    const request = this.#find(raw.slice(0, start) + raw.slice(end))
     const id = raw.slice(start, end)
-    return shape && { message: { ...shape, id: Number(id) }, id, refusal: undefined }
+    return request && { message: { ...request, id: Number(id) }, id, refusal: undefined }
   }
 
   /** Takes note of a request that was read and found sound; its id stands from `start` to `end`. */
-  learn(raw: string, start: number, end: number, message: Shape): void {
-    if (raw.length > longest || start !== idStart(raw)) return
+  add(raw: string, start: number, end: number, message: ParsedRequest): void {
+    if (raw.length > maxCachedRequestBytes || start !== idStart(raw)) return
     const text = raw.slice(0, start) + raw.slice(end)
-    const isNew = !this.#young.has(text) && !this.#old.has(text)
-    this.#keep(text, isNew ? undefined : freeze(message))
+    const isFirstSeen = !this.#newer.has(text) && !this.#older.has(text)
+    this.#set(text, isFirstSeen ? undefined : deepFreeze(message))
   }
 
-  #find(text: string): Shape | undefined {
-    const young = this.#young.get(text)
-    if (young !== undefined) return young
-    const old = this.#old.get(text)
-    if (old !== undefined) this.#keep(text, old)
-    return old
+  #find(text: string): ParsedRequest | undefined {
+    const newer = this.#newer.get(text)
+    if (newer !== undefined) return newer
+    const older = this.#older.get(text)
+    if (older !== undefined) this.#set(text, older)
+    return older
   }
 
-  #keep(text: string, shape: Shape | undefined): void {
-    if (this.#young.size === most) {
-      this.#old = this.#young
-      this.#young = new Map()
+  #set(text: string, request: ParsedRequest | undefined): void {
+    if (this.#newer.size === maxGenerationEntries) {
+      this.#older = this.#newer
+      this.#newer = new Map()
     }
-    this.#young.set(onItsOwn(text), shape)
+    this.#newer.set(detach(text), request)
   }
 }
 
 /** Where the id's digits begin, if the first `"id":` of the text is the id's: one place for all texts without the digits. */
 const idStart = (raw: string): number => {
-  const name = raw.indexOf('"id":')
-  if (name < 0) return -1
-  const after = name + 5
-  return raw.charCodeAt(after) === space ? after + 1 : after
+  const keyAt = raw.indexOf('"id":')
+  if (keyAt < 0) return -1
+  const valueAt = keyAt + 5
+  return raw.charCodeAt(valueAt) === space ? valueAt + 1 : valueAt
 }
 
 /** Behind the digits. Where they are no number of JSON, or none at all, behind none of them. */

@@ -9,19 +9,19 @@ export const state = {
   // In a string; `character` is one of several bytes. A word is true, false or null.
   string: 6,
   escape: 7,
-  hex: 8,
-  character: 9,
-  word: 10,
+  unicodeEscape: 8,
+  multibyte: 9,
+  literal: 10,
   // In a number, by what came last.
   minus: 11,
   zero: 12,
   integer: 13,
-  point: 14,
+  decimalPoint: 14,
   fraction: 15,
-  e: 16,
-  eSign: 17,
+  exponentMark: 16,
+  exponentSign: 17,
   exponent: 18,
-  refused: 19,
+  failed: 19,
 } as const
 
 export type State = (typeof state)[keyof typeof state]
@@ -53,45 +53,45 @@ export const ascii = {
   u: 0x75,
 } as const
 
-const table = (test: (byte: number) => boolean): Uint8Array => Uint8Array.from({ length: 256 }, (_, byte) => (test(byte) ? 1 : 0))
+const byteTable = (test: (byte: number) => boolean): Uint8Array => Uint8Array.from({ length: 256 }, (_, byte) => (test(byte) ? 1 : 0))
 
 /** 1 for bytes that stand for themselves in a string. */
-export const plain = table(byte => byte >= 0x20 && byte < 0x80 && byte !== ascii.quote && byte !== ascii.backslash)
+export const plainBytes = byteTable(byte => byte >= 0x20 && byte < 0x80 && byte !== ascii.quote && byte !== ascii.backslash)
 
 /** 1 for what may follow a backslash, beside `u`. */
-export const escapable = table(byte => '"\\/bfnrt'.includes(String.fromCharCode(byte)))
+export const escapableBytes = byteTable(byte => '"\\/bfnrt'.includes(String.fromCharCode(byte)))
 
-export const hexadecimal = table(byte => /[0-9a-fA-F]/.test(String.fromCharCode(byte)))
+export const hexDigits = byteTable(byte => /[0-9a-fA-F]/.test(String.fromCharCode(byte)))
 
 /** Where a number goes on after this byte; undefined when the byte does not belong to it. */
-export const nextInNumber = (now: State, byte: number): State | undefined => {
-  if (byte >= ascii.zero && byte <= ascii.nine) return afterDigit(now, byte)
+export const nextNumberState = (current: State, byte: number): State | undefined => {
+  if (byte >= ascii.zero && byte <= ascii.nine) return stateAfterDigit(current, byte)
   switch (byte) {
     case ascii.point:
-      return now === state.zero || now === state.integer ? state.point : undefined
+      return current === state.zero || current === state.integer ? state.decimalPoint : undefined
     case ascii.e:
     case ascii.E:
-      return now !== state.exponent && mayEndNumber(now) ? state.e : undefined
+      return current !== state.exponent && canEndNumber(current) ? state.exponentMark : undefined
     case ascii.plus:
     case ascii.minus:
-      return now === state.e ? state.eSign : undefined
+      return current === state.exponentMark ? state.exponentSign : undefined
     default:
       return undefined
   }
 }
 
-export const mayEndNumber = (now: State): boolean =>
-  now === state.zero || now === state.integer || now === state.fraction || now === state.exponent
+export const canEndNumber = (current: State): boolean =>
+  current === state.zero || current === state.integer || current === state.fraction || current === state.exponent
 
-const afterDigit = (now: State, digit: number): State | undefined => {
-  switch (now) {
+const stateAfterDigit = (current: State, digit: number): State | undefined => {
+  switch (current) {
     case state.minus:
       return digit === ascii.zero ? state.zero : state.integer
     case state.zero:
       return undefined
     case state.integer:
       return state.integer
-    case state.point:
+    case state.decimalPoint:
     case state.fraction:
       return state.fraction
     default:

@@ -1,18 +1,18 @@
 import { setImmediate } from 'node:timers/promises'
 
 /** One piece of exactly `length` bytes. Others get their turn after each MiB: 21 MB copied at once take 15 to 22 ms. */
-export const join = async (chunks: readonly Uint8Array[], length: number): Promise<Uint8Array> => {
-  const whole = Buffer.allocUnsafe(length)
+export const concatChunks = async (chunks: readonly Uint8Array[], byteLength: number): Promise<Uint8Array> => {
+  const whole = Buffer.allocUnsafe(byteLength)
   let at = 0
-  let turn = slice
+  let nextYieldAt = bytesPerTurn
   for (const chunk of chunks) {
     whole.set(chunk, at)
     at += chunk.length
-    if (at < turn) continue
-    turn = at + slice
+    if (at < nextYieldAt) continue
+    nextYieldAt = at + bytesPerTurn
     await setImmediate()
   }
   return whole
 }
 
-const slice = 1_048_576
+const bytesPerTurn = 1_048_576

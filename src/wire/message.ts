@@ -1,14 +1,14 @@
 import type { Json } from '../call.ts'
 import { refuse } from '../reply.ts'
 import type { Failure } from '../reply.ts'
-import { Familiar } from './familiar.ts'
-import type { Shape } from './familiar.ts'
-import { maxParsed } from './limits.ts'
-import type { Fault } from './limits.ts'
-import { maxMembers } from './outline.ts'
-import type { Item, Member } from './outline.ts'
+import { ParsedRequestCache } from './familiar.ts'
+import type { ParsedRequest } from './familiar.ts'
+import { maxParsedValues } from './limits.ts'
+import type { ScanError } from './limits.ts'
+import { defaultMaxMembers } from './outline.ts'
+import type { IndexedItem, IndexedMember } from './outline.ts'
 import { Scanner } from './scan.ts'
-import { latin1, onItsOwn, readName } from './text.ts'
+import { toLatin1, detach, unescapeName } from './text.ts'
 
 export interface MessageLimits {
   /** How deep arrays and objects may nest, a batch's own array included. */
@@ -18,7 +18,7 @@ export interface MessageLimits {
 }
 
 /** One request as it came. */
-export interface Received {
+export interface IncomingRequest {
   /** Parsed; nothing about it has been checked. */
   readonly message: Json
   /**
@@ -31,85 +31,86 @@ export interface Received {
 }
 
 /** A request, a batch of them, or the one answer to a message that holds none. */
-export type Incoming = Received | readonly Received[] | Failure
+export type ParsedMessage = IncomingRequest | readonly IncomingRequest[] | Failure
 
-export type ReadMessage = (bytes: Uint8Array) => Incoming
+export type ParseMessage = (bytes: Uint8Array) => ParsedMessage
 
 /** Reads what callers send. It is scanned before anything is parsed: no nesting and no number of values can hurt. */
-export const openReader = (limits: MessageLimits): ReadMessage => {
-  const familiar = new Familiar()
+export const createMessageParser = (limits: MessageLimits): ParseMessage => {
+  const requestCache = new ParsedRequestCache()
   return bytes => {
-    const raw = latin1(bytes)
-    const known = familiar.recall(raw)
-    if (known !== undefined) return known
-    const scanner = new Scanner({ depth: limits.depth, elements: limits.batch, values: maxParsed })
+    const raw = toLatin1(bytes)
+    const cached = requestCache.get(raw)
+    if (cached !== undefined) return cached
+    const scanner = new Scanner({ maxDepth: limits.depth, maxElements: limits.batch, maxValues: maxParsedValues })
     scanner.push(bytes)
-    const fault = scanner.end()
-    if (fault !== undefined) return refuseMessage(fault, limits)
-    const { isArray, items, isWide } = scanner
-    if (!isArray) return receive({ raw, isWide, familiar }, items[0]!)
-    if (items.length === 0) return invalid('the batch is empty')
-    return items.map(item => familiar.recall(raw.slice(item.start, item.end)) ?? receive({ raw, isWide, familiar }, item))
+    const error = scanner.end()
+    if (error !== undefined) return scanFailure(error, limits)
+    const { isArray, items, hasNonAscii } = scanner
+    if (!isArray) return parseItem({ raw, hasNonAscii, requestCache }, items[0]!)
+    if (items.length === 0) return invalidRequest('the batch is empty')
+    return items.map(item => requestCache.get(raw.slice(item.start, item.end)) ?? parseItem({ raw, hasNonAscii, requestCache }, item))
   }
 }
 
-const refuseMessage = (fault: Fault, { depth, batch }: MessageLimits): Failure => {
-  switch (fault) {
+const scanFailure = (error: ScanError, { depth, batch }: MessageLimits): Failure => {
+  switch (error) {
     case 'syntax':
       return refuse('parse')
     case 'depth':
-      return invalid(`nested deeper than ${depth} levels`)
+      return invalidRequest(`nested deeper than ${depth} levels`)
     case 'elements':
-      return invalid(`more than ${batch} calls in a batch`)
+      return invalidRequest(`more than ${batch} calls in a batch`)
     case 'members':
-      return invalid(`more than ${maxMembers} members in a request`)
+      return invalidRequest(`more than ${defaultMaxMembers} members in a request`)
     case 'values':
-      return invalid(`more than ${maxParsed} values`)
+      return invalidRequest(`more than ${maxParsedValues} values`)
   }
 }
 
-const invalid = (what: string): Failure => refuse('invalid', { message: `invalid request: ${what}` })
+const invalidRequest = (reason: string): Failure => refuse('invalid', { message: `invalid request: ${reason}` })
 
 /** Must not stand twice: parsing would keep the last of two, and another reader of the same bytes perhaps the first. */
-const envelope = ['jsonrpc', 'id', 'method', 'params']
+const envelopeMembers = ['jsonrpc', 'id', 'method', 'params']
 
 /** A whole message, one character per byte. */
-interface Text {
+interface MessageSource {
   readonly raw: string
-  readonly isWide: boolean
-  readonly familiar: Familiar
+  readonly hasNonAscii: boolean
+  readonly requestCache: ParsedRequestCache
 }
 
-const receive = ({ raw, isWide, familiar }: Text, { start, end, members = [] }: Item): Received => {
+const parseItem = ({ raw, hasNonAscii, requestCache }: MessageSource, { start, end, members = [] }: IndexedItem): IncomingRequest => {
   const text = raw.slice(start, end)
-  const message = JSON.parse(isWide ? decode(text) : text) as Json
+  const message = JSON.parse(hasNonAscii ? latin1ToUtf8(text) : text) as Json
   let id: string | undefined
-  let idAt: Member | undefined
+  let idMember: IndexedMember | undefined
   let refusal: Failure | undefined
   /** A bit for each name of the envelope. */
-  let seen = 0
+  let seenBits = 0
   for (const member of members) {
-    const place = placeOf(raw, member)
-    if (place < 0) continue
-    const isTwice = (seen & (1 << place)) !== 0
-    if (isTwice) refusal ??= invalid(`${envelope[place]} stands twice`)
-    seen |= 1 << place
-    if (envelope[place] !== 'id') continue
-    id = isTwice ? 'null' : readId(onItsOwn(raw.slice(member.start, member.end)))
-    idAt = member
+    const position = envelopePositionOf(raw, member)
+    if (position < 0) continue
+    const isDuplicate = (seenBits & (1 << position)) !== 0
+    if (isDuplicate) refusal ??= invalidRequest(`${envelopeMembers[position]} stands twice`)
+    seenBits |= 1 << position
+    if (envelopeMembers[position] !== 'id') continue
+    id = isDuplicate ? 'null' : validIdOrNull(detach(raw.slice(member.start, member.end)))
+    idMember = member
   }
-  if (idAt !== undefined && refusal === undefined && !isWide) familiar.learn(text, idAt.start - start, idAt.end - start, message as Shape)
+  if (idMember !== undefined && refusal === undefined && !hasNonAscii)
+    requestCache.add(text, idMember.start - start, idMember.end - start, message as ParsedRequest)
   return { message, id, refusal }
 }
 
 /** Which name of the envelope the member has; -1 for any other. Nothing is cut out of the message for a plain name. */
-const placeOf = (raw: string, { nameStart, nameEnd }: Member): number => {
-  const plain = envelope.findIndex(name => name.length === nameEnd - nameStart && raw.startsWith(name, nameStart))
-  if (plain >= 0 || !raw.slice(nameStart, nameEnd).includes('\\')) return plain
-  return envelope.indexOf(readName(raw.slice(nameStart, nameEnd)))
+const envelopePositionOf = (raw: string, { nameStart, nameEnd }: IndexedMember): number => {
+  const position = envelopeMembers.findIndex(name => name.length === nameEnd - nameStart && raw.startsWith(name, nameStart))
+  if (position >= 0 || !raw.slice(nameStart, nameEnd).includes('\\')) return position
+  return envelopeMembers.indexOf(unescapeName(raw.slice(nameStart, nameEnd)))
 }
 
-const decode = (raw: string): string => Buffer.from(raw, 'latin1').toString('utf8')
+const latin1ToUtf8 = (raw: string): string => Buffer.from(raw, 'latin1').toString('utf8')
 
 /** Only numbers, strings and null are ids (JSON-RPC 2.0); their text begins with -, a digit, a quote or n. */
-const readId = (token: string): string => (/^[-0-9"n]/.test(token) ? token : 'null')
+const validIdOrNull = (rawId: string): string => (/^[-0-9"n]/.test(rawId) ? rawId : 'null')

@@ -1,11 +1,11 @@
-import { ascii, escapable, hexadecimal, mayEndNumber, nextInNumber, state } from './grammar.ts'
+import { ascii, escapableBytes, hexDigits, canEndNumber, nextNumberState, state } from './grammar.ts'
 import type { State } from './grammar.ts'
-import type { Fault, Limits } from './limits.ts'
-import { Outline } from './outline.ts'
-import type { Item } from './outline.ts'
-import { skipPlain, worthAView } from './plain.ts'
-import { tailOf } from './utf8.ts'
-import type { Tail } from './utf8.ts'
+import type { ScanError, ScanLimits } from './limits.ts'
+import { TopLevelIndex } from './outline.ts'
+import type { IndexedItem } from './outline.ts'
+import { skipPlainBytes, minDataViewBytes } from './plain.ts'
+import { continuationAfter } from './utf8.ts'
+import type { Utf8Continuation } from './utf8.ts'
 
 /**
  * Judges a JSON text while its bytes arrive, just as JSON.parse would (RFC 8259, UTF-8), and outlines it. It builds no
@@ -16,75 +16,75 @@ export class Scanner {
    * V8 forgets what it has learnt about the objects of a class when a collection finds none, as in a pause: from then on
    * each scan would take three times as long.
    */
-  static readonly kept = new Scanner({ depth: 1, elements: 1, values: 1 })
+  static readonly feedbackAnchor = new Scanner({ maxDepth: 1, maxElements: 1, maxValues: 1 })
   /** Set as soon as it is known; no byte is looked at after that. */
-  fault: Fault | undefined = undefined
+  error: ScanError | undefined = undefined
   /** Not all of it is ASCII. */
-  isWide = false
-  readonly #limits: Limits
-  readonly #outline: Outline
+  hasNonAscii = false
+  readonly #limits: ScanLimits
+  readonly #index: TopLevelIndex
   #state: State = state.value
   /** For each array and object around the next byte: is it an object? */
-  readonly #isObject: boolean[] = []
+  readonly #containerIsObject: boolean[] = []
   #depth = 0
   /** Bytes in earlier chunks. */
-  #base = 0
-  #values = 0
+  #chunkOffset = 0
+  #valueCount = 0
   /** The string being read is a name. */
   #isName = false
   #nameStart = 0
   /** The word being read: true, false or null. */
-  #word = ''
+  #literal = ''
   /** How many bytes of a word or \u0000 are still to come. */
-  #rest = 0
+  #remainingBytes = 0
   /** Of the chunk, when it is long. */
   #view: DataView | undefined
   /** What must follow in the character being read. */
-  #tail: Tail | undefined
+  #continuation: Utf8Continuation | undefined
 
-  constructor(limits: Limits) {
+  constructor(limits: ScanLimits) {
     this.#limits = limits
-    this.#outline = new Outline(limits.elements, limits.members)
+    this.#index = new TopLevelIndex(limits.maxElements, limits.maxMembers)
   }
 
   /** The top-level value is an array, and the items are its elements. */
   get isArray(): boolean {
-    return this.#outline.isArray
+    return this.#index.isArray
   }
 
   /** What was found so far. */
-  get items(): readonly Item[] {
-    return this.#outline.items
+  get items(): readonly IndexedItem[] {
+    return this.#index.items
   }
 
   /** Takes the next bytes; false once the text is refused. */
   push(chunk: Uint8Array): boolean {
-    this.#view = chunk.length < worthAView ? undefined : new DataView(chunk.buffer, chunk.byteOffset, chunk.length)
+    this.#view = chunk.length < minDataViewBytes ? undefined : new DataView(chunk.buffer, chunk.byteOffset, chunk.length)
     let at = 0
-    while (at < chunk.length && this.#state !== state.refused) {
+    while (at < chunk.length && this.#state !== state.failed) {
       if (this.#state === state.string) at = this.#readString(chunk, at)
-      else if (this.#state <= state.after) at = this.#readBetween(chunk, at)
-      else if (this.#readInside(chunk[at]!, this.#base + at)) at++
+      else if (this.#state <= state.after) at = this.#readStructure(chunk, at)
+      else if (this.#readScalarByte(chunk[at]!, this.#chunkOffset + at)) at++
     }
-    this.#base += chunk.length
-    return this.fault === undefined
+    this.#chunkOffset += chunk.length
+    return this.error === undefined
   }
 
   /** No more bytes come. */
-  end(): Fault | undefined {
-    if (mayEndNumber(this.#state)) this.#finish(this.#base)
-    if (this.#state !== state.after || this.#depth > 0) this.#refuse(this.fault ?? 'syntax')
-    return this.fault
+  end(): ScanError | undefined {
+    if (canEndNumber(this.#state)) this.#endValue(this.#chunkOffset)
+    if (this.#state !== state.after || this.#depth > 0) this.#fail(this.error ?? 'syntax')
+    return this.error
   }
 
-  #refuse(fault: Fault): void {
-    this.fault = fault
-    this.#state = state.refused
+  #fail(error: ScanError): void {
+    this.error = error
+    this.#state = state.failed
   }
 
-  #expect(isSo: boolean, next: State): void {
-    if (isSo) this.#state = next
-    else this.#refuse('syntax')
+  #expect(condition: boolean, next: State): void {
+    if (condition) this.#state = next
+    else this.#fail('syntax')
   }
 
   /**
@@ -93,101 +93,101 @@ export class Scanner {
    */
   #readString(chunk: Uint8Array, from: number): number {
     const view = this.#view
-    let at = skipPlain(chunk, view, from)
-    if (this.#depth > this.#outline.level + 1) {
-      const isInObject = this.#isObject[this.#depth - 1]!
-      const most = this.#limits.values
+    let at = skipPlainBytes(chunk, view, from)
+    if (this.#depth > this.#index.memberDepth + 1) {
+      const isInObject = this.#containerIsObject[this.#depth - 1]!
+      const maxValues = this.#limits.maxValues
       let isName = this.#isName
-      let values = this.#values
+      let valueCount = this.#valueCount
       while (
         chunk[at] === ascii.quote &&
         chunk[at + 2] === ascii.quote &&
         chunk[at + 1] === (isName ? ascii.colon : ascii.comma) &&
-        values < most
+        valueCount < maxValues
       ) {
         isName = !isName && isInObject
-        if (!isName) values++
-        at = skipPlain(chunk, view, at + 3)
+        if (!isName) valueCount++
+        at = skipPlainBytes(chunk, view, at + 3)
       }
       this.#isName = isName
-      this.#values = values
+      this.#valueCount = valueCount
     }
-    return at === chunk.length ? at : this.#leaveString(chunk[at]!, at)
+    return at === chunk.length ? at : this.#readStringEnd(chunk[at]!, at)
   }
 
-  #leaveString(byte: number, at: number): number {
-    if (byte === ascii.quote) this.#endString(this.#base + at)
+  #readStringEnd(byte: number, at: number): number {
+    if (byte === ascii.quote) this.#endString(this.#chunkOffset + at)
     else if (byte === ascii.backslash) this.#state = state.escape
-    else if (byte >= 0x80) this.#beginCharacter(byte)
-    else this.#refuse('syntax')
+    else if (byte >= 0x80) this.#startMultibyte(byte)
+    else this.#fail('syntax')
     return at + 1
   }
 
-  #readBetween(chunk: Uint8Array, from: number): number {
+  #readStructure(chunk: Uint8Array, from: number): number {
     let at = from
     for (; at < chunk.length && this.#state <= state.after; at++) {
       const byte = chunk[at]!
-      if (byte > ascii.space || !isSpace(byte)) this.#readMark(byte, this.#base + at)
+      if (byte > ascii.space || !isSpace(byte)) this.#readStructuralByte(byte, this.#chunkOffset + at)
     }
     return at
   }
 
-  #readMark(byte: number, offset: number): void {
+  #readStructuralByte(byte: number, offset: number): void {
     switch (this.#state) {
       case state.after:
-        return this.#goOn(byte, offset)
+        return this.#readAfterValue(byte, offset)
       case state.colon:
         return this.#expect(byte === ascii.colon, state.value)
       case state.name:
-        return this.#beginName(byte, offset)
+        return this.#startName(byte, offset)
       case state.value:
-        return this.#begin(byte, offset)
+        return this.#startValue(byte, offset)
       case state.firstName:
-        return byte === ascii.closeObject ? this.#close(offset) : this.#beginName(byte, offset)
+        return byte === ascii.closeObject ? this.#closeContainer(offset) : this.#startName(byte, offset)
       default:
-        return byte === ascii.closeArray ? this.#close(offset) : this.#begin(byte, offset)
+        return byte === ascii.closeArray ? this.#closeContainer(offset) : this.#startValue(byte, offset)
     }
   }
 
   /** False when the byte ends a number but is not part of it. */
-  #readInside(byte: number, offset: number): boolean {
+  #readScalarByte(byte: number, offset: number): boolean {
     switch (this.#state) {
       case state.escape:
         this.#readEscape(byte)
         return true
-      case state.hex:
-        this.#expect(hexadecimal[byte] === 1, --this.#rest === 0 ? state.string : state.hex)
+      case state.unicodeEscape:
+        this.#expect(hexDigits[byte] === 1, --this.#remainingBytes === 0 ? state.string : state.unicodeEscape)
         return true
-      case state.character:
-        this.#readCharacter(byte)
+      case state.multibyte:
+        this.#readMultibyte(byte)
         return true
-      case state.word:
-        this.#readWord(byte, offset)
+      case state.literal:
+        this.#readLiteral(byte, offset)
         return true
       default:
         return this.#readNumber(byte, offset)
     }
   }
 
-  #begin(byte: number, offset: number): void {
-    if (++this.#values > this.#limits.values) return this.#refuse('values')
-    if (this.#depth <= this.#outline.level + 1) {
-      const fault = this.#outline.begin(byte, this.#depth, offset)
-      if (fault !== undefined) return this.#refuse(fault)
+  #startValue(byte: number, offset: number): void {
+    if (++this.#valueCount > this.#limits.maxValues) return this.#fail('values')
+    if (this.#depth <= this.#index.memberDepth + 1) {
+      const error = this.#index.startValue(byte, this.#depth, offset)
+      if (error !== undefined) return this.#fail(error)
     }
     switch (byte) {
       case ascii.quote:
-        return this.#beginString(false)
+        return this.#startString(false)
       case ascii.openObject:
-        return this.#open(true)
+        return this.#openContainer(true)
       case ascii.openArray:
-        return this.#open(false)
+        return this.#openContainer(false)
       case ascii.t:
-        return this.#beginWord('true')
+        return this.#startLiteral('true')
       case ascii.f:
-        return this.#beginWord('false')
+        return this.#startLiteral('false')
       case ascii.n:
-        return this.#beginWord('null')
+        return this.#startLiteral('null')
       case ascii.minus:
         return this.#expect(true, state.minus)
       case ascii.zero:
@@ -198,82 +198,82 @@ export class Scanner {
   }
 
   /** A value ended; `end` is the offset behind it. */
-  #finish(end: number): void {
+  #endValue(end: number): void {
     this.#state = state.after
-    if (this.#depth > this.#outline.level) return
-    const fault = this.#outline.end(this.#depth, end)
-    if (fault !== undefined) this.#refuse(fault)
+    if (this.#depth > this.#index.memberDepth) return
+    const error = this.#index.end(this.#depth, end)
+    if (error !== undefined) this.#fail(error)
   }
 
-  #goOn(byte: number, offset: number): void {
-    if (this.#depth === 0) return this.#refuse('syntax')
-    const isObject = this.#isObject[this.#depth - 1]!
+  #readAfterValue(byte: number, offset: number): void {
+    if (this.#depth === 0) return this.#fail('syntax')
+    const isObject = this.#containerIsObject[this.#depth - 1]!
     if (byte === ascii.comma) this.#state = isObject ? state.name : state.value
-    else if (byte === (isObject ? ascii.closeObject : ascii.closeArray)) this.#close(offset)
-    else this.#refuse('syntax')
+    else if (byte === (isObject ? ascii.closeObject : ascii.closeArray)) this.#closeContainer(offset)
+    else this.#fail('syntax')
   }
 
-  #open(isObject: boolean): void {
-    if (this.#depth === this.#limits.depth) return this.#refuse('depth')
-    this.#isObject[this.#depth++] = isObject
+  #openContainer(isObject: boolean): void {
+    if (this.#depth === this.#limits.maxDepth) return this.#fail('depth')
+    this.#containerIsObject[this.#depth++] = isObject
     this.#state = isObject ? state.firstName : state.firstElement
   }
 
-  #close(offset: number): void {
+  #closeContainer(offset: number): void {
     this.#depth--
-    this.#finish(offset + 1)
+    this.#endValue(offset + 1)
   }
 
-  #beginName(byte: number, offset: number): void {
-    if (byte !== ascii.quote) return this.#refuse('syntax')
+  #startName(byte: number, offset: number): void {
+    if (byte !== ascii.quote) return this.#fail('syntax')
     this.#nameStart = offset + 1
-    this.#beginString(true)
+    this.#startString(true)
   }
 
-  #beginString(isName: boolean): void {
+  #startString(isName: boolean): void {
     this.#isName = isName
     this.#state = state.string
   }
 
   #endString(offset: number): void {
-    if (!this.#isName) return this.#finish(offset + 1)
+    if (!this.#isName) return this.#endValue(offset + 1)
     this.#state = state.colon
-    if (this.#depth === this.#outline.level) this.#outline.name(this.#nameStart, offset)
+    if (this.#depth === this.#index.memberDepth) this.#index.setName(this.#nameStart, offset)
   }
 
   #readEscape(byte: number): void {
-    this.#rest = 4
-    this.#expect(byte === ascii.u || escapable[byte] === 1, byte === ascii.u ? state.hex : state.string)
+    this.#remainingBytes = 4
+    this.#expect(byte === ascii.u || escapableBytes[byte] === 1, byte === ascii.u ? state.unicodeEscape : state.string)
   }
 
-  #beginCharacter(byte: number): void {
-    this.isWide = true
-    this.#tail = tailOf(byte)
-    this.#expect(this.#tail !== undefined, state.character)
+  #startMultibyte(byte: number): void {
+    this.hasNonAscii = true
+    this.#continuation = continuationAfter(byte)
+    this.#expect(this.#continuation !== undefined, state.multibyte)
   }
 
-  #readCharacter(byte: number): void {
-    const { low, high, then } = this.#tail!
-    this.#tail = then
-    this.#expect(byte >= low && byte <= high, then === undefined ? state.string : state.character)
+  #readMultibyte(byte: number): void {
+    const { min, max, next } = this.#continuation!
+    this.#continuation = next
+    this.#expect(byte >= min && byte <= max, next === undefined ? state.string : state.multibyte)
   }
 
-  #beginWord(word: string): void {
-    this.#word = word
-    this.#rest = word.length - 1
-    this.#state = state.word
+  #startLiteral(literal: string): void {
+    this.#literal = literal
+    this.#remainingBytes = literal.length - 1
+    this.#state = state.literal
   }
 
-  #readWord(byte: number, offset: number): void {
-    if (byte !== this.#word.charCodeAt(this.#word.length - this.#rest)) return this.#refuse('syntax')
-    if (--this.#rest === 0) this.#finish(offset + 1)
+  #readLiteral(byte: number, offset: number): void {
+    if (byte !== this.#literal.charCodeAt(this.#literal.length - this.#remainingBytes)) return this.#fail('syntax')
+    if (--this.#remainingBytes === 0) this.#endValue(offset + 1)
   }
 
   #readNumber(byte: number, offset: number): boolean {
-    const next = nextInNumber(this.#state, byte)
+    const next = nextNumberState(this.#state, byte)
     if (next !== undefined) this.#state = next
-    else if (mayEndNumber(this.#state)) this.#finish(offset)
-    else this.#refuse('syntax')
+    else if (canEndNumber(this.#state)) this.#endValue(offset)
+    else this.#fail('syntax')
     return next !== undefined
   }
 }

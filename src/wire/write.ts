@@ -1,69 +1,69 @@
-import { remembering } from '../frozen.ts'
-import { Pieces } from '../pieces.ts'
+import { memoizeFrozen } from '../frozen.ts'
+import { ChunkedBytes } from '../pieces.ts'
 import { isFailure } from '../reply.ts'
 import type { Reply, RpcError } from '../reply.ts'
-import { latin1 } from './text.ts'
+import { toLatin1 } from './text.ts'
 
 /** A message to send: pieces in order, so that long ones need no copy. Text holds one byte per character (latin1). */
-export interface Body {
-  readonly pieces: readonly (string | Uint8Array)[]
+export interface ResponseBody {
+  readonly chunks: readonly (string | Uint8Array)[]
   /** Bytes of all pieces together. */
-  readonly length: number
+  readonly byteLength: number
 }
 
 /** The response to one call. `id` is the caller's id as it came, and a result goes out as the node wrote it. */
-export const writeReply = (id: string, reply: Reply): Body => {
-  const failed = isFailure(reply)
-  const value = failed ? errorText(reply.error) : reply.result
-  const head = `{"jsonrpc":"2.0","id":${id},"${failed ? 'error' : 'result'}":`
-  if (value instanceof Pieces) return { pieces: [head, ...value.list, '}'], length: head.length + value.byteLength + 1 }
-  return { pieces: [head, value, '}'], length: head.length + value.length + 1 }
+export const serializeResponse = (id: string, reply: Reply): ResponseBody => {
+  const isError = isFailure(reply)
+  const value = isError ? serializeError(reply.error) : reply.result
+  const prefix = `{"jsonrpc":"2.0","id":${id},"${isError ? 'error' : 'result'}":`
+  if (value instanceof ChunkedBytes) return { chunks: [prefix, ...value.chunks, '}'], byteLength: prefix.length + value.byteLength + 1 }
+  return { chunks: [prefix, value, '}'], byteLength: prefix.length + value.length + 1 }
 }
 
 /** As bytes where it is not ASCII. A refusal that is given again and again is written once. */
-const errorText = remembering((error: RpcError) => bytesOf(JSON.stringify(error)))
+const serializeError = memoizeFrozen((error: RpcError) => toAsciiOrBytes(JSON.stringify(error)))
 
 /** A text of ASCII only stands for its bytes as it is. */
-const bytesOf = (text: string): string | Uint8Array => (/[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text)
+const toAsciiOrBytes = (text: string): string | Uint8Array => (/[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text)
 
 /** The response to a batch. Short pieces are copied together, as sending a piece costs more than copying it. */
-export const writeBatch = (bodies: readonly Body[]): Body => {
-  const pieces: (string | Uint8Array)[] = []
-  let length = 1
+export const serializeBatch = (bodies: readonly ResponseBody[]): ResponseBody => {
+  const chunks: (string | Uint8Array)[] = []
+  let byteLength = 1
   let text = '['
   for (const body of bodies) {
-    for (const piece of body.pieces) {
-      if (typeof piece === 'string') text += piece
-      else if (piece.length <= short) text += latin1(piece)
+    for (const chunk of body.chunks) {
+      if (typeof chunk === 'string') text += chunk
+      else if (chunk.length <= maxCopiedBytes) text += toLatin1(chunk)
       else {
-        pieces.push(text, piece)
+        chunks.push(text, chunk)
         text = ''
       }
     }
     text += ','
-    length += body.length + 1
+    byteLength += body.byteLength + 1
   }
-  pieces.push(`${text.slice(0, -1)}]`)
-  return { pieces, length }
+  chunks.push(`${text.slice(0, -1)}]`)
+  return { chunks, byteLength }
 }
 
-const short = 16_384
+const maxCopiedBytes = 16_384
 
 /** A short message as one text, one byte per character (latin1). */
-export const bodyText = ({ pieces }: Body): string => {
+export const bodyToLatin1 = ({ chunks }: ResponseBody): string => {
   let text = ''
-  for (const piece of pieces) text += typeof piece === 'string' ? piece : latin1(piece)
+  for (const chunk of chunks) text += typeof chunk === 'string' ? chunk : toLatin1(chunk)
   return text
 }
 
 /** The whole message in one piece, copied. */
-export const joinBody = ({ pieces, length }: Body): Buffer => {
-  const bytes = Buffer.allocUnsafe(length)
+export const bodyToBuffer = ({ chunks, byteLength }: ResponseBody): Buffer => {
+  const bytes = Buffer.allocUnsafe(byteLength)
   let at = 0
-  for (const piece of pieces) {
-    if (typeof piece === 'string') bytes.write(piece, at, 'latin1')
-    else bytes.set(piece, at)
-    at += piece.length
+  for (const chunk of chunks) {
+    if (typeof chunk === 'string') bytes.write(chunk, at, 'latin1')
+    else bytes.set(chunk, at)
+    at += chunk.length
   }
   return bytes
 }

@@ -1,116 +1,116 @@
 import type { Clock } from '../services/clock.ts'
-import type { Hear, HeadNews } from '../services/heads/index.ts'
-import type { FromPrimary, FromWorker } from './messages.ts'
+import type { HeightListener, HeightBroadcast } from '../services/heads/index.ts'
+import type { PrimaryMessage, WorkerMessage } from './messages.ts'
 
 /** A worker that heads are lent to. */
-export interface Member {
-  say(message: FromPrimary): void
+export interface WorkerChannel {
+  send(message: PrimaryMessage): void
 }
 
 /**
  * ms that a worker is waited for: one that is busy for longer tells nobody anything meanwhile. It is not waited for again
  * until it says what it has seen: else one that is stopped would cost callers as much with each block.
  */
-const patience = 50
+const ackTimeoutMs = 50
 
 /** The height of one network over the workers of this gateway: told by none before it is known to all. */
-export class CrewNews implements HeadNews {
+export class WorkerHeightBroadcast implements HeightBroadcast {
   readonly #network: string
   readonly #clock: Clock
   /** Each worker, and the height that it has seen. */
-  readonly #seen = new Map<Member, number>()
+  readonly #acknowledged = new Map<WorkerChannel, number>()
   /** Those who were waited for in vain. */
-  readonly #busy = new Set<Member>()
-  readonly #waiting = new Set<() => void>()
-  #hear: Hear = height => height
+  readonly #unresponsive = new Set<WorkerChannel>()
+  readonly #ackListeners = new Set<() => void>()
+  #onHeight: HeightListener = height => height
   #height = 0
-  #shared = 0
+  #sharedHeight = 0
 
   constructor(network: string, clock: Clock) {
     this.#network = network
     this.#clock = clock
   }
 
-  get members(): readonly Member[] {
-    return [...this.#seen.keys()]
+  get workers(): readonly WorkerChannel[] {
+    return [...this.#acknowledged.keys()]
   }
 
   raise(height: number): Promise<void> | undefined {
     this.#height = height
-    this.#say({ kind: 'height', network: this.#network, height })
-    return this.#untilSeen(height).then(() => {
-      if (height > this.#shared && height <= this.#height) this.#share(height)
+    this.#broadcast({ kind: 'height', network: this.#network, height })
+    return this.#whenAcknowledged(height).then(() => {
+      if (height > this.#sharedHeight && height <= this.#height) this.#publishSharedHeight(height)
     })
   }
 
   lower(height: number): void {
     this.#height = height
-    this.#say({ kind: 'height', network: this.#network, height })
-    this.#share(height)
+    this.#broadcast({ kind: 'height', network: this.#network, height })
+    this.#publishSharedHeight(height)
   }
 
-  listen(hear: Hear): void {
-    this.#hear = hear
+  subscribe(listener: HeightListener): void {
+    this.#onHeight = listener
   }
 
-  join(member: Member): void {
-    this.#seen.set(member, 0)
-    member.say({ kind: 'height', network: this.#network, height: this.#height })
-    member.say({ kind: 'shared', network: this.#network, height: this.#shared })
+  addWorker(worker: WorkerChannel): void {
+    this.#acknowledged.set(worker, 0)
+    worker.send({ kind: 'height', network: this.#network, height: this.#height })
+    worker.send({ kind: 'shared', network: this.#network, height: this.#sharedHeight })
   }
 
-  leave(member: Member): void {
-    this.#seen.delete(member)
-    this.#busy.delete(member)
-    this.#look()
+  removeWorker(worker: WorkerChannel): void {
+    this.#acknowledged.delete(worker)
+    this.#unresponsive.delete(worker)
+    this.#notifyAckListeners()
   }
 
-  hear(member: Member, message: FromWorker): void {
-    if (message.kind === 'tell') void this.#answer(member, message)
-    if (message.kind !== 'seen' || !this.#seen.has(member)) return
-    this.#seen.set(member, message.height)
-    this.#busy.delete(member)
-    this.#look()
+  handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
+    if (message.kind === 'tell') void this.#replyHeight(worker, message)
+    if (message.kind !== 'seen' || !this.#acknowledged.has(worker)) return
+    this.#acknowledged.set(worker, message.height)
+    this.#unresponsive.delete(worker)
+    this.#notifyAckListeners()
   }
 
-  async #answer(member: Member, { id, upstream, height }: Extract<FromWorker, { kind: 'tell' }>): Promise<void> {
-    member.say({ kind: 'told', network: this.#network, id, height: await this.#hear(height, upstream) })
+  async #replyHeight(worker: WorkerChannel, { id, upstream, height }: Extract<WorkerMessage, { kind: 'tell' }>): Promise<void> {
+    worker.send({ kind: 'told', network: this.#network, id, height: await this.#onHeight(height, upstream) })
   }
 
-  #untilSeen(height: number): Promise<void> {
+  #whenAcknowledged(height: number): Promise<void> {
     return new Promise(resolve => {
       const settle = () => {
         timer.cancel()
-        this.#waiting.delete(look)
+        this.#ackListeners.delete(check)
         resolve()
       }
-      const look = () => {
-        if (this.#missing(height).length === 0) settle()
+      const check = () => {
+        if (this.#unacknowledged(height).length === 0) settle()
       }
-      const timer = this.#clock.after(patience, () => {
-        for (const member of this.#missing(height)) this.#busy.add(member)
+      const timer = this.#clock.after(ackTimeoutMs, () => {
+        for (const member of this.#unacknowledged(height)) this.#unresponsive.add(member)
         settle()
       })
-      this.#waiting.add(look)
-      look()
+      this.#ackListeners.add(check)
+      check()
     })
   }
 
   /** Those who are waited for. */
-  #missing(height: number): readonly Member[] {
-    return [...this.#seen].flatMap(([member, seen]) => (seen >= height || this.#busy.has(member) ? [] : [member]))
+  #unacknowledged(height: number): readonly WorkerChannel[] {
+    return [...this.#acknowledged].flatMap(([member, seen]) => (seen >= height || this.#unresponsive.has(member) ? [] : [member]))
   }
 
-  #look(): void {
-    for (const look of this.#waiting) look()
+  #notifyAckListeners(): void {
+    for (const look of this.#ackListeners) look()
   }
 
-  #share(height: number): void {
-    this.#shared = height
-    this.#say({ kind: 'shared', network: this.#network, height })
+  #publishSharedHeight(height: number): void {
+    this.#sharedHeight = height
+    this.#broadcast({ kind: 'shared', network: this.#network, height })
   }
 
-  #say(message: FromPrimary): void {
-    for (const member of this.#seen.keys()) member.say(message)
+  #broadcast(message: PrimaryMessage): void {
+    for (const member of this.#acknowledged.keys()) member.send(message)
   }
 }

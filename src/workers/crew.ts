@@ -2,23 +2,23 @@ import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import type { Family } from '../services/metrics.ts'
-import type { Member } from './crew-news.ts'
-import type { FromWorker } from './messages.ts'
-import { Shift } from './shift.ts'
-import type { ShiftPlan } from './shift.ts'
+import type { MetricFamily } from '../services/metrics.ts'
+import type { WorkerChannel } from './crew-news.ts'
+import type { WorkerMessage } from './messages.ts'
+import { WorkerSupervisor } from './shift.ts'
+import type { SupervisorOptions } from './shift.ts'
 
 /** The worker processes of one gateway, as their primary sees them. */
-export interface Crew {
+export interface WorkerPool {
   /** Workers that serve now. */
-  readonly ready: number
+  readonly readyCount: number
   /** The metrics of each worker that serves, and answers within a second. */
-  metrics(): Promise<readonly (readonly Family[])[]>
+  metrics(): Promise<readonly (readonly MetricFamily[])[]>
   /** Lets each worker finish its calls, and waits until all have ended; one that does not end is killed. */
   stop(): Promise<void>
 }
 
-export interface CrewPlan extends ShiftPlan {
+export interface WorkerPoolOptions extends SupervisorOptions {
   /** The script and its arguments that a worker runs. */
   readonly exec: string
   readonly args: readonly string[]
@@ -26,44 +26,44 @@ export interface CrewPlan extends ShiftPlan {
 }
 
 /** Rejects with SpawnFault or CrewFault. The first worker starts alone, so that a mistake is reported once and not `size` times. */
-export const openCrew = async (plan: CrewPlan, clock: Clock, log: Log): Promise<Crew> => {
-  cluster.setupPrimary({ exec: plan.exec, args: [...plan.args] })
-  const shift = new Shift(plan, clock, log)
-  let asked = 0
+export const openWorkerPool = async (options: WorkerPoolOptions, clock: Clock, log: Log): Promise<WorkerPool> => {
+  cluster.setupPrimary({ exec: options.exec, args: [...options.args] })
+  const supervisor = new WorkerSupervisor(options, clock, log)
+  let requestCount = 0
   try {
-    await shift.add()
-    await Promise.all(Array.from({ length: plan.size - 1 }, () => shift.add()))
+    await supervisor.add()
+    await Promise.all(Array.from({ length: options.size - 1 }, () => supervisor.add()))
   } catch (fault) {
-    await shift.stop()
+    await supervisor.stop()
     throw fault
   }
   return {
-    get ready() {
-      return shift.serving.size
+    get readyCount() {
+      return supervisor.serving.size
     },
     async metrics() {
-      const asking = Array.from(shift.serving, ([worker, member]) => askMetrics(worker, member, (asked += 1), clock))
+      const asking = Array.from(supervisor.serving, ([worker, member]) => requestMetrics(worker, member, (requestCount += 1), clock))
       const found = await Promise.all(asking)
       return found.filter(metrics => metrics !== undefined)
     },
-    stop: () => shift.stop(),
+    stop: () => supervisor.stop(),
   }
 }
 
 /** Undefined when the worker ends before it has answered, or does not answer within a second. */
-const askMetrics = (worker: Worker, member: Member, id: number, clock: Clock): Promise<readonly Family[] | undefined> =>
+const requestMetrics = (worker: Worker, channel: WorkerChannel, id: number, clock: Clock): Promise<readonly MetricFamily[] | undefined> =>
   new Promise(resolve => {
-    const hear = (message: FromWorker) => {
+    const onMessage = (message: WorkerMessage) => {
       if (message.kind !== 'metrics' || message.id !== id) return
-      end(message.metrics)
+      finish(message.metrics)
     }
-    const end = (metrics?: readonly Family[]) => {
-      worker.off('message', hear).off('exit', leave)
+    const finish = (metrics?: readonly MetricFamily[]) => {
+      worker.off('message', onMessage).off('exit', giveUp)
       timer.cancel()
       resolve(metrics)
     }
-    const leave = () => end()
-    const timer = clock.after(1000, leave)
-    worker.on('message', hear).once('exit', leave)
-    member.say({ kind: 'metrics', id })
+    const giveUp = () => finish()
+    const timer = clock.after(1000, giveUp)
+    worker.on('message', onMessage).once('exit', giveUp)
+    channel.send({ kind: 'metrics', id })
   })

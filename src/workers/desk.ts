@@ -1,32 +1,32 @@
 import type { Target } from '../call.ts'
 import { Secret } from '../secret.ts'
-import type { Agents } from '../services/agents/index.ts'
+import type { UpstreamClient } from '../services/agents/index.ts'
 import type { Clock } from '../services/clock.ts'
-import { Line, openHeads, remembered } from '../services/heads/index.ts'
-import type { HeadsStatus, NewsOf, OwnHeads, State } from '../services/heads/index.ts'
+import { RecentBlocks, openHeads, maxRecentBlocks } from '../services/heads/index.ts'
+import type { HeadsStatus, HeightBroadcastsOf, TrackedHeads, ChainState } from '../services/heads/index.ts'
 import type { Log } from '../services/log.ts'
-import { labelled } from '../services/metrics.ts'
+import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
-import { CrewNews } from './crew-news.ts'
-import type { Member } from './crew-news.ts'
-import type { FromWorker, Nodes, PlainTarget } from './messages.ts'
+import { WorkerHeightBroadcast } from './crew-news.ts'
+import type { WorkerChannel } from './crew-news.ts'
+import type { WorkerMessage, TrackedUpstreams, RevealedTarget } from './messages.ts'
 
-export interface DeskTerms {
-  readonly agents: Agents
+export interface SharedHeadsOptions {
+  readonly upstreamClient: UpstreamClient
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
   /** Who else tells callers heights, on other machines. */
-  readonly newsOf: NewsOf
+  readonly heightBroadcastsOf: HeightBroadcastsOf
 }
 
 /** Where the primary follows the nodes of each network for all its workers, so that they cost what one would. */
-export class Desk {
-  readonly #terms: DeskTerms
-  readonly #networks = new Map<string, Lending>()
+export class SharedHeads {
+  readonly #options: SharedHeadsOptions
+  readonly #networks = new Map<string, SharedNetworkHeads>()
 
-  constructor(terms: DeskTerms) {
-    this.#terms = terms
+  constructor(terms: SharedHeadsOptions) {
+    this.#options = terms
   }
 
   /** What `/readyz?verbose` says of the network. */
@@ -34,16 +34,16 @@ export class Desk {
     return this.#networks.get(network)?.heads.status
   }
 
-  hear(member: Member, message: FromWorker): void {
+  handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     if (!('network' in message)) return
     const { network } = message
-    if (message.kind === 'follow') return this.#follow(network, message.nodes).join(member)
-    this.#networks.get(network)?.hear(member, message)
+    if (message.kind === 'follow') return this.#track(network, message.nodes).addWorker(worker)
+    this.#networks.get(network)?.handleMessage(worker, message)
   }
 
   /** The worker is gone. */
-  forget(member: Member): void {
-    for (const lending of this.#networks.values()) lending.leave(member)
+  removeWorker(worker: WorkerChannel): void {
+    for (const lending of this.#networks.values()) lending.removeWorker(worker)
   }
 
   stop(): void {
@@ -51,108 +51,113 @@ export class Desk {
   }
 
   /** A worker that was replaced may have read other nodes than those before it: then these hold for all. */
-  #follow(network: string, nodes: Nodes): Lending {
+  #track(network: string, nodes: TrackedUpstreams): SharedNetworkHeads {
     const known = this.#networks.get(network)
-    if (known?.isOf(nodes) === true) return known
+    if (known?.tracks(nodes) === true) return known
     const members = known?.members ?? []
     known?.stop()
-    const fresh = new Lending(network, nodes, this.#terms, members)
+    const fresh = new SharedNetworkHeads(network, nodes, this.#options, members)
     this.#networks.set(network, fresh)
     return fresh
   }
 }
 
 /** The heads of one network, and the workers that they are lent to. */
-class Lending {
-  readonly heads: OwnHeads
+class SharedNetworkHeads {
+  readonly heads: TrackedHeads
   readonly #network: string
-  readonly #key: string
-  readonly #news: CrewNews
+  readonly #upstreamsKey: string
+  readonly #heightBroadcast: WorkerHeightBroadcast
   /** The newest blocks as the workers know them, and what they were told last. */
-  readonly #line = new Line(remembered)
+  readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
   readonly #stop: () => void
   /** What is to be said once the nodes have told their chains: a worker waits for that. */
-  #latest: (() => void) | undefined
+  #publishLatest: (() => void) | undefined
   #isIdentified = false
-  #state: State | undefined
-  #said = ''
+  #state: ChainState | undefined
+  #lastPublished = ''
 
-  constructor(network: string, nodes: Nodes, { newsOf, ...terms }: DeskTerms, members: readonly Member[]) {
+  constructor(
+    network: string,
+    nodes: TrackedUpstreams,
+    { heightBroadcastsOf, ...terms }: SharedHeadsOptions,
+    workers: readonly WorkerChannel[],
+  ) {
     const { chainId, blockTime, maxLag, targets } = nodes
     this.#network = network
-    this.#key = JSON.stringify(nodes)
-    this.#news = new CrewNews(network, terms.clock)
+    this.#upstreamsKey = JSON.stringify(nodes)
+    this.#heightBroadcast = new WorkerHeightBroadcast(network, terms.clock)
     this.heads = openHeads({
       ...terms,
       chainId,
       blockTime,
       log: terms.log.child({ network }),
-      metrics: labelled(terms.metrics, { network }),
-      news: [this.#news, ...newsOf(network, chainId)],
+      metrics: withLabels(terms.metrics, { network }),
+      heightBroadcasts: [this.#heightBroadcast, ...heightBroadcastsOf(network, chainId)],
       onChange: (state, line) => {
-        this.#latest = () => this.#publish(state, line)
-        if (this.#isIdentified) this.#latest()
+        this.#publishLatest = () => this.#publish(state, line)
+        if (this.#isIdentified) this.#publishLatest()
       },
     })
-    for (const member of members) this.join(member)
-    this.#stop = this.heads.follow(targets.map(seal), { maxLag })
-    void this.heads.identified.then(() => {
+    for (const member of workers) this.addWorker(member)
+    this.#stop = this.heads.track(targets.map(toTarget), { maxLag })
+    void this.heads.chainIdsChecked.then(() => {
       this.#isIdentified = true
-      this.#latest?.()
+      this.#publishLatest?.()
     })
   }
 
-  get members(): readonly Member[] {
-    return this.#news.members
+  get members(): readonly WorkerChannel[] {
+    return this.#heightBroadcast.workers
   }
 
-  isOf(nodes: Nodes): boolean {
-    return JSON.stringify(nodes) === this.#key
+  tracks(nodes: TrackedUpstreams): boolean {
+    return JSON.stringify(nodes) === this.#upstreamsKey
   }
 
-  join(member: Member): void {
+  addWorker(worker: WorkerChannel): void {
     if (this.#state !== undefined) {
-      const line = this.#line.updateOf(new Line(remembered))
-      member.say({ kind: 'known', network: this.#network, state: this.#state, ...(line && { line }) })
+      const line = this.#recentBlocks.changeFrom(new RecentBlocks(maxRecentBlocks))
+      worker.send({ kind: 'known', network: this.#network, state: this.#state, ...(line && { line }) })
     }
-    this.#news.join(member)
+    this.#heightBroadcast.addWorker(worker)
   }
 
-  leave(member: Member): void {
-    this.#news.leave(member)
+  removeWorker(worker: WorkerChannel): void {
+    this.#heightBroadcast.removeWorker(worker)
   }
 
-  hear(member: Member, message: FromWorker): void {
+  handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     switch (message.kind) {
       case 'touch':
-        return this.heads.touch()
+        return this.heads.recordActivity()
       case 'leave':
-        return this.leave(member)
+        return this.removeWorker(worker)
       default:
-        this.#news.hear(member, message)
+        this.#heightBroadcast.handleMessage(worker, message)
     }
   }
 
   /** Says nothing to anybody any more, whatever its nodes still answer. */
   stop(): void {
     this.#stop()
-    for (const member of this.members) this.leave(member)
+    for (const member of this.members) this.removeWorker(member)
   }
 
-  #publish(state: State, line: Line): void {
-    const change = line.updateOf(this.#line)
-    const said = JSON.stringify(state)
-    if (said === this.#said && change === undefined) return
-    if (change !== undefined) this.#line.change(change)
-    this.#said = said
+  #publish(state: ChainState, line: RecentBlocks): void {
+    const change = line.changeFrom(this.#recentBlocks)
+    const serialized = JSON.stringify(state)
+    if (serialized === this.#lastPublished && change === undefined) return
+    if (change !== undefined) this.#recentBlocks.apply(change)
+    this.#lastPublished = serialized
     this.#state = state
     for (const member of this.members) {
-      member.say({ kind: 'known', network: this.#network, state, ...(change && { line: change }) })
+      member.send({ kind: 'known', network: this.#network, state, ...(change && { line: change }) })
     }
   }
 }
 
-const seal = ({ url, ws, ...rest }: PlainTarget): Target => ({
+const toTarget = ({ url, ws, ...rest }: RevealedTarget): Target => ({
   ...rest,
   url: new Secret(url),
   ...(ws !== undefined && { ws: new Secret(ws) }),

@@ -6,31 +6,31 @@ import type { Worker } from 'node:cluster'
  * another worker (nobody has read of it), or is closed where there is none. The names are those that Node gives its own
  * messages (20, 22 and 24).
  */
-export const passOn = (worker: Worker, hasOthers: () => boolean): void => {
+export const reassignConnections = (worker: Worker, hasOtherWorkers: () => boolean): void => {
   const { process: child } = worker
   const { send } = child
   /** By the number of the message that gave it. */
-  const given = new Set<number>()
+  const unacknowledged = new Set<number>()
   child.send = (...args: unknown[]): boolean => {
-    const message = args[0] as Handover
-    if (message.act === 'newconn') given.add(message.seq)
+    const message = args[0] as NewConnectionMessage
+    if (message.act === 'newconn') unacknowledged.add(message.seq)
     return Reflect.apply(send, child, args) as boolean
   }
-  child.on('internalMessage', ({ ack }: Reply) => void (ack !== undefined && given.delete(ack)))
+  child.on('internalMessage', ({ ack }: AckMessage) => void (ack !== undefined && unacknowledged.delete(ack)))
   // By then all that the worker has said has been heard, and Node gives it nothing any more. `disconnect` does not come
   // while a connection is under way.
   child.once('exit', () => {
-    for (const ack of [...given]) child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack, accepted: !hasOthers() })
+    for (const ack of [...unacknowledged]) child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack, accepted: !hasOtherWorkers() })
   })
 }
 
 /** What goes to a worker, when it is a connection. */
-interface Handover {
+interface NewConnectionMessage {
   readonly act?: 'newconn'
   readonly seq: number
 }
 
 /** What comes from it, when it answers. Whoever is told `accepted` closes its own end. */
-interface Reply {
+interface AckMessage {
   readonly ack?: number
 }

@@ -1,152 +1,170 @@
 import type { Target } from '../call.ts'
-import { Leave } from '../leave.ts'
+import { Cancellation } from '../leave.ts'
 import type { Timer } from '../services/clock.ts'
-import { Known, Line, fetchBlock, holds, intervalOf, openAsk, remembered } from '../services/heads/index.ts'
-import type { FollowOptions, Heads, HeadsSettings, HeadsStatus, Settled, View } from '../services/heads/index.ts'
-import type { FromPrimary, FromWorker, PlainTarget } from './messages.ts'
+import {
+  CurrentChainState,
+  RecentBlocks,
+  fetchBlock,
+  verifyFinalizedBlock,
+  pollIntervalMsFor,
+  openUpstreamRequester,
+  maxRecentBlocks,
+} from '../services/heads/index.ts'
+import type { TrackOptions, Heads, HeadsOptions, HeadsStatus, BlockId, ChainSnapshot } from '../services/heads/index.ts'
+import type { PrimaryMessage, WorkerMessage, RevealedTarget } from './messages.ts'
 
 /** In ms: how often the primary hears that calls come in, and how long it is waited for where a caller waits. */
-const touchEvery = 1_000
-const patience = 50
+const activityIntervalMs = 1_000
+const primaryTimeoutMs = 50
 
 /** What the primary tells about one network, or in answer to one question. */
-export type News = Exclude<FromPrimary, { readonly kind: 'metrics' | 'stop' }>
+export type HeadsMessage = Exclude<PrimaryMessage, { readonly kind: 'metrics' | 'stop' }>
 
-export interface LentTerms extends Pick<HeadsSettings, 'chainId' | 'blockTime' | 'agents' | 'clock'> {
+export interface WorkerHeadsOptions extends Pick<HeadsOptions, 'chainId' | 'blockTime' | 'upstreamClient' | 'clock'> {
   readonly network: string
-  say(message: FromWorker): void
+  send(message: WorkerMessage): void
 }
 
 /** Heads in a worker: what the primary knows, who asks the nodes for all workers. */
-export class LentHeads implements Heads {
-  readonly interval: number
-  readonly #terms: LentTerms
-  readonly #line = new Line(remembered)
-  readonly #known = new Known(this.#line)
+export class WorkerHeads implements Heads {
+  readonly pollIntervalMs: number
+  readonly #options: WorkerHeadsOptions
+  readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
+  readonly #snapshot = new CurrentChainState(this.#recentBlocks)
   /** What goes on when the height is shared, and when a question is answered. */
-  readonly #waiting = new Set<() => void>()
-  readonly #asking = new Map<string, Promise<number>>()
-  readonly #answers = new Map<number, (height: number) => void>()
+  readonly #sharedHeightListeners = new Set<() => void>()
+  readonly #heightRequests = new Map<string, Promise<number>>()
+  readonly #pendingReplies = new Map<number, (height: number) => void>()
   #targets: readonly Target[] = []
-  #shared = 0
-  #isTold = false
-  #lastTouch = -Infinity
-  #lastId = 0
+  #sharedHeight = 0
+  #hasSnapshot = false
+  #lastActivityAt = -Infinity
+  #lastRequestId = 0
 
-  constructor(terms: LentTerms) {
-    this.#terms = terms
-    this.interval = intervalOf(terms.blockTime)
+  constructor(terms: WorkerHeadsOptions) {
+    this.#options = terms
+    this.pollIntervalMs = pollIntervalMsFor(terms.blockTime)
   }
 
-  get view(): View {
-    return this.#known.view
+  get snapshot(): ChainSnapshot {
+    return this.#snapshot.snapshot
   }
 
   get status(): HeadsStatus {
-    return this.#known.status
+    return this.#snapshot.status
   }
 
   /** Does it follow nodes and has not heard of them yet? */
-  get isWaiting(): boolean {
-    return this.#targets.length > 0 && !this.#isTold
+  get isAwaitingSnapshot(): boolean {
+    return this.#targets.length > 0 && !this.#hasSnapshot
   }
 
-  follow(targets: readonly Target[], { maxLag }: FollowOptions = {}): () => void {
-    const { network, chainId, blockTime, say } = this.#terms
+  track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
+    const { network, chainId, blockTime, send } = this.#options
     this.#targets = targets
-    const nodes = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: targets.map(open) }
-    say({ kind: 'follow', network, nodes })
+    const nodes = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: targets.map(toRevealedTarget) }
+    send({ kind: 'follow', network, nodes })
     return () => {
       if (this.#targets !== targets) return
       this.#targets = []
-      say({ kind: 'leave', network })
+      send({ kind: 'leave', network })
     }
   }
 
-  touch(): void {
-    const now = this.#terms.clock.monotonic()
-    if (now - this.#lastTouch < touchEvery) return
-    this.#lastTouch = now
-    this.#terms.say({ kind: 'touch', network: this.#terms.network })
+  recordActivity(): void {
+    const now = this.#options.clock.monotonic()
+    if (now - this.#lastActivityAt < activityIntervalMs) return
+    this.#lastActivityAt = now
+    this.#options.send({ kind: 'touch', network: this.#options.network })
   }
 
-  choose<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
-    return this.#known.choose(nodes, block)
+  orderUpstreams<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
+    return this.#snapshot.orderUpstreams(nodes, block)
   }
 
   /** A height is told when no worker tells less any more: a caller may meet any of them next. */
-  tell(upstream: string, height: number): number | Promise<number> {
-    const { told } = this.#known.state
-    if (this.#targets.length === 0 || this.#known.reasonOf(upstream) === 'chain') return height
-    if (height > told) return this.#ask(upstream, height)
-    return told <= this.#shared ? told : this.#untilShared(told)
+  reportHeight(upstream: string, height: number): number | Promise<number> {
+    const { reportedHeight } = this.#snapshot.state
+    if (this.#targets.length === 0 || this.#snapshot.exclusionReasonOf(upstream) === 'chain') return height
+    if (height > reportedHeight) return this.#requestHeight(upstream, height)
+    return reportedHeight <= this.#sharedHeight ? reportedHeight : this.#whenShared(reportedHeight)
   }
 
-  holds(block: Settled): Promise<boolean> {
-    const target = this.#targets.find(({ name }) => this.view.isCurrent(name))
-    const signal = new Leave()
-    return holds(block, this.#known, async at => target && fetchBlock(openAsk(this.#terms.agents, target, signal), at))
+  verifyFinalized(block: BlockId): Promise<boolean> {
+    const target = this.#targets.find(({ name }) => this.snapshot.isCurrent(name))
+    const signal = new Cancellation()
+    return verifyFinalizedBlock(
+      block,
+      this.#snapshot,
+      async at => target && fetchBlock(openUpstreamRequester(this.#options.upstreamClient, target, signal), at),
+    )
   }
 
   /** The primary says something. */
-  hear(news: News): void {
-    switch (news.kind) {
+  handleMessage(message: HeadsMessage): void {
+    switch (message.kind) {
       case 'known':
-        if (news.line !== undefined) this.#line.change(news.line)
-        this.#isTold = true
-        return this.#known.learn(news.state)
+        if (message.line !== undefined) this.#recentBlocks.apply(message.line)
+        this.#hasSnapshot = true
+        return this.#snapshot.update(message.state)
       case 'height':
-        this.#known.tell(news.height)
-        return this.#terms.say({ kind: 'seen', network: news.network, height: news.height })
+        this.#snapshot.setReportedHeight(message.height)
+        return this.#options.send({ kind: 'seen', network: message.network, height: message.height })
       case 'shared':
-        this.#shared = news.height
-        return this.#waiting.forEach(go => go())
+        this.#sharedHeight = message.height
+        return this.#sharedHeightListeners.forEach(go => go())
       case 'told':
-        return this.#answers.get(news.id)?.(news.height)
+        return this.#pendingReplies.get(message.id)?.(message.height)
     }
   }
 
   /** Whoever has the same to ask meanwhile gets the same answer. */
-  #ask(upstream: string, height: number): Promise<number> {
-    const question = `${height} ${upstream}`
-    const asking = this.#asking.get(question) ?? this.#askPrimary(upstream, height).finally(() => this.#asking.delete(question))
-    this.#asking.set(question, asking)
-    return asking
+  #requestHeight(upstream: string, height: number): Promise<number> {
+    const requestKey = `${height} ${upstream}`
+    const request =
+      this.#heightRequests.get(requestKey) ??
+      this.#requestFromPrimary(upstream, height).finally(() => this.#heightRequests.delete(requestKey))
+    this.#heightRequests.set(requestKey, request)
+    return request
   }
 
-  #askPrimary(upstream: string, height: number): Promise<number> {
-    const { network, say } = this.#terms
-    const id = (this.#lastId += 1)
-    return this.#within(
+  #requestFromPrimary(upstream: string, height: number): Promise<number> {
+    const { network, send } = this.#options
+    const id = (this.#lastRequestId += 1)
+    return this.#withPrimaryTimeout(
       go => {
-        this.#answers.set(id, told => go(told))
-        say({ kind: 'tell', id, network, upstream, height })
+        this.#pendingReplies.set(id, told => go(told))
+        send({ kind: 'tell', id, network, upstream, height })
       },
-      () => this.#known.state.told || height,
-    ).finally(() => this.#answers.delete(id))
+      () => this.#snapshot.state.reportedHeight || height,
+    ).finally(() => this.#pendingReplies.delete(id))
   }
 
-  #untilShared(told: number): Promise<number> {
+  #whenShared(reportedHeight: number): Promise<number> {
     let go = () => {}
-    return this.#within(
+    return this.#withPrimaryTimeout(
       settle => {
         go = () => {
-          if (this.#shared >= told) settle(told)
+          if (this.#sharedHeight >= reportedHeight) settle(reportedHeight)
         }
-        this.#waiting.add(go)
+        this.#sharedHeightListeners.add(go)
       },
-      () => told,
-    ).finally(() => this.#waiting.delete(go))
+      () => reportedHeight,
+    ).finally(() => this.#sharedHeightListeners.delete(go))
   }
 
   /** Callers do not wait for a primary, or another worker, that is busy with something else. */
-  #within(begin: (settle: (height: number) => void) => void, otherwise: () => number): Promise<number> {
+  #withPrimaryTimeout(begin: (settle: (height: number) => void) => void, fallback: () => number): Promise<number> {
     let timer: Timer | undefined
     return new Promise<number>(resolve => {
-      timer = this.#terms.clock.after(patience, () => resolve(otherwise()))
+      timer = this.#options.clock.after(primaryTimeoutMs, () => resolve(fallback()))
       begin(resolve)
     }).finally(() => timer?.cancel())
   }
 }
 
-const open = ({ url, ws, ...rest }: Target): PlainTarget => ({ ...rest, url: url.reveal(), ...(ws !== undefined && { ws: ws.reveal() }) })
+const toRevealedTarget = ({ url, ws, ...rest }: Target): RevealedTarget => ({
+  ...rest,
+  url: url.reveal(),
+  ...(ws !== undefined && { ws: ws.reveal() }),
+})

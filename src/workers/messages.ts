@@ -1,15 +1,15 @@
 import type { Target } from '../call.ts'
-import { joinChanges, remembered } from '../services/heads/index.ts'
-import type { LineChange, State } from '../services/heads/index.ts'
-import type { Family } from '../services/metrics.ts'
+import { mergeChanges, maxRecentBlocks } from '../services/heads/index.ts'
+import type { RecentBlocksChange, ChainState } from '../services/heads/index.ts'
+import type { MetricFamily } from '../services/metrics.ts'
 
 /** What a worker tells the primary. */
-export type FromWorker =
+export type WorkerMessage =
   | { readonly kind: 'ready' }
   /** Answers `metrics`. */
-  | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly Family[] }
+  | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
   /** Its calls go to these nodes: it wants to know what they tell of their chain. */
-  | { readonly kind: 'follow'; readonly network: string; readonly nodes: Nodes }
+  | { readonly kind: 'follow'; readonly network: string; readonly nodes: TrackedUpstreams }
   | { readonly kind: 'leave'; readonly network: string }
   /** Calls come in. */
   | { readonly kind: 'touch'; readonly network: string }
@@ -19,11 +19,11 @@ export type FromWorker =
   | { readonly kind: 'seen'; readonly network: string; readonly height: number }
 
 /** What the primary tells a worker. */
-export type FromPrimary =
+export type PrimaryMessage =
   | { readonly kind: 'metrics'; readonly id: number }
   | { readonly kind: 'stop' }
   /** What is known of the chain, and what has changed of its newest blocks. */
-  | { readonly kind: 'known'; readonly network: string; readonly state: State; readonly line?: LineChange }
+  | { readonly kind: 'known'; readonly network: string; readonly state: ChainState; readonly line?: RecentBlocksChange }
   /** Callers are told this height from now on; to be answered with `seen`. */
   | { readonly kind: 'height'; readonly network: string; readonly height: number }
   /** All workers have seen this height: callers may be told it. */
@@ -32,18 +32,18 @@ export type FromPrimary =
   | { readonly kind: 'told'; readonly network: string; readonly id: number; readonly height: number }
 
 /** The nodes of a network, and what is needed to follow them. */
-export interface Nodes {
+export interface TrackedUpstreams {
   readonly chainId: number
   readonly blockTime: number
   readonly maxLag?: number
-  readonly targets: readonly PlainTarget[]
+  readonly targets: readonly RevealedTarget[]
 }
 
 /** A target on its way between processes of one gateway: the URLs stand open in it. */
-export type PlainTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string; readonly ws?: string }
+export type RevealedTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string; readonly ws?: string }
 
 /** Of messages of one topic only the newest counts, with what `newest` keeps of those before it. */
-export const topicOf = (message: FromPrimary | FromWorker): string => {
+export const topicOf = (message: PrimaryMessage | WorkerMessage): string => {
   switch (message.kind) {
     case 'tell':
       return `tell ${message.network} ${message.upstream}`
@@ -58,7 +58,7 @@ export const topicOf = (message: FromPrimary | FromWorker): string => {
 }
 
 /** The newer of two messages of one topic; what changed in the line of blocks is what has changed since before the older. */
-export const newest = <M extends FromPrimary | FromWorker>(older: M, newer: M): M => {
+export const coalesceMessages = <M extends PrimaryMessage | WorkerMessage>(older: M, newer: M): M => {
   if (older.kind !== 'known' || newer.kind !== 'known' || older.line === undefined) return newer
-  return { ...newer, line: newer.line === undefined ? older.line : joinChanges(older.line, newer.line, remembered) }
+  return { ...newer, line: newer.line === undefined ? older.line : mergeChanges(older.line, newer.line, maxRecentBlocks) }
 }

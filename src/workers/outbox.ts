@@ -1,11 +1,11 @@
 /** How messages of one kind go to another process. */
-export interface OutboxTerms<M> {
+export interface ChannelOptions<M> {
   /** `sent` is to be called when the message has left this process, or never will. */
   send(message: M, sent: () => void): void
   /** Of one topic only the newest need arrive. */
   topicOf(message: M): string
   /** One message that says what both do, the older one first. */
-  merge(older: M, newer: M): M
+  coalesce(older: M, newer: M): M
 }
 
 /**
@@ -13,35 +13,35 @@ export interface OutboxTerms<M> {
  * said waits here, one message for each topic: what a process costs that does not read is bounded, and the news that it
  * finds when it reads again are the newest.
  */
-export class Outbox<M> {
-  readonly #terms: OutboxTerms<M>
-  readonly #waiting = new Map<string, M>()
-  #leaving = 0
+export class Channel<M> {
+  readonly #options: ChannelOptions<M>
+  readonly #pending = new Map<string, M>()
+  #inTransitCount = 0
 
-  constructor(terms: OutboxTerms<M>) {
-    this.#terms = terms
+  constructor(terms: ChannelOptions<M>) {
+    this.#options = terms
   }
 
-  say(message: M): void {
-    if (this.#leaving === 0) return this.#send(message)
-    const topic = this.#terms.topicOf(message)
-    const older = this.#waiting.get(topic)
+  send(message: M): void {
+    if (this.#inTransitCount === 0) return this.#transmit(message)
+    const topic = this.#options.topicOf(message)
+    const older = this.#pending.get(topic)
     // It goes to the end: what it follows from has been said before it.
-    this.#waiting.delete(topic)
-    this.#waiting.set(topic, older === undefined ? message : this.#terms.merge(older, message))
+    this.#pending.delete(topic)
+    this.#pending.set(topic, older === undefined ? message : this.#options.coalesce(older, message))
   }
 
-  #send(message: M): void {
-    this.#leaving += 1
-    this.#terms.send(message, () => {
-      this.#leaving -= 1
-      if (this.#leaving === 0) this.#sendAll()
+  #transmit(message: M): void {
+    this.#inTransitCount += 1
+    this.#options.send(message, () => {
+      this.#inTransitCount -= 1
+      if (this.#inTransitCount === 0) this.#flush()
     })
   }
 
-  #sendAll(): void {
-    const messages = [...this.#waiting.values()]
-    this.#waiting.clear()
-    for (const message of messages) this.#send(message)
+  #flush(): void {
+    const messages = [...this.#pending.values()]
+    this.#pending.clear()
+    for (const message of messages) this.#transmit(message)
   }
 }

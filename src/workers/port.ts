@@ -1,2 +1,2 @@
 /** The environment variable in which the primary tells its workers which port `0` has become. */
-export const portVariable = 'TOLLGATE_RPC_PORT'
+export const rpcPortVariable = 'TOLLGATE_RPC_PORT'

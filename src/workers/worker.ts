@@ -1,75 +1,75 @@
 import type { Clock } from '../services/clock.ts'
 import type { HeadsSource } from '../services/heads/index.ts'
-import type { OpenMetrics } from '../services/metrics.ts'
-import { LentHeads } from './lent-heads.ts'
-import { newest, topicOf } from './messages.ts'
-import type { FromPrimary, FromWorker } from './messages.ts'
-import { Outbox } from './outbox.ts'
+import type { MetricsRegistry } from '../services/metrics.ts'
+import { WorkerHeads } from './lent-heads.ts'
+import { coalesceMessages, topicOf } from './messages.ts'
+import type { PrimaryMessage, WorkerMessage } from './messages.ts'
+import { Channel } from './outbox.ts'
 
 /** A worker's side of its crew. */
-export interface Post {
+export interface PrimaryConnection {
   /** Heads that the primary follows. */
   readonly heads: HeadsSource
   /**
    * Says that it serves, answers for its metrics, and resolves when it shall stop, because the primary says so or is
    * gone.
    */
-  serve(metrics: OpenMetrics): Promise<void>
+  serveUntilStopped(metrics: MetricsRegistry): Promise<void>
 }
 
 /** Listens to the primary from the beginning. Signals are the primary's affair: a terminal sends them to all processes. */
-export const joinCrew = (clock: Clock): Post => {
-  const lent = new Map<string, LentHeads>()
-  const outbox = new Outbox<FromWorker>({ send, topicOf, merge: newest })
-  const say = (message: FromWorker): void => outbox.say(message)
-  let wake = () => {}
-  process.on('SIGINT', ignore).on('SIGTERM', ignore)
-  process.on('message', (message: FromPrimary) => {
+export const connectToPrimary = (clock: Clock): PrimaryConnection => {
+  const headsByNetwork = new Map<string, WorkerHeads>()
+  const channel = new Channel<WorkerMessage>({ send: sendToPrimary, topicOf, coalesce: coalesceMessages })
+  const sendMessage = (message: WorkerMessage): void => channel.send(message)
+  let onSnapshot = () => {}
+  process.on('SIGINT', ignoreSignal).on('SIGTERM', ignoreSignal)
+  process.on('message', (message: PrimaryMessage) => {
     if (!('network' in message)) return
-    lent.get(message.network)?.hear(message)
-    wake()
+    headsByNetwork.get(message.network)?.handleMessage(message)
+    onSnapshot()
   })
   return {
     heads: {
-      open(network, { chainId, blockTime, agents }) {
-        const heads = new LentHeads({ network, chainId, blockTime, agents, clock, say })
-        lent.set(network, heads)
+      open(network, { chainId, blockTime, upstreamClient }) {
+        const heads = new WorkerHeads({ network, chainId, blockTime, upstreamClient, clock, send: sendMessage })
+        headsByNetwork.set(network, heads)
         return heads
       },
       ready: () =>
         new Promise(resolve => {
           const settle = () => {
             timer.cancel()
-            wake = () => {}
+            onSnapshot = () => {}
             resolve()
           }
-          const timer = clock.after(patience, settle)
-          wake = () => {
-            if (![...lent.values()].some(heads => heads.isWaiting)) settle()
+          const timer = clock.after(snapshotTimeoutMs, settle)
+          onSnapshot = () => {
+            if (![...headsByNetwork.values()].some(heads => heads.isAwaitingSnapshot)) settle()
           }
-          wake()
+          onSnapshot()
         }),
     },
-    serve: metrics =>
+    serveUntilStopped: metrics =>
       new Promise(resolve => {
         // The primary may be gone already: starting takes a while.
         if (!process.connected) return resolve()
         process.once('disconnect', () => resolve())
-        process.on('message', (message: FromPrimary) => {
+        process.on('message', (message: PrimaryMessage) => {
           if (message.kind === 'stop') resolve()
-          else if (message.kind === 'metrics') say({ kind: 'metrics', id: message.id, metrics: metrics.families() })
+          else if (message.kind === 'metrics') sendMessage({ kind: 'metrics', id: message.id, metrics: metrics.families() })
         })
-        say({ kind: 'ready' })
+        sendMessage({ kind: 'ready' })
       }),
   }
 }
 
 /** How long the primary is waited for, in ms: without it heads are not known, which costs cache hits and nothing else. */
-const patience = 1000
+const snapshotTimeoutMs = 1000
 
-const ignore = (): void => undefined
+const ignoreSignal = (): void => undefined
 
-const send = (message: FromWorker, sent: () => void): void => {
+const sendToPrimary = (message: WorkerMessage, sent: () => void): void => {
   // With a callback, what cannot be sent any more is no event that ends this process.
   if (process.connected) process.send?.(message, undefined, undefined, sent)
   else sent()

@@ -4,35 +4,35 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { createCheck } from './load/check.ts'
-import { idOf } from './load/line.ts'
+import { createResponseCheck } from './load/check.ts'
+import { requestIdOf } from './load/line.ts'
 import { ratioOf, spreadOf } from './stats.ts'
 
 void t.test('the median of an even number of rounds lies between the middle two', async t => {
-  t.same(spreadOf([4, 1, 3, 2]), { median: 2.5, least: 1, most: 4 })
-  t.same(spreadOf([3, undefined, 1, 2]), { median: 2, least: 1, most: 3 })
+  t.same(spreadOf([4, 1, 3, 2]), { median: 2.5, min: 1, max: 4 })
+  t.same(spreadOf([3, undefined, 1, 2]), { median: 2, min: 1, max: 3 })
   t.equal(spreadOf([undefined]), undefined)
 })
 
 void t.test('a ratio is that of the medians, its spread that of the rounds', async t => {
-  t.same(ratioOf([10, 30, 20], [10, 10, 40]), { median: 2, least: 0.5, most: 3 })
+  t.same(ratioOf([10, 30, 20], [10, 10, 40]), { median: 2, min: 0.5, max: 3 })
   t.equal(ratioOf([undefined], [1]), undefined)
 })
 
 void t.test('a wrong answer is noticed', async t => {
   const body = (id: number, result: string) => [Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":"${result}"}`)]
   const check = (first: readonly Buffer[], status = 200, then = first) => {
-    const check = createCheck({ status: 200, result: '"0x1"' })
-    const received = (body: readonly Buffer[]) => ({ status, body, length: Buffer.concat(body).length })
+    const check = createResponseCheck({ status: 200, result: '"0x1"' })
+    const received = (body: readonly Buffer[]) => ({ status, body, bodyBytes: Buffer.concat(body).length })
     return check(0, received(first)) ?? check(1, received(then))
   }
-  t.equal(check(body(idOf(0), '0x1')), undefined)
-  t.match(check(body(idOf(0), '0x1'), 503), 'HTTP 503')
-  t.match(check(body(idOf(0), '0x2')), 'the result is not')
+  t.equal(check(body(requestIdOf(0), '0x1')), undefined)
+  t.match(check(body(requestIdOf(0), '0x1'), 503), 'HTTP 503')
+  t.match(check(body(requestIdOf(0), '0x2')), 'the result is not')
   t.match(check(body(7, '0x1')), 'the id is not')
   t.match(check([Buffer.from('{"error":{}}')]), 'without "result"')
   t.match(check([Buffer.from('"result"')].concat(Buffer.from('{'))), 'not JSON')
-  t.match(check(body(idOf(0), '0x1'), 200, body(idOf(1), '0x123')), 'an answer of')
+  t.match(check(body(requestIdOf(0), '0x1'), 200, body(requestIdOf(1), '0x123')), 'an answer of')
 })
 
 void t.test('the benchmark measures a case beside its baselines', async t => {

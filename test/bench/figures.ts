@@ -1,4 +1,4 @@
-import type { Row } from './measure.ts'
+import type { ScenarioResult } from './measure.ts'
 import { ratioOf, spreadOf } from './stats.ts'
 import type { Spread } from './stats.ts'
 
@@ -13,7 +13,7 @@ export interface Figure {
   readonly target?: number
 }
 
-export const figure = (title: string, unit: Figure['unit'], value: Spread | undefined, target?: number): Figure => ({
+export const createFigure = (title: string, unit: Figure['unit'], value: Spread | undefined, target?: number): Figure => ({
   title,
   unit,
   ...(value === undefined ? {} : { value }),
@@ -21,21 +21,23 @@ export const figure = (title: string, unit: Figure['unit'], value: Spread | unde
 })
 
 /** CPU per call of one lane as a multiple of another's in the same rounds. */
-export const cpuRatio = (rows: readonly Row[], of: string, to: string, target?: number): Figure =>
-  figure(`CPU of ${of} / ${to}`, '×', ratioOf(cpusOf(rows, of), cpusOf(rows, to)), target)
+export const cpuRatio = (rows: readonly ScenarioResult[], of: string, to: string, target?: number): Figure =>
+  createFigure(`CPU of ${of} / ${to}`, '×', ratioOf(cpuMicrosOfRounds(rows, of), cpuMicrosOfRounds(rows, to)), target)
 
-const cpusOf = (rows: readonly Row[], name: string): readonly (number | undefined)[] =>
-  rows.find(row => row.name === name)?.rounds.map(round => round.cpu) ?? []
+const cpuMicrosOfRounds = (rows: readonly ScenarioResult[], name: string): readonly (number | undefined)[] =>
+  rows.find(row => row.name === name)?.rounds.map(round => round.cpuMicrosPerCall) ?? []
 
 /** The longest time for which the event loop was held up in a round. */
-export const longestBlock = (rows: readonly Row[], of: string, target?: number): Figure =>
-  figure(`longest event-loop block of ${of}`, 'ms', spreadOf(roundsOf(rows, of).map(round => round.loopMax)), target)
+export const longestLoopBlock = (rows: readonly ScenarioResult[], of: string, target?: number): Figure =>
+  createFigure(`longest event-loop block of ${of}`, 'ms', spreadOf(roundsOf(rows, of).map(round => round.loopMax)), target)
 
 /** Memory at its peak, above that at rest, as a multiple of the answer's length. */
-export const memoryPerAnswer = (rows: readonly Row[], of: string, target?: number): Figure => {
-  const rest = rows.find(row => row.name === of)?.rest
-  const above = roundsOf(rows, of).map(({ peak, size }) => (peak === undefined || rest === undefined ? undefined : (peak - rest) / size))
-  return figure(`peak memory of ${of} above rest`, '× the answer', spreadOf(above), target)
+export const peakMemoryPerResponse = (rows: readonly ScenarioResult[], of: string, target?: number): Figure => {
+  const idleRssMB = rows.find(row => row.name === of)?.idleRssMB
+  const multiples = roundsOf(rows, of).map(({ peakRssMB: peak, responseMB: size }) =>
+    peak === undefined || idleRssMB === undefined ? undefined : (peak - idleRssMB) / size,
+  )
+  return createFigure(`peak memory of ${of} above rest`, '× the answer', spreadOf(multiples), target)
 }
 
-const roundsOf = (rows: readonly Row[], name: string) => rows.find(row => row.name === name)?.rounds ?? []
+const roundsOf = (rows: readonly ScenarioResult[], name: string) => rows.find(row => row.name === name)?.rounds ?? []

@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 /** The gateway's command line. */
-export const tollgate = new URL('../../src/main.js', import.meta.url)
+export const tollgateScript = new URL('../../src/main.js', import.meta.url)
 
 /** Keys to call with; only `good` opens anything. */
-export interface Keys {
+export interface BenchKeys {
   readonly good: string
   /** One letter is wrong: its checksum does not fit. */
   readonly mistyped: string
@@ -16,15 +16,15 @@ export interface Keys {
   readonly unknown: string
 }
 
-export interface Configured {
+export interface GatewayConfigs {
   readonly config: string
   /** The same gateway as two workers; it shares the store of the other. */
-  readonly crew: string
-  readonly keys: Keys
+  readonly workersConfig: string
+  readonly keys: BenchKeys
 }
 
 /** Writes a configuration in `dir` whose one network asks `node`, with an account that never runs out of credits. */
-export const configure = async (dir: string, node: string, workers: number | undefined): Promise<Configured> => {
+export const writeGatewayConfigs = async (dir: string, node: string, workers: number | undefined): Promise<GatewayConfigs> => {
   const [good, unknown] = (await Promise.all(
     ['gateway', 'elsewhere'].map(async name => {
       await writeConfig(join(dir, name), { node, workers })
@@ -32,25 +32,25 @@ export const configure = async (dir: string, node: string, workers: number | und
     }),
   )) as [string, string]
   const mistyped = good.slice(0, -1) + (good.endsWith('a') ? 'b' : 'a')
-  await writeConfig(join(dir, 'crew'), { node, workers: 2, store: '../gateway/data' })
-  return { config: join(dir, 'gateway'), crew: join(dir, 'crew'), keys: { good, mistyped, unknown } }
+  await writeConfig(join(dir, 'workers'), { node, workers: 2, store: '../gateway/data' })
+  return { config: join(dir, 'gateway'), workersConfig: join(dir, 'workers'), keys: { good, mistyped, unknown } }
 }
 
-interface Deployed {
+interface ConfigOptions {
   readonly node: string
   readonly workers: number | undefined
   readonly store?: string
 }
 
-const writeConfig = async (dir: string, { node, workers, store = './data' }: Deployed): Promise<void> => {
+const writeConfig = async (dir: string, { node, workers, store = './data' }: ConfigOptions): Promise<void> => {
   for (const folder of ['networks', 'methods']) await mkdir(join(dir, folder), { recursive: true })
-  await writeFile(join(dir, 'gateway.yaml'), gateway(store) + (workers === undefined ? '' : `workers: ${workers}\n`))
-  await writeFile(join(dir, 'networks', 'bench.yaml'), network(node))
+  await writeFile(join(dir, 'gateway.yaml'), gatewayYaml(store) + (workers === undefined ? '' : `workers: ${workers}\n`))
+  await writeFile(join(dir, 'networks', 'bench.yaml'), networkYaml(node))
   const methods = fileURLToPath(new URL('../../../configs/methods/ethereum.yaml', import.meta.url))
   await copyFile(methods, join(dir, 'methods', 'ethereum.yaml'))
 }
 
-const gateway = (store: string): string => `listen: { rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }
+const gatewayYaml = (store: string): string => `listen: { rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }
 store: lmdb:${store}
 plans: { big: { dailyCredits: 1000000000000000 } }
 `
@@ -59,7 +59,7 @@ plans: { big: { dailyCredits: 1000000000000000 } }
  * What is in the cache stays there for the whole run. An answer longer than a quarter of the cache is not kept: the big
  * ones come from the node each time, and what the process needs for them is not hidden behind what it keeps.
  */
-const network = (node: string): string => `network: bench
+const networkYaml = (node: string): string => `network: bench
 chainId: 1337
 blockTime: 60m
 methods: ethereum
@@ -76,9 +76,9 @@ pipeline:
 `
 
 const addKey = async (config: string): Promise<string> => {
-  await command('accounts', 'add', 'bench', '--plan', 'big', '--config', config, '--json')
-  const { stdout } = await command('keys', 'add', 'bench', '--config', config, '--json')
+  await runTollgate('accounts', 'add', 'bench', '--plan', 'big', '--config', config, '--json')
+  const { stdout } = await runTollgate('keys', 'add', 'bench', '--config', config, '--json')
   return (JSON.parse(stdout) as { key: string }).key
 }
 
-const command = (...args: readonly string[]) => promisify(execFile)(process.execPath, [fileURLToPath(tollgate), ...args])
+const runTollgate = (...args: readonly string[]) => promisify(execFile)(process.execPath, [fileURLToPath(tollgateScript), ...args])

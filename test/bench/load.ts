@@ -1,35 +1,35 @@
 import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { Loaded, Pace } from './load/drive.ts'
-import type { Opening, Order } from './load/main.ts'
+import type { LoadResult, LoadOptions } from './load/drive.ts'
+import type { OpenCommand, LoadCommand } from './load/main.ts'
 
 /** Open connections that carry one kind of call. */
-export interface Session {
+export interface LoadSession {
   /** Rejects at the first wrong answer, and when answers stay away. */
-  run(pace: Pace): Promise<Loaded>
+  run(options: LoadOptions): Promise<LoadResult>
   close(): Promise<void>
 }
 
 /** The process that calls, seen from the benchmark. */
-export class Load {
+export class LoadProcess {
   readonly #child: ChildProcess
-  readonly #waiting = new Map<number, (answer: Answer) => void>()
-  #last = 0
+  readonly #pending = new Map<number, (answer: LoadReply) => void>()
+  #lastId = 0
 
   constructor() {
     this.#child = fork(fileURLToPath(new URL('./load/main.js', import.meta.url)))
-    this.#child.on('message', (answer: Answer) => this.#settle(answer))
+    this.#child.on('message', (answer: LoadReply) => this.#settle(answer))
     this.#child.on('exit', () => {
-      for (const id of [...this.#waiting.keys()]) this.#settle({ id, fault: 'the load process ended' })
+      for (const id of [...this.#pending.keys()]) this.#settle({ id, error: 'the load process ended' })
     })
   }
 
-  async open(opening: Omit<Opening, 'kind'>): Promise<Session> {
-    const session = (await this.#give({ kind: 'open', ...opening }, 60_000)) as number
+  async open(opening: Omit<OpenCommand, 'kind'>): Promise<LoadSession> {
+    const session = (await this.#request({ kind: 'open', ...opening }, 60_000)) as number
     return {
-      run: async pace => (await this.#give({ kind: 'run', session, pace }, pace.ms + 30_000)) as Loaded,
-      close: async () => void (await this.#give({ kind: 'close', session }, 10_000)),
+      run: async pace => (await this.#request({ kind: 'run', session, options: pace }, pace.durationMs + 30_000)) as LoadResult,
+      close: async () => void (await this.#request({ kind: 'close', session }, 10_000)),
     }
   }
 
@@ -37,27 +37,27 @@ export class Load {
     this.#child.kill()
   }
 
-  #give(order: Order, limit: number): Promise<unknown> {
-    const id = (this.#last += 1)
+  #request(command: LoadCommand, timeoutMs: number): Promise<unknown> {
+    const id = (this.#lastId += 1)
     return new Promise((resolve, reject) => {
-      const late = setTimeout(() => this.#settle({ id, fault: `no end of "${order.kind}" within ${limit} ms` }), limit)
-      this.#waiting.set(id, ({ value, fault }) => {
-        clearTimeout(late)
+      const timeout = setTimeout(() => this.#settle({ id, error: `no end of "${command.kind}" within ${timeoutMs} ms` }), timeoutMs)
+      this.#pending.set(id, ({ value, error: fault }) => {
+        clearTimeout(timeout)
         if (fault === undefined) resolve(value)
         else reject(new Error(fault))
       })
-      this.#child.send({ id, order })
+      this.#child.send({ id, order: command })
     })
   }
 
-  #settle(answer: Answer): void {
-    this.#waiting.get(answer.id)?.(answer)
-    this.#waiting.delete(answer.id)
+  #settle(answer: LoadReply): void {
+    this.#pending.get(answer.id)?.(answer)
+    this.#pending.delete(answer.id)
   }
 }
 
-interface Answer {
+interface LoadReply {
   readonly id: number
   readonly value?: unknown
-  readonly fault?: string
+  readonly error?: string
 }

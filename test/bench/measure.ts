@@ -1,27 +1,27 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Calls } from './calls.ts'
-import type { Session } from './load.ts'
-import type { Pace } from './load/drive.ts'
-import type { Heard } from './probe.ts'
-import { familyOf, readUsage, resetPeak } from './proc.ts'
-import type { Server } from './processes.ts'
-import type { ServerName, Stage } from './stage.ts'
+import type { RequestTemplate } from './calls.ts'
+import type { LoadSession } from './load.ts'
+import type { LoadOptions } from './load/drive.ts'
+import type { MonitorReport } from './probe.ts'
+import { processTreeOf, readProcessUsage, resetPeakRss } from './proc.ts'
+import type { ServerProcess } from './processes.ts'
+import type { ServerName, BenchServers } from './stage.ts'
 
 /** One kind of call to one server: what stands in a line of the table. */
-export interface Lane {
+export interface Scenario {
   readonly name: string
   readonly server: ServerName
   /** Relative to the server's URL. */
   readonly path: string
   readonly transport: 'http:' | 'ws:'
-  readonly lines: number
+  readonly connections: number
   /** Calls in flight on each line; one, when absent. */
-  readonly depth?: number
-  readonly calls: Calls
+  readonly pipelining?: number
+  readonly request: RequestTemplate
   /** Time in ms between looks at the event loop; 10, when absent, which shows what many calls together do. */
-  readonly gap?: number
+  readonly loopSampleIntervalMs?: number
   /** Calls that the process has answered before its memory at rest is read: code and heap are then in place. */
-  readonly first?: Calls
+  readonly warmUpRequest?: RequestTemplate
 }
 
 /** One turn of a lane. What cannot be seen on this system, or in a process of somebody else, is absent. */
@@ -31,142 +31,173 @@ export interface Round {
   readonly p50: number
   readonly p99: number
   /** MB of one answer. */
-  readonly size: number
+  readonly responseMB: number
   /** CPU of the server's process in us per call. */
-  readonly cpu?: number
+  readonly cpuMicrosPerCall?: number
   /** Peak of its memory, in MB. */
-  readonly peak?: number
+  readonly peakRssMB?: number
   /** Delay of its event loop, in ms. */
   readonly loopP99?: number
   readonly loopMax?: number
   /** Share of the time that went into garbage collections. */
-  readonly collecting?: number
+  readonly gcShare?: number
 }
 
-export interface Row {
+export interface ScenarioResult {
   readonly name: string
   readonly rounds: readonly Round[]
   /** Memory of the process before these calls, in MB. */
-  readonly rest?: number
+  readonly idleRssMB?: number
 }
 
 /** A server with connections to it, after its warm-up. */
-export interface Opened {
-  readonly lane: Lane
-  readonly server: Server
-  readonly session: Session
-  readonly rest: number | undefined
+export interface OpenScenario {
+  readonly scenario: Scenario
+  readonly server: ServerProcess
+  readonly session: LoadSession
+  readonly idleRssMB: number | undefined
 }
 
 /** Told which lane cannot take part, and why. */
-export type Skip = (line: string) => void
+export type ReportSkipped = (line: string) => void
 
 /** Measures lanes in turn, forth and back: a slow drift of the machine meets all of them alike. */
-export const compare = async (stage: Stage, lanes: readonly Lane[], skip: Skip): Promise<readonly Row[]> => {
-  const servers = new Map<ServerName, Server>()
+export const compareScenarios = async (
+  servers: BenchServers,
+  scenarios: readonly Scenario[],
+  reportSkipped: ReportSkipped,
+): Promise<readonly ScenarioResult[]> => {
+  const started = new Map<ServerName, ServerProcess>()
   try {
-    const names = [...new Set(lanes.map(lane => lane.server))]
-    await Promise.all(names.map(async name => servers.set(name, await stage.start(name))))
-    for (const lane of lanes) await sendFirst(stage, lane, servers.get(lane.server) as Server)
-    await pause(stage.effort.rest)
-    const rests = new Map([...servers].map(([name, server]) => [name, readUsage(pidsOf(server))?.rss]))
-    const opened: Opened[] = []
-    for (const lane of lanes) {
-      const one = await openLane(stage, lane, servers.get(lane.server) as Server, skip)
-      if (one !== undefined) opened.push({ ...one, rest: rests.get(lane.server) })
+    const names = [...new Set(scenarios.map(lane => lane.server))]
+    await Promise.all(names.map(async name => started.set(name, await servers.start(name))))
+    for (const lane of scenarios) await sendWarmUpRequest(servers, lane, started.get(lane.server) as ServerProcess)
+    await pause(servers.settings.idleBeforeReadingMs)
+    const idleRss = new Map([...started].map(([name, server]) => [name, readProcessUsage(pidsOf(server))?.rssMB]))
+    const opened: OpenScenario[] = []
+    for (const lane of scenarios) {
+      const one = await openScenario(servers, lane, started.get(lane.server) as ServerProcess, reportSkipped)
+      if (one !== undefined) opened.push({ ...one, idleRssMB: idleRss.get(lane.server) })
     }
-    return await takeTurns(stage, opened)
+    return await runRounds(servers, opened)
   } finally {
-    for (const server of servers.values()) await server.stop()
+    for (const server of started.values()) await server.stop()
   }
 }
 
-const sendFirst = async (stage: Stage, { first, ...lane }: Lane, server: Server): Promise<void> => {
+const sendWarmUpRequest = async (
+  servers: BenchServers,
+  { warmUpRequest: first, ...scenario }: Scenario,
+  server: ServerProcess,
+): Promise<void> => {
   if (first === undefined) return
-  const session = await openSession(stage, { ...lane, calls: first }, server)
-  await warmUp(stage, { ...lane, calls: first }, session)
+  const session = await openSession(servers, { ...scenario, request: first }, server)
+  await warmUp(servers, { ...scenario, request: first }, session)
   await session.close()
 }
 
 /** On a slow or busy machine it takes longer to come to as many calls as the compiler needs to see. */
-const warmUp = async (stage: Stage, lane: Lane, session: Session): Promise<void> => {
+const warmUp = async (servers: BenchServers, scenario: Scenario, session: LoadSession): Promise<void> => {
   let [calls, bytes] = [0, 0]
   for (let i = 0; i < 5 && calls < 5000 && bytes < 200e6; i++) {
-    const loaded = await session.run({ ms: stage.effort.warmUp, ...paceOf(lane) })
-    calls += loaded.messages * (lane.calls.batch ?? 1)
-    bytes += loaded.bytes
+    const result = await session.run({ durationMs: servers.settings.minWarmUpMs, ...pipeliningOf(scenario) })
+    calls += result.responses * (scenario.request.batchSize ?? 1)
+    bytes += result.bodyBytes
   }
 }
 
 /** A peer that does not give the right answer is left out; a wrong answer of anybody else ends the benchmark. */
-const openLane = async (stage: Stage, lane: Lane, server: Server, skip: Skip): Promise<Omit<Opened, 'rest'> | undefined> => {
+const openScenario = async (
+  servers: BenchServers,
+  scenario: Scenario,
+  server: ServerProcess,
+  reportSkipped: ReportSkipped,
+): Promise<Omit<OpenScenario, 'idleRssMB'> | undefined> => {
   try {
-    const session = await openSession(stage, lane, server)
-    await warmUp(stage, lane, session)
-    return { lane, server, session }
-  } catch (fault) {
-    if (!lane.server.startsWith('peer:')) throw named(lane, fault)
-    skip(`left out: ${named(lane, fault).message}`)
+    const session = await openSession(servers, scenario, server)
+    await warmUp(servers, scenario, session)
+    return { scenario, server, session }
+  } catch (error) {
+    if (!scenario.server.startsWith('peer:')) throw withScenarioName(scenario, error)
+    reportSkipped(`left out: ${withScenarioName(scenario, error).message}`)
     return undefined
   }
 }
 
-const named = ({ name }: Lane, fault: unknown): Error => new Error(`${name}: ${(fault as Error).message}`)
+const withScenarioName = ({ name }: Scenario, error: unknown): Error => new Error(`${name}: ${(error as Error).message}`)
 
-export const openSession = (stage: Stage, lane: Lane, server: Server, load = stage.load): Promise<Session> => {
-  const url = new URL(lane.path, server.url)
-  url.protocol = lane.transport
-  return load.open({ url: url.href, lines: lane.lines, message: lane.calls.message, expected: expectedOf(lane.calls) })
+export const openSession = (
+  servers: BenchServers,
+  scenario: Scenario,
+  server: ServerProcess,
+  loadProcess = servers.loadProcess,
+): Promise<LoadSession> => {
+  const url = new URL(scenario.path, server.url)
+  url.protocol = scenario.transport
+  return loadProcess.open({
+    url: url.href,
+    connections: scenario.connections,
+    body: scenario.request.body,
+    expected: expectedResponseOf(scenario.request),
+  })
 }
 
-const expectedOf = ({ message: _sent, ...expected }: Calls) => expected
+const expectedResponseOf = ({ body: _sent, ...expected }: RequestTemplate) => expected
 
-const takeTurns = async (stage: Stage, opened: readonly Opened[]): Promise<readonly Row[]> => {
-  const rounds = new Map<Opened, Round[]>(opened.map(each => [each, []]))
-  for (let i = 0; i < stage.effort.rounds; i++) {
+const runRounds = async (servers: BenchServers, opened: readonly OpenScenario[]): Promise<readonly ScenarioResult[]> => {
+  const rounds = new Map<OpenScenario, Round[]>(opened.map(each => [each, []]))
+  for (let i = 0; i < servers.settings.rounds; i++) {
     for (const each of i % 2 === 0 ? opened : opened.toReversed()) {
-      rounds.get(each)?.push(await measureRound(stage, each, { ms: stage.effort.round, ...paceOf(each.lane) }))
+      rounds.get(each)?.push(await measureRound(servers, each, { durationMs: servers.settings.roundMs, ...pipeliningOf(each.scenario) }))
     }
   }
   for (const { session } of opened) await session.close()
-  return opened.map(each => rowOf(each, rounds.get(each) ?? []))
+  return opened.map(each => toScenarioResult(each, rounds.get(each) ?? []))
 }
 
-const paceOf = ({ depth }: Lane): { depth?: number } => (depth === undefined ? {} : { depth })
+const pipeliningOf = ({ pipelining }: Scenario): { pipelining?: number } => (pipelining === undefined ? {} : { pipelining })
 
-export const rowOf = ({ lane, rest }: Opened, rounds: readonly Round[], name = lane.name): Row => ({
+export const toScenarioResult = (
+  { scenario, idleRssMB }: OpenScenario,
+  rounds: readonly Round[],
+  name = scenario.name,
+): ScenarioResult => ({
   name,
   rounds,
-  ...(rest === undefined ? {} : { rest }),
+  ...(idleRssMB === undefined ? {} : { idleRssMB }),
 })
 
 /** Runs one round and reads what the server's process used for it. */
-export const measureRound = async (stage: Stage, { lane, server, session }: Opened, pace: Pace): Promise<Round> => {
+export const measureRound = async (
+  servers: BenchServers,
+  { scenario: lane, server, session }: OpenScenario,
+  options: LoadOptions,
+): Promise<Round> => {
   const pids = pidsOf(server)
-  resetPeak(pids)
-  await stage.probes.begin(pids, lane.gap ?? 10)
-  const before = readUsage(pids)
-  const loaded = await session.run(pace).catch((fault: unknown) => {
-    throw named(lane, fault)
+  resetPeakRss(pids)
+  await servers.monitors.begin(pids, lane.loopSampleIntervalMs ?? 10)
+  const before = readProcessUsage(pids)
+  const result = await session.run(options).catch((fault: unknown) => {
+    throw withScenarioName(lane, fault)
   })
-  const after = readUsage(pids)
-  const heard = await stage.probes.end(pids)
-  const calls = loaded.messages * (lane.calls.batch ?? 1)
-  const cpu = before === undefined || after === undefined ? undefined : after.cpu - before.cpu
+  const after = readProcessUsage(pids)
+  const reports = await servers.monitors.end(pids)
+  const calls = result.responses * (lane.request.batchSize ?? 1)
+  const cpu = before === undefined || after === undefined ? undefined : after.cpuMicros - before.cpuMicros
   return {
-    callsPerSecond: calls / loaded.seconds,
-    p50: loaded.p50,
-    p99: loaded.p99,
-    size: loaded.bytes / loaded.messages / 1e6,
-    ...(cpu === undefined ? {} : { cpu: cpu / calls, peak: after?.peak ?? 0 }),
-    ...(heard.length === 0 ? {} : seenInside(heard, loaded.seconds)),
+    callsPerSecond: calls / result.durationSeconds,
+    p50: result.p50,
+    p99: result.p99,
+    responseMB: result.bodyBytes / result.responses / 1e6,
+    ...(cpu === undefined ? {} : { cpuMicrosPerCall: cpu / calls, peakRssMB: after?.peakRssMB ?? 0 }),
+    ...(reports.length === 0 ? {} : summarizeReports(reports, result.durationSeconds)),
   }
 }
 
-export const pidsOf = ({ pid }: Server): readonly number[] => (pid === undefined ? [] : familyOf(pid))
+export const pidsOf = ({ pid }: ServerProcess): readonly number[] => (pid === undefined ? [] : processTreeOf(pid))
 
-const seenInside = (heard: readonly Heard[], seconds: number): Partial<Round> => ({
-  loopP99: Math.max(...heard.map(each => each.loopP99)),
-  loopMax: Math.max(...heard.map(each => each.loopMax)),
-  collecting: heard.reduce((sum, each) => sum + each.collecting, 0) / 1000 / seconds,
+const summarizeReports = (reports: readonly MonitorReport[], seconds: number): Partial<Round> => ({
+  loopP99: Math.max(...reports.map(each => each.loopP99)),
+  loopMax: Math.max(...reports.map(each => each.loopMax)),
+  gcShare: reports.reduce((sum, each) => sum + each.gcMs, 0) / 1000 / seconds,
 })

@@ -8,35 +8,35 @@ export interface Peer {
 }
 
 /** How much is measured. Times in ms. */
-export interface Effort {
+export interface RunSettings {
   readonly rounds: number
   /** Length of a round. */
-  readonly round: number
+  readonly roundMs: number
   /** Least length of the round before the first, which is not counted. */
-  readonly warmUp: number
+  readonly minWarmUpMs: number
   /** Length of a round in which calls come at a rate: fewer of them, and it is the slowest that are looked at. */
-  readonly paced: number
+  readonly constantRateRoundMs: number
   /** After this long without a call a process is at rest. */
-  readonly rest: number
-  readonly starts: number
+  readonly idleBeforeReadingMs: number
+  readonly coldStarts: number
   readonly idleSockets: number
   /** Cases that have not begun by then are left out. */
-  readonly limit: number
+  readonly timeLimitMs: number
 }
 
-export interface Options {
-  readonly effort: Effort
+export interface BenchOptions {
+  readonly settings: RunSettings
   readonly quick: boolean
   readonly only: readonly string[]
   readonly peers: readonly Peer[]
   readonly workers?: number
   /** Where the node listens that all gateways ask; 0 for any free port. */
-  readonly node: number
+  readonly nodePort: number
   readonly json?: string
   readonly svg?: string
 }
 
-export const usage = `npm run bench -- [options]
+export const usageText = `npm run bench -- [options]
 
   --quick                within a minute: fewer cases, fewer and shorter rounds, wider spreads
   --only CASE,...        only these cases
@@ -47,29 +47,29 @@ export const usage = `npm run bench -- [options]
   --json FILE            everything measured
   --svg FILE             a picture of the ratios`
 
-const thorough: Effort = {
+const fullRunSettings: RunSettings = {
   rounds: 9,
-  round: 800,
-  warmUp: 2000,
-  paced: 3000,
-  rest: 1000,
-  starts: 7,
+  roundMs: 800,
+  minWarmUpMs: 2000,
+  constantRateRoundMs: 3000,
+  idleBeforeReadingMs: 1000,
+  coldStarts: 7,
   idleSockets: 10_000,
-  limit: 1_800_000,
+  timeLimitMs: 1_800_000,
 }
-const hasty: Effort = {
+const quickRunSettings: RunSettings = {
   rounds: 3,
-  round: 150,
-  warmUp: 300,
-  paced: 600,
-  rest: 200,
-  starts: 3,
+  roundMs: 150,
+  minWarmUpMs: 300,
+  constantRateRoundMs: 600,
+  idleBeforeReadingMs: 200,
+  coldStarts: 3,
   idleSockets: 2000,
-  limit: 45_000,
+  timeLimitMs: 45_000,
 }
 
 /** Throws an Error that says which word is wrong. */
-export const readOptions = (args: readonly string[]): Options => {
+export const parseBenchOptions = (args: readonly string[]): BenchOptions => {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -84,25 +84,25 @@ export const readOptions = (args: readonly string[]): Options => {
     },
   })
   const { quick, only, rounds, workers, peer, node, json, svg } = values
-  const effort = quick ? hasty : thorough
+  const effort = quick ? quickRunSettings : fullRunSettings
   return {
-    effort: rounds === undefined ? effort : { ...effort, rounds: count('rounds', rounds) },
+    settings: rounds === undefined ? effort : { ...effort, rounds: parseCount('rounds', rounds) },
     quick,
     only: only.split(',').filter(Boolean),
-    peers: peer.map(readPeer),
-    node: node === '0' ? 0 : count('node', node),
-    ...(workers === undefined ? {} : { workers: count('workers', workers) }),
+    peers: peer.map(parsePeer),
+    nodePort: node === '0' ? 0 : parseCount('node', node),
+    ...(workers === undefined ? {} : { workers: parseCount('workers', workers) }),
     ...(json === undefined ? {} : { json }),
     ...(svg === undefined ? {} : { svg }),
   }
 }
 
-const count = (name: string, text: string): number => {
+const parseCount = (name: string, text: string): number => {
   if (!/^[1-9]\d{0,4}$/.test(text)) throw new Error(`--${name} must be a positive number, not "${text}"`)
   return Number(text)
 }
 
-const readPeer = (text: string): Peer => {
+const parsePeer = (text: string): Peer => {
   const [, name, url, pid] = /^([^=]+)=(http:[^,]+)(?:,(\d+))?$/.exec(text) ?? []
   if (name === undefined || url === undefined) throw new Error(`--peer must be NAME=URL or NAME=URL,PID, not "${text}"`)
   return { name, url, ...(pid === undefined ? {} : { pid: Number(pid) }) }

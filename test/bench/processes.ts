@@ -5,85 +5,85 @@ import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
 /** A server in a process of its own. */
-export interface Server {
+export interface ServerProcess {
   readonly url: string
   /** Absent for a peer whose process is not known. */
   readonly pid?: number
   /** From its start to its first line that says `listening`, in ms. */
-  readonly startup: number
+  readonly startupMs: number
   stop(): Promise<void>
 }
 
-export interface Start {
+export interface LaunchOptions {
   readonly script: URL
   readonly args: readonly string[]
   /** Where its probe reports to; without it the process runs as anybody else's would. */
-  readonly probe?: string
+  readonly monitorPath?: string
 }
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
 /** Longest wait for a process to listen, and to end once told to, in ms. */
-const patience = 30_000
+const processTimeoutMs = 30_000
 
 /** Those that nobody has told to end. */
-const running = new Set<Child>()
-let stopped = false
+const runningChildren = new Set<Child>()
+let isStopping = false
 
 /** Starts a Node process, and resolves when it says on stdout that it listens. */
-export const startServer = async (start: Start): Promise<Server> => {
-  const begun = performance.now()
-  const child = launch(start)
-  const url = await hearUrl(child)
-  return { url, pid: child.pid as number, startup: performance.now() - begun, stop: () => stop(child) }
+export const startServer = async (options: LaunchOptions): Promise<ServerProcess> => {
+  const startedAt = performance.now()
+  const child = spawnServer(options)
+  const url = await waitForListeningUrl(child)
+  return { url, pid: child.pid as number, startupMs: performance.now() - startedAt, stop: () => stopServer(child) }
 }
 
 /** Ends what is still running, at once; nothing starts any more. */
 export const stopAll = (): void => {
-  stopped = true
-  for (const child of running) child.kill('SIGKILL')
-  running.clear()
+  isStopping = true
+  for (const child of runningChildren) child.kill('SIGKILL')
+  runningChildren.clear()
 }
 
-export const isStopped = (): boolean => stopped
+export const isStopped = (): boolean => isStopping
 
 /** Whatever ends before it is told to has its last words printed. */
-const launch = ({ script, args, probe }: Start): Child => {
-  if (stopped) throw new Error('the benchmark is stopping')
+const spawnServer = ({ script, args, monitorPath: probe }: LaunchOptions): Child => {
+  if (isStopping) throw new Error('the benchmark is stopping')
   const preload = probe === undefined ? [] : ['--import', new URL('./probe.js', import.meta.url).href]
   const child = spawn(process.execPath, [...preload, fileURLToPath(script), ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, NODE_ENV: 'production', ...(probe === undefined ? {} : { TOLLGATE_BENCH_PROBE: probe }) },
+    env: { ...process.env, NODE_ENV: 'production', ...(probe === undefined ? {} : { TOLLGATE_BENCH_MONITOR: probe }) },
   })
-  running.add(child)
-  const words: string[] = []
+  runningChildren.add(child)
+  const lastLines: string[] = []
   for (const input of [child.stdout, child.stderr]) {
-    createInterface({ input }).on('line', line => void (words.push(line) > 20 && words.shift()))
+    createInterface({ input }).on('line', line => void (lastLines.push(line) > 20 && lastLines.shift()))
   }
   child.on('close', (code, signal) => {
-    if (!running.delete(child)) return
-    console.error([`${fileURLToPath(script)} ended with ${code ?? signal}`, ...words].join('\n'))
+    if (!runningChildren.delete(child)) return
+    console.error([`${fileURLToPath(script)} ended with ${code ?? signal}`, ...lastLines].join('\n'))
   })
   return child
 }
 
-const hearUrl = (child: Child): Promise<string> =>
+const waitForListeningUrl = (child: Child): Promise<string> =>
   new Promise((resolve, reject) => {
     const fail = (how: string) => {
-      clearTimeout(late)
+      clearTimeout(timeout)
       reject(new Error(`a server ${how}`))
     }
-    const late = setTimeout(() => fail(`did not listen within ${patience} ms`), patience)
+    const timeout = setTimeout(() => fail(`did not listen within ${processTimeoutMs} ms`), processTimeoutMs)
     child.once('close', () => fail('ended before it listened'))
     createInterface({ input: child.stdout }).on('line', line => {
-      const url = urlIn(line)
+      const url = parseListeningUrl(line)
       if (url === undefined) return
-      clearTimeout(late)
+      clearTimeout(timeout)
       resolve(url)
     })
   })
 
-const urlIn = (line: string): string | undefined => {
+const parseListeningUrl = (line: string): string | undefined => {
   try {
     const { event, rpc } = JSON.parse(line) as { event?: string; rpc?: string } // a line of a log is an object
     return event === 'listening' ? rpc : undefined
@@ -92,12 +92,12 @@ const urlIn = (line: string): string | undefined => {
   }
 }
 
-const stop = (child: Child): Promise<void> =>
+const stopServer = (child: Child): Promise<void> =>
   new Promise(resolve => {
-    if (!running.delete(child)) return resolve()
-    const late = setTimeout(() => child.kill('SIGKILL'), patience)
+    if (!runningChildren.delete(child)) return resolve()
+    const timeout = setTimeout(() => child.kill('SIGKILL'), processTimeoutMs)
     child.once('close', () => {
-      clearTimeout(late)
+      clearTimeout(timeout)
       resolve()
     })
     child.kill()

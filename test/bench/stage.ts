@@ -1,78 +1,78 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { configure, tollgate } from './gateway.ts'
-import type { Keys } from './gateway.ts'
-import { Load } from './load.ts'
-import type { Effort, Options, Peer } from './options.ts'
-import { openProbes } from './probes.ts'
-import type { Probes } from './probes.ts'
+import { writeGatewayConfigs, tollgateScript } from './gateway.ts'
+import type { BenchKeys } from './gateway.ts'
+import { LoadProcess } from './load.ts'
+import type { RunSettings, BenchOptions, Peer } from './options.ts'
+import { openMonitorServer } from './probes.ts'
+import type { MonitorServer } from './probes.ts'
 import { startServer, stopAll } from './processes.ts'
-import type { Server } from './processes.ts'
+import type { ServerProcess } from './processes.ts'
 
 /** What is measured beside the gateway; each is a file in baselines/. */
 export type Baseline = 'http' | 'koa' | 'proxy' | 'pipe' | 'ws'
 
 /** The servers that cases may start. */
-export type ServerName = 'gateway' | 'crew' | Baseline | `peer:${string}`
+export type ServerName = 'gateway' | 'workers' | Baseline | `peer:${string}`
 
 /** What cases work with. */
-export interface Stage {
-  readonly effort: Effort
-  readonly keys: Keys
+export interface BenchServers {
+  readonly settings: RunSettings
+  readonly keys: BenchKeys
   readonly peers: readonly Peer[]
-  readonly probes: Probes
-  readonly load: Load
+  readonly monitors: MonitorServer
+  readonly loadProcess: LoadProcess
   /** For load that must not slow down the calls of the other. */
-  readonly secondLoad: Load
-  /** Starts a server, unless it is a peer, which runs already; `bare` leaves out the probe. */
-  start(name: ServerName, bare?: 'bare'): Promise<Server>
+  readonly secondLoadProcess: LoadProcess
+  /** Starts a server, unless it is a peer, which runs already; `unmonitored` leaves out the probe. */
+  start(name: ServerName, monitoring?: 'unmonitored'): Promise<ServerProcess>
   /** Ends everything that was started, and takes away every file. */
   close(): Promise<void>
 }
 
-export const openStage = async ({ effort, peers, workers, node }: Options): Promise<Stage> => {
+export const openBenchServers = async ({ settings: effort, peers, workers, nodePort: node }: BenchOptions): Promise<BenchServers> => {
   const dir = await mkdtemp(join(tmpdir(), 'tollgate-bench-'))
-  const loads: Load[] = []
+  const loadProcesses: LoadProcess[] = []
   const close = async () => {
-    for (const load of loads) load.stop()
+    for (const load of loadProcesses) load.stop()
     stopAll()
     await rm(dir, { recursive: true, force: true })
   }
   try {
-    const probes = await openProbes(join(dir, 'probes'))
-    const upstream = await startServer({ script: script('upstream'), args: [String(node)], probe: probes.path })
-    const { config, crew, keys } = await configure(dir, upstream.url, workers)
+    const probes = await openMonitorServer(join(dir, 'probes'))
+    const upstream = await startServer({ script: scriptUrl('upstream'), args: [String(node)], monitorPath: probes.path })
+    const { config, workersConfig, keys } = await writeGatewayConfigs(dir, upstream.url, workers)
     const configs = new Map([
       ['gateway', config],
-      ['crew', crew],
+      ['workers', workersConfig],
     ])
-    const startOf = (name: string) =>
+    const launchOptionsOf = (name: string) =>
       configs.has(name)
-        ? { script: tollgate, args: ['start', '--config', configs.get(name) as string] }
-        : { script: script(`baselines/${name}`), args: [upstream.url] }
-    loads.push(new Load(), new Load())
+        ? { script: tollgateScript, args: ['start', '--config', configs.get(name) as string] }
+        : { script: scriptUrl(`baselines/${name}`), args: [upstream.url] }
+    loadProcesses.push(new LoadProcess(), new LoadProcess())
     return {
-      effort,
+      settings: effort,
       keys,
       peers,
-      probes,
-      load: loads[0] as Load,
-      secondLoad: loads[1] as Load,
-      start(name, bare) {
+      monitors: probes,
+      loadProcess: loadProcesses[0] as LoadProcess,
+      secondLoadProcess: loadProcesses[1] as LoadProcess,
+      start(name, monitoring) {
         const peer = peers.find(each => `peer:${each.name}` === name)
-        if (peer !== undefined) return Promise.resolve({ ...peer, startup: 0, stop: () => Promise.resolve() })
-        return startServer({ ...startOf(name), ...(bare === undefined ? { probe: probes.path } : {}) })
+        if (peer !== undefined) return Promise.resolve({ ...peer, startupMs: 0, stop: () => Promise.resolve() })
+        return startServer({ ...launchOptionsOf(name), ...(monitoring === undefined ? { monitorPath: probes.path } : {}) })
       },
       async close() {
         await close()
         probes.close()
       },
     }
-  } catch (fault) {
+  } catch (error) {
     await close()
-    throw fault
+    throw error
   }
 }
 
-const script = (name: string): URL => new URL(`./${name}.js`, import.meta.url)
+const scriptUrl = (name: string): URL => new URL(`./${name}.js`, import.meta.url)

@@ -1,41 +1,41 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Outcome } from './cases.ts'
-import { figure } from './figures.ts'
+import type { CaseResult } from './cases.ts'
+import { createFigure } from './figures.ts'
 import { pidsOf } from './measure.ts'
-import { readUsage } from './proc.ts'
-import type { ServerName, Stage } from './stage.ts'
+import { readProcessUsage } from './proc.ts'
+import type { ServerName, BenchServers } from './stage.ts'
 import { spreadOf } from './stats.ts'
 
 /** How soon a process serves, and its memory when it has done nothing yet; without the probe. */
-export const coldStart = async (stage: Stage): Promise<Outcome> => {
-  const [own, bare]: [Started[], Started[]] = [[], []]
-  for (let i = 0; i < stage.effort.starts; i++) {
-    own.push(await startOnce(stage, 'gateway'))
-    bare.push(await startOnce(stage, 'http'))
+export const coldStart = async (servers: BenchServers): Promise<CaseResult> => {
+  const [gatewayStarts, baselineStarts]: [StartResult[], StartResult[]] = [[], []]
+  for (let i = 0; i < servers.settings.coldStarts; i++) {
+    gatewayStarts.push(await measureStart(servers, 'gateway'))
+    baselineStarts.push(await measureStart(servers, 'http'))
   }
-  const startups = (all: readonly Started[]) => spreadOf(all.map(each => each.startup))
-  const memories = (all: readonly Started[]) => spreadOf(all.map(each => each.rest))
+  const startups = (all: readonly StartResult[]) => spreadOf(all.map(each => each.startupMs))
+  const memories = (all: readonly StartResult[]) => spreadOf(all.map(each => each.idleRssMB))
   return {
     rows: [],
     figures: [
-      figure('cold start of tollgate until it listens', 'ms', startups(own), 500),
-      figure('cold start of bare node:http', 'ms', startups(bare)),
-      figure('idle memory of tollgate', 'MB', memories(own), 100),
-      figure('idle memory of bare node:http', 'MB', memories(bare)),
+      createFigure('cold start of tollgate until it listens', 'ms', startups(gatewayStarts), 500),
+      createFigure('cold start of bare node:http', 'ms', startups(baselineStarts)),
+      createFigure('idle memory of tollgate', 'MB', memories(gatewayStarts), 100),
+      createFigure('idle memory of bare node:http', 'MB', memories(baselineStarts)),
     ],
   }
 }
 
-interface Started {
-  readonly startup: number
-  readonly rest: number | undefined
+interface StartResult {
+  readonly startupMs: number
+  readonly idleRssMB: number | undefined
 }
 
-const startOnce = async (stage: Stage, kind: ServerName): Promise<Started> => {
-  const server = await stage.start(kind, 'bare')
+const measureStart = async (servers: BenchServers, kind: ServerName): Promise<StartResult> => {
+  const server = await servers.start(kind, 'unmonitored')
   try {
-    await pause(stage.effort.rest)
-    return { startup: server.startup, rest: readUsage(pidsOf(server))?.rss }
+    await pause(servers.settings.idleBeforeReadingMs)
+    return { startupMs: server.startupMs, idleRssMB: readProcessUsage(pidsOf(server))?.rssMB }
   } finally {
     await server.stop()
   }

@@ -1,11 +1,11 @@
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
-import { constants, emitter, mostLogs, words } from './calls.ts'
-import { serve } from './baselines/serve.ts'
+import { cannedResults, logContract, maxLogs, logDataWords } from './calls.ts'
+import { listenAndAnnounce } from './baselines/serve.ts'
 
 // A node that knows its answers by heart; the port is its argument, when it must be a certain one.
 
-interface Asked {
+interface RpcRequest {
   readonly id: unknown
   readonly method: string
   readonly params?: readonly unknown[]
@@ -13,10 +13,10 @@ interface Asked {
 
 const hash = (digit: string): string => `0x${digit.repeat(64)}`
 
-const writeLogs = (words: number): Buffer => {
+const logsJson = (words: number): Buffer => {
   const log = (i: number) =>
     JSON.stringify({
-      address: emitter(words),
+      address: logContract(words),
       topics: [hash('d'), hash('e'), hash('f')],
       data: `0x${'0123456789abcdef'.repeat(4 * words)}`,
       blockNumber: `0x${(0x14b0000 + i).toString(16)}`,
@@ -26,21 +26,21 @@ const writeLogs = (words: number): Buffer => {
       logIndex: `0x${(i % 500).toString(16)}`,
       removed: false,
     })
-  return Buffer.from(`[${Array.from({ length: mostLogs }, (_, i) => log(i)).join()}]`)
+  return Buffer.from(`[${Array.from({ length: maxLogs }, (_, i) => log(i)).join()}]`)
 }
 
-const bytesOf = (result: unknown): Buffer => Buffer.from(JSON.stringify(result))
-const results = new Map(Object.entries(constants).map(([method, result]) => [method, bytesOf(result)]))
-const logs = new Map([words.small, words.large].map(count => [emitter(count), writeLogs(count)]))
-const none = Buffer.from('[]')
+const toJsonBytes = (result: unknown): Buffer => Buffer.from(JSON.stringify(result))
+const resultsByMethod = new Map(Object.entries(cannedResults).map(([method, result]) => [method, toJsonBytes(result)]))
+const logsByContract = new Map([logDataWords.small, logDataWords.large].map(count => [logContract(count), logsJson(count)]))
+const noLogs = Buffer.from('[]')
 
-const resultOf = ({ method, params }: Asked): Buffer => {
-  if (method !== 'eth_getLogs') return results.get(method) ?? Buffer.from('null')
+const resultOf = ({ method, params }: RpcRequest): Buffer => {
+  if (method !== 'eth_getLogs') return resultsByMethod.get(method) ?? Buffer.from('null')
   const filter = params?.[0] as { address?: string } | undefined // whatever else it is, it has no such address
-  return logs.get(filter?.address ?? '') ?? none
+  return logsByContract.get(filter?.address ?? '') ?? noLogs
 }
 
-const send = (res: ServerResponse, parts: readonly Buffer[]): void => {
+const sendResponse = (res: ServerResponse, parts: readonly Buffer[]): void => {
   const length = parts.reduce((sum, part) => sum + part.length, 0)
   res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': length })
   if (length < 65_536) return void res.end(Buffer.concat(parts))
@@ -48,24 +48,24 @@ const send = (res: ServerResponse, parts: readonly Buffer[]): void => {
   res.end()
 }
 
-const answer = (asked: Asked): Buffer[] => [
-  Buffer.from(`{"jsonrpc":"2.0","id":${JSON.stringify(asked.id)},"result":`),
-  resultOf(asked),
+const respond = (request: RpcRequest): Buffer[] => [
+  Buffer.from(`{"jsonrpc":"2.0","id":${JSON.stringify(request.id)},"result":`),
+  resultOf(request),
   Buffer.from('}'),
 ]
 
-const answerAll = (batch: readonly Asked[]): Buffer[] => [
-  ...batch.flatMap((asked, i) => [Buffer.from(i > 0 ? ',' : '['), ...answer(asked)]),
+const respondToBatch = (batch: readonly RpcRequest[]): Buffer[] => [
+  ...batch.flatMap((asked, i) => [Buffer.from(i > 0 ? ',' : '['), ...respond(asked)]),
   Buffer.from(']'),
 ]
 
-serve(
+listenAndAnnounce(
   createServer((req, res) => {
     const chunks: Buffer[] = []
     req.on('data', (chunk: Buffer) => chunks.push(chunk))
     req.on('end', () => {
-      const asked = JSON.parse(Buffer.concat(chunks).toString()) as Asked | Asked[] // only gateways ask here
-      send(res, Array.isArray(asked) ? answerAll(asked) : answer(asked))
+      const asked = JSON.parse(Buffer.concat(chunks).toString()) as RpcRequest | RpcRequest[] // only gateways ask here
+      sendResponse(res, Array.isArray(asked) ? respondToBatch(asked) : respond(asked))
     })
   }),
   Number(process.argv[2] ?? 0),

@@ -1,62 +1,62 @@
 import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { accounts } from '../../src/commands/accounts.ts'
-import { keys } from '../../src/commands/keys.ts'
-import { usage } from '../../src/commands/usage.ts'
-import { isKey } from '../../src/keys.ts'
-import { runCommand, tempConfigs } from './run.ts'
+import { accountsCommand } from '../../src/commands/accounts.ts'
+import { keysCommand } from '../../src/commands/keys.ts'
+import { usageCommand } from '../../src/commands/usage.ts'
+import { isWellFormedKey } from '../../src/keys.ts'
+import { runCommand, createTestConfigs } from './run.ts'
 
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 t.test('an account is added, listed, and moved to another plan', async t => {
-  const { json } = await tempConfigs(t)
+  const { json } = await createTestConfigs(t)
   const alice = { id: /^acc_/, name: 'alice', plan: 'core', created: time }
-  t.match(await json(accounts, 'add', 'alice', '--plan', 'core'), alice)
-  t.match(await json(accounts, 'list'), [alice])
-  t.match(await json(accounts, 'set', 'alice', '--plan', 'growth'), { ...alice, plan: 'growth' })
-  t.match(await json(accounts, 'list'), [{ ...alice, plan: 'growth' }])
+  t.match(await json(accountsCommand, 'add', 'alice', '--plan', 'core'), alice)
+  t.match(await json(accountsCommand, 'list'), [alice])
+  t.match(await json(accountsCommand, 'set', 'alice', '--plan', 'growth'), { ...alice, plan: 'growth' })
+  t.match(await json(accountsCommand, 'list'), [{ ...alice, plan: 'growth' }])
 })
 
 t.test('an account gets credits of its own, keeps them on another plan, and gives them up', async t => {
-  const { json, run } = await tempConfigs(t)
-  t.match(await json(accounts, 'add', 'alice', '--plan', 'core', '--credits', '7000'), { plan: 'core', credits: 7_000 })
-  t.match(await json(usage, 'alice'), { plan: 'core', limit: 7_000, left: 7_000 })
-  t.same((await run(accounts, 'set', 'alice', '--plan', 'growth')).out, [
+  const { json, run } = await createTestConfigs(t)
+  t.match(await json(accountsCommand, 'add', 'alice', '--plan', 'core', '--credits', '7000'), { plan: 'core', credits: 7_000 })
+  t.match(await json(usageCommand, 'alice'), { plan: 'core', limit: 7_000, left: 7_000 })
+  t.same((await run(accountsCommand, 'set', 'alice', '--plan', 'growth')).out, [
     'account alice is on plan growth, with 7000 credits a day of its own now',
   ])
-  t.match((await run(accounts, 'list')).out, [/^NAME   PLAN    CREDITS/, /^alice  growth  7000     acc_/])
-  t.match(await json(accounts, 'set', 'alice', '--credits', '8000'), { plan: 'growth', credits: 8_000 })
-  t.notOk('credits' in ((await json(accounts, 'set', 'alice', '--credits', 'plan')) as object))
-  t.match(await json(usage, 'alice'), { limit: 5_000 })
+  t.match((await run(accountsCommand, 'list')).out, [/^NAME   PLAN    CREDITS/, /^alice  growth  7000     acc_/])
+  t.match(await json(accountsCommand, 'set', 'alice', '--credits', '8000'), { plan: 'growth', credits: 8_000 })
+  t.notOk('credits' in ((await json(accountsCommand, 'set', 'alice', '--credits', 'plan')) as object))
+  t.match(await json(usageCommand, 'alice'), { limit: 5_000 })
 })
 
 t.test('an account is named by its id too', async t => {
-  const { json } = await tempConfigs(t)
-  const { id } = (await json(accounts, 'add', 'alice', '--plan', 'core')) as { id: string }
-  t.match(await json(accounts, 'set', id, '--plan', 'growth'), { name: 'alice', plan: 'growth' })
-  t.match(await json(keys, 'add', id), { account: 'alice' })
+  const { json } = await createTestConfigs(t)
+  const { id } = (await json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
+  t.match(await json(accountsCommand, 'set', id, '--plan', 'growth'), { name: 'alice', plan: 'growth' })
+  t.match(await json(keysCommand, 'add', id), { account: 'alice' })
 })
 
 t.test('people read sentences and tables', async t => {
-  const { run } = await tempConfigs(t)
-  t.same((await run(accounts, 'list')).out, ['no accounts yet: tollgate accounts add NAME --plan PLAN'])
-  const added = await run(accounts, 'add', 'bo', '--plan', 'growth')
+  const { run } = await createTestConfigs(t)
+  t.same((await run(accountsCommand, 'list')).out, ['no accounts yet: tollgate accounts add NAME --plan PLAN'])
+  const added = await run(accountsCommand, 'add', 'bo', '--plan', 'growth')
   t.match(added, { code: 0, out: [/^added account bo \(acc_\w{12}\) on plan growth$/], err: [] })
-  await run(accounts, 'add', 'alice', '--plan', 'core')
-  t.match((await run(accounts, 'list')).out, [
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  t.match((await run(accountsCommand, 'list')).out, [
     /^NAME   PLAN    CREDITS  ID                CREATED$/,
     /^alice  core    plan     acc_\w{12}  20/,
     /^bo     growth  plan     acc_\w{12}  20/,
   ])
-  t.same((await run(accounts, 'set', 'bo', '--plan', 'core')).out, ['account bo is on plan core now'])
+  t.same((await run(accountsCommand, 'set', 'bo', '--plan', 'core')).out, ['account bo is on plan core now'])
 })
 
 t.test('what cannot be done is one line and exit code 1', async t => {
-  const { run } = await tempConfigs(t)
-  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const { run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
   const refused = async (...words: string[]) => {
-    const { code, out, err } = await run(accounts, ...words)
+    const { code, out, err } = await run(accountsCommand, ...words)
     t.same([code, out.length, err.length], [1, 0, 1])
     return err[0]?.replace('tollgate: ', '')
   }
@@ -70,7 +70,7 @@ t.test('what cannot be done is one line and exit code 1', async t => {
 
 t.test('wrong words are a misuse', async t => {
   const misused = async (...words: string[]) => {
-    const { code, err } = await runCommand(words.some(word => ['revoke', 'key_1'].includes(word)) ? keys : accounts, words)
+    const { code, err } = await runCommand(words.some(word => ['revoke', 'key_1'].includes(word)) ? keysCommand : accountsCommand, words)
     t.equal(code, 64)
     return err[0]
   }
@@ -98,89 +98,91 @@ t.test('wrong words are a misuse', async t => {
 })
 
 t.test('a bad configuration is shown with its place, exit code 78', async t => {
-  const { dir, run } = await tempConfigs(t)
+  const { dir, run } = await createTestConfigs(t)
   await writeFile(join(dir, 'gateway.yaml'), 'store: lmdb:../data\nplanz: {}\n')
-  const { code, out, err } = await run(accounts, 'list')
+  const { code, out, err } = await run(accountsCommand, 'list')
   t.same([code, out], [78, []])
   t.match(err.join('\n'), /gateway\.yaml:2:1: .*planz/)
 })
 
 t.test('a store that cannot be opened is one line and exit code 1', async t => {
-  const { dir, run } = await tempConfigs(t)
+  const { dir, run } = await createTestConfigs(t)
   await writeFile(join(dir, '..', 'data'), 'no folder')
-  const { code, err } = await run(accounts, 'list')
+  const { code, err } = await run(accountsCommand, 'list')
   t.equal(code, 1)
   t.match(err, [/^tollgate: cannot use .*data as the store's folder: /])
 })
 
 t.test('a key is shown once, with what it is good for, and then only by its last characters', async t => {
-  const { json, run } = await tempConfigs(t)
-  await run(accounts, 'add', 'alice', '--plan', 'core')
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
   const lists = { networks: ['devnet', 'base-mainnet'], methods: ['eth_call'], origins: ['https://dapp.test'] }
   const words = ['--networks', 'devnet, base-mainnet', '--methods', 'eth_call', '--origins', 'https://dapp.test']
-  const made = (await json(keys, 'add', 'alice', ...words)) as { id: string; key: string; account: string }
-  t.ok(isKey(made.key))
+  const made = (await json(keysCommand, 'add', 'alice', ...words)) as { id: string; key: string; account: string }
+  t.ok(isWellFormedKey(made.key))
   t.match(made, { id: /^key_/, account: 'alice', ...lists })
-  const listed = await json(keys, 'list', 'alice')
+  const listed = await json(keysCommand, 'list', 'alice')
   t.match(listed, [{ id: made.id, account: 'alice', hint: made.key.slice(-4), created: time, ...lists }])
   t.notMatch(JSON.stringify(listed), made.key)
 })
 
 t.test('a key for a method that no table has is made all the same, with a warning', async t => {
-  const { dir, run } = await tempConfigs(t)
+  const { dir, run } = await createTestConfigs(t)
   await cp('configs/methods', join(dir, 'methods'), { recursive: true })
-  await run(accounts, 'add', 'alice', '--plan', 'core')
-  const { code, out, err } = await run(keys, 'add', 'alice', '--methods', 'eth_call,eth_getLog,own_method', '--json')
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const { code, out, err } = await run(keysCommand, 'add', 'alice', '--methods', 'eth_call,eth_getLog,own_method', '--json')
   t.equal(code, 0)
   t.match(JSON.parse(out.join('')), { methods: ['eth_call', 'eth_getLog', 'own_method'] })
   t.same(err, ['warning: no method table has "eth_getLog"; did you mean `eth_getLogs`?', 'warning: no method table has "own_method"'])
 })
 
 t.test('a key without lists opens everything', async t => {
-  const { json, run } = await tempConfigs(t)
-  await run(accounts, 'add', 'alice', '--plan', 'core')
-  const made = (await json(keys, 'add', 'alice')) as object
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const made = (await json(keysCommand, 'add', 'alice')) as object
   t.same(Object.keys(made).sort(), ['account', 'created', 'hint', 'id', 'key'])
 })
 
 t.test('a key is revoked by its id', async t => {
-  const { json, run } = await tempConfigs(t)
-  await run(accounts, 'add', 'alice', '--plan', 'core')
-  const { id } = (await json(keys, 'add', 'alice')) as { id: string }
-  const { revoked } = (await json(keys, 'revoke', id)) as { revoked: string }
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const { id } = (await json(keysCommand, 'add', 'alice')) as { id: string }
+  const { revoked } = (await json(keysCommand, 'revoke', id)) as { revoked: string }
   t.match(revoked, time)
-  t.match(await json(keys, 'list', 'alice'), [{ id, revoked }])
-  t.same((await run(keys, 'revoke', id)).out, [`key ${id} of account alice is revoked since ${revoked}`])
+  t.match(await json(keysCommand, 'list', 'alice'), [{ id, revoked }])
+  t.same((await run(keysCommand, 'revoke', id)).out, [`key ${id} of account alice is revoked since ${revoked}`])
 })
 
 t.test('the lists of a key are changed by its id, those that are named', async t => {
-  const { json, run } = await tempConfigs(t)
-  await run(accounts, 'add', 'alice', '--plan', 'core')
-  const made = (await json(keys, 'add', 'alice', '--networks', 'devnet', '--methods', 'eth_call', '--origins', 'all')) as { id: string }
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const made = (await json(keysCommand, 'add', 'alice', '--networks', 'devnet', '--methods', 'eth_call', '--origins', 'all')) as {
+    id: string
+  }
   t.notOk('origins' in made, '`all` is no list')
-  t.same((await run(keys, 'set', made.id, '--networks', 'base-mainnet,devnet')).out, [
+  t.same((await run(keysCommand, 'set', made.id, '--networks', 'base-mainnet,devnet')).out, [
     `id        ${made.id}`,
     'account   alice',
     'networks  base-mainnet,devnet',
     'methods   eth_call',
     'origins   all',
   ])
-  const opened = (await json(keys, 'set', made.id, '--networks', 'all', '--methods', 'all')) as object
+  const opened = (await json(keysCommand, 'set', made.id, '--networks', 'all', '--methods', 'all')) as object
   t.same(Object.keys(opened).sort(), ['account', 'created', 'hint', 'id'])
-  t.same(await json(keys, 'list', 'alice'), [opened])
-  const refused = async (...words: string[]) => (await run(keys, 'set', ...words)).err[0]
+  t.same(await json(keysCommand, 'list', 'alice'), [opened])
+  const refused = async (...words: string[]) => (await run(keysCommand, 'set', ...words)).err[0]
   t.match(await refused('key_9', '--networks', 'all'), /^tollgate: there is no key with the id "key_9"/)
   t.match(await refused(made.id, '--networks', 'devent'), /there is no network "devent"; did you mean `devnet`\?$/)
   t.match(await refused(made.id, '--origins', 'dapp'), /"dapp" is not the origin of a page/)
-  await run(keys, 'revoke', made.id)
-  t.match((await run(keys, 'set', made.id, '--networks', 'devnet')).out.at(-1), /^It opens nothing: it is revoked since 20/)
+  await run(keysCommand, 'revoke', made.id)
+  t.match((await run(keysCommand, 'set', made.id, '--networks', 'devnet')).out.at(-1), /^It opens nothing: it is revoked since 20/)
 })
 
 t.test('people see a key with a warning, and lists of keys as tables', async t => {
-  const { run } = await tempConfigs(t)
-  await run(accounts, 'add', 'alice', '--plan', 'core')
-  t.same((await run(keys, 'list', 'alice')).out, ['no keys yet: tollgate keys add alice'])
-  t.match((await run(keys, 'add', 'alice', '--networks', 'devnet')).out, [
+  const { run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  t.same((await run(keysCommand, 'list', 'alice')).out, ['no keys yet: tollgate keys add alice'])
+  t.match((await run(keysCommand, 'add', 'alice', '--networks', 'devnet')).out, [
     /^key       tg_\w{38}$/,
     /^id        key_\w{12}$/,
     /^account   alice$/,
@@ -189,16 +191,16 @@ t.test('people see a key with a warning, and lists of keys as tables', async t =
     /^origins   all$/,
     /^Keep the key now/,
   ])
-  t.match((await run(keys, 'list', 'alice')).out, [
+  t.match((await run(keysCommand, 'list', 'alice')).out, [
     /^ID                KEY    NETWORKS  METHODS  ORIGINS  CREATED                   REVOKED$/,
     /^key_\w{12}  …\w{4}  devnet    all      all      20\S+Z$/,
   ])
 })
 
 t.test('a key for what does not exist is refused', async t => {
-  const { run } = await tempConfigs(t)
-  await run(accounts, 'add', 'alice', '--plan', 'core')
-  const refused = async (...words: string[]) => (await run(keys, ...words)).err[0]
+  const { run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const refused = async (...words: string[]) => (await run(keysCommand, ...words)).err[0]
   t.equal(await refused('add', 'alice', '--networks', 'devent'), 'tollgate: there is no network "devent"; did you mean `devnet`?')
   t.equal(
     await refused('add', 'alice', '--networks', 'devnet.test'),

@@ -3,23 +3,23 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { accounts } from '../../src/commands/accounts.ts'
-import { createAudit } from '../../src/commands/audit.ts'
+import { accountsCommand } from '../../src/commands/accounts.ts'
+import { createAuditCommand } from '../../src/commands/audit.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger.ts'
 import { openUsage } from '../../src/services/usage.ts'
 import { openStore } from '../../src/store/open.ts'
 import { TestLog } from '../support/fakes.ts'
-import { tempConfigs } from './run.ts'
+import { createTestConfigs } from './run.ts'
 
 /** An account with a day of 1,000 credits, the services that book for it, and the command. */
-const openBooks = async (t: Test) => {
-  const configs = await tempConfigs(t)
-  const { id } = (await configs.json(accounts, 'add', 'alice', '--plan', 'core')) as { id: string }
+const openAuditFixture = async (t: Test) => {
+  const configs = await createTestConfigs(t)
+  const { id } = (await configs.json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
   const store = await openStore({ kind: 'lmdb', path: join(configs.dir, '..', 'data') }, systemClock)
   t.teardown(() => store.close())
   const ledger = openLedger(store, systemClock, { log: new TestLog() })
-  const usage = openUsage(store, systemClock, { log: new TestLog(), keep: 90 * 86_400_000 })
+  const usage = openUsage(store, systemClock, { log: new TestLog(), retentionMs: 90 * 86_400_000 })
   await ledger.start()
   const account = { id, name: 'alice', plan: { name: 'core', dailyCredits: 1_000, forwarding: false } }
   const charge = async (credits: number, counted = credits) => {
@@ -37,15 +37,15 @@ const openBooks = async (t: Test) => {
       credits: counted,
     })
   }
-  let pauses = 0
-  const audit = createAudit(async () => {
-    pauses += 1
+  let waits = 0
+  const audit = createAuditCommand(async () => {
+    waits += 1
   })
-  return { ...configs, id, store, ledger, usage, charge, audit, pauses: () => pauses }
+  return { ...configs, id, store, ledger, usage, charge, audit, pauses: () => waits }
 }
 
 t.test('books that are right are exit code 0', async t => {
-  const { ledger, usage, charge, audit, json, run, pauses } = await openBooks(t)
+  const { ledger, usage, charge, audit, json, run, pauses } = await openAuditFixture(t)
   t.match(await run(audit), { code: 0, out: [/^ACCOUNT +PLAN +LIMIT/, /^alice +core +1000 +0 +0 +0 +0 +0$/, 'the books are right'] })
   await charge(80)
   await charge(255)
@@ -72,7 +72,7 @@ t.test('books that are right are exit code 0', async t => {
 
 t.test('calls that were not charged, or charged and not counted, are exit code 1, after a third look', async t => {
   for (const counted of [0, 79, 160]) {
-    const { ledger, usage, charge, audit, run, pauses } = await openBooks(t)
+    const { ledger, usage, charge, audit, run, pauses } = await openAuditFixture(t)
     await charge(80, counted)
     await usage.stop()
     await ledger.stop()
@@ -85,22 +85,22 @@ t.test('calls that were not charged, or charged and not counted, are exit code 1
 })
 
 t.test('a report that is late is waited for', async t => {
-  const { ledger, usage, charge, run } = await openBooks(t)
+  const { ledger, usage, charge, run } = await openAuditFixture(t)
   await charge(80)
   await ledger.stop()
   // The embedded store reads what stood there at the beginning of a turn of the loop.
   const pause = () => usage.stop().then(() => setTimeout(1))
-  t.match(await run(createAudit(pause)), { code: 0 })
+  t.match(await run(createAuditCommand(pause)), { code: 0 })
 })
 
 t.test('more leased than the limit is exit code 1', async t => {
-  const { ledger, usage, charge, audit, run, dir } = await openBooks(t)
+  const { ledger, usage, charge, audit, run, dir } = await openAuditFixture(t)
   await charge(800)
   await usage.stop()
   await ledger.stop()
-  await run(accounts, 'set', 'alice', '--credits', '799')
+  await run(accountsCommand, 'set', 'alice', '--credits', '799')
   t.match(await run(audit), { code: 1, out: [String, String, /^alice: 1 more are leased than the limit: it was lowered/] })
-  await run(accounts, 'set', 'alice', '--credits', 'plan')
+  await run(accountsCommand, 'set', 'alice', '--credits', 'plan')
   const file = join(dir, 'gateway.yaml')
   const text = await readFile(file, 'utf8')
   await writeFile(file, text.replace('dailyCredits: 1000', 'dailyCredits: 700'))

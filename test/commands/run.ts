@@ -1,27 +1,27 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { Misuse } from '../../src/commands/command.ts'
+import { UsageError } from '../../src/commands/command.ts'
 import type { Command } from '../../src/commands/command.ts'
 import { tempFolder } from '../store/temp.ts'
 
 /** What a command printed, and its exit code. */
-export interface Ran {
+export interface CommandResult {
   readonly code: number
   readonly out: readonly string[]
   readonly err: readonly string[]
 }
 
-export interface Configs {
+export interface TestConfigs {
   readonly dir: string
   /** Runs a command line on these configs; a Misuse is its exit code 64 and its message. */
-  run(command: Command, ...words: string[]): Promise<Ran>
+  run(command: Command, ...words: string[]): Promise<CommandResult>
   /** The same with --json, parsed. */
   json(command: Command, ...words: string[]): Promise<unknown>
 }
 
 /** A configuration directory with two plans and three networks, and a store beside it. */
-export const tempConfigs = async (t: Test): Promise<Configs> => {
+export const createTestConfigs = async (t: Test): Promise<TestConfigs> => {
   const dir = join(await tempFolder(t), 'configs')
   await mkdir(join(dir, 'networks'), { recursive: true })
   await writeFile(
@@ -44,13 +44,13 @@ export const tempConfigs = async (t: Test): Promise<Configs> => {
   }
 }
 
-export const runCommand = async (command: Command, words: readonly string[]): Promise<Ran> => {
+export const runCommand = async (command: Command, args: readonly string[]): Promise<CommandResult> => {
   const [out, err]: string[][] = [[], []]
   const terminal = { out: (line: string) => void out?.push(line), err: (line: string) => void err?.push(line), env: {} }
   try {
-    return { code: await command.run(words, terminal), out: out ?? [], err: err ?? [] }
+    return { code: await command.run(args, terminal), out: out ?? [], err: err ?? [] }
   } catch (error) {
-    if (!(error instanceof Misuse)) throw error
+    if (!(error instanceof UsageError)) throw error
     return { code: 64, out: [], err: [error.message] }
   }
 }

@@ -11,15 +11,15 @@ const upstream = {
   properties: {
     name: { type: 'string', minLength: 1, description: 'What it is called.' },
     url: { type: 'string', format: 'url', description: 'Where it is.' },
-    feed: { type: 'string', format: 'url', leaveOutWhenUnset: true, description: 'Where it tells of itself.' },
+    feed: { type: 'string', format: 'url', omitWhenUnset: true, description: 'Where it tells of itself.' },
     weight: { type: 'integer', minimum: 1, maximum: 9, default: 1, description: 'Its share of the calls.' },
   },
   required: ['name', 'url'],
-  leaveOutWhenUnset: true,
+  omitWhenUnset: true,
 } as const
 
 /** Plugins that do nothing, but declare and accept all that the loader has to check. */
-export const plugins: readonly AnyPlugin[] = [
+export const stubPlugins: readonly AnyPlugin[] = [
   definePlugin({
     name: 'shape',
     summary: 'Reads the request.',
@@ -29,7 +29,7 @@ export const plugins: readonly AnyPlugin[] = [
       type: 'object',
       properties: {
         strict: { type: 'boolean', default: false, description: 'Insist.' },
-        mark: { type: 'string', pattern: '^[!-~]+$', called: 'a mark of ASCII characters', description: 'Is put on requests.' },
+        mark: { type: 'string', pattern: '^[!-~]+$', label: 'a mark of ASCII characters', description: 'Is put on requests.' },
       },
     },
   }),
@@ -145,18 +145,18 @@ export const plugins: readonly AnyPlugin[] = [
 
 /** Writes files of a configuration and gives their directory; a gateway and a method table are there unless given. */
 export const writeConfig = (dir: string, files: Readonly<Record<string, string>>): string => {
-  for (const [file, text] of Object.entries({ ...usual, ...files })) {
+  for (const [file, text] of Object.entries({ ...defaultFiles, ...files })) {
     mkdirSync(dirname(join(dir, file)), { recursive: true })
-    if (text.trim() !== absent) writeFileSync(join(dir, file), text)
+    if (text.trim() !== absentFile) writeFileSync(join(dir, file), text)
   }
   return dir
 }
 
 /** In place of a text: the file is not there. */
-export const absent = '(absent)'
+export const absentFile = '(absent)'
 
 /** A network without problems; `pipeline` takes the place of its steps. */
-export const network = (name: string, pipeline = '  - shape:\n  - ask:\n'): string => `network: ${name}
+export const networkYaml = (name: string, pipeline = '  - shape:\n  - ask:\n'): string => `network: ${name}
 chainId: 1
 blockTime: 12s
 methods: ethereum
@@ -164,7 +164,7 @@ hosts: [${name}.example.org]
 pipeline:
 ${pipeline}`
 
-const usual: Readonly<Record<string, string>> = {
+const defaultFiles: Readonly<Record<string, string>> = {
   'gateway.yaml': 'store: lmdb:data\nplans: { core: { dailyCredits: 1000 } }\n',
   'methods/ethereum.yaml': `defaults: { cost: 80, keep: never, class: light, resend: true }
 methods:

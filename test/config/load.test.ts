@@ -2,30 +2,30 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { formats, parseDuration, parseSize } from '../../src/config/formats.ts'
-import { readGateway } from '../../src/config/gateway.ts'
+import { readGatewayConfig } from '../../src/config/gateway.ts'
 import { loadConfig, networkNames } from '../../src/config/load.ts'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { Secret } from '../../src/secret.ts'
-import { network, plugins, writeConfig } from './fixture.ts'
+import { networkYaml, stubPlugins, writeConfig } from './fixture.ts'
 
 type Texts = Readonly<Record<string, string>>
 
-const load = (t: Test, files: Texts, env: Texts = {}) => loadConfig(writeConfig(t.testdir(), files), plugins, env)
+const load = (t: Test, files: Texts, env: Texts = {}) => loadConfig(writeConfig(t.testdir(), files), stubPlugins, env)
 
 /** A network with this pipeline, which must be without problems. */
 const loadNetwork = async (t: Test, pipeline: string, env: Texts = {}): Promise<NetworkConfig | undefined> => {
-  const { networks, problems } = await load(t, { 'networks/net.yaml': network('net', pipeline) }, env)
+  const { networks, problems } = await load(t, { 'networks/net.yaml': networkYaml('net', pipeline) }, env)
   t.same(problems, [])
   return networks[0]
 }
 
 /** Files beside the network's that a pipeline may use. */
-const own = (name: string): string =>
+const noopPlugin = (name: string): string =>
   `export default { name: '${name}', summary: 'Does nothing.', options: { type: 'object' }, create: () => {} }`
 
 t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   const dir = writeConfig(t.testdir(), {})
-  t.same(readGateway(dir, {}), {
+  t.same(readGatewayConfig(dir, {}), {
     config: {
       listen: { rpc: { host: '127.0.0.1', port: 8080 } },
       store: { kind: 'lmdb', path: join(dir, 'data') },
@@ -60,7 +60,7 @@ drain: 0s
 usage: { keep: 30d }
 `,
   })
-  t.same(readGateway(dir, { CREDITS: '7', FORWARDING: 'true', WORKERS: '3' }), {
+  t.same(readGatewayConfig(dir, { CREDITS: '7', FORWARDING: 'true', WORKERS: '3' }), {
     config: {
       listen: {
         rpc: { host: '::1', port: 0 },
@@ -86,7 +86,7 @@ usage: { keep: 30d }
 
 t.test('the store may be a redis, whose URL is a secret that shows host and port', t => {
   const readStore = (store: string) =>
-    readGateway(
+    readGatewayConfig(
       writeConfig(t.testdir(), {
         'gateway.yaml': `store: ${store}\nplans: { a: { dailyCredits: 1 } }\n`,
       }),
@@ -110,7 +110,7 @@ t.test('the store may be a redis, whose URL is a secret that shows host and port
 
 t.test('two listeners may both take any free port, but not the same one; the default counts', t => {
   const problemsOf = (listen: string) =>
-    readGateway(
+    readGatewayConfig(
       writeConfig(t.testdir(), {
         'gateway.yaml': `listen: ${listen}\nstore: lmdb:x\nplans: { a: { dailyCredits: 1 } }\n`,
       }),
@@ -149,8 +149,8 @@ pipeline: [{ shape: { strict: true } }, { ask: }]
 
 t.test('only the files of networks are read, and a method table only once', async t => {
   const dir = writeConfig(t.testdir(), {
-    'networks/b-net.yaml': network('b-net'),
-    'networks/a-net.yaml': network('a-net'),
+    'networks/b-net.yaml': networkYaml('b-net'),
+    'networks/a-net.yaml': networkYaml('a-net'),
     'networks/a-net.test.yaml': 'cases: []',
     'networks/.a.yaml': ':',
     'networks/a-net.yaml~': ':',
@@ -158,7 +158,7 @@ t.test('only the files of networks are read, and a method table only once', asyn
   })
   t.same(networkNames(dir), ['a-net', 'b-net'])
   t.same(networkNames(join(dir, 'nowhere')), [])
-  const { networks, problems } = await loadConfig(dir, plugins, {})
+  const { networks, problems } = await loadConfig(dir, stubPlugins, {})
   t.same(problems, [])
   t.same(
     networks.map(({ name }) => name),
@@ -190,7 +190,7 @@ t.test('options get their defaults, and come as the plugin wants them', async t 
 
 t.test('defaults are new for each network', async t => {
   const steps = '  - shape:\n  - login:\n  - charge:\n  - ask:\n'
-  const { networks } = await load(t, { 'networks/a.yaml': network('a', steps), 'networks/b.yaml': network('b', steps) })
+  const { networks } = await load(t, { 'networks/a.yaml': networkYaml('a', steps), 'networks/b.yaml': networkYaml('b', steps) })
   const [a, b] = networks.map(({ steps }) => steps[2]?.options as { costs: object })
   t.same([a, b], [{ costs: {} }, { costs: {} }])
   t.not(a?.costs, b?.costs)
@@ -212,23 +212,23 @@ t.test('a step places problems inside its options, and never shows what came fro
     { CALLS: '40', NAME: 'who"ever' },
   )
   const [, , first, second] = net?.steps ?? []
-  t.match(first?.problem(['exempt', 1], '40 calls are too many for "who\\"ever", not for 400'), {
+  t.match(first?.problemAt(['exempt', 1], '40 calls are too many for "who\\"ever", not for 400'), {
     line: 11,
     column: 19,
     message: '*** calls are too many for "***", not for 400',
   })
-  t.match(first?.problem(['calls'], 'x'), { line: 10, column: 14 })
-  t.match(first?.problem(['window'], 'x'), { line: 9, column: 5 }, 'a default stands nowhere: the step does')
-  t.match(first?.problem([], 'x'), { line: 9, column: 5 })
-  t.match(second?.problem(['calls'], 'x'), { line: 14, column: 20 })
-  t.match(second?.problem([], 'x'), { line: 12, column: 5 })
+  t.match(first?.problemAt(['calls'], 'x'), { line: 10, column: 14 })
+  t.match(first?.problemAt(['window'], 'x'), { line: 9, column: 5 }, 'a default stands nowhere: the step does')
+  t.match(first?.problemAt([], 'x'), { line: 9, column: 5 })
+  t.match(second?.problemAt(['calls'], 'x'), { line: 14, column: 20 })
+  t.match(second?.problemAt([], 'x'), { line: 12, column: 5 })
 })
 
 t.test('nothing that comes from the environment is printed, also beside other text', async t => {
   const { problems } = await load(
     t,
     {
-      'networks/net.yaml': network('net', '  - use: my${NAME}plugin\n  - use: ./${NAME}.js\n  - ask:\n'),
+      'networks/net.yaml': networkYaml('net', '  - use: my${NAME}plugin\n  - use: ./${NAME}.js\n  - ask:\n'),
     },
     { NAME: 'hush' },
   )
@@ -288,7 +288,7 @@ t.test('an optional network does without what needs an unset variable', async t 
       partner: { name: partner, url: "\${PARTNER_URL}" }
   - ask:
 `
-  const optional = network('net', pipeline).replace('pipeline:', 'optional: true\npipeline:')
+  const optional = networkYaml('net', pipeline).replace('pipeline:', 'optional: true\npipeline:')
   const loadWith = (env: Texts) => load(t, { 'networks/net.yaml': optional }, env)
   const some = await loadWith({ URL_2: 'http://localhost', PARTNER_URL: '' })
   t.same(some.problems, [])
@@ -306,7 +306,7 @@ t.test('an optional network does without what needs an unset variable', async t 
   const wrong = await loadWith({ URL_1: 'localhost' })
   t.match(wrong.problems, [{ line: 11, column: 29 }], 'a variable that is set must be right')
   t.match(
-    (await load(t, { 'networks/net.yaml': network('net', pipeline) })).problems,
+    (await load(t, { 'networks/net.yaml': networkYaml('net', pipeline) })).problems,
     ['URL_1', 'URL_2', 'PARTNER_URL'].map(name => ({ message: `the environment variable ${name} is not set` })),
   )
 })
@@ -317,7 +317,7 @@ t.test('an optional network does without a text alone where the schema says so',
       upstreams: [{ name: own, url: "\${URL}", feed: "\${FEED}" }]
   - ask:
 `
-  const optional = network('net', pipeline).replace('pipeline:', 'optional: true\npipeline:')
+  const optional = networkYaml('net', pipeline).replace('pipeline:', 'optional: true\npipeline:')
   const loadWith = async (env: Texts, text = optional) => {
     const { problems, networks, unserved } = await load(t, { 'networks/net.yaml': text }, env)
     const options = networks[0]?.steps[1]?.options as { upstreams: object[] } | undefined
@@ -327,7 +327,7 @@ t.test('an optional network does without a text alone where the schema says so',
   t.same((await loadWith({ URL: 'http://localhost', FEED: 'ws://localhost' })).keys, [['name', 'url', 'feed', 'weight']])
   t.same((await loadWith({ FEED: 'ws://localhost' })).unserved, [{ network: 'net', variables: ['URL'] }])
   t.match((await loadWith({ URL: 'http://localhost', FEED: 'localhost' })).problems, [{ message: /feed must be a URL/ }])
-  t.match((await loadWith({ URL: 'http://localhost' }, network('net', pipeline))).problems, [
+  t.match((await loadWith({ URL: 'http://localhost' }, networkYaml('net', pipeline))).problems, [
     { message: 'the environment variable FEED is not set' },
   ])
   t.match((await loadWith({ URL: 'http://localhost' }, optional.replace('FEED', 'FEED:?heads are wanted'))).problems, [
@@ -339,8 +339,8 @@ t.test('a required property that is left out, or the options themselves, leave n
   const needs = (name: string, options: string) => `export default { name: '${name}', summary: 'Asks.', terminal: true,
     options: ${options}, create: () => call => call }`
   const url = `{ type: 'string', format: 'url', description: 'Where.' }`
-  const node = `{ type: 'object', properties: { url: ${url} }, leaveOutWhenUnset: true, description: 'It.' }`
-  const optional = (name: string, step: string) => network(name, step).replace('pipeline:', 'optional: true\npipeline:')
+  const node = `{ type: 'object', properties: { url: ${url} }, omitWhenUnset: true, description: 'It.' }`
+  const optional = (name: string, step: string) => networkYaml(name, step).replace('pipeline:', 'optional: true\npipeline:')
   const { problems, unserved } = await load(t, {
     'networks/one.mjs': needs('one', node),
     'networks/two.mjs': needs('two', `{ type: 'object', properties: { node: ${node} }, required: ['node'] }`),
@@ -357,7 +357,7 @@ t.test('a required property that is left out, or the options themselves, leave n
 t.test('plugins come from files and packages, found from the file that names them', async t => {
   const packageOf = (exports: string) => `{ "name": "x", "version": "1.0.0", "type": "module", "exports": ${exports} }`
   const { networks, problems } = await load(t, {
-    'networks/net.yaml': network(
+    'networks/net.yaml': networkYaml(
       'net',
       `  - use: ./own.mjs
   - use: ../above.mjs
@@ -368,14 +368,14 @@ t.test('plugins come from files and packages, found from the file that names the
   - ask:
 `,
     ),
-    'networks/own.mjs': own('own'),
-    'above.mjs': own('above'),
+    'networks/own.mjs': noopPlugin('own'),
+    'above.mjs': noopPlugin('above'),
     'node_modules/plain-plugin/package.json': packageOf('"./main.js"'),
-    'node_modules/plain-plugin/main.js': own('plain'),
+    'node_modules/plain-plugin/main.js': noopPlugin('plain'),
     'node_modules/@scope/import-only/package.json': packageOf('{ ".": { "import": "./main.js" } }'),
-    'node_modules/@scope/import-only/main.js': own('import-only'),
+    'node_modules/@scope/import-only/main.js': noopPlugin('import-only'),
     'node_modules/conditions/package.json': packageOf('{ "import": { "types": "./x.d.ts", "default": "./main.js" } }'),
-    'node_modules/conditions/main.js': own('conditions'),
+    'node_modules/conditions/main.js': noopPlugin('conditions'),
   })
   t.same(problems, [])
   t.same(
@@ -398,11 +398,11 @@ t.test('durations and sizes are whole numbers with a unit', t => {
 
 t.test('what is nearly a duration or a size is recognised', t => {
   t.same(
-    ['10 s', '10S', '5 MS', '10', 'x', '10 weeks'].map(text => formats.duration.mend?.(text)),
+    ['10 s', '10S', '5 MS', '10', 'x', '10 weeks'].map(text => formats.duration.suggest?.(text)),
     ['10s', '10s', '5ms', undefined, undefined, undefined],
   )
   t.same(
-    ['64KB', '64k', '1mib', '1 MiB', '5b', '512', 'x'].map(text => formats.size.mend?.(text)),
+    ['64KB', '64k', '1mib', '1 MiB', '5b', '512', 'x'].map(text => formats.size.suggest?.(text)),
     ['64KiB', '64KiB', '1MiB', '1MiB', '5B', undefined, undefined],
   )
   t.end()
@@ -418,13 +418,13 @@ t.test('URLs are those of HTTP and WebSocket', t => {
 t.test('a URL without its scheme is told how to begin, and what may be its key is not shown', async t => {
   const key = '0123456789abcdef0123456789abcdef'
   const pipeline = `  - shape:\n  - route: { upstreams: [{ name: own, url: node.example.org/v3/${key} }] }\n  - ask:\n`
-  const dir = writeConfig(t.testdir(), { 'networks/main-chain.yaml': network('main-chain', pipeline) })
-  const { problems } = await loadConfig(dir, plugins, {})
+  const dir = writeConfig(t.testdir(), { 'networks/main-chain.yaml': networkYaml('main-chain', pipeline) })
+  const { problems } = await loadConfig(dir, stubPlugins, {})
   t.match(problems, [
     {
       message: /must be a URL that starts with http/,
       hint: 'for example https://node.example.org/KEY',
-      source: /node\.example\.org\/v3\/\*{32} /,
+      sourceLine: /node\.example\.org\/v3\/\*{32} /,
       column: 44,
     },
   ])

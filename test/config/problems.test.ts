@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../src/config/load.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
-import { nearest } from '../../src/nearest.ts'
+import { closestMatch } from '../../src/nearest.ts'
 import type { Problem } from '../../src/config/problem.ts'
-import { plugins, writeConfig } from './fixture.ts'
+import { stubPlugins, writeConfig } from './fixture.ts'
 import { readCase } from './golden.ts'
 
 const goldenFiles = 'test/config/problems'
@@ -14,7 +14,7 @@ t.test('each broken configuration gives exactly the report below it', async t =>
   for (const file of readdirSync(goldenFiles)) {
     const { files, env, report } = readCase(readFileSync(`${goldenFiles}/${file}`, 'utf8'))
     const dir = writeConfig(t.testdir(), files)
-    const { problems, gateway } = await loadConfig(dir, plugins, env)
+    const { problems, gateway } = await loadConfig(dir, stubPlugins, env)
     const shown = dir.slice(process.cwd().length + 1)
     const said = formatProblems(problems).replaceAll(`${shown}/`, '')
     t.equal(said, report, file)
@@ -27,7 +27,7 @@ t.test('each broken configuration gives exactly the report below it', async t =>
 })
 
 t.test('a directory that is not there is one problem with the fix', async t => {
-  const { problems, gateway } = await loadConfig('nowhere/at-all', plugins, {})
+  const { problems, gateway } = await loadConfig('nowhere/at-all', stubPlugins, {})
   t.equal(gateway, undefined)
   t.equal(
     formatProblems(problems),
@@ -42,26 +42,26 @@ t.test('a directory that is not there is one problem with the fix', async t => {
 
 t.test('so is a file in place of the directory', async t => {
   const dir = writeConfig(t.testdir(), {})
-  const { problems } = await loadConfig(join(dir, 'gateway.yaml'), plugins, {})
+  const { problems } = await loadConfig(join(dir, 'gateway.yaml'), stubPlugins, {})
   t.match(problems, [{ message: 'this is no directory', hint: /--config DIR/ }])
 })
 
 t.test('a gateway.yml is told to be renamed', async t => {
   const dir = writeConfig(t.testdir(), { 'gateway.yaml': '(absent)', 'gateway.yml': 'plans: {}' })
-  const { problems } = await loadConfig(dir, plugins, {})
+  const { problems } = await loadConfig(dir, stubPlugins, {})
   t.equal(problems[0]?.hint, 'rename gateway.yml to gateway.yaml')
 })
 
 t.test('a file that is a directory cannot be read', async t => {
   const dir = writeConfig(t.testdir(), { 'networks/odd.yaml/inside.txt': '' })
-  const { problems } = await loadConfig(dir, plugins, {})
+  const { problems } = await loadConfig(dir, stubPlugins, {})
   t.match(problems, [{ file: /odd\.yaml$/, message: 'the file cannot be read: EISDIR' }])
 })
 
 const problem = (more: Partial<Problem>): Problem => ({ file: 'a.yaml', line: 1, column: 1, message: 'wrong', ...more })
 
 t.test('the caret stands under its character, also after tabs, wide characters and accents', t => {
-  const caretOf = (source: string, column: number) => formatProblem(problem({ source, column })).split('\n')[2]
+  const caretOf = (source: string, column: number) => formatProblem(problem({ sourceLine: source, column })).split('\n')[2]
   t.equal(caretOf('a: b', 4), '    |    ^')
   t.equal(caretOf('\ta: b', 3), '    | \t ^')
   t.equal(caretOf('日本: b', 3), '    |     ^')
@@ -72,7 +72,10 @@ t.test('the caret stands under its character, also after tabs, wide characters a
 
 t.test('of a very long line, what is near the place is shown', t => {
   const source = `${'a'.repeat(500)}b${'c'.repeat(500)}`
-  const lines = (column: number) => formatProblem(problem({ source, column })).split('\n').slice(1)
+  const lines = (column: number) =>
+    formatProblem(problem({ sourceLine: source, column }))
+      .split('\n')
+      .slice(1)
   t.same(lines(501), [`  1 | …${'a'.repeat(80)}b${'c'.repeat(79)}…`, `    | ${' '.repeat(81)}^`])
   t.same(lines(3), [`  1 | ${'a'.repeat(82)}…`, '    |   ^'])
   t.same(lines(1002), [`  1 | …${'c'.repeat(80)}`, `    | ${' '.repeat(81)}^`])
@@ -80,7 +83,7 @@ t.test('of a very long line, what is near the place is shown', t => {
 })
 
 t.test('a report cannot move the cursor', t => {
-  const said = formatProblem(problem({ message: 'a\u001b[2Jb', source: 'c\u0007\rd', hint: '\u009be' }))
+  const said = formatProblem(problem({ message: 'a\u001b[2Jb', sourceLine: 'c\u0007\rd', hint: '\u009be' }))
   t.notMatch(said, /[^\P{Cc}\n]/u)
   t.end()
 })
@@ -101,15 +104,15 @@ t.test('problems are sorted by file and place, and counted', t => {
 
 t.test('the nearest word is named only when it is close', t => {
   const words = ['pipeline', 'rate-limit', 'hosts', 'ask']
-  t.equal(nearest('pipline', words), 'pipeline', 'a letter is missing')
-  t.equal(nearest('piepline', words), 'pipeline', 'two letters are swapped')
-  t.equal(nearest('Rate_Limit', words), 'rate-limit', 'in another case')
-  t.equal(nearest('ask', words), 'ask')
-  t.equal(nearest('asx', words), 'ask')
-  t.equal(nearest('axx', words), undefined)
-  t.equal(nearest('ghosts', words), 'hosts')
-  t.equal(nearest('timeout', words), undefined)
-  t.equal(nearest('', words), undefined)
-  t.equal(nearest('x', ['y']), undefined)
+  t.equal(closestMatch('pipline', words), 'pipeline', 'a letter is missing')
+  t.equal(closestMatch('piepline', words), 'pipeline', 'two letters are swapped')
+  t.equal(closestMatch('Rate_Limit', words), 'rate-limit', 'in another case')
+  t.equal(closestMatch('ask', words), 'ask')
+  t.equal(closestMatch('asx', words), 'ask')
+  t.equal(closestMatch('axx', words), undefined)
+  t.equal(closestMatch('ghosts', words), 'hosts')
+  t.equal(closestMatch('timeout', words), undefined)
+  t.equal(closestMatch('', words), undefined)
+  t.equal(closestMatch('x', ['y']), undefined)
   t.end()
 })

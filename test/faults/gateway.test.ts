@@ -4,26 +4,26 @@ import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { createDeployment, networkFile } from '../support/gateway.ts'
-import { faults, isRight } from '../support/faults.ts'
+import { faults, respondCorrectly } from '../support/faults.ts'
 import { startFaultyNode } from '../support/faulty.ts'
-import { startNode } from '../support/node.ts'
-import { connect, post } from '../support/rpc.ts'
+import { startFakeNode } from '../support/node.ts'
+import { connectWs, post } from '../support/rpc.ts'
 
 // A whole gateway in front of nodes that fail.
 
-const hung: Socket[] = []
+const hungSockets: Socket[] = []
 /** Answers what the gateway asks for itself, and no caller. */
-const silent = await startFaultyNode((socket, asked) => {
-  if (!['eth_getBalance', 'eth_getStorageAt'].includes(asked.method)) return isRight(socket, asked)
-  hung.push(socket)
-  called.emit('call')
+const silentNode = await startFaultyNode((socket, asked) => {
+  if (!['eth_getBalance', 'eth_getStorageAt'].includes(asked.method)) return respondCorrectly(socket, asked)
+  hungSockets.push(socket)
+  callEvents.emit('call')
 })
-const called = new EventEmitter()
-const broken = await startFaultyNode(faults['says 500'])
-const partner = await startNode({ eth_getLogs: { result: [] } })
+const callEvents = new EventEmitter()
+const brokenNode = await startFaultyNode(faults['says 500'])
+const partnerNode = await startFakeNode({ eth_getLogs: { result: [] } })
 /** Stands at this block, and has a log in each; what is asked for above its newest one it takes for empty. */
-const startAt = (newest: number) =>
-  startNode({
+const startNodeAt = (newest: number) =>
+  startFakeNode({
     eth_chainId: { result: '0x7a69' },
     eth_blockNumber: { result: hex(newest) },
     eth_getBlockByNumber: ({ params: [at] }) => {
@@ -38,34 +38,34 @@ const startAt = (newest: number) =>
     },
   })
 const hex = (number: number) => `0x${number.toString(16)}`
-const behind = await startAt(98)
-const ahead = await startAt(100)
-const on = (host: string, network: object) => ({ ...network, hosts: [host] })
-const forwarding = { partner: { name: 'helper', url: partner.url, when: 'header' } }
+const laggingNode = await startNodeAt(98)
+const syncedNode = await startNodeAt(100)
+const withHost = (host: string, network: object) => ({ ...network, hosts: [host] })
+const forwarding = { partner: { name: 'helper', url: partnerNode.url, when: 'header' } }
 const deployment = createDeployment({
   networks: {
-    silentnet: on('silent.test', networkFile('silentnet', [silent.url])),
-    behindnet: on('behind.test', networkFile('behindnet', [behind.url, ahead.url])),
-    brokennet: on(
+    silentnet: withHost('silent.test', networkFile('silentnet', [silentNode.url])),
+    behindnet: withHost('behind.test', networkFile('behindnet', [laggingNode.url, syncedNode.url])),
+    brokennet: withHost(
       'broken.test',
-      networkFile('brokennet', [broken.url], { failover: { upstreams: [{ name: 'own', url: broken.url }], ...forwarding } }),
+      networkFile('brokennet', [brokenNode.url], { failover: { upstreams: [{ name: 'own', url: brokenNode.url }], ...forwarding } }),
     ),
   },
 })
 t.teardown(async () => {
   await deployment.remove()
-  await Promise.all([silent.stop(), broken.stop(), partner.stop(), behind.stop(), ahead.stop()])
+  await Promise.all([silentNode.stop(), brokenNode.stop(), partnerNode.stop(), laggingNode.stop(), syncedNode.stop()])
 })
 await deployment.addAccount('alice', 'growth')
 const { key } = await deployment.addKey('alice')
 const gateway = await deployment.start()
-const request = (method: string, params: unknown) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+const rpcMessage = (method: string, params: unknown) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
 
 t.test('callers who leave take their calls to nodes with them within 100 ms', async t => {
   /** In ms, from when all have left to when the node has lost the one connection. */
   const leave = async (ways: readonly (() => void)[]) => {
-    const open = () => hung.filter(socket => !socket.destroyed)
-    while (open().length === 0) await once(called, 'call')
+    const open = () => hungSockets.filter(socket => !socket.destroyed)
+    while (open().length === 0) await once(callEvents, 'call')
     const begun = performance.now()
     const closed = open().map(socket => once(socket, 'close'))
     for (const way of ways) way()
@@ -87,11 +87,14 @@ t.test('callers who leave take their calls to nodes with them within 100 ms', as
   }
   const slot = [`0x${'11'.repeat(20)}`, '0x0', 'latest']
   const ways: Readonly<Record<string, () => Promise<readonly (() => void)[]>>> = {
-    HTTP: async () => [await open(request('eth_getBalance', [slot[0], 'latest']))],
-    'two who share a call': async () => [await open(request('eth_getStorageAt', slot)), await open(request('eth_getStorageAt', slot))],
+    HTTP: async () => [await open(rpcMessage('eth_getBalance', [slot[0], 'latest']))],
+    'two who share a call': async () => [
+      await open(rpcMessage('eth_getStorageAt', slot)),
+      await open(rpcMessage('eth_getStorageAt', slot)),
+    ],
     WebSocket: async () => {
-      const talker = await connect(gateway.ws(key), { host: 'silent.test' })
-      talker.send(request('eth_getBalance', [slot[0], '0x1']))
+      const talker = await connectWs(gateway.ws(key), { host: 'silent.test' })
+      talker.send(rpcMessage('eth_getBalance', [slot[0], '0x1']))
       return [() => talker.socket.terminate()]
     },
   }
@@ -111,13 +114,13 @@ t.test('the partner is named, and learns nothing of the caller', async t => {
     'user-agent': 'a-caller',
     'x-forwarded-for': '10.0.0.9',
   }
-  const ask = (given: object) => post(gateway.http(key), request('eth_getLogs', [{}]), { host: 'broken.test', headers: { ...given } })
+  const ask = (given: object) => post(gateway.http(key), rpcMessage('eth_getLogs', [{}]), { host: 'broken.test', headers: { ...given } })
   t.match((await ask({})).json(), { error: { code: -32002 } })
-  t.equal(partner.received.length, 0)
+  t.equal(partnerNode.received.length, 0)
   const answer = await ask(headers)
   t.same(answer.json().result, [])
   t.equal(answer.headers['x-tollgate-upstream'], 'helper')
-  const [received] = partner.received
+  const [received] = partnerNode.received
   t.equal(received?.method, 'eth_getLogs')
   t.same(Object.keys(received?.headers ?? {}).sort(), ['accept', 'accept-encoding', 'connection', 'content-length', 'content-type', 'host'])
   t.equal(received?.path, '/')
@@ -133,25 +136,25 @@ t.test('the partner is named, and learns nothing of the caller', async t => {
     return groups.find(({ name }: { name: string }) => name === 'eth_getLogs')?.forwarded ?? 0
   }
   while ((await forwarded()) === 0) await wait(100)
-  t.ok((await forwarded()) <= partner.received.length, 'its calls are counted apart')
+  t.ok((await forwarded()) <= partnerNode.received.length, 'its calls are counted apart')
 })
 
 t.test('when every node is cut off, that is said within 20 ms, with 503, and costs nothing', async t => {
   const ask = async () => {
     const begun = performance.now()
-    const { status, headers, json } = await post(gateway.http(key), request('eth_getBalance', [`0x${'22'.repeat(20)}`, 'latest']), {
+    const { status, headers, json } = await post(gateway.http(key), rpcMessage('eth_getBalance', [`0x${'22'.repeat(20)}`, 'latest']), {
       host: 'broken.test',
     })
     return { took: performance.now() - begun, status, headers, code: json().error?.code }
   }
   for (let i = 0; i < 10; i++) await ask()
-  const before = broken.asked('eth_getBalance')
+  const before = brokenNode.requestCount('eth_getBalance')
   const answers = []
   for (let i = 0; i < 50; i++) answers.push(await ask())
   for (const { status, code, headers } of answers) {
     t.match({ status, code, headers }, { status: 503, code: -32002, headers: { 'retry-after': /^[1-5]$/, 'x-tollgate-credits': '0' } })
   }
-  t.equal(broken.asked('eth_getBalance'), before)
+  t.equal(brokenNode.requestCount('eth_getBalance'), before)
   // A connection for each, and a machine that may be busy.
   const [fastest] = answers.map(({ took }) => took).sort((a, b) => a - b)
   t.ok(fastest! < 20, `${fastest} ms`)
@@ -159,11 +162,11 @@ t.test('when every node is cut off, that is said within 20 ms, with 503, and cos
 
 t.test('what callers were told is there comes from a node that has it', async t => {
   const ask = async (method: string, params: unknown) => {
-    const { headers, json } = await post(gateway.http(key), request(method, params), { host: 'behind.test' })
+    const { headers, json } = await post(gateway.http(key), rpcMessage(method, params), { host: 'behind.test' })
     return { upstream: headers['x-tollgate-upstream'], result: json().result }
   }
   while ((await ask('eth_blockNumber', [])).result !== '0x64') await wait(50)
-  await behind.reached('eth_getBlockByNumber', 2) // so it has told of its newest block
+  await laggingNode.waitForRequests('eth_getBlockByNumber', 2) // so it has told of its newest block
   const logs = await ask('eth_getLogs', [{ fromBlock: '0x62', toBlock: '0x64' }])
   t.same(logs, { upstream: 'node-2', result: [98, 99, 100].map(block => ({ blockNumber: hex(block) })) })
   t.match(await ask('eth_getBlockByNumber', ['0x64', false]), { upstream: 'node-2', result: { number: '0x64' } })

@@ -1,43 +1,43 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { rightResult } from '../support/faulty.ts'
-import type { Message } from '../support/rpc.ts'
+import { expectedResultOf } from '../support/faulty.ts'
+import type { RpcMessage } from '../support/rpc.ts'
 
 /** What a caller got. */
-export interface Outcome {
+export interface CallOutcome {
   /** What is no answer to this call, or the answer to another one, is wrong. */
-  readonly is: 'right' | 'refused' | 'wrong'
+  readonly kind: 'right' | 'refused' | 'wrong'
   /** In words, when it is not right. */
-  readonly why?: string
+  readonly reason?: string
 }
 
 /** A call on its way, or at its end. */
-export interface Sent {
+export interface SentCall {
   /** Somebody else asked the same before. */
   readonly isRepeat: boolean
-  outcome?: Outcome
-  readonly done: Promise<Outcome>
+  outcome?: CallOutcome
+  readonly done: Promise<CallOutcome>
 }
 
 /** Callers of one network of a gateway. */
-export interface Load {
+export interface NetworkLoad {
   /**
    * One call every so many ms, whether the others have been answered or not, until `isEnough`. What comes late, because
    * the machine is busy, is not made up for: no call is harder than another.
    */
-  send(every: number, isEnough: (sent: readonly Sent[]) => boolean): Promise<readonly Sent[]>
+  send(intervalMs: number, isEnough: (sent: readonly SentCall[]) => boolean): Promise<readonly SentCall[]>
 }
 
 export interface Callers {
   /** Who call the network at this host, always with this method. */
-  on(host: string, method: Method): Load
+  forNetwork(host: string, method: Method): NetworkLoad
   stop(): Promise<void>
 }
 
-export type Method = keyof typeof questions
+export type Method = keyof typeof paramsByMethod
 
 /** No two have the same answer. */
-const questions = {
+const paramsByMethod = {
   eth_call: (question: number) => [{ to: `0x${'11'.repeat(20)}`, data: `0x${question.toString(16).padStart(8, '0')}` }, 'latest'],
   eth_getLogs: (question: number) => [{ fromBlock: '0x1', toBlock: '0x5', topics: [`0x${question.toString(16).padStart(64, '0')}`] }],
 } as const
@@ -45,8 +45,8 @@ const questions = {
 /** Of several keys, over HTTP; what one of ten asks another one has asked a moment before. */
 export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
   const pool = new Pool(rpc)
-  const ask = (host: string, method: Method, id: number, question: number): Promise<Outcome> => {
-    const params = questions[method](question)
+  const sendCall = (host: string, method: Method, id: number, question: number): Promise<CallOutcome> => {
+    const params = paramsByMethod[method](question)
     return pool
       .request({
         method: 'POST',
@@ -55,24 +55,28 @@ export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
         body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
       })
       .then(
-        async ({ statusCode, body }) => judge(await body.text(), { id, statusCode, right: rightResult(method, params) }),
-        (error: Error) => ({ is: 'wrong', why: `no answer: ${error.message}` }) as const,
+        async ({ statusCode, body }) =>
+          classifyResponse(await body.text(), { id, statusCode, correctResult: expectedResultOf(method, params) }),
+        (error: Error) => ({ kind: 'wrong', reason: `no answer: ${error.message}` }) as const,
       )
   }
   return {
-    on(host, method) {
-      let asked = 0
-      const begin = (): Sent => {
-        const id = (asked += 1)
+    forNetwork(host, method) {
+      let callCount = 0
+      const startCall = (): SentCall => {
+        const id = (callCount += 1)
         const isRepeat = id % 10 === 9
-        const sent: Sent = { isRepeat, done: ask(host, method, id, isRepeat ? id - 7 : id).then(outcome => (sent.outcome = outcome)) }
+        const sent: SentCall = {
+          isRepeat,
+          done: sendCall(host, method, id, isRepeat ? id - 7 : id).then(outcome => (sent.outcome = outcome)),
+        }
         return sent
       }
       return {
         async send(every, isEnough) {
-          const sent: Sent[] = []
+          const sent: SentCall[] = []
           while (!isEnough(sent)) {
-            sent.push(begin())
+            sent.push(startCall())
             await wait(every)
           }
           return sent
@@ -83,21 +87,21 @@ export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
   }
 }
 
-interface Expected {
+interface ExpectedResponse {
   readonly id: number
   readonly statusCode: number
-  readonly right: string
+  readonly correctResult: string
 }
 
-const judge = (text: string, { id, statusCode, right }: Expected): Outcome => {
-  const { id: given, result, error } = read(text)
-  if (given === id && error === undefined && JSON.stringify(result) === right) return { is: 'right' }
+const classifyResponse = (text: string, { id, statusCode, correctResult: right }: ExpectedResponse): CallOutcome => {
+  const { id: given, result, error } = parseMessage(text)
+  if (given === id && error === undefined && JSON.stringify(result) === right) return { kind: 'right' }
   // An internal error would be a bug of the gateway, whatever the node did.
   const isRefusal = given === id && result === undefined && Number.isInteger(error?.code) && error?.code !== -32603
-  return { is: isRefusal ? 'refused' : 'wrong', why: `${statusCode} ${JSON.stringify(error ?? text.slice(0, 200))}` }
+  return { kind: isRefusal ? 'refused' : 'wrong', reason: `${statusCode} ${JSON.stringify(error ?? text.slice(0, 200))}` }
 }
 
-const read = (text: string): Partial<Message> => {
+const parseMessage = (text: string): Partial<RpcMessage> => {
   try {
     return Object(JSON.parse(text))
   } catch {

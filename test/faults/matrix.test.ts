@@ -2,35 +2,37 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { noMemory } from '../support/memory.ts'
-import { ofPartners, subjects } from './subjects.ts'
-import type { End, Finding } from './run.ts'
+import { skipUnlessLinux } from '../support/memory.ts'
+import { partnerFaultNames, faultCases } from './subjects.ts'
+import type { GatewayResult, FaultResult } from './run.ts'
 
 // Whole gateways, two nodes, everything that nodes do wrong, and 200 calls a second for each.
 
-const run = fileURLToPath(new URL('./run.js', import.meta.url))
+const runScript = fileURLToPath(new URL('./run.js', import.meta.url))
 // tap loads itself into every Node.js process that a test starts, but for this.
-const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, run], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, runScript], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
 process.once('exit', () => child.kill('SIGKILL'))
-const findings: Finding[] = []
-const ends: End[] = []
-child.on('message', (message: Finding | End) => {
-  if ('resident' in message) ends.push(message)
-  else findings.push(message)
+const faultResults: FaultResult[] = []
+const gatewayResults: GatewayResult[] = []
+child.on('message', (message: FaultResult | GatewayResult) => {
+  if ('residentGrowthMiB' in message) gatewayResults.push(message)
+  else faultResults.push(message)
 })
 const [code] = await once(child, 'exit')
 if (code !== 0) throw new Error(`the process ended with ${code}`)
-const those = (who: Finding['who']) => findings.filter(finding => finding.who === who)
+const resultsWith = (who: FaultResult['placement']) => faultResults.filter(finding => finding.placement === who)
 
 t.test('one of two nodes is faulty', async t => {
   t.same(
-    those('one')
+    resultsWith('one')
       .map(({ name }) => name)
       .sort(),
-    Object.keys(subjects).sort(),
+    Object.keys(faultCases).sort(),
   )
   let [all, good] = [0, 0]
-  for (const { name, calls, questions, right, wrong, told, attempts } of those('one')) {
+  for (const { name, calls, uniqueCalls: questions, correct: right, wrongAnswers: wrong, callerErrors: told, attempts } of resultsWith(
+    'one',
+  )) {
     t.same(wrong, [], `${name}: nobody gets a wrong answer, or another's`)
     t.ok(right >= 0.99 * calls, `${name}: ${right} of ${calls} right once it is known${told.map(words => `; ${words}`).join('')}`)
     t.ok(attempts <= 1.2 * questions, `${name}: ${attempts} attempts for ${questions} questions`)
@@ -41,7 +43,7 @@ t.test('one of two nodes is faulty', async t => {
 })
 
 t.test('both nodes are faulty', async t => {
-  for (const { name, calls, right, attempts, wrong } of those('both')) {
+  for (const { name, calls, correct: right, attempts, wrongAnswers: wrong } of resultsWith('both')) {
     // Attempts that are answered are no storm, and 3 are always allowed.
     t.ok(right > 0 || attempts <= 1.2 * calls + 3, `${name}: ${attempts} attempts for ${calls} calls`)
     t.same(wrong, [], `${name}: nobody gets a wrong answer, or another's`)
@@ -50,21 +52,21 @@ t.test('both nodes are faulty', async t => {
 
 t.test('own nodes are away and the partner is faulty', async t => {
   t.same(
-    those('partner')
+    resultsWith('partner')
       .map(({ name }) => name)
       .sort(),
-    [...ofPartners].sort(),
+    [...partnerFaultNames].sort(),
   )
-  for (const { name, calls, right, attempts, wrong, told } of those('partner')) {
-    if (subjects[name]?.both === false) t.equal(right, calls, `${name}: ${told}`)
+  for (const { name, calls, correct: right, attempts, wrongAnswers: wrong, callerErrors: told } of resultsWith('partner')) {
+    if (faultCases[name]?.testBoth === false) t.equal(right, calls, `${name}: ${told}`)
     t.ok(right > 0 || attempts <= 1.2 * calls + 3, `${name}: ${attempts} attempts for ${calls} calls`)
     t.same(wrong, [], `${name}: nobody gets a wrong answer, or another's`)
   }
 })
 
 t.test('the log says why a node cannot be reached', async t => {
-  for (const [name, { cause }] of Object.entries(subjects)) {
-    const causes = findings.flatMap(finding => (finding.name === name ? finding.causes : []))
+  for (const [name, { loggedCause: cause }] of Object.entries(faultCases)) {
+    const causes = faultResults.flatMap(finding => (finding.name === name ? finding.loggedCauses : []))
     if (cause !== undefined)
       t.ok(
         causes.some(words => cause.test(words)),
@@ -75,16 +77,16 @@ t.test('the log says why a node cannot be reached', async t => {
 
 t.test('the gateways stand it', async t => {
   t.same(
-    ends.map(({ code }) => code),
+    gatewayResults.map(({ exitCode: code }) => code),
     [0, 0],
   )
   t.same(
-    ends.flatMap(({ errors }) => errors),
+    gatewayResults.flatMap(({ errorLines: errors }) => errors),
     [],
     'without a bug',
   )
-  t.test('with memory within 64 MiB', { skip: noMemory }, async t => {
-    for (const { gateway, resident, live } of ends) {
+  t.test('with memory within 64 MiB', { skip: skipUnlessLinux }, async t => {
+    for (const { gateway, residentGrowthMiB: resident, liveGrowthMiB: live } of gatewayResults) {
       t.ok(live < 64, `${gateway}: ${live} MiB more are needed`)
       // The other gateway has a hundred networks and their calls, a thousand a second, to grow with.
       if (gateway === 'heavy') t.ok(resident < 64, `${gateway}: it grew by ${resident} MiB`)

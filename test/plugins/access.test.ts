@@ -7,8 +7,8 @@ import type { Json } from '../../src/call.ts'
 import { isFailure, refuse } from '../../src/reply.ts'
 import type { Failure, Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
-import type { CountedCall, Lookup, Methods, Verdict } from '../../src/services/index.ts'
-import { account, call, key, never, origin, result, said, stageOf } from '../support/fakes.ts'
+import type { CountedCall, Lookup, MethodTable, ChargeResult } from '../../src/services/index.ts'
+import { account, fakeCall, key, unreachableNext, fakeOrigin, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
 
 const failure = (reply: Reply): Failure => {
   if (!isFailure(reply)) throw new Error('expected a failure')
@@ -18,10 +18,10 @@ const failure = (reply: Reply): Failure => {
 t.test('envelope', async t => {
   const good = { jsonrpc: '2.0', id: 1, method: 'eth_blockNumber', params: [] }
   const ask = (message: Json, strict = false): Promise<Reply> =>
-    stageOf(envelope, { strict }).handle({ ...call('x'), message }, async c => result(c.notes.request.params as Json))
+    createStage(envelope, { strict }).handle({ ...fakeCall('x'), message }, async c => fakeResult(c.context.request.params as Json))
 
   t.test('passes method and params on as a note', async t => {
-    t.same(said(await ask({ ...good, params: ['0x1'] })), ['0x1'])
+    t.same(valueOrErrorCode(await ask({ ...good, params: ['0x1'] })), ['0x1'])
   })
 
   for (const [what, change, plain, strict] of [
@@ -45,8 +45,8 @@ t.test('envelope', async t => {
   ] as const) {
     t.test(`when ${what}: by default ${JSON.stringify(plain)}, strictly ${JSON.stringify(strict)}`, async t => {
       const message = JSON.parse(JSON.stringify({ ...good, ...change })) as Json // undefined members fall out
-      t.same(said(await ask(message)), plain)
-      t.same(said(await ask(message, true)), strict)
+      t.same(valueOrErrorCode(await ask(message)), plain)
+      t.same(valueOrErrorCode(await ask(message, true)), strict)
     })
   }
 
@@ -60,14 +60,14 @@ t.test('envelope', async t => {
 })
 
 t.test('key-auth', async t => {
-  const stage = (lookup: Lookup | Promise<Lookup>) => stageOf(keyAuth, {}, { accounts: { find: () => lookup } })
-  const caller = origin({ key: new Secret('tg_x') })
+  const stage = (lookup: Lookup | Promise<Lookup>) => createStage(keyAuth, {}, { accounts: { find: () => lookup } })
+  const caller = fakeOrigin({ key: new Secret('tg_x') })
 
   t.test('tells plugins below it the key and the account', async t => {
-    const reply = await stage({ kind: 'granted', key, account }).handle({ ...call('m'), origin: caller }, async c =>
-      result([c.notes.key.id, c.notes.account.id]),
+    const reply = await stage({ kind: 'granted', key, account }).handle({ ...fakeCall('m'), origin: caller }, async c =>
+      fakeResult([c.context.key.id, c.context.account.id]),
     )
-    t.same(said(reply), ['key_1', 'acc_1'])
+    t.same(valueOrErrorCode(reply), ['key_1', 'acc_1'])
   })
 
   for (const [kind, words] of [
@@ -77,14 +77,14 @@ t.test('key-auth', async t => {
   ] as const) {
     t.test(`refuses a ${kind} key with 401 -32090 and says so, at the door and for each message`, async t => {
       const { admit, handle } = stage({ kind })
-      for (const reply of [await admit?.(caller), failure(await handle({ ...call('m'), origin: caller }, never))]) {
+      for (const reply of [await admit?.(caller), failure(await handle({ ...fakeCall('m'), origin: caller }, unreachableNext))]) {
         t.match(reply, { status: 401, error: { code: -32090, message: words }, source: 'gateway' })
       }
     })
   }
 
   t.test('refuses a missing key with 401', async t => {
-    t.match(await stage({ kind: 'unknown' }).admit?.(origin()), { status: 401, error: { message: /missing/ } })
+    t.match(await stage({ kind: 'unknown' }).admit?.(fakeOrigin()), { status: 401, error: { message: /missing/ } })
   })
 
   t.test('says 503, not 401, when the store cannot tell', async t => {
@@ -97,12 +97,16 @@ t.test('key-auth', async t => {
 })
 
 t.test('network-access', async t => {
-  const { handle } = stageOf(networkAccess, {})
+  const { handle } = createStage(networkAccess, {})
   const ask = (over: object, page?: string) =>
-    handle({ ...call('eth_call', [], { key: { ...key, ...over } }), origin: origin({ page }) }, async () => result('ok'))
+    handle({ ...fakeCall('eth_call', [], { key: { ...key, ...over } }), origin: fakeOrigin({ originHeader: page }) }, async () =>
+      fakeResult('ok'),
+    )
 
-  t.test('lets a key without lists call everything', async t => t.equal(said(await ask({})), 'ok'))
-  t.test('lets a key call the networks that are enabled for it', async t => t.equal(said(await ask({ networks: ['devnet'] })), 'ok'))
+  t.test('lets a key without lists call everything', async t => t.equal(valueOrErrorCode(await ask({})), 'ok'))
+  t.test('lets a key call the networks that are enabled for it', async t =>
+    t.equal(valueOrErrorCode(await ask({ networks: ['devnet'] })), 'ok'),
+  )
 
   for (const [rule, over] of [
     ['network', { networks: ['base-mainnet'] }],
@@ -119,10 +123,10 @@ t.test('network-access', async t => {
 
   t.test('an origin list takes whole origins and sub-domains, and refuses calls that name none', async t => {
     const origins = ['https://a.example', 'https://*.b.example']
-    t.equal(said(await ask({ origins }, 'https://A.example')), 'ok')
-    t.equal(said(await ask({ origins }, 'https://x.y.b.example')), 'ok')
+    t.equal(valueOrErrorCode(await ask({ origins }, 'https://A.example')), 'ok')
+    t.equal(valueOrErrorCode(await ask({ origins }, 'https://x.y.b.example')), 'ok')
     for (const page of ['https://b.example', 'http://x.b.example', 'https://a.example.evil', 'https://xb.example', undefined]) {
-      t.equal(said(await ask({ origins }, page)), -32091)
+      t.equal(valueOrErrorCode(await ask({ origins }, page)), -32091)
     }
   })
 })
@@ -132,12 +136,12 @@ t.test('credits', async t => {
     names: ['eth_getLogs'],
     defaultCost: 80,
     get: (name: string) => (name === 'eth_getLogs' ? { name, cost: 255 } : undefined),
-  } as unknown as Methods // only what credits reads
-  const open = (verdict?: Verdict, costs = {}) => {
+  } as unknown as MethodTable // only what credits reads
+  const open = (verdict?: ChargeResult, costs = {}) => {
     const drawn: number[] = []
-    const budget = { limit: 1_000, left: 500, endsIn: 60_000 }
+    const budget = { limit: 1_000, remaining: 500, resetsInMs: 60_000 }
     let refunds = 0
-    const charged: Verdict = {
+    const charged: ChargeResult = {
       kind: 'charged',
       day: 20_468,
       budget,
@@ -151,7 +155,7 @@ t.test('credits', async t => {
       return verdict ?? charged
     }
     const counted: CountedCall[] = []
-    const stage = stageOf(
+    const stage = createStage(
       credits,
       { costs, away: 'closed' },
       { methods, ledger: { charge }, usage: { count: one => void counted.push(one) } },
@@ -161,9 +165,9 @@ t.test('credits', async t => {
 
   t.test('draws the cost of the method before the rest runs, and says it in the reply', async t => {
     const { stage, drawn, refunds } = open()
-    const reply = await stage.handle(call('eth_getLogs'), async () => {
+    const reply = await stage.handle(fakeCall('eth_getLogs'), async () => {
       t.same(drawn, [255])
-      return result([])
+      return fakeResult([])
     })
     t.equal(reply.credits, 255)
     t.equal(refunds(), 0)
@@ -171,15 +175,15 @@ t.test('credits', async t => {
 
   t.test('draws the default for a method that is not in the table, and what the options say over both', async t => {
     const { stage, drawn } = open(undefined, { eth_getLogs: 7 })
-    await stage.handle(call('eth_other'), async () => result(1))
-    await stage.handle(call('eth_getLogs'), async () => result(1))
+    await stage.handle(fakeCall('eth_other'), async () => fakeResult(1))
+    await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
     t.same(drawn, [80, 7])
   })
 
   for (const [what, reply, kept] of [
-    ['a result of a node', result(1), true],
-    ['an answer that needs no node', result(1, { source: 'local' }), true],
-    ['an answer from memory', result(1, { source: 'cache' }), true],
+    ['a result of a node', fakeResult(1), true],
+    ['an answer that needs no node', fakeResult(1, { source: 'local' }), true],
+    ['an answer from memory', fakeResult(1, { source: 'cache' }), true],
     ["a node's own error", { ...refuse('unavailable', { fault: 'caller', source: 'node' }), kind: 'node' }, true],
     ['too many results', refuse('tooMany'), true],
     ['too many results, from memory', refuse('tooMany', { source: 'cache' }), false],
@@ -191,7 +195,7 @@ t.test('credits', async t => {
   ] as const) {
     t.test(`${kept ? 'keeps' : 'gives back'} the charge for ${what}`, async t => {
       const { stage, refunds } = open()
-      const given = await stage.handle(call('eth_getLogs'), async () => reply as Reply)
+      const given = await stage.handle(fakeCall('eth_getLogs'), async () => reply as Reply)
       t.equal(given.credits, kept ? 255 : 0)
       t.equal(refunds(), kept ? 0 : 1)
     })
@@ -200,7 +204,7 @@ t.test('credits', async t => {
   t.test('gives the charge back when the rest throws', async t => {
     const { stage, refunds } = open()
     await t.rejects(
-      stage.handle(call('eth_getLogs'), async () => {
+      stage.handle(fakeCall('eth_getLogs'), async () => {
         throw new Error('bug')
       }),
       { message: 'bug' },
@@ -211,10 +215,10 @@ t.test('credits', async t => {
   t.test('counts each call once, by what came of it', async t => {
     const { stage, counted } = open()
     const about = { account: 'acc_1', key: 'key_1', network: 'devnet', calls: 1, day: 20_468 }
-    await stage.handle(call('eth_getLogs'), async () => result([], { source: 'partner' }))
-    await stage.handle(call('eth_made_up'), async () => refuse('method'))
+    await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult([], { source: 'partner' }))
+    await stage.handle(fakeCall('eth_made_up'), async () => refuse('method'))
     await t.rejects(
-      stage.handle(call('eth_getLogs'), async () => {
+      stage.handle(fakeCall('eth_getLogs'), async () => {
         throw new Error('bug')
       }),
     )
@@ -224,14 +228,14 @@ t.test('credits', async t => {
       { ...about, method: 'eth_getLogs', outcome: 'internal', forwarded: false, credits: 0 },
     ])
     const away = open({ kind: 'away' })
-    await away.stage.handle(call('eth_getLogs'), never)
+    await away.stage.handle(fakeCall('eth_getLogs'), unreachableNext)
     t.match(away.counted, [{ outcome: 'unavailable', day: undefined, credits: 0 }])
   })
 
   t.test('counts what the door could not deliver as what the caller got instead, and free', async t => {
     for (const outcome of ['tooLarge', 'unavailable'] as const) {
       const { stage, counted } = open()
-      const reply = await stage.handle(call('eth_getLogs'), async () => result(1))
+      const reply = await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
       reply.charge?.refund(outcome)
       t.match(counted, [
         { outcome: 'ok', calls: 1, credits: 255 },
@@ -245,9 +249,9 @@ t.test('credits', async t => {
     const graces: unknown[] = []
     const ledger = { charge: (_account: unknown, _cost: number, grace: unknown) => (graces.push(grace), { kind: 'away' } as const) }
     for (const options of [{ away: 'closed' }, { away: 'grace', grace: 500 }, { away: 'open' }]) {
-      await stageOf(credits, { costs: {}, ...options }, { methods, ledger }).handle(call('eth_getLogs'), never)
+      await createStage(credits, { costs: {}, ...options }, { methods, ledger }).handle(fakeCall('eth_getLogs'), unreachableNext)
     }
-    t.same(graces, [undefined, { credits: 500, lasts: Infinity }, { credits: Infinity, lasts: 300_000 }])
+    t.same(graces, [undefined, { maxCredits: 500, maxDurationMs: Infinity }, { maxCredits: Infinity, maxDurationMs: 300_000 }])
   })
 
   t.test('the options must say how much grace there is, and only then', async t => {
@@ -264,7 +268,7 @@ t.test('credits', async t => {
 
   t.test('the door can take the charge back when it cannot deliver', async t => {
     const { stage, refunds } = open()
-    const reply = await stage.handle(call('eth_getLogs'), async () => result(1))
+    const reply = await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
     reply.charge?.refund('unavailable')
     t.equal(refunds(), 1)
   })
@@ -275,14 +279,17 @@ t.test('credits', async t => {
       limit: 100,
       used: 90,
       resetAt: Date.UTC(2026, 0, 16),
-      budget: { limit: 100, left: 0, endsIn: 1 },
+      budget: { limit: 100, remaining: 0, resetsInMs: 1 },
     })
-    const reply = failure(await stage.handle(call('eth_getLogs'), never))
+    const reply = failure(await stage.handle(fakeCall('eth_getLogs'), unreachableNext))
     t.match(reply, { status: 402, error: { code: -33000, data: { limit: 100, used: 90, resetAt: '2026-01-16T00:00:00.000Z' } } })
     t.notOk('retryAfter' in reply)
   })
 
   t.test('refuses with 503 when the store is away', async t => {
-    t.match(failure(await open({ kind: 'away' }).stage.handle(call('eth_getLogs'), never)), { status: 503, error: { code: -32002 } })
+    t.match(failure(await open({ kind: 'away' }).stage.handle(fakeCall('eth_getLogs'), unreachableNext)), {
+      status: 503,
+      error: { code: -32002 },
+    })
   })
 })

@@ -1,13 +1,13 @@
 import t from 'tap'
-import { deployEmitter, startChain } from '../support/anvil.ts'
+import { deployEmitter, startAnvilChain } from '../support/anvil.ts'
 import { createDeployment, networkFile } from '../support/gateway.ts'
 import { call, post } from '../support/rpc.ts'
 
 // A real node whose chain is turned back under a running gateway. By the network's file blocks take 1 s, polls 500 ms.
 
-const chain = await startChain()
+const chain = await startAnvilChain()
 const emitter = await deployEmitter(chain)
-await chain.ask('anvil_mine', '0x64')
+await chain.request('anvil_mine', '0x64')
 const deployment = createDeployment({ networks: { devnet: { ...networkFile('devnet', [chain.url]), blockTime: '1s' } } })
 t.teardown(async () => {
   await deployment.remove()
@@ -28,7 +28,7 @@ const ask = async (question: Question) => {
   return { said, isHit: answer.headers['x-tollgate-cache'] === 'hit' }
 }
 const truth = async ([method, ...params]: Question) =>
-  chain.ask<unknown>(method, ...params).then(
+  chain.request<unknown>(method, ...params).then(
     result => JSON.stringify(result),
     () => JSON.stringify('an error'),
   )
@@ -44,7 +44,7 @@ const untilTrue = async (questions: readonly Question[]): Promise<number> => {
 }
 
 /** Two polls of 500 ms, and a busy machine. */
-const twoPolls = 1500
+const twoPollsMs = 1500
 
 const about = (block: string, transaction: string): readonly Question[] => [
   ['eth_getStorageAt', emitter.address, '0x0', 'latest'],
@@ -56,11 +56,11 @@ const about = (block: string, transaction: string): readonly Question[] => [
 ]
 
 for (const [how, turnBack] of [
-  ['evm_revert', async (snapshot: string) => void (await chain.ask('evm_revert', snapshot))],
-  ['anvil_reorg', async () => void (await chain.ask('anvil_reorg', 1, []))],
+  ['evm_revert', async (snapshot: string) => void (await chain.request('evm_revert', snapshot))],
+  ['anvil_reorg', async () => void (await chain.request('anvil_reorg', 1, []))],
 ] as const) {
   t.test(`storage, logs, receipts and blocks are right again within two polls of ${how}`, async t => {
-    const snapshot = await chain.ask('evm_snapshot')
+    const snapshot = await chain.request('evm_snapshot')
     const { blockNumber, transactionHash } = await emitter.emitLogs(3)
     const questions = about(blockNumber, transactionHash)
     await untilTrue(questions)
@@ -69,7 +69,7 @@ for (const [how, turnBack] of [
     await emitter.emitLogs(5)
     t.not(await truth(questions[0] as Question), before[0], 'the chain is another')
     const took = await untilTrue(questions)
-    t.ok(took < twoPolls, `it took ${Math.round(took)} ms`)
+    t.ok(took < twoPollsMs, `it took ${Math.round(took)} ms`)
     for (const [i, question] of questions.entries()) {
       t.equal((await ask(question)).said, await truth(question), `question ${i} stays right`)
     }
@@ -81,21 +81,21 @@ t.test('answers about final blocks come from memory, until the chain is reset', 
   await untilTrue([question])
   const before = await truth(question)
   for (let i = 0; i < 5; i++) {
-    await chain.ask('anvil_mine', '0x1')
+    await chain.request('anvil_mine', '0x1')
     await untilTrue([['eth_blockNumber']])
     t.same(await ask(question), { said: before, isHit: true })
   }
-  await chain.ask('anvil_reset')
-  await chain.ask('anvil_mine', '0x10')
+  await chain.request('anvil_reset')
+  await chain.request('anvil_mine', '0x10')
   t.not((await ask(['eth_blockNumber'])).said, '"0x10"', 'the height does not go back at once')
   t.not(await truth(question), before)
   const took = await untilTrue([question])
-  t.ok(took < twoPolls, `it took ${Math.round(took)} ms`)
+  t.ok(took < twoPollsMs, `it took ${Math.round(took)} ms`)
 })
 
 t.test('eth_blockNumber goes back a few polls after a reset', async t => {
   const took = await untilTrue([['eth_blockNumber']])
-  t.ok(took < 2 * twoPolls, `it took ${Math.round(took)} ms`)
+  t.ok(took < 2 * twoPollsMs, `it took ${Math.round(took)} ms`)
   t.match((await call(url, 'eth_blockNumber')).result, '0x10')
 })
 
@@ -126,7 +126,7 @@ t.test('heads by subscription end what was kept long before the next poll', asyn
   const first = await height()
   while (!(await status()).upstreams[0]?.subscribed);
   for (let i = 1; i <= 5; i++) {
-    await chain.ask('evm_mine')
+    await chain.request('evm_mine')
     const begun = performance.now()
     while ((await height()) !== first + i);
     t.ok(performance.now() - begun < 1000, 'polls come each 5 s')

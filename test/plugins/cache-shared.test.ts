@@ -1,15 +1,15 @@
 import t from 'tap'
 import cache from '../../plugins/cache/index.ts'
-import type { Call, Json, Note } from '../../src/call.ts'
+import type { Call, Json, ContextKey } from '../../src/call.ts'
 import { isFailure, refuse } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
-import type { Caches, Entry, Methods, Services, Settled } from '../../src/services/index.ts'
-import { deployEmitter, startChain } from '../support/anvil.ts'
-import { call, result, said, stageOf } from '../support/fakes.ts'
+import type { SharedCaches, SharedCacheEntry, MethodTable, Services, BlockId } from '../../src/services/index.ts'
+import { deployEmitter, startAnvilChain } from '../support/anvil.ts'
+import { fakeCall, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/gateway.ts'
 import type { Deployment } from '../support/gateway.ts'
-import { noRedis, startRedis } from '../support/redis.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis.ts'
 import { post } from '../support/rpc.ts'
 
 // The second level of the cache: answers that machines share.
@@ -25,22 +25,22 @@ const table = {
       }) as Record<string, object>
     )[name],
   names: ['eth_getStorageAt', 'eth_getLogs', 'eth_getTransactionReceipt', 'eth_blockNumber'],
-} as unknown as Methods // what the plugin reads of it
+} as unknown as MethodTable // what the plugin reads of it
 
 const hashOf = (number: number, chain: string): string => `0x${number.toString(16)}${chain}`
 
 /** What one Redis holds. */
-const startShelf = () => {
-  const kept = new Map<string, Entry>()
+const startFakeSharedCache = () => {
+  const kept = new Map<string, SharedCacheEntry>()
   const looked: string[] = []
-  const caches: Caches = {
+  const caches: SharedCaches = {
     open: () => ({
-      async find(name, maxBytes, accept) {
+      async get(name, maxBytes, accept) {
         looked.push(name)
         const entry = kept.get(name)
         return entry !== undefined && entry.result.byteLength <= maxBytes && (await accept(entry)) ? entry : undefined
       },
-      keep: (name, entry) => void kept.set(name, entry),
+      set: (name, entry) => void kept.set(name, entry),
     }),
   }
   return { kept, looked, caches }
@@ -56,23 +56,26 @@ interface Machine {
 }
 
 /** A gateway whose node `own` is on this chain, and knows this block to be final. */
-const machineOn = (caches: Caches, { chain = 'a', final = 16, name = 'net', chainId = 1, vary = '', options = {} }: Machine = {}) => {
-  const world = { chain, final, era: 0 }
-  const proved: Settled[] = []
+const openMachine = (
+  caches: SharedCaches,
+  { chain = 'a', final = 16, name = 'net', chainId = 1, vary = '', options = {} }: Machine = {},
+) => {
+  const world = { chain, final, finalityVersion: 0 }
+  const proved: BlockId[] = []
   const heads = {
-    get view() {
-      const { chain, final, era } = { ...world }
+    get snapshot() {
+      const { chain, final, finalityVersion } = { ...world }
       return {
-        era,
-        epoch: 0,
+        finalityVersion,
+        headVersion: 0,
         isCurrent: () => true,
         isFinal: (upstream: string | undefined, block: number) => upstream === 'own' && block <= final,
-        finalOf: (upstream = 'own') => (upstream === 'own' ? { number: final, hash: hashOf(final, chain) } : undefined),
+        finalizedBlockOf: (upstream = 'own') => (upstream === 'own' ? { number: final, hash: hashOf(final, chain) } : undefined),
       }
     },
-    interval: 500,
-    touch: () => undefined,
-    async holds(block: Settled) {
+    pollIntervalMs: 500,
+    recordActivity: () => undefined,
+    async verifyFinalized(block: BlockId) {
       proved.push(block)
       return block.number <= world.final && block.hash === hashOf(block.number, world.chain)
     },
@@ -86,16 +89,16 @@ const machineOn = (caches: Caches, { chain = 'a', final = 16, name = 'net', chai
     redisMaxBytes: 1000,
     ...options,
   }
-  const stage = stageOf(cache, all, {
+  const stage = createStage(cache, all, {
     methods: table,
     heads,
-    cache: caches,
+    sharedCaches: caches,
     network: { name, chainId, blockTime: 1000 },
     vary: () => vary,
   })
   void stage.start?.()
   let asked = 0
-  const ask = (c: Call<Note>, reply: Reply = result('0x1', { upstream: 'own' })) =>
+  const ask = (c: Call<ContextKey>, reply: Reply = fakeResult('0x1', { upstream: 'own' })) =>
     stage.handle(c, async () => {
       asked += 1
       return reply
@@ -109,22 +112,22 @@ interface Question {
 }
 
 const hex = (value: number): string => `0x${value.toString(16)}`
-const storage = (block = '0x10') => call('eth_getStorageAt', ['0xa', '0x0', block])
-const own = (value: Json) => result(value, { upstream: 'own' })
+const storage = (block = '0x10') => fakeCall('eth_getStorageAt', ['0xa', '0x0', block])
+const own = (value: Json) => fakeResult(value, { upstream: 'own' })
 
 t.test('what one machine knows to be final another need not ask for, and neither asks again', async t => {
   for (const [question, value] of [
     [storage(), '0x7'],
-    [call('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }]), []],
-    [call('eth_getTransactionReceipt', ['0x1']), { blockNumber: '0x10' }],
+    [fakeCall('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }]), []],
+    [fakeCall('eth_getTransactionReceipt', ['0x1']), { blockNumber: '0x10' }],
   ] as const) {
-    const { caches, looked } = startShelf()
-    const [one, other] = [machineOn(caches), machineOn(caches, { final: 20 })]
+    const { caches, looked } = startFakeSharedCache()
+    const [one, other] = [openMachine(caches), openMachine(caches, { final: 20 })]
     t.match(await one.ask(question, own(value)), { cache: 'miss' })
     const hit = await other.ask(question)
     t.match(hit, { cache: 'hit', source: 'cache' })
     t.equal(hit.upstream, undefined)
-    t.same(said(hit), value)
+    t.same(valueOrErrorCode(hit), value)
     t.match(await other.ask(question), { cache: 'hit', source: 'cache' })
     t.equal(other.asked(), 0)
     t.equal(looked.length, 2, 'what was found is kept in memory')
@@ -134,59 +137,69 @@ t.test('what one machine knows to be final another need not ask for, and neither
 t.test('only what is proved final, and by an own node, is shared', async t => {
   for (const [what, question, reply] of [
     ['a block that is not final', storage('0x11'), own('0x1')],
-    ['the newest block', call('eth_blockNumber'), own('0x10')],
-    ['a receipt in a block that is not final', call('eth_getTransactionReceipt', ['0x1']), own({ blockNumber: '0x11' })],
-    ['a transaction without a receipt', call('eth_getTransactionReceipt', ['0x1']), own(null)],
-    ['what a partner says', storage(), result('0x1', { upstream: 'helper', source: 'partner' })],
-    ['a partner that calls itself like a node', storage(), result('0x1', { upstream: 'own', source: 'partner' })],
+    ['the newest block', fakeCall('eth_blockNumber'), own('0x10')],
+    ['a receipt in a block that is not final', fakeCall('eth_getTransactionReceipt', ['0x1']), own({ blockNumber: '0x11' })],
+    ['a transaction without a receipt', fakeCall('eth_getTransactionReceipt', ['0x1']), own(null)],
+    ['what a partner says', storage(), fakeResult('0x1', { upstream: 'helper', source: 'partner' })],
+    ['a partner that calls itself like a node', storage(), fakeResult('0x1', { upstream: 'own', source: 'partner' })],
     ['an error', storage(), refuse('tooMany', { upstream: 'own' })],
     ['what is too long', storage(), own('0'.repeat(1000))],
   ] as const) {
-    const { caches, kept } = startShelf()
-    await machineOn(caches).ask(question, reply)
+    const { caches, kept } = startFakeSharedCache()
+    await openMachine(caches).ask(question, reply)
     t.equal(kept.size, 0, what)
   }
 })
 
 t.test('nobody looks for what cannot be there', async t => {
-  const { caches, looked } = startShelf()
-  const { ask } = machineOn(caches)
-  for (const question of [storage('latest'), storage('0x11'), storage('pending'), call('eth_blockNumber'), call('eth_getLogs', [{}])])
+  const { caches, looked } = startFakeSharedCache()
+  const { ask } = openMachine(caches)
+  for (const question of [
+    storage('latest'),
+    storage('0x11'),
+    storage('pending'),
+    fakeCall('eth_blockNumber'),
+    fakeCall('eth_getLogs', [{}]),
+  ])
     await ask(question)
   t.same(looked, [])
 })
 
 t.test('an answer is taken only where the final block that it rests on is final too', async t => {
-  const { caches } = startShelf()
-  await machineOn(caches).ask(storage())
-  const behind = machineOn(caches, { final: 15 })
+  const { caches } = startFakeSharedCache()
+  await openMachine(caches).ask(storage())
+  const behind = openMachine(caches, { final: 15 })
   await behind.ask(storage('0xf'))
-  const other = machineOn(caches, { chain: 'b', final: 30 })
+  const other = openMachine(caches, { chain: 'b', final: 30 })
   t.match(await other.ask(storage(), own('0x2')), { cache: 'miss' })
-  t.equal(said(await machineOn(caches, { chain: 'b', final: 30 }).ask(storage())), '0x2', 'and replaced by what is right there')
-  const first = machineOn(caches, { final: 30 })
+  t.equal(
+    valueOrErrorCode(await openMachine(caches, { chain: 'b', final: 30 }).ask(storage())),
+    '0x2',
+    'and replaced by what is right there',
+  )
+  const first = openMachine(caches, { final: 30 })
   t.match(await first.ask(storage(), own('0x3')), { cache: 'miss' })
-  t.equal(said(await first.ask(storage())), '0x3')
+  t.equal(valueOrErrorCode(await first.ask(storage())), '0x3')
 })
 
 t.test('a chain whose final blocks are undone proves everything anew', async t => {
-  const { caches } = startShelf()
-  await Promise.all(['0x1', '0x2', '0x3'].map(block => machineOn(caches).ask(storage(block))))
-  const { ask, world, proved } = machineOn(caches, { final: 20 })
+  const { caches } = startFakeSharedCache()
+  await Promise.all(['0x1', '0x2', '0x3'].map(block => openMachine(caches).ask(storage(block))))
+  const { ask, world, proved } = openMachine(caches, { final: 20 })
   t.match(await ask(storage('0x1')), { cache: 'hit' })
   t.match(await ask(storage('0x2')), { cache: 'hit' })
   t.equal(proved.length, 1, 'a block is asked for once')
-  Object.assign(world, { chain: 'b', era: 1 })
+  Object.assign(world, { chain: 'b', finalityVersion: 1 })
   t.match(await ask(storage('0x3')), { cache: 'miss' })
   t.match(await ask(storage('0x1')), { cache: 'miss' })
 })
 
 t.test('networks, chains and rights of callers are told apart', async t => {
-  const { caches, kept } = startShelf()
+  const { caches, kept } = startFakeSharedCache()
   const all = [{}, { name: 'other' }, { chainId: 2 }, { vary: 'forwarding' }]
-  for (const machine of all) t.match(await machineOn(caches, machine).ask(storage()), { cache: 'miss' })
+  for (const machine of all) t.match(await openMachine(caches, machine).ask(storage()), { cache: 'miss' })
   t.equal(kept.size, 4)
-  for (const machine of all) t.match(await machineOn(caches, machine).ask(storage()), { cache: 'hit' })
+  for (const machine of all) t.match(await openMachine(caches, machine).ask(storage()), { cache: 'hit' })
   t.ok(
     [...kept.keys()].every(name => /^\d+:[a-z]+:[\w-]{43}$/.test(name)),
     'nothing of a question stands in a name',
@@ -194,32 +207,32 @@ t.test('networks, chains and rights of callers are told apart', async t => {
 })
 
 t.test('an answer that goes past the limit of this machine is none', async t => {
-  const { caches } = startShelf()
-  const question = call('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }])
-  await machineOn(caches).ask(question, own([1, 2, 3, 4]))
-  const counted: Caches = {
+  const { caches } = startFakeSharedCache()
+  const question = fakeCall('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }])
+  await openMachine(caches).ask(question, own([1, 2, 3, 4]))
+  const counted: SharedCaches = {
     open: () => ({
       ...caches.open(new Secret('x')),
-      find: (name, most, accept) => caches.open(new Secret('x')).find(name, most, entry => accept({ ...entry, count: 4 })),
+      get: (name, most, accept) => caches.open(new Secret('x')).get(name, most, entry => accept({ ...entry, count: 4 })),
     }),
   }
-  t.match(await machineOn(counted).ask(question), { cache: 'miss' })
+  t.match(await openMachine(counted).ask(question), { cache: 'miss' })
 })
 
 t.test('a thousand identical misses look once, and ask once', async t => {
-  const { caches, looked } = startShelf()
-  const { ask, asked } = machineOn(caches)
+  const { caches, looked } = startFakeSharedCache()
+  const { ask, asked } = openMachine(caches)
   const replies = await Promise.all(Array.from({ length: 1000 }, () => ask(storage())))
   t.notOk(replies.some(isFailure))
   t.equal(looked.length, 1)
   t.equal(asked(), 1)
 })
 
-t.test('two gateways with stores of their own share one redis', { skip: noRedis }, async t => {
-  const [chain, redis] = await Promise.all([startChain(), startRedis()])
+t.test('two gateways with stores of their own share one redis', { skip: skipWithoutRedis }, async t => {
+  const [chain, redis] = await Promise.all([startAnvilChain(), startRedisServer()])
   const emitter = await deployEmitter(chain)
   await emitter.emitLogs(3)
-  await chain.ask('anvil_mine', '0x200')
+  await chain.request('anvil_mine', '0x200')
   const deployments = [0, 1].map(() =>
     createDeployment({
       networks: { devnet: { ...networkFile('devnet', [chain.url], { cache: { redis: '${CACHE}', redisTtl: '1h' } }), blockTime: '1s' } },
@@ -241,7 +254,7 @@ t.test('two gateways with stores of their own share one redis', { skip: noRedis 
   }
   const [one, other] = await Promise.all([start(deployments[0]!, 'alice'), start(deployments[1]!, 'alice')])
   const entries = async () => ((await redis.send('KEYS', 'tollgate:cache:1:31337:devnet:*')) as string[]).length
-  const truth = ({ method, params }: Question) => chain.ask<unknown>(method, ...params)
+  const truth = ({ method, params }: Question) => chain.request<unknown>(method, ...params)
   let block = 1
   const shared: Question[] = []
   const kinds: readonly (() => Question)[] = [
@@ -266,17 +279,17 @@ t.test('two gateways with stores of their own share one redis', { skip: noRedis 
   })
 
   t.test('calls go on while redis hangs', async t => {
-    redis.hang()
+    redis.pause()
     for (let i = 0; i < 20; i++) {
       const question = kinds[0]!()
       t.same(await one(question), { result: await truth(question), isHit: false })
     }
-    redis.goOn()
+    redis.resume()
   })
 
   t.test('when the chain is reset nothing of the old one is told, not even by a gateway that knew neither', async t => {
-    await chain.ask('anvil_reset')
-    await chain.ask('anvil_mine', '0x300')
+    await chain.request('anvil_reset')
+    await chain.request('anvil_mine', '0x300')
     const late = await start(deployments[0]!, 'bob')
     // Until it knows what is final, and redis.
     for (const before = await entries(); (await entries()) === before; ) await late(kinds[0]!())

@@ -1,25 +1,25 @@
 import t from 'tap'
 import cache from '../../plugins/cache/index.ts'
-import type { Call, Json, Note } from '../../src/call.ts'
+import type { Call, Json, ContextKey } from '../../src/call.ts'
 import type { Signal } from '../../src/leave.ts'
 import { buildNetwork } from '../../src/network.ts'
-import type { Lent } from '../../src/network.ts'
-import { wholeOf } from '../../src/pieces.ts'
+import type { HostServices } from '../../src/network.ts'
+import { toBuffer } from '../../src/pieces.ts'
 import { definePlugin } from '../../src/plugin.ts'
 import { isCharged, refuse } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
-import { openKeeper } from '../../src/services/keep.ts'
-import { openMetrics } from '../../src/services/metrics.ts'
-import type { Methods, Services, View } from '../../src/services/index.ts'
+import { openSingletons } from '../../src/services/keep.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import type { MethodTable, Services, ChainSnapshot } from '../../src/services/index.ts'
 import { shippedTable } from '../services/methods/shipped.ts'
-import { TestClock, TestLog, call, origin, result, said, stageOf } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
 
 /** Only what the plugin reads of the table. */
-const methods = (entries: Record<string, object>): Methods =>
+const methods = (entries: Record<string, object>): MethodTable =>
   ({
     names: Object.keys(entries),
     get: (name: string) => entries[name],
-  }) as unknown as Methods
+  }) as unknown as MethodTable
 
 const deferred = <T>() => {
   let settle!: (value: T) => void
@@ -39,28 +39,29 @@ const table = methods({
 })
 /** Heads of which a test says what is known: node `a` is at the head, `b` behind; blocks up to 0x10 are final for `a`. */
 const knownHeads = () => {
-  const known = { epoch: 0, era: 0, current: ['a'], final: { a: 0x10, b: 0x8 } as Record<string, number>, touches: 0 }
-  const look = (): View => {
-    const { epoch, era, current, final } = { ...known }
+  const known = { headVersion: 0, finalityVersion: 0, current: ['a'], final: { a: 0x10, b: 0x8 } as Record<string, number>, touches: 0 }
+  const look = (): ChainSnapshot => {
+    const { headVersion, finalityVersion, current, final } = { ...known }
     return {
-      epoch,
-      era,
+      headVersion,
+      finalityVersion,
       head: undefined,
       isCurrent: name => current.includes(name ?? ''),
       isFinal: (name = '', block) => block === finalHash || (typeof block === 'number' && block <= (final[name] ?? -1)),
-      finalOf: (name = 'a') => (final[name] === undefined ? undefined : { number: final[name], hash: `0x${final[name].toString(16)}` }),
+      finalizedBlockOf: (name = 'a') =>
+        final[name] === undefined ? undefined : { number: final[name], hash: `0x${final[name].toString(16)}` },
     }
   }
-  const touch = () => {
+  const recordActivity = () => {
     known.touches += 1
   }
   // What the plugin reads of it.
   const heads = {
-    get view() {
+    get snapshot() {
       return look()
     },
-    interval: 500,
-    touch,
+    pollIntervalMs: 500,
+    recordActivity,
   } as unknown as Services['heads']
   return { known, heads }
 }
@@ -68,9 +69,9 @@ const finalHash = `0x${'f1'.repeat(32)}`
 
 const open = (given: Partial<Services> = {}, options = {}) => {
   const clock = new TestClock()
-  const stage = stageOf(cache, { maxBytes: 1 << 20, methods: {}, tooMany: 10_000, ...options }, { clock, methods: table, ...given })
+  const stage = createStage(cache, { maxBytes: 1 << 20, methods: {}, tooMany: 10_000, ...options }, { clock, methods: table, ...given })
   let asked = 0
-  const ask = (c: Call<Note>, reply: Reply = result('0x1')) =>
+  const ask = (c: Call<ContextKey>, reply: Reply = fakeResult('0x1')) =>
     stage.handle(c, async () => {
       asked += 1
       return reply
@@ -81,89 +82,93 @@ const open = (given: Partial<Services> = {}, options = {}) => {
 t.test('keeps an answer, and nothing of the memory that it came in', async t => {
   const { ask } = open()
   const piece = Buffer.alloc(65_536, '"0x1"').subarray(0, 5)
-  const reply: Reply = { ...result('0x1', { upstream: 'a' }), result: piece }
+  const reply: Reply = { ...fakeResult('0x1', { upstream: 'a' }), result: piece }
   for (const source of ['node', 'cache'] as const) {
-    const question = () => call('eth_getStorageAt', ['0xa', source, '0x1'])
+    const question = () => fakeCall('eth_getStorageAt', ['0xa', source, '0x1'])
     await ask(question(), { ...reply, source })
     const hit = await ask(question(), refuse('internal'))
-    t.equal(said(hit), '0x1')
-    t.equal('result' in hit && wholeOf(hit.result).buffer.byteLength, 5, source)
+    t.equal(valueOrErrorCode(hit), '0x1')
+    t.equal('result' in hit && toBuffer(hit.result).buffer.byteLength, 5, source)
   }
 })
 
 t.test('answers a repeated call from memory, marks it, and names no upstream', async t => {
   const { ask, asked } = open()
-  t.match(await ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']), result('0x1', { upstream: 'own' })), {
+  t.match(await ask(fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest']), fakeResult('0x1', { upstream: 'own' })), {
     cache: 'miss',
     upstream: 'own',
   })
-  const hit = await ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']))
+  const hit = await ask(fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest']))
   t.match(hit, { cache: 'hit', source: 'cache' })
   t.equal(hit.upstream, undefined)
-  t.equal(said(hit), '0x1')
+  t.equal(valueOrErrorCode(hit), '0x1')
   t.equal(asked(), 1)
 })
 
 t.test('keeps what may change for half a block time, counted from the question', async t => {
   const { clock, ask, asked, stage } = open()
-  await ask(call('eth_blockNumber'))
-  clock.turn(500)
-  await ask(call('eth_blockNumber'))
+  await ask(fakeCall('eth_blockNumber'))
+  clock.advance(500)
+  await ask(fakeCall('eth_blockNumber'))
   t.equal(asked(), 1)
-  clock.turn(1)
-  await ask(call('eth_blockNumber'))
+  clock.advance(1)
+  await ask(fakeCall('eth_blockNumber'))
   t.equal(asked(), 2)
   const { promise, settle } = deferred<Reply>()
-  const slow = stage.handle(call('eth_getLogs', [{}]), () => promise)
-  clock.turn(500)
-  settle(result([]))
+  const slow = stage.handle(fakeCall('eth_getLogs', [{}]), () => promise)
+  clock.advance(500)
+  settle(fakeResult([]))
   await slow
-  await ask(call('eth_getLogs', [{}]))
+  await ask(fakeCall('eth_getLogs', [{}]))
   t.equal(asked(), 3, 'an answer that took as long is not kept')
 })
 
 t.test('keeps nothing for longer than a block takes, however rare the polls', async t => {
   const { clock, ask, asked } = open({ network: { name: 'fast', chainId: 1, blockTime: 100 } })
-  await ask(call('eth_blockNumber'))
-  clock.turn(101)
-  await ask(call('eth_blockNumber'))
+  await ask(fakeCall('eth_blockNumber'))
+  clock.advance(101)
+  await ask(fakeCall('eth_blockNumber'))
   t.equal(asked(), 2)
 })
 
 t.test('an answer that may change is kept only while the head stands in whose epoch it was asked', async t => {
   const { known, heads } = knownHeads()
   const { ask, asked, stage } = open({ heads })
-  const storage = call('eth_getStorageAt', ['0xa', '0x0', 'latest'])
-  await ask(storage, result('0x1', { upstream: 'a' }))
+  const storage = fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest'])
+  await ask(storage, fakeResult('0x1', { upstream: 'a' }))
   t.match(await ask(storage), { cache: 'hit' })
-  known.epoch = 1
-  t.equal(said(await ask(storage, result('0x2', { upstream: 'a' }))), '0x2')
+  known.headVersion = 1
+  t.equal(valueOrErrorCode(await ask(storage, fakeResult('0x2', { upstream: 'a' }))), '0x2')
   t.equal(asked(), 2)
 
   const { promise, settle } = deferred<Reply>()
-  const early = stage.handle(call('eth_blockNumber'), () => promise)
-  known.epoch = 2
+  const early = stage.handle(fakeCall('eth_blockNumber'), () => promise)
+  known.headVersion = 2
   t.equal(
-    said(await ask(call('eth_blockNumber'), result('0x12', { upstream: 'a' }))),
+    valueOrErrorCode(await ask(fakeCall('eth_blockNumber'), fakeResult('0x12', { upstream: 'a' }))),
     '0x12',
     'nobody joins a question from before the head',
   )
-  settle(result('0x11', { upstream: 'a' }))
+  settle(fakeResult('0x11', { upstream: 'a' }))
   await early
-  t.equal(said(await ask(call('eth_blockNumber'))), '0x12', 'an answer about an older head does not replace one about the newer')
+  t.equal(
+    valueOrErrorCode(await ask(fakeCall('eth_blockNumber'))),
+    '0x12',
+    'an answer about an older head does not replace one about the newer',
+  )
 })
 
 t.test('the answer of a node that is behind, or not known to be at the head, is not kept', async t => {
   const { known, heads } = knownHeads()
   const { ask, asked, stage } = open({ heads })
-  for (const upstream of ['b', 'partner', 'b']) await ask(call('eth_getLogs', [{}]), result([], { upstream }))
+  for (const upstream of ['b', 'partner', 'b']) await ask(fakeCall('eth_getLogs', [{}]), fakeResult([], { upstream }))
   t.equal(asked(), 3)
   const { promise, settle } = deferred<Reply>()
-  const asking = stage.handle(call('eth_getLogs', [{}]), () => promise)
+  const asking = stage.handle(fakeCall('eth_getLogs', [{}]), () => promise)
   known.current = ['a', 'b']
-  settle(result([], { upstream: 'b' }))
+  settle(fakeResult([], { upstream: 'b' }))
   await asking
-  t.notMatch(await ask(call('eth_getLogs', [{}])), { cache: 'hit' }, 'nor when the node reached the head only after it was asked')
+  t.notMatch(await ask(fakeCall('eth_getLogs', [{}])), { cache: 'hit' }, 'nor when the node reached the head only after it was asked')
 })
 
 for (const [what, method, params, value] of [
@@ -177,12 +182,12 @@ for (const [what, method, params, value] of [
   t.test(`keeps ${what} over new heads, until final blocks are undone`, async t => {
     const { known, heads } = knownHeads()
     const { clock, ask, asked } = open({ heads })
-    await ask(call(method, params as readonly Json[]), result(value as Json, { upstream: 'a' }))
-    known.epoch += 1
-    clock.turn(86_400_000)
-    t.match(await ask(call(method, params as readonly Json[])), { cache: 'hit' })
-    known.era += 1
-    await ask(call(method, params as readonly Json[]))
+    await ask(fakeCall(method, params as readonly Json[]), fakeResult(value as Json, { upstream: 'a' }))
+    known.headVersion += 1
+    clock.advance(86_400_000)
+    t.match(await ask(fakeCall(method, params as readonly Json[])), { cache: 'hit' })
+    known.finalityVersion += 1
+    await ask(fakeCall(method, params as readonly Json[]))
     t.equal(asked(), 2)
   })
 }
@@ -201,9 +206,9 @@ for (const [what, method, params, value, upstream] of [
   t.test(`does not keep an answer about ${what} over a new head`, async t => {
     const { known, heads } = knownHeads()
     const { ask, asked } = open({ heads })
-    await ask(call(method, params as readonly Json[]), result(value as Json, { upstream }))
-    known.epoch += 1
-    await ask(call(method, params as readonly Json[]))
+    await ask(fakeCall(method, params as readonly Json[]), fakeResult(value as Json, { upstream }))
+    known.headVersion += 1
+    await ask(fakeCall(method, params as readonly Json[]))
     t.equal(asked(), 2)
   })
 }
@@ -211,7 +216,7 @@ for (const [what, method, params, value, upstream] of [
 t.test('an answer from memory keeps somebody looking whether final blocks are undone', async t => {
   const { known, heads } = knownHeads()
   const { ask, asked } = open({ heads })
-  for (let i = 0; i < 3; i++) await ask(call('eth_getStorageAt', ['0xa', '0x0', '0x10']), result('0x1', { upstream: 'a' }))
+  for (let i = 0; i < 3; i++) await ask(fakeCall('eth_getStorageAt', ['0xa', '0x0', '0x10']), fakeResult('0x1', { upstream: 'a' }))
   t.same([asked(), known.touches], [1, 2])
 })
 
@@ -219,47 +224,47 @@ t.test('what was not yet final for the node when it was asked is not kept as fin
   const { known, heads } = knownHeads()
   const { ask, asked, stage } = open({ heads })
   const { promise, settle } = deferred<Reply>()
-  const asking = stage.handle(call('eth_getStorageAt', ['0xa', '0x0', '0x12']), () => promise)
+  const asking = stage.handle(fakeCall('eth_getStorageAt', ['0xa', '0x0', '0x12']), () => promise)
   known.final = { a: 0x20 }
-  known.epoch += 1
-  settle(result('0x1', { upstream: 'a' }))
+  known.headVersion += 1
+  settle(fakeResult('0x1', { upstream: 'a' }))
   await asking
-  await ask(call('eth_getStorageAt', ['0xa', '0x0', '0x12']))
+  await ask(fakeCall('eth_getStorageAt', ['0xa', '0x0', '0x12']))
   t.equal(asked(), 1)
 })
 
 for (const [what, method, params, reply] of [
   ['an error', 'eth_getLogs', [{}], { ...refuse('params'), kind: 'node', source: 'node' }],
-  ['null', 'eth_getTransactionReceipt', ['0x1'], result(null)],
-  ['what is asked of the pending block', 'eth_getStorageAt', ['0xa', '0x0', 'pending'], result('0x1')],
-  ['logs of a pending range', 'eth_getLogs', [{ toBlock: 'pending' }], result([])],
-  ['a transaction that is not mined', 'eth_getTransactionReceipt', ['0x1'], result({ blockHash: null, blockNumber: null })],
+  ['null', 'eth_getTransactionReceipt', ['0x1'], fakeResult(null)],
+  ['what is asked of the pending block', 'eth_getStorageAt', ['0xa', '0x0', 'pending'], fakeResult('0x1')],
+  ['logs of a pending range', 'eth_getLogs', [{ toBlock: 'pending' }], fakeResult([])],
+  ['a transaction that is not mined', 'eth_getTransactionReceipt', ['0x1'], fakeResult({ blockHash: null, blockNumber: null })],
   [
     'the same, however it is written',
     'eth_getTransactionReceipt',
     ['0x1'],
     { source: 'node', result: Buffer.from('{ "blockNumber" : null }') },
   ],
-  ['what is not of the kind that the method gives', 'eth_getStorageAt', ['0xa', '0x0', '0x1'], result('0x1', { odd: true })],
+  ['what is not of the kind that the method gives', 'eth_getStorageAt', ['0xa', '0x0', '0x1'], fakeResult('0x1', { unexpectedType: true })],
   ['a fault', 'eth_blockNumber', [], refuse('unavailable')],
   ['a query that took too long', 'eth_getLogs', [{}], refuse('timeout')],
 ] as const) {
   t.test(`never keeps ${what}`, async t => {
     const { ask, asked } = open()
-    await ask(call(method, params as readonly Json[]), reply as Reply)
-    await ask(call(method, params as readonly Json[]), reply as Reply)
+    await ask(fakeCall(method, params as readonly Json[]), reply as Reply)
+    await ask(fakeCall(method, params as readonly Json[]), reply as Reply)
     t.equal(asked(), 2)
   })
 }
 
 t.test('refuses a query with too many results from memory for some seconds, free of charge', async t => {
   const { clock, ask, asked } = open()
-  await ask(call('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'own' }))
-  const repeated = await ask(call('eth_getLogs', [{}]))
+  await ask(fakeCall('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'own' }))
+  const repeated = await ask(fakeCall('eth_getLogs', [{}]))
   t.match(repeated, { kind: 'tooMany', source: 'cache', fault: 'caller', cache: 'hit' })
   t.notOk(isCharged(repeated))
-  clock.turn(10_001)
-  await ask(call('eth_getLogs', [{}]))
+  clock.advance(10_001)
+  await ask(fakeCall('eth_getLogs', [{}]))
   t.equal(asked(), 2)
 })
 
@@ -272,24 +277,28 @@ t.test('an answer cannot be kept in a redis for no time', async t => {
 
 t.test('remembers no refusal at all for 0 s', async t => {
   const { ask, asked } = open({}, { tooMany: 0 })
-  for (let i = 0; i < 3; i++) await ask(call('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'own' }))
+  for (let i = 0; i < 3; i++) await ask(fakeCall('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'own' }))
   t.equal(asked(), 3)
 })
 
 t.test('refuses a query that is too wide for any node from memory too, whoever found that', async t => {
   const { ask, asked } = open()
-  const wide = { ...refuse('params', { meaning: 'tooWide', elsewhere: true, upstream: 'own' }), kind: 'node', source: 'node' } as const
-  await ask(call('eth_getLogs', [{}]), wide)
-  t.match(await ask(call('eth_getLogs', [{}])), { error: { code: -32602 }, source: 'cache', cache: 'hit' })
-  await ask(call('eth_getLogs', [{ address: '0x1' }]), { ...wide, kind: 'params', source: 'gateway' })
-  t.match(await ask(call('eth_getLogs', [{ address: '0x1' }])), { source: 'cache', cache: 'hit' })
+  const wide = {
+    ...refuse('params', { category: 'tooWide', retryElsewhere: true, upstream: 'own' }),
+    kind: 'node',
+    source: 'node',
+  } as const
+  await ask(fakeCall('eth_getLogs', [{}]), wide)
+  t.match(await ask(fakeCall('eth_getLogs', [{}])), { error: { code: -32602 }, source: 'cache', cache: 'hit' })
+  await ask(fakeCall('eth_getLogs', [{ address: '0x1' }]), { ...wide, kind: 'params', source: 'gateway' })
+  t.match(await ask(fakeCall('eth_getLogs', [{ address: '0x1' }])), { source: 'cache', cache: 'hit' })
   t.equal(asked(), 2)
 })
 
 t.test('tells calls apart whose parameters nest differently', async t => {
   const { ask, asked } = open()
   for (const params of [[{ topics: [['a', 'b']] }], [{ topics: ['a', 'b'] }], [{ topics: [['a'], 'b'] }], [1, 1], [11]]) {
-    await ask(call('eth_getLogs', params))
+    await ask(fakeCall('eth_getLogs', params))
   }
   t.equal(asked(), 5)
 })
@@ -299,13 +308,13 @@ t.test('a thousand identical calls in flight make one upstream call', async t =>
   const { promise, settle } = deferred<Reply>()
   let asked = 0
   const replies = Array.from({ length: 1000 }, () =>
-    stage.handle(call('eth_blockNumber'), () => {
+    stage.handle(fakeCall('eth_blockNumber'), () => {
       asked += 1
       return promise
     }),
   )
-  settle(result('0x5'))
-  t.ok((await Promise.all(replies)).every(reply => said(reply) === '0x5'))
+  settle(fakeResult('0x5'))
+  t.ok((await Promise.all(replies)).every(reply => valueOrErrorCode(reply) === '0x5'))
   t.equal(asked, 1)
 })
 
@@ -314,7 +323,7 @@ t.test('a shared call goes on while one caller waits, and ends when the last has
   const [first, second] = [new AbortController(), new AbortController()]
   let shared: Signal | undefined
   for (const { signal } of [first, second]) {
-    void stage.handle({ ...call('eth_blockNumber'), origin: origin({ signal }) }, c => {
+    void stage.handle({ ...fakeCall('eth_blockNumber'), origin: fakeOrigin({ signal }) }, c => {
       shared = c.signal
       return new Promise(() => undefined)
     })
@@ -324,41 +333,41 @@ t.test('a shared call goes on while one caller waits, and ends when the last has
   second.abort()
   t.equal(shared?.aborted, true)
   const { settle, promise } = deferred<Reply>()
-  const late = stage.handle(call('eth_blockNumber'), () => promise)
-  settle(result('0x6'))
-  t.equal(said(await late), '0x6', 'nobody joins a call that was given up')
+  const late = stage.handle(fakeCall('eth_blockNumber'), () => promise)
+  settle(fakeResult('0x6'))
+  t.equal(valueOrErrorCode(await late), '0x6', 'nobody joins a call that was given up')
 })
 
 t.test('callers for whom the answer may differ never share it', async t => {
   let tier = 'a'
   const { ask, asked } = open({ vary: () => tier })
-  await ask(call('eth_blockNumber'))
+  await ask(fakeCall('eth_blockNumber'))
   tier = 'b'
-  await ask(call('eth_blockNumber'))
+  await ask(fakeCall('eth_blockNumber'))
   t.equal(asked(), 2)
 })
 
 t.test('a method that must not be shared passes by each time', async t => {
   const { ask, asked } = open()
-  for (let i = 0; i < 2; i++) t.notOk('cache' in (await ask(call('eth_sendRawTransaction', ['0x1']))))
+  for (let i = 0; i < 2; i++) t.notOk('cache' in (await ask(fakeCall('eth_sendRawTransaction', ['0x1']))))
   t.equal(asked(), 2)
 })
 
 t.test('stays within its bytes, the smaller of its own and those of the machine', async t => {
-  const { ask, asked } = open({ memory: 8192 })
-  const big = result('0'.repeat(1500))
-  for (let i = 0; i < 20; i++) await ask(call('eth_getStorageAt', [i]), big)
+  const { ask, asked } = open({ cacheBytes: 8192 })
+  const big = fakeResult('0'.repeat(1500))
+  for (let i = 0; i < 20; i++) await ask(fakeCall('eth_getStorageAt', [i]), big)
   t.equal(asked(), 20)
-  await ask(call('eth_getStorageAt', [19]), big)
+  await ask(fakeCall('eth_getStorageAt', [19]), big)
   t.equal(asked(), 20, 'the newest is still there')
-  await ask(call('eth_getStorageAt', [0]), big)
+  await ask(fakeCall('eth_getStorageAt', [0]), big)
   t.equal(asked(), 21, 'the oldest had to go')
 })
 
 t.test('the options override how long a method is kept, and refuse methods that are not offered', async t => {
   const { ask, asked } = open({}, { methods: { eth_blockNumber: 'never' } })
-  await ask(call('eth_blockNumber'))
-  await ask(call('eth_blockNumber'))
+  await ask(fakeCall('eth_blockNumber'))
+  await ask(fakeCall('eth_blockNumber'))
   t.equal(asked(), 2)
   t.throws(() => open({}, { methods: { eth_blokNumber: 'never' } }), { name: 'Misconfigured', message: /eth_blokNumber/ })
 })
@@ -378,13 +387,13 @@ t.test('callers for whom two plugins vary never share an answer, whatever the pl
     summary: 'Answers.',
     terminal: true,
     options: { type: 'object', properties: {} },
-    create: () => async () => result((asked += 1), { upstream: 'a' }),
+    create: () => async () => fakeResult((asked += 1), { upstream: 'a' }),
   })
   const steps = [cache, varying('a'), varying('b'), last].map(plugin => ({
     name: plugin.name,
     plugin,
     options: { maxBytes: 1 << 20, methods: {}, tooMany: 1 },
-    problem: () => {
+    problemAt: () => {
       throw new Error('a problem')
     },
   }))
@@ -392,14 +401,14 @@ t.test('callers for whom two plugins vary never share an answer, whatever the pl
   const lent = {
     clock: new TestClock(),
     log: new TestLog(),
-    metrics: openMetrics(),
-    memory: 1 << 20,
-    keeper: openKeeper(),
+    metrics: createMetricsRegistry(),
+    cacheBytes: 1 << 20,
+    singletons: openSingletons(),
     headsSource: { open: () => knownHeads().heads },
-  } as unknown as Lent // what is used of it here
+  } as unknown as HostServices // what is used of it here
   const { network } = buildNetwork(config as never, lent)
   const ask = (headers: Record<string, string>) =>
-    network?.run({ ...call('eth_gasPrice'), origin: origin({ headers }) }).then(reply => 'cache' in reply && reply.cache)
+    network?.run({ ...fakeCall('eth_gasPrice'), origin: fakeOrigin({ headers }) }).then(reply => 'cache' in reply && reply.cache)
   t.same([await ask({ a: 'x\n', b: 'y' }), await ask({ a: 'x\n', b: 'y' })], ['miss', 'hit'])
   t.same([await ask({ a: 'x', b: '\ny' }), await ask({ a: 'x', b: 'y' })], ['miss', 'miss'])
 })

@@ -1,16 +1,26 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import failover from '../../plugins/failover/index.ts'
-import { Budget } from '../../plugins/failover/budget.ts'
-import { Pace } from '../../plugins/failover/pace.ts'
-import type { Call, Json, Note, Request } from '../../src/call.ts'
-import { Leave } from '../../src/leave.ts'
+import { RetryBudget } from '../../plugins/failover/budget.ts'
+import { LatencyTracker } from '../../plugins/failover/pace.ts'
+import type { Call, Json, ContextKey, Request } from '../../src/call.ts'
+import { Cancellation } from '../../src/leave.ts'
 import type { Signal } from '../../src/leave.ts'
 import { isCharged, refuse } from '../../src/reply.ts'
-import type { Failure, Meaning, Reply } from '../../src/reply.ts'
+import type { Failure, ErrorCategory, Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
-import type { Agents, Heads, Methods } from '../../src/services/index.ts'
-import { TestClock, TestLog, account, call, never, origin, result, said, stageOf } from '../support/fakes.ts'
+import type { UpstreamClient, Heads, MethodTable } from '../../src/services/index.ts'
+import {
+  TestClock,
+  TestLog,
+  account,
+  fakeCall,
+  unreachableNext,
+  fakeOrigin,
+  fakeResult,
+  valueOrErrorCode,
+  createStage,
+} from '../support/fakes.ts'
 
 /** Only what failover reads of the table. */
 const table = {
@@ -23,7 +33,7 @@ const table = {
         eth_sendRawTransaction: { class: 'light', resend: false },
       }) as Record<string, object>
     )[name],
-} as unknown as Methods
+} as unknown as MethodTable
 const node = (name: string, over = {}) => ({ name, url: new Secret(`http://${name}.test`), ...over })
 const breaker = { calls: 4, errors: 50, window: 10_000, streak: 4, pause: 60_000 }
 const fault = (name: string, over: Partial<Failure> = {}): Failure => ({
@@ -31,9 +41,9 @@ const fault = (name: string, over: Partial<Failure> = {}): Failure => ({
   ...over,
 })
 const limited = (retryAfter?: number): Failure =>
-  fault('a', { meaning: 'limited', cause: 'HTTP 429', ...(retryAfter !== undefined && { retryAfter }) })
+  fault('a', { category: 'limited', cause: 'HTTP 429', ...(retryAfter !== undefined && { retryAfter }) })
 
-type Answer = (call: Call<Note>) => Reply | Promise<Reply>
+type Answer = (call: Call<ContextKey>) => Reply | Promise<Reply>
 
 const open = (
   world: Record<string, Answer>,
@@ -44,53 +54,53 @@ const open = (
   const clock = new TestClock()
   const log = new TestLog()
   const probed: string[] = []
-  const agents: Agents = {
-    losses: () => 0,
-    async ask({ name }, { method }) {
+  const agents: UpstreamClient = {
+    disconnects: () => 0,
+    async request({ name }, { method }) {
       probed.push(`${name} ${method}`)
       return probe()
     },
   }
-  const stage = stageOf(
+  const stage = createStage(
     failover,
     { upstreams: [node('a'), node('b')], breaker, ...options },
-    { methods: table, agents, clock, log, ...given },
+    { methods: table, upstreamClient: agents, clock, log, ...given },
   )
   const asked: string[] = []
   t.teardown(() => stage.stop?.())
-  const ask = (c: Call<Note>) =>
+  const ask = (c: Call<ContextKey>) =>
     stage.handle(c, async below => {
       // What the pipeline gives has every note.
-      const seen = below as Call<Note>
-      asked.push(seen.notes.target.name)
-      return world[seen.notes.target.name]?.(seen) ?? fault(seen.notes.target.name)
+      const seen = below as Call<ContextKey>
+      asked.push(seen.context.target.name)
+      return world[seen.context.target.name]?.(seen) ?? fault(seen.context.target.name)
     })
-  const many = async (count: number, c: () => Call<Note> = logs) => {
+  const many = async (count: number, c: () => Call<ContextKey> = logs) => {
     for (let i = 0; i < count; i++) await ask(c())
   }
   return { ask, asked, clock, log, many, probed, stage, count: (name: string) => asked.filter(each => each === name).length }
 }
 const partner = { ...node('p'), methods: ['eth_getLogs'], when: 'outage' }
 const growth = { account: { ...account, plan: { ...account.plan, forwarding: true } } }
-const logs = (over = {}) => call('eth_getLogs', [{}], over)
+const logs = (over = {}) => fakeCall('eth_getLogs', [{}], over)
 
 t.test('asks the first node, and the next one when it fails', async t => {
-  const { ask, asked } = open({ b: () => result('b') })
-  t.equal(said(await ask(logs())), 'b')
+  const { ask, asked } = open({ b: () => fakeResult('b') })
+  t.equal(valueOrErrorCode(await ask(logs())), 'b')
   t.same(asked, ['a', 'b'])
 })
 
 t.test("an error that is the caller's own goes back at once", async t => {
   const { ask, asked } = open({ a: () => refuse('tooMany') })
-  t.equal(said(await ask(logs())), -32005)
+  t.equal(valueOrErrorCode(await ask(logs())), -32005)
   t.same(asked, ['a'])
 })
 
 t.test('a failing node is left alone once enough of its calls failed, per class of method', async t => {
-  const { ask, asked } = open({ b: () => result('b') })
+  const { ask, asked } = open({ b: () => fakeResult('b') })
   for (let i = 0; i < 6; i++) await ask(logs())
   t.equal(asked.filter(name => name === 'a').length, 4)
-  await ask(call('eth_call'))
+  await ask(fakeCall('eth_call'))
   t.equal(asked.filter(name => name === 'a').length, 5)
 })
 
@@ -111,24 +121,24 @@ t.test('when no node can answer it says 503 -32002 with Retry-After, whose fault
 })
 
 t.test('eth_getLogs goes to the partner when own nodes are out and the plan qualifies', async t => {
-  const { ask, asked } = open({ p: () => result('p') }, { partner })
-  t.equal(said(await ask(logs(growth))), 'p')
+  const { ask, asked } = open({ p: () => fakeResult('p') }, { partner })
+  t.equal(valueOrErrorCode(await ask(logs(growth))), 'p')
   t.same(asked, ['a', 'b', 'p'])
 })
 
 t.test('the partner is not asked for a plan that does not qualify, for another method, or while a node answers', async t => {
-  const { ask, asked } = open({ p: () => result('p') }, { partner })
-  t.equal(said(await ask(logs())), -32002)
-  t.equal(said(await ask(call('eth_call', [], growth))), -32002)
+  const { ask, asked } = open({ p: () => fakeResult('p') }, { partner })
+  t.equal(valueOrErrorCode(await ask(logs())), -32002)
+  t.equal(valueOrErrorCode(await ask(fakeCall('eth_call', [], growth))), -32002)
   t.notOk(asked.includes('p'))
-  const healthy = open({ a: () => result('a') }, { partner })
-  t.equal(said(await healthy.ask(logs(growth))), 'a')
+  const healthy = open({ a: () => fakeResult('a') }, { partner })
+  t.equal(valueOrErrorCode(await healthy.ask(logs(growth))), 'a')
   t.same(healthy.asked, ['a'])
 })
 
 t.test('answers vary by the right to forwarding only where there is a partner for the method', async t => {
-  const vary = (notes: object, options: object, headers = {}) => failover.vary?.(notes as never, options as never, origin({ headers }))
-  const notes = { ...logs(growth).notes }
+  const vary = (notes: object, options: object, headers = {}) => failover.vary?.(notes as never, options as never, fakeOrigin({ headers }))
+  const notes = { ...logs(growth).context }
   t.equal(vary(notes, { partner }), 'forwarding')
   t.equal(vary(notes, {}), '')
   t.equal(vary({ ...notes, account }, { partner }), '')
@@ -139,9 +149,9 @@ t.test('answers vary by the right to forwarding only where there is a partner fo
 })
 
 t.test('a bug below is not taken for a failing node', async t => {
-  const stage = stageOf(failover, { upstreams: [node('a'), node('b')], breaker }, { methods: table })
+  const stage = createStage(failover, { upstreams: [node('a'), node('b')], breaker }, { methods: table })
   t.teardown(() => stage.stop?.())
-  await t.rejects(stage.handle(logs(), never), { message: /further than it should/ })
+  await t.rejects(stage.handle(logs(), unreachableNext), { message: /further than it should/ })
 })
 
 t.test('two nodes of one name are a problem', async t => {
@@ -162,7 +172,7 @@ t.test('a `ws` that is no WebSocket is a problem', async t => {
 
 t.test('breakers', async t => {
   t.test('a node that fails every call is left alone after a few, also when its method is rarely called', async t => {
-    const { many, count } = open({ b: () => result('b') }, { breaker: { ...breaker, calls: 20, streak: 5 } })
+    const { many, count } = open({ b: () => fakeResult('b') }, { breaker: { ...breaker, calls: 20, streak: 5 } })
     await many(12)
     t.equal(count('a'), 5)
   })
@@ -170,7 +180,7 @@ t.test('breakers', async t => {
   t.test('one that answers now and then is judged by the share that fails', async t => {
     let turn = 0
     const { many, count } = open(
-      { a: () => ((turn += 1) % 3 === 0 ? result('a') : fault('a')), b: () => result('b') },
+      { a: () => ((turn += 1) % 3 === 0 ? fakeResult('a') : fault('a')), b: () => fakeResult('b') },
       { breaker: { ...breaker, calls: 20, streak: 5 } },
     )
     await many(60)
@@ -181,7 +191,7 @@ t.test('breakers', async t => {
     const isOpen = async (errors: number, failures: number) => {
       let good = 100 - failures
       const { many, log } = open(
-        { a: () => (good-- > 0 ? result('a') : fault('a')), b: () => result('b') },
+        { a: () => (good-- > 0 ? fakeResult('a') : fault('a')), b: () => fakeResult('b') },
         { breaker: { ...breaker, errors, calls: 100, streak: 1e6 } },
       )
       await many(100)
@@ -193,16 +203,16 @@ t.test('breakers', async t => {
   })
 
   t.test('a node that hangs is left alone at once, for all classes of method', async t => {
-    const { ask, count } = open({ a: () => fault('a', { hangs: true }), b: () => result('b') })
-    t.equal(said(await ask(logs())), 'b')
-    t.equal(said(await ask(call('eth_call'))), 'b')
+    const { ask, count } = open({ a: () => fault('a', { unresponsive: true }), b: () => fakeResult('b') })
+    t.equal(valueOrErrorCode(await ask(logs())), 'b')
+    t.equal(valueOrErrorCode(await ask(fakeCall('eth_call'))), 'b')
     t.equal(count('a'), 1)
   })
 
   t.test("after the pause the node is tried by us, never with a caller's call", async t => {
     let isWell = false
-    const reply = () => (isWell ? result('0x1') : fault('a'))
-    const { many, ask, count, probed, log } = open({ a: reply, b: () => result('b') }, { breaker: { ...breaker, pause: 20 } }, reply)
+    const reply = () => (isWell ? fakeResult('0x1') : fault('a'))
+    const { many, ask, count, probed, log } = open({ a: reply, b: () => fakeResult('b') }, { breaker: { ...breaker, pause: 20 } }, reply)
     await many(6)
     t.equal(count('a'), 4)
     while (probed.length < 3) await new Promise(resolve => setTimeout(resolve, 5))
@@ -210,7 +220,7 @@ t.test('breakers', async t => {
     t.equal(count('a'), 4, 'probes that failed keep it open')
     isWell = true
     while (!log.lines.some(({ message }) => message === 'breaker closed')) await new Promise(resolve => setTimeout(resolve, 5))
-    t.equal(said(await ask(logs())), '0x1')
+    t.equal(valueOrErrorCode(await ask(logs())), '0x1')
     t.ok(probed.every(each => each === 'a eth_blockNumber'))
     t.equal(log.lines.filter(({ message }) => message === 'breaker open').length, 1, 'said once')
   })
@@ -218,13 +228,13 @@ t.test('breakers', async t => {
   for (const [what, reply] of [
     ['a caller who left', refuse('unavailable', { source: 'node', fault: 'caller' })],
     ['a query that takes too long', refuse('timeout')],
-    ['an answer that is too large', refuse('tooLarge', { source: 'node', elsewhere: true })],
-    ['a request that is too long for it', refuse('bodyTooLarge', { source: 'node', fault: 'upstream', elsewhere: true })],
+    ['an answer that is too large', refuse('tooLarge', { source: 'node', retryElsewhere: true })],
+    ['a request that is too long for it', refuse('bodyTooLarge', { source: 'node', fault: 'upstream', retryElsewhere: true })],
     ['our own limit', refuse('unavailable', { upstream: 'a' })],
-    ['an error that callers bring about', fault('a', { elsewhere: true })],
+    ['an error that callers bring about', fault('a', { retryElsewhere: true })],
   ] as const) {
     t.test(`${what} says nothing about the node`, async t => {
-      const { many, count } = open({ a: () => reply, b: () => ('elsewhere' in reply ? reply : result('b')) })
+      const { many, count } = open({ a: () => reply, b: () => ('retryElsewhere' in reply ? reply : fakeResult('b')) })
       await many(30)
       t.equal(count('a'), 30)
     })
@@ -243,41 +253,41 @@ t.test('all nodes down is told at once', async t => {
 
 t.test('rate limits of nodes', async t => {
   t.test('leave the node alone for as long as it says, and then one call tries', async t => {
-    const { ask, many, clock, count } = open({ a: () => limited(10), b: () => result('b') })
+    const { ask, many, clock, count } = open({ a: () => limited(10), b: () => fakeResult('b') })
     await many(50)
     t.equal(count('a'), 1)
-    clock.turn(9_999)
+    clock.advance(9_999)
     await many(5)
     t.equal(count('a'), 1)
-    clock.turn(1)
+    clock.advance(1)
     await Promise.all(Array.from({ length: 20 }, () => ask(logs())))
     t.equal(count('a'), 2)
   })
 
   t.test('without Retry-After it is left alone for 1 s, then 2 s, 4 s, at most 60 s', async t => {
-    const { many, clock, count } = open({ a: () => limited(), b: () => result('b') })
+    const { many, clock, count } = open({ a: () => limited(), b: () => fakeResult('b') })
     for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
       const before = count('a')
       await many(3)
       t.equal(count('a'), before + 1)
-      clock.turn(seconds * 1000 - 1)
+      clock.advance(seconds * 1000 - 1)
       await many(3)
       t.equal(count('a'), before + 1, `still at rest within ${seconds} s`)
-      clock.turn(1)
+      clock.advance(1)
     }
   })
 
   t.test('end when the call that tries is answered, and not when its caller leaves', async t => {
     let reply: Reply = limited(1)
-    const { many, clock, count, ask } = open({ a: () => reply, b: () => result('b') })
+    const { many, clock, count, ask } = open({ a: () => reply, b: () => fakeResult('b') })
     await many(1)
-    clock.turn(1000)
+    clock.advance(1000)
     reply = refuse('unavailable', { source: 'node', fault: 'caller' })
     await many(1)
-    reply = result('a')
+    reply = fakeResult('a')
     const [first, second] = await Promise.all([ask(logs()), ask(logs())])
-    t.same([said(first), said(second)], ['a', 'b'], 'one tries, the others go on to the next node')
-    t.equal(said(await ask(logs())), 'a')
+    t.same([valueOrErrorCode(first), valueOrErrorCode(second)], ['a', 'b'], 'one tries, the others go on to the next node')
+    t.equal(valueOrErrorCode(await ask(logs())), 'a')
     t.equal(count('a'), 4)
   })
 
@@ -285,7 +295,7 @@ t.test('rate limits of nodes', async t => {
     const { ask, clock, log } = open({ a: () => limited(1), b: () => limited(30) })
     for (let i = 0; i < 40; i++) {
       t.match(await ask(logs()), { status: 503, error: { code: -32002 } })
-      clock.turn(1000)
+      clock.advance(1000)
     }
     t.notOk(log.lines.some(({ message }) => message === 'breaker open'))
   })
@@ -300,9 +310,9 @@ t.test('attempts beyond the first', async t => {
   })
 
   t.test('are for all calls when the next node is healthy, also when they come at once', async t => {
-    const { ask, asked } = open({ b: async () => (await turn(), result('b')) })
+    const { ask, asked } = open({ b: async () => (await turn(), fakeResult('b')) })
     const replies = await Promise.all(Array.from({ length: 500 }, () => ask(logs())))
-    t.ok(replies.every(reply => said(reply) === 'b'))
+    t.ok(replies.every(reply => valueOrErrorCode(reply) === 'b'))
     t.equal(asked.length, 1000)
   })
 
@@ -310,7 +320,7 @@ t.test('attempts beyond the first', async t => {
     const answers: ((reply: Reply) => void)[] = []
     let isUp = true
     const { ask, count, many } = open(
-      { a: () => (isUp ? result('a') : fault('a')), b: () => new Promise(resolve => answers.push(resolve)) },
+      { a: () => (isUp ? fakeResult('a') : fault('a')), b: () => new Promise(resolve => answers.push(resolve)) },
       { breaker: { ...breaker, calls: 1e6, streak: 1e6 } },
     )
     await many(100)
@@ -320,14 +330,14 @@ t.test('attempts beyond the first', async t => {
     t.equal(count('b'), 26, 'a fifth of 130 calls')
     answers.shift()?.(limited(10))
     await turn()
-    for (const answer of answers) answer(result('b'))
-    t.same((await Promise.all(replies)).map(said).sort(), [...Array(5).fill(-32002), ...Array(25).fill('b')])
+    for (const answer of answers) answer(fakeResult('b'))
+    t.same((await Promise.all(replies)).map(valueOrErrorCode).sort(), [...Array(5).fill(-32002), ...Array(25).fill('b')])
     t.equal(count('b'), 26)
   })
 
   t.test('share the time of a method that has one: ten seconds over all nodes', async t => {
     const ends: Signal[] = []
-    const untilLeft = (c: Call<Note>) =>
+    const untilLeft = (c: Call<ContextKey>) =>
       new Promise<Reply>(resolve => {
         const signal = c.signal ?? c.origin.signal
         ends.push(signal)
@@ -336,25 +346,25 @@ t.test('attempts beyond the first', async t => {
     const slowly =
       (ms: number): Answer =>
       () => {
-        world.clock.turn(ms)
+        world.clock.advance(ms)
         return fault('a')
       }
     let world = open({ a: slowly(3000), b: untilLeft })
     const reply = world.ask(logs())
     await turn()
-    world.clock.turn(6999)
+    world.clock.advance(6999)
     t.equal(ends[0]?.aborted, false)
-    world.clock.turn(1)
+    world.clock.advance(1)
     const late = await reply
     t.match(late, { error: { code: -32005, message: 'query timeout exceeded' }, fault: 'upstream', upstream: 'b', status: 200 })
     t.notOk(isCharged(late), 'nodes failed first')
-    world = open({ a: slowly(3000), b: () => result('b') })
-    t.equal(said(await world.ask(logs())), 'b')
-    world = open({ a: slowly(10_000), b: () => result('b') })
+    world = open({ a: slowly(3000), b: () => fakeResult('b') })
+    t.equal(valueOrErrorCode(await world.ask(logs())), 'b')
+    world = open({ a: slowly(10_000), b: () => fakeResult('b') })
     t.match(await world.ask(logs()), { error: { code: -32005 } })
     t.same(world.asked, ['a'])
-    world = open({ a: slowly(10_000), b: () => result('b') })
-    t.equal(said(await world.ask(call('eth_call'))), 'b', 'other methods have none')
+    world = open({ a: slowly(10_000), b: () => fakeResult('b') })
+    t.equal(valueOrErrorCode(await world.ask(fakeCall('eth_call'))), 'b', 'other methods have none')
   })
 
   t.test('end when their caller leaves', async t => {
@@ -365,8 +375,8 @@ t.test('attempts beyond the first', async t => {
           end = c.signal
         }),
     })
-    const signal = new Leave()
-    void ask({ ...logs(), origin: origin({ signal }) })
+    const signal = new Cancellation()
+    void ask({ ...logs(), origin: fakeOrigin({ signal }) })
     await turn()
     t.equal(end?.aborted, false)
     signal.abort()
@@ -375,42 +385,42 @@ t.test('attempts beyond the first', async t => {
 
   t.test('are at least three, and places come back as the window moves on', async t => {
     const clock = new TestClock()
-    const budget = new Budget(clock)
+    const budget = new RetryBudget(clock)
     const spend = async () => {
       let spent = 0
-      while (await budget.start()) {
-        budget.finish(true)
+      while (await budget.reserve()) {
+        budget.release(true)
         spent += 1
       }
       return spent
     }
-    budget.count()
+    budget.recordCall()
     t.equal(await spend(), 3)
-    clock.turn(11_000)
+    clock.advance(11_000)
     t.equal(await spend(), 3)
-    for (let i = 0; i < 100; i++) budget.count()
+    for (let i = 0; i < 100; i++) budget.recordCall()
     t.equal(await spend(), 17)
   })
 })
 
 t.test('an answer that is not of the kind that its method gives', async t => {
-  const odd = (name: string) => () => result(name, { odd: true, upstream: name })
+  const odd = (name: string) => () => fakeResult(name, { unexpectedType: true, upstream: name })
 
   t.test('is given only if no other node, nor the partner, knows better', async t => {
-    t.equal(said(await open({ a: odd('a'), b: () => result('b') }).ask(logs())), 'b')
-    t.equal(said(await open({ a: odd('a'), b: odd('b') }).ask(logs())), 'a')
-    t.equal(said(await open({ a: odd('a') }).ask(logs())), 'a')
-    t.equal(said(await open({ a: odd('a'), p: () => result('p') }, { partner }).ask(logs(growth))), 'p')
-    t.equal(said(await open({ a: odd('a'), p: odd('p') }, { partner }).ask(logs(growth))), 'a')
+    t.equal(valueOrErrorCode(await open({ a: odd('a'), b: () => fakeResult('b') }).ask(logs())), 'b')
+    t.equal(valueOrErrorCode(await open({ a: odd('a'), b: odd('b') }).ask(logs())), 'a')
+    t.equal(valueOrErrorCode(await open({ a: odd('a') }).ask(logs())), 'a')
+    t.equal(valueOrErrorCode(await open({ a: odd('a'), p: () => fakeResult('p') }, { partner }).ask(logs(growth))), 'p')
+    t.equal(valueOrErrorCode(await open({ a: odd('a'), p: odd('p') }, { partner }).ask(logs(growth))), 'a')
   })
 
   t.test('opens no breaker, but its node comes last while others answer', async t => {
-    const { ask, asked, many, clock } = open({ a: odd('a'), b: () => result('b') })
+    const { ask, asked, many, clock } = open({ a: odd('a'), b: () => fakeResult('b') })
     await many(6)
     asked.length = 0
-    t.equal(said(await ask(logs())), 'b')
+    t.equal(valueOrErrorCode(await ask(logs())), 'b')
     t.same(asked, ['b'])
-    clock.turn(60_000)
+    clock.advance(60_000)
     await ask(logs())
     t.same(asked, ['b', 'a', 'b'])
   })
@@ -420,45 +430,45 @@ t.test('errors that another node may better', async t => {
   const elsewhere = (over = {}): Failure => ({
     ...refuse('params', { source: 'node', upstream: 'a' }),
     kind: 'node',
-    elsewhere: true,
+    retryElsewhere: true,
     ...over,
   })
 
   t.test('are the answer only if no other node knows better', async t => {
-    t.equal(said(await open({ a: () => elsewhere(), b: () => result('b') }).ask(logs())), 'b')
-    t.equal(said(await open({ a: () => elsewhere() }).ask(logs())), -32602)
+    t.equal(valueOrErrorCode(await open({ a: () => elsewhere(), b: () => fakeResult('b') }).ask(logs())), 'b')
+    t.equal(valueOrErrorCode(await open({ a: () => elsewhere() }).ask(logs())), -32602)
   })
 
   t.test('are no outage: the partner is not asked', async t => {
-    const { ask, asked } = open({ a: () => elsewhere(), p: () => result('p') }, { partner })
-    t.equal(said(await ask(logs(growth))), -32602)
+    const { ask, asked } = open({ a: () => elsewhere(), p: () => fakeResult('p') }, { partner })
+    t.equal(valueOrErrorCode(await ask(logs(growth))), -32602)
     t.notOk(asked.includes('p'))
   })
 
   t.test("are an outage when they are the node's own doing: then the partner is asked", async t => {
-    const { ask, asked } = open({ a: () => elsewhere({ fault: 'upstream' }), p: () => result('p') }, { partner })
-    t.equal(said(await ask(logs(growth))), 'p')
+    const { ask, asked } = open({ a: () => elsewhere({ fault: 'upstream' }), p: () => fakeResult('p') }, { partner })
+    t.equal(valueOrErrorCode(await ask(logs(growth))), 'p')
     t.same(asked, ['a', 'b', 'p'])
   })
 
   t.test('are about the question rather than about a node, where there is a choice', async t => {
     const internal = () => elsewhere({ fault: 'upstream', error: { code: -32000, message: 'x' } })
-    t.equal(said(await open({ a: internal, b: () => elsewhere() }).ask(logs())), -32602)
-    t.equal(said(await open({ a: () => elsewhere(), b: internal }).ask(logs())), -32602)
-    t.equal(said(await open({ a: internal, b: internal }).ask(logs())), -32000)
+    t.equal(valueOrErrorCode(await open({ a: internal, b: () => elsewhere() }).ask(logs())), -32602)
+    t.equal(valueOrErrorCode(await open({ a: () => elsewhere(), b: internal }).ask(logs())), -32602)
+    t.equal(valueOrErrorCode(await open({ a: internal, b: internal }).ask(logs())), -32000)
   })
 
   t.test('too much work for our own limits is no outage either', async t => {
     const { ask, asked } = open({ a: () => refuse('unavailable'), b: () => refuse('unavailable') }, { partner })
-    t.equal(said(await ask(logs(growth))), -32002)
+    t.equal(valueOrErrorCode(await ask(logs(growth))), -32002)
     t.same(asked, ['a', 'b'])
   })
 })
 
 t.test('a node that fails what others answer', async t => {
-  const internal = () => fault('a', { elsewhere: true })
+  const internal = () => fault('a', { retryElsewhere: true })
   const late = { ...breaker, streak: 3, pause: 5000 }
-  const world = (a: Answer, b: Answer = () => result('b'), more = {}) => open({ a, b, ...more }, { breaker: late, partner })
+  const world = (a: Answer, b: Answer = () => fakeResult('b'), more = {}) => open({ a, b, ...more }, { breaker: late, partner })
 
   t.test('is asked last for that method, and then once in each pause, until it answers', async t => {
     let reply: Reply = internal()
@@ -469,40 +479,40 @@ t.test('a node that fails what others answer', async t => {
       log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
       ['upstream is asked last: others answer what it fails'],
     )
-    await ask(call('eth_call'))
+    await ask(fakeCall('eth_call'))
     t.equal(count('a'), 4, 'other methods have nothing to do with it')
     for (let i = 1; i <= 3; i++) {
-      clock.turn(5000)
+      clock.advance(5000)
       await many(20)
       t.equal(count('a'), 4 + i)
     }
-    reply = result('a')
-    clock.turn(5000)
-    t.equal(said(await ask(logs())), 'a')
-    t.equal(said(await ask(logs())), 'a')
+    reply = fakeResult('a')
+    clock.advance(5000)
+    t.equal(valueOrErrorCode(await ask(logs())), 'a')
+    t.equal(valueOrErrorCode(await ask(logs())), 'a')
   })
 
   t.test('is asked all the same when no other can answer', async t => {
-    let b: Reply = result('b')
+    let b: Reply = fakeResult('b')
     const { many, ask, asked } = world(
-      () => (asked.length < 10 ? internal() : result('a')),
+      () => (asked.length < 10 ? internal() : fakeResult('a')),
       () => b,
     )
     await many(5)
     b = fault('b')
-    t.equal(said(await ask(logs())), 'a')
+    t.equal(valueOrErrorCode(await ask(logs())), 'a')
   })
 
   for (const [what, a, b] of [
     ['others fail it too', internal(), { ...internal(), upstream: 'b' }],
-    ['it is about the question', { ...internal(), fault: 'caller' }, result('b')],
+    ['it is about the question', { ...internal(), fault: 'caller' }, fakeResult('b')],
     ['only the partner answers', internal(), fault('b')],
   ] as const) {
     t.test(`nothing follows when ${what}`, async t => {
       const { many, count } = world(
         () => a as Reply,
         () => b as Reply,
-        { p: () => result('p') },
+        { p: () => fakeResult('p') },
       )
       await many(2, () => logs(growth))
       const before = count('a')
@@ -515,22 +525,25 @@ t.test('a node that fails what others answer', async t => {
 t.test('a node that lacks old state', async t => {
   /** The newest block is 0x1000, the final one 0x400. */
   const heads = {
-    view: { head: 0x1000, finalOf: () => ({ number: 0x400, hash: '0x' }) },
-    choose: (all: unknown) => all,
-    touch: () => {},
+    snapshot: { head: 0x1000, finalizedBlockOf: () => ({ number: 0x400, hash: '0x' }) },
+    orderUpstreams: (all: unknown) => all,
+    recordActivity: () => {},
   } as unknown as Heads // all that is read of them
-  const lacking: Failure = { ...refuse('params', { source: 'node', upstream: 'a', meaning: 'unknown', elsewhere: true }), kind: 'node' }
+  const lacking: Failure = {
+    ...refuse('params', { source: 'node', upstream: 'a', category: 'unknown', retryElsewhere: true }),
+    kind: 'node',
+  }
   const hash = `0x${'ab'.repeat(32)}`
-  const at = (block: Json) => () => call('eth_call', [{}, block])
-  const logsOf = (filter: Json) => () => call('eth_getLogs', [filter])
-  const world = (a: Answer, b: Answer = () => result('b'), known = heads) =>
+  const at = (block: Json) => () => fakeCall('eth_call', [{}, block])
+  const logsOf = (filter: Json) => () => fakeCall('eth_getLogs', [filter])
+  const world = (a: Answer, b: Answer = () => fakeResult('b'), known = heads) =>
     open({ a, b }, { breaker: { ...breaker, streak: 3, pause: 5000 } }, undefined, { heads: known })
   const isOld = ({
-    notes: {
+    context: {
       request: { params },
     },
-  }: Call<Note>) => JSON.stringify(params).includes('0x5')
-  const pruned: Answer = c => (isOld(c) ? lacking : result('a'))
+  }: Call<ContextKey>) => JSON.stringify(params).includes('0x5')
+  const pruned: Answer = c => (isOld(c) ? lacking : fakeResult('a'))
 
   t.test('is asked last for that, and first for what it has', async t => {
     const { many, count, ask, log } = world(pruned)
@@ -541,9 +554,9 @@ t.test('a node that lacks old state', async t => {
       [{ fields: { upstream: 'a', method: 'eth_call', blocks: 'past' }, message: 'upstream is asked last: others answer what it fails' }],
     )
     for (const recent of [[], [{}, 'latest'], [{}, 'pending'], [{}, '0xfff'], [{}, { blockNumber: '0xff0' }], [{}, '0x1001']]) {
-      t.equal(said(await ask(call('eth_call', recent))), 'a', JSON.stringify(recent))
+      t.equal(valueOrErrorCode(await ask(fakeCall('eth_call', recent))), 'a', JSON.stringify(recent))
     }
-    t.equal(said(await ask(call('eth_getLogs', [{ fromBlock: '0x6' }]))), 'a', 'other methods have nothing to do with it')
+    t.equal(valueOrErrorCode(await ask(fakeCall('eth_getLogs', [{ fromBlock: '0x6' }]))), 'a', 'other methods have nothing to do with it')
     await many(5, at('0x5'))
     t.equal(count('a'), 3 + 7, 'nor does what it has clear it of what it lacks')
   })
@@ -555,17 +568,17 @@ t.test('a node that lacks old state', async t => {
       logsOf({ fromBlock: '0x5', toBlock: 'latest' }),
       [logsOf({ fromBlock: 'earliest' }), logsOf({ fromBlock: '0x7', toBlock: '0x8' })],
     ],
-    ['recent', at('latest'), [at('0xfff'), at('pending'), at({ blockNumber: '0xfc0' }), () => call('eth_call', [{}])]],
+    ['recent', at('latest'), [at('0xfff'), at('pending'), at({ blockNumber: '0xfc0' }), () => fakeCall('eth_call', [{}])]],
     ['recent', logsOf({ fromBlock: '0xfff' }), [logsOf({}), logsOf({ fromBlock: 'latest', toBlock: 'latest' })]],
     ['by their hash', at(hash), [at({ blockHash: hash }), at(`0x${'cd'.repeat(32)}`)]],
     ['by their hash', logsOf({ blockHash: hash }), [logsOf({ blockHash: `0x${'cd'.repeat(32)}` })]],
   ] as const) {
-    t.test(`what counts as ${depth} is asked elsewhere together: ${JSON.stringify(question().notes.request.params)}`, async t => {
+    t.test(`what counts as ${depth} is asked elsewhere together: ${JSON.stringify(question().context.request.params)}`, async t => {
       const { many, count } = world(() => lacking)
       await many(3, question)
       for (const other of others) {
         await many(2, other)
-        t.equal(count('a'), 3, JSON.stringify(other().notes.request.params))
+        t.equal(count('a'), 3, JSON.stringify(other().context.request.params))
       }
       for (const other of [at('0x8'), at('latest'), at(hash), logsOf({ fromBlock: '0x8' }), logsOf({}), logsOf({ blockHash: hash })])
         await many(1, other)
@@ -576,9 +589,9 @@ t.test('a node that lacks old state', async t => {
   for (const [what, question, a, b, known] of [
     ['no node has the block', at('0x5'), () => lacking, () => lacking, heads],
     ['it is near the oldest that full nodes keep', at('0xf80'), () => lacking, undefined, heads],
-    ['no head is known', at('0x5'), () => lacking, undefined, { ...heads, view: { ...heads.view, head: undefined } }],
-    ['the question names no block', () => call('eth_getTransactionReceipt', [hash]), () => lacking, undefined, heads],
-    ['the query is too wide', at('0x5'), () => ({ ...lacking, meaning: 'tooWide' }), undefined, heads],
+    ['no head is known', at('0x5'), () => lacking, undefined, { ...heads, snapshot: { ...heads.snapshot, head: undefined } }],
+    ['the question names no block', () => fakeCall('eth_getTransactionReceipt', [hash]), () => lacking, undefined, heads],
+    ['the query is too wide', at('0x5'), () => ({ ...lacking, category: 'tooWide' }), undefined, heads],
   ] as const) {
     t.test(`nothing follows when ${what}`, async t => {
       const { many, count } = world(a as Answer, b, known)
@@ -591,43 +604,46 @@ t.test('a node that lacks old state', async t => {
 
   t.test('is tried once more after each pause, until it has it', async t => {
     let isOver = false
-    const { many, count, clock, ask } = world(c => (isOver ? result('a') : pruned(c)))
+    const { many, count, clock, ask } = world(c => (isOver ? fakeResult('a') : pruned(c)))
     await many(5, at('0x5'))
     for (let i = 1; i <= 2; i++) {
-      clock.turn(5000)
+      clock.advance(5000)
       await many(5, at('0x5'))
       t.equal(count('a'), 3 + i)
     }
     isOver = true
-    clock.turn(5000)
-    for (let i = 0; i < 3; i++) t.equal(said(await ask(at('0x5')())), 'a')
+    clock.advance(5000)
+    for (let i = 0; i < 3; i++) t.equal(valueOrErrorCode(await ask(at('0x5')())), 'a')
   })
 
   t.test('is asked all the same when no other can answer', async t => {
     let isThere = true
     const { many, ask } = world(
-      c => (isThere ? pruned(c) : result('a')),
-      () => (isThere ? result('b') : fault('b')),
+      c => (isThere ? pruned(c) : fakeResult('a')),
+      () => (isThere ? fakeResult('b') : fault('b')),
     )
     await many(5, at('0x5'))
     isThere = false
-    t.equal(said(await ask(at('0x5')())), 'a')
+    t.equal(valueOrErrorCode(await ask(at('0x5')())), 'a')
   })
 })
 
 t.test('the partner', async t => {
   t.test('is asked at once when all own nodes are cut off or rest', async t => {
-    const { ask, asked, many } = open({ a: () => fault('a', { hangs: true }), b: () => limited(60), p: () => result('p') }, { partner })
+    const { ask, asked, many } = open(
+      { a: () => fault('a', { unresponsive: true }), b: () => limited(60), p: () => fakeResult('p') },
+      { partner },
+    )
     await many(1)
     asked.length = 0
-    t.equal(said(await ask(logs(growth))), 'p')
+    t.equal(valueOrErrorCode(await ask(logs(growth))), 'p')
     t.same(asked, ['p'])
   })
 
   t.test('answers nobody while it says that it is on another chain', async t => {
     let chain: Json = '0x5'
-    const { ask, asked, clock, count, log, probed } = open({ p: () => result('p') }, { partner }, () => result(chain))
-    t.equal(said(await ask(logs(growth))), -32002)
+    const { ask, asked, clock, count, log, probed } = open({ p: () => fakeResult('p') }, { partner }, () => fakeResult(chain))
+    t.equal(valueOrErrorCode(await ask(logs(growth))), -32002)
     t.same(
       log.lines.filter(({ level }) => level === 'error'),
       [
@@ -638,18 +654,18 @@ t.test('the partner', async t => {
         },
       ],
     )
-    t.equal(said(await ask(logs(growth))), -32002)
+    t.equal(valueOrErrorCode(await ask(logs(growth))), -32002)
     t.equal(count('p'), 1, 'it is left alone for a minute')
     chain = '0x7A69'
-    clock.turn(60_000)
-    t.equal(said(await ask(logs(growth))), 'p')
+    clock.advance(60_000)
+    t.equal(valueOrErrorCode(await ask(logs(growth))), 'p')
     const before = probed.length
-    clock.turn(599_999)
-    t.equal(said(await ask(logs(growth))), 'p')
+    clock.advance(599_999)
+    t.equal(valueOrErrorCode(await ask(logs(growth))), 'p')
     t.notOk(probed.slice(before).includes('p eth_chainId'))
     chain = '0x1'
-    clock.turn(1)
-    t.equal(said(await ask(logs(growth))), -32002)
+    clock.advance(1)
+    t.equal(valueOrErrorCode(await ask(logs(growth))), -32002)
     t.equal(asked.filter(name => name === 'p').length, 4)
   })
 
@@ -658,13 +674,13 @@ t.test('the partner', async t => {
     const chain = new Promise<Reply>(resolve => {
       say = resolve
     })
-    const { ask, count, many, probed } = open({ p: () => result('p') }, { partner }, () => chain)
+    const { ask, count, many, probed } = open({ p: () => fakeResult('p') }, { partner }, () => chain)
     await many(12) // cuts off the own nodes
     const replies = [ask(logs(growth)), ask(logs(growth))]
     await turn()
     t.equal(count('p'), 2)
-    say(result('0x5'))
-    for (const reply of await Promise.all(replies)) t.equal(said(reply), -32002)
+    say(fakeResult('0x5'))
+    for (const reply of await Promise.all(replies)) t.equal(valueOrErrorCode(reply), -32002)
     t.equal(probed.filter(each => each === 'p eth_chainId').length, 1, 'it is asked once')
   })
 
@@ -672,20 +688,20 @@ t.test('the partner', async t => {
     for (const chain of [
       refuse('unavailable'),
       refuse('method'),
-      ...['0x7a69', 'yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => result(id)),
+      ...['0x7a69', 'yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => fakeResult(id)),
     ]) {
-      const { ask, probed } = open({ p: () => result('p') }, { partner }, () => chain)
-      t.equal(said(await ask(logs(growth))), 'p', JSON.stringify(said(chain)))
+      const { ask, probed } = open({ p: () => fakeResult('p') }, { partner }, () => chain)
+      t.equal(valueOrErrorCode(await ask(logs(growth))), 'p', JSON.stringify(valueOrErrorCode(chain)))
       t.ok(probed.includes('p eth_chainId'))
     }
   })
 
   t.test('with `when: header` is for callers who say Enable-Failover: true', async t => {
     const ask = async (headers: Record<string, string>, notes = growth) =>
-      said(
-        await open({ p: () => result('p') }, { partner: { ...partner, when: 'header' } }).ask({
+      valueOrErrorCode(
+        await open({ p: () => fakeResult('p') }, { partner: { ...partner, when: 'header' } }).ask({
           ...logs(notes),
-          origin: origin({ headers }),
+          origin: fakeOrigin({ headers }),
         }),
       )
     t.equal(await ask({}), -32002)
@@ -696,17 +712,17 @@ t.test('the partner', async t => {
 })
 
 t.test('weights share the calls, as evenly as they can', async t => {
-  const world = { a: () => result('a'), b: () => result('b'), c: () => result('c') }
+  const world = { a: () => fakeResult('a'), b: () => fakeResult('b'), c: () => fakeResult('c') }
   const upstreams = [node('a', { weight: 3 }), node('b'), node('c', { weight: 0 })]
   const { many, asked } = open(world, { upstreams })
   await many(8)
   t.same(asked, ['a', 'a', 'b', 'a', 'a', 'a', 'b', 'a'])
-  const broken = open({ ...world, b: () => fault('b', { hangs: true }) }, { upstreams })
+  const broken = open({ ...world, b: () => fault('b', { unresponsive: true }) }, { upstreams })
   await broken.many(8)
   t.equal(broken.count('a'), 8)
   t.equal(broken.count('c'), 0)
   const last = open({ c: world.c }, { upstreams })
-  t.equal(said(await last.ask(logs())), 'c', 'without weight only when no other can answer')
+  t.equal(valueOrErrorCode(await last.ask(logs())), 'c', 'without weight only when no other can answer')
 })
 
 t.test('hedging', async t => {
@@ -714,11 +730,11 @@ t.test('hedging', async t => {
     let isSlow = false
     const ends: Signal[] = []
     const slow: Answer = c => {
-      if (!isSlow) return result('a')
+      if (!isSlow) return fakeResult('a')
       ends.push(c.signal ?? c.origin.signal)
       return new Promise(() => undefined)
     }
-    const it = open({ a: slow, b: () => result('b'), ...world }, { hedge: true })
+    const it = open({ a: slow, b: () => fakeResult('b'), ...world }, { hedge: true })
     await it.many(count)
     isSlow = true
     it.asked.length = 0
@@ -728,8 +744,8 @@ t.test('hedging', async t => {
   t.test('asks the next node too, and leaves the slow one', async t => {
     const { ask, asked, clock, ends } = await opened({})
     const reply = ask(logs())
-    clock.turn(1)
-    t.equal(said(await reply), 'b')
+    clock.advance(1)
+    t.equal(valueOrErrorCode(await reply), 'b')
     t.same(asked, ['a', 'b'])
     t.equal(ends[0]?.aborted, true)
   })
@@ -739,18 +755,18 @@ t.test('hedging', async t => {
       a: () =>
         turn()
           .then(() => turn())
-          .then(() => result('a')),
+          .then(() => fakeResult('a')),
       b: () => fault('b'),
     })
     const reply = ask(logs())
-    clock.turn(1)
-    t.equal(said(await reply), 'a')
+    clock.advance(1)
+    t.equal(valueOrErrorCode(await reply), 'a')
   })
 
   t.test('gives what is about the question rather than about a node, when both fail', async t => {
-    const words: Failure = { ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', elsewhere: true }
+    const words: Failure = { ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', retryElsewhere: true }
     let isBad = false
-    const a: Answer = () => (isBad ? turn(words) : result('a'))
+    const a: Answer = () => (isBad ? turn(words) : fakeResult('a'))
     const { ask, asked, clock } = await opened({
       a,
       b: () =>
@@ -760,22 +776,25 @@ t.test('hedging', async t => {
     })
     isBad = true
     const reply = ask(logs())
-    clock.turn(1)
-    t.equal(said(await reply), -32602)
+    clock.advance(1)
+    t.equal(valueOrErrorCode(await reply), -32602)
     t.same(asked, ['a', 'b'])
   })
 
   t.test('holds what the second node lacks against nobody else', async t => {
-    const lacking: Failure = { ...refuse('params', { source: 'node', upstream: 'b', meaning: 'unknown', elsewhere: true }), kind: 'node' }
+    const lacking: Failure = {
+      ...refuse('params', { source: 'node', upstream: 'b', category: 'unknown', retryElsewhere: true }),
+      kind: 'node',
+    }
     let isBad = false
     const a: Answer = () =>
       isBad
         ? turn()
             .then(() => turn())
-            .then(() => fault('a', { elsewhere: true }))
-        : result('a')
+            .then(() => fault('a', { retryElsewhere: true }))
+        : fakeResult('a')
     const { ask, asked, clock, many } = open(
-      { a, b: () => lacking, c: () => result('c') },
+      { a, b: () => lacking, c: () => fakeResult('c') },
       { upstreams: ['a', 'b', 'c'].map(name => node(name)), hedge: true },
     )
     await many(200)
@@ -783,36 +802,36 @@ t.test('hedging', async t => {
     for (let i = 0; i < 6; i++) {
       asked.length = 0
       const reply = ask(logs())
-      clock.turn(1)
-      t.equal(said(await reply), 'c')
+      clock.advance(1)
+      t.equal(valueOrErrorCode(await reply), 'c')
     }
     t.same(asked, ['a', 'c'])
   })
 
   t.test('is not for what must not be sent twice', async t => {
-    const send = () => call('eth_sendRawTransaction', ['0x01'])
-    const { ask, asked, clock, many } = await opened({ a: () => turn(result('a')) })
+    const send = () => fakeCall('eth_sendRawTransaction', ['0x01'])
+    const { ask, asked, clock, many } = await opened({ a: () => turn(fakeResult('a')) })
     await many(200, send)
     asked.length = 0
     const reply = ask(send())
-    clock.turn(60_000)
-    t.equal(said(await reply), 'a')
+    clock.advance(60_000)
+    t.equal(valueOrErrorCode(await reply), 'a')
     t.same(asked, ['a'])
   })
 
   t.test('asks no second time for more than a fifth of the calls', async t => {
     const { ask, count, clock } = await opened({}, 50)
     for (let i = 0; i < 40; i++) void ask(logs())
-    clock.turn(1)
+    clock.advance(1)
     await turn()
     t.equal(count('a'), 40)
     t.equal(count('b'), 18)
   })
 
   t.test("95 % of a node's calls take less than its usual time", async t => {
-    const pace = new Pace()
+    const pace = new LatencyTracker()
     t.equal(pace.p95, undefined)
-    for (let ms = 1; ms <= 100; ms++) pace.add(ms)
+    for (let ms = 1; ms <= 100; ms++) pace.record(ms)
     t.ok(Number(pace.p95) >= 90 && Number(pace.p95) <= 96)
   })
 })
@@ -822,13 +841,13 @@ t.test('a transaction that may have been sent', async t => {
   const raw =
     '0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83'
   const hash = '0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788'
-  const error = (message: string, meaning?: Meaning): Failure => ({
+  const error = (message: string, category?: ErrorCategory): Failure => ({
     ...refuse('params', { source: 'node', upstream: 'b' }),
     kind: 'node',
     error: { code: -32000, message },
-    ...(meaning && { meaning }),
+    ...(category && { category }),
   })
-  const send = (text = raw) => call('eth_sendRawTransaction', [text])
+  const send = (text = raw) => fakeCall('eth_sendRawTransaction', [text])
 
   t.test('is sent to each node once, and known to the next one means that it was sent', async t => {
     const { ask, asked } = open({ b: () => error('already known', 'known') })
@@ -837,23 +856,23 @@ t.test('a transaction that may have been sent', async t => {
   })
 
   t.test('known to the first node is what the node says', async t => {
-    t.equal(said(await open({ a: () => error('already known', 'known') }).ask(send())), -32000)
+    t.equal(valueOrErrorCode(await open({ a: () => error('already known', 'known') }).ask(send())), -32000)
   })
 
   t.test('a nonce that is used up by this transaction was a success; by another it was not', async t => {
     const requests: Request[] = []
     const b =
       (found: Json): Answer =>
-      ({ notes }) => {
+      ({ context: notes }) => {
         requests.push(notes.request)
-        return notes.request.method === 'eth_sendRawTransaction' ? error('nonce too low: next nonce 5, tx nonce 4') : result(found)
+        return notes.request.method === 'eth_sendRawTransaction' ? error('nonce too low: next nonce 5, tx nonce 4') : fakeResult(found)
       }
-    t.equal(said(await open({ b: b({ hash }) }).ask(send())), hash)
+    t.equal(valueOrErrorCode(await open({ b: b({ hash }) }).ask(send())), hash)
     t.match(requests.at(-1), { method: 'eth_getTransactionByHash', params: [hash] })
-    t.equal(said(await open({ b: b(null) }).ask(send())), -32000)
+    t.equal(valueOrErrorCode(await open({ b: b(null) }).ask(send())), -32000)
   })
 
   t.test("with blobs its hash is not that of what was sent: the node's words stand", async t => {
-    t.equal(said(await open({ b: () => error('already known', 'known') }).ask(send('0x03f87001'))), -32000)
+    t.equal(valueOrErrorCode(await open({ b: () => error('already known', 'known') }).ask(send('0x03f87001'))), -32000)
   })
 })

@@ -4,29 +4,31 @@ import type { Json } from '../../src/call.ts'
 import { Misconfigured } from '../../src/plugin.ts'
 import { isCharged, isFailure } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
-import { openMethods } from '../../src/services/methods/table.ts'
+import { openMethodTable } from '../../src/services/methods/table.ts'
 import { devnet, hex, shippedTable } from '../services/methods/shipped.ts'
-import { call, never, result, said, stageOf } from '../support/fakes.ts'
+import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
 
 const address = hex(20)
-const methods = openMethods(shippedTable, devnet)
+const methods = openMethodTable(shippedTable, devnet)
 const defaults = { strict: false, methods: {}, tags: {} }
 
 /** What the plugin says, with a node that answers with the parameters it got. */
 const ask = (method: string, list: readonly Json[], options: object = {}): Promise<Reply> =>
-  stageOf(params, { ...defaults, ...options }, { methods }).handle(call(method, list), async asked => result(asked.notes.request.params))
+  createStage(params, { ...defaults, ...options }, { methods }).handle(fakeCall(method, list), async asked =>
+    fakeResult(asked.context.request.params),
+  )
 
 const messageOf = (reply: Reply): string => (isFailure(reply) ? reply.error.message : 'a result')
 
 t.test('passes parameters on in their normal form, with the other notes', async t => {
-  t.same(said(await ask('eth_getStorageAt', [hex(20, 'AB'), '0x0'])), [address, '0x0', 'latest'])
-  t.same(said(await ask('eth_getLogs', [{ blockhash: hex(32, 'AB') }])), [{ blockHash: hex(32) }])
-  const asked = call('eth_getBalance', [address])
-  await stageOf(params, defaults, { methods }).handle(asked, async ({ notes }) => {
-    t.same(notes, { ...asked.notes, request: { method: 'eth_getBalance', params: [address, 'latest'] } })
-    return result(null)
+  t.same(valueOrErrorCode(await ask('eth_getStorageAt', [hex(20, 'AB'), '0x0'])), [address, '0x0', 'latest'])
+  t.same(valueOrErrorCode(await ask('eth_getLogs', [{ blockhash: hex(32, 'AB') }])), [{ blockHash: hex(32) }])
+  const asked = fakeCall('eth_getBalance', [address])
+  await createStage(params, defaults, { methods }).handle(asked, async ({ context: notes }) => {
+    t.same(notes, { ...asked.context, request: { method: 'eth_getBalance', params: [address, 'latest'] } })
+    return fakeResult(null)
   })
-  t.same(asked.notes.request.params, [address], 'the call itself is as it was')
+  t.same(asked.context.request.params, [address], 'the call itself is as it was')
 })
 
 t.test('refuses a method that is not offered, in the words that clients look for', async t => {
@@ -39,38 +41,38 @@ t.test('refuses a method that is not offered, in the words that clients look for
 t.test('shows of a strange method name only what is short and printable', async t => {
   t.equal(messageOf(await ask('\u001b[31m\u202e\n', [])), 'the method ?[31m?? does not exist/is not available')
   t.equal(messageOf(await ask('x'.repeat(1e6), [])), `the method ${'x'.repeat(37)}... does not exist/is not available`)
-  for (const name of ['', '__proto__', 'constructor', 'toString']) t.equal(said(await ask(name, [])), -32601)
+  for (const name of ['', '__proto__', 'constructor', 'toString']) t.equal(valueOrErrorCode(await ask(name, [])), -32601)
 })
 
 t.test('refuses parameters that break a rule before anything else is asked', async t => {
-  const stage = stageOf(params, defaults, { methods })
-  const reply = await stage.handle(call('eth_getLogs', [{ address: '0x12' }]), never)
+  const stage = createStage(params, defaults, { methods })
+  const reply = await stage.handle(fakeCall('eth_getLogs', [{ address: '0x12' }]), unreachableNext)
   t.match(reply, { kind: 'params', source: 'gateway', error: { code: -32602 } })
   t.equal(messageOf(reply), 'params[0].address must be an address (20 bytes of hex with 0x), not "0x12" (1 byte)')
   t.notOk(isCharged(reply))
 })
 
 t.test('answers what needs no node, after a look at the parameters', async t => {
-  const stage = stageOf(params, defaults, { methods })
-  const reply = await stage.handle(call('eth_chainId'), never)
+  const stage = createStage(params, defaults, { methods })
+  const reply = await stage.handle(fakeCall('eth_chainId'), unreachableNext)
   t.match(reply, { source: 'local' })
-  t.equal(said(reply), '0x7a69')
+  t.equal(valueOrErrorCode(reply), '0x7a69')
   t.ok(isCharged(reply))
-  t.equal(said(await stage.handle(call('eth_chainId', [1]), never)), -32602)
+  t.equal(valueOrErrorCode(await stage.handle(fakeCall('eth_chainId', [1]), unreachableNext)), -32602)
 })
 
 t.test('with strict, the block of eth_getStorageAt is required', async t => {
   const reply = await ask('eth_getStorageAt', [address, '0x0'], { strict: true })
   t.match(messageOf(reply), /^eth_getStorageAt needs params\[2\], the block parameter/)
-  t.same(said(await ask('eth_getStorageAt', [address, '0x0', '0x1'], { strict: true })), [address, '0x0', '0x1'])
+  t.same(valueOrErrorCode(await ask('eth_getStorageAt', [address, '0x0', '0x1'], { strict: true })), [address, '0x0', '0x1'])
 })
 
 t.test('a network offers other methods, and other rules', async t => {
   const eth_new = { params: [{ title: 'x', hex: 'number' }] }
   const options = { methods: { eth_call: false, eth_chainId: { answer: { value: '0x1' } }, eth_new } }
-  t.equal(said(await ask('eth_call', [{}], options)), -32601)
-  t.equal(said(await ask('eth_chainId', [], options)), '0x1')
-  t.same(said(await ask('eth_new', ['0x01'], options)), ['0x1'])
+  t.equal(valueOrErrorCode(await ask('eth_call', [{}], options)), -32601)
+  t.equal(valueOrErrorCode(await ask('eth_chainId', [], options)), '0x1')
+  t.same(valueOrErrorCode(await ask('eth_new', ['0x01'], options)), ['0x1'])
 })
 
 t.test('a network that takes fewer tags names the one to use', async t => {
@@ -80,15 +82,15 @@ t.test('a network that takes fewer tags names the one to use', async t => {
     'params[0].fromBlock: the tag "safe" is not supported for eth_getLogs on devnet; use "finalized" instead',
   )
   const taken = await ask('eth_getLogs', [{ fromBlock: 'finalized' }], { tags })
-  t.same(said(taken), [{ fromBlock: 'finalized', toBlock: 'latest' }])
+  t.same(valueOrErrorCode(taken), [{ fromBlock: 'finalized', toBlock: 'latest' }])
 })
 
 t.test('options that cannot work are placed', async t => {
   const faults = (options: object) => {
     try {
-      stageOf(params, { ...defaults, ...options }, { methods })
+      createStage(params, { ...defaults, ...options }, { methods })
     } catch (error) {
-      return error instanceof Misconfigured ? error.faults : []
+      return error instanceof Misconfigured ? error.issues : []
     }
     return []
   }

@@ -1,142 +1,150 @@
 import t from 'tap'
-import type { Meaning } from '../../src/reply.ts'
+import type { ErrorCategory } from '../../src/reply.ts'
 import { createDeployment, networkFile } from '../support/gateway.ts'
-import { startNode } from '../support/node.ts'
-import type { Answering, Received, Script } from '../support/node.ts'
+import { startFakeNode } from '../support/node.ts'
+import type { ResponseScript, ReceivedRequest, ScriptedResponse } from '../support/node.ts'
 import { post } from '../support/rpc.ts'
-import type { Answer } from '../support/rpc.ts'
+import type { HttpResponse } from '../support/rpc.ts'
 
 // What callers see of each meaning, through the whole gateway: with one node that says it, and with a second one beside it.
 
-interface Example {
-  readonly meaning: Meaning | 'partial' | 'overlong' | 'slow' | 'ill'
+interface NodeErrorCase {
+  readonly meaning: ErrorCategory | 'partial' | 'overlong' | 'slow' | 'ill'
   readonly method: string
-  readonly says: Answering
+  readonly nodeReply: ResponseScript
   /** With one node. */
-  readonly alone: { readonly status?: number; readonly code: number; readonly message: string | RegExp; readonly charged: boolean }
+  readonly replyAlone: { readonly status?: number; readonly code: number; readonly message: string | RegExp; readonly charged: boolean }
   /** With two: does the second one answer? */
-  readonly isAskedElsewhere: boolean
+  readonly isRetriedElsewhere: boolean
 }
 
-const error = (code: number, message: string): Script => ({ error: { code, message } })
+const error = (code: number, message: string): ScriptedResponse => ({ error: { code, message } })
 /** Puts an HTTP status on it that is a failure. */
 const failing =
   (code: number, message: string) =>
-  ({ id }: Received): Script => ({ raw: JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }), status: 503 })
+  ({ id }: ReceivedRequest): ScriptedResponse => ({ raw: JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }), status: 503 })
 /** Nethermind, streaming: the id is that of the request. */
-const partial = ({ id }: Received): Script => ({ raw: `{"jsonrpc":"2.0","id":${id},"result":[],"_streamStatus":"truncated"}` })
+const partial = ({ id }: ReceivedRequest): ScriptedResponse => ({
+  raw: `{"jsonrpc":"2.0","id":${id},"result":[],"_streamStatus":"truncated"}`,
+})
 const logs = 'eth_getLogs'
 const state = 'eth_getStorageAt'
-const nobody = { status: 503, code: -32002, message: 'no upstream can answer now', charged: false }
+const noUpstream = { status: 503, code: -32002, message: 'no upstream can answer now', charged: false }
 
-const examples: readonly Example[] = [
+const cases: readonly NodeErrorCase[] = [
   {
     meaning: 'reverted',
     method: 'eth_call',
-    says: error(3, 'execution reverted: rate limit'),
-    alone: { code: 3, message: 'execution reverted: rate limit', charged: true },
-    isAskedElsewhere: false,
+    nodeReply: error(3, 'execution reverted: rate limit'),
+    replyAlone: { code: 3, message: 'execution reverted: rate limit', charged: true },
+    isRetriedElsewhere: false,
   },
   {
     meaning: 'known',
     method: 'eth_sendRawTransaction',
-    says: error(-32000, 'already known'),
-    alone: { code: -32000, message: 'already known', charged: true },
-    isAskedElsewhere: false,
+    nodeReply: error(-32000, 'already known'),
+    replyAlone: { code: -32000, message: 'already known', charged: true },
+    isRetriedElsewhere: false,
   },
   {
     meaning: 'tooMany',
     method: logs,
-    says: error(-32602, 'query exceeds max results 20000, retry with the range 1-9'),
-    alone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
-    isAskedElsewhere: false,
+    nodeReply: error(-32602, 'query exceeds max results 20000, retry with the range 1-9'),
+    replyAlone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
+    isRetriedElsewhere: false,
   },
   {
     meaning: 'partial',
     method: logs,
-    says: partial,
-    alone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
-    isAskedElsewhere: false,
+    nodeReply: partial,
+    replyAlone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
+    isRetriedElsewhere: false,
   },
   {
     meaning: 'timeout',
     method: logs,
-    says: error(-32016, 'eth_getLogs request was canceled due to enabled timeout.'),
-    alone: { code: -32005, message: 'query timeout exceeded', charged: true },
-    isAskedElsewhere: false,
+    nodeReply: error(-32016, 'eth_getLogs request was canceled due to enabled timeout.'),
+    replyAlone: { code: -32005, message: 'query timeout exceeded', charged: true },
+    isRetriedElsewhere: false,
   },
   {
     meaning: 'slow',
     method: logs,
-    says: failing(-32000, 'Query timeout exceeded. Consider reducing your block range.'),
-    alone: { code: -32005, message: 'query timeout exceeded', charged: true },
-    isAskedElsewhere: false,
+    nodeReply: failing(-32000, 'Query timeout exceeded. Consider reducing your block range.'),
+    replyAlone: { code: -32005, message: 'query timeout exceeded', charged: true },
+    isRetriedElsewhere: false,
   },
   {
     meaning: 'tooWide',
     method: logs,
-    says: error(-32614, 'eth_getLogs is limited to a 10,000 range'),
-    alone: { code: -32602, message: 'the query is too wide: eth_getLogs is limited to a 10,000 range', charged: true },
-    isAskedElsewhere: true,
+    nodeReply: error(-32614, 'eth_getLogs is limited to a 10,000 range'),
+    replyAlone: { code: -32602, message: 'the query is too wide: eth_getLogs is limited to a 10,000 range', charged: true },
+    isRetriedElsewhere: true,
   },
   {
     meaning: 'unknown',
     method: state,
-    says: error(-32000, 'header not found'),
-    alone: { code: -32000, message: 'header not found', charged: true },
-    isAskedElsewhere: true,
+    nodeReply: error(-32000, 'header not found'),
+    replyAlone: { code: -32000, message: 'header not found', charged: true },
+    isRetriedElsewhere: true,
   },
   {
     meaning: 'pruned',
     method: state,
-    says: error(4444, 'pruned history unavailable'),
-    alone: { code: 4444, message: 'pruned history unavailable', charged: true },
-    isAskedElsewhere: true,
+    nodeReply: error(4444, 'pruned history unavailable'),
+    replyAlone: { code: 4444, message: 'pruned history unavailable', charged: true },
+    isRetriedElsewhere: true,
   },
   {
     meaning: 'badParams',
     method: logs,
-    says: error(-32000, 'end (1) < begin (2)'),
-    alone: { code: -32602, message: 'end (1) < begin (2)', charged: true },
-    isAskedElsewhere: false,
+    nodeReply: error(-32000, 'end (1) < begin (2)'),
+    replyAlone: { code: -32602, message: 'end (1) < begin (2)', charged: true },
+    isRetriedElsewhere: false,
   },
   {
     meaning: 'limited',
     method: state,
-    says: error(-32005, 'daily request count exceeded, request rate limited'),
-    alone: nobody,
-    isAskedElsewhere: true,
+    nodeReply: error(-32005, 'daily request count exceeded, request rate limited'),
+    replyAlone: noUpstream,
+    isRetriedElsewhere: true,
   },
-  { meaning: 'denied', method: state, says: error(-32600, 'Must be authenticated!'), alone: nobody, isAskedElsewhere: true },
+  {
+    meaning: 'denied',
+    method: state,
+    nodeReply: error(-32600, 'Must be authenticated!'),
+    replyAlone: noUpstream,
+    isRetriedElsewhere: true,
+  },
   {
     meaning: 'away',
     method: state,
-    says: error(-32011, 'no backend is currently healthy to serve traffic'),
-    alone: nobody,
-    isAskedElsewhere: true,
+    nodeReply: error(-32011, 'no backend is currently healthy to serve traffic'),
+    replyAlone: noUpstream,
+    isRetriedElsewhere: true,
   },
   {
     meaning: 'noMethod',
     method: state,
-    says: error(-32604, 'Method not enabled'),
-    alone: { code: -32601, message: 'Method not enabled', charged: false },
-    isAskedElsewhere: true,
+    nodeReply: error(-32604, 'Method not enabled'),
+    replyAlone: { code: -32601, message: 'Method not enabled', charged: false },
+    isRetriedElsewhere: true,
   },
-  { meaning: 'misread', method: state, says: error(-32600, 'Invalid request'), alone: nobody, isAskedElsewhere: true },
-  { meaning: 'ill', method: state, says: failing(-32603, 'Internal error'), alone: nobody, isAskedElsewhere: true },
+  { meaning: 'misread', method: state, nodeReply: error(-32600, 'Invalid request'), replyAlone: noUpstream, isRetriedElsewhere: true },
+  { meaning: 'ill', method: state, nodeReply: failing(-32603, 'Internal error'), replyAlone: noUpstream, isRetriedElsewhere: true },
   {
     meaning: 'overlong',
     method: state,
-    says: { raw: '<html>no</html>', status: 413 },
-    alone: { status: 413, code: -32600, message: 'the message is too large', charged: false },
-    isAskedElsewhere: true,
+    nodeReply: { raw: '<html>no</html>', status: 413 },
+    replyAlone: { status: 413, code: -32600, message: 'the message is too large', charged: false },
+    isRetriedElsewhere: true,
   },
   {
     meaning: 'internal',
     method: state,
-    says: error(-32603, 'Internal error'),
-    alone: { code: -32000, message: 'Internal error', charged: false },
-    isAskedElsewhere: true,
+    nodeReply: error(-32603, 'Internal error'),
+    replyAlone: { code: -32000, message: 'Internal error', charged: false },
+    isRetriedElsewhere: true,
   },
 ]
 
@@ -151,16 +159,18 @@ const hash = `0x${'11'.repeat(32)}`
 const chain = {
   eth_chainId: { result: '0x7a69' },
   eth_blockNumber: { result: '0x63' },
-  eth_getBlockByNumber: ({ params: [block] }: Received): Script => ({
+  eth_getBlockByNumber: ({ params: [block] }: ReceivedRequest): ScriptedResponse => ({
     result: { number: String(block).startsWith('0x') ? block : '0x63', hash, parentHash: hash },
   }),
 }
 const word = `0x${'0'.repeat(63)}7`
 
 const first = new Map(
-  await Promise.all(examples.map(async ({ meaning, method, says }) => [meaning, await startNode({ ...chain, [method]: says })] as const)),
+  await Promise.all(
+    cases.map(async ({ meaning, method, nodeReply: says }) => [meaning, await startFakeNode({ ...chain, [method]: says })] as const),
+  ),
 )
-const second = await startNode({
+const second = await startFakeNode({
   ...chain,
   [state]: { result: word },
   [logs]: { result: [] },
@@ -169,7 +179,7 @@ const second = await startNode({
 })
 
 /** Takes 10 blocks, and 2 addresses or topics in a position. */
-const hard = await startNode({
+const limitedNode = await startFakeNode({
   ...chain,
   eth_getLogs: ({ params: [filter] }) => {
     const { fromBlock, toBlock, address = [] } = filter as { fromBlock: string; toBlock: string; address?: string[] }
@@ -184,7 +194,7 @@ const hard = await startNode({
 })
 
 const networks = Object.fromEntries(
-  examples.flatMap(({ meaning }) => {
+  cases.flatMap(({ meaning }) => {
     const name = meaning.toLowerCase()
     const url = first.get(meaning)?.url ?? ''
     return [
@@ -194,7 +204,7 @@ const networks = Object.fromEntries(
   }),
 )
 const pieces = (name: string, limits: object) => ({
-  ...networkFile(name, [], { failover: { upstreams: [{ name: 'hard', url: hard.url, ...limits }] } }),
+  ...networkFile(name, [], { failover: { upstreams: [{ name: 'hard', url: limitedNode.url, ...limits }] } }),
   hosts: [`${name}.test`],
 })
 const deployment = createDeployment({
@@ -202,16 +212,16 @@ const deployment = createDeployment({
 })
 t.teardown(async () => {
   await deployment.remove()
-  await Promise.all([...first.values(), second, hard].map(node => node.stop()))
+  await Promise.all([...first.values(), second, limitedNode].map(node => node.stop()))
 })
 await deployment.addAccount('alice')
 const { key } = await deployment.addKey('alice')
 const gateway = await deployment.start()
 
-const ask = (host: string, method: string, own = params[method]): Promise<Answer> =>
+const ask = (host: string, method: string, own = params[method]): Promise<HttpResponse> =>
   post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: own }), { host })
 
-for (const { meaning, method, alone, isAskedElsewhere } of examples) {
+for (const { meaning, method, replyAlone: alone, isRetriedElsewhere: isAskedElsewhere } of cases) {
   t.test(`${meaning}: what the caller gets`, async t => {
     const name = meaning.toLowerCase()
     const one = await ask(`${name}.test`, method)

@@ -3,12 +3,12 @@ import fc from 'fast-check'
 import t from 'tap'
 import upstream from '../../plugins/upstream/index.ts'
 import type { Json, Request, Target } from '../../src/call.ts'
-import { wholeOf } from '../../src/pieces.ts'
+import { toBuffer } from '../../src/pieces.ts'
 import { isCharged, isFailure, refuse } from '../../src/reply.ts'
 import type { Failure, Reply } from '../../src/reply.ts'
-import type { Heads, Terms } from '../../src/services/index.ts'
-import { shipped } from '../services/methods/shipped.ts'
-import { TestClock, call, never, origin, stageOf, target } from '../support/fakes.ts'
+import type { Heads, RequestOptions } from '../../src/services/index.ts'
+import { shippedMethods } from '../services/methods/shipped.ts'
+import { TestClock, fakeCall, unreachableNext, fakeOrigin, createStage, target } from '../support/fakes.ts'
 
 type Filter = { readonly [name: string]: Json }
 
@@ -70,7 +70,7 @@ const logsOf = (chain: Chain, filter: Filter): Reply => {
 }
 
 /** The same with limits, which it refuses to go beyond. */
-const hardNode =
+const limitedNode =
   (chain: Chain, { maxRange = Infinity, maxParams = Infinity }: Partial<Target>) =>
   (request: Request): Reply => {
     const [filter] = request.params as readonly [Filter]
@@ -86,7 +86,7 @@ const hardNode =
     return logsOf(chain, filter)
   }
 
-interface Setting extends Partial<Target> {
+interface SplitSetting extends Partial<Target> {
   readonly maxPieces?: number
   readonly clock?: TestClock
   /** The last block that is final; none unless given. */
@@ -97,26 +97,26 @@ interface Setting extends Partial<Target> {
 /** The reply of the plugin, and what the node was asked for it. */
 const ask = async (
   filter: Filter,
-  node: (request: Request, terms: Terms) => Reply | Promise<Reply>,
-  setting: Setting = {},
+  node: (request: Request, terms: RequestOptions) => Reply | Promise<Reply>,
+  setting: SplitSetting = {},
 ): Promise<{ readonly reply: Reply; readonly asked: readonly Request[] }> => {
   const { maxPieces = 16, clock = new TestClock(), final = -1, signal = new AbortController().signal, ...limits } = setting
   const asked: Request[] = []
-  const stage = stageOf(
+  const stage = createStage(
     upstream,
     { timeout: 10_000, maxBytes: 1 << 20, silence: 2000, maxPieces },
     {
-      methods: shipped,
+      methods: shippedMethods,
       clock,
-      heads: { view: { isFinal: (_upstream: string, block: number) => block <= final } } as unknown as Heads, // all that is read of it
-      agents: { ask: async (_target, request, terms) => (asked.push(request), node(request, terms)), losses: () => 0 },
+      heads: { snapshot: { isFinal: (_upstream: string, block: number) => block <= final } } as unknown as Heads, // all that is read of it
+      upstreamClient: { request: async (_target, request, terms) => (asked.push(request), node(request, terms)), disconnects: () => 0 },
     },
   )
-  const one = call('eth_getLogs', [filter], { target: { ...target, ...limits } })
-  return { reply: await stage.handle({ ...one, origin: origin({ signal }) }, never), asked }
+  const one = fakeCall('eth_getLogs', [filter], { target: { ...target, ...limits } })
+  return { reply: await stage.handle({ ...one, origin: fakeOrigin({ signal }) }, unreachableNext), asked }
 }
 
-const textOf = (reply: Reply): Json => (isFailure(reply) ? { ...reply.error } : wholeOf(reply.result).toString())
+const textOf = (reply: Reply): Json => (isFailure(reply) ? { ...reply.error } : toBuffer(reply.result).toString())
 
 const queries = (asked: readonly Request[]): readonly Filter[] =>
   asked.filter(request => request.method === 'eth_getLogs').map(request => request.params[0] as Filter)
@@ -169,7 +169,7 @@ t.test('pieces put together are what one call gives', async t => {
       async (blocks, filter, maxRange, maxParams) => {
         const chain = chainOf(blocks)
         const limits = { ...(maxRange !== undefined && { maxRange }), ...(maxParams !== undefined && { maxParams }) }
-        const { reply, asked } = await ask(filter, hardNode(chain, limits), { ...limits, maxPieces: 2000 })
+        const { reply, asked } = await ask(filter, limitedNode(chain, limits), { ...limits, maxPieces: 2000 })
         const whole = logsOf(chain, filter)
         const isBeyond = blockOf(filter.fromBlock, chain) > chain.head
         if (isBeyond || isFailure(whole)) return // the node's own words; nothing was put together
@@ -187,7 +187,7 @@ t.test('a log that fits several pieces of a filter comes once, in its place', as
   const chain = evenChain(3, 4)
   const limits = { maxParams: 1, maxRange: 2 }
   const filter = { fromBlock: '0x0', toBlock: '0x2', address: ['a', 'b', 'a'], topics: [['u', 't', 'u']] }
-  const { reply, asked } = await ask(filter, hardNode(chain, limits), limits)
+  const { reply, asked } = await ask(filter, limitedNode(chain, limits), limits)
   t.equal(queries(asked).length, 8)
   t.strictSame(textOf(reply), textOf(logsOf(chain, filter)))
 })
@@ -219,17 +219,17 @@ t.test('one query stays one call when the node takes it', async t => {
       { maxRange: 1, maxParams: 2 },
     ],
   ] as const) {
-    const { asked } = await ask(filter, hardNode(chain, {}), setting)
+    const { asked } = await ask(filter, limitedNode(chain, {}), setting)
     t.same(asked, [{ method: 'eth_getLogs', params: [filter] }])
   }
-  const { asked } = await ask({ fromBlock: '0x8', toBlock: 'latest' }, hardNode(chain, {}), { maxRange: 2 })
+  const { asked } = await ask({ fromBlock: '0x8', toBlock: 'latest' }, limitedNode(chain, {}), { maxRange: 2 })
   t.same(queries(asked), [{ fromBlock: '0x8', toBlock: 'latest' }], 'a tag that turns out to be near')
 })
 
 t.test('tags become numbers before the first piece is asked', async t => {
   const { reply, asked } = await ask(
     { fromBlock: 'earliest', toBlock: 'latest', address: 'a' },
-    hardNode(evenChain(10, 1), { maxRange: 4 }),
+    limitedNode(evenChain(10, 1), { maxRange: 4 }),
     { maxRange: 4 },
   )
   t.notOk(isFailure(reply))
@@ -268,7 +268,7 @@ t.test('what lies above the head is left to the node, in the last piece, as far 
     ['0x20', '0x22', [['0x20', '0x22']]],
     ['0x20', '0x30', [['0x20', '0x25']]],
   ] as const) {
-    const { reply, asked } = await ask({ fromBlock, toBlock }, hardNode(evenChain(10, 1), {}), { maxRange: 6 })
+    const { reply, asked } = await ask({ fromBlock, toBlock }, limitedNode(evenChain(10, 1), {}), { maxRange: 6 })
     t.same(
       queries(asked).map(query => [query['fromBlock'], query['toBlock']]),
       pieces,
@@ -280,11 +280,11 @@ t.test('what lies above the head is left to the node, in the last piece, as far 
 
 t.test("a tag that the node does not know fails the query in the node's words", async t => {
   const { reply } = await ask({ fromBlock: '0x0', toBlock: 'finalized' }, () => failure(-39001, 'Unknown block'), { maxRange: 5 })
-  t.match(reply, { error: { code: -39001, message: 'Unknown block' }, elsewhere: true })
+  t.match(reply, { error: { code: -39001, message: 'Unknown block' }, retryElsewhere: true })
 })
 
 t.test('when a block is replaced between two pieces, the whole is asked elsewhere', async t => {
-  const node = hardNode(evenChain(10, 1), {})
+  const node = limitedNode(evenChain(10, 1), {})
   let isReplaced = false
   const { reply } = await ask(
     { fromBlock: '0x0', toBlock: '0x9' },
@@ -295,17 +295,17 @@ t.test('when a block is replaced between two pieces, the whole is asked elsewher
     },
     { maxRange: 5 },
   )
-  t.match(reply, { kind: 'unavailable', fault: 'upstream', elsewhere: true, retryAfter: 1 })
+  t.match(reply, { kind: 'unavailable', fault: 'upstream', retryElsewhere: true, retryAfter: 1 })
 })
 
 t.test('no block is asked for when the last one is final', async t => {
-  const { reply, asked } = await ask({ fromBlock: '0x0', toBlock: '0x9' }, hardNode(evenChain(12, 1), {}), { maxRange: 5, final: 9 })
+  const { reply, asked } = await ask({ fromBlock: '0x0', toBlock: '0x9' }, limitedNode(evenChain(12, 1), {}), { maxRange: 5, final: 9 })
   t.notOk(isFailure(reply))
   t.same(
     asked.map(request => request.method),
     ['eth_getLogs', 'eth_getLogs'],
   )
-  const later = await ask({ fromBlock: '0x0', toBlock: '0xa' }, hardNode(evenChain(12, 1), {}), { maxRange: 6, final: 9 })
+  const later = await ask({ fromBlock: '0x0', toBlock: '0xa' }, limitedNode(evenChain(12, 1), {}), { maxRange: 6, final: 9 })
   t.same(
     later.asked.map(request => request.method),
     ['eth_getBlockByNumber', 'eth_getLogs', 'eth_getLogs', 'eth_getBlockByNumber'],
@@ -313,12 +313,12 @@ t.test('no block is asked for when the last one is final', async t => {
 })
 
 t.test('the number of pieces is bounded, and nothing is asked for what would go beyond', async t => {
-  const node = hardNode(evenChain(100, 1), {})
+  const node = limitedNode(evenChain(100, 1), {})
   const { reply, asked } = await ask({ fromBlock: '0x5', toBlock: 'latest', address: ['a', 'b'] }, node, { maxRange: 2, maxParams: 1 })
   t.match(reply, {
     kind: 'params',
-    meaning: 'tooWide',
-    elsewhere: true,
+    category: 'tooWide',
+    retryElsewhere: true,
     fault: 'caller',
     error: {
       code: -32602,
@@ -339,20 +339,20 @@ t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so
   const address = Array.from({ length: 5000 }, (_, i) => (i === 4321 ? 'a' : hex(i)))
   const filter = { fromBlock: '0x0', toBlock: '0x2', address }
   const asked: Request[] = []
-  let node = hardNode(chain, { maxParams: 1000 })
-  const stage = stageOf(
+  let node = limitedNode(chain, { maxParams: 1000 })
+  const stage = createStage(
     upstream,
     { timeout: 10_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 16 },
     {
-      methods: shipped,
+      methods: shippedMethods,
       clock: new TestClock(),
-      heads: { view: { isFinal: () => true } } as unknown as Heads, // all that is read of it
-      agents: { ask: async (_target, request) => (asked.push(request), node(request)), losses: () => 0 },
+      heads: { snapshot: { isFinal: () => true } } as unknown as Heads, // all that is read of it
+      upstreamClient: { request: async (_target, request) => (asked.push(request), node(request)), disconnects: () => 0 },
     },
   )
   const again = async (own: Filter, over: Partial<Target> = {}) => {
     asked.length = 0
-    const reply = await stage.handle(call('eth_getLogs', [own], { target: { ...target, ...over } }), never)
+    const reply = await stage.handle(fakeCall('eth_getLogs', [own], { target: { ...target, ...over } }), unreachableNext)
     return { reply, sizes: queries(asked).map(query => (query['address'] as readonly string[]).length) }
   }
   const first = await again(filter)
@@ -365,12 +365,12 @@ t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so
     [999],
     'what stands twice does not count',
   )
-  node = hardNode(chain, { maxParams: 5000 })
+  node = limitedNode(chain, { maxParams: 5000 })
   t.same((await again(filter, { name: 'other' })).sizes, [5000], 'a node that takes them gets them at once')
-  node = hardNode(chain, { maxRange: 1 })
+  node = limitedNode(chain, { maxRange: 1 })
   const wide = await again(filter, { name: 'third' })
-  t.match(wide.reply, { meaning: 'tooWide', error: { code: -32602, message: /exceed maximum block range/ } })
-  node = hardNode(chain, { maxParams: 5000 })
+  t.match(wide.reply, { category: 'tooWide', error: { code: -32602, message: /exceed maximum block range/ } })
+  node = limitedNode(chain, { maxParams: 5000 })
   t.same((await again(filter, { name: 'third' })).sizes, [5000], 'lists were not what it refused')
 })
 
@@ -382,7 +382,7 @@ for (const [most, concurrency] of [
 ] as const) {
   t.test(`${most} pieces are asked at once, in order, where the concurrency is ${concurrency}`, async t => {
     const chain = evenChain(20, 1)
-    const node = hardNode(chain, {})
+    const node = limitedNode(chain, {})
     let [running, atOnce] = [0, 0]
     const { reply, asked } = await ask(
       { fromBlock: '0x0', toBlock: '0x13' },
@@ -409,9 +409,9 @@ for (const [most, concurrency] of [
 
 t.test('10,000 logs over all pieces pass; one more is refused, with the first blocks that fit', async t => {
   const filter = { fromBlock: '0x0', toBlock: '0x3' }
-  const full = await ask(filter, hardNode(evenChain(4, 2500), {}), { maxRange: 1 })
+  const full = await ask(filter, limitedNode(evenChain(4, 2500), {}), { maxRange: 1 })
   t.equal('count' in full.reply && full.reply.count, 10_000)
-  const over = await ask(filter, hardNode(evenChain(4, 2501), {}), { maxRange: 1 })
+  const over = await ask(filter, limitedNode(evenChain(4, 2501), {}), { maxRange: 1 })
   t.match(over.reply, {
     kind: 'tooMany',
     source: 'node',
@@ -420,14 +420,14 @@ t.test('10,000 logs over all pieces pass; one more is refused, with the first bl
   })
   t.strictSame((over.reply as Failure).error.data, { from: '0x0', to: '0x2', limit: 10_000 })
   t.ok(isCharged(over.reply))
-  const crowded = await ask({ ...filter, topics: [['t', 'u']] }, hardNode(evenChain(4, 10_002), {}), { maxParams: 1 })
+  const crowded = await ask({ ...filter, topics: [['t', 'u']] }, limitedNode(evenChain(4, 10_002), {}), { maxParams: 1 })
   t.strictSame((crowded.reply as Failure).error.data, { limit: 10_000 }, 'not even the first blocks fit')
-  const first = await ask(filter, hardNode(evenChain(4, 5001), {}), { maxRange: 2 })
+  const first = await ask(filter, limitedNode(evenChain(4, 5001), {}), { maxRange: 2 })
   t.strictSame((first.reply as Failure).error.data, { from: '0x0', to: '0x0', limit: 10_000 }, 'a part of the first piece fits')
 })
 
 t.test('pieces together stay within the bytes of one answer', async t => {
-  const node = hardNode(evenChain(4, 1), {})
+  const node = limitedNode(evenChain(4, 1), {})
   const { reply } = await ask(
     { fromBlock: '0x0', toBlock: '0x3' },
     request => (request.method === 'eth_getLogs' ? json(`["${'0'.repeat(300_000)}"]`, 1) : node(request)),
@@ -438,13 +438,13 @@ t.test('pieces together stay within the bytes of one answer', async t => {
 
 t.test('ten seconds are for the whole query', async t => {
   const clock = new TestClock()
-  const node = hardNode(evenChain(16, 1), {})
+  const node = limitedNode(evenChain(16, 1), {})
   const timeouts: number[] = []
   const { reply, asked } = await ask(
     { fromBlock: '0x0', toBlock: '0xf' },
-    (request, { timeout }) => {
+    (request, { timeoutMs: timeout }) => {
       timeouts.push(timeout)
-      clock.turn(Math.min(timeout, 1500))
+      clock.advance(Math.min(timeout, 1500))
       return timeout < 1500 ? refuse('timeout', { fault: 'upstream', source: 'node', upstream: 'own' }) : node(request)
     },
     { maxRange: 1, clock },
@@ -455,7 +455,7 @@ t.test('ten seconds are for the whole query', async t => {
 })
 
 t.test('a piece that fails ends the whole, and those under way', async t => {
-  const node = hardNode(evenChain(16, 1), {})
+  const node = limitedNode(evenChain(16, 1), {})
   const cancelled: string[] = []
   const { reply, asked } = await ask(
     { fromBlock: '0x0', toBlock: '0xf' },
@@ -478,7 +478,7 @@ t.test('a piece that fails ends the whole, and those under way', async t => {
 })
 
 t.test('a caller who leaves ends all pieces', async t => {
-  const node = hardNode(evenChain(16, 1), {})
+  const node = limitedNode(evenChain(16, 1), {})
   const caller = new AbortController()
   let waiting = 0
   const { reply } = await ask(
@@ -499,10 +499,10 @@ t.test('a caller who leaves ends all pieces', async t => {
 })
 
 t.test('what a node refuses of a piece comes as of the whole', async t => {
-  const { reply } = await ask({ fromBlock: '0x0', toBlock: '0x9' }, hardNode(evenChain(10, 1), { maxRange: 2 }), { maxRange: 5 })
+  const { reply } = await ask({ fromBlock: '0x0', toBlock: '0x9' }, limitedNode(evenChain(10, 1), { maxRange: 2 }), { maxRange: 5 })
   t.match(reply, {
-    meaning: 'tooWide',
-    elsewhere: true,
+    category: 'tooWide',
+    retryElsewhere: true,
     error: { code: -32602, message: 'the query is too wide: exceed maximum block range 2' },
   })
 })

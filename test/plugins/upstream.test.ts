@@ -1,35 +1,35 @@
 import t from 'tap'
 import upstream from '../../plugins/upstream/index.ts'
-import { readRange, suggestRange } from '../../plugins/upstream/range.ts'
-import type { Call, Json, Note, Request } from '../../src/call.ts'
+import { readSuggestedRange, suggestRange } from '../../plugins/upstream/range.ts'
+import type { Call, Json, ContextKey, Request } from '../../src/call.ts'
 import { isCharged, refuse } from '../../src/reply.ts'
 import type { Failure, Reply, RpcError } from '../../src/reply.ts'
-import type { Terms } from '../../src/services/index.ts'
-import { shipped } from '../services/methods/shipped.ts'
-import { call, never, result, said, stageOf } from '../support/fakes.ts'
+import type { RequestOptions } from '../../src/services/index.ts'
+import { shippedMethods } from '../services/methods/shipped.ts'
+import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
 
 const options = { timeout: 30_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 16 }
 
 /** The reply to a call whose node answers this. */
-const ask = (c: Call<Note>, reply: Reply, seen?: (terms: Terms) => void, methods = shipped): Promise<Reply> =>
-  stageOf(upstream, options, {
+const ask = (c: Call<ContextKey>, reply: Reply, seen?: (terms: RequestOptions) => void, methods = shippedMethods): Promise<Reply> =>
+  createStage(upstream, options, {
     methods,
-    agents: { ask: async (_target, _request, terms) => (seen?.(terms), reply), losses: () => 0 },
-  }).handle(c, never)
+    upstreamClient: { request: async (_target, _request, terms) => (seen?.(terms), reply), disconnects: () => 0 },
+  }).handle(c, unreachableNext)
 
 const nodeError = (error: RpcError): Failure => ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
 
 t.test('the answer of a node', async t => {
-  const three = { ...shipped, get: (name: string) => ({ ...shipped.get(name)!, maxResults: 3 }) }
+  const three = { ...shippedMethods, get: (name: string) => ({ ...shippedMethods.get(name)!, maxResults: 3 }) }
   const logs = (...blocks: number[]) =>
-    result(
+    fakeResult(
       blocks.map(n => ({ blockNumber: `0x${n.toString(16)}` })),
       { upstream: 'own', ...{ count: blocks.length } },
     )
 
   t.test('gives as many results as the contract allows, and refuses one more in its words', async t => {
-    t.equal((said(await ask(call('eth_getLogs', [{}]), logs(1, 2, 3), undefined, three)) as Json[]).length, 3)
-    t.match(await ask(call('eth_getLogs', [{ fromBlock: '0x1' }]), logs(1, 2, 3, 4), undefined, three), {
+    t.equal((valueOrErrorCode(await ask(fakeCall('eth_getLogs', [{}]), logs(1, 2, 3), undefined, three)) as Json[]).length, 3)
+    t.match(await ask(fakeCall('eth_getLogs', [{ fromBlock: '0x1' }]), logs(1, 2, 3, 4), undefined, three), {
       error: { code: -32005, message: 'query returned more than 3 results', data: { from: '0x1', to: '0x3', limit: 3 } },
       upstream: 'own',
       source: 'node',
@@ -38,28 +38,34 @@ t.test('the answer of a node', async t => {
   })
 
   t.test("the contract's time bounds the query where the method has one", async t => {
-    await ask(call('eth_getLogs', [{}]), logs(), terms => t.equal(terms.timeout, 10_000))
-    await ask(call('eth_call'), result(1), terms => t.equal(terms.timeout, 30_000))
+    await ask(fakeCall('eth_getLogs', [{}]), logs(), terms => t.equal(terms.timeoutMs, 10_000))
+    await ask(fakeCall('eth_call'), fakeResult(1), terms => t.equal(terms.timeoutMs, 30_000))
   })
 
   t.test("a living node that is too slow: the caller's fault for eth_getLogs; for others the next node may be faster", async t => {
     const late = refuse('timeout', { fault: 'upstream', upstream: 'own', source: 'node' })
-    t.match(await ask(call('eth_getLogs', [{}]), late), {
+    t.match(await ask(fakeCall('eth_getLogs', [{}]), late), {
       error: { code: -32005, message: 'query timeout exceeded' },
       fault: 'caller',
       upstream: 'own',
     })
-    t.match(await ask(call('eth_call'), late), { error: { code: -32002 }, fault: 'upstream', status: 503, elsewhere: true, retryAfter: 1 })
+    t.match(await ask(fakeCall('eth_call'), late), {
+      error: { code: -32002 },
+      fault: 'upstream',
+      status: 503,
+      retryElsewhere: true,
+      retryAfter: 1,
+    })
   })
 
   t.test('that is not of the kind that the method gives passes as it is, marked for other nodes to do better', async t => {
     const odd = async (method: string, value: Json) => {
       const reply = await ask(
-        call(method, method === 'eth_getLogs' ? [{}] : []),
-        result(value, { count: Array.isArray(value) ? value.length : undefined }),
+        fakeCall(method, method === 'eth_getLogs' ? [{}] : []),
+        fakeResult(value, { count: Array.isArray(value) ? value.length : undefined }),
       )
-      t.same(said(reply), value)
-      return 'odd' in reply && reply.odd === true
+      t.same(valueOrErrorCode(reply), value)
+      return 'unexpectedType' in reply && reply.unexpectedType === true
     }
     for (const value of [null, {}, 'x', 5, '0x', '0xffffffffffffffffffff', []]) t.ok(await odd('eth_blockNumber', value), `${value}`)
     for (const value of [null, {}, 'x', 5, '0xzz', []]) t.ok(await odd('eth_getStorageAt', value), `${value}`)
@@ -71,7 +77,7 @@ t.test('the answer of a node', async t => {
   })
 
   t.test('a storage word shorter than 32 bytes is left-padded; whatever else comes passes as it is', async t => {
-    const word = async (value: Json) => said(await ask(call('eth_getStorageAt'), result(value)))
+    const word = async (value: Json) => valueOrErrorCode(await ask(fakeCall('eth_getStorageAt'), fakeResult(value)))
     t.equal(await word('0x1'), `0x${'1'.padStart(64, '0')}`)
     t.equal(await word('0x'), `0x${'0'.repeat(64)}`)
     t.equal(await word(`0x${'ab'.repeat(32)}`), `0x${'ab'.repeat(32)}`)
@@ -82,38 +88,41 @@ t.test('the answer of a node', async t => {
 
   t.test('a silent node is asked for its pulse once, however many calls wait', async t => {
     let pulses = 0
-    const waiting: Terms[] = []
-    const stage = stageOf(upstream, options, {
-      methods: shipped,
-      agents: {
-        losses: () => 0,
-        ask: async (_target, request, terms) => {
+    const waiting: RequestOptions[] = []
+    const stage = createStage(upstream, options, {
+      methods: shippedMethods,
+      upstreamClient: {
+        disconnects: () => 0,
+        request: async (_target, request, terms) => {
           if (request.method === 'eth_blockNumber') pulses += 1
           else waiting.push(terms)
-          return result('0x1')
+          return fakeResult('0x1')
         },
       },
     })
-    for (let i = 0; i < 5; i++) await stage.handle(call('eth_call'), never)
-    const alive = await Promise.all(waiting.map(terms => terms.silence?.alive()))
+    for (let i = 0; i < 5; i++) await stage.handle(fakeCall('eth_call'), unreachableNext)
+    const alive = await Promise.all(waiting.map(terms => terms.livenessProbe?.isAlive()))
     t.same(alive, [true, true, true, true, true])
     t.equal(pulses, 1)
   })
 
   t.test('a silent node that limits us, or has an error, does not hang; one that gives no answer does', async t => {
     const isAlive = async (pulse: Reply) => {
-      const terms: Terms[] = []
+      const terms: RequestOptions[] = []
       const agents = {
-        losses: () => 0,
-        ask: async (_target: unknown, { method }: Request, given: Terms) => (
-          terms.push(given), method === 'eth_call' ? result('0x1') : pulse
+        disconnects: () => 0,
+        request: async (_target: unknown, { method }: Request, given: RequestOptions) => (
+          terms.push(given), method === 'eth_call' ? fakeResult('0x1') : pulse
         ),
       }
-      await stageOf(upstream, options, { methods: shipped, agents }).handle(call('eth_call'), never)
-      return terms[0]?.silence?.alive()
+      await createStage(upstream, options, { methods: shippedMethods, upstreamClient: agents }).handle(
+        fakeCall('eth_call'),
+        unreachableNext,
+      )
+      return terms[0]?.livenessProbe?.isAlive()
     }
     const silence = refuse('unavailable', { source: 'node', cause: 'nothing listens there' })
-    t.equal(await isAlive({ ...silence, meaning: 'limited', cause: 'HTTP 429' }), true)
+    t.equal(await isAlive({ ...silence, category: 'limited', cause: 'HTTP 429' }), true)
     t.equal(await isAlive(nodeError({ code: -32603, message: 'internal error' })), true)
     t.equal(await isAlive(silence), false)
   })
@@ -121,8 +130,8 @@ t.test('the answer of a node', async t => {
 
 t.test('the error of a node', async t => {
   const filter = { fromBlock: '0x1', toBlock: '0xffffff' }
-  const logsError = (error: RpcError) => ask(call('eth_getLogs', [filter]), nodeError(error))
-  const stateError = (error: RpcError) => ask(call('eth_getStorageAt', ['0xa', '0x0', 'latest']), nodeError(error))
+  const logsError = (error: RpcError) => ask(fakeCall('eth_getLogs', [filter]), nodeError(error))
+  const stateError = (error: RpcError) => ask(fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest']), nodeError(error))
 
   t.test("too many results gets the contract's words, with the range that the node suggests", async t => {
     const message = 'query returned more than 10000 results'
@@ -134,7 +143,7 @@ t.test('the error of a node', async t => {
       const reply = await logsError({ code, message: theirs })
       t.match(reply, { kind: 'tooMany', fault: 'caller', source: 'node', upstream: 'own', error: { code: -32005, message } })
       t.strictSame((reply as Failure).error.data, data)
-      t.notOk('elsewhere' in reply)
+      t.notOk('retryElsewhere' in reply)
       t.ok(isCharged(reply))
     }
     t.match(
@@ -151,15 +160,19 @@ t.test('the error of a node', async t => {
       fault: 'caller',
       error: { code: -32005, message: 'query timeout exceeded', data: { from: '0x1', to: '0x9' } },
     })
-    t.match(await stateError({ code: -32002, message: 'request timed out' }), { kind: 'unavailable', fault: 'upstream', elsewhere: true })
+    t.match(await stateError({ code: -32002, message: 'request timed out' }), {
+      kind: 'unavailable',
+      fault: 'upstream',
+      retryElsewhere: true,
+    })
   })
 
   t.test('a query that is too wide goes to the next node, and comes back as -32602 with what the node said', async t => {
     t.match(await logsError({ code: -32600, message: 'up to a 500 block range. This block range should work: [0x10, 0x203]' }), {
       kind: 'node',
-      meaning: 'tooWide',
+      category: 'tooWide',
       fault: 'caller',
-      elsewhere: true,
+      retryElsewhere: true,
       error: { code: -32602, message: /^the query is too wide: up to a 500/, data: { from: '0x10', to: '0x203' } },
     })
   })
@@ -171,7 +184,7 @@ t.test('the error of a node', async t => {
       [4444, 'pruned history unavailable'],
     ] as const) {
       const reply = await stateError({ code, message, data: 'x' })
-      t.match(reply, { kind: 'node', fault: 'caller', elsewhere: true, error: { code, message, data: 'x' } })
+      t.match(reply, { kind: 'node', fault: 'caller', retryElsewhere: true, error: { code, message, data: 'x' } })
       t.ok(isCharged(reply))
     }
   })
@@ -184,7 +197,7 @@ t.test('the error of a node', async t => {
   })
 
   t.test('what is about our account at a provider is never shown, and says how long to wait', async t => {
-    for (const [code, message, data, retryAfter, meaning] of [
+    for (const [code, message, data, retryAfter, category] of [
       [429, 'Too Many Requests', undefined, undefined, 'limited'],
       [-32005, 'project ID request rate exceeded', { backoff_seconds: 29.5, see: 'https://x' }, 30, 'limited'],
       [-32005, 'daily request count exceeded, request rate limited', { rate: { backoff_seconds: 7 } }, 7, 'limited'],
@@ -196,7 +209,7 @@ t.test('the error of a node', async t => {
       t.match(reply, {
         kind: 'unavailable',
         fault: 'upstream',
-        meaning,
+        category,
         status: 503,
         error: { code: -32002, message: 'no upstream can answer now' },
       })
@@ -208,7 +221,7 @@ t.test('the error of a node', async t => {
 
   t.test('counts for more than the HTTP status that came with it, unless both say that the node is ill', async t => {
     const with503 = (code: number, message: string) =>
-      ask(call('eth_getLogs', [{}]), { ...refuse('unavailable', { source: 'node', cause: 'HTTP 503' }), said: { code, message } })
+      ask(fakeCall('eth_getLogs', [{}]), { ...refuse('unavailable', { source: 'node', cause: 'HTTP 503' }), nodeError: { code, message } })
     t.match(await with503(-32000, 'Query timeout exceeded.'), {
       kind: 'timeout',
       fault: 'caller',
@@ -216,11 +229,11 @@ t.test('the error of a node', async t => {
     })
     t.match(await with503(-32000, 'header not found'), {
       kind: 'node',
-      elsewhere: true,
+      retryElsewhere: true,
       status: 200,
       error: { code: -32000, message: 'header not found' },
     })
-    t.match(await with503(429, '25/second request limit reached'), { kind: 'unavailable', meaning: 'limited' })
+    t.match(await with503(429, '25/second request limit reached'), { kind: 'unavailable', category: 'limited' })
     for (const [code, message] of [
       [-32603, 'Internal error'],
       [-32000, 'bad gateway'],
@@ -232,15 +245,15 @@ t.test('the error of a node', async t => {
         kind: 'unavailable',
         fault: 'upstream',
         cause: 'HTTP 503',
-        elsewhere: undefined,
-        meaning: undefined,
+        retryElsewhere: undefined,
+        category: undefined,
       })
     }
   })
 
   t.test('what HTTP said about our account stays as it is', async t => {
-    const limited = refuse('unavailable', { source: 'node', meaning: 'limited', retryAfter: 3, cause: 'HTTP 429' })
-    t.strictSame(await ask(call('eth_call'), limited), limited)
+    const limited = refuse('unavailable', { source: 'node', category: 'limited', retryAfter: 3, cause: 'HTTP 429' })
+    t.strictSame(await ask(fakeCall('eth_call'), limited), limited)
   })
 
   t.test("the node's own doing is not charged, and does not make clients repeat what every node was asked", async t => {
@@ -250,7 +263,7 @@ t.test('the error of a node', async t => {
       [-32603, 'Internal error', -32000],
     ] as const) {
       const reply = await stateError({ code, message })
-      t.match(reply, { kind: 'node', fault: 'upstream', elsewhere: true, status: 200, error: { code: ours, message } })
+      t.match(reply, { kind: 'node', fault: 'upstream', retryElsewhere: true, status: 200, error: { code: ours, message } })
       t.notOk(isCharged(reply))
     }
   })
@@ -260,40 +273,45 @@ t.test('the error of a node', async t => {
       [-32600, 'Invalid request'],
       [-32700, 'parse error'],
     ] as const) {
-      t.match(await stateError({ code, message }), { kind: 'unavailable', fault: 'upstream', elsewhere: true, error: { code: -32002 } })
+      t.match(await stateError({ code, message }), {
+        kind: 'unavailable',
+        fault: 'upstream',
+        retryElsewhere: true,
+        error: { code: -32002 },
+      })
     }
   })
 
   t.test('reverts, transactions that are known, and all that nobody knows pass as the node said them', async t => {
-    for (const [method, error, meaning] of [
+    for (const [method, error, category] of [
       ['eth_call', { code: 3, message: 'execution reverted', data: '0x08c379a0' }, 'reverted'],
       ['eth_sendRawTransaction', { code: -32000, message: 'already known' }, 'known'],
       ['eth_sendRawTransaction', { code: -32000, message: 'nonce too low' }, undefined],
       ['eth_call', { code: 7, message: 'whatever' }, undefined],
     ] as const) {
-      const reply = (await ask(call(method), nodeError(error))) as Failure
+      const reply = (await ask(fakeCall(method), nodeError(error))) as Failure
       t.match(reply, { kind: 'node', fault: 'caller', error })
-      t.equal(reply.meaning, meaning)
-      t.notOk('elsewhere' in reply)
+      t.equal(reply.category, category)
+      t.notOk('retryElsewhere' in reply)
     }
   })
 
   t.test('a result that ends early is no result: too much for the node, or its failure', async t => {
-    const partial = (meaning?: 'tooMany' | 'timeout') => ({
+    const partial = (category?: 'tooMany' | 'timeout') => ({
       ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'the result ends early' }),
-      ...(meaning && { meaning }),
+      ...(category && { category }),
     })
-    t.match(await ask(call('eth_getLogs', [filter]), partial('tooMany')), {
+    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial('tooMany')), {
       kind: 'tooMany',
       error: { code: -32005, message: 'query returned more than 10000 results', data: { limit: 10_000 } },
       fault: 'caller',
     })
-    t.match(await ask(call('eth_getLogs', [filter]), partial('timeout')), {
+    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial('timeout')), {
       kind: 'timeout',
       error: { code: -32005, message: 'query timeout exceeded' },
     })
-    t.match(await ask(call('eth_getLogs', [filter]), partial()), { kind: 'unavailable', fault: 'upstream' })
-    t.match(await ask(call('eth_getBlockReceipts'), partial('tooMany')), { kind: 'unavailable', fault: 'upstream' })
+    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial()), { kind: 'unavailable', fault: 'upstream' })
+    t.match(await ask(fakeCall('eth_getBlockReceipts'), partial('tooMany')), { kind: 'unavailable', fault: 'upstream' })
   })
 })
 
@@ -314,7 +332,7 @@ t.test('the range suggested for a query with too many results', async t => {
 
 t.test('the range that a node suggests', async t => {
   const read = (message: string, data?: Json, filter: Json = { fromBlock: '0x1', toBlock: '0xffff' }) =>
-    readRange(data === undefined ? { code: 1, message } : { code: 1, message, data }, filter)
+    readSuggestedRange(data === undefined ? { code: 1, message } : { code: 1, message, data }, filter)
   t.test('is read in the words of each provider', async t => {
     for (const [message, from, to] of [
       ['... Try with this block range [0xBDE5, 0xBDEF].', '0xbde5', '0xbdef'],

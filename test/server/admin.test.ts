@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
-import { openAdmin } from '../../src/server/index.ts'
-import type { Family } from '../../src/services/metrics.ts'
+import { openAdminListener } from '../../src/server/index.ts'
+import type { MetricFamily } from '../../src/services/metrics.ts'
 import { TestLog } from '../support/fakes.ts'
 import { post } from '../support/rpc.ts'
 
@@ -10,20 +10,20 @@ import { post } from '../support/rpc.ts'
 
 const open = async () => {
   const log = new TestLog()
-  const asked: { resolve(families: readonly Family[]): void; reject(error: Error): void }[] = []
-  const health = {
+  const pendingScrapes: { resolve(families: readonly MetricFamily[]): void; reject(error: Error): void }[] = []
+  const status = {
     isReady: () => true,
     networks: () => [],
     metrics: () =>
-      new Promise<readonly Family[]>((resolve, reject) => {
-        asked.push({ resolve, reject })
+      new Promise<readonly MetricFamily[]>((resolve, reject) => {
+        pendingScrapes.push({ resolve, reject })
       }),
   }
-  const admin = await openAdmin({ host: '127.0.0.1', port: 0 }, health, log)
+  const admin = await openAdminListener({ host: '127.0.0.1', port: 0 }, status, log)
   t.teardown(() => admin.stop())
   const next = async () => {
-    while (asked.length === 0) await new Promise(setImmediate)
-    return asked.shift()!
+    while (pendingScrapes.length === 0) await new Promise(setImmediate)
+    return pendingScrapes.shift()!
   }
   const scrape = () => post(`${admin.url}/metrics`, '', { method: 'GET' })
   return { admin, log, next, scrape }

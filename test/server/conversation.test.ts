@@ -6,18 +6,18 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Reply } from '../../src/reply.ts'
-import { Conversation } from '../../src/server/conversation.ts'
-import { Traffic } from '../../src/server/door.ts'
-import type { Visit } from '../../src/server/door.ts'
-import { openRoom } from '../../src/services/agents/room.ts'
-import { openReader } from '../../src/wire/message.ts'
-import { TestLog, result } from '../support/fakes.ts'
+import { WsConnection } from '../../src/server/conversation.ts'
+import { ActiveRequests } from '../../src/server/door.ts'
+import type { RoutedRequest } from '../../src/server/door.ts'
+import { createMemoryBudget } from '../../src/services/agents/room.ts'
+import { createMessageParser } from '../../src/wire/message.ts'
+import { TestLog, fakeResult } from '../support/fakes.ts'
 
 // One real WebSocket, and a caller who reads as much as a test wants.
 
 const mib = 1 << 20
 
-const open = async (test: Test, patience: number, room = openRoom(512 * mib)) => {
+const open = async (test: Test, sendTimeoutMs: number, memoryBudget = createMemoryBudget(512 * mib)) => {
   const server = http.createServer().listen(0, '127.0.0.1')
   const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false })
   const arrived = new Promise<{ socket: WebSocket; stream: Socket }>(resolve =>
@@ -29,10 +29,19 @@ const open = async (test: Test, patience: number, room = openRoom(512 * mib)) =>
   const caller = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`, { maxPayload: 0 })
   const [{ socket, stream }] = await Promise.all([arrived, once(caller, 'open')])
   const log = new TestLog()
-  const read = openReader({ batch: 1, depth: 9 })
-  const door = { read, run: () => Promise.resolve(result('0x1')), limits: { batchReply: mib }, log }
-  const visit = { network: { door }, caller: { requestId: 'r-1', network: 'net', leave: () => undefined } } as unknown as Visit // all that it reads
-  const conversation = new Conversation(socket, stream, visit, { traffic: new Traffic(), log, room, tidy: () => undefined, patience })
+  const parse = createMessageParser({ batch: 1, depth: 9 })
+  const messageHandler = { parse, run: () => Promise.resolve(fakeResult('0x1')), limits: { batchReply: mib }, log }
+  const routedRequest = {
+    endpoint: { messageHandler },
+    origin: { requestId: 'r-1', network: 'net', abort: () => undefined },
+  } as unknown as RoutedRequest // all that it reads
+  const connection = new WsConnection(socket, stream, routedRequest, {
+    activeRequests: new ActiveRequests(),
+    log,
+    memoryBudget,
+    hintGc: () => undefined,
+    sendTimeoutMs,
+  })
   const closed = once(socket, 'close')
   test.teardown(() => {
     caller.terminate()
@@ -40,23 +49,23 @@ const open = async (test: Test, patience: number, room = openRoom(512 * mib)) =>
     server.close()
   })
   caller.pause()
-  const deliver = (size: number, reply: Reply = result('0x1'), id = '1') =>
-    conversation.deliver({
+  const deliver = (size: number, reply: Reply = fakeResult('0x1'), id = '1') =>
+    connection.sendResponse({
       id,
       status: 200,
-      body: { pieces: [Buffer.alloc(size, 0x30)], length: size },
+      body: { chunks: [Buffer.alloc(size, 0x30)], byteLength: size },
       replies: [reply],
       retryAfter: undefined,
     })
-  return { log, room, socket, stream, caller, closed, deliver, conversation }
+  return { log, room: memoryBudget, socket, stream, caller, closed, deliver, conversation: connection }
 }
 
 /** The TCP socket below a caller's: ws tells of a message only when it is whole. */
-const wireOf = (caller: WebSocket) => (caller as unknown as { _socket: Socket })._socket
+const tcpSocketOf = (caller: WebSocket) => (caller as unknown as { _socket: Socket })._socket
 
 /** Lets a caller read `bytes`, then nothing for `pause` ms, and so on. */
 const readSlowly = (caller: WebSocket, bytes: number, pause: number) => {
-  const wire = wireOf(caller)
+  const wire = tcpSocketOf(caller)
   let got = 0
   wire.on('data', read => {
     got += read.length
@@ -69,7 +78,7 @@ const readSlowly = (caller: WebSocket, bytes: number, pause: number) => {
 }
 
 /** The lengths of the next so many messages. */
-const lengths = async (caller: WebSocket, count: number): Promise<readonly number[]> => {
+const nextLengths = async (caller: WebSocket, count: number): Promise<readonly number[]> => {
   const found: number[] = []
   return new Promise(resolve =>
     caller.on('message', (message: Buffer) => {
@@ -82,22 +91,22 @@ t.test('a caller who reads nothing', async t => {
   t.test('is given up after a while when more than 8 MiB wait', async t => {
     const { deliver, closed, log, room } = await open(t, 100)
     deliver(21 * mib)
-    t.equal(room.taken, 21 * mib)
+    t.equal(room.reservedBytes, 21 * mib)
     await closed
     t.match(log.lines, [{ fields: { event: 'slow-caller' } }])
-    t.equal(room.taken, 0)
+    t.equal(room.reservedBytes, 0)
   })
 
   t.test('gets no more long answers when 40 MiB wait, and is given up at once when it goes on asking for them', async t => {
     const { deliver, closed, socket, room } = await open(t, 60_000)
     deliver(21 * mib)
     for (let i = 0; i < 10; i++) deliver(21 * mib)
-    t.equal(room.taken, 21 * mib)
+    t.equal(room.reservedBytes, 21 * mib)
     t.equal(socket.readyState, WebSocket.OPEN)
     deliver(21 * mib)
     t.equal(socket.readyState, WebSocket.CLOSING)
     await closed
-    t.equal(room.taken, 0)
+    t.equal(room.reservedBytes, 0)
   })
 
   t.test('is given up though it goes on calling', async t => {
@@ -120,7 +129,7 @@ t.test('a caller who reads nothing', async t => {
     for (let i = 0; i < 8; i += 1) deliver(mib) // more than the system takes
     conversation.close()
     await closed
-    t.equal(room.taken, 0)
+    t.equal(room.reservedBytes, 0)
   })
 
   t.test('is read no further while more than 8 MiB wait behind the answer under way, or 200 answers', async t => {
@@ -135,7 +144,7 @@ t.test('a caller who reads nothing', async t => {
     t.notOk(await isPaused(), 'so that pings are answered meanwhile')
     deliver(9 * mib)
     t.ok(await isPaused())
-    const two = lengths(caller, 2)
+    const two = nextLengths(caller, 2)
     caller.resume()
     t.same(await two, [21 * mib, 9 * mib])
     t.notOk(socket.isPaused)
@@ -153,7 +162,7 @@ t.test('a caller who reads nothing', async t => {
       t.ok(stream.writableLength < 512 * 1024, `${stream.writableLength} bytes`)
       await wait(10)
     }
-    t.equal(room.taken, 21 * mib)
+    t.equal(room.reservedBytes, 21 * mib)
   })
 
   t.test('that is pinged twice without a pong is gone', async t => {
@@ -169,12 +178,12 @@ t.test('a caller who reads', async t => {
   t.test('gets answers of every length whole and in order, short ones behind long ones', async t => {
     const { deliver, caller, room } = await open(t, 60_000)
     const sizes = [125, 126, 16_384, 16_385, 65_535, 65_536, 131_072, 131_073, 3 * mib + 1].flatMap(size => [size, 2, size - 1])
-    const found = lengths(caller, sizes.length)
+    const found = nextLengths(caller, sizes.length)
     for (const size of sizes) deliver(size)
     caller.resume()
     t.same(await found, sizes)
     await wait(0)
-    t.equal(room.taken, 0)
+    t.equal(room.reservedBytes, 0)
   })
 
   t.test('gets a batch piece by piece, nothing of it lost or twice', async t => {
@@ -182,11 +191,11 @@ t.test('a caller who reads', async t => {
     const pieces = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i % 95) + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
     const whole = Buffer.concat(pieces.map(piece => Buffer.from(piece)))
     const message = once(caller, 'message')
-    conversation.deliver({
+    conversation.sendResponse({
       id: 'null',
       status: 200,
-      body: { pieces, length: whole.length },
-      replies: [result('[]')],
+      body: { chunks: pieces, byteLength: whole.length },
+      replies: [fakeResult('[]')],
       retryAfter: undefined,
     })
     caller.resume()
@@ -195,7 +204,7 @@ t.test('a caller who reads', async t => {
 
   t.test('gets several long answers at once, though much more than 8 MiB wait for a time', async t => {
     const { deliver, caller, room } = await open(t, 2_000)
-    const found = lengths(caller, 6)
+    const found = nextLengths(caller, 6)
     caller.resume()
     for (let i = 0; i < 6; i += 1) deliver(6 * mib)
     t.same(
@@ -203,7 +212,7 @@ t.test('a caller who reads', async t => {
       Array.from({ length: 6 }, () => 6 * mib),
     )
     await wait(0)
-    t.equal(room.taken, 0)
+    t.equal(room.reservedBytes, 0)
   })
 
   t.test('gets its pings answered between the frames of a long answer', async t => {
@@ -235,7 +244,7 @@ t.test('a caller who reads', async t => {
 
   t.test('gets all that waits before the close', async t => {
     const { deliver, caller, conversation } = await open(t, 60_000)
-    const found = lengths(caller, 2)
+    const found = nextLengths(caller, 2)
     deliver(9 * mib)
     deliver(3)
     conversation.close()
@@ -256,7 +265,7 @@ t.test('a caller who reads', async t => {
     t.equal((await once(caller, 'close'))[0], 1000)
     await closed
     t.ok(stream.bytesWritten < 21 * mib, `${stream.bytesWritten} bytes`)
-    t.equal(room.taken, 0)
+    t.equal(room.reservedBytes, 0)
   })
 })
 
@@ -270,13 +279,13 @@ t.test('a caller who reads slowly gets the longest answer, though it takes longe
   const [message] = (await whole) as [Buffer]
   t.equal(message.length, 32 * mib)
   t.ok(performance.now() - begun > 2 * patience)
-  t.equal(room.taken, 0)
+  t.equal(room.reservedBytes, 0)
 })
 
 t.test('who asks for more at once than may wait gets what fits, and is told and pays nothing for the rest', async t => {
   const { deliver, caller, room } = await open(t, 5_000)
   const refunds: string[] = []
-  const charged = { ...result('0x1'), charge: { refund: (outcome: string) => void refunds.push(outcome) } }
+  const charged = { ...fakeResult('0x1'), charge: { refund: (outcome: string) => void refunds.push(outcome) } }
   for (let i = 0; i < 5; i++) deliver(10 * mib, charged, `"call-${i}"`)
   t.same(refunds, ['unavailable'])
   const messages: Buffer[] = []
@@ -296,20 +305,20 @@ t.test('who asks for more at once than may wait gets what fits, and is told and 
     id: 'call-4',
     error: { code: -32002, message: 'too many answers wait to be read now' },
   })
-  t.equal(room.taken, 0)
+  t.equal(room.reservedBytes, 0)
   deliver(10 * mib)
   const [next] = (await once(caller, 'message')) as [Buffer]
   t.equal(next.length, 10 * mib)
 })
 
 t.test('what waits for all callers is bounded; who comes on top of it is told, or closed after a batch, and pays nothing', async t => {
-  const room = openRoom(10 * mib)
+  const room = createMemoryBudget(10 * mib)
   const [one, other] = [await open(t, 60_000, room), await open(t, 60_000, room)]
   one.deliver(9 * mib)
   const refunds: string[] = []
   const broken = await open(t, 60_000, room)
   broken.deliver(2 * mib, {
-    ...result('0x1'),
+    ...fakeResult('0x1'),
     charge: {
       refund: () => {
         throw new Error('no')
@@ -321,13 +330,13 @@ t.test('what waits for all callers is bounded; who comes on top of it is told, o
     [{ level: 'error', fields: { err: { message: 'no' } } }],
     'a plugin that does not take its charge back is told, and ends nothing',
   )
-  other.deliver(2 * mib, { ...result('0x1'), charge: { refund: outcome => void refunds.push(outcome) } })
+  other.deliver(2 * mib, { ...fakeResult('0x1'), charge: { refund: outcome => void refunds.push(outcome) } })
   t.same(refunds, ['unavailable'])
   other.caller.resume()
   t.match(JSON.parse(String((await once(other.caller, 'message'))[0])), { id: 1, error: { code: -32002 } })
-  other.deliver(2 * mib, result('0x1'), 'null')
+  other.deliver(2 * mib, fakeResult('0x1'), 'null')
   t.equal((await once(other.caller, 'close'))[0], 1013)
   one.socket.terminate()
   await one.closed
-  t.equal(room.taken, 0)
+  t.equal(room.reservedBytes, 0)
 })

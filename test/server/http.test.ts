@@ -4,36 +4,52 @@ import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
-import { Traffic } from '../../src/server/door.ts'
-import type { Doors } from '../../src/server/door.ts'
-import { createRpcListener } from '../../src/server/http.ts'
-import { openTidy } from '../../src/server/tidy.ts'
-import { openRoom } from '../../src/services/agents/room.ts'
-import { openReader } from '../../src/wire/message.ts'
-import { TestLog, result } from '../support/fakes.ts'
+import { ActiveRequests } from '../../src/server/door.ts'
+import type { RpcContext } from '../../src/server/door.ts'
+import { createRequestListener } from '../../src/server/http.ts'
+import { openGcHints } from '../../src/server/tidy.ts'
+import { createMemoryBudget } from '../../src/services/agents/room.ts'
+import { createMessageParser } from '../../src/wire/message.ts'
+import { TestLog, fakeResult } from '../support/fakes.ts'
 
 // The door itself, before a network whose answers are long.
 
 const mib = 1 << 20
-const length = 21 * mib
+const defaultResultBytes = 21 * mib
 
-interface Given extends Partial<Pick<Doors, 'patience' | 'room' | 'tidy'>> {
+interface ServerOptions extends Partial<Pick<RpcContext, 'sendTimeoutMs' | 'memoryBudget' | 'hintGc'>> {
   readonly upstream?: string
   /** Of each result, in bytes. */
-  readonly size?: number
+  readonly resultBytes?: number
 }
 
-const openDoor = async (
+const openServer = async (
   test: Test,
-  { patience = 1000, room = openRoom(512 * mib), tidy = () => undefined, upstream = 'own', size = length }: Given,
+  {
+    sendTimeoutMs: patience = 1000,
+    memoryBudget: room = createMemoryBudget(512 * mib),
+    hintGc: tidy = () => undefined,
+    upstream = 'own',
+    resultBytes: size = defaultResultBytes,
+  }: ServerOptions,
 ) => {
-  const [log, traffic, refunds] = [new TestLog(), new Traffic(), [] as string[]]
+  const [log, traffic, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
-  const run = () => Promise.resolve({ ...result('0'), result: Buffer.alloc(size, '0'), charge, credits: 255, upstream })
-  const served = { name: 'net', admit: () => undefined, door: { read: openReader(limits), run, limits, log } }
-  const doors: Doors = { networkAt: () => served, limits, log, traffic, room, tidy, date: () => '', answered: () => undefined, patience }
-  const server = createServer(createRpcListener(doors)).listen(0, '127.0.0.1')
+  const run = () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(size, '0'), charge, credits: 255, upstream })
+  const endpoint = { name: 'net', admit: () => undefined, messageHandler: { parse: createMessageParser(limits), run, limits, log } }
+  const rpcContext: RpcContext = {
+    endpointAt: () => endpoint,
+    limits,
+    log,
+    activeRequests: traffic,
+    memoryBudget: room,
+    hintGc: tidy,
+    httpDate: () => '',
+    countResponse: () => undefined,
+    sendTimeoutMs: patience,
+  }
+  const server = createServer(createRequestListener(rpcContext)).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')
   test.teardown(() => {
@@ -48,18 +64,18 @@ const openDoor = async (
 }
 
 t.test('who reads nothing of a long answer is cut off, and what was held for it is free again', async t => {
-  const { log, traffic, room, caller, call } = await openDoor(t, { patience: 50 })
+  const { log, traffic, room, caller, call } = await openServer(t, { sendTimeoutMs: 50 })
   caller.pause()
   call()
   while (log.lines.length === 0) await new Promise(setImmediate)
   t.match(log.lines, [{ level: 'info', fields: { event: 'slow-caller' } }])
-  await traffic.quiet()
-  t.ok(room.take(512 * mib), 'all of it')
+  await traffic.whenIdle()
+  t.ok(room.reserve(512 * mib), 'all of it')
 })
 
 t.test('who reads slowly gets all of it, and the connection takes the next call', async t => {
-  const { log, caller, call } = await openDoor(t, { patience: 400 })
-  const total = length + '{"jsonrpc":"2.0","id":1,"result":}'.length
+  const { log, caller, call } = await openServer(t, { sendTimeoutMs: 400 })
+  const total = defaultResultBytes + '{"jsonrpc":"2.0","id":1,"result":}'.length
   const read = (rest: number): Promise<number> =>
     new Promise(resolve => {
       let [seen, expected] = [0, Infinity]
@@ -86,7 +102,7 @@ t.test('who reads slowly gets all of it, and the connection takes the next call'
 })
 
 t.test('an answer for which there is no room is refused with the id of its call, says why, and costs nothing', async t => {
-  const { caller, call, refunds, room } = await openDoor(t, { room: openRoom(length) })
+  const { caller, call, refunds, room } = await openServer(t, { memoryBudget: createMemoryBudget(defaultResultBytes) })
   const refusal = async (body: string) => {
     call(body)
     const [chunk] = (await once(caller, 'data')) as [Buffer]
@@ -103,18 +119,18 @@ t.test('an answer for which there is no room is refused with the id of its call,
   const one = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'
   t.equal(await refusal(`[${one},${one}]`), withId('null'), 'a batch has no id')
   t.same(refunds, ['unavailable', 'unavailable'])
-  t.equal(room.taken, 0)
+  t.equal(room.reservedBytes, 0)
 })
 
 t.test('an answer that cannot be sent because of a bug is an internal error of its call, and costs nothing', async t => {
-  const { caller, call, refunds, room, traffic, log } = await openDoor(t, { upstream: 'no\nheader' })
+  const { caller, call, refunds, room, traffic, log } = await openServer(t, { upstream: 'no\nheader' })
   call('{"jsonrpc":"2.0","id":"a","method":"eth_getLogs"}')
   const [chunk] = (await once(caller, 'data')) as [Buffer]
   t.match(chunk.toString(), /^HTTP\/1.1 200 [^]*"id":"a","error":\{"code":-32603,"message":"internal error",/)
   t.same(refunds, ['internal'])
   t.match(log.lines, [{ level: 'error', fields: { network: 'net', stack: /ERR_INVALID_CHAR/ } }])
-  await traffic.quiet()
-  t.equal(room.taken, 0)
+  await traffic.whenIdle()
+  t.equal(room.reservedBytes, 0)
 })
 
 t.test('what long answers took is free as soon as they have been sent, compressed ones too', async t => {
@@ -123,7 +139,7 @@ t.test('what long answers took is free as soon as they have been sent, compresse
     ['', '0}'],
     ['Accept-Encoding: gzip\r\n', '\r\n0\r\n\r\n'],
   ] as const) {
-    const { caller, call, traffic } = await openDoor(t, { tidy: openTidy(), size })
+    const { caller, call, traffic } = await openServer(t, { hintGc: openGcHints(), resultBytes: size })
     let end = ''
     caller.on('data', (bytes: Buffer) => {
       end = (end + bytes.toString('latin1', Math.max(0, bytes.length - last.length))).slice(-last.length)
@@ -133,8 +149,8 @@ t.test('what long answers took is free as soon as they have been sent, compresse
       end = ''
       call(undefined, headers)
       while (end !== last) await new Promise(setImmediate)
-      await traffic.quiet()
-      await turns()
+      await traffic.whenIdle()
+      await nextTurns()
       memories.push(process.memoryUsage().arrayBuffers)
     }
     const risen = memories.map((memory, i) => memory - Math.min(...memories.slice(0, i + 1)))
@@ -143,6 +159,6 @@ t.test('what long answers took is free as soon as they have been sent, compresse
 })
 
 /** The collection comes in the turn after the end of an answer. */
-const turns = async (): Promise<void> => {
+const nextTurns = async (): Promise<void> => {
   for (let i = 0; i < 3; i++) await new Promise(setImmediate)
 }

@@ -7,57 +7,57 @@ import type { Test } from 'tap'
 import { WebSocket } from 'ws'
 import { refuse } from '../../src/reply.ts'
 import type { Failure } from '../../src/reply.ts'
-import { Traffic } from '../../src/server/door.ts'
-import type { Doors } from '../../src/server/door.ts'
-import { Sockets } from '../../src/server/ws.ts'
-import { openRoom } from '../../src/services/agents/room.ts'
-import { openReader } from '../../src/wire/message.ts'
-import { TestClock, TestLog, result } from '../support/fakes.ts'
+import { ActiveRequests } from '../../src/server/door.ts'
+import type { RpcContext } from '../../src/server/door.ts'
+import { WsConnections } from '../../src/server/ws.ts'
+import { createMemoryBudget } from '../../src/services/agents/room.ts'
+import { createMessageParser } from '../../src/wire/message.ts'
+import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 
 // The door itself, before a network whose answers a test makes as long as it likes.
 
 const mib = 1 << 20
 
-interface Network {
+interface ScriptedNetwork {
   /** Length of each result. */
-  length: number
+  resultBytes: number
   /** What `admit` says of a key, and how often it was asked. */
   refusal: Failure | undefined
-  asked: number
+  admitCount: number
 }
 
-const openDoor = async (test: Test) => {
-  const [clock, log, traffic, room] = [new TestClock(), new TestLog(), new Traffic(), openRoom(512 * mib)]
-  const network: Network = { length: 21 * mib, refusal: undefined, asked: 0 }
+const openServer = async (test: Test) => {
+  const [clock, log, traffic, room] = [new TestClock(), new TestLog(), new ActiveRequests(), createMemoryBudget(512 * mib)]
+  const network: ScriptedNetwork = { resultBytes: 21 * mib, refusal: undefined, admitCount: 0 }
   const limits = { body: mib, frame: 1_000, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
-  const served = {
+  const endpoint = {
     name: 'net',
     admit: () => {
-      network.asked += 1
+      network.admitCount += 1
       return network.refusal
     },
-    door: {
-      read: openReader(limits),
-      run: () => Promise.resolve({ ...result('0'), result: Buffer.alloc(network.length, '0') }),
+    messageHandler: {
+      parse: createMessageParser(limits),
+      run: () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(network.resultBytes, '0') }),
       limits,
       log,
     },
   }
-  const doors: Doors = {
-    networkAt: () => served,
+  const rpcContext: RpcContext = {
+    endpointAt: () => endpoint,
     limits,
     log,
-    traffic,
-    room,
-    tidy: () => undefined,
-    date: () => '',
-    answered: () => undefined,
+    activeRequests: traffic,
+    memoryBudget: room,
+    hintGc: () => undefined,
+    httpDate: () => '',
+    countResponse: () => undefined,
   }
   const server = http.createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const sockets = new Sockets(server, doors, clock)
+  const wsConnections = new WsConnections(server, rpcContext, clock)
   test.teardown(() => {
-    sockets.terminate()
+    wsConnections.terminate()
     server.close()
   })
   const connect = async (key: string) => {
@@ -68,26 +68,26 @@ const openDoor = async (test: Test) => {
     const closed = once(caller, 'close').then(([code]) => code as number)
     return { caller, messages, closed, call: () => caller.send('{"jsonrpc":"2.0","id":1,"method":"eth_call"}') }
   }
-  return { clock, network, room, traffic, sockets, connect }
+  return { clock, network, room, traffic, sockets: wsConnections, connect }
 }
 
 t.test(
   'keys of silent sockets are asked for again and again, once for all sockets of a key; who lost its key is told, and closed',
   async t => {
-    const { clock, network, connect } = await openDoor(t)
+    const { clock, network, connect } = await openServer(t)
     const callers = [await connect('one'), await connect('one'), await connect('other')]
-    network.asked = 0
-    clock.turn(400)
-    t.equal(network.asked, 2)
+    network.admitCount = 0
+    clock.advance(400)
+    t.equal(network.admitCount, 2)
     network.refusal = refuse('unavailable')
-    clock.turn(400)
-    t.equal(network.asked, 4)
+    clock.advance(400)
+    t.equal(network.admitCount, 4)
     t.ok(
       callers.every(({ caller }) => caller.readyState === WebSocket.OPEN),
       'that nobody can tell is no reason to close',
     )
     network.refusal = refuse('key')
-    clock.turn(400)
+    clock.advance(400)
     t.same(await Promise.all(callers.map(({ closed }) => closed)), [1008, 1008, 1008])
     t.match(
       callers.map(({ messages }) => messages.map(text => JSON.parse(text))),
@@ -97,12 +97,12 @@ t.test(
 )
 
 /** A caller with an answer of 21 MiB under way, of which it reads nothing yet. */
-const openBusy = async (test: Test) => {
-  const door = await openDoor(test)
+const openWithPendingResponse = async (test: Test) => {
+  const door = await openServer(test)
   const caller = await door.connect('one')
   caller.caller.pause()
   caller.call()
-  while (door.room.taken === 0) await wait(1)
+  while (door.room.reservedBytes === 0) await wait(1)
   return { ...door, ...caller }
 }
 
@@ -112,7 +112,7 @@ t.test('while an answer is under way', async t => {
     ['text that is not UTF-8', Buffer.from([0xff]), 1007, -32700],
   ] as const) {
     t.test(`${what} is refused behind it, and then close ${code}`, async t => {
-      const { caller, messages, closed, room } = await openBusy(t)
+      const { caller, messages, closed, room } = await openWithPendingResponse(t)
       caller.send(send, { binary: false })
       caller.resume()
       t.equal(await closed, code)
@@ -121,14 +121,14 @@ t.test('while an answer is under way', async t => {
         messages.slice(1).map(text => JSON.parse(text)),
         [{ id: null, error: { code: error } }],
       )
-      t.equal(room.taken, 0)
+      t.equal(room.reservedBytes, 0)
     })
   }
 
   t.test('a key that was revoked is told so behind it, and then close 1008', async t => {
-    const { caller, messages, closed, clock, network } = await openBusy(t)
+    const { caller, messages, closed, clock, network } = await openWithPendingResponse(t)
     network.refusal = refuse('key')
-    clock.turn(400)
+    clock.advance(400)
     await wait(0)
     caller.resume()
     t.equal(await closed, 1008)
@@ -139,10 +139,10 @@ t.test('while an answer is under way', async t => {
   })
 
   t.test('a gateway that stops waits for it, and then closes with 1001', async t => {
-    const { caller, messages, closed, sockets, traffic } = await openBusy(t)
-    sockets.end()
+    const { caller, messages, closed, sockets, traffic } = await openWithPendingResponse(t)
+    sockets.drain()
     let isQuiet = false
-    const quiet = traffic.quiet().then(() => {
+    const quiet = traffic.whenIdle().then(() => {
       isQuiet = true
     })
     await wait(20)

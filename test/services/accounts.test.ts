@@ -2,10 +2,10 @@ import { inspect } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Plan } from '../../src/call.ts'
-import { hashKey, hintOf, isKey, newAccountId, newKey, newKeyId, toSecret } from '../../src/keys.ts'
+import { hashApiKey, keyHint, isWellFormedKey, generateAccountId, generateApiKey, generateKeyId, toKeySecret } from '../../src/keys.ts'
 import type { Secret } from '../../src/secret.ts'
 import { openAccounts } from '../../src/services/accounts.ts'
-import type { AccountStore, Holder, KeyRow } from '../../src/store/store.ts'
+import type { AccountStore, KeyWithAccount, KeyRow } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
 import { tempStore } from '../store/temp.ts'
 
@@ -16,41 +16,41 @@ const growth: Plan = { name: 'growth', dailyCredits: 5_000, forwarding: true }
 const setUp = async (t: Test) => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)
-  const looks = { count: 0, changes: 0, fail: false }
+  const lookups = { count: 0, changes: 0, fail: false }
   const counted: AccountStore = {
     ...store,
-    changes() {
-      looks.changes += 1
-      if (looks.fail) throw new Error('the store is away')
-      return store.changes()
+    changeCount() {
+      lookups.changes += 1
+      if (lookups.fail) throw new Error('the store is away')
+      return store.changeCount()
     },
-    holder(hash) {
-      looks.count += 1
-      if (looks.fail) throw new Error('the store is away')
-      return store.holder(hash)
+    findKey(hash) {
+      lookups.count += 1
+      if (lookups.fail) throw new Error('the store is away')
+      return store.findKey(hash)
     },
   }
   await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
   const addKey = async (over: Partial<KeyRow> = {}): Promise<Secret> => {
-    const key = newKey()
-    await store.addKey(hashKey(key.reveal()), { id: newKeyId(), account: 'acc_1', created: 1, hint: 'wxyz', ...over })
+    const key = generateApiKey()
+    await store.addKey(hashApiKey(key.reveal()), { id: generateKeyId(), account: 'acc_1', created: 1, hint: 'wxyz', ...over })
     return key
   }
-  return { clock, store, looks, addKey, accounts: openAccounts(counted, { core, growth }, clock) }
+  return { clock, store, looks: lookups, addKey, accounts: openAccounts(counted, { core, growth }, clock) }
 }
 
 t.test('the format of keys', async t => {
   t.test('a new key has a prefix, 32 random characters and 6 of a checksum', async t => {
-    const keys = Array.from({ length: 200 }, () => newKey().reveal())
+    const keys = Array.from({ length: 200 }, () => generateApiKey().reveal())
     keys.forEach(key => t.match(key, /^tg_[0-9A-Za-z]{38}$/))
-    t.ok(keys.every(isKey))
+    t.ok(keys.every(isWellFormedKey))
     t.equal(new Set(keys).size, 200)
   })
 
   t.test('all 62 characters are as likely as each other', async t => {
     const counts = new Map<string, number>()
     for (let i = 0; i < 1_000; i += 1) {
-      for (const char of newKey().reveal().slice(3, 35)) counts.set(char, (counts.get(char) ?? 0) + 1)
+      for (const char of generateApiKey().reveal().slice(3, 35)) counts.set(char, (counts.get(char) ?? 0) + 1)
     }
     t.equal(counts.size, 62)
     // 516 of each are expected; 8 standard deviations round that.
@@ -58,30 +58,30 @@ t.test('the format of keys', async t => {
   })
 
   t.test('a checksum is the CRC-32 of all before it, in base62', async t => {
-    t.ok(isKey('tg_000000000000000000000000000000003hOmhk'))
+    t.ok(isWellFormedKey('tg_000000000000000000000000000000003hOmhk'))
   })
 
   t.test('a key with a character changed, swapped, added or left out is no key', async t => {
-    const key = newKey().reveal()
+    const key = generateApiKey().reveal()
     for (let at = 0; at < key.length; at += 1) {
       const changed = key[at] === 'x' ? 'y' : 'x'
-      t.notOk(isKey(key.slice(0, at) + changed + key.slice(at + 1)), `changed at ${at}`)
-      t.notOk(isKey(key.slice(0, at) + key.slice(at + 1)), `left out at ${at}`)
+      t.notOk(isWellFormedKey(key.slice(0, at) + changed + key.slice(at + 1)), `changed at ${at}`)
+      t.notOk(isWellFormedKey(key.slice(0, at) + key.slice(at + 1)), `left out at ${at}`)
     }
-    t.notOk(isKey(`${key}0`))
-    t.notOk(isKey(''))
-    t.notOk(isKey(`tg_${'\u{1f600}'.repeat(19)}`))
+    t.notOk(isWellFormedKey(`${key}0`))
+    t.notOk(isWellFormedKey(''))
+    t.notOk(isWellFormedKey(`tg_${'\u{1f600}'.repeat(19)}`))
   })
 
   t.test('a key shows itself only when it is asked to', async t => {
-    const key = toSecret('tg_000000000000000000000000000000003hOmhk')
+    const key = toKeySecret('tg_000000000000000000000000000000003hOmhk')
     t.same([`${key}`, JSON.stringify(key), inspect({ key })], ['tg_…Omhk', '"tg_…Omhk"', '{ key: tg_…Omhk }'])
-    t.equal(hintOf(key.reveal()), 'Omhk')
+    t.equal(keyHint(key.reveal()), 'Omhk')
   })
 
   t.test('ids say what they name', async t => {
-    t.match(newAccountId(), /^acc_[0-9A-Za-z]{12}$/)
-    t.match(newKeyId(), /^key_[0-9A-Za-z]{12}$/)
+    t.match(generateAccountId(), /^acc_[0-9A-Za-z]{12}$/)
+    t.match(generateKeyId(), /^key_[0-9A-Za-z]{12}$/)
   })
 })
 
@@ -98,14 +98,14 @@ t.test('a key opens its account, with the plan and the lists of the key', async 
 t.test('a key that cannot be one is refused without a look', async t => {
   const { accounts, looks, addKey } = await setUp(t)
   const key = (await addKey()).reveal()
-  t.same(accounts.find(toSecret('nonsense')), { kind: 'malformed' })
-  t.same(accounts.find(toSecret(key.slice(0, -1) + (key.endsWith('0') ? '1' : '0'))), { kind: 'malformed' })
+  t.same(accounts.find(toKeySecret('nonsense')), { kind: 'malformed' })
+  t.same(accounts.find(toKeySecret(key.slice(0, -1) + (key.endsWith('0') ? '1' : '0'))), { kind: 'malformed' })
   t.equal(looks.count, 0)
 })
 
 t.test('a key that nobody has is unknown', async t => {
   const { accounts } = await setUp(t)
-  t.same(accounts.find(newKey()), { kind: 'unknown' })
+  t.same(accounts.find(generateApiKey()), { kind: 'unknown' })
 })
 
 t.test('an account whose plan is gone is planless, also when the plan has the name of a property', async t => {
@@ -116,7 +116,7 @@ t.test('an account whose plan is gone is planless, also when the plan has the na
   const gold = { name: 'gold', dailyCredits: 1, forwarding: false }
   t.match(openAccounts(store, { gold }, clock).find(key), { kind: 'granted', account: { plan: gold } }, 'nothing is lost when it returns')
   await store.changeAccount('acc_1', { plan: 'constructor' })
-  clock.turn(500)
+  clock.advance(500)
   t.same(accounts.find(key), { kind: 'planless', plan: 'constructor' })
 })
 
@@ -138,13 +138,13 @@ t.test(
   async t => {
     const { accounts, store, looks, addKey, clock } = await setUp(t)
     const keys = await Promise.all(Array.from({ length: 50 }, () => addKey()))
-    const strangers = Array.from({ length: 50 }, newKey)
+    const strangers = Array.from({ length: 50 }, generateApiKey)
     const findAll = () => [...keys, ...strangers].map(key => accounts.find(key))
-    accounts.find(newKey())
+    accounts.find(generateApiKey())
     const before = { ...looks }
     const found = findAll()
     for (let i = 0; i < 100; i += 1) {
-      clock.turn(100)
+      clock.advance(100)
       t.same(
         findAll().map((lookup, at) => lookup === found[at]),
         found.map(() => true),
@@ -168,21 +168,21 @@ t.test('a change is seen: at once in this process, and after half a second when 
   t.same(accounts.find(key), { kind: 'revoked' })
 
   const other = await setUp(t)
-  const deaf = openAccounts({ ...other.store, watch: () => () => {} }, { core, growth }, other.clock)
+  const deaf = openAccounts({ ...other.store, subscribe: () => () => {} }, { core, growth }, other.clock)
   const held = await other.addKey({ id: 'key_2' })
   t.match(deaf.find(held), { kind: 'granted' })
   await other.store.revokeKey('key_2', 5)
   t.match(deaf.find(held), { kind: 'granted' })
-  other.clock.turn(500)
+  other.clock.advance(500)
   t.same(deaf.find(held), { kind: 'revoked' })
 })
 
 t.test('while the store is away', async t => {
   const { accounts, looks, addKey, clock } = await setUp(t)
-  const [known, revoked, stranger, late] = [await addKey(), await addKey({ revoked: 3 }), newKey(), await addKey()]
+  const [known, revoked, stranger, late] = [await addKey(), await addKey({ revoked: 3 }), generateApiKey(), await addKey()]
   for (const key of [known, revoked, stranger]) accounts.find(key)
   looks.fail = true
-  clock.turn(60_000)
+  clock.advance(60_000)
   t.match(accounts.find(known), { kind: 'granted' }, 'a known key stays valid')
   t.match(accounts.find(revoked), { kind: 'revoked' }, 'a revoked one stays revoked')
   t.same(accounts.find(late), { kind: 'away' }, 'for any other nobody can tell')
@@ -205,11 +205,11 @@ t.test('a store across the network', async t => {
       )
     const far: AccountStore = {
       ...store,
-      changes: () => ask(() => store.changes()),
-      holder: hash => ask<Holder | undefined>(() => store.holder(hash)),
+      changeCount: () => ask(() => store.changeCount()),
+      findKey: hash => ask<KeyWithAccount | undefined>(() => store.findKey(hash)),
     }
     const accounts = openAccounts(far, { core }, clock)
-    const first = accounts.find(newKey())
+    const first = accounts.find(generateApiKey())
     for (const each of asked.splice(0)) each.answer() // the one key, and whether anything has changed
     await first
     return { accounts, addKey, asked, clock, store }
@@ -227,7 +227,7 @@ t.test('a store across the network', async t => {
 
   t.test('is asked whether anything has changed once for all keys, and only then for each', async t => {
     const { accounts, store, addKey, asked, clock } = await setUpFar()
-    const keys = [await addKey(), await addKey(), newKey()]
+    const keys = [await addKey(), await addKey(), generateApiKey()]
     const findAll = () => Promise.all(keys.map(key => accounts.find(key)))
     for (const count of [3, 1, 3]) {
       // the keys; whether anything has changed; the keys, which were new
@@ -235,10 +235,10 @@ t.test('a store across the network', async t => {
       t.equal(asked.length, count)
       for (const each of asked.splice(0)) each.answer()
       await new Promise(setImmediate)
-      if (count === 3) clock.turn(500)
+      if (count === 3) clock.advance(500)
     }
     for (let i = 0; i < 10; i += 1) {
-      clock.turn(500)
+      clock.advance(500)
       const found = findAll()
       t.equal(asked.length, 1)
       asked.pop()?.answer()
@@ -270,11 +270,11 @@ t.test('a store across the network', async t => {
     const found = accounts.find(key)
     asked[0]?.answer()
     await found
-    clock.turn(500)
+    clock.advance(500)
     const again = accounts.find(key)
     asked[1]?.fail()
     t.match(await again, { kind: 'granted' })
-    const stranger = accounts.find(newKey())
+    const stranger = accounts.find(generateApiKey())
     asked[2]?.fail()
     t.same(await stranger, { kind: 'away' })
   })
@@ -284,9 +284,9 @@ t.test('a flood of invented keys does not push the real ones out, and is forgott
   const { accounts, looks, addKey } = await setUp(t)
   const key = await addKey()
   accounts.find(key)
-  const invented = Array.from({ length: 11_000 }, newKey)
+  const invented = Array.from({ length: 11_000 }, generateApiKey)
   for (const one of invented) accounts.find(one)
-  const looksFor = (one: ReturnType<typeof newKey> | undefined) => {
+  const looksFor = (one: ReturnType<typeof generateApiKey> | undefined) => {
     const before = looks.count
     if (one !== undefined) accounts.find(one)
     return looks.count - before

@@ -5,58 +5,68 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Json, Request, Target } from '../../src/call.ts'
-import { wholeOf } from '../../src/pieces.ts'
+import { toBuffer } from '../../src/pieces.ts'
 import { isFailure } from '../../src/reply.ts'
 import type { Failure, Reply } from '../../src/reply.ts'
 import { Secret } from '../../src/secret.ts'
-import { causeOf } from '../../src/services/agents/cause.ts'
-import { exchange } from '../../src/services/agents/exchange.ts'
-import { Gate } from '../../src/services/agents/gate.ts'
+import { describeNetworkError } from '../../src/services/agents/cause.ts'
+import { sendRequest } from '../../src/services/agents/exchange.ts'
+import { ConcurrencyLimit } from '../../src/services/agents/gate.ts'
 import type { Waiter } from '../../src/services/agents/gate.ts'
-import { openAgents } from '../../src/services/agents/index.ts'
-import type { Terms } from '../../src/services/agents/index.ts'
-import { openNames } from '../../src/services/agents/names.ts'
-import type { Hearer, Lines } from '../../src/services/agents/lines.ts'
-import { placeOf } from '../../src/services/agents/place.ts'
-import { openRoom } from '../../src/services/agents/room.ts'
-import type { Room } from '../../src/services/agents/room.ts'
-import { Watch } from '../../src/services/agents/watch.ts'
+import { openUpstreamClient } from '../../src/services/agents/index.ts'
+import type { RequestOptions } from '../../src/services/agents/index.ts'
+import { createCoalescingLookup } from '../../src/services/agents/names.ts'
+import type { ResponseHandler, HttpClient } from '../../src/services/agents/lines.ts'
+import { parseEndpoint } from '../../src/services/agents/place.ts'
+import { createMemoryBudget } from '../../src/services/agents/room.ts'
+import type { MemoryBudget } from '../../src/services/agents/room.ts'
+import { RequestDeadline } from '../../src/services/agents/watch.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { TestClock } from '../support/fakes.ts'
-import { closesKept, faults, http, isRight, packs } from '../support/faults.ts'
-import type { Fault } from '../support/faults.ts'
-import { startNode } from '../support/node.ts'
-import { deadUrl, rightResult, startBlackHole, startFaultyNode, startTlsNode } from '../support/faulty.ts'
+import { closeKeptAlive, faults, httpResponse, respondCorrectly, compressResponse } from '../support/faults.ts'
+import type { NodeFault } from '../support/faults.ts'
+import { startFakeNode } from '../support/node.ts'
+import { unreachableUrl, expectedResultOf, startBlackHole, startFaultyNode, startTlsNode } from '../support/faulty.ts'
 
 const request: Request = { method: 'eth_call', params: [{ data: '0x1' }] }
-const right = rightResult(request.method, request.params)
+const expectedResult = expectedResultOf(request.method, request.params)
 const targetOf = (url: string, over: Partial<Target> = {}): Target => ({ name: 'own', url: new Secret(url), source: 'node', ...over })
-const terms = (over: Partial<Terms> = {}): Terms => ({
-  timeout: 5000,
+const requestOptions = (over: Partial<RequestOptions> = {}): RequestOptions => ({
+  timeoutMs: 5000,
   maxBytes: 1 << 20,
   signal: new AbortController().signal,
-  resend: true,
+  idempotent: true,
   ...over,
 })
 const text = (reply: Reply): string =>
-  isFailure(reply) ? `${reply.kind}: ${reply.cause ?? reply.error.message}` : wholeOf(reply.result).toString()
+  isFailure(reply) ? `${reply.kind}: ${reply.cause ?? reply.error.message}` : toBuffer(reply.result).toString()
 
-const world = async (test: Test, fault: Fault = isRight, room: Room = openRoom(Infinity), clock: Clock = systemClock) => {
+const startUpstream = async (
+  test: Test,
+  fault: NodeFault = respondCorrectly,
+  memoryBudget: MemoryBudget = createMemoryBudget(Infinity),
+  clock: Clock = systemClock,
+) => {
   const node = await startFaultyNode(fault)
-  const agents = openAgents(clock, room)
+  const upstreamClient = openUpstreamClient(clock, memoryBudget)
   test.teardown(async () => {
-    await agents.close()
+    await upstreamClient.close()
     await node.stop()
   })
   const target = targetOf(node.url)
-  return { node, agents, target, ask: (over: Partial<Terms> = {}) => agents.ask(target, request, terms(over)) }
+  return {
+    node,
+    agents: upstreamClient,
+    target,
+    ask: (over: Partial<RequestOptions> = {}) => upstreamClient.request(target, request, requestOptions(over)),
+  }
 }
 
-const waiter = (): Waiter => ({ isOver: false, whenOver: undefined })
+const createWaiter = (): Waiter => ({ isCanceled: false, onCancel: undefined })
 
 /** In ms. */
-const timed = async (run: () => Promise<unknown>): Promise<number> => {
+const elapsedMs = async (run: () => Promise<unknown>): Promise<number> => {
   const begun = performance.now()
   await run()
   return performance.now() - begun
@@ -65,55 +75,66 @@ const timed = async (run: () => Promise<unknown>): Promise<number> => {
 t.test('time', async t => {
   t.test("a dripping answer is cut at the deadline, and is the node's fault", async t => {
     for (const name of ['drips an answer', 'drips white space', 'hangs mid body'] as const) {
-      const { ask, node } = await world(t, faults[name])
+      const { ask, node } = await startUpstream(t, faults[name])
       let reply: Reply | undefined
-      const took = await timed(async () => {
-        reply = await ask({ timeout: 500 })
+      const took = await elapsedMs(async () => {
+        reply = await ask({ timeoutMs: 500 })
       })
       t.match(reply, { kind: 'unavailable', fault: 'upstream', source: 'node' }, name)
       t.ok(took > 450 && took < 600, `${name}: ${took} ms`)
-      await node.quiet()
+      await node.whenNoConnections()
     }
   })
 
   t.test('a long answer that does not end in time is a slow query, as callers may ask for as much as they like', async t => {
-    const node = await startNode({ eth_call: { raw: `{"jsonrpc":"2.0","id":1,"result":"0x${'ab'.repeat(600_000)}`, then: 'hang' } })
-    const agents = openAgents(systemClock, openRoom(Infinity))
+    const node = await startFakeNode({ eth_call: { raw: `{"jsonrpc":"2.0","id":1,"result":"0x${'ab'.repeat(600_000)}`, then: 'hang' } })
+    const agents = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
     t.teardown(() => Promise.all([agents.close(), node.stop()]))
-    t.match(await agents.ask(targetOf(node.url), request, terms({ timeout: 500, maxBytes: 1 << 24 })), {
+    t.match(await agents.request(targetOf(node.url), request, requestOptions({ timeoutMs: 500, maxBytes: 1 << 24 })), {
       kind: 'timeout',
       fault: 'upstream',
     })
   })
 
   t.test('no byte until the deadline is a timeout', async t => {
-    const { ask, node } = await world(t, faults.hangs)
-    t.match(await ask({ timeout: 100 }), { kind: 'timeout', fault: 'upstream' })
-    await node.quiet()
+    const { ask, node } = await startUpstream(t, faults.hangs)
+    t.match(await ask({ timeoutMs: 100 }), { kind: 'timeout', fault: 'upstream' })
+    await node.whenNoConnections()
   })
 
   t.test('a silent node without a pulse hangs; with one the query is only slow', async t => {
-    const { ask } = await world(t, faults.hangs)
-    t.match(await ask({ silence: { after: 30, alive: async () => false } }), { kind: 'unavailable', hangs: true, cause: 'the node hangs' })
-    t.match(await ask({ timeout: 200, silence: { after: 30, alive: async () => true } }), { kind: 'timeout' })
+    const { ask } = await startUpstream(t, faults.hangs)
+    t.match(await ask({ livenessProbe: { afterMs: 30, isAlive: async () => false } }), {
+      kind: 'unavailable',
+      unresponsive: true,
+      cause: 'the node hangs',
+    })
+    t.match(await ask({ timeoutMs: 200, livenessProbe: { afterMs: 30, isAlive: async () => true } }), { kind: 'timeout' })
   })
 
   t.test('a node that takes connections and reads nothing is found out in the same way', async t => {
     const hole = await startBlackHole()
-    const agents = openAgents(systemClock, openRoom(Infinity))
+    const agents = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
     t.teardown(() => Promise.all([agents.close(), hole.stop()]))
-    const reply = await agents.ask(targetOf(hole.url), request, terms({ silence: { after: 30, alive: async () => false } }))
-    t.match(reply, { hangs: true })
+    const reply = await agents.request(
+      targetOf(hole.url),
+      request,
+      requestOptions({ livenessProbe: { afterMs: 30, isAlive: async () => false } }),
+    )
+    t.match(reply, { unresponsive: true })
   })
 })
 
 t.test('name and password in a URL go out as HTTP Basic, and nothing does without them', async t => {
-  const node = await startNode({ eth_call: { result: '0x1' } })
-  const agents = openAgents(systemClock, openRoom(Infinity))
+  const node = await startFakeNode({ eth_call: { result: '0x1' } })
+  const agents = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
   t.teardown(() => Promise.all([agents.close(), node.stop()]))
   const at = (user: string) => node.url.replace('//', `//${user}`)
   for (const user of ['me:s%40cret%', 'me@', '@', '']) {
-    t.equal(text(await agents.ask(targetOf(at(user === '' || user.endsWith('@') ? user : `${user}@`)), request, terms())), '"0x1"')
+    t.equal(
+      text(await agents.request(targetOf(at(user === '' || user.endsWith('@') ? user : `${user}@`)), request, requestOptions())),
+      '"0x1"',
+    )
   }
   t.same(
     node.received.map(({ headers }) => headers.authorization),
@@ -124,74 +145,77 @@ t.test('name and password in a URL go out as HTTP Basic, and nothing does withou
 t.test('callers who leave', async t => {
   t.test('take their connection with them within 100 ms', async t => {
     for (const name of ['hangs', 'hangs mid body', 'answers endlessly'] as const) {
-      const { ask, node } = await world(t, faults[name])
+      const { ask, node } = await startUpstream(t, faults[name])
       const caller = new AbortController()
       const asked = ask({ signal: caller.signal, maxBytes: 2 ** 40 })
-      await node.reached(1)
-      const took = await timed(async () => {
+      await node.waitForRequests(1)
+      const took = await elapsedMs(async () => {
         caller.abort()
         t.match(await asked, { fault: 'caller', cause: 'the caller left' })
-        await node.quiet()
+        await node.whenNoConnections()
       })
       t.ok(took < 100, `${name}: ${took} ms`)
     }
   })
 
   t.test('before anything was sent cost the node nothing', async t => {
-    const { ask, node } = await world(t)
+    const { ask, node } = await startUpstream(t)
     t.match(await ask({ signal: AbortSignal.abort() }), { fault: 'caller' })
-    t.equal(node.asked(), 0)
+    t.equal(node.requestCount(), 0)
   })
 })
 
 t.test('a kept connection that closes as it is used again', async t => {
   t.test('10,000 calls see no error', async t => {
-    const { agents, target, node } = await world(t, closesKept)
+    const { agents, target, node } = await startUpstream(t, closeKeptAlive)
     let wrong = 0
     for (let round = 0; round < 100; round++) {
-      const replies = await Promise.all(Array.from({ length: 100 }, () => agents.ask(target, request, terms())))
-      wrong += replies.filter(reply => text(reply) !== right).length
+      const replies = await Promise.all(Array.from({ length: 100 }, () => agents.request(target, request, requestOptions())))
+      wrong += replies.filter(reply => text(reply) !== expectedResult).length
     }
     t.equal(wrong, 0)
-    t.ok(node.asked() > 10_000, `${node.asked()} requests`)
+    t.ok(node.requestCount() > 10_000, `${node.requestCount()} requests`)
   })
 
   t.test('what must not be sent twice is not', async t => {
-    const { agents, target, node } = await world(t, closesKept)
+    const { agents, target, node } = await startUpstream(t, closeKeptAlive)
     for (let i = 0; i < 10; i++) {
-      t.equal(text(await agents.ask(target, request, terms({ resend: false }))), right)
+      t.equal(text(await agents.request(target, request, requestOptions({ idempotent: false }))), expectedResult)
       await turn() // the connection is free again
     }
-    t.match(await agents.ask(target, request, terms({ resend: false })), { kind: 'unavailable', cause: /the connection was closed/ })
-    t.equal(node.asked(), 11)
+    t.match(await agents.request(target, request, requestOptions({ idempotent: false })), {
+      kind: 'unavailable',
+      cause: /the connection was closed/,
+    })
+    t.equal(node.requestCount(), 11)
   })
 
   t.test('is counted, unlike one that we close', async t => {
-    const { node, agents, target, ask } = await world(t, closesKept)
-    t.equal(agents.losses(target), 0)
-    for (let i = 0; i < 11; i++) t.equal(text(await ask()), right)
-    t.equal(agents.losses(target), 1)
-    node.does(isRight)
+    const { node, agents, target, ask } = await startUpstream(t, closeKeptAlive)
+    t.equal(agents.disconnects(target), 0)
+    for (let i = 0; i < 11; i++) t.equal(text(await ask()), expectedResult)
+    t.equal(agents.disconnects(target), 1)
+    node.setFault(respondCorrectly)
     await ask()
-    const before = agents.losses(target)
+    const before = agents.disconnects(target)
     const end = new AbortController()
-    node.does(faults.hangs)
+    node.setFault(faults.hangs)
     const left = ask({ signal: end.signal })
     end.abort()
     await left
-    t.equal(agents.losses(target), before)
+    t.equal(agents.disconnects(target), before)
   })
 
   t.test('a new connection that closes is not tried again', async t => {
-    const { ask, node } = await world(t, faults['resets at once'])
+    const { ask, node } = await startUpstream(t, faults['resets at once'])
     t.match(await ask(), { fault: 'upstream' })
-    t.equal(node.asked(), 1)
+    t.equal(node.requestCount(), 1)
   })
 
   t.test('connections are replaced after 30 s, so that a node which moves is found', async t => {
     let later = 0
     const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + later }
-    const { ask, node } = await world(t, isRight, openRoom(Infinity), clock)
+    const { ask, node } = await startUpstream(t, respondCorrectly, createMemoryBudget(Infinity), clock)
     const opened: unknown[] = []
     const note = (message: unknown) => opened.push(message)
     channel('undici:client:connected').subscribe(note)
@@ -204,53 +228,53 @@ t.test('a kept connection that closes as it is used again', async t => {
     later = 31_000
     await ask()
     t.equal(opened.length, 2)
-    t.equal(node.asked(), 3)
+    t.equal(node.requestCount(), 3)
   })
 })
 
 t.test('compressed answers', async t => {
   t.test('are not asked for, but inflated when they come', async t => {
     for (const encoding of ['gzip', 'deflate', 'br'] as const) {
-      const { ask } = await world(t, packs(encoding))
-      t.equal(text(await ask()), right, encoding)
+      const { ask } = await startUpstream(t, compressResponse(encoding))
+      t.equal(text(await ask()), expectedResult, encoding)
     }
   })
 
   t.test('are plain when the header says no more than that', async t => {
     for (const encoding of ['', 'identity', 'Identity']) {
-      const { ask } = await world(t, (socket, asked) => {
-        const body = JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: JSON.parse(asked.right) as Json })
-        socket.write(http(body, { headers: { 'content-encoding': encoding } }))
+      const { ask } = await startUpstream(t, (socket, asked) => {
+        const body = JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: JSON.parse(asked.expectedResult) as Json })
+        socket.write(httpResponse(body, { headers: { 'content-encoding': encoding } }))
       })
-      t.equal(text(await ask()), right, `"${encoding}"`)
+      t.equal(text(await ask()), expectedResult, `"${encoding}"`)
     }
   })
 
   t.test('that take long keep nobody waiting', async t => {
     const held: (() => void)[] = []
-    const { ask } = await world(t, (socket, asked) => {
-      const bytes = gzipSync(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: JSON.parse(asked.right) as Json }))
-      socket.write(http('', { headers: { 'content-encoding': 'gzip', 'content-length': bytes.length } }))
+    const { ask } = await startUpstream(t, (socket, asked) => {
+      const bytes = gzipSync(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: JSON.parse(asked.expectedResult) as Json }))
+      socket.write(httpResponse('', { headers: { 'content-encoding': 'gzip', 'content-length': bytes.length } }))
       socket.write(bytes.subarray(0, 12))
       held.push(() => void socket.write(bytes.subarray(12)))
       if (held.length === 5) for (const finish of held) finish()
     })
-    for (const reply of await Promise.all(Array.from({ length: 5 }, () => ask()))) t.equal(text(reply), right)
+    for (const reply of await Promise.all(Array.from({ length: 5 }, () => ask()))) t.equal(text(reply), expectedResult)
   })
 
   t.test('are cut at the cap on inflated bytes', async t => {
     for (const name of ['sends a gzip bomb', 'sends a deflate bomb', 'sends a brotli bomb'] as const) {
-      const room = openRoom(Infinity)
-      const { ask, node } = await world(t, faults[name], room)
-      t.match(await ask(), { kind: 'tooLarge', elsewhere: true }, name)
-      t.equal(room.taken, 0)
-      await node.quiet()
+      const room = createMemoryBudget(Infinity)
+      const { ask, node } = await startUpstream(t, faults[name], room)
+      t.match(await ask(), { kind: 'tooLarge', retryElsewhere: true }, name)
+      t.equal(room.reservedBytes, 0)
+      await node.whenNoConnections()
     }
   })
 
   t.test('that are chained, unknown or broken are no answers', async t => {
     for (const name of ['packs twice', 'packs in an unknown way', 'breaks off a gzip', 'lies about gzip'] as const) {
-      const { ask } = await world(t, faults[name])
+      const { ask } = await startUpstream(t, faults[name])
       t.match(await ask(), { kind: 'unavailable', fault: 'upstream', cause: /compressed/ }, name)
     }
   })
@@ -259,15 +283,19 @@ t.test('compressed answers', async t => {
 t.test('bytes', async t => {
   t.test('an answer is cut at its cap', async t => {
     for (const name of ['answers endlessly', 'answers hugely'] as const) {
-      const { ask, node } = await world(t, faults[name])
-      t.match(await ask(), { kind: 'tooLarge', source: 'node', elsewhere: true }, name)
-      await node.quiet()
+      const { ask, node } = await startUpstream(t, faults[name])
+      t.match(await ask(), { kind: 'tooLarge', source: 'node', retryElsewhere: true }, name)
+      await node.whenNoConnections()
     }
   })
 
   t.test('all answers together stay within their room, and give it back', async t => {
-    const room = openRoom(1000)
-    const { ask } = await world(t, socket => void socket.write(http('{"jsonrpc":"2.0",', { headers: { 'content-length': 10_000 } })), room)
+    const room = createMemoryBudget(1000)
+    const { ask } = await startUpstream(
+      t,
+      socket => void socket.write(httpResponse('{"jsonrpc":"2.0",', { headers: { 'content-length': 10_000 } })),
+      room,
+    )
     const callers = Array.from({ length: 100 }, () => new AbortController())
     const replies = callers.map(caller => ask({ signal: caller.signal }))
     const refused = await Promise.race(replies)
@@ -279,17 +307,17 @@ t.test('bytes', async t => {
       retryAfter: 1,
       error: { message: 'too many answers wait to be read now' },
     })
-    t.ok(room.taken <= 1000)
+    t.ok(room.reservedBytes <= 1000)
     for (const caller of callers) caller.abort()
     await Promise.all(replies)
-    t.equal(room.taken, 0)
+    t.equal(room.reservedBytes, 0)
   })
 })
 
 t.test('others get their turn while a long answer comes in', async t => {
   const clock = new TestClock()
   let paused = 0
-  let hearer: Hearer | undefined
+  let hearer: ResponseHandler | undefined
   const trip = {
     abort: () => undefined,
     pause: () => {
@@ -299,90 +327,90 @@ t.test('others get their turn while a long answer comes in', async t => {
       paused -= 1
     },
   }
-  const lines: Lines = {
+  const lines: HttpClient = {
     post: (_place, _body, hears) => {
       hearer = hears
       return trip
     },
-    losses: () => 0,
+    disconnects: () => 0,
     close: async () => undefined,
   }
   const target = targetOf('http://127.0.0.1:9')
-  const reply = exchange(lines, placeOf(target.url), {
+  const reply = sendRequest(lines, parseEndpoint(target.url), {
     id: 1,
     request,
     target,
     maxBytes: 1 << 22,
-    resend: true,
+    idempotent: true,
     clock,
-    room: openRoom(Infinity),
-    inflaters: { zlib: new Gate(clock, 1), brotli: new Gate(clock, 1) },
-    watch: new Watch(clock, terms()),
-    onEnd: () => undefined,
+    memoryBudget: createMemoryBudget(Infinity),
+    decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
+    deadline: new RequestDeadline(clock, requestOptions()),
+    onSettled: () => undefined,
   })
   const answer = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${'0'.repeat(1 << 20)}"}`)
-  hearer?.head(200, {})
-  hearer?.chunk(answer.subarray(0, 700_000))
+  hearer?.onHeaders(200, {})
+  hearer?.onData(answer.subarray(0, 700_000))
   t.equal(paused, 0)
-  hearer?.chunk(answer.subarray(700_000, 800_000))
+  hearer?.onData(answer.subarray(700_000, 800_000))
   t.equal(paused, 1)
   await turn()
   t.equal(paused, 0)
-  hearer?.chunk(answer.subarray(800_000))
-  hearer?.end()
+  hearer?.onData(answer.subarray(800_000))
+  hearer?.onEnd()
   t.equal(text(await reply).length, (1 << 20) + 2)
 })
 
 t.test('calls at once', async t => {
   t.test('as many as the limit are under way, as many wait, and the rest go elsewhere at once', async t => {
     const held: (() => void)[] = []
-    const { node, agents } = await world(t, (socket, asked) => void held.push(() => isRight(socket, asked)))
+    const { node, agents } = await startUpstream(t, (socket, asked) => void held.push(() => respondCorrectly(socket, asked)))
     const target = targetOf(node.url, { concurrency: 2 })
-    const ask = (over = {}) => agents.ask(target, request, terms(over))
+    const ask = (over = {}) => agents.request(target, request, requestOptions(over))
     const first = [ask(), ask(), ask(), ask()]
     t.match(await ask(), { kind: 'unavailable', source: 'gateway', fault: 'upstream', upstream: 'own' })
-    await node.reached(2)
-    const health = ask({ ahead: true })
-    await node.reached(3)
+    await node.waitForRequests(2)
+    const health = ask({ bypassConcurrencyLimit: true })
+    await node.waitForRequests(3)
     t.pass('what asks after the health of the node does not wait')
     for (const answer of held.splice(0)) answer()
-    await node.reached(5)
+    await node.waitForRequests(5)
     for (const answer of held.splice(0)) answer()
-    t.same((await Promise.all([...first, health])).map(text), Array(5).fill(right))
+    t.same((await Promise.all([...first, health])).map(text), Array(5).fill(expectedResult))
   })
 
   t.test('a place is waited for no longer than a second', async t => {
     const clock = new TestClock()
-    const gate = new Gate(clock, 1)
-    t.equal(gate.enter(waiter()), true)
-    const second = gate.enter(waiter())
-    clock.turn(1000)
+    const gate = new ConcurrencyLimit(clock, 1)
+    t.equal(gate.acquire(createWaiter()), true)
+    const second = gate.acquire(createWaiter())
+    clock.advance(1000)
     t.equal(await second, false)
-    gate.leave()
-    t.equal(gate.enter(waiter()), true)
+    gate.release()
+    t.equal(gate.acquire(createWaiter()), true)
   })
 
   t.test('who leaves while waiting gives up the wait', async t => {
-    const gate = new Gate(new TestClock(), 1)
-    gate.enter(waiter())
-    const second = waiter()
-    const waiting = gate.enter(second)
-    second.whenOver?.()
+    const gate = new ConcurrencyLimit(new TestClock(), 1)
+    gate.acquire(createWaiter())
+    const second = createWaiter()
+    const waiting = gate.acquire(second)
+    second.onCancel?.()
     t.equal(await waiting, false)
   })
 })
 
 t.test('a user and a password in the URL become an Authorization header', async t => {
-  const { headers } = placeOf(new Secret('https://us%40er:pass@node.test/path?key=1'))
+  const { headers } = parseEndpoint(new Secret('https://us%40er:pass@node.test/path?key=1'))
   t.equal(headers[headers.indexOf('authorization') + 1], `Basic ${Buffer.from('us@er:pass').toString('base64')}`)
-  t.match(placeOf(new Secret('http://node.test:8545/path?key=1')), { origin: 'http://node.test:8545', path: '/path?key=1' })
-  t.notOk(placeOf(new Secret('http://node.test')).headers.includes('authorization'))
+  t.match(parseEndpoint(new Secret('http://node.test:8545/path?key=1')), { origin: 'http://node.test:8545', path: '/path?key=1' })
+  t.notOk(parseEndpoint(new Secret('http://node.test')).headers.includes('authorization'))
 })
 
 t.test('host names', async t => {
   t.test('are looked up once for all connections that open at once', async t => {
-    const { node } = await world(t)
-    const agents = openAgents(systemClock, openRoom(Infinity))
+    const { node } = await startUpstream(t)
+    const agents = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
     t.teardown(() => agents.close())
     const target = targetOf(node.url.replace('127.0.0.1', 'localhost'))
     let asked = 0
@@ -391,17 +419,17 @@ t.test('host names', async t => {
         asked += Number(type === 'GETADDRINFOREQWRAP')
       },
     }).enable()
-    const replies = await Promise.all(Array.from({ length: 50 }, () => agents.ask(target, request, terms())))
+    const replies = await Promise.all(Array.from({ length: 50 }, () => agents.request(target, request, requestOptions())))
     hook.disable()
-    t.same(new Set(replies.map(text)), new Set([right]))
-    t.equal(node.open, 50)
+    t.same(new Set(replies.map(text)), new Set([expectedResult]))
+    t.equal(node.openConnectionCount, 50)
     t.equal(asked, 1)
   })
 
   t.test('are looked up anew by the next, also after an error, and apart from others', async t => {
-    const asked: { readonly host: string; tell(...found: Found): void }[] = []
-    const look = openNames((host, _options, tell) => void asked.push({ host, tell }))
-    const found: Found[] = []
+    const asked: { readonly host: string; tell(...found: LookupResult): void }[] = []
+    const look = createCoalescingLookup((host, _options, tell) => void asked.push({ host, tell }))
+    const found: LookupResult[] = []
     const ask = (host: string) => look(host, { all: true }, (...all) => void found.push(all))
     for (const host of ['a.test', 'b.test', 'a.test']) ask(host)
     t.same(
@@ -421,25 +449,25 @@ t.test('host names', async t => {
   })
 })
 
-type Found = Parameters<Parameters<ReturnType<typeof openNames>>[2]>
+type LookupResult = Parameters<Parameters<ReturnType<typeof createCoalescingLookup>>[2]>
 
 t.test('what went wrong is said without the URL', async t => {
-  const agents = openAgents(systemClock, openRoom(Infinity))
+  const agents = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
   const untrusted = await startTlsNode('self-signed')
   t.teardown(() => Promise.all([agents.close(), untrusted.stop()]))
   const causeAt = async (url: string) => {
-    const reply = await agents.ask(targetOf(`${url}/v3/secret-key`), request, terms())
+    const reply = await agents.request(targetOf(`${url}/v3/secret-key`), request, requestOptions())
     t.match(reply, { kind: 'unavailable', fault: 'upstream', source: 'node' })
     t.notMatch(JSON.stringify(reply), /secret-key/)
     return isFailure(reply) ? reply.cause : undefined
   }
-  t.match(await causeAt(await deadUrl()), /nothing listens there/)
+  t.match(await causeAt(await unreachableUrl()), /nothing listens there/)
   t.match(await causeAt(untrusted.url), /TLS failed \(DEPTH_ZERO_SELF_SIGNED_CERT\)/)
   t.match(await causeAt('http://no-such-host.invalid'), /the host name cannot be resolved/)
 })
 
 t.test("what is not an answer is the node's fault, whatever it is", async t => {
-  const { node, ask } = await world(t)
+  const { node, ask } = await startUpstream(t)
   // Of these some take long, and some are well-formed: what they mean is for `upstream` to say.
   const others = [
     'hangs',
@@ -458,40 +486,40 @@ t.test("what is not an answer is the node's fault, whatever it is", async t => {
   ]
   for (const [name, fault] of Object.entries(faults)) {
     if (others.some(word => name.includes(word))) continue
-    node.does(fault)
-    t.match(await ask({ timeout: 1000 }), { kind: 'unavailable', fault: 'upstream', source: 'node' }, name)
+    node.setFault(fault)
+    t.match(await ask({ timeoutMs: 1000 }), { kind: 'unavailable', fault: 'upstream', source: 'node' }, name)
   }
-  node.does(isRight)
-  t.equal(text(await ask()), right)
+  node.setFault(respondCorrectly)
+  t.equal(text(await ask()), expectedResult)
 })
 
 t.test('an answer that nobody asked for never becomes the answer to the next call', async t => {
-  const { ask } = await world(t, faults['sends another answer behind'])
+  const { ask } = await startUpstream(t, faults['sends another answer behind'])
   for (let i = 0; i < 50; i++) t.not(text(await ask()), '"0xbad"')
 })
 
 t.test('a limit says how long it holds', async t => {
-  const { node, ask } = await world(t, faults['limits us'])
-  t.same(limitOf(await ask()), ['limited', undefined])
-  node.does(faults['limits us for a second'])
-  t.same(limitOf(await ask()), ['limited', 1])
+  const { node, ask } = await startUpstream(t, faults['limits us'])
+  t.same(rateLimitOf(await ask()), ['limited', undefined])
+  node.setFault(faults['limits us for a second'])
+  t.same(rateLimitOf(await ask()), ['limited', 1])
   const date = new Date(systemClock.now() + 90_000).toUTCString()
-  node.does(socket => void socket.write(http('', { status: 429, headers: { 'retry-after': date } })))
-  const [, seconds] = limitOf(await ask())
+  node.setFault(socket => void socket.write(httpResponse('', { status: 429, headers: { 'retry-after': date } })))
+  const [, seconds] = rateLimitOf(await ask())
   t.ok(Number(seconds) > 80 && Number(seconds) <= 90)
 })
 
-const limitOf = (reply: Reply) => (isFailure(reply) ? [reply.meaning, reply.retryAfter] : [])
+const rateLimitOf = (reply: Reply) => (isFailure(reply) ? [reply.category, reply.retryAfter] : [])
 
 t.test('an HTTP status that is a failure', async t => {
   const error = { code: -32000, message: 'Query timeout exceeded.' }
   const says =
-    (status: number, rest: object, headers = {}): Fault =>
+    (status: number, rest: object, headers = {}): NodeFault =>
     (socket, { id }) =>
-      void socket.write(http(JSON.stringify({ jsonrpc: '2.0', id, ...rest }), { status, headers }))
-  const heard = async (fault: Fault) => {
-    const reply = await (await world(t, fault)).ask()
-    return isFailure(reply) ? { kind: reply.kind, fault: reply.fault, cause: reply.cause, said: reply.said } : reply
+      void socket.write(httpResponse(JSON.stringify({ jsonrpc: '2.0', id, ...rest }), { status, headers }))
+  const heard = async (fault: NodeFault) => {
+    const reply = await (await startUpstream(t, fault)).ask()
+    return isFailure(reply) ? { kind: reply.kind, fault: reply.fault, cause: reply.cause, said: reply.nodeError } : reply
   }
 
   t.test('brings along what the node said, if that is a JSON-RPC error', async t => {
@@ -509,7 +537,7 @@ t.test('an HTTP status that is a failure', async t => {
       says(503, { error }, { 'content-encoding': 'lzma' }),
       says(503, { error: 'no' }),
       ((socket, { id }) =>
-        void socket.end(`HTTP/1.1 503 X\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"id":${id}`)) as Fault,
+        void socket.end(`HTTP/1.1 503 X\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"id":${id}`)) as NodeFault,
     ])
       t.same(await heard(fault), alone)
   })
@@ -519,7 +547,7 @@ t.test('a node that takes no request of this length', async t => {
   const tooLong: Partial<Failure> = {
     kind: 'bodyTooLarge',
     fault: 'upstream',
-    elsewhere: true,
+    retryElsewhere: true,
     source: 'node',
     upstream: 'own',
     status: 413,
@@ -528,48 +556,48 @@ t.test('a node that takes no request of this length', async t => {
   t.test('says nothing about its health: another one may take it', async t => {
     for (const status of [413, 414, 431]) {
       for (const body of ['', '<html>no</html>', '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"too large"}}']) {
-        const { ask } = await world(t, socket => void socket.write(http(body, { status })))
+        const { ask } = await startUpstream(t, socket => void socket.write(httpResponse(body, { status })))
         t.match(await ask(), { ...tooLong, cause: `HTTP ${status}` }, `${status} ${body}`)
       }
     }
   })
 
   t.test('and closes the connection before it has said so to the end, is taken at its word', async t => {
-    const { ask } = await world(t, socket => void socket.end('HTTP/1.1 413 X\r\ncontent-length: 10\r\n\r\nno'))
+    const { ask } = await startUpstream(t, socket => void socket.end('HTTP/1.1 413 X\r\ncontent-length: 10\r\n\r\nno'))
     t.match(await ask(), tooLong)
   })
 
   t.test('and says why in JSON-RPC, is heard', async t => {
     const error = { code: -32614, message: 'eth_getLogs is limited to a 10,000 range' }
-    const { ask } = await world(
+    const { ask } = await startUpstream(
       t,
-      (socket, { id }) => void socket.write(http(JSON.stringify({ jsonrpc: '2.0', id, error }), { status: 413 })),
+      (socket, { id }) => void socket.write(httpResponse(JSON.stringify({ jsonrpc: '2.0', id, error }), { status: 413 })),
     )
     t.match(await ask(), { kind: 'node', error, fault: 'caller' })
   })
 })
 
 t.test('a bug of ours is not blamed on the node', async t => {
-  const { agents, target } = await world(t)
+  const { agents, target } = await startUpstream(t)
   const circle: unknown[] = []
   circle.push(circle)
-  await t.rejects(agents.ask(target, { method: 'eth_call', params: circle as never }, terms()), TypeError)
-  const broken: Room = {
-    take: () => {
+  await t.rejects(agents.request(target, { method: 'eth_call', params: circle as never }, requestOptions()), TypeError)
+  const broken: MemoryBudget = {
+    reserve: () => {
       throw new RangeError('a bug')
     },
-    give: () => undefined,
-    taken: 0,
+    release: () => undefined,
+    reservedBytes: 0,
   }
-  const { ask } = await world(t, isRight, broken)
+  const { ask } = await startUpstream(t, respondCorrectly, broken)
   await t.rejects(ask(), RangeError)
-  t.equal(causeOf(Object.assign(new Error('x'), { code: 'ERR_INVALID_ARG_TYPE' })), undefined)
+  t.equal(describeNetworkError(Object.assign(new Error('x'), { code: 'ERR_INVALID_ARG_TYPE' })), undefined)
 })
 
 t.test('redirects are not followed', async t => {
   const trap = await startFaultyNode()
-  const { ask } = await world(t, socket => void socket.write(http('', { status: 307, headers: { location: trap.url } })))
+  const { ask } = await startUpstream(t, socket => void socket.write(httpResponse('', { status: 307, headers: { location: trap.url } })))
   t.teardown(() => trap.stop())
   t.match(await ask(), { kind: 'unavailable', cause: 'HTTP 307' })
-  t.equal(trap.asked(), 0)
+  t.equal(trap.requestCount(), 0)
 })

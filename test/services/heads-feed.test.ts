@@ -1,27 +1,27 @@
 import t from 'tap'
 import type { Target } from '../../src/call.ts'
 import { Secret } from '../../src/secret.ts'
-import { openAgents } from '../../src/services/agents/index.ts'
-import type { Agents } from '../../src/services/agents/index.ts'
-import { openRoom } from '../../src/services/agents/room.ts'
+import { openUpstreamClient } from '../../src/services/agents/index.ts'
+import type { UpstreamClient } from '../../src/services/agents/index.ts'
+import { createMemoryBudget } from '../../src/services/agents/room.ts'
 import { systemClock } from '../../src/services/clock.ts'
-import { Feed } from '../../src/services/heads/feed.ts'
+import { NewHeadsSubscription } from '../../src/services/heads/feed.ts'
 import { openHeads } from '../../src/services/heads/index.ts'
-import { openMetrics } from '../../src/services/metrics.ts'
-import { startChain } from '../support/anvil.ts'
-import { TestClock, TestLog, result } from '../support/fakes.ts'
-import { startTeller } from '../support/teller.ts'
-import type { Teller } from '../support/teller.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { startAnvilChain } from '../support/anvil.ts'
+import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { startSubscriptionNode } from '../support/teller.ts'
+import type { FakeSubscriptionNode } from '../support/teller.ts'
 
 const hash = (number: number) => `0x${number.toString(16).padStart(64, '0')}`
-const block = (number: number) => ({
+const rawBlock = (number: number) => ({
   number: `0x${number.toString(16)}`,
   hash: hash(number),
   parentHash: hash(number - 1),
   timestamp: '0x1',
 })
 /** Fails after 10 s. */
-const until = async (isThere: () => boolean) => {
+const waitUntil = async (isThere: () => boolean) => {
   for (let left = 5000; !isThere(); left--) {
     if (left === 0) throw new Error(`never: ${isThere}`)
     await new Promise(resolve => setTimeout(resolve, 2))
@@ -29,29 +29,29 @@ const until = async (isThere: () => boolean) => {
 }
 
 /** A feed at a node of chain 1, by a clock that is turned by hand. */
-const open = async (t: Tap.Test, teller?: Teller) => {
-  const node = teller ?? (await startTeller(1))
+const openSubscription = async (t: Tap.Test, teller?: FakeSubscriptionNode) => {
+  const node = teller ?? (await startSubscriptionNode(1))
   const clock = new TestClock()
   const events: string[] = []
-  const feed = new Feed({
+  const subscription = new NewHeadsSubscription({
     url: new Secret(`${node.url}/canary`),
     chainId: 1,
-    patience: 4000,
+    staleAfterMs: 4000,
     clock,
     random: () => 0.5,
-    onBlock: ({ number }) => events.push(`block ${number}`),
-    onOpen: again => events.push(again ? 'open again' : 'open'),
-    onEnd: cause => events.push(`end: ${cause}`),
+    onHead: ({ number }) => events.push(`block ${number}`),
+    onSubscribed: again => events.push(again ? 'open again' : 'open'),
+    onFailure: cause => events.push(`end: ${cause}`),
   })
   t.teardown(async () => {
-    feed.close()
+    subscription.close()
     await node.stop()
   })
   const next = async (event: string | RegExp) => {
-    await until(() => events.some(each => (typeof event === 'string' ? each === event : event.test(each))))
+    await waitUntil(() => events.some(each => (typeof event === 'string' ? each === event : event.test(each))))
     return events.splice(0)
   }
-  return { node, clock, feed, events, next }
+  return { node, clock, feed: subscription, events, next }
 }
 
 declare namespace Tap {
@@ -60,126 +60,130 @@ declare namespace Tap {
 
 t.test('a subscription', async t => {
   t.test('begins once the node has told its chain, and tells of each head', async t => {
-    const { node, feed, next } = await open(t)
+    const { node, feed, next } = await openSubscription(t)
     t.notOk(feed.isFresh)
     feed.open()
     feed.open()
     t.same(await next('open'), ['open'])
-    t.same(node.asked, ['eth_chainId', 'eth_subscribe'])
+    t.same(node.requestedMethods, ['eth_chainId', 'eth_subscribe'])
     t.ok(feed.isFresh)
-    node.tell(block(5))
-    node.tell({ nonsense: true })
-    node.tell(block(6))
+    node.publishHead(rawBlock(5))
+    node.publishHead({ nonsense: true })
+    node.publishHead(rawBlock(6))
     t.same(await next('block 6'), ['block 5', 'block 6'])
   })
 
   t.test('comes back after the node closed it, later each time, and asks for the chain again', async t => {
-    const { node, clock, feed, events, next } = await open(t)
+    const { node, clock, feed, events, next } = await openSubscription(t)
     feed.open()
     await next('open')
-    node.tell(block(5))
+    node.publishHead(rawBlock(5))
     await next('block 5')
     for (const wait of [375, 750, 1500]) {
-      node.drop()
+      node.dropConnections()
       t.same(await next(/^end/), ['end: the connection was closed'])
       t.notOk(feed.isFresh)
-      clock.turn(wait - 1)
+      clock.advance(wait - 1)
       await new Promise(setImmediate)
-      t.equal(node.connections, 0, `not before ${wait} ms`)
-      clock.turn(1)
+      t.equal(node.connectionCount, 0, `not before ${wait} ms`)
+      clock.advance(1)
       t.same(await next(/^open/), ['open again'])
     }
-    t.equal(node.asked.filter(method => method === 'eth_chainId').length, 4)
-    node.tell(block(6))
+    t.equal(node.requestedMethods.filter(method => method === 'eth_chainId').length, 4)
+    node.publishHead(rawBlock(6))
     await next('block 6')
-    node.drop()
+    node.dropConnections()
     await next(/^end/)
-    clock.turn(375)
+    clock.advance(375)
     t.same(await next(/^open/), ['open again'], 'a head makes up for all')
     t.same(events, [])
   })
 
   t.test('that has told nothing for its patience cannot be relied on, until it tells again', async t => {
-    const { node, clock, feed, next } = await open(t)
+    const { node, clock, feed, next } = await openSubscription(t)
     feed.open()
     await next('open')
-    clock.turn(3999)
+    clock.advance(3999)
     t.ok(feed.isFresh)
-    clock.turn(1)
+    clock.advance(1)
     t.notOk(feed.isFresh)
-    node.tell(block(5))
+    node.publishHead(rawBlock(5))
     await next('block 5')
     t.ok(feed.isFresh)
   })
 
   t.test('that has not told of a head which two polls have shown is given up', async t => {
-    const { node, clock, feed, events, next } = await open(t)
+    const { node, clock, feed, events, next } = await openSubscription(t)
     feed.open()
     await next('open')
-    node.tell(block(5))
+    node.publishHead(rawBlock(5))
     await next('block 5')
-    const shown = (number: number) => feed.compare({ number, hash: hash(number), parentHash: hash(number - 1) })
+    const shown = (number: number) => feed.comparePolledHead({ number, hash: hash(number), parentHash: hash(number - 1) })
     shown(5)
     shown(5)
     shown(6)
     t.same(events, [])
-    node.tell(block(6))
+    node.publishHead(rawBlock(6))
     await next('block 6')
     shown(7)
     t.same(events, [])
     shown(7)
     t.same(await next(/^end/), ['end: it tells of no heads'])
-    clock.turn(375)
+    clock.advance(375)
     await next('open again')
   })
 
-  const troubles: readonly [string, (node: Teller) => void, RegExp][] = [
-    ['is on another chain', node => node.answer('eth_chainId', '0x5'), /^end: it is on chain 5$/],
-    ['does not tell its chain', node => node.answer('eth_chainId', { error: { code: -32601, message: 'no' } }), /does not tell its chain/],
+  const troubles: readonly [string, (node: FakeSubscriptionNode) => void, RegExp][] = [
+    ['is on another chain', node => node.setResponse('eth_chainId', '0x5'), /^end: it is on chain 5$/],
+    [
+      'does not tell its chain',
+      node => node.setResponse('eth_chainId', { error: { code: -32601, message: 'no' } }),
+      /does not tell its chain/,
+    ],
     [
       'does not know eth_subscribe',
-      node => node.answer('eth_subscribe', { error: { code: -32601, message: 'no' } }),
+      node => node.setResponse('eth_subscribe', { error: { code: -32601, message: 'no' } }),
       /does not take eth_subscribe/,
     ],
   ]
   for (const [what, spoil, cause] of troubles) {
     t.test(`at a node that ${what} never begins, and this is told once`, async t => {
-      const { node, clock, feed, events, next } = await open(t)
+      const { node, clock, feed, events, next } = await openSubscription(t)
       spoil(node)
       feed.open()
       t.match(await next(/^end/), [cause])
       t.notOk(feed.isFresh)
-      clock.turn(300_000)
-      await node.reached('eth_chainId', 2)
+      clock.advance(300_000)
+      await node.waitForRequests('eth_chainId', 2)
       await new Promise(setImmediate)
       t.same(events, [])
-      t.notOk(node.asked.slice(1).includes('eth_getBlockByNumber'))
+      t.notOk(node.requestedMethods.slice(1).includes('eth_getBlockByNumber'))
     })
   }
 
   t.test('that gets no answer is given up after 5 s', async t => {
-    const { node, clock, feed, next } = await open(t)
-    node.answer('eth_subscribe', undefined)
+    const { node, clock, feed, next } = await openSubscription(t)
+    node.setResponse('eth_subscribe', undefined)
     feed.open()
-    await node.reached('eth_subscribe', 1)
-    clock.turn(5000)
+    await node.waitForRequests('eth_subscribe', 1)
+    clock.advance(5000)
     t.same(await next(/^end/), ['end: no subscription in time'])
   })
 
   t.test('ends when what comes is no JSON, too deep or too long', async t => {
     for (const text of ['nonsense', '['.repeat(1000), `"${'x'.repeat(200_000)}"`]) {
-      const { node, feed, next } = await open(t)
+      const { node, feed, next } = await openSubscription(t)
       feed.open()
       await next('open')
-      node.say(text)
+      node.sendText(text)
       t.match(await next(/^end/), [/^end: /])
     }
   })
 
   t.test('that cannot connect says why without its URL', async t => {
-    const node = await startTeller(1)
+    const node = await startSubscriptionNode(1)
     await node.stop()
-    const { feed, next } = await open(t, { ...node, stop: async () => undefined })
+    const { feed, next } = await openSubscription(t, { ...node, stop: async () => undefined })
     feed.open()
     const [said] = await next(/^end/)
     t.match(said, /nothing listens there/)
@@ -187,21 +191,21 @@ t.test('a subscription', async t => {
   })
 
   t.test('at what is no URL of a WebSocket ends no process', async t => {
-    const node = await startTeller(1)
-    const { feed, next } = await open(t, { ...node, url: `${node.url}/#` })
+    const node = await startSubscriptionNode(1)
+    const { feed, next } = await openSubscription(t, { ...node, url: `${node.url}/#` })
     feed.open()
     t.same(await next(/^end/), ['end: its URL is none of a WebSocket'])
   })
 
   t.test('is closed, and stays so, when nobody wants it any more', async t => {
-    const { node, clock, feed, events, next } = await open(t)
+    const { node, clock, feed, events, next } = await openSubscription(t)
     feed.open()
     await next('open')
     feed.close()
-    await until(() => node.connections === 0)
-    clock.turn(600_000)
+    await waitUntil(() => node.connectionCount === 0)
+    clock.advance(600_000)
     await new Promise(setImmediate)
-    t.same([node.connections, events], [0, []])
+    t.same([node.connectionCount, events], [0, []])
     feed.open()
     await next(/^open/)
     feed.close()
@@ -212,38 +216,38 @@ t.test('a subscription', async t => {
 t.test('heads by subscription', async t => {
   /** Heads of one node whose HTTP side answers from here; blocks take 1 s, polls 500 ms. */
   const follow = async (t: Tap.Test) => {
-    const node = await startTeller(1)
+    const node = await startSubscriptionNode(1)
     const clock = new TestClock()
     const log = new TestLog()
     const asked: string[] = []
     let head = 100
-    const agents: Agents = {
-      losses: () => 0,
-      async ask(_target, { method, params }) {
+    const agents: UpstreamClient = {
+      disconnects: () => 0,
+      async request(_target, { method, params }) {
         asked.push(params[0] === 'latest' ? 'head' : method)
-        return result(method === 'eth_chainId' ? '0x1' : params[0] === 'finalized' ? null : block(head))
+        return fakeResult(method === 'eth_chainId' ? '0x1' : params[0] === 'finalized' ? null : rawBlock(head))
       },
     }
-    const heads = openHeads({ chainId: 1, blockTime: 1000, agents, clock, log, metrics: openMetrics() })
+    const heads = openHeads({ chainId: 1, blockTime: 1000, upstreamClient: agents, clock, log, metrics: createMetricsRegistry() })
     const target: Target = { name: 'a', url: new Secret('http://a.test'), ws: new Secret(node.url), source: 'node' }
-    const stop = heads.follow([target])
+    const stop = heads.track([target])
     t.teardown(async () => {
       stop()
       await node.stop()
     })
     const turn = async (ms: number) => {
       for (let left = ms; left > 0; left -= 500) {
-        clock.turn(Math.min(500, left))
+        clock.advance(Math.min(500, left))
         await new Promise(setImmediate)
       }
     }
     const polls = () => asked.splice(0).filter(each => each === 'head').length
     const isSubscribed = () => heads.status.upstreams[0]?.subscribed === true
     const subscribe = async () => {
-      heads.touch()
-      await node.reached('eth_subscribe', 1)
-      await until(() => {
-        clock.turn(500)
+      heads.recordActivity()
+      await node.waitForRequests('eth_subscribe', 1)
+      await waitUntil(() => {
+        clock.advance(500)
         return isSubscribed()
       })
       polls()
@@ -268,47 +272,47 @@ t.test('heads by subscription', async t => {
   t.test('cost no polls, and count as those of polls do', async t => {
     const { node, heads, polls, subscribe, turn } = await follow(t)
     await subscribe()
-    const { epoch } = heads.view
-    node.tell(block(101))
-    await until(() => heads.status.head === 101)
+    const { headVersion: epoch } = heads.snapshot
+    node.publishHead(rawBlock(101))
+    await waitUntil(() => heads.status.head === 101)
     await turn(3000)
     t.equal(polls(), 0)
-    t.not(heads.view.epoch, epoch)
-    t.ok(heads.view.isCurrent('a'))
-    t.equal(heads.tell('a', 100), 101)
+    t.not(heads.snapshot.headVersion, epoch)
+    t.ok(heads.snapshot.isCurrent('a'))
+    t.equal(heads.reportHeight('a', 100), 101)
   })
 
   t.test('of a branch that the node comes to, block by block, do not take the height back; a chain that stays shorter does', async t => {
     const { node, heads, subscribe, clock, turn } = await follow(t)
     await subscribe()
-    node.tell(block(105))
-    await until(() => heads.status.head === 105)
+    node.publishHead(rawBlock(105))
+    await waitUntil(() => heads.status.head === 105)
     for (const number of [100, 101, 102, 103, 104]) {
-      node.tell(block(number))
-      await until(() => heads.status.head === number)
-      t.equal(heads.tell('a', number), 105)
+      node.publishHead(rawBlock(number))
+      await waitUntil(() => heads.status.head === number)
+      t.equal(heads.reportHeight('a', number), 105)
     }
-    node.tell(block(106))
-    await until(() => heads.status.head === 106)
+    node.publishHead(rawBlock(106))
+    await waitUntil(() => heads.status.head === 106)
     for (const number of [50, 51, 52, 53, 54, 55]) {
       await turn(0)
-      clock.turn(500)
-      node.tell(block(number))
-      await until(() => heads.status.head === number)
+      clock.advance(500)
+      node.publishHead(rawBlock(number))
+      await waitUntil(() => heads.status.head === number)
     }
-    t.equal(heads.tell('a', 55), 55)
+    t.equal(heads.reportHeight('a', 55), 55)
   })
 
   t.test('that stay away are polled for until they come again', async t => {
     const { node, heads, polls, subscribe, turn, show } = await follow(t)
     await subscribe()
-    node.tell(block(101))
-    await until(() => heads.status.head === 101)
+    node.publishHead(rawBlock(101))
+    await waitUntil(() => heads.status.head === 101)
     show(101)
     await turn(4500)
     t.ok(polls() >= 1, 'silent for 4 block times')
-    node.tell(block(102))
-    await until(() => heads.status.head === 102)
+    node.publishHead(rawBlock(102))
+    await waitUntil(() => heads.status.head === 102)
     await turn(1000)
     t.equal(polls(), 0)
   })
@@ -316,17 +320,17 @@ t.test('heads by subscription', async t => {
   t.test('that break off are polled for at once, and the chain is asked for again when they are back', async t => {
     const { node, heads, log, polls, subscribe, turn, asked } = await follow(t)
     await subscribe()
-    node.tell(block(101))
-    await until(() => heads.status.head === 101)
+    node.publishHead(rawBlock(101))
+    await waitUntil(() => heads.status.head === 101)
     asked.splice(0)
-    node.drop()
-    await until(() => log.lines.some(({ level }) => level === 'warn'))
+    node.dropConnections()
+    await waitUntil(() => log.lines.some(({ level }) => level === 'warn'))
     await turn(500)
     t.ok(polls() > 0)
     asked.splice(0)
     await turn(1000)
-    await node.reached('eth_subscribe', 2)
-    await until(() => asked.includes('eth_chainId'))
+    await node.waitForRequests('eth_subscribe', 2)
+    await waitUntil(() => asked.includes('eth_chainId'))
     t.match(log.lines, [
       { message: /by subscription$/ },
       { fields: { upstream: 'a', cause: 'the connection was closed' }, message: /polled/ },
@@ -337,63 +341,68 @@ t.test('heads by subscription', async t => {
     const { node, heads, subscribe, turn } = await follow(t)
     await subscribe()
     await turn(31_000)
-    await until(() => node.connections === 0)
-    heads.touch()
-    await node.reached('eth_subscribe', 2)
+    await waitUntil(() => node.connectionCount === 0)
+    heads.recordActivity()
+    await node.waitForRequests('eth_subscribe', 2)
   })
 
   t.test('end when nobody follows the node any more', async t => {
     const { node, subscribe, stop } = await follow(t)
     await subscribe()
     stop()
-    await until(() => node.connections === 0)
+    await waitUntil(() => node.connectionCount === 0)
   })
 })
 
 t.test('a real node', async t => {
-  const chain = await startChain()
-  const agents = openAgents(systemClock, openRoom(1 << 24))
+  const chain = await startAnvilChain()
+  const agents = openUpstreamClient(systemClock, createMemoryBudget(1 << 24))
   const asked: string[] = []
-  const counted: Agents = {
+  const counted: UpstreamClient = {
     ...agents,
-    ask(target, request, terms) {
+    request(target, request, terms) {
       asked.push(request.params[0] === 'latest' ? 'head' : request.method)
-      return agents.ask(target, request, terms)
+      return agents.request(target, request, terms)
     },
   }
   const log = new TestLog()
-  const heads = openHeads({ chainId: 31337, blockTime: 12_000, agents: counted, clock: systemClock, log, metrics: openMetrics() })
-  const stop = heads.follow([
-    { name: 'anvil', url: new Secret(chain.url), ws: new Secret(chain.url.replace('http', 'ws')), source: 'node' },
-  ])
+  const heads = openHeads({
+    chainId: 31337,
+    blockTime: 12_000,
+    upstreamClient: counted,
+    clock: systemClock,
+    log,
+    metrics: createMetricsRegistry(),
+  })
+  const stop = heads.track([{ name: 'anvil', url: new Secret(chain.url), ws: new Secret(chain.url.replace('http', 'ws')), source: 'node' }])
   t.teardown(async () => {
     stop()
     await Promise.all([agents.close(), chain.stop()])
   })
-  heads.touch()
-  await until(() => log.lines.some(({ message }) => message.includes('by subscription')))
-  await until(() => heads.status.head !== undefined)
+  heads.recordActivity()
+  await waitUntil(() => log.lines.some(({ message }) => message.includes('by subscription')))
+  await waitUntil(() => heads.status.head !== undefined)
 
   t.test('tells of its heads, one block after the other, without being polled', async t => {
     const polls = () => asked.filter(each => each === 'head').length
     const before = polls()
     const begun = performance.now()
-    for (let i = 1; i <= 5; i++) await chain.ask('evm_mine')
-    await until(() => heads.status.head === 5)
+    for (let i = 1; i <= 5; i++) await chain.request('evm_mine')
+    await waitUntil(() => heads.status.head === 5)
     t.ok(performance.now() - begun < 5000, 'sooner than a poll')
     t.equal(polls(), before)
-    t.ok(heads.view.isCurrent('anvil'))
+    t.ok(heads.snapshot.isCurrent('anvil'))
   })
 
   t.test('tells of a reorganisation', async () => {
-    const { epoch } = heads.view
-    await chain.ask('anvil_reorg', 2, [])
-    await until(() => heads.view.epoch !== epoch && log.lines.some(({ message }) => message === 'reorganisation'))
+    const { headVersion: epoch } = heads.snapshot
+    await chain.request('anvil_reorg', 2, [])
+    await waitUntil(() => heads.snapshot.headVersion !== epoch && log.lines.some(({ message }) => message === 'reorganisation'))
   })
 
   t.test('that dies is noticed, as 1006 or otherwise', async t => {
     await chain.stop()
-    await until(() => log.lines.some(({ level }) => level === 'warn'))
+    await waitUntil(() => log.lines.some(({ level }) => level === 'warn'))
     t.notMatch(JSON.stringify(log.lines), /127\.0\.0\.1/)
   })
 })

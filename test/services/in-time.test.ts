@@ -2,19 +2,19 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { systemClock } from '../../src/services/clock.ts'
-import { Late, inTime } from '../../src/services/in-time.ts'
+import { TimeoutError, withTimeout } from '../../src/services/in-time.ts'
 import { TestClock } from '../support/fakes.ts'
-import { settle } from './ledger-world.ts'
+import { drainEventLoop } from './ledger-world.ts'
 
 /** What an answer came to, so far. */
-const watch = (answer: Promise<unknown>): { said: unknown } => {
-  const seen: { said: unknown } = { said: 'nothing yet' }
+const observe = (answer: Promise<unknown>): { outcome: unknown } => {
+  const seen: { outcome: unknown } = { outcome: 'nothing yet' }
   answer.then(
     value => {
-      seen.said = value
+      seen.outcome = value
     },
     (error: unknown) => {
-      seen.said = error
+      seen.outcome = error
     },
   )
   return seen
@@ -22,14 +22,14 @@ const watch = (answer: Promise<unknown>): { said: unknown } => {
 
 t.test('an answer is waited for during a second', async t => {
   const clock = new TestClock()
-  const silent = watch(inTime(clock, new Promise(() => {})))
-  clock.turn(999)
-  await settle()
-  t.equal(silent.said, 'nothing yet')
-  clock.turn(1)
-  await settle()
-  t.match(silent.said, new Late())
-  t.equal(new Late().message, 'no answer for 1000 ms')
+  const silent = observe(withTimeout(clock, new Promise(() => {})))
+  clock.advance(999)
+  await drainEventLoop()
+  t.equal(silent.outcome, 'nothing yet')
+  clock.advance(1)
+  await drainEventLoop()
+  t.match(silent.outcome, new TimeoutError())
+  t.equal(new TimeoutError().message, 'no answer for 1000 ms')
 })
 
 t.test('what answers in time, or fails, is passed on, and no timer stays behind', async t => {
@@ -47,23 +47,23 @@ t.test('what answers in time, or fails, is passed on, and no timer stays behind'
       }
     },
   }
-  t.equal(await inTime(counted, Promise.resolve(7)), 7)
-  await t.rejects(inTime(counted, Promise.reject(new Error('refused'))), { message: 'refused' })
-  await settle()
+  t.equal(await withTimeout(counted, Promise.resolve(7)), 7)
+  await t.rejects(withTimeout(counted, Promise.reject(new Error('refused'))), { message: 'refused' })
+  await drainEventLoop()
   t.equal(timers.size, 0)
 })
 
 t.test('a process that stands still loses a tenth of its patience each time, however long that is', async t => {
   const clock = new TestClock()
-  const silent = watch(inTime(clock, new Promise(() => {})))
+  const silent = observe(withTimeout(clock, new Promise(() => {})))
   for (let i = 0; i < 9; i += 1) {
     clock.stall(60_000)
-    await settle()
-    t.equal(silent.said, 'nothing yet')
+    await drainEventLoop()
+    t.equal(silent.outcome, 'nothing yet')
   }
   clock.stall(60_000)
-  await settle()
-  t.match(silent.said, new Late())
+  await drainEventLoop()
+  t.match(silent.outcome, new TimeoutError())
 })
 
 t.test("the system's clock runs no timer before what has arrived by then is read", async t => {
@@ -93,7 +93,7 @@ t.test("the system's clock runs no timer before what has arrived by then is read
       resolve()
     }),
   )
-  standStill(10)
+  blockEventLoop(10)
   await late
   t.same(heard, ['the answer', 'late'])
 })
@@ -109,14 +109,14 @@ t.test("a timer of the system's clock can be cancelled while what has arrived is
       resolve()
     }, 5),
   )
-  standStill(10)
+  blockEventLoop(10)
   await cancelled
-  await settle()
+  await drainEventLoop()
   t.equal(runs, 0)
 })
 
 /** Whatever falls due meanwhile does so together. */
-const standStill = (ms: number): void => {
+const blockEventLoop = (ms: number): void => {
   const start = systemClock.monotonic()
   while (systemClock.monotonic() - start < ms);
 }

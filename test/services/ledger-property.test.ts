@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { Verdict } from '../../src/services/ledger.ts'
-import { World, accountWith, settle } from './ledger-world.ts'
-import type { Process } from './ledger-world.ts'
+import type { ChargeResult } from '../../src/services/ledger.ts'
+import { TestCluster, accountWith, drainEventLoop } from './ledger-world.ts'
+import type { TestProcess } from './ledger-world.ts'
 
 /** What may happen, in any order. Numbers choose a process, a message or an earlier charge. */
 type Step =
@@ -44,65 +44,65 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('down' as const) }) },
 )
 
-const dayLength = 86_400_000
+const dayMs = 86_400_000
 const limits = [400, 30_000]
 const accounts = limits.map((limit, i) => accountWith(limit, `acc_${i}`))
 
-interface Served {
-  readonly verdict: Extract<Verdict, { kind: 'charged' }>
-  readonly process: Process
+interface ServedCall {
+  readonly result: Extract<ChargeResult, { kind: 'charged' }>
+  readonly process: TestProcess
   readonly account: number
   readonly cost: number
   readonly day: number
 }
 
 /** Runs steps on a world that is a few seconds before midnight, and keeps its own books beside those of the store. */
-class Run {
-  readonly world = new World(Date.UTC(2026, 0, 15, 23, 59, 54))
-  readonly served: Served[] = []
+class PropertyRun {
+  readonly world = new TestCluster(Date.UTC(2026, 0, 15, 23, 59, 54))
+  readonly served: ServedCall[] = []
   /** Credits served, by account and day. */
-  readonly sums = new Map<string, number>()
+  readonly servedCredits = new Map<string, number>()
   readonly did = new Set<Step['do']>()
 
   get day(): number {
-    return Math.floor(this.world.clock.now() / dayLength)
+    return Math.floor(this.world.clock.now() / dayMs)
   }
 
-  async take(step: Step): Promise<void> {
+  async apply(step: Step): Promise<void> {
     const {
-      world: { wire, processes },
+      world: { network: wire, processes },
     } = this
     this.did.add(step.do)
     if (step.do === 'charge') this.#charge(processes[step.process % processes.length], step)
-    else if (step.do === 'turn') await this.world.turn(step.ms)
+    else if (step.do === 'turn') await this.world.advance(step.ms)
     else if (step.do === 'refund') this.#refund(step.index)
     else if (step.do === 'kill') processes[step.index % processes.length]?.kill()
     else if (step.do === 'stop') void processes[step.index % processes.length]?.ledger.stop()
     else if (step.do === 'lose') wire.take(step.index % wire.messages.length)
     else if (step.do === 'arrive') wire.take(step.index % wire.messages.length)()
     else if (step.do === 'double') wire.messages.push(...wire.messages.slice(0, 1 + (step.index % 5)))
-    else if (step.do === 'slow' || step.do === 'fast') wire.isSlow = step.do === 'slow'
+    else if (step.do === 'slow' || step.do === 'fast') wire.holdsMessages = step.do === 'slow'
     else if (step.do === 'down' || step.do === 'up') wire.isDown = step.do === 'down'
     else if (processes.length < 5) void this.world.start()
-    await settle()
+    await drainEventLoop()
   }
 
   /** The wire is repaired, and whoever lives comes to rest. */
-  async rest(): Promise<void> {
-    const { wire } = this.world
-    Object.assign(wire, { isSlow: false, isDown: false })
+  async settle(): Promise<void> {
+    const { network: wire } = this.world
+    Object.assign(wire, { holdsMessages: false, isDown: false })
     await wire.deliver()
-    await this.world.turn(8_000)
+    await this.world.advance(8_000)
   }
 
-  #charge(process: Process | undefined, { account, cost, calls }: Extract<Step, { do: 'charge' }>): void {
+  #charge(process: TestProcess | undefined, { account, cost, calls }: Extract<Step, { do: 'charge' }>): void {
     const who = accounts[account]
     if (process === undefined || process.isDead || who === undefined) return
     for (let i = 0; i < calls; i += 1) {
       const verdict = process.ledger.charge(who, cost)
-      const note = (verdict: Verdict) => {
+      const note = (verdict: ChargeResult) => {
         if (verdict.kind !== 'charged' || process.isDead) return
-        this.served.push({ verdict, process, account, cost, day: this.day })
+        this.served.push({ result: verdict, process, account, cost, day: this.day })
         this.#add(account, this.day, cost)
       }
       if (verdict instanceof Promise) void verdict.then(note)
@@ -113,22 +113,22 @@ class Run {
   #refund(index: number): void {
     const found = this.served.splice(index % this.served.length, 1)[0]
     if (found === undefined || found.process.isDead) return
-    found.verdict.refund()
-    found.verdict.refund()
+    found.result.refund()
+    found.result.refund()
     this.#add(found.account, found.day, -found.cost)
   }
 
   #add(account: number, day: number, cost: number): void {
     const key = `${account} ${day}`
-    this.sums.set(key, (this.sums.get(key) ?? 0) + cost)
+    this.servedCredits.set(key, (this.servedCredits.get(key) ?? 0) + cost)
   }
 }
 
-const check = (run: Run): void => {
+const checkInvariants = (run: PropertyRun): void => {
   for (const [account, limit] of limits.entries()) {
     for (const day of [run.day - 1, run.day]) {
-      const served = run.sums.get(`${account} ${day}`) ?? 0
-      const { leased, used, held, forfeited } = run.world.wire.totals(`acc_${account}`, day)
+      const served = run.servedCredits.get(`${account} ${day}`) ?? 0
+      const { leased, used, held, forfeited } = run.world.network.dayTotals(`acc_${account}`, day)
       if (served > leased) throw new Error(`served ${served} > leased ${leased}`)
       if (leased > limit) throw new Error(`leased ${leased} > limit ${limit}`)
       if (leased !== used + held + forfeited) throw new Error(`leased ${leased} !== ${used} + ${held} + ${forfeited}`)
@@ -138,10 +138,10 @@ const check = (run: Run): void => {
 }
 
 /** At rest, nobody who lives holds anything, and the store knows of all that was served. */
-const checkRest = (run: Run): void => {
+const checkSettled = (run: PropertyRun): void => {
   for (const account of limits.keys()) {
-    const served = run.sums.get(`${account} ${run.day}`) ?? 0
-    const { used, held, forfeited } = run.world.wire.totals(`acc_${account}`)
+    const served = run.servedCredits.get(`${account} ${run.day}`) ?? 0
+    const { used, held, forfeited } = run.world.network.dayTotals(`acc_${account}`)
     if (held !== 0) throw new Error(`${held} held at rest`)
     if (used + forfeited < served) throw new Error(`served ${served} > used ${used} + forfeited ${forfeited}`)
     if (!run.did.has('refund') && used > served) throw new Error(`used ${used} > served ${served}`)
@@ -152,16 +152,16 @@ const checkRest = (run: Run): void => {
 
 t.test('served <= leased <= limit, and every credit is accounted for, whatever happens in whatever order', async t => {
   const property = fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 90 }), async steps => {
-    const run = new Run()
+    const run = new PropertyRun()
     await run.world.start()
     await run.world.start()
     for (const each of steps) {
-      await run.take(each)
-      check(run)
+      await run.apply(each)
+      checkInvariants(run)
     }
-    await run.rest()
-    check(run)
-    checkRest(run)
+    await run.settle()
+    checkInvariants(run)
+    checkSettled(run)
   })
   await t.resolves(fc.assert(property, { numRuns: Number(process.env['RUNS'] ?? 150) }))
 })

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { openSync, writeSync } from 'node:fs'
-import { parseStore } from '../../src/config/store.ts'
+import { parseStoreAddress } from '../../src/config/store.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger.ts'
 import { openStore } from '../../src/store/open.ts'
@@ -8,35 +8,35 @@ import { TestLog } from '../support/fakes.ts'
 import { accountWith } from './ledger-world.ts'
 
 /** What a worker does, as the test tells it. */
-export interface Task {
+export interface WorkerTask {
   /** The store, as `lmdb:` or `redis:`. */
-  readonly where: string
+  readonly storeUrl: string
   /** The file where it writes down what it served: a kill cannot undo that. */
-  readonly witness: string
+  readonly servedFile: string
   readonly limit: number
   /** Charges for so many callers at once when it is told so, and says what became of them. Otherwise it charges as fast as it can. */
   readonly callers?: number
   /** Having served so much it says so, and waits to be told to go on. */
-  readonly stops?: readonly number[]
+  readonly pauseAtServed?: readonly number[]
 }
 
-const { where, witness, limit, callers, stops = [] } = JSON.parse(process.argv[2] ?? '') as Task // written by forkWorker() of the test
+const { storeUrl, servedFile, limit, callers, pauseAtServed = [] } = JSON.parse(process.argv[2] ?? '') as WorkerTask // written by forkWorker() of the test
 const costs = [19, 80, 80, 255]
 const account = accountWith(limit)
-const file = openSync(witness, 'w')
-const address = parseStore(where, '')
+const file = openSync(servedFile, 'w')
+const address = parseStoreAddress(storeUrl, '')
 if (address === undefined) throw new Error('no store was named')
 const store = await openStore(address, systemClock)
 const ledger = openLedger(store, systemClock, { log: new TestLog() })
 let served = 0
 let isStopping = false
-const ahead = [...stops]
+const remainingPauses = [...pauseAtServed]
 
-const note = (cost: number): Promise<unknown> | undefined => {
+const recordServed = (cost: number): Promise<unknown> | undefined => {
   served += cost
   writeSync(file, `${served}`.padEnd(20), 0)
-  if (ahead[0] === undefined || served < ahead[0]) return undefined
-  ahead.shift()
+  if (remainingPauses[0] === undefined || served < remainingPauses[0]) return undefined
+  remainingPauses.shift()
   const told = once(process, 'message')
   process.send?.('stopped')
   return told
@@ -47,7 +47,7 @@ const charge = async (): Promise<void> => {
     const cost = costs[i % costs.length] ?? 0
     const asked = ledger.charge(account, cost)
     const verdict = asked instanceof Promise ? await asked : asked
-    if (verdict.kind === 'charged') await note(cost)
+    if (verdict.kind === 'charged') await recordServed(cost)
     else if (verdict.kind === 'spent' && cost === Math.min(...costs)) return
     // A call reaches the ledger once per turn of the loop at most, as it would from a socket.
     if (i % 50 === 0) await new Promise(resolve => setImmediate(resolve))

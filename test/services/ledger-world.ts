@@ -1,14 +1,14 @@
 import type { Account } from '../../src/call.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger.ts'
-import type { OpenLedger, Verdict } from '../../src/services/ledger.ts'
-import type { Answer, LedgerStore, Pulse, Totals } from '../../src/store/store.ts'
-import type { Ask } from '../../src/store/lease.ts'
+import type { LedgerService, ChargeResult } from '../../src/services/ledger.ts'
+import type { LeaseResponse, LedgerStore, HeartbeatResponse, DayTotals } from '../../src/store/store.ts'
+import type { LeaseRequest } from '../../src/store/lease.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
-import { MemoryLedger } from '../store/memory.ts'
+import { InMemoryLedgerStore } from '../store/memory.ts'
 
 /** Lets all that is ready happen. */
-export const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+export const drainEventLoop = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 export const accountWith = (dailyCredits: number, id = 'acc_1'): Account => ({
   id,
@@ -17,39 +17,39 @@ export const accountWith = (dailyCredits: number, id = 'acc_1'): Account => ({
 })
 
 /** What lies between processes and their store. While it is slow, a message stays until the test lets it go. */
-export class Wire implements LedgerStore {
-  readonly horizon: number
+export class ManualNetwork implements LedgerStore {
+  readonly horizonMs: number
   readonly messages: (() => void)[] = []
-  readonly asks: Ask[] = []
-  isSlow = false
+  readonly requests: LeaseRequest[] = []
+  holdsMessages = false
   isDown = false
   /** Heartbeats too stay, and for good. */
-  hangs = false
+  holdsHeartbeats = false
   readonly #store: LedgerStore
 
   constructor(store: LedgerStore) {
     this.#store = store
-    this.horizon = store.horizon
+    this.horizonMs = store.horizonMs
   }
 
-  ask(ask: Ask): Promise<Answer> {
-    this.asks.push(ask)
-    return this.#carry(() => this.#store.ask(ask))
+  requestLease(ask: LeaseRequest): Promise<LeaseResponse> {
+    this.requests.push(ask)
+    return this.#transmit(() => this.#store.requestLease(ask))
   }
 
-  async beat(process: string): Promise<Pulse> {
+  async heartbeat(process: string): Promise<HeartbeatResponse> {
     if (this.isDown) throw new Error('connection refused')
-    if (this.hangs) return new Promise(() => {})
-    return this.#store.beat(process)
+    if (this.holdsHeartbeats) return new Promise(() => {})
+    return this.#store.heartbeat(process)
   }
 
-  async leave(process: string): Promise<void> {
+  async deregister(process: string): Promise<void> {
     if (this.isDown) throw new Error('connection refused')
-    return this.#store.leave(process)
+    return this.#store.deregister(process)
   }
 
-  totals(account: string, day?: number): Totals {
-    return this.#store.totals(account, day) as Totals // only stores that answer at once are used here
+  dayTotals(account: string, day?: number): DayTotals {
+    return this.#store.dayTotals(account, day) as DayTotals // only stores that answer at once are used here
   }
 
   /** Takes a message out, which then arrives when it is called, however often. */
@@ -59,12 +59,12 @@ export class Wire implements LedgerStore {
 
   /** All messages arrive, and those that follow from them. */
   async deliver(): Promise<void> {
-    for (; this.messages.length > 0; await settle()) this.take(0)()
+    for (; this.messages.length > 0; await drainEventLoop()) this.take(0)()
   }
 
-  async #carry<T>(work: () => Promise<T>): Promise<T> {
+  async #transmit<T>(work: () => Promise<T>): Promise<T> {
     if (this.isDown) throw new Error('connection refused')
-    if (!this.isSlow) return work()
+    if (!this.holdsMessages) return work()
     return new Promise((resolve, reject) => {
       this.messages.push(() => {
         work().then(answer => this.messages.push(() => resolve(answer)), reject)
@@ -74,19 +74,19 @@ export class Wire implements LedgerStore {
 }
 
 /** One process with a ledger, which can be killed: nothing that it does reaches anybody any more. */
-export class Process {
-  readonly ledger: OpenLedger
+export class TestProcess {
+  readonly ledger: LedgerService
   readonly log = new TestLog()
   isDead = false
 
   constructor(store: LedgerStore, clock: Clock, name: string) {
     const unlessDead = <T>(work: () => Promise<T>): Promise<T> => (this.isDead ? new Promise(() => {}) : work())
     const own: LedgerStore = {
-      horizon: store.horizon,
-      ask: ask => unlessDead(() => store.ask(ask)),
-      beat: process => unlessDead(() => store.beat(process)),
-      leave: process => unlessDead(() => store.leave(process)),
-      totals: (account, day) => store.totals(account, day),
+      horizonMs: store.horizonMs,
+      requestLease: ask => unlessDead(() => store.requestLease(ask)),
+      heartbeat: process => unlessDead(() => store.heartbeat(process)),
+      deregister: process => unlessDead(() => store.deregister(process)),
+      dayTotals: (account, day) => store.dayTotals(account, day),
     }
     const ownClock: Clock = {
       now: () => clock.now(),
@@ -100,7 +100,7 @@ export class Process {
           if (!this.isDead) run()
         }),
     }
-    this.ledger = openLedger(own, ownClock, { log: this.log, random: () => name })
+    this.ledger = openLedger(own, ownClock, { log: this.log, newProcessName: () => name })
   }
 
   kill(): void {
@@ -109,38 +109,38 @@ export class Process {
 }
 
 /** Several processes, a wire, a store in memory and one clock that is turned by hand. */
-export class World {
+export class TestCluster {
   readonly clock: TestClock
-  readonly wire: Wire
-  readonly processes: Process[] = []
+  readonly network: ManualNetwork
+  readonly processes: TestProcess[] = []
 
   constructor(start = Date.UTC(2026, 0, 15, 12)) {
     this.clock = new TestClock(start)
-    this.wire = new Wire(new MemoryLedger(this.clock))
+    this.network = new ManualNetwork(new InMemoryLedgerStore(this.clock))
   }
 
-  async start(): Promise<Process> {
-    const process = new Process(this.wire, this.clock, `p${this.processes.length}`)
+  async start(): Promise<TestProcess> {
+    const process = new TestProcess(this.network, this.clock, `p${this.processes.length}`)
     this.processes.push(process)
     await process.ledger.start()
     return process
   }
 
   /** Time passes in small steps, and whatever is ready happens in between. No step goes over midnight. */
-  async turn(ms: number, step = 50): Promise<void> {
-    await settle()
+  async advance(ms: number, step = 50): Promise<void> {
+    await drainEventLoop()
     for (let left = ms; left > 0; ) {
-      const untilMidnight = day - (this.clock.now() % day)
+      const untilMidnight = dayMs - (this.clock.now() % dayMs)
       const size = Math.min(left, step, untilMidnight > 1 ? untilMidnight - 1 : 1)
-      this.clock.turn(size)
-      await settle()
+      this.clock.advance(size)
+      await drainEventLoop()
       left -= size
     }
   }
 }
 
-const day = 86_400_000
+const dayMs = 86_400_000
 
 /** The kinds of verdicts, to compare in one line. */
-export const kinds = async (verdicts: readonly (Verdict | Promise<Verdict>)[]): Promise<readonly string[]> =>
-  (await Promise.all(verdicts)).map(verdict => verdict.kind)
+export const kindsOf = async (results: readonly (ChargeResult | Promise<ChargeResult>)[]): Promise<readonly string[]> =>
+  (await Promise.all(results)).map(verdict => verdict.kind)

@@ -1,45 +1,45 @@
 import { test } from 'tap'
-import { Pieces, wholeOf } from '../../src/pieces.ts'
+import { ChunkedBytes, toBuffer } from '../../src/pieces.ts'
 import { results } from '../../src/services/results.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
-const told = (parts: Awaited<ReturnType<typeof results.longParts>>) =>
-  parts?.map(({ text, members }) => [wholeOf(text).toString(), ...members])
+const toRows = (parts: Awaited<ReturnType<typeof results.extractObjectsAsync>>) =>
+  parts?.map(({ rawJson: text, members }) => [toBuffer(text).toString(), ...members])
 
 test('the object of a result, or each element of its array, comes with the text of its members', async t => {
   const [one, two] = ['{"b":"x", "a" : [1, 2]}', '{ "a":null}']
-  t.strictSame(told(results.parts(bytes(one), ['a', 'b'])), [[one, '[1, 2]', '"x"']])
-  t.strictSame(told(results.parts(bytes(`[${one} ,\n${two}]`), ['a', 'b'])), [
+  t.strictSame(toRows(results.extractObjects(bytes(one), ['a', 'b'])), [[one, '[1, 2]', '"x"']])
+  t.strictSame(toRows(results.extractObjects(bytes(`[${one} ,\n${two}]`), ['a', 'b'])), [
     [one, '[1, 2]', '"x"'],
     [two, 'null', undefined],
   ])
-  t.strictSame(told(results.parts(bytes('[]'), ['a'])), [])
+  t.strictSame(toRows(results.extractObjects(bytes('[]'), ['a'])), [])
 })
 
 test('an object may have many members, as blocks of some networks do', async t => {
   const block = JSON.stringify(Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`member${i}`, i])))
-  t.strictSame(told(results.parts(bytes(block), ['member99'])), [[block, '99']])
-  t.strictSame(told(await results.longParts(bytes(`[${block}]`), ['member0'])), [[block, '0']])
+  t.strictSame(toRows(results.extractObjects(bytes(block), ['member99'])), [[block, '99']])
+  t.strictSame(toRows(await results.extractObjectsAsync(bytes(`[${block}]`), ['member0'])), [[block, '0']])
 })
 
 test('what is no object, or no JSON, has no parts', async t => {
   for (const text of ['null', '1', '[1]', '[{},2]', '[{}', '{"a":}', '']) {
-    t.equal(results.parts(bytes(text), ['a']), undefined, text)
-    t.equal(await results.longParts(bytes(text), ['a']), undefined, text)
+    t.equal(results.extractObjects(bytes(text), ['a']), undefined, text)
+    t.equal(await results.extractObjectsAsync(bytes(text), ['a']), undefined, text)
   }
 })
 
 test('a long array comes out the same, and goes together again', async t => {
   const elements = Array.from({ length: 20_000 }, (_, i) => `{"data":"0x${'ab'.repeat(i % 90)}", "n":${i}}`)
   const whole = bytes(`[${elements.join(',')}]`)
-  const inPieces = new Pieces(Array.from({ length: 1 + whole.length / 65_536 }, (_, i) => whole.subarray(i << 16, (i + 1) << 16)))
+  const inPieces = new ChunkedBytes(Array.from({ length: 1 + whole.length / 65_536 }, (_, i) => whole.subarray(i << 16, (i + 1) << 16)))
   for (const text of [whole, inPieces]) {
-    const parts = await results.longParts(text, ['n'])
+    const parts = await results.extractObjectsAsync(text, ['n'])
     t.equal(parts?.length, 20_000)
     t.ok(parts?.every(({ members }, i) => members[0] === String(i)))
-    t.ok(wholeOf(await results.array(parts?.map(part => part.text) ?? [])).equals(whole))
-    t.same(results.parts(text, ['n']), parts)
-    t.ok(wholeOf(await results.whole(text)).equals(whole))
+    t.ok(toBuffer(await results.joinArray(parts?.map(part => part.rawJson) ?? [])).equals(whole))
+    t.same(results.extractObjects(text, ['n']), parts)
+    t.ok(toBuffer(await results.toContiguous(text)).equals(whole))
   }
-  t.equal(Buffer.from(await results.array([])).toString(), '[]')
+  t.equal(Buffer.from(await results.joinArray([])).toString(), '[]')
 })

@@ -1,44 +1,46 @@
 /** How long a process waits for an answer at least, ms. */
-const patience = 1_000
+const storeTimeoutMs = 1_000
 
 /** What a process can know of its store, as somebody outside sees it: which questions were answered, and when. */
-export class Contact {
+export class Reachability {
   /** When it last heard an answer in time. */
-  heardAt: number
+  lastAnsweredAt: number
   readonly #now: () => number
   /** When those that are not answered yet were sent. */
-  readonly #open = new Set<{ readonly sent: number }>()
+  readonly #unanswered = new Set<{ readonly sent: number }>()
   /** Since it last heard an answer in time one was not. */
   #hasFailed = false
 
   constructor(now: () => number) {
     this.#now = now
-    this.heardAt = now()
+    this.lastAnsweredAt = now()
   }
 
   /** Watches what becomes of a question. */
-  follow<T>(answer: Promise<T>): Promise<T> {
-    const question = { sent: this.#now() }
-    this.#open.add(question)
+  track<T>(answer: Promise<T>): Promise<T> {
+    const request = { sent: this.#now() }
+    this.#unanswered.add(request)
     const end = (inTime: boolean): void => {
-      this.#open.delete(question)
-      if (inTime) this.heardAt = this.#now()
-      this.#hasFailed = !inTime && (this.#hasFailed || this.#failsAfterIt(question.sent))
+      this.#unanswered.delete(request)
+      if (inTime) this.lastAnsweredAt = this.#now()
+      this.#hasFailed = !inTime && (this.#hasFailed || this.#failsAfterLastAnswer(request.sent))
     }
     answer.then(
-      () => end(this.#now() - question.sent <= patience),
+      () => end(this.#now() - request.sent <= storeTimeoutMs),
       () => end(false),
     )
     return answer
   }
 
   /** May the process take the store for away? */
-  get isAway(): boolean {
-    return this.#hasFailed || [...this.#open].some(({ sent }) => this.#now() - sent >= patience && this.#failsAfterIt(sent))
+  get maySeemUnavailable(): boolean {
+    return (
+      this.#hasFailed || [...this.#unanswered].some(({ sent }) => this.#now() - sent >= storeTimeoutMs && this.#failsAfterLastAnswer(sent))
+    )
   }
 
   /** Whoever waits in vain notices a little later. */
-  #failsAfterIt(sent: number): boolean {
-    return Math.min(sent + patience + 50, this.#now()) >= this.heardAt
+  #failsAfterLastAnswer(sent: number): boolean {
+    return Math.min(sent + storeTimeoutMs + 50, this.#now()) >= this.lastAnsweredAt
   }
 }

@@ -1,63 +1,63 @@
 import type { Account as Customer } from '../../src/call.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import type { Log } from '../../src/services/log.ts'
-import type { OpenLedger } from '../../src/services/ledger.ts'
+import type { LedgerService } from '../../src/services/ledger.ts'
 import type { LedgerStore } from '../../src/store/store.ts'
 import { TestLog } from '../support/fakes.ts'
-import type { Account } from './account.ts'
-import { Contact } from './contact.ts'
-import type { Random } from './random.ts'
-import type { Sheet } from './sheet.ts'
-import type { Timeline } from './timeline.ts'
+import type { SimulatedAccount } from './account.ts'
+import { Reachability } from './contact.ts'
+import type { SeededRandom } from './random.ts'
+import type { ObservedDay } from './sheet.ts'
+import type { VirtualTime } from './timeline.ts'
 
-type OpenLedgerOn = (store: LedgerStore, clock: Clock, options: { log: Log; random: () => string }) => OpenLedger
+type OpenLedgerFn = (store: LedgerStore, clock: Clock, options: { log: Log; newProcessName: () => string }) => LedgerService
 
 /** One process with clocks of its own. When it is dead it hears nothing, and nothing that it planned happens. */
-export class Machine {
+export class SimulatedProcess {
   readonly name: string
   readonly log = new TestLog()
-  readonly contact: Contact
+  readonly reachability: Reachability
   /** What it was seen to serve, by day and account. */
-  readonly sheets = new Map<number, Map<Account, Sheet>>()
+  readonly observedDays = new Map<number, Map<SimulatedAccount, ObservedDay>>()
   /** The accounts with their plans, as far as it has heard. */
-  readonly accounts = new Map<Account, Customer>()
+  readonly accounts = new Map<SimulatedAccount, Customer>()
   state: 'alive' | 'stopping' | 'stopped' | 'dead' = 'alive'
   /** How far its wall clock is ahead of the truth, ms. */
-  skew: number
+  clockSkewMs: number
   /** It stands still until then. */
   stalledUntil = -Infinity
   /** Calls that wait for their verdict. */
-  waiting = 0
-  readonly #timeline: Timeline
-  readonly #random: Random
+  pendingCalls = 0
+  readonly #virtualTime: VirtualTime
+  readonly #random: SeededRandom
   readonly #started: number
-  #ledger: OpenLedger | undefined
+  #ledger: LedgerService | undefined
 
-  constructor(name: string, timeline: Timeline, random: Random) {
+  constructor(name: string, virtualTime: VirtualTime, random: SeededRandom) {
     this.name = name
-    this.contact = new Contact(() => timeline.now)
-    this.#timeline = timeline
+    this.reachability = new Reachability(() => virtualTime.now)
+    this.#virtualTime = virtualTime
     this.#random = random
-    this.#started = timeline.now - random.between(0, 1e9)
-    this.skew = random.between(-30_000, 30_000)
+    this.#started = virtualTime.now - random.between(0, 1e9)
+    this.clockSkewMs = random.between(-30_000, 30_000)
   }
 
-  get ledger(): OpenLedger {
+  get ledger(): LedgerService {
     if (this.#ledger === undefined) throw new Error(`${this.name} has not been started`)
     return this.#ledger
   }
 
-  start(openLedger: OpenLedgerOn, store: LedgerStore): void {
-    this.#ledger = openLedger(store, this.#clock(), { log: this.log, random: () => this.name })
+  start(openLedger: OpenLedgerFn, store: LedgerStore): void {
+    this.#ledger = openLedger(store, this.#clock(), { log: this.log, newProcessName: () => this.name })
     void this.#ledger.start()
   }
 
   /** Runs after so many ms, or as soon after that as it does not stand still; never when it is dead by then. */
-  wake(ms: number, run: () => void): { cancel(): void } {
-    const now = this.#timeline.now
-    return this.#timeline.after(Math.max(ms, this.stalledUntil - now), () => {
+  schedule(ms: number, run: () => void): { cancel(): void } {
+    const now = this.#virtualTime.now
+    return this.#virtualTime.after(Math.max(ms, this.stalledUntil - now), () => {
       if (this.state === 'dead') return
-      if (this.#timeline.now < this.stalledUntil) this.wake(0, run)
+      if (this.#virtualTime.now < this.stalledUntil) this.schedule(0, run)
       else run()
     })
   }
@@ -66,7 +66,7 @@ export class Machine {
     const after: Clock['after'] = (ms, run) => {
       let isCancelled = false
       // Node's timers come late rather than early.
-      const timer = this.wake(ms + this.#random.between(0, 2), () => {
+      const timer = this.schedule(ms + this.#random.between(0, 2), () => {
         if (!isCancelled) run()
       })
       return {
@@ -77,8 +77,8 @@ export class Machine {
       }
     }
     return {
-      now: () => Math.floor(this.#timeline.now + this.skew),
-      monotonic: () => this.#timeline.now - this.#started,
+      now: () => Math.floor(this.#virtualTime.now + this.clockSkewMs),
+      monotonic: () => this.#virtualTime.now - this.#started,
       after,
       every: (ms, run) => {
         let timer = after(ms, () => again())

@@ -4,7 +4,7 @@ import type { Bug } from './bugs.ts'
 import { withBug } from './plant.ts'
 import { replayOf, simulate, simulateAll } from './simulate.ts'
 import * as subject from './subject.ts'
-import type { Subject } from './world.ts'
+import type { SystemUnderTest } from './world.ts'
 
 // npm run simulate -- --seeds 20000          so many runs; fails when one of them breaks a promise
 // npm run simulate -- --seed 17              one run, told step by step
@@ -22,12 +22,12 @@ const { values } = parseArgs({
 })
 const from = Number(values.from)
 
-const one = async (subject: Subject, seed: number): Promise<boolean> => {
+const runSeed = async (subject: SystemUnderTest, seed: number): Promise<boolean> => {
   const { violation } = await simulate(subject, seed, line => console.log(line))
   return violation === undefined
 }
 
-const all = async (subject: Subject, seeds: number): Promise<boolean> => {
+const runSeeds = async (subject: SystemUnderTest, seeds: number): Promise<boolean> => {
   const started = performance.now()
   const { failed, calls, kills, stops } = await simulateAll(subject, from, seeds)
   const seconds = ((performance.now() - started) / 1_000).toFixed(1)
@@ -39,7 +39,7 @@ const all = async (subject: Subject, seeds: number): Promise<boolean> => {
 /** Unless the seeds are named, the first that catches the bug is enough. */
 const isCaught = async (bug: Bug): Promise<boolean> => {
   const [seeds, enough] = values.seeds === undefined ? [1_000, 1] : [Number(values.seeds), Infinity]
-  const { failed } = await withBug(bug, copy => simulateAll(copy, bug.seed ?? from, seeds, enough))
+  const { failed } = await withBug(bug, copy => simulateAll(copy, bug.firstSeed ?? from, seeds, enough))
   const [first] = failed
   if (enough !== 1) console.log(`${failed.length} of ${seeds} seeds catch: ${bug.name}`)
   else if (first === undefined) console.log(`NOT CAUGHT by ${seeds} seeds: ${bug.name}`)
@@ -47,8 +47,8 @@ const isCaught = async (bug: Bug): Promise<boolean> => {
   return first !== undefined
 }
 
-const run = async (subject: Subject): Promise<boolean> =>
-  values.seed === undefined ? all(subject, Number(values.seeds ?? 500)) : one(subject, Number(values.seed))
+const run = async (subject: SystemUnderTest): Promise<boolean> =>
+  values.seed === undefined ? runSeeds(subject, Number(values.seeds ?? 500)) : runSeed(subject, Number(values.seed))
 
 const main = async (): Promise<boolean> => {
   const bug = values.bug === undefined ? undefined : bugs.find(({ name }) => name.includes(values.bug ?? ''))

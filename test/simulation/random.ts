@@ -1,5 +1,5 @@
 /** Numbers that look like chance and are the same for the same seed, on every machine. */
-export class Random {
+export class SeededRandom {
   #state: number
 
   constructor(seed: number) {
@@ -23,7 +23,7 @@ export class Random {
   }
 
   /** A whole number; both ends are possible. */
-  whole(least: number, most: number): number {
+  integer(least: number, most: number): number {
     return Math.floor(this.between(least, most + 1))
   }
 

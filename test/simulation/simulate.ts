@@ -1,16 +1,16 @@
-import { dayLength } from '../../src/store/store.ts'
-import { costs, dearest } from './account.ts'
-import type { Account } from './account.ts'
-import { checkQuiet, checkRest } from './checks.ts'
-import { breakThings } from './faults.ts'
-import type { Machine } from './machine.ts'
-import { Random } from './random.ts'
-import { weatherOf } from './weather.ts'
-import type { Weather } from './weather.ts'
-import { World } from './world.ts'
-import type { Subject } from './world.ts'
+import { dayMs } from '../../src/store/store.ts'
+import { costs, maxCost } from './account.ts'
+import type { SimulatedAccount } from './account.ts'
+import { checkIdle, checkFinalState } from './checks.ts'
+import { injectFaults } from './faults.ts'
+import type { SimulatedProcess } from './machine.ts'
+import { SeededRandom } from './random.ts'
+import { randomFaultProfile } from './weather.ts'
+import type { FaultProfile } from './weather.ts'
+import { Simulation } from './world.ts'
+import type { SystemUnderTest } from './world.ts'
 
-export interface Outcome {
+export interface SimulationResult {
   readonly calls: number
   readonly kills: number
   readonly stops: number
@@ -19,27 +19,27 @@ export interface Outcome {
 }
 
 /** One run of the ledger in a world that the seed alone decides. `trace` is told what happens. */
-export const simulate = async (subject: Subject, seed: number, trace?: (line: string) => void): Promise<Outcome> => {
-  const random = new Random(seed)
-  const weather = weatherOf(random)
+export const simulate = async (subject: SystemUnderTest, seed: number, trace?: (line: string) => void): Promise<SimulationResult> => {
+  const random = new SeededRandom(seed)
+  const weather = randomFaultProfile(random)
   const length = random.between(2_000, 10_000)
-  const pace = paceOf(random)
-  const machines = random.whole(1, 4)
-  const limits = limitsOf(random, (machines * length) / pace.gap)
-  const world = new World(subject, { start: startOf(random, weather, length), random, weather, limits, trace })
-  world.say(() => `seed ${seed}: ${JSON.stringify({ weather, pace, machines, limits })}`)
-  for (let i = 0; i < machines; i += 1) call(world, world.start(), pace)
-  breakThings(world, machine => call(world, machine, pace))
-  await world.timeline.pass(length)
-  await calmDown(world, pace)
-  checkQuiet(world)
-  await spendAll(world)
-  await world.timeline.pass(6_000)
-  checkRest(world)
+  const pace = randomLoadProfile(random)
+  const machines = random.integer(1, 4)
+  const limits = randomLimits(random, (machines * length) / pace.meanGapMs)
+  const world = new Simulation(subject, { start: randomStart(random, weather, length), random, faultProfile: weather, limits, trace })
+  world.trace(() => `seed ${seed}: ${JSON.stringify({ weather, pace, machines, limits })}`)
+  for (let i = 0; i < machines; i += 1) scheduleCalls(world, world.start(), pace)
+  injectFaults(world, machine => scheduleCalls(world, machine, pace))
+  await world.virtualTime.advance(length)
+  await endFaults(world, pace)
+  checkIdle(world)
+  await exhaustAllAccounts(world)
+  await world.virtualTime.advance(6_000)
+  checkFinalState(world)
   return { ...world.counts, violation: world.violation }
 }
 
-export interface Outcomes {
+export interface SimulationResults {
   readonly calls: number
   readonly kills: number
   readonly stops: number
@@ -47,7 +47,7 @@ export interface Outcomes {
 }
 
 /** One run after the other, from seed `from` on; ends sooner when `enough` of them have failed. */
-export const simulateAll = async (subject: Subject, from: number, seeds: number, enough = Infinity): Promise<Outcomes> => {
+export const simulateAll = async (subject: SystemUnderTest, from: number, seeds: number, enough = Infinity): Promise<SimulationResults> => {
   const sums = { calls: 0, kills: 0, stops: 0 }
   const failed: { seed: number; violation: string }[] = []
   for (let seed = from; seed < from + seeds && failed.length < enough; seed += 1) {
@@ -63,81 +63,84 @@ export const simulateAll = async (subject: Subject, from: number, seeds: number,
 export const replayOf = (seed: number): string => `replay it, told step by step: npm run simulate -- --seed ${seed}`
 
 /** How fast calls come. */
-interface Pace {
+interface LoadProfile {
   /** Between two bursts of one process, on average; ms. */
-  readonly gap: number
+  readonly meanGapMs: number
   /** Most calls of a big burst. */
-  readonly burst: number
+  readonly maxBurst: number
 }
 
-const paceOf = (random: Random): Pace => ({ gap: random.pick([3, 20, 20, 100, 400]), burst: random.pick([5, 40]) })
+const randomLoadProfile = (random: SeededRandom): LoadProfile => ({
+  meanGapMs: random.pick([3, 20, 20, 100, 400]),
+  maxBurst: random.pick([5, 40]),
+})
 
-const startOf = (random: Random, { hasMidnight }: Weather, length: number): number => {
+const randomStart = (random: SeededRandom, { hasMidnight }: FaultProfile, length: number): number => {
   const midnight = Date.UTC(2026, 0, 16)
-  return hasMidnight ? midnight - random.between(0, length) : midnight - dayLength / 2
+  return hasMidnight ? midnight - random.between(0, length) : midnight - dayMs / 2
 }
 
 /** Some are used up at once, some in the middle, some never. */
-const limitsOf = (random: Random, bursts: number): readonly number[] =>
-  Array.from({ length: random.whole(1, 3) }, () =>
+const randomLimits = (random: SeededRandom, bursts: number): readonly number[] =>
+  Array.from({ length: random.integer(1, 3) }, () =>
     random.chance(0.3) ? random.pick([5, 80, 300, 1_000, 5_000]) : Math.ceil(bursts * random.between(20, 300)),
   )
 
 /** Callers call, now and then many at once, now and then not for a while. */
-const call = (world: World, machine: Machine, pace: Pace): void => {
+const scheduleCalls = (world: Simulation, machine: SimulatedProcess, pace: LoadProfile): void => {
   const { random } = world
-  const gap = random.chance(0.01) ? random.between(1_000, 4_000) : random.between(0, 2 * pace.gap)
-  machine.wake(gap, () => {
-    if (machine.state !== 'alive' || world.wire.isCalm) return
-    burst(world, machine, random.chance(0.1) ? random.whole(5, pace.burst) : random.whole(1, 3))
-    call(world, machine, pace)
+  const gap = random.chance(0.01) ? random.between(1_000, 4_000) : random.between(0, 2 * pace.meanGapMs)
+  machine.schedule(gap, () => {
+    if (machine.state !== 'alive' || world.network.isFaultless) return
+    callBurst(world, machine, random.chance(0.1) ? random.integer(5, pace.maxBurst) : random.integer(1, 3))
+    scheduleCalls(world, machine, pace)
   })
 }
 
-const burst = (world: World, machine: Machine, calls: number): void => {
-  const account = world.accounts[world.random.whole(0, world.accounts.length - 1)]
+const callBurst = (world: Simulation, machine: SimulatedProcess, calls: number): void => {
+  const account = world.accounts[world.random.integer(0, world.accounts.length - 1)]
   if (account === undefined) return
-  world.say(() => `${machine.name} ${account.id} is called ${calls} times`)
+  world.trace(() => `${machine.name} ${account.id} is called ${calls} times`)
   for (let i = 0; i < calls; i += 1) void world.call(machine, account, world.random.pick(costs))
 }
 
 /** Nothing goes wrong any more; whoever is late arrives. */
-const calmDown = async (world: World, pace: Pace): Promise<void> => {
-  const { wire, timeline, weather } = world
-  wire.isCalm = true
+const endFaults = async (world: Simulation, pace: LoadProfile): Promise<void> => {
+  const { network: wire, virtualTime: timeline, faultProfile: weather } = world
+  wire.isFaultless = true
   wire.state = 'open'
-  world.storeSkew = 0
-  if (world.alive.length === 0) world.start()
-  await timeline.pass(8_000)
-  if (!weather.hasPause) return
-  await timeline.pass(610_000)
-  for (const machine of world.alive) for (let i = 0; i < 5; i += 1) burst(world, machine, pace.burst)
-  await timeline.pass(8_000)
+  world.storeClockSkewMs = 0
+  if (world.liveProcesses.length === 0) world.start()
+  await timeline.advance(8_000)
+  if (!weather.hasIdlePeriod) return
+  await timeline.advance(610_000)
+  for (const machine of world.liveProcesses) for (let i = 0; i < 5; i += 1) callBurst(world, machine, pace.maxBurst)
+  await timeline.advance(8_000)
 }
 
 /** Everybody calls until nothing more is served, waits for what others give back, and calls again. */
-const spendAll = async (world: World): Promise<void> => {
+const exhaustAllAccounts = async (world: Simulation): Promise<void> => {
   let before = -1
   while (before !== world.counts.calls && world.violation === undefined) {
     before = world.counts.calls
     let open = 0
-    for (const machine of world.alive) {
+    for (const machine of world.liveProcesses) {
       for (const account of world.accounts) {
         open += 1
-        void spend(world, machine, account).then(() => {
+        void exhaustAccount(world, machine, account).then(() => {
           open -= 1
         })
       }
     }
-    for (let waits = 0; open > 0 && waits < 60; waits += 1) await world.timeline.pass(1_000)
+    for (let waits = 0; open > 0 && waits < 60; waits += 1) await world.virtualTime.advance(1_000)
     if (open > 0) world.fail('a call is never answered')
-    await world.timeline.pass(4_000)
+    await world.virtualTime.advance(4_000)
   }
 }
 
-const spend = async (world: World, machine: Machine, account: Account): Promise<void> => {
-  for (const cost of [dearest, ...costs].sort((one, other) => other - one)) {
-    for (let most = account.limit + 100 * dearest; ; most -= cost) {
+const exhaustAccount = async (world: Simulation, machine: SimulatedProcess, account: SimulatedAccount): Promise<void> => {
+  for (const cost of [maxCost, ...costs].sort((one, other) => other - one)) {
+    for (let most = account.limit + 100 * maxCost; ; most -= cost) {
       if (most < 0) return world.fail(`${account.id}: served without end`)
       const { kind } = await world.call(machine, account, cost)
       if (kind === 'away') world.fail(`${machine.name} takes the store for away, and it answers`)

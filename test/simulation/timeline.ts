@@ -1,23 +1,23 @@
 import type { Timer } from '../../src/services/clock.ts'
 
 /** Virtual time: what is planned happens in the order of its time, and of its planning where times are equal. */
-export class Timeline {
+export class VirtualTime {
   /** True time: milliseconds since 1970, UTC. */
   now: number
   /** The next one stands last. */
-  readonly #planned: Planned[] = []
+  readonly #scheduled: ScheduledEvent[] = []
   #isStopped = false
-  readonly #settled: () => void
+  readonly #onSettled: () => void
 
   /** `settled` is called after each thing that happened, when nothing follows from it any more. */
   constructor(now: number, settled: () => void) {
     this.now = now
-    this.#settled = settled
+    this.#onSettled = settled
   }
 
   after(ms: number, run: () => void): Timer {
-    const planned: Planned = { at: this.now + ms, run }
-    this.#planned.splice(this.#placeOf(planned.at), 0, planned)
+    const planned: ScheduledEvent = { at: this.now + ms, run }
+    this.#scheduled.splice(this.#indexFor(planned.at), 0, planned)
     return {
       cancel: () => {
         planned.run = undefined
@@ -31,33 +31,33 @@ export class Timeline {
   }
 
   /** Time passes. Between two things that were planned, every promise that can settle does so. */
-  async pass(ms: number): Promise<void> {
+  async advance(ms: number): Promise<void> {
     const end = this.now + ms
     await drained()
-    for (let next = this.#planned.at(-1); next !== undefined && next.at <= end; next = this.#planned.at(-1)) {
-      this.#planned.pop()
+    for (let next = this.#scheduled.at(-1); next !== undefined && next.at <= end; next = this.#scheduled.at(-1)) {
+      this.#scheduled.pop()
       if (next.run === undefined) continue
       this.now = next.at
       next.run()
       await drained()
-      this.#settled()
+      this.#onSettled()
       if (this.#isStopped) return
     }
     this.now = end
   }
 
-  #placeOf(at: number): number {
-    let [low, high] = [0, this.#planned.length]
+  #indexFor(at: number): number {
+    let [low, high] = [0, this.#scheduled.length]
     while (low < high) {
       const middle = (low + high) >> 1
-      if ((this.#planned[middle]?.at ?? 0) > at) low = middle + 1
+      if ((this.#scheduled[middle]?.at ?? 0) > at) low = middle + 1
       else high = middle
     }
     return low
   }
 }
 
-interface Planned {
+interface ScheduledEvent {
   readonly at: number
   /** Undefined once cancelled. */
   run: (() => void) | undefined

@@ -1,62 +1,62 @@
-import type { Grace } from '../../src/services/ledger.ts'
-import type { Random } from './random.ts'
+import type { OutageGrace } from '../../src/services/ledger.ts'
+import type { SeededRandom } from './random.ts'
 
 /** What goes wrong in a run, and how often. Most runs leave most of it out, so that no fault hides another's doings. */
-export interface Weather {
+export interface FaultProfile {
   /** Chances per message. `lost`: the question or its answer; `late`: by seconds, behind those that were sent later. */
-  readonly lost: number
-  readonly doubled: number
-  readonly late: number
+  readonly lossRate: number
+  readonly duplicationRate: number
+  readonly delayRate: number
   /** Most that a message takes, ms. */
-  readonly delay: number
+  readonly maxLatencyMs: number
   /** Chance per call that it is given back. */
-  readonly refund: number
+  readonly refundRate: number
   /** Times per second. */
-  readonly kill: number
-  readonly stop: number
-  readonly stall: number
-  readonly outage: number
-  readonly plan: number
+  readonly killsPerSecond: number
+  readonly stopsPerSecond: number
+  readonly stallsPerSecond: number
+  readonly outagesPerSecond: number
+  readonly planChangesPerSecond: number
   /** Somebody sets the clock of a process's machine. */
-  readonly clock: number
-  readonly restore: number
+  readonly clockJumpsPerSecond: number
+  readonly restoresPerSecond: number
   /** Somebody sets the store's clock; then nobody can say what is served on which true day. */
-  readonly storeClock: number
+  readonly storeClockJumpsPerSecond: number
   /** What may be lent while the store is away. */
-  readonly grace: Grace
+  readonly grace: OutageGrace
   readonly hasMidnight: boolean
   /** Everybody rests for ten minutes. */
-  readonly hasPause: boolean
+  readonly hasIdlePeriod: boolean
 }
 
-export const weatherOf = (random: Random): Weather => {
-  const grace = graceOf(random)
+export const randomFaultProfile = (random: SeededRandom): FaultProfile => {
+  const grace = randomGrace(random)
   const sometimes = (probability: number, most: number) => (random.chance(probability) ? random.between(0, most) : 0)
   return {
-    lost: sometimes(0.5, 0.3),
-    doubled: sometimes(0.4, 0.3),
-    late: sometimes(0.5, 0.3),
-    delay: random.pick([0.3, 1, 5, 40, 300]),
-    refund: sometimes(0.6, 0.2),
-    kill: sometimes(0.4, 0.8),
-    stop: sometimes(0.4, 0.8),
-    stall: sometimes(0.3, 1),
-    outage: sometimes(grace.lasts > 0 ? 0.8 : 0.3, 0.5),
-    plan: sometimes(0.3, 0.6),
-    clock: sometimes(0.3, 1),
-    restore: sometimes(0.2, 0.6),
-    storeClock: sometimes(0.1, 1),
+    lossRate: sometimes(0.5, 0.3),
+    duplicationRate: sometimes(0.4, 0.3),
+    delayRate: sometimes(0.5, 0.3),
+    maxLatencyMs: random.pick([0.3, 1, 5, 40, 300]),
+    refundRate: sometimes(0.6, 0.2),
+    killsPerSecond: sometimes(0.4, 0.8),
+    stopsPerSecond: sometimes(0.4, 0.8),
+    stallsPerSecond: sometimes(0.3, 1),
+    outagesPerSecond: sometimes(grace.maxDurationMs > 0 ? 0.8 : 0.3, 0.5),
+    planChangesPerSecond: sometimes(0.3, 0.6),
+    clockJumpsPerSecond: sometimes(0.3, 1),
+    restoresPerSecond: sometimes(0.2, 0.6),
+    storeClockJumpsPerSecond: sometimes(0.1, 1),
     grace,
     hasMidnight: random.chance(0.5),
-    hasPause: random.chance(0.01),
+    hasIdlePeriod: random.chance(0.01),
   }
 }
 
 /** Closed, grace and open. */
-const graceOf = (random: Random): Grace =>
-  random.pick<() => Grace>([
-    () => ({ credits: 0, lasts: 0 }),
-    () => ({ credits: 0, lasts: 0 }),
-    () => ({ credits: random.pick([100, 1_000, 10_000]), lasts: Infinity }),
-    () => ({ credits: Infinity, lasts: random.between(500, 5_000) }),
+const randomGrace = (random: SeededRandom): OutageGrace =>
+  random.pick<() => OutageGrace>([
+    () => ({ maxCredits: 0, maxDurationMs: 0 }),
+    () => ({ maxCredits: 0, maxDurationMs: 0 }),
+    () => ({ maxCredits: random.pick([100, 1_000, 10_000]), maxDurationMs: Infinity }),
+    () => ({ maxCredits: Infinity, maxDurationMs: random.between(500, 5_000) }),
   ])()

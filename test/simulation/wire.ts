@@ -1,94 +1,94 @@
 import type { LedgerStore } from '../../src/store/store.ts'
-import type { Ask } from '../../src/store/lease.ts'
-import type { Machine } from './machine.ts'
-import type { Random } from './random.ts'
-import type { Timeline } from './timeline.ts'
-import type { Weather } from './weather.ts'
+import type { LeaseRequest } from '../../src/store/lease.ts'
+import type { SimulatedProcess } from './machine.ts'
+import type { SeededRandom } from './random.ts'
+import type { VirtualTime } from './timeline.ts'
+import type { FaultProfile } from './weather.ts'
 
 /** What lies between the processes and their store: it loses, doubles, delays and reorders. */
-export class Wire {
+export class UnreliableNetwork {
   /** `silent`: whoever asks hears nothing; `refusing`: they hear so at once. */
   state: 'open' | 'silent' | 'refusing' = 'open'
   /** None of the faults below any more. */
-  isCalm = false
-  readonly #timeline: Timeline
-  readonly #random: Random
-  readonly #weather: Weather
+  isFaultless = false
+  readonly #virtualTime: VirtualTime
+  readonly #random: SeededRandom
+  readonly #faultProfile: FaultProfile
   readonly #store: LedgerStore
-  readonly #asked: Asked
+  readonly #onLeaseRequest: OnLeaseRequest
 
-  constructor({ store, timeline, random, weather }: Surroundings, asked: Asked) {
+  constructor({ store, virtualTime: timeline, random, faultProfile: weather }: NetworkOptions, asked: OnLeaseRequest) {
     this.#store = store
-    this.#timeline = timeline
+    this.#virtualTime = timeline
     this.#random = random
-    this.#weather = weather
-    this.#asked = asked
+    this.#faultProfile = weather
+    this.#onLeaseRequest = asked
   }
 
   /** The store as one process sees it. */
-  from(machine: Machine): LedgerStore {
+  storeFor(machine: SimulatedProcess): LedgerStore {
     const store = this.#store
     return {
-      horizon: store.horizon,
-      ask: ask => {
-        const sent = this.#timeline.now
-        return machine.contact.follow(
-          this.#carry(machine, () => {
-            const answer = store.ask(ask)
-            this.#asked(machine, ask, sent)
+      horizonMs: store.horizonMs,
+      requestLease: ask => {
+        const sent = this.#virtualTime.now
+        return machine.reachability.track(
+          this.#transmit(machine, () => {
+            const answer = store.requestLease(ask)
+            this.#onLeaseRequest(machine, ask, sent)
             return answer
           }),
         )
       },
-      beat: process => machine.contact.follow(this.#carry(machine, () => store.beat(process))),
-      leave: process => this.#carry(machine, () => store.leave(process)),
-      totals: (account, day) => store.totals(account, day),
+      heartbeat: process => machine.reachability.track(this.#transmit(machine, () => store.heartbeat(process))),
+      deregister: process => this.#transmit(machine, () => store.deregister(process)),
+      dayTotals: (account, day) => store.dayTotals(account, day),
     }
   }
 
-  #carry<T>(machine: Machine, question: () => Promise<T>): Promise<T> {
+  #transmit<T>(machine: SimulatedProcess, question: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const refuse = () => machine.wake(this.#delay(), () => reject(new Error('connection refused')))
+      const refuse = () => machine.schedule(this.#randomDelayMs(), () => reject(new Error('connection refused')))
       const arrive = (): void => {
         if (this.state === 'refusing') return void refuse()
         if (this.state === 'silent') return
-        void question().then(answer => this.#answer(machine, () => resolve(answer), refuse))
+        void question().then(answer => this.#sendResponse(machine, () => resolve(answer), refuse))
       }
       this.#send(arrive)
-      if (this.#happens(this.#weather.doubled)) this.#send(arrive)
+      if (this.#happens(this.#faultProfile.duplicationRate)) this.#send(arrive)
     })
   }
 
   #send(arrive: () => void): void {
-    if (!this.#happens(this.#weather.lost / 2)) this.#timeline.after(this.#delay(), arrive)
+    if (!this.#happens(this.#faultProfile.lossRate / 2)) this.#virtualTime.after(this.#randomDelayMs(), arrive)
   }
 
   /** An answer that is lost is missed, or the connection is seen to break. */
-  #answer(machine: Machine, resolve: () => void, refuse: () => void): void {
-    if (!this.#happens(this.#weather.lost / 2)) machine.wake(this.#delay(), resolve)
+  #sendResponse(machine: SimulatedProcess, resolve: () => void, refuse: () => void): void {
+    if (!this.#happens(this.#faultProfile.lossRate / 2)) machine.schedule(this.#randomDelayMs(), resolve)
     else if (this.#random.chance(0.3)) refuse()
   }
 
-  #delay(): number {
-    return this.#happens(this.#weather.late)
-      ? this.#random.between(0, latest)
-      : this.#random.between(0.05, this.isCalm ? 2 : this.#weather.delay)
+  #randomDelayMs(): number {
+    return this.#happens(this.#faultProfile.delayRate)
+      ? this.#random.between(0, maxDelayMs)
+      : this.#random.between(0.05, this.isFaultless ? 2 : this.#faultProfile.maxLatencyMs)
   }
 
   #happens(probability: number): boolean {
-    return !this.isCalm && this.#random.chance(probability)
+    return !this.isFaultless && this.#random.chance(probability)
   }
 }
 
 /** Most that a message takes; ms. */
-export const latest = 2_500
+export const maxDelayMs = 2_500
 
-interface Surroundings {
+interface NetworkOptions {
   readonly store: LedgerStore
-  readonly timeline: Timeline
-  readonly random: Random
-  readonly weather: Weather
+  readonly virtualTime: VirtualTime
+  readonly random: SeededRandom
+  readonly faultProfile: FaultProfile
 }
 
 /** Is told after the store has taken an ask that was sent at that time. */
-type Asked = (machine: Machine, ask: Ask, sent: number) => void
+type OnLeaseRequest = (machine: SimulatedProcess, ask: LeaseRequest, sent: number) => void

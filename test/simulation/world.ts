@@ -1,25 +1,25 @@
-import type { Verdict } from '../../src/services/ledger.ts'
-import { newEntry } from '../../src/store/lease.ts'
-import type { Ask, Entry } from '../../src/store/lease.ts'
-import { dayLength } from '../../src/store/store.ts'
+import type { ChargeResult } from '../../src/services/ledger.ts'
+import { emptyLeaseRecord } from '../../src/store/lease.ts'
+import type { LeaseRequest, LeaseRecord } from '../../src/store/lease.ts'
+import { dayMs } from '../../src/store/store.ts'
 import { accountWith } from '../services/ledger-world.ts'
-import type { MemoryLedger } from '../store/memory.ts'
-import { Account, dearest } from './account.ts'
-import { checkLease, checkStopped, checkTotals, mostInHand } from './checks.ts'
-import { Machine } from './machine.ts'
-import type { Random } from './random.ts'
-import { Sheet } from './sheet.ts'
-import { Timeline } from './timeline.ts'
-import type { Weather } from './weather.ts'
-import { Wire, latest } from './wire.ts'
+import type { InMemoryLedgerStore } from '../store/memory.ts'
+import { SimulatedAccount, maxCost } from './account.ts'
+import { checkLease, checkStopped, checkTotals, maxHeld } from './checks.ts'
+import { SimulatedProcess } from './machine.ts'
+import type { SeededRandom } from './random.ts'
+import { ObservedDay } from './sheet.ts'
+import { VirtualTime } from './timeline.ts'
+import type { FaultProfile } from './weather.ts'
+import { UnreliableNetwork, maxDelayMs } from './wire.ts'
 
-export type Subject = typeof import('./subject.ts')
+export type SystemUnderTest = typeof import('./subject.ts')
 
-export interface Settings {
+export interface SimulationOptions {
   /** When it begins: milliseconds since 1970, UTC. */
   readonly start: number
-  readonly random: Random
-  readonly weather: Weather
+  readonly random: SeededRandom
+  readonly faultProfile: FaultProfile
   /** Credits a day, by account. */
   readonly limits: readonly number[]
   /** Is told all that happens. */
@@ -27,245 +27,245 @@ export interface Settings {
 }
 
 /** Processes, their store, and somebody who watches them all, and counts and checks what they do. */
-export class World {
-  readonly timeline: Timeline
-  readonly random: Random
-  readonly weather: Weather
-  readonly wire: Wire
-  readonly store: MemoryLedger
-  readonly machines: Machine[] = []
-  readonly accounts: readonly Account[]
+export class Simulation {
+  readonly virtualTime: VirtualTime
+  readonly random: SeededRandom
+  readonly faultProfile: FaultProfile
+  readonly network: UnreliableNetwork
+  readonly store: InMemoryLedgerStore
+  readonly processes: SimulatedProcess[] = []
+  readonly accounts: readonly SimulatedAccount[]
   /** Those between which midnight may fall. */
   readonly days: readonly number[]
   readonly counts = { calls: 0, kills: 0, stops: 0 }
   /** How far the store's clock is ahead of the truth, ms. */
-  storeSkew = 0
+  storeClockSkewMs = 0
   violation: string | undefined
-  readonly #subject: Subject
-  readonly #trace: Settings['trace']
+  readonly #systemUnderTest: SystemUnderTest
+  readonly #trace: SimulationOptions['trace']
   /** On which something happened in this step; and of those, which the store has written to. */
-  readonly #changed = new Set<Sheet>()
-  readonly #booked = new Set<Sheet>()
+  readonly #changedDays = new Set<ObservedDay>()
+  readonly #updatedDays = new Set<ObservedDay>()
 
-  constructor(subject: Subject, { start, random, weather, limits, trace }: Settings) {
-    this.#subject = subject
+  constructor(subject: SystemUnderTest, { start, random, faultProfile: weather, limits, trace }: SimulationOptions) {
+    this.#systemUnderTest = subject
     this.#trace = trace
     this.random = random
-    this.weather = weather
-    this.timeline = new Timeline(start, () => this.#check())
+    this.faultProfile = weather
+    this.virtualTime = new VirtualTime(start, () => this.#checkInvariants())
     this.days = [this.today, this.today + 1]
-    this.accounts = limits.map((limit, i) => new Account(`acc_${i + 1}`, limit))
+    this.accounts = limits.map((maxLimit, i) => new SimulatedAccount(`acc_${i + 1}`, maxLimit))
     const unused = () => ({ cancel: () => {} })
     // A store reads its clock in whole milliseconds.
-    const now = () => Math.floor(this.timeline.now + this.storeSkew)
-    this.store = new subject.MemoryLedger({ now, monotonic: now, after: unused, every: unused })
-    this.wire = new Wire(this, (...asked) => this.#asked(...asked))
+    const now = () => Math.floor(this.virtualTime.now + this.storeClockSkewMs)
+    this.store = new subject.InMemoryLedgerStore({ now, monotonic: now, after: unused, every: unused })
+    this.network = new UnreliableNetwork(this, (...asked) => this.#onLeaseRequest(...asked))
   }
 
   get today(): number {
-    return Math.floor(this.timeline.now / dayLength)
+    return Math.floor(this.virtualTime.now / dayMs)
   }
 
   /** Is the store's day the true one? */
-  get isDayTrue(): boolean {
-    return this.weather.storeClock === 0 || !this.weather.hasMidnight
+  get isStoreDayCorrect(): boolean {
+    return this.faultProfile.storeClockJumpsPerSecond === 0 || !this.faultProfile.hasMidnight
   }
 
-  get alive(): readonly Machine[] {
-    return this.machines.filter(({ state }) => state === 'alive')
+  get liveProcesses(): readonly SimulatedProcess[] {
+    return this.processes.filter(({ state }) => state === 'alive')
   }
 
   /** The highest limit that anybody may go by on that day, which begins early where the store's clock goes wrong. */
-  limit(account: Account, day: number): number {
-    return account.highest(day * dayLength - (this.isDayTrue ? 0 : furthestJump))
+  limit(account: SimulatedAccount, day: number): number {
+    return account.maxLimitSince(day * dayMs - (this.isStoreDayCorrect ? 0 : maxClockJumpMs))
   }
 
   /** 1 % of the day, or one call: what a process may hold. */
-  chunk(account: Account, day: number): number {
-    return Math.max(Math.floor(this.limit(account, day) / 100), dearest)
+  maxLease(account: SimulatedAccount, day: number): number {
+    return Math.max(Math.floor(this.limit(account, day) / 100), maxCost)
   }
 
-  sheet(machine: Machine, account: Account, day: number): Sheet {
-    const ofDay = machine.sheets.get(day) ?? new Map<Account, Sheet>()
-    const sheet = ofDay.get(account) ?? new Sheet(machine, account, day)
-    machine.sheets.set(day, ofDay.set(account, sheet))
+  observedDay(machine: SimulatedProcess, account: SimulatedAccount, day: number): ObservedDay {
+    const ofDay = machine.observedDays.get(day) ?? new Map<SimulatedAccount, ObservedDay>()
+    const sheet = ofDay.get(account) ?? new ObservedDay(machine, account, day)
+    machine.observedDays.set(day, ofDay.set(account, sheet))
     return sheet
   }
 
-  sheets(machine: Machine): readonly Sheet[] {
-    return this.accounts.flatMap(account => this.days.map(day => this.sheet(machine, account, day)))
+  observedDays(machine: SimulatedProcess): readonly ObservedDay[] {
+    return this.accounts.flatMap(account => this.days.map(day => this.observedDay(machine, account, day)))
   }
 
   /** What the store has on record. */
-  entry({ machine, account, day }: Sheet): Entry {
-    return this.store.entries(account.id, day).get(machine.name) ?? newEntry
+  leaseRecord({ machine, account, day }: ObservedDay): LeaseRecord {
+    return this.store.entries(account.id, day).get(machine.name) ?? emptyLeaseRecord
   }
 
   /** The first thing that must not happen ends the run. */
   fail(what: string): void {
     if (this.violation !== undefined) return
     this.violation = what
-    this.say(() => `WRONG: ${what}`)
-    this.timeline.stop()
+    this.trace(() => `WRONG: ${what}`)
+    this.virtualTime.stop()
   }
 
-  say(line: () => string): void {
-    this.#trace?.(`${new Date(this.timeline.now).toISOString().slice(11, 23)} ${line()}`)
+  trace(line: () => string): void {
+    this.#trace?.(`${new Date(this.virtualTime.now).toISOString().slice(11, 23)} ${line()}`)
   }
 
-  start(): Machine {
-    const machine = new Machine(`p${this.machines.length + 1}`, this.timeline, this.random)
+  start(): SimulatedProcess {
+    const machine = new SimulatedProcess(`p${this.processes.length + 1}`, this.virtualTime, this.random)
     for (const account of this.accounts) machine.accounts.set(account, accountWith(account.limit, account.id))
-    this.machines.push(machine)
-    this.say(() => `${machine.name} starts`)
-    machine.start(this.#subject.openLedger, this.wire.from(machine))
+    this.processes.push(machine)
+    this.trace(() => `${machine.name} starts`)
+    machine.start(this.#systemUnderTest.openLedger, this.network.storeFor(machine))
     return machine
   }
 
   /** kill -9. */
-  kill(machine: Machine): void {
-    this.say(() => `${machine.name} is killed`)
+  kill(machine: SimulatedProcess): void {
+    this.trace(() => `${machine.name} is killed`)
     machine.state = 'dead'
     this.counts.kills += 1
-    this.#forfeit(machine)
+    this.#recordForfeit(machine)
   }
 
   /** SIGTERM. */
-  stop(machine: Machine): void {
-    this.say(() => `${machine.name} stops`)
+  stop(machine: SimulatedProcess): void {
+    this.trace(() => `${machine.name} stops`)
     machine.state = 'stopping'
     this.counts.stops += 1
-    void machine.ledger.stop().then(() => this.timeline.after(0, () => this.#stopped(machine)))
+    void machine.ledger.stop().then(() => this.virtualTime.after(0, () => this.#onStopped(machine)))
   }
 
-  call(machine: Machine, account: Account, cost: number): Verdict | Promise<Verdict> {
-    const verdict = machine.ledger.charge(machine.accounts.get(account) ?? accountWith(0, account.id), cost, this.weather.grace)
-    if (!(verdict instanceof Promise)) return this.#take(machine, account, cost, verdict)
-    machine.waiting += 1
+  call(machine: SimulatedProcess, account: SimulatedAccount, cost: number): ChargeResult | Promise<ChargeResult> {
+    const verdict = machine.ledger.charge(machine.accounts.get(account) ?? accountWith(0, account.id), cost, this.faultProfile.grace)
+    if (!(verdict instanceof Promise)) return this.#recordResult(machine, account, cost, verdict)
+    machine.pendingCalls += 1
     return verdict.then(late => {
-      machine.waiting -= 1
-      return this.#take(machine, account, cost, late)
+      machine.pendingCalls -= 1
+      return this.#recordResult(machine, account, cost, late)
     })
   }
 
   /** Each process hears of it within a second, as it does of all that changes in the store. */
-  changePlan(account: Account, limit: number): void {
-    this.say(() => `${account.id} has ${limit} credits a day, not ${account.limit}`)
-    const old = account.change(limit, this.timeline.now + forgotten)
-    for (const machine of this.alive) {
-      machine.wake(this.random.between(0, 1_000), () => {
+  changePlan(account: SimulatedAccount, limit: number): void {
+    this.trace(() => `${account.id} has ${limit} credits a day, not ${account.limit}`)
+    const old = account.changeLimit(limit, this.virtualTime.now + planPropagationMs)
+    for (const machine of this.liveProcesses) {
+      machine.schedule(this.random.between(0, 1_000), () => {
         machine.accounts.set(account, accountWith(account.limit, account.id))
       })
     }
     // By then all that was asked with the old limit has been answered: nothing is granted beyond the new one.
-    this.timeline.after(forgotten, () => {
-      old.limit = Math.min(old.limit, Math.max(...this.days.map(day => this.store.totals(account.id, day).leased)))
+    this.virtualTime.after(planPropagationMs, () => {
+      old.limit = Math.min(old.limit, Math.max(...this.days.map(day => this.store.dayTotals(account.id, day).leased)))
     })
   }
 
   /** The store's disk is replaced by a backup. */
-  restore(putBack: () => void): void {
-    const sheets = this.machines.flatMap(machine => this.sheets(machine))
-    const before = sheets.map(sheet => ({ sheet, entry: this.entry(sheet) }))
+  restoreBackup(putBack: () => void): void {
+    const sheets = this.processes.flatMap(machine => this.observedDays(machine))
+    const before = sheets.map(sheet => ({ sheet, entry: this.leaseRecord(sheet) }))
     putBack()
     for (const { sheet, entry } of before) {
-      const now = this.entry(sheet)
+      const now = this.leaseRecord(sheet)
       const [granted, returned] = [entry.granted - now.granted, entry.returned - now.returned]
       // Below zero: this backup is newer than the one that was put back before.
-      sheet.isMixed ||= granted < 0 || returned < 0
+      sheet.hasMixedBackups ||= granted < 0 || returned < 0
       const lost = Math.max(0, granted) + Math.max(0, -returned)
       const stuck = Math.max(0, returned) + Math.max(0, -granted)
-      sheet.isForgotten ||= entry.seq !== now.seq
-      sheet.known = now
-      sheet.lost += lost
-      sheet.stuck += stuck
-      sheet.account.lose(sheet.day, lost)
-      if (sheet.isForgotten) this.say(() => `a backup is put back: of ${sheet.title} it has ${JSON.stringify(now)}`)
+      sheet.hasForgottenState ||= entry.seq !== now.seq
+      sheet.lastRecord = now
+      sheet.forgottenGrants += lost
+      sheet.forgottenReturns += stuck
+      sheet.account.recordForgottenGrant(sheet.day, lost)
+      if (sheet.hasForgottenState) this.trace(() => `a backup is put back: of ${sheet.label} it has ${JSON.stringify(now)}`)
     }
     // An ask that is late is new once more: the store may answer it to somebody who is gone.
-    for (const machine of this.machines) if (machine.state !== 'alive') this.#forfeit(machine)
+    for (const machine of this.processes) if (machine.state !== 'alive') this.#recordForfeit(machine)
   }
 
-  #take(machine: Machine, account: Account, cost: number, verdict: Verdict): Verdict {
+  #recordResult(machine: SimulatedProcess, account: SimulatedAccount, cost: number, verdict: ChargeResult): ChargeResult {
     if (verdict.kind !== 'charged' || machine.state === 'dead') return verdict
-    const sheet = this.sheet(machine, account, verdict.day)
-    const trueDay = this.isDayTrue ? this.#dayOf(sheet) : this.today
+    const sheet = this.observedDay(machine, account, verdict.day)
+    const trueDay = this.isStoreDayCorrect ? this.#expectedDay(sheet) : this.today
     this.counts.calls += 1
-    this.#serve(sheet, trueDay, cost)
-    if (this.isDayTrue && sheet.day !== trueDay) this.fail(`${sheet.title}: served on another day than the lease's`)
-    if (!this.wire.isCalm && this.random.chance(this.weather.refund)) {
-      machine.wake(this.random.between(0, slowest), () => this.#refund(sheet, trueDay, cost, () => verdict.refund()))
+    this.#recordServed(sheet, trueDay, cost)
+    if (this.isStoreDayCorrect && sheet.day !== trueDay) this.fail(`${sheet.label}: served on another day than the lease's`)
+    if (!this.network.isFaultless && this.random.chance(this.faultProfile.refundRate)) {
+      machine.schedule(this.random.between(0, maxRefundDelayMs), () => this.#refund(sheet, trueDay, cost, () => verdict.refund()))
     }
     return verdict
   }
 
   /** Midnight comes early rather than late: what is lent meanwhile is the next day's. */
-  #dayOf({ day }: Sheet): number {
-    const isEarly = this.weather.grace.lasts > 0 && day === Math.floor((this.timeline.now + latest) / dayLength)
+  #expectedDay({ day }: ObservedDay): number {
+    const isEarly = this.faultProfile.grace.maxDurationMs > 0 && day === Math.floor((this.virtualTime.now + maxDelayMs) / dayMs)
     return isEarly ? day : this.today
   }
 
-  #serve(sheet: Sheet, trueDay: number, cost: number): void {
+  #recordServed(sheet: ObservedDay, trueDay: number, cost: number): void {
     sheet.served += cost
-    sheet.account.add(trueDay, cost)
-    this.#changed.add(sheet)
+    sheet.account.recordServed(trueDay, cost)
+    this.#changedDays.add(sheet)
   }
 
-  #refund(sheet: Sheet, trueDay: number, cost: number, refund: () => boolean): void {
+  #refund(sheet: ObservedDay, trueDay: number, cost: number, refund: () => boolean): void {
     const isCounted = refund()
     // Who completes a call twice must not be paid twice.
     if (this.random.chance(0.3)) refund()
-    this.say(() => `${sheet.title}: ${cost} given back, ${isCounted ? 'and counted' : 'too late'}`)
+    this.trace(() => `${sheet.label}: ${cost} given back, ${isCounted ? 'and counted' : 'too late'}`)
     if (!isCounted) return
-    this.#serve(sheet, trueDay, -cost)
-    sheet.fresh = [...sheet.fresh, { at: this.timeline.now, cost }]
+    this.#recordServed(sheet, trueDay, -cost)
+    sheet.recentRefunds = [...sheet.recentRefunds, { at: this.virtualTime.now, cost }]
   }
 
-  #asked(machine: Machine, ask: Ask, sent: number): void {
+  #onLeaseRequest(machine: SimulatedProcess, ask: LeaseRequest, sent: number): void {
     const account = this.accounts.find(({ id }) => id === ask.account)
     if (account === undefined) return this.fail(`${machine.name} asked for ${ask.account}, which is not there`)
-    const sheet = this.sheet(machine, account, ask.day)
-    const entry = this.entry(sheet)
-    if (this.weather.grace.lasts > 0) this.#settle(sheet, entry, ask.tally?.granted ?? 0)
-    sheet.known = entry
-    this.say(() => `${ask.process} asks ${JSON.stringify(ask)}: ${JSON.stringify(entry)}`)
-    this.#changed.add(sheet)
-    this.#booked.add(sheet)
+    const sheet = this.observedDay(machine, account, ask.day)
+    const entry = this.leaseRecord(sheet)
+    if (this.faultProfile.grace.maxDurationMs > 0) this.#recordOverdraft(sheet, entry, ask.counters?.granted ?? 0)
+    sheet.lastRecord = entry
+    this.trace(() => `${ask.process} asks ${JSON.stringify(ask)}: ${JSON.stringify(entry)}`)
+    this.#changedDays.add(sheet)
+    this.#updatedDays.add(sheet)
     const held = entry.granted - entry.returned - sheet.served
-    if (held <= this.chunk(account, ask.day)) sheet.fresh = sheet.fresh.filter(({ at }) => at > sent)
+    if (held <= this.maxLease(account, ask.day)) sheet.recentRefunds = sheet.recentRefunds.filter(({ at }) => at > sent)
   }
 
   /** The store hears of what was lent, and charges it. */
-  #settle(sheet: Sheet, entry: Entry, told: number): void {
-    const credits = Math.max(0, Math.min(told, entry.granted) - sheet.known.granted)
-    sheet.account.owe(sheet.day, credits)
+  #recordOverdraft(sheet: ObservedDay, entry: LeaseRecord, told: number): void {
+    const credits = Math.max(0, Math.min(told, entry.granted) - sheet.lastRecord.granted)
+    sheet.account.recordOverdraft(sheet.day, credits)
     // What was given back before it was lent anew did not look like a loan.
-    sheet.lent = Math.max(0, sheet.lent - credits + entry.returned - sheet.known.returned)
+    sheet.overdraft = Math.max(0, sheet.overdraft - credits + entry.returned - sheet.lastRecord.returned)
   }
 
-  #stopped(machine: Machine): void {
+  #onStopped(machine: SimulatedProcess): void {
     if (machine.state !== 'stopping') return
     machine.state = 'stopped'
-    this.say(() => `${machine.name} has stopped`)
-    if (machine.log.lines.some(({ message }) => message.includes('is lost for the day'))) this.#forfeit(machine)
+    this.trace(() => `${machine.name} has stopped`)
+    if (machine.log.lines.some(({ message }) => message.includes('is lost for the day'))) this.#recordForfeit(machine)
     else checkStopped(this, machine)
   }
 
-  #forfeit(machine: Machine): void {
-    for (const sheet of this.sheets(machine)) sheet.forfeit = Math.max(sheet.forfeit, mostInHand(this, sheet))
+  #recordForfeit(machine: SimulatedProcess): void {
+    for (const sheet of this.observedDays(machine)) sheet.maxForfeited = Math.max(sheet.maxForfeited, maxHeld(this, sheet))
   }
 
-  #check(): void {
-    for (const sheet of this.#changed) checkLease(this, sheet)
-    for (const { account, day } of this.#booked) checkTotals(this, account, day)
-    this.#changed.clear()
-    this.#booked.clear()
+  #checkInvariants(): void {
+    for (const sheet of this.#changedDays) checkLease(this, sheet)
+    for (const { account, day } of this.#updatedDays) checkTotals(this, account, day)
+    this.#changedDays.clear()
+    this.#updatedDays.clear()
   }
 }
 
 /** How far a clock is set wrong at most; ms. */
-export const furthestJump = 3_600_000
+export const maxClockJumpMs = 3_600_000
 /** Until then an upstream has failed, and its call is given back; ms. */
-const slowest = 3_000
+const maxRefundDelayMs = 3_000
 /** After so many ms nobody goes by an old plan: not those who stood still, and no message that is on its way. */
-const forgotten = 15_000
+const planPropagationMs = 15_000

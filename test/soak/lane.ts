@@ -1,71 +1,73 @@
-import { faults, harmless, isRight, lacking, swaps } from '../support/faults.ts'
-import type { Fault } from '../support/faults.ts'
+import { faults, toleratedBehaviors, respondCorrectly, missingHistoryFaults, swapResponses } from '../support/faults.ts'
+import type { NodeFault } from '../support/faults.ts'
 import { startFaultyNode } from '../support/faulty.ts'
-import type { Load, Outcome, Sent } from '../faults/load.ts'
+import type { NetworkLoad, CallOutcome, SentCall } from '../faults/load.ts'
 
 /** A network of two nodes, the first of which has one fault after the other, and is well in between. */
-export interface Lane {
+export interface FaultyNetwork {
   readonly network: string
   readonly urls: readonly string[]
   /** The fault that the first node has now. */
-  readonly fault: string
+  readonly currentFault: string
   /** How often it has had all of them. */
-  readonly turns: number
+  readonly rotations: number
   /** Sends calls until it is over. */
-  run(load: Load, terms: Terms): Promise<void>
+  run(load: NetworkLoad, options: SoakOptions): Promise<void>
   stop(): Promise<void>
 }
 
-export interface Terms {
+export interface SoakOptions {
   /** In ms between two calls. */
-  readonly every: number
+  readonly callIntervalMs: number
   isOver(): boolean
   /** Waited for whenever the first node is well. */
-  lull(): Promise<void>
+  waitWhilePaused(): Promise<void>
   /** What came of a call. */
-  tell(outcome: Outcome): void
+  recordOutcome(outcome: CallOutcome): void
 }
 
-const all: Readonly<Record<string, () => Fault>> = {
-  ...Object.fromEntries(Object.entries<Fault>({ ...faults, ...lacking, ...harmless }).map(([name, fault]) => [name, () => fault])),
-  'swaps answers': swaps,
+const faultFactories: Readonly<Record<string, () => NodeFault>> = {
+  ...Object.fromEntries(
+    Object.entries<NodeFault>({ ...faults, ...missingHistoryFaults, ...toleratedBehaviors }).map(([name, fault]) => [name, () => fault]),
+  ),
+  'swaps answers': swapResponses,
 }
-const names = Object.keys(all)
+const faultNames = Object.keys(faultFactories)
 
 /** How long a fault lasts, and how long the node is waited for after it at most: a limit may hold for a minute. In ms. */
-const lasts = 2000
-const spared = 10_000
+const faultDurationMs = 2000
+const maxRecoveryMs = 10_000
 
 /** `from` is the share of the faults that it begins behind, so that lanes do not all have the same. */
-export const openLane = async (network: string, from: number): Promise<Lane> => {
-  const [first, second] = await Promise.all([startFaultyNode(isRight), startFaultyNode(isRight)])
-  const begin = Math.floor(from * names.length)
-  let past = 0
-  const name = () => names[(begin + past) % names.length] ?? 'hangs'
+export const startFaultyNetwork = async (network: string, rotationOffset: number): Promise<FaultyNetwork> => {
+  const [first, second] = await Promise.all([startFaultyNode(respondCorrectly), startFaultyNode(respondCorrectly)])
+  const firstFault = Math.floor(rotationOffset * faultNames.length)
+  let faultsPassed = 0
+  const name = () => faultNames[(firstFault + faultsPassed) % faultNames.length] ?? 'hangs'
   return {
     network,
     urls: [first.url, second.url],
-    get fault() {
+    get currentFault() {
       return name()
     },
-    get turns() {
-      return past / names.length
+    get rotations() {
+      return faultsPassed / faultNames.length
     },
-    async run(load, { every, isOver, lull, tell }) {
+    async run(load, { callIntervalMs: every, isOver, waitWhilePaused: lull, recordOutcome: tell }) {
       const send = async (isEnough: () => boolean) => {
-        const sent: readonly Sent[] = await load.send(every, () => isOver() || isEnough())
+        const sent: readonly SentCall[] = await load.send(every, () => isOver() || isEnough())
         for (const { done } of sent) void done.then(tell)
         return sent
       }
-      for (; !isOver(); past += 1) {
+      for (; !isOver(); faultsPassed += 1) {
         await lull()
-        first.does(all[name()]?.() ?? isRight)
-        const end = performance.now() + lasts
+        first.setFault(faultFactories[name()]?.() ?? respondCorrectly)
+        const end = performance.now() + faultDurationMs
         await send(() => performance.now() > end)
-        first.does(isRight)
-        const before = first.asked('eth_call')
+        first.setFault(respondCorrectly)
+        const before = first.requestCount('eth_call')
         // Until callers' calls come to it again: its breaker has closed, its rest is over.
-        await send(() => first.asked('eth_call') > before + 5 || performance.now() > end + spared)
+        await send(() => first.requestCount('eth_call') > before + 5 || performance.now() > end + maxRecoveryMs)
       }
     },
     stop: async () => void (await Promise.all([first.stop(), second.stop()])),

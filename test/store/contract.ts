@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
-import type { Ask } from '../../src/store/lease.ts'
-import { dayLength, hourLength } from '../../src/store/store.ts'
+import type { LeaseRequest } from '../../src/store/lease.ts'
+import { dayMs, hourMs } from '../../src/store/store.ts'
 import type { AccountStore, KeyRow, LedgerStore, UsageCount, UsageReport, UsageStore } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
 
-type Open<S> = (t: Test, clock: TestClock) => S | Promise<S>
+type OpenStore<S> = (t: Test, clock: TestClock) => S | Promise<S>
 
 /** What every store does with accounts and keys. */
-export const accountsContract = async (t: Test, open: Open<AccountStore>): Promise<void> => {
+export const accountStoreContract = async (t: Test, open: OpenStore<AccountStore>): Promise<void> => {
   const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
   const bob = { id: 'acc_2', name: 'bob', plan: 'core', created: 2 }
   const key = (id: string, over: Partial<KeyRow> = {}): KeyRow => ({ id, account: 'acc_1', created: 5, hint: 'wxyz', ...over })
@@ -55,8 +55,8 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
     await store.addAccount(alice)
     const row = key('key_1', { networks: ['devnet'], methods: ['eth_call'], origins: ['https://dapp.test'] })
     await store.addKey('hash', row)
-    t.same(await store.holder('hash'), { key: row, account: alice })
-    t.equal(await store.holder('other'), undefined)
+    t.same(await store.findKey('hash'), { key: row, account: alice })
+    t.equal(await store.findKey('other'), undefined)
   })
 
   t.test('keys are listed by account, in the order in which they were made', async t => {
@@ -83,7 +83,7 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
     await store.addKey('hash', key('key_1'))
     t.match(await store.revokeKey('key_1', 100), { id: 'key_1', revoked: 100 })
     t.match(await store.revokeKey('key_1', 200), { id: 'key_1', revoked: 100 })
-    t.match(await store.holder('hash'), { key: { revoked: 100 } })
+    t.match(await store.findKey('hash'), { key: { revoked: 100 } })
     t.match(await store.keys('acc_1'), [{ revoked: 100 }])
     t.equal(await store.revokeKey('key_9', 100), undefined)
   })
@@ -95,7 +95,7 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
     await store.addKey('hash', row)
     const changed = { ...row, networks: ['base-mainnet'], origins: ['https://dapp.test'] }
     t.same(await store.changeKey('key_1', { networks: ['base-mainnet'], origins: ['https://dapp.test'] }), changed)
-    t.same(await store.holder('hash'), { key: changed, account: alice })
+    t.same(await store.findKey('hash'), { key: changed, account: alice })
     t.same(await store.changeKey('key_1', { networks: null, methods: null, origins: null }), key('key_1'))
     t.same(await store.keys('acc_1'), [key('key_1')])
     await store.revokeKey('key_1', 100)
@@ -112,11 +112,11 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
       () => store.changeKey('key_1', { networks: ['devnet'] }),
       () => store.revokeKey('key_1', 100),
     ]
-    const seen = [await store.changes(), await store.changes()]
+    const seen = [await store.changeCount(), await store.changeCount()]
     t.equal(seen.shift(), seen[0], 'and nothing else')
     for (const step of steps) {
       await step()
-      seen.push(await store.changes())
+      seen.push(await store.changeCount())
     }
     t.equal(new Set(seen).size, 6)
   })
@@ -124,7 +124,7 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
   t.test('who watches is told after each change, until they stop', async t => {
     const store = await open(t, new TestClock())
     let told = 0
-    const stop = store.watch(() => {
+    const stop = store.subscribe(() => {
       told += 1
     })
     await store.addAccount(alice)
@@ -140,118 +140,123 @@ export const accountsContract = async (t: Test, open: Open<AccountStore>): Promi
 }
 
 /** What every store does with leases. */
-export const ledgerContract = async (t: Test, open: Open<LedgerStore>): Promise<void> => {
+export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>): Promise<void> => {
   const start = Date.UTC(2026, 0, 15, 12)
-  const today = Math.floor(start / dayLength)
-  const ask = (over: Partial<Ask>): Ask => ({
+  const today = Math.floor(start / dayMs)
+  const ask = (over: Partial<LeaseRequest>): LeaseRequest => ({
     account: 'acc_1',
     day: today,
     process: 'p1',
     seq: 1,
-    tally: undefined,
+    counters: undefined,
     need: 0,
     want: 0,
     limit: 1_000,
-    share: 1,
+    shareDivisor: 1,
     ...over,
   })
-  const tally = (granted: number, returned: number, used: number) => ({ granted, returned, used })
+  const counters = (granted: number, returned: number, used: number) => ({ granted, returned, used })
 
   t.test('an ask is granted, and all that was told is on record', async t => {
     const store = await open(t, new TestClock(start))
-    t.match(await store.ask(ask({ want: 300 })), { today, endsIn: dayLength / 2, tally: tally(300, 0, 0), left: 700 })
-    t.match(await store.ask(ask({ seq: 2, tally: tally(300, 100, 150), want: 200 })), { tally: tally(500, 100, 150), left: 600 })
-    t.match(await store.totals('acc_1'), { day: today, leased: 400, used: 150 })
+    t.match(await store.requestLease(ask({ want: 300 })), { today, endsInMs: dayMs / 2, counters: counters(300, 0, 0), remaining: 700 })
+    t.match(await store.requestLease(ask({ seq: 2, counters: counters(300, 100, 150), want: 200 })), {
+      counters: counters(500, 100, 150),
+      remaining: 600,
+    })
+    t.match(await store.dayTotals('acc_1'), { day: today, leased: 400, used: 150 })
   })
 
   t.test('an ask that comes twice, or after a newer one, changes nothing', async t => {
     const store = await open(t, new TestClock(start))
     const first = ask({ want: 1_000 })
     const denied = ask({ process: 'p2', need: 80, want: 80 })
-    const last = ask({ seq: 2, tally: tally(1_000, 500, 500) })
-    for (const each of [first, first, denied, last, first, denied, ask({ seq: 1, tally: tally(1_000, 0, 10) }), last]) {
-      await store.ask(each)
+    const last = ask({ seq: 2, counters: counters(1_000, 500, 500) })
+    for (const each of [first, first, denied, last, first, denied, ask({ seq: 1, counters: counters(1_000, 0, 10) }), last]) {
+      await store.requestLease(each)
     }
-    t.match(await store.ask(first), { tally: tally(1_000, 500, 500), left: 500 })
-    t.match(await store.totals('acc_1'), { leased: 500, used: 500 })
+    t.match(await store.requestLease(first), { counters: counters(1_000, 500, 500), remaining: 500 })
+    t.match(await store.dayTotals('acc_1'), { leased: 500, used: 500 })
   })
 
   t.test('processes, accounts and days do not see each other', async t => {
     const store = await open(t, new TestClock(start))
-    await store.ask(ask({ want: 300 }))
-    t.match(await store.ask(ask({ process: 'p2', want: 300 })), { tally: tally(300, 0, 0), left: 400 })
-    t.match(await store.ask(ask({ account: 'acc_10', want: 300 })), { tally: tally(300, 0, 0), left: 700 })
-    t.match(await store.totals('acc_1'), { leased: 600 })
-    t.match(await store.totals('acc_10'), { leased: 300 })
-    t.match(await store.totals('acc_1', today - 1), { day: today - 1, leased: 0 })
+    await store.requestLease(ask({ want: 300 }))
+    t.match(await store.requestLease(ask({ process: 'p2', want: 300 })), { counters: counters(300, 0, 0), remaining: 400 })
+    t.match(await store.requestLease(ask({ account: 'acc_10', want: 300 })), { counters: counters(300, 0, 0), remaining: 700 })
+    t.match(await store.dayTotals('acc_1'), { leased: 600 })
+    t.match(await store.dayTotals('acc_10'), { leased: 300 })
+    t.match(await store.dayTotals('acc_1', today - 1), { day: today - 1, leased: 0 })
   })
 
   t.test('many processes at once are never granted more than the limit', async t => {
     const store = await open(t, new TestClock(start))
-    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => store.ask(ask({ process: `p${i}`, need: 30, want: 30 }))))
-    t.equal(answers.filter(answer => answer.tally.granted === 30).length, 33)
-    t.match(await store.totals('acc_1'), { leased: 990 })
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => store.requestLease(ask({ process: `p${i}`, need: 30, want: 30 }))),
+    )
+    t.equal(answers.filter(answer => answer.counters.granted === 30).length, 33)
+    t.match(await store.dayTotals('acc_1'), { leased: 990 })
   })
 
   t.test('the store names the day: for another one it takes returns, and grants nothing', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
-    await store.ask(ask({ want: 300 }))
-    clock.turn(dayLength / 2)
-    const late = await store.ask(ask({ seq: 2, tally: tally(300, 100, 200), want: 300 }))
-    t.match(late, { today: today + 1, endsIn: dayLength, tally: tally(300, 100, 200) })
-    t.match(await store.totals('acc_1', today), { leased: 200, used: 200 })
-    t.match(await store.ask(ask({ day: today + 2, seq: 3, want: 300 })), { today: today + 1, tally: tally(0, 0, 0) })
-    t.match(await store.ask(ask({ day: today + 1, seq: 4, want: 300 })), { tally: tally(300, 0, 0), left: 700 })
+    await store.requestLease(ask({ want: 300 }))
+    clock.advance(dayMs / 2)
+    const late = await store.requestLease(ask({ seq: 2, counters: counters(300, 100, 200), want: 300 }))
+    t.match(late, { today: today + 1, endsInMs: dayMs, counters: counters(300, 100, 200) })
+    t.match(await store.dayTotals('acc_1', today), { leased: 200, used: 200 })
+    t.match(await store.requestLease(ask({ day: today + 2, seq: 3, want: 300 })), { today: today + 1, counters: counters(0, 0, 0) })
+    t.match(await store.requestLease(ask({ day: today + 1, seq: 4, want: 300 })), { counters: counters(300, 0, 0), remaining: 700 })
   })
 
   t.test('its day never goes back, whoever sets the clock', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
-    clock.jump(dayLength)
-    await store.ask(ask({ day: today + 1, want: 300 }))
-    clock.jump(-dayLength)
-    t.match(await store.ask(ask({ seq: 2, want: 300 })), { today: today + 1, endsIn: 1.5 * dayLength, tally: tally(0, 0, 0) })
-    t.match(await store.beat('p1'), { today: today + 1 })
+    clock.shiftWallClock(dayMs)
+    await store.requestLease(ask({ day: today + 1, want: 300 }))
+    clock.shiftWallClock(-dayMs)
+    t.match(await store.requestLease(ask({ seq: 2, want: 300 })), { today: today + 1, endsInMs: 1.5 * dayMs, counters: counters(0, 0, 0) })
+    t.match(await store.heartbeat('p1'), { today: today + 1 })
   })
 
   t.test('what a process holds is held as long as it lives, and forfeited when it is dead', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
-    t.match(await store.beat('p1'), { today, processes: 1 })
-    t.match(await store.beat('p2'), { today, processes: 2 })
-    await store.ask(ask({ want: 300 }))
-    await store.ask(ask({ process: 'p2', want: 200 }))
-    await store.ask(ask({ process: 'p2', seq: 2, tally: tally(200, 0, 50) }))
-    t.match(await store.totals('acc_1'), { leased: 500, used: 50, held: 450, forfeited: 0 })
-    clock.turn(3_000)
-    await store.beat('p2')
-    clock.turn(3_000)
-    t.match(await store.totals('acc_1'), { leased: 500, used: 50, held: 150, forfeited: 300 })
-    t.match(await store.beat('p2'), { processes: 1 })
-    t.match(await store.beat('p1'), { processes: 2 })
-    t.match(await store.totals('acc_1'), { held: 450, forfeited: 0 })
-    await store.leave('p2')
-    t.match(await store.totals('acc_1'), { held: 300, forfeited: 150 })
+    t.match(await store.heartbeat('p1'), { today, liveProcesses: 1 })
+    t.match(await store.heartbeat('p2'), { today, liveProcesses: 2 })
+    await store.requestLease(ask({ want: 300 }))
+    await store.requestLease(ask({ process: 'p2', want: 200 }))
+    await store.requestLease(ask({ process: 'p2', seq: 2, counters: counters(200, 0, 50) }))
+    t.match(await store.dayTotals('acc_1'), { leased: 500, used: 50, held: 450, forfeited: 0 })
+    clock.advance(3_000)
+    await store.heartbeat('p2')
+    clock.advance(3_000)
+    t.match(await store.dayTotals('acc_1'), { leased: 500, used: 50, held: 150, forfeited: 300 })
+    t.match(await store.heartbeat('p2'), { liveProcesses: 1 })
+    t.match(await store.heartbeat('p1'), { liveProcesses: 2 })
+    t.match(await store.dayTotals('acc_1'), { held: 450, forfeited: 0 })
+    await store.deregister('p2')
+    t.match(await store.dayTotals('acc_1'), { held: 300, forfeited: 150 })
   })
 
   t.test('a day is kept for three days, then dropped', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
-    await store.ask(ask({ want: 300 }))
-    clock.turn(2 * dayLength)
-    await store.beat('p2')
-    t.match(await store.totals('acc_1', today), { leased: 300, forfeited: 300 })
-    clock.turn(dayLength)
-    await store.beat('p2')
-    t.match(await store.totals('acc_1', today), { leased: 0, forfeited: 0 })
+    await store.requestLease(ask({ want: 300 }))
+    clock.advance(2 * dayMs)
+    await store.heartbeat('p2')
+    t.match(await store.dayTotals('acc_1', today), { leased: 300, forfeited: 300 })
+    clock.advance(dayMs)
+    await store.heartbeat('p2')
+    t.match(await store.dayTotals('acc_1', today), { leased: 0, forfeited: 0 })
   })
 }
 
 /** What every store does with counts of calls. */
-export const usageContract = async (t: Test, open: Open<UsageStore>): Promise<void> => {
+export const usageStoreContract = async (t: Test, open: OpenStore<UsageStore>): Promise<void> => {
   const start = Date.UTC(2026, 0, 15, 12)
-  const hour = start / hourLength
+  const hour = start / hourMs
   const count = (over: Partial<UsageCount> = {}): UsageCount => ({
     account: 'acc_1',
     key: 'key_1',
@@ -268,10 +273,10 @@ export const usageContract = async (t: Test, open: Open<UsageStore>): Promise<vo
     process: 'p1',
     seq,
     counts,
-    keep: 90 * 24,
+    retentionHours: 90 * 24,
     ...over,
   })
-  const all = async (store: UsageStore, account = 'acc_1') => store.usage(account, 0, hour + 1_000)
+  const all = async (store: UsageStore, account = 'acc_1') => store.usageCounts(account, 0, hour + 1_000)
   const sums = async (store: UsageStore, account?: string) => (await all(store, account)).map(({ calls, credits }) => [calls, credits])
 
   t.test('counts of one group and hour are added up, over all processes', async t => {
@@ -312,7 +317,7 @@ export const usageContract = async (t: Test, open: Open<UsageStore>): Promise<vo
       [hour - 10, hour - 9, hour - 1, hour],
     )
     t.same(
-      (await store.usage('acc_1', hour - 9, hour)).map(row => row.hour),
+      (await store.usageCounts('acc_1', hour - 9, hour)).map(row => row.hour),
       [hour - 9, hour - 1],
     )
     t.equal((await all(store, 'acc_10')).length, 1)
@@ -353,16 +358,16 @@ export const usageContract = async (t: Test, open: Open<UsageStore>): Promise<vo
   t.test('what is older than the hours that are kept is dropped', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
-    await store.reportUsage(report(1, [count(), count({ hour: hour + 1 })], { keep: 48 }))
-    clock.turn(48 * hourLength)
-    await store.reportUsage(report(2, [], { keep: 48 }))
+    await store.reportUsage(report(1, [count(), count({ hour: hour + 1 })], { retentionHours: 48 }))
+    clock.advance(48 * hourMs)
+    await store.reportUsage(report(2, [], { retentionHours: 48 }))
     t.equal((await all(store)).length, 2)
-    clock.turn(hourLength)
-    t.equal(await store.reportUsage(report(1, [], { process: 'p2', keep: 48 })), 0)
+    clock.advance(hourMs)
+    t.equal(await store.reportUsage(report(1, [], { process: 'p2', retentionHours: 48 })), 0)
     t.same(
       (await all(store)).map(row => row.hour),
       [hour + 1],
     )
-    t.equal(await store.reportUsage(report(3, [], { keep: 48 })), 2)
+    t.equal(await store.reportUsage(report(3, [], { retentionHours: 48 })), 2)
   })
 }

@@ -7,76 +7,76 @@ import type { Test } from 'tap'
 import { Secret } from '../../src/secret.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import type { Clock } from '../../src/services/clock.ts'
-import { lease, newEntry } from '../../src/store/lease.ts'
-import type { Ask, Entry } from '../../src/store/lease.ts'
+import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease.ts'
+import type { LeaseRequest, LeaseRecord } from '../../src/store/lease.ts'
 import { openStore } from '../../src/store/open.ts'
-import { openRedis } from '../../src/store/redis.ts'
-import { Connection } from '../../src/store/redis/connection.ts'
-import { dayLength } from '../../src/store/store.ts'
+import { openRedisStore } from '../../src/store/redis.ts'
+import { RedisConnection } from '../../src/store/redis/connection.ts'
+import { dayMs } from '../../src/store/store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
-import { noRedis, startRedis } from '../support/redis.ts'
-import type { Redis } from '../support/redis.ts'
-import { accountsContract, ledgerContract, usageContract } from './contract.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis.ts'
+import type { RedisServer } from '../support/redis.ts'
+import { accountStoreContract, ledgerStoreContract, usageStoreContract } from './contract.ts'
 
 const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
 
-t.test('redis', { skip: noRedis }, async t => {
-  const redis = await startRedis()
+t.test('redis', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
   t.teardown(() => redis.remove())
   // Only this process's timers: the time of the store is the test's.
   const openFresh =
-    (at: Redis) =>
+    (at: RedisServer) =>
     async (t: Test, clock: Clock): Promise<Store> => {
       await at.send('FLUSHALL')
-      const store = await openRedis(at.address, systemClock, clock.now)
+      const store = await openRedisStore(at.address, systemClock, clock.now)
       t.teardown(() => store.close())
       return store
     }
   const openOne = openFresh(redis)
 
-  t.test('keeps accounts as every store does', t => accountsContract(t, openOne))
-  t.test('keeps the ledger as every store does', t => ledgerContract(t, openOne))
-  t.test('keeps counts of calls as every store does', t => usageContract(t, openOne))
+  t.test('keeps accounts as every store does', t => accountStoreContract(t, openOne))
+  t.test('keeps the ledger as every store does', t => ledgerStoreContract(t, openOne))
+  t.test('keeps counts of calls as every store does', t => usageStoreContract(t, openOne))
 
   t.test('does so on a cluster too, where one step may only touch what lies together', async t => {
-    const cluster = await startRedis('--cluster-enabled', 'yes')
+    const cluster = await startRedisServer('--cluster-enabled', 'yes')
     t.teardown(() => cluster.remove())
     await cluster.send('CLUSTER', 'ADDSLOTS', ...Array.from({ length: 16_384 }, (_, slot) => `${slot}`))
-    while (!String(await cluster.send('CLUSTER', 'INFO')).includes('cluster_state:ok')) await settle(20)
-    await accountsContract(t, openFresh(cluster))
-    await ledgerContract(t, openFresh(cluster))
-    await usageContract(t, openFresh(cluster))
+    while (!String(await cluster.send('CLUSTER', 'INFO')).includes('cluster_state:ok')) await delay(20)
+    await accountStoreContract(t, openFresh(cluster))
+    await ledgerStoreContract(t, openFresh(cluster))
+    await usageStoreContract(t, openFresh(cluster))
   })
 
   t.test('books each ask as the function of all engines does', async t => {
     const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
-    const today = Math.floor(clock.now() / dayLength)
+    const today = Math.floor(clock.now() / dayMs)
     const store = await openOne(t, clock)
     let runs = 0
     await fc.assert(
-      fc.asyncProperty(asks, async drawn => {
+      fc.asyncProperty(leaseRequests, async drawn => {
         const account = `acc_${(runs += 1)}`
-        const entries = new Map<string, Entry>()
+        const entries = new Map<string, LeaseRecord>()
         let leased = 0
         for (const [index, { offset, isStale, ...over }] of drawn.entries()) {
-          const ask: Ask = { ...over, account, day: today + offset, seq: isStale ? 1 : index + 1 }
+          const ask: LeaseRequest = { ...over, account, day: today + offset, seq: isStale ? 1 : index + 1 }
           // One day's books are compared; asks for others must leave them alone, as the last line sees.
           if (offset === 0) {
-            const booking = lease(leased, entries.get(ask.process) ?? newEntry, ask, today)
+            const booking = applyLeaseRequest(leased, entries.get(ask.process) ?? emptyLeaseRecord, ask, today)
             leased = booking.leased
-            entries.set(ask.process, booking.entry)
-            const { granted, returned, used } = booking.entry
-            const { tally, left } = await store.ask(ask)
+            entries.set(ask.process, booking.record)
+            const { granted, returned, used } = booking.record
+            const { counters: tally, remaining: left } = await store.requestLease(ask)
             if (left !== ask.limit - leased) throw new Error(`left ${left}, not ${ask.limit - leased}`)
             if (tally.granted !== granted || tally.returned !== returned || tally.used !== used) {
-              throw new Error(`${JSON.stringify(tally)}, not ${JSON.stringify(booking.entry)}`)
+              throw new Error(`${JSON.stringify(tally)}, not ${JSON.stringify(booking.record)}`)
             }
           } else {
-            await store.ask(ask)
+            await store.requestLease(ask)
           }
         }
-        const totals = await store.totals(account)
+        const totals = await store.dayTotals(account)
         if (totals.leased !== leased) throw new Error(`leased ${totals.leased}, not ${leased}`)
       }),
       { numRuns: 500 },
@@ -87,15 +87,15 @@ t.test('redis', { skip: noRedis }, async t => {
   t.test('counts to the last credit of the largest balance there can be', async t => {
     const clock = new TestClock()
     const store = await openOne(t, clock)
-    const day = Math.floor(clock.now() / dayLength)
+    const day = Math.floor(clock.now() / dayMs)
     const limit = Number.MAX_SAFE_INTEGER
-    const base = { account: 'acc_1', day, process: 'p1', need: 0, limit, share: 1 }
-    const first = await store.ask({ ...base, seq: 1, tally: undefined, want: limit - 1 })
-    t.match(first, { tally: { granted: limit - 1 }, left: 1 })
-    const tally = { granted: limit - 1, returned: 0, used: limit - 1 }
-    const second = await store.ask({ ...base, seq: 2, tally, want: 5 })
-    t.match(second, { tally: { granted: limit, used: limit - 1 }, left: 0 })
-    t.match(await store.totals('acc_1'), { leased: limit, used: limit - 1, held: 0, forfeited: 1 })
+    const base = { account: 'acc_1', day, process: 'p1', need: 0, limit, shareDivisor: 1 }
+    const first = await store.requestLease({ ...base, seq: 1, counters: undefined, want: limit - 1 })
+    t.match(first, { counters: { granted: limit - 1 }, remaining: 1 })
+    const counters = { granted: limit - 1, returned: 0, used: limit - 1 }
+    const second = await store.requestLease({ ...base, seq: 2, counters, want: 5 })
+    t.match(second, { counters: { granted: limit, used: limit - 1 }, remaining: 0 })
+    t.match(await store.dayTotals('acc_1'), { leased: limit, used: limit - 1, held: 0, forfeited: 1 })
   })
 
   t.test('names the day itself, and drops a day three days after it began', async t => {
@@ -103,13 +103,13 @@ t.test('redis', { skip: noRedis }, async t => {
     const wrong = new TestClock(Date.UTC(2001, 0, 1))
     const store = await openStore(redis.address, wrong)
     t.teardown(() => store.close())
-    const { today, endsIn } = await store.beat('p1')
-    const off = today * dayLength + dayLength - endsIn - systemClock.now()
+    const { today, endsInMs: endsIn } = await store.heartbeat('p1')
+    const off = today * dayMs + dayMs - endsIn - systemClock.now()
     t.ok(Math.abs(off) < 5_000, `${off} ms`)
-    const ask = { account: 'acc_1', day: today, process: 'p1', need: 0, limit: 9, share: 1 }
-    await store.ask({ ...ask, seq: 1, tally: undefined, want: 5 })
+    const ask = { account: 'acc_1', day: today, process: 'p1', need: 0, limit: 9, shareDivisor: 1 }
+    await store.requestLease({ ...ask, seq: 1, counters: undefined, want: 5 })
     const ttl = (await redis.send('PTTL', `tollgate:{acc_1}:day:${today}`)) as number
-    t.ok(Math.abs(ttl - endsIn - 2 * dayLength) < 5_000, `${ttl} ms`)
+    t.ok(Math.abs(ttl - endsIn - 2 * dayMs) < 5_000, `${ttl} ms`)
   })
 
   t.test('answers in turn when thousands ask at once', async t => {
@@ -124,17 +124,17 @@ t.test('redis', { skip: noRedis }, async t => {
     await store.addAccount(alice)
     await redis.send('SCRIPT', 'FLUSH')
     t.equal(await store.addAccount(alice), false)
-    t.match(await store.beat('p1'), { processes: 1 })
+    t.match(await store.heartbeat('p1'), { liveProcesses: 1 })
   })
 
   t.test('passes on changes: every process that watches hears those of the others', async t => {
     const one = await openOne(t, new TestClock())
-    const two = await openRedis(redis.address, systemClock)
+    const two = await openRedisStore(redis.address, systemClock)
     t.teardown(() => two.close())
     const told = new Promise<void>(resolve => {
-      t.teardown(two.watch(resolve))
+      t.teardown(two.subscribe(resolve))
     })
-    while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await settle(5)
+    while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await delay(5)
     await one.addAccount(alice)
     await told
     t.match(await two.account('alice'), alice)
@@ -200,14 +200,14 @@ t.test('redis', { skip: noRedis }, async t => {
     const store = await openOne(t, new TestClock())
     await store.close()
     await store.close()
-    await t.rejects(store.beat('p1'), { name: 'StoreFault', message: 'the store is closed' })
+    await t.rejects(store.heartbeat('p1'), { name: 'StoreFault', message: 'the store is closed' })
     await t.rejects(async () => store.account('alice'), { name: 'StoreFault' })
   })
 })
 
-t.test('a redis that goes away', { skip: noRedis }, async t => {
+t.test('a redis that goes away', { skip: skipWithoutRedis }, async t => {
   // With everysec, a busy disk may cost the last write of a Redis that is killed.
-  const redis = await startRedis('--appendonly', 'yes', '--appendfsync', 'always')
+  const redis = await startRedisServer('--appendonly', 'yes', '--appendfsync', 'always')
   t.teardown(() => redis.remove())
   const store = await openStore(redis.address, systemClock)
   t.teardown(() => store.close())
@@ -219,7 +219,7 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
     )
   const untilAnswer = async () => {
     const start = systemClock.monotonic()
-    while (!(await answers())) await settle(5)
+    while (!(await answers())) await delay(5)
     return systemClock.monotonic() - start
   }
 
@@ -231,7 +231,7 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
     const each = (systemClock.monotonic() - start) / 100
     t.ok(each < 5, `${each.toFixed(2)} ms a call`)
     const message = new RegExp(`^cannot use redis at 127\\.0\\.0\\.1:${redis.port}: `)
-    await t.rejects(store.beat('p1'), { name: 'StoreFault', message })
+    await t.rejects(store.heartbeat('p1'), { name: 'StoreFault', message })
   })
 
   t.test('is in use again within a second of its return, with all it had', async t => {
@@ -242,15 +242,15 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
   })
 
   t.test('that hangs is given up after a second: then calls fail at once', async t => {
-    redis.hang()
+    redis.pause()
     const start = systemClock.monotonic()
-    await t.rejects(store.beat('p1'), { message: /: no answer for 1000 ms$/ })
+    await t.rejects(store.heartbeat('p1'), { message: /: no answer for 1000 ms$/ })
     const patience = systemClock.monotonic() - start
     t.ok(patience > 900 && patience < 1_500, `${patience} ms`)
     const second = systemClock.monotonic()
     t.equal(await answers(), false)
     t.ok(systemClock.monotonic() - second < 50)
-    redis.goOn()
+    redis.resume()
     t.ok((await untilAnswer()) < 1_000)
   })
 
@@ -267,19 +267,19 @@ t.test('a redis that goes away', { skip: noRedis }, async t => {
   t.test('news that were missed in a break are made up for', async t => {
     let told = 0
     t.teardown(
-      store.watch(() => {
+      store.subscribe(() => {
         told += 1
       }),
     )
-    while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await settle(5)
+    while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await delay(5)
     await redis.kill()
     await redis.restart()
-    while (told === 0) await settle(5)
+    while (told === 0) await delay(5)
     const before = told
     const other = await openStore(redis.address, systemClock)
     await other.changeAccount('acc_1', { plan: 'growth' })
     await other.close()
-    while (told === before) await settle(5)
+    while (told === before) await delay(5)
     t.equal(told, before + 1, 'and each of the next is heard once')
   })
 })
@@ -299,36 +299,36 @@ t.test('a connection closes at once when redis goes while it owes answers', asyn
     await once(owing, 'listening')
     const { port } = owing.address() as AddressInfo // a TCP server has no other kind of address
     // A clock that stands still: nothing is waited for.
-    const connection = new Connection({ url: new Secret(`redis://127.0.0.1:${port}`) }, new TestClock())
+    const connection = new RedisConnection({ url: new Secret(`redis://127.0.0.1:${port}`) }, new TestClock())
     await connection.open()
-    const asked = connection.send('PING').then(
+    const asked = connection.sendCommand('PING').then(
       () => 'answered',
       ({ name }: Error) => name,
     )
     const closed = connection.close().then(() => 'closed')
     sockets.forEach(end)
-    t.equal(await Promise.race([closed, settle(3_000)]), 'closed', way)
+    t.equal(await Promise.race([closed, delay(3_000)]), 'closed', way)
     t.equal(await asked, 'StoreFault')
     owing.close()
   }
 })
 
-const settle = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
+const delay = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 const credits = fc.oneof(fc.nat(30), fc.nat(500), fc.constantFrom(0, 1, 1_000, 1_001, Number.MAX_SAFE_INTEGER))
 /** Less than was granted, mostly: the answer to the ask before was lost. */
-const tally = fc.record({ granted: fc.oneof(fc.nat(20), fc.nat(1_200)), returned: fc.nat(200), used: fc.nat(500) })
+const counters = fc.record({ granted: fc.oneof(fc.nat(20), fc.nat(1_200)), returned: fc.nat(200), used: fc.nat(500) })
 
-const asks = fc.array(
+const leaseRequests = fc.array(
   fc.record({
     process: fc.constantFrom('p1', 'p2', 'p3'),
     offset: fc.constantFrom(0, 0, 0, 0, 0, -1, 1),
     isStale: fc.constantFrom(false, false, false, true),
-    tally: fc.option(tally, { nil: undefined }),
+    counters: fc.option(counters, { nil: undefined }),
     need: credits,
     want: credits,
     limit: fc.constantFrom(0, 80, 300, 1_000),
-    share: fc.integer({ min: 1, max: 8 }),
+    shareDivisor: fc.integer({ min: 1, max: 8 }),
   }),
   { minLength: 1, maxLength: 15 },
 )

@@ -4,42 +4,42 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { open } from 'lmdb'
 import t from 'tap'
-import { lease, newEntry } from '../../src/store/lease.ts'
-import type { Ask } from '../../src/store/lease.ts'
-import { refuseNetwork } from '../../src/store/lmdb/folder.ts'
+import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease.ts'
+import type { LeaseRequest } from '../../src/store/lease.ts'
+import { assertLocalFilesystem } from '../../src/store/lmdb/folder.ts'
 import { openStore } from '../../src/store/open.ts'
-import { StoreFault } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
-import { accountsContract, ledgerContract, usageContract } from './contract.ts'
-import { MemoryLedger, MemoryUsage } from './memory.ts'
+import { accountStoreContract, ledgerStoreContract, usageStoreContract } from './contract.ts'
+import { InMemoryLedgerStore, InMemoryUsageStore } from './memory.ts'
 import { tempFolder, tempStore } from './temp.ts'
 
 for (const { name, openOne } of [{ name: 'lmdb', openOne: tempStore }]) {
-  t.test(`${name} keeps accounts as every store does`, t => accountsContract(t, openOne))
-  t.test(`${name} keeps the ledger as every store does`, t => ledgerContract(t, openOne))
-  t.test(`${name} keeps counts of calls as every store does`, t => usageContract(t, openOne))
+  t.test(`${name} keeps accounts as every store does`, t => accountStoreContract(t, openOne))
+  t.test(`${name} keeps the ledger as every store does`, t => ledgerStoreContract(t, openOne))
+  t.test(`${name} keeps counts of calls as every store does`, t => usageStoreContract(t, openOne))
 }
 
 t.test('the ledger that tests use in place of a store keeps the same contract', t =>
-  ledgerContract(t, (_, clock) => new MemoryLedger(clock)),
+  ledgerStoreContract(t, (_, clock) => new InMemoryLedgerStore(clock)),
 )
 
-t.test('so do the counts', t => usageContract(t, (_, clock) => new MemoryUsage(clock)))
+t.test('so do the counts', t => usageStoreContract(t, (_, clock) => new InMemoryUsageStore(clock)))
 
 t.test('the arithmetic of a lease', async t => {
-  const ask = (over: Partial<Ask>): Ask => ({
+  const ask = (over: Partial<LeaseRequest>): LeaseRequest => ({
     account: 'acc_1',
     day: 7,
     process: 'p1',
     seq: 1,
-    tally: { granted: 0, returned: 0, used: 0 },
+    counters: { granted: 0, returned: 0, used: 0 },
     need: 0,
     want: 0,
     limit: 1_000,
-    share: 4,
+    shareDivisor: 4,
     ...over,
   })
-  const granted = (over: Partial<Ask>, leased = 0) => lease(leased, newEntry, ask(over), 7).entry.granted
+  const granted = (over: Partial<LeaseRequest>, leased = 0) => applyLeaseRequest(leased, emptyLeaseRecord, ask(over), 7).record.granted
 
   t.test('a grant is what is wanted, but at most one part in `share` of what is left', async t => {
     t.equal(granted({ want: 100 }), 100)
@@ -55,30 +55,30 @@ t.test('the arithmetic of a lease', async t => {
 
   t.test('a lowered limit grants nothing, and takes nothing back', async t => {
     t.equal(granted({ want: 100, limit: 500 }, 600), 0)
-    t.equal(lease(600, newEntry, ask({ limit: 500 }), 7).leased, 600)
+    t.equal(applyLeaseRequest(600, emptyLeaseRecord, ask({ limit: 500 }), 7).leased, 600)
   })
 
   t.test('a grant whose answer was lost comes with the next answer, and counts as part of it', async t => {
-    const first = lease(0, newEntry, ask({ want: 100 }), 7)
-    const second = lease(first.leased, first.entry, ask({ seq: 2, need: 80, want: 120 }), 7)
-    t.match(second, { leased: 120, entry: { granted: 120 } })
-    const third = lease(second.leased, second.entry, ask({ seq: 3, need: 80, want: 100 }), 7)
-    t.match(third, { leased: 120, entry: { granted: 120 } })
+    const first = applyLeaseRequest(0, emptyLeaseRecord, ask({ want: 100 }), 7)
+    const second = applyLeaseRequest(first.leased, first.record, ask({ seq: 2, need: 80, want: 120 }), 7)
+    t.match(second, { leased: 120, record: { granted: 120 } })
+    const third = applyLeaseRequest(second.leased, second.record, ask({ seq: 3, need: 80, want: 100 }), 7)
+    t.match(third, { leased: 120, record: { granted: 120 } })
   })
 
   t.test('a process that remembers nothing gets what it may still hold', async t => {
-    const entry = { granted: 500, returned: 300, used: 120, seq: 4 }
-    t.match(lease(200, entry, ask({ seq: 5, tally: undefined, want: 100 }), 7), {
+    const record = { granted: 500, returned: 300, used: 120, seq: 4 }
+    t.match(applyLeaseRequest(200, record, ask({ seq: 5, counters: undefined, want: 100 }), 7), {
       leased: 220,
-      entry: { granted: 520, returned: 300, used: 120, seq: 5 },
+      record: { granted: 520, returned: 300, used: 120, seq: 5 },
     })
   })
 
   t.test('a store that lost its last writes learns them from those who hold the credits', async t => {
     const lost = { granted: 100, returned: 0, used: 20, seq: 3 }
-    const told = lease(100, lost, ask({ seq: 9, tally: { granted: 600, returned: 250, used: 300 } }), 7)
-    t.match(told, { leased: 350, entry: { granted: 600, returned: 250, used: 300 } })
-    t.equal(lease(1_000, lost, ask({ seq: 9, tally: { granted: 600, returned: 0, used: 600 } }), 7).leased, 1_500)
+    const told = applyLeaseRequest(100, lost, ask({ seq: 9, counters: { granted: 600, returned: 250, used: 300 } }), 7)
+    t.match(told, { leased: 350, record: { granted: 600, returned: 250, used: 300 } })
+    t.equal(applyLeaseRequest(1_000, lost, ask({ seq: 9, counters: { granted: 600, returned: 0, used: 600 } }), 7).leased, 1_500)
   })
 })
 
@@ -117,7 +117,7 @@ t.test('the embedded store', async t => {
   t.test('refuses work after it was closed', async t => {
     const store = await openAt(await tempFolder(t))
     await store.close()
-    await t.rejects(store.beat('p1'), { name: 'StoreFault', message: 'the store is closed' })
+    await t.rejects(store.heartbeat('p1'), { name: 'StoreFault', message: 'the store is closed' })
     t.throws(() => store.account('alice'))
   })
 
@@ -128,7 +128,7 @@ t.test('the embedded store', async t => {
     await root.close()
     await t.rejects(
       openAt(path),
-      new StoreFault(
+      new StoreError(
         `the store in ${path} has version 2, and this Tollgate reads version 1: ` +
           'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
       ),
@@ -150,9 +150,9 @@ t.test('the embedded store', async t => {
   })
 
   t.test('refuses a folder on a network file system', async t => {
-    t.throws(() => refuseNetwork('/mnt/data', 0x6969), { name: 'StoreFault', message: /\/mnt\/data is on .* \(NFS\)/ })
-    t.throws(() => refuseNetwork('/mnt/c/data', 0x01021997), { message: /\(9P\)/ })
-    t.doesNotThrow(() => refuseNetwork('/data', 0xef53))
+    t.throws(() => assertLocalFilesystem('/mnt/data', 0x6969), { name: 'StoreFault', message: /\/mnt\/data is on .* \(NFS\)/ })
+    t.throws(() => assertLocalFilesystem('/mnt/c/data', 0x01021997), { message: /\(9P\)/ })
+    t.doesNotThrow(() => assertLocalFilesystem('/data', 0xef53))
   })
 
   t.test('fails with the reason when the disk is full, can still be read, and is written again when there is room', async t => {

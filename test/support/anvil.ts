@@ -1,13 +1,13 @@
 import { startAnvil } from '../../src/anvil.ts'
 import type { Anvil } from '../../src/anvil.ts'
-import { result } from './rpc.ts'
+import { callResult } from './rpc.ts'
 
 /** A real node with ten unlocked accounts. */
-export interface Chain extends Anvil {
+export interface AnvilChain extends Anvil {
   /** The result of a call to the node itself. */
-  ask<T = string>(method: string, ...params: readonly unknown[]): Promise<T>
+  request<T = string>(method: string, ...params: readonly unknown[]): Promise<T>
   /** Sends from the first account and waits until it is mined. */
-  send(transaction: { readonly to?: string; readonly data?: string; readonly value?: string }): Promise<Receipt>
+  sendTransaction(transaction: { readonly to?: string; readonly data?: string; readonly value?: string }): Promise<Receipt>
 }
 
 export interface Receipt {
@@ -18,20 +18,20 @@ export interface Receipt {
 }
 
 /** A contract whose every call writes as many logs as one likes. */
-export interface Emitter {
+export interface LogEmitter {
   readonly address: string
   /** Writes `count` logs in one block, `Emitted(0)` to `Emitted(count - 1)`. 10,000 take 11.8 M gas and 0.3 s. */
   emitLogs(count: number): Promise<Receipt>
 }
 
 /** Starts anvil with further options, such as `--block-time 1`. */
-export const startChain = async (...options: readonly string[]): Promise<Chain> => {
+export const startAnvilChain = async (...options: readonly string[]): Promise<AnvilChain> => {
   const anvil = await startAnvil(options)
-  const ask = <T>(method: string, ...params: readonly unknown[]) => result<T>(anvil.url, method, params)
+  const ask = <T>(method: string, ...params: readonly unknown[]) => callResult<T>(anvil.url, method, params)
   return {
     ...anvil,
-    ask,
-    async send(transaction) {
+    request: ask,
+    async sendTransaction(transaction) {
       const [from] = await ask<string[]>('eth_accounts')
       return ask<Receipt>('eth_sendTransactionSync', { from, ...transaction })
     },
@@ -61,20 +61,20 @@ export const emitterAbi = [
 ] as const
 
 /** Deploys the contract below. */
-export const deployEmitter = async (chain: Chain): Promise<Emitter> => {
-  const { contractAddress } = await chain.send({ data: `0x${creation}${runtime}` })
+export const deployEmitter = async (chain: AnvilChain): Promise<LogEmitter> => {
+  const { contractAddress } = await chain.sendTransaction({ data: `0x${creationCode}${runtimeCode}` })
   if (contractAddress === null) throw new Error('the contract was not created')
   return {
     address: contractAddress,
-    emitLogs: count => chain.send({ to: contractAddress, data: `0x4ce4ddea${count.toString(16).padStart(64, '0')}` }),
+    emitLogs: count => chain.sendTransaction({ to: contractAddress, data: `0x4ce4ddea${count.toString(16).padStart(64, '0')}` }),
   }
 }
 
 /** Returns the code after its own 11 bytes. */
-const creation = '605280600b6000396000f3'
+const creationCode = '605280600b6000396000f3'
 
 // Written by hand, so that no compiler is needed. It does not look at selectors: a call without an argument is `count`.
-const runtime = [
+const runtimeCode = [
   '36600414604657', //              00: calldata of 4 bytes: go to 46
   '600435', //                      07: N = the argument
   '80600055', //                    0a: slot 0 = N

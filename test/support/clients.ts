@@ -6,59 +6,59 @@ import { Web3 } from 'web3'
 import { emitterAbi } from './anvil.ts'
 
 /** What a dApp does, whatever the library it is written with. */
-export interface Client {
+export interface DappClient {
   chainId(): Promise<number>
   blockNumber(): Promise<number>
   balance(address: string): Promise<bigint>
   storageAt(address: string, slot: number): Promise<string>
-  logs(address: string): Promise<readonly SeenLog[]>
-  receipt(transactionHash: string): Promise<SeenReceipt>
+  logs(address: string): Promise<readonly ClientLog[]>
+  receipt(transactionHash: string): Promise<ClientReceipt>
   /** Signs a call of `emitLogs(count)`, sends it raw, waits until it is mined, and reads the events of its block. */
-  emit(contract: string, count: number): Promise<Emission>
+  emitLogs(contract: string, count: number): Promise<EmittedLogs>
   /** Calls `count()`. */
   count(contract: string): Promise<number>
   /** A call in the node's own words. */
   request(method: string, params: readonly unknown[]): Promise<unknown>
   /** The JSON-RPC error in what `request` rejected with, from where this library puts it. */
-  errorIn(rejection: unknown): SeenError
+  rpcErrorOf(rejection: unknown): ClientError
   close(): Promise<void>
 }
 
-export interface Emission {
+export interface EmittedLogs {
   readonly transactionHash: string
   /** The arguments of the events, in their order. */
   readonly indexes: readonly number[]
 }
 
-export interface SeenLog {
+export interface ClientLog {
   readonly transactionHash: string
   readonly logIndex: number
   readonly topics: readonly string[]
 }
 
-export interface SeenReceipt {
+export interface ClientReceipt {
   readonly transactionHash: string
   readonly blockHash: string
   readonly logs: number
 }
 
-export interface SeenError {
+export interface ClientError {
   readonly code: number
   readonly message: string
 }
 
 /** The private keys of anvil's second, third and fourth account, one for each library: their nonces never meet. */
-const keys = {
+const privateKeys = {
   viem: '0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d',
   ethers: '0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a',
   web3: '0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6',
 } as const
 
 /** How often a library asks for a receipt, in ms; their defaults are made for blocks of 12 s. */
-const polling = 50
+const pollingIntervalMs = 50
 
 /** `batch` joins the calls of one tick. */
-export const openViem = (url: string, { batch = false } = {}): Client => {
+export const openViem = (url: string, { batch = false } = {}): DappClient => {
   const chain = defineChain({
     id: 31337,
     name: 'devnet',
@@ -67,8 +67,8 @@ export const openViem = (url: string, { batch = false } = {}): Client => {
   })
   const socket = url.startsWith('ws') ? webSocket(url, { reconnect: false }) : undefined
   const transport = socket ?? http(url, { batch })
-  const client = createPublicClient({ chain, transport, pollingInterval: polling })
-  const wallet = createWalletClient({ chain, transport, account: privateKeyToAccount(keys.viem) })
+  const client = createPublicClient({ chain, transport, pollingInterval: pollingIntervalMs })
+  const wallet = createWalletClient({ chain, transport, account: privateKeyToAccount(privateKeys.viem) })
   return {
     chainId: () => client.getChainId(),
     // The library keeps a block number for a while, unless told otherwise.
@@ -80,7 +80,7 @@ export const openViem = (url: string, { batch = false } = {}): Client => {
       const receipt = await client.getTransactionReceipt({ hash: hash as Hex })
       return { ...receipt, logs: receipt.logs.length }
     },
-    async emit(contract, count) {
+    async emitLogs(contract, count) {
       const call = { address: contract as Hex, abi: emitterAbi }
       const hash = await wallet.writeContract({ ...call, functionName: 'emitLogs', args: [BigInt(count)] })
       const { blockHash } = await client.waitForTransactionReceipt({ hash })
@@ -90,7 +90,7 @@ export const openViem = (url: string, { batch = false } = {}): Client => {
     count: async contract => Number(await client.readContract({ address: contract as Hex, abi: emitterAbi, functionName: 'count' })),
     // Its types know the methods that it knows.
     request: (method, params) => client.request({ method, params } as never),
-    errorIn: innermost,
+    rpcErrorOf: innermostCause,
     close: async () => (await socket?.({ chain }).value?.getRpcClient())?.close(),
   }
 }
@@ -99,13 +99,13 @@ export const openViem = (url: string, { batch = false } = {}): Client => {
  * Joins the calls of one tick. Asks eth_chainId with each, and never starts without an answer, unless it is `told` the
  * network.
  */
-export const openEthers = (url: string, { told = false } = {}): Client => {
-  const network = told ? 31337 : undefined
+export const openEthers = (url: string, { told: staticNetwork = false } = {}): DappClient => {
+  const network = staticNetwork ? 31337 : undefined
   const provider = url.startsWith('ws')
-    ? new WebSocketProvider(url, network, { staticNetwork: told })
-    : new JsonRpcProvider(url, network, { staticNetwork: told })
-  if (provider instanceof JsonRpcProvider) provider.pollingInterval = polling
-  const wallet = new Wallet(keys.ethers, provider)
+    ? new WebSocketProvider(url, network, { staticNetwork })
+    : new JsonRpcProvider(url, network, { staticNetwork })
+  if (provider instanceof JsonRpcProvider) provider.pollingInterval = pollingIntervalMs
+  const wallet = new Wallet(privateKeys.ethers, provider)
   const contractAt = (address: string) => new Contract(address, new Interface(emitterAbi), wallet)
   return {
     chainId: async () => Number((await provider.getNetwork()).chainId),
@@ -123,7 +123,7 @@ export const openEthers = (url: string, { told = false } = {}): Client => {
       if (receipt === null) throw new Error('there is no receipt')
       return { transactionHash: receipt.hash, blockHash: receipt.blockHash, logs: receipt.logs.length }
     },
-    async emit(address, count) {
+    async emitLogs(address, count) {
       const contract = contractAt(address)
       const sent = await contract.getFunction('emitLogs')(count)
       const receipt = await sent.wait()
@@ -133,8 +133,8 @@ export const openEthers = (url: string, { told = false } = {}): Client => {
     },
     count: async address => Number(await contractAt(address).getFunction('count').staticCall()),
     request: (method, params) => provider.send(method, [...params]),
-    errorIn(rejection) {
-      const { error, info } = rejection as { error?: SeenError; info?: { responseBody: string } }
+    rpcErrorOf(rejection) {
+      const { error, info } = rejection as { error?: ClientError; info?: { responseBody: string } }
       return error ?? JSON.parse(info?.responseBody ?? '{}').error
     },
     close: async () => {
@@ -144,10 +144,10 @@ export const openEthers = (url: string, { told = false } = {}): Client => {
 }
 
 /** Numbers its calls with UUIDs. */
-export const openWeb3 = (url: string): Client => {
+export const openWeb3 = (url: string): DappClient => {
   const web3 = new Web3(url)
-  web3.setConfig({ transactionPollingInterval: polling, transactionReceiptPollingInterval: polling })
-  const { address: from } = web3.eth.accounts.wallet.add(keys.web3)[0] ?? { address: '' }
+  web3.setConfig({ transactionPollingInterval: pollingIntervalMs, transactionReceiptPollingInterval: pollingIntervalMs })
+  const { address: from } = web3.eth.accounts.wallet.add(privateKeys.web3)[0] ?? { address: '' }
   const contractAt = (address: string) => new web3.eth.Contract(emitterAbi, address)
   return {
     chainId: async () => Number(await web3.eth.getChainId()),
@@ -168,7 +168,7 @@ export const openWeb3 = (url: string): Client => {
       const { transactionHash, blockHash, logs } = await web3.eth.getTransactionReceipt(hash)
       return { transactionHash: String(transactionHash), blockHash: String(blockHash), logs: logs.length }
     },
-    async emit(address, count) {
+    async emitLogs(address, count) {
       const contract = contractAt(address)
       const { transactionHash, blockNumber } = await contract.methods.emitLogs(count).send({ from })
       const events = await contract.getPastEvents('Emitted', { fromBlock: blockNumber, toBlock: blockNumber })
@@ -177,14 +177,14 @@ export const openWeb3 = (url: string): Client => {
     },
     count: async address => Number(await contractAt(address).methods.count().call()),
     request: (method, params) => web3.requestManager.send({ method, params: [...params] }),
-    errorIn: innermost,
+    rpcErrorOf: innermostCause,
     close: async () => {
       if (url.startsWith('ws')) web3.provider?.disconnect()
     },
   }
 }
 
-const innermost = (rejection: unknown): SeenError => {
+const innermostCause = (rejection: unknown): ClientError => {
   const { cause } = rejection as { cause?: unknown }
-  return cause === undefined ? (rejection as SeenError) : innermost(cause)
+  return cause === undefined ? (rejection as ClientError) : innermostCause(cause)
 }

@@ -1,6 +1,6 @@
-import type { Account, Call, Json, Key, Note, Notes, Origin, Target } from '../../src/call.ts'
-import { Leave } from '../../src/leave.ts'
-import { wholeOf } from '../../src/pieces.ts'
+import type { Account, Call, Json, Key, ContextKey, CallContext, Origin, Target } from '../../src/call.ts'
+import { Cancellation } from '../../src/leave.ts'
+import { toBuffer } from '../../src/pieces.ts'
 import { Secret } from '../../src/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin.ts'
 import { isFailure } from '../../src/reply.ts'
@@ -9,7 +9,7 @@ import type { Clock, Timer } from '../../src/services/clock.ts'
 import { openHeads } from '../../src/services/heads/index.ts'
 import type { Services } from '../../src/services/index.ts'
 import type { Log } from '../../src/services/log.ts'
-import { openMetrics } from '../../src/services/metrics.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { results } from '../../src/services/results.ts'
 
 /** A clock that stands still until it is turned. */
@@ -25,31 +25,31 @@ export class TestClock implements Clock {
   now = (): number => this.#now
   monotonic = (): number => this.#monotonic
 
-  after = (ms: number, run: () => void): Timer => this.#add({ at: this.#monotonic + ms, run })
-  every = (ms: number, run: () => void): Timer => this.#add({ at: this.#monotonic + ms, run, every: ms })
+  after = (ms: number, run: () => void): Timer => this.#addTimer({ at: this.#monotonic + ms, run })
+  every = (ms: number, run: () => void): Timer => this.#addTimer({ at: this.#monotonic + ms, run, every: ms })
 
   /** Somebody sets the machine's clock; monotonic time does not notice. */
-  jump(ms: number): void {
+  shiftWallClock(ms: number): void {
     this.#now += ms
   }
 
   /** Time passes; timers that fall due run in order. */
-  turn(ms: number): void {
+  advance(ms: number): void {
     const end = this.#monotonic + ms
     for (;;) {
       const due = [...this.#timers].filter(timer => timer.at <= end).sort((a, b) => a.at - b.at)[0]
       if (due === undefined) break
-      this.#move(due.at)
+      this.#advanceTo(due.at)
       if (due.every === undefined) this.#timers.delete(due)
       else due.at += due.every
       due.run()
     }
-    this.#move(end)
+    this.#advanceTo(end)
   }
 
   /** Time passes while the process stands still: whatever fell due meanwhile runs afterwards, once. */
   stall(ms: number): void {
-    this.#move(this.#monotonic + ms)
+    this.#advanceTo(this.#monotonic + ms)
     const due = [...this.#timers].filter(timer => timer.at <= this.#monotonic).sort((a, b) => a.at - b.at)
     for (const timer of due) {
       if (timer.every === undefined) this.#timers.delete(timer)
@@ -58,12 +58,12 @@ export class TestClock implements Clock {
     }
   }
 
-  #move(to: number): void {
+  #advanceTo(to: number): void {
     this.#now += to - this.#monotonic
     this.#monotonic = to
   }
 
-  #add(timer: { at: number; run: () => void; every?: number }): Timer {
+  #addTimer(timer: { at: number; run: () => void; every?: number }): Timer {
     this.#timers.add(timer)
     return { cancel: () => void this.#timers.delete(timer) }
   }
@@ -87,47 +87,48 @@ export const account: Account = { id: 'acc_1', name: 'alice', plan: { name: 'cor
 export const key: Key = { id: 'key_1' }
 export const target: Target = { name: 'own', url: new Secret('http://node.test'), source: 'node' }
 
-export const origin = (over: Partial<Origin> = {}): Origin => ({
+export const fakeOrigin = (over: Partial<Origin> = {}): Origin => ({
   transport: 'http',
   network: 'devnet',
   key: undefined,
-  page: undefined,
+  originHeader: undefined,
   ip: '127.0.0.1',
   requestId: 'r-1',
   headers: {},
-  signal: new Leave(),
+  signal: new Cancellation(),
   ...over,
 })
 
 /** A call that carries every note, so that it fits any plugin. */
-export const call = (method: string, params: readonly Json[] = [], over: Partial<Notes> = {}): Call<Note> => ({
+export const fakeCall = (method: string, params: readonly Json[] = [], over: Partial<CallContext> = {}): Call<ContextKey> => ({
   message: { jsonrpc: '2.0', id: 1, method, params },
-  origin: origin(),
-  notes: { request: { method, params }, key, account, target, ...over },
+  origin: fakeOrigin(),
+  context: { request: { method, params }, key, account, target, ...over },
 })
 
-export const result = (value: Json, over: Partial<Reply> = {}): Reply =>
+export const fakeResult = (value: Json, over: Partial<Reply> = {}): Reply =>
   ({ result: Buffer.from(JSON.stringify(value)), source: 'node', ...over }) as Reply // a spread of a union of shapes
 
 /** A `next` that fails the test when it is reached. */
-export const never: Next = () => {
+export const unreachableNext: Next = () => {
   throw new Error('the call went further than it should')
 }
 
 /** The value or the error code of a reply, to compare in one line. */
-export const said = (reply: Reply): Json => (isFailure(reply) ? reply.error.code : (JSON.parse(wholeOf(reply.result).toString()) as Json)) // JSON gives Json
+export const valueOrErrorCode = (reply: Reply): Json =>
+  isFailure(reply) ? reply.error.code : (JSON.parse(toBuffer(reply.result).toString()) as Json) // JSON gives Json
 
 /** Creates a stage of the plugin on the given services; whatever is not given fails when it is touched. */
-export const stageOf = (plugin: AnyPlugin, options: object, given: Partial<Services> = {}): Stage<Note, Note> => {
+export const createStage = (plugin: AnyPlugin, options: object, given: Partial<Services> = {}): Stage<ContextKey, ContextKey> => {
   const own = {
     network: { name: 'devnet', chainId: 31337, blockTime: 1000 },
     clock: new TestClock(),
     log: new TestLog(),
-    metrics: openMetrics(),
-    memory: 1 << 20,
+    metrics: createMetricsRegistry(),
+    cacheBytes: 1 << 20,
     results,
     usage: { count: () => {} },
-    keep: <T>(_name: string, _settings: Json, make: () => T): T => make(),
+    singleton: <T>(_name: string, _settings: Json, make: () => T): T => make(),
     vary: () => '',
     ...given,
   } as Services
@@ -135,5 +136,5 @@ export const stageOf = (plugin: AnyPlugin, options: object, given: Partial<Servi
   const services: Services = { ...own, heads: own.heads ?? openHeads({ ...own, ...own.network }) }
   const made = plugin.create(options as never, services) // the test gives what the loader would
   // Notes are all there in call(), so one type fits every plugin.
-  return (typeof made === 'function' ? { handle: made } : made) as unknown as Stage<Note, Note>
+  return (typeof made === 'function' ? { handle: made } : made) as unknown as Stage<ContextKey, ContextKey>
 }

@@ -6,35 +6,35 @@ import { join } from 'node:path'
 import tls from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import type { Json } from '../../src/call.ts'
-import { http, isRight } from './faults.ts'
-import type { Fault } from './faults.ts'
+import { httpResponse, respondCorrectly } from './faults.ts'
+import type { NodeFault } from './faults.ts'
 
 /** A node that speaks HTTP over bare sockets, so that it can do everything wrong. */
 export interface FaultyNode {
   readonly url: string
   /** Requests so far: in all, and by method. */
-  asked(method?: string): number
+  requestCount(method?: string): number
   /** Connections that are open now. */
-  readonly open: number
+  readonly openConnectionCount: number
   /** What it does from now on. */
-  does(fault: Fault): void
+  setFault(fault: NodeFault): void
   /** Resolves when this many requests have come in. */
-  reached(count: number): Promise<void>
+  waitForRequests(count: number): Promise<void>
   /** Resolves when no connection is open. */
-  quiet(): Promise<void>
+  whenNoConnections(): Promise<void>
   stop(): Promise<void>
 }
 
 /** Results follow from the parameters, and from nothing else: no two questions have the same right answer. */
-export const rightResult = (method: string, params: readonly Json[]): string =>
-  JSON.stringify(chain[method]?.(params) ?? `0x${Buffer.from(JSON.stringify([method, params])).toString('hex')}`)
+export const expectedResultOf = (method: string, params: readonly Json[]): string =>
+  JSON.stringify(chainResponses[method]?.(params) ?? `0x${Buffer.from(JSON.stringify([method, params])).toString('hex')}`)
 
 /** What nodes are asked by the gateway itself: a chain that gets a block every 12 s, and is the same on all of them. */
-const chain: Readonly<Record<string, (params: readonly Json[]) => Json>> = {
+const chainResponses: Readonly<Record<string, (params: readonly Json[]) => Json>> = {
   eth_chainId: () => '0x7a69',
-  eth_blockNumber: () => hex(height()),
-  eth_getBlockByNumber: ([at]) => block(at === 'latest' ? height() : at === 'finalized' ? height() - 8 : Number(at)),
-  eth_getBlockByHash: ([hash]) => block(Number(hash)),
+  eth_blockNumber: () => hex(currentHeight()),
+  eth_getBlockByNumber: ([at]) => blockAt(at === 'latest' ? currentHeight() : at === 'finalized' ? currentHeight() - 8 : Number(at)),
+  eth_getBlockByHash: ([hash]) => blockAt(Number(hash)),
   eth_getLogs: ([filter]) => [
     {
       address: `0x${'11'.repeat(20)}`,
@@ -43,46 +43,51 @@ const chain: Readonly<Record<string, (params: readonly Json[]) => Json>> = {
       removed: false,
       logIndex: '0x0',
       transactionIndex: '0x0',
-      transactionHash: hash(1),
-      blockHash: hash(5),
+      transactionHash: blockHashAt(1),
+      blockHash: blockHashAt(5),
       blockNumber: '0x5',
     },
   ],
 }
 
 /** In ms. */
-export const blockTime = 12_000
-const height = (): number => 16 + Math.floor(performance.now() / blockTime)
+export const blockTimeMs = 12_000
+const currentHeight = (): number => 16 + Math.floor(performance.now() / blockTimeMs)
 const hex = (value: number): string => `0x${value.toString(16)}`
-const hash = (number: number): string => `0x${number.toString(16).padStart(64, '0')}`
+const blockHashAt = (number: number): string => `0x${number.toString(16).padStart(64, '0')}`
 
-const block = (number: number): Json => ({
+const blockAt = (number: number): Json => ({
   number: hex(number),
-  hash: hash(number),
-  parentHash: hash(number - 1),
+  hash: blockHashAt(number),
+  parentHash: blockHashAt(number - 1),
   transactions: [],
-  timestamp: hex(Math.floor((performance.timeOrigin + (number - 16) * blockTime) / 1000)),
+  timestamp: hex(Math.floor((performance.timeOrigin + (number - 16) * blockTimeMs) / 1000)),
 })
 
-export const startFaultyNode = (fault: Fault = isRight): Promise<FaultyNode> => start(fault, 'http', serve => net.createServer(serve))
+export const startFaultyNode = (fault: NodeFault = respondCorrectly): Promise<FaultyNode> =>
+  startServer(fault, 'http', serve => net.createServer(serve))
 
 const certificates = fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url))
 
 /** What has to be trusted (NODE_EXTRA_CA_CERTS) for the valid certificate to be so, and for the others to lack one thing only. */
-export const authority = join(certificates, 'authority.pem')
+export const caCertificatePath = join(certificates, 'authority.pem')
 
 /** Right in all but, perhaps, its certificate. */
 export const startTlsNode = (certificate: 'valid' | 'other-host' | 'expired' | 'self-signed'): Promise<FaultyNode> => {
   const pem = readFileSync(join(certificates, `${certificate}.pem`))
-  return start(isRight, 'https', serve => tls.createServer({ key: pem, cert: pem }, serve).on('tlsClientError', () => undefined))
+  return startServer(respondCorrectly, 'https', serve =>
+    tls.createServer({ key: pem, cert: pem }, serve).on('tlsClientError', () => undefined),
+  )
 }
 
 /** Answers in the clear to whoever begins with TLS. */
-export const startPlainNode = (): Promise<FaultyNode> =>
-  start(isRight, 'https', () => net.createServer(socket => void socket.once('data', () => socket.write(http('{}', { status: 400 })))))
+export const startPlaintextNode = (): Promise<FaultyNode> =>
+  startServer(respondCorrectly, 'https', () =>
+    net.createServer(socket => void socket.once('data', () => socket.write(httpResponse('{}', { status: 400 })))),
+  )
 
 /** A URL where nothing listens. */
-export const deadUrl = async (): Promise<string> => {
+export const unreachableUrl = async (): Promise<string> => {
   const node = await startFaultyNode()
   await node.stop()
   return node.url
@@ -90,9 +95,9 @@ export const deadUrl = async (): Promise<string> => {
 
 /** Takes connections, and never reads from them. */
 export const startBlackHole = (scheme: 'http' | 'https' = 'http'): Promise<FaultyNode> =>
-  start(isRight, scheme, () => net.createServer({ pauseOnConnect: true }))
+  startServer(respondCorrectly, scheme, () => net.createServer({ pauseOnConnect: true }))
 
-const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Socket) => void) => Server): Promise<FaultyNode> => {
+const startServer = async (fault: NodeFault, scheme: string, listen: (serve: (socket: Socket) => void) => Server): Promise<FaultyNode> => {
   const sockets = new Set<Socket>()
   const counts = new Map<string, number>()
   let total = 0
@@ -101,13 +106,13 @@ const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Sock
       total += 1
       counts.set(method, (counts.get(method) ?? 0) + 1)
       server.emit('asked')
-      fault(socket, { id, method, right: rightResult(method, params), turn })
+      fault(socket, { id, method, expectedResult: expectedResultOf(method, params), connectionRequestCount: turn })
     }),
   )
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
     socket.setNoDelay()
-    socket.on('error', ignore)
+    socket.on('error', ignoreError)
     socket.once('close', () => {
       sockets.delete(socket)
       server.emit('left')
@@ -117,17 +122,17 @@ const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Sock
   await once(server, 'listening')
   return {
     url: `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked: method => (method === undefined ? total : (counts.get(method) ?? 0)),
-    get open() {
+    requestCount: method => (method === undefined ? total : (counts.get(method) ?? 0)),
+    get openConnectionCount() {
       return sockets.size
     },
-    does(next) {
+    setFault(next) {
       fault = next
     },
-    async reached(count) {
+    async waitForRequests(count) {
       while (total < count) await once(server, 'asked')
     },
-    async quiet() {
+    async whenNoConnections() {
       while (sockets.size > 0) await once(server, 'left')
     },
     async stop() {
@@ -140,15 +145,15 @@ const start = async (fault: Fault, scheme: string, listen: (serve: (socket: Sock
 }
 
 /** Resets are what these nodes are for. */
-const ignore = (): void => undefined
+const ignoreError = (): void => undefined
 
 type OnRequest = (id: number, method: string, params: readonly Json[], turn: number) => void
 
 /** Reads what the gateway sends: one request at a time, with its length. */
 const readRequests = (socket: Socket, onRequest: OnRequest): void => {
-  socket.on('error', ignore)
+  socket.on('error', ignoreError)
   let text = ''
-  let turn = 0
+  let connectionRequestCount = 0
   socket.on('data', bytes => {
     text += bytes.toString('latin1')
     for (;;) {
@@ -157,7 +162,7 @@ const readRequests = (socket: Socket, onRequest: OnRequest): void => {
       if (head < 4 || text.length < head + length) return
       const { id, method, params } = JSON.parse(text.slice(head, head + length))
       text = text.slice(head + length)
-      onRequest(id, method, params, (turn += 1))
+      onRequest(id, method, params, (connectionRequestCount += 1))
     }
   })
 }

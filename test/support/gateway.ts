@@ -15,17 +15,17 @@ export interface Deployment {
   /** Writes a network file; text is written as it is, an object as JSON, which is YAML too. */
   writeNetwork(name: string, content: object | string): void
   /** Runs `tollgate <args> --config <dir>` to its end. */
-  run(...args: readonly string[]): Promise<Run>
+  run(...args: readonly string[]): Promise<CommandResult>
   addAccount(name: string, plan?: string): Promise<void>
   /** For all networks unless some are named. */
   addKey(account: string, ...networks: readonly string[]): Promise<NewKey>
   /** `tollgate start` as a process of its own; several may share one deployment. Rejects when it does not listen. */
-  start(): Promise<Gateway>
+  start(): Promise<GatewayProcess>
   /** Kills what still runs, and deletes everything. */
   remove(): Promise<void>
 }
 
-export interface Run {
+export interface CommandResult {
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
@@ -37,7 +37,7 @@ export interface NewKey {
 }
 
 /** A running gateway. */
-export interface Gateway {
+export interface GatewayProcess {
   readonly pid: number
   /** What callers post to. */
   http(key: string): string
@@ -47,9 +47,9 @@ export interface Gateway {
   readonly rpc: string
   readonly admin: string
   /** The lines of stdout, parsed. */
-  readonly log: readonly Line[]
+  readonly log: readonly LogLine[]
   /** The first line of stdout, old or new, with this `event`. */
-  event(name: string): Promise<Line>
+  waitForEvent(name: string): Promise<LogLine>
   stderr(): string
   /** SIGTERM; resolves with the exit code once the process has ended. */
   stop(): Promise<number | null>
@@ -57,20 +57,20 @@ export interface Gateway {
   kill(): Promise<void>
 }
 
-export type Line = Readonly<Record<string, unknown>>
+export type LogLine = Readonly<Record<string, unknown>>
 
-export interface Settings {
+export interface DeploymentOptions {
   /** Members of gateway.yaml in place of those below. */
   readonly gateway?: object
   /** Network files by name. */
   readonly networks: Readonly<Record<string, object | string>>
   readonly env?: Readonly<Record<string, string>>
   /** Options of Node.js for gateways that are started. */
-  readonly node?: readonly string[]
+  readonly nodeOptions?: readonly string[]
 }
 
 /** Writes a configuration on free ports into a new directory. Nothing runs yet. */
-export const createDeployment = ({ gateway, networks, env = {}, node = [] }: Settings): Deployment => {
+export const createDeployment = ({ gateway, networks, env = {}, nodeOptions: node = [] }: DeploymentOptions): Deployment => {
   const home = mkdtempSync(join(tmpdir(), 'tollgate-'))
   const dir = join(home, 'configs')
   const running = new Set<ChildProcess>()
@@ -78,12 +78,12 @@ export const createDeployment = ({ gateway, networks, env = {}, node = [] }: Set
   const killAll = () => running.forEach(child => child.kill('SIGKILL'))
   process.once('exit', killAll)
   mkdirSync(join(dir, 'networks'), { recursive: true })
-  cpSync(join(root, 'configs/methods'), join(dir, 'methods'), { recursive: true })
-  writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaults, ...gateway }))
+  cpSync(join(rootDir, 'configs/methods'), join(dir, 'methods'), { recursive: true })
+  writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaultGatewayConfig, ...gateway }))
 
-  const open = (args: readonly string[], options: readonly string[] = []): Child => {
+  const spawnCommand = (args: readonly string[], options: readonly string[] = []): CommandProcess => {
     // tap loads itself into every Node.js process that a test starts (150 ms, and handlers for signals), but for this.
-    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...options, main, ...args, '--config', dir], {
+    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...options, mainPath, ...args, '--config', dir], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...env },
     })
@@ -91,8 +91,8 @@ export const createDeployment = ({ gateway, networks, env = {}, node = [] }: Set
     child.once('close', () => running.delete(child))
     return child
   }
-  const run = async (...args: readonly string[]): Promise<Run> => {
-    const child = open(args)
+  const run = async (...args: readonly string[]): Promise<CommandResult> => {
+    const child = spawnCommand(args)
     const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
     return { code, stdout, stderr }
   }
@@ -115,9 +115,9 @@ export const createDeployment = ({ gateway, networks, env = {}, node = [] }: Set
     // The shape is promised by the command line (README).
     addKey: async (account, ...names) =>
       (await runJson('keys', 'add', account, ...(names.length > 0 ? ['--networks', names.join(',')] : []))) as NewKey,
-    start: () => untilListening(open(['start'], node)),
+    start: () => whenListening(spawnCommand(['start'], node)),
     async remove() {
-      await Promise.all([...running].map(end))
+      await Promise.all([...running].map(killProcess))
       process.off('exit', killAll)
       rmSync(home, { recursive: true, force: true })
     },
@@ -149,13 +149,13 @@ export const networkFile = (
   return { network: name, chainId: 31337, blockTime: '100ms', methods: 'ethereum', hosts: ['127.0.0.1'], pipeline }
 }
 
-type Child = ChildProcess & { readonly stdout: NodeJS.ReadableStream; readonly stderr: NodeJS.ReadableStream }
+type CommandProcess = ChildProcess & { readonly stdout: NodeJS.ReadableStream; readonly stderr: NodeJS.ReadableStream }
 
-const root = fileURLToPath(new URL('../../..', import.meta.url))
+const rootDir = fileURLToPath(new URL('../../..', import.meta.url))
 
-const main = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+const mainPath = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 
-const defaults = {
+const defaultGatewayConfig = {
   listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0' },
   store: 'lmdb:../data',
   memory: '64MiB',
@@ -166,8 +166,8 @@ const defaults = {
   },
 }
 
-const untilListening = async (child: Child): Promise<Gateway> => {
-  const log: Line[] = []
+const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => {
+  const log: LogLine[] = []
   const errors: string[] = []
   createInterface(child.stdout).on('line', line => {
     log.push(JSON.parse(line))
@@ -176,7 +176,7 @@ const untilListening = async (child: Child): Promise<Gateway> => {
   createInterface(child.stderr).on('line', line => errors.push(line))
   const ended = once(child, 'close') as Promise<[number | null]>
 
-  const event = async (name: string): Promise<Line> => {
+  const event = async (name: string): Promise<LogLine> => {
     const find = () => log.find(line => line.event === name)
     while (find() === undefined && child.exitCode === null && child.signalCode === null) {
       await Promise.race([once(child, 'line'), ended])
@@ -191,7 +191,7 @@ const untilListening = async (child: Child): Promise<Gateway> => {
     rpc,
     admin,
     log,
-    event,
+    waitForEvent: event,
     http: key => `${rpc}/v3/${key}`,
     ws: key => `${rpc.replace('http', 'ws')}/ws/v3/${key}`,
     stderr: () => errors.join('\n'),
@@ -200,11 +200,11 @@ const untilListening = async (child: Child): Promise<Gateway> => {
       const [code] = await ended
       return code
     },
-    kill: () => end(child),
+    kill: () => killProcess(child),
   }
 }
 
-const end = async (child: ChildProcess): Promise<void> => {
+const killProcess = async (child: ChildProcess): Promise<void> => {
   if (child.exitCode !== null || child.signalCode !== null) return
   child.kill('SIGKILL')
   await once(child, 'close')

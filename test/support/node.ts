@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** What a scripted node answers to one request. */
-export type Script =
+export type ScriptedResponse =
   | { readonly result: unknown }
   | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } }
   /** These very bytes, whatever they are. With `then` the answer breaks off: the node hangs or hangs up after them. */
@@ -19,7 +19,7 @@ export type Script =
   | 'close'
 
 /** One request as the node got it. */
-export interface Received {
+export interface ReceivedRequest {
   readonly id: unknown
   readonly method: string
   readonly params: readonly unknown[]
@@ -29,38 +29,38 @@ export interface Received {
 }
 
 /** A fixed answer, or a function that may wait for whatever a test wants before it gives one. */
-export type Answering = Script | ((request: Received) => Script | Promise<Script>)
+export type ResponseScript = ScriptedResponse | ((request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>)
 
 /** A node that answers what a test tells it; unknown methods are refused with -32601. */
 export interface FakeNode {
   readonly url: string
   /** Oldest first. */
-  readonly received: readonly Received[]
+  readonly received: readonly ReceivedRequest[]
   /** Replaces what the method is answered from now on. */
-  answer(method: string, answering: Answering): void
+  setResponse(method: string, answering: ResponseScript): void
   /** Resolves once this many requests for the method have come in, counted from the beginning. */
-  reached(method: string, count: number): Promise<void>
+  waitForRequests(method: string, count: number): Promise<void>
   /** Answers nobody any more; new connections are refused. */
   stop(): Promise<void>
 }
 
-export const startNode = async (answers: Readonly<Record<string, Answering>> = {}): Promise<FakeNode> => {
+export const startFakeNode = async (answers: Readonly<Record<string, ResponseScript>> = {}): Promise<FakeNode> => {
   const script = new Map(Object.entries(answers))
-  const received: Received[] = []
+  const received: ReceivedRequest[] = []
   const server = http.createServer(async (request, response) => {
-    const asked = await read(request)
+    const asked = await readRequest(request)
     received.push(asked)
     server.emit('asked')
-    const answering = script.get(asked.method) ?? unknown
-    reply(response, asked.id, typeof answering === 'function' ? await answering(asked) : answering)
+    const answering = script.get(asked.method) ?? methodNotFound
+    sendScripted(response, asked.id, typeof answering === 'function' ? await answering(asked) : answering)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
-    answer: (method, answering) => void script.set(method, answering),
-    async reached(method, count) {
+    setResponse: (method, answering) => void script.set(method, answering),
+    async waitForRequests(method, count) {
       while (received.filter(each => each.method === method).length < count) await once(server, 'asked')
     },
     async stop() {
@@ -72,24 +72,24 @@ export const startNode = async (answers: Readonly<Record<string, Answering>> = {
   }
 }
 
-const unknown: Script = { error: { code: -32601, message: 'the method does not exist/is not available' } }
+const methodNotFound: ScriptedResponse = { error: { code: -32601, message: 'the method does not exist/is not available' } }
 
-const read = async (request: http.IncomingMessage): Promise<Received> => {
+const readRequest = async (request: http.IncomingMessage): Promise<ReceivedRequest> => {
   const chunks: Buffer[] = await request.toArray()
   const text = Buffer.concat(chunks).toString()
   const { id, method, params = [] } = JSON.parse(text)
   return { id, method, params, text, path: request.url ?? '', headers: request.headers }
 }
 
-const reply = (response: http.ServerResponse, id: unknown, script: Script): void => {
+const sendScripted = (response: http.ServerResponse, id: unknown, script: ScriptedResponse): void => {
   if (script === 'hang') return
   if (script === 'close') return void response.destroy()
-  if (!('raw' in script)) return answerWith(response, Buffer.from(JSON.stringify({ jsonrpc: '2.0', id, ...script })))
+  if (!('raw' in script)) return writeResponse(response, Buffer.from(JSON.stringify({ jsonrpc: '2.0', id, ...script })))
   const { raw, status, headers, then } = script
-  answerWith(response, Buffer.from(raw), status, headers, then)
+  writeResponse(response, Buffer.from(raw), status, headers, then)
 }
 
-const answerWith = (
+const writeResponse = (
   response: http.ServerResponse,
   body: Buffer,
   status = 200,

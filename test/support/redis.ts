@@ -12,7 +12,7 @@ import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/secret.ts'
 
 /** A Redis of the test's own: a real redis-server on a free port, with its files in a folder that goes away. */
-export interface Redis {
+export interface RedisServer {
   readonly port: number
   readonly url: string
   readonly address: RedisAddress
@@ -23,22 +23,23 @@ export interface Redis {
   /** Starts it again, on the same port and files. */
   restart(): Promise<void>
   /** SIGSTOP: connections stay, and nothing answers. */
-  hang(): void
+  pause(): void
   /** SIGCONT. */
-  goOn(): void
+  resume(): void
   /** Kills what runs, and deletes everything. */
   remove(): Promise<void>
 }
 
 /** For tap's `skip`: why tests that need a Redis cannot run here; false when they can. */
-export const noRedis: string | false = spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
+export const skipWithoutRedis: string | false =
+  spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
 
 /** `options` are redis-server's own. */
-export const startRedis = async (...options: readonly string[]): Promise<Redis> => {
+export const startRedisServer = async (...options: readonly string[]): Promise<RedisServer> => {
   const dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
   const port = await freePort()
   const url = `redis://127.0.0.1:${port}`
-  let child = await serve(port, dir, options)
+  let child = await spawnRedisServer(port, dir, options)
   // A test file that crashes takes its Redis with it.
   const end = () => void child.kill('SIGKILL')
   process.once('exit', end)
@@ -57,10 +58,10 @@ export const startRedis = async (...options: readonly string[]): Promise<Redis> 
       return client.sendCommand([...words]).finally(() => client.destroy())
     },
     async restart() {
-      child = await serve(port, dir, options)
+      child = await spawnRedisServer(port, dir, options)
     },
-    hang: () => void child.kill('SIGSTOP'),
-    goOn: () => void child.kill('SIGCONT'),
+    pause: () => void child.kill('SIGSTOP'),
+    resume: () => void child.kill('SIGCONT'),
     async remove() {
       await kill()
       process.off('exit', end)
@@ -69,7 +70,7 @@ export const startRedis = async (...options: readonly string[]): Promise<Redis> 
   }
 }
 
-const serve = async (port: number, dir: string, options: readonly string[]): Promise<ChildProcess> => {
+const spawnRedisServer = async (port: number, dir: string, options: readonly string[]): Promise<ChildProcess> => {
   const own = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', '']
   const child = spawn('redis-server', [...own, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
   const lines: string[] = []

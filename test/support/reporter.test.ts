@@ -1,9 +1,9 @@
 import { text } from 'node:stream/consumers'
 import { test } from 'tap'
-import Reporter from './reporter.ts'
+import TapReporter from './reporter.ts'
 
 const report = (tap: string): Promise<string> => {
-  const reporter = new Reporter()
+  const reporter = new TapReporter()
   reporter.end(tap)
   return text(reporter)
 }

@@ -4,7 +4,7 @@ import net from 'node:net'
 import { WebSocket } from 'ws'
 
 /** A JSON-RPC response as a test reads it; what it really holds is for the test to find out. */
-export interface Message {
+export interface RpcMessage {
   readonly jsonrpc?: string
   readonly id?: unknown
   readonly result?: unknown
@@ -13,15 +13,15 @@ export interface Message {
 }
 
 /** A whole HTTP answer. */
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   readonly text: string
   /** The text as JSON; throws when it is none. */
-  json(): Message
+  json(): RpcMessage
 }
 
-export interface Asking {
+export interface RequestOptions {
   /** The Host header; that of the URL unless given. */
   readonly host?: string
   readonly headers?: http.OutgoingHttpHeaders
@@ -31,7 +31,11 @@ export interface Asking {
 }
 
 /** Sends these very bytes as one HTTP request on a connection of its own. */
-export const post = async (url: string, body: string | Uint8Array, { host, headers, method, signal }: Asking = {}): Promise<Answer> => {
+export const post = async (
+  url: string,
+  body: string | Uint8Array,
+  { host, headers, method, signal }: RequestOptions = {},
+): Promise<HttpResponse> => {
   const request = http.request(url, {
     agent: false,
     method: method ?? 'POST',
@@ -40,37 +44,41 @@ export const post = async (url: string, body: string | Uint8Array, { host, heade
   })
   request.end(body)
   const [response] = (await once(request, 'response')) as [http.IncomingMessage]
-  return readAnswer(response)
+  return readResponse(response)
 }
 
-const readAnswer = async (response: http.IncomingMessage): Promise<Answer> => {
+const readResponse = async (response: http.IncomingMessage): Promise<HttpResponse> => {
   const chunks: Buffer[] = await response.toArray()
   const text = Buffer.concat(chunks).toString()
   return { status: response.statusCode ?? 0, headers: response.headers, text, json: () => JSON.parse(text) }
 }
 
 /** One well-formed call; its parsed response. */
-export const call = async (url: string, method: string, params: readonly unknown[] = [], asking: Asking = {}): Promise<Message> =>
-  (await post(url, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }), asking)).json()
+export const call = async (
+  url: string,
+  method: string,
+  params: readonly unknown[] = [],
+  asking: RequestOptions = {},
+): Promise<RpcMessage> => (await post(url, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }), asking)).json()
 
 /** The result of a call that must succeed. */
-export const result = async <T = string>(url: string, method: string, params: readonly unknown[] = []): Promise<T> => {
+export const callResult = async <T = string>(url: string, method: string, params: readonly unknown[] = []): Promise<T> => {
   const message = await call(url, method, params)
   if (message.error !== undefined) throw new Error(`${method}: ${message.error.message}`)
   return message.result as T
 }
 
 /** A TCP connection for what no HTTP client would send. */
-export interface Raw {
+export interface RawConnection {
   write(bytes: string | Uint8Array): void
   /** Everything received so far, once it matches. Rejects when the other side closes before. */
-  until(pattern: RegExp): Promise<string>
+  waitFor(pattern: RegExp): Promise<string>
   /** Everything received, once the other side has closed. */
-  readonly ended: Promise<string>
+  readonly received: Promise<string>
   close(): void
 }
 
-export const openRaw = async (url: string): Promise<Raw> => {
+export const openRawConnection = async (url: string): Promise<RawConnection> => {
   const { hostname, port } = new URL(url)
   const socket = net.connect({ host: hostname, port: Number(port) }).setEncoding('latin1')
   let text = ''
@@ -83,35 +91,35 @@ export const openRaw = async (url: string): Promise<Raw> => {
   const closed = once(socket, 'close')
   return {
     write: bytes => void socket.write(bytes),
-    async until(pattern) {
+    async waitFor(pattern) {
       while (!pattern.test(text)) {
         await Promise.race([once(socket, 'data'), closed])
         if (socket.closed && !pattern.test(text)) throw new Error(`closed before ${pattern}: ${text}`)
       }
       return text
     },
-    ended: closed.then(() => text),
+    received: closed.then(() => text),
     close: () => void socket.destroy(),
   }
 }
 
 /** One WebSocket, asked like a client would. */
-export interface Talker {
+export interface WsClient {
   readonly socket: WebSocket
   /** Sends the text or bytes as they are. */
   send(frame: string | Uint8Array): void
   /** The next message that nobody has taken; rejects when the socket closes. */
-  next(): Promise<Message>
+  nextMessage(): Promise<RpcMessage>
   /** One call and its response. Only one at a time. */
-  call(method: string, params?: readonly unknown[]): Promise<Message>
+  call(method: string, params?: readonly unknown[]): Promise<RpcMessage>
   readonly closed: Promise<{ readonly code: number; readonly reason: string }>
   close(): Promise<void>
 }
 
 /** Rejects with `Refused`, which holds the whole HTTP answer, when the upgrade is refused. */
-export const connect = async (url: string, { host, headers }: Asking = {}): Promise<Talker> => {
+export const connectWs = async (url: string, { host, headers }: RequestOptions = {}): Promise<WsClient> => {
   const socket = new WebSocket(url, { headers: { ...(host && { host }), ...headers } as Record<string, string> })
-  const inbox: Message[] = []
+  const inbox: RpcMessage[] = []
   let wake = () => {}
   socket.on('message', (data, isBinary) => {
     // A binary reply breaks real clients.
@@ -125,8 +133,8 @@ export const connect = async (url: string, { host, headers }: Asking = {}): Prom
       wake()
     }),
   )
-  await opened(socket)
-  const next = async (): Promise<Message> => {
+  await whenOpen(socket)
+  const next = async (): Promise<RpcMessage> => {
     while (inbox.length === 0 && socket.readyState !== WebSocket.CLOSED) {
       await new Promise<void>(resolve => {
         wake = resolve
@@ -138,7 +146,7 @@ export const connect = async (url: string, { host, headers }: Asking = {}): Prom
   }
   return {
     socket,
-    next,
+    nextMessage: next,
     closed,
     send: frame => socket.send(frame, { binary: typeof frame !== 'string' }),
     async call(method, params = []) {
@@ -153,17 +161,17 @@ export const connect = async (url: string, { host, headers }: Asking = {}): Prom
 }
 
 /** A refused upgrade. */
-export class Refused extends Error {
-  readonly answer: Answer
+export class UpgradeRefused extends Error {
+  readonly response: HttpResponse
 
-  constructor(answer: Answer) {
+  constructor(answer: HttpResponse) {
     super(`the upgrade was refused with ${answer.status}`)
-    this.answer = answer
+    this.response = answer
   }
 }
 
-const opened = (socket: WebSocket): Promise<void> =>
+const whenOpen = (socket: WebSocket): Promise<void> =>
   new Promise((resolve, reject) => {
     socket.on('open', resolve).on('error', reject)
-    socket.on('unexpected-response', async (_request, response) => reject(new Refused(await readAnswer(response))))
+    socket.on('unexpected-response', async (_request, response) => reject(new UpgradeRefused(await readResponse(response))))
   })

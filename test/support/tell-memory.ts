@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 // Loaded into a gateway before anything else (memory.ts), with --expose-gc. On SIGUSR2 garbage is collected, and a line on
 // stdout, among those of the log, tells what is left.
 
-let told = 0
+let reportCount = 0
 
 process.on('SIGUSR2', async () => {
   // What the first finds unused may hold on to more until it has been finalized; memory outside the heap is freed beside.
@@ -13,5 +13,5 @@ process.on('SIGUSR2', async () => {
     await wait(50)
   }
   const { heapUsed, external } = process.memoryUsage()
-  writeSync(1, `${JSON.stringify({ event: `memory ${(told += 1)}`, live: heapUsed + external })}\n`)
+  writeSync(1, `${JSON.stringify({ event: `memory ${(reportCount += 1)}`, live: heapUsed + external })}\n`)
 })

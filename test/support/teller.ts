@@ -4,26 +4,26 @@ import { WebSocketServer } from 'ws'
 import type { WebSocket } from 'ws'
 
 /** The WebSocket of a node that tells of new heads, and fails as a test wants. */
-export interface Teller {
+export interface FakeSubscriptionNode {
   readonly url: string
   /** Methods that were asked for, oldest first, over all connections. */
-  readonly asked: readonly string[]
+  readonly requestedMethods: readonly string[]
   /** What it answers from now on; undefined is no answer at all. */
-  answer(method: string, result: unknown): void
+  setResponse(method: string, result: unknown): void
   /** Resolves once it has been asked for the method so often. */
-  reached(method: string, count: number): Promise<void>
+  waitForRequests(method: string, count: number): Promise<void>
   /** Tells all who subscribed. */
-  tell(block: object): void
+  publishHead(block: object): void
   /** Says these very bytes to everybody. */
-  say(text: string): void
+  sendText(text: string): void
   /** How many are connected. */
-  readonly connections: number
+  readonly connectionCount: number
   /** Drops everybody without a word: they see 1006. */
-  drop(): void
+  dropConnections(): void
   stop(): Promise<void>
 }
 
-export const startTeller = async (chainId: number, port = 0): Promise<Teller> => {
+export const startSubscriptionNode = async (chainId: number, port = 0): Promise<FakeSubscriptionNode> => {
   const server = new WebSocketServer({ host: '127.0.0.1', port })
   await once(server, 'listening')
   const answers = new Map<string, unknown>([
@@ -51,16 +51,16 @@ export const startTeller = async (chainId: number, port = 0): Promise<Teller> =>
   }
   return {
     url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked,
-    drop,
-    say,
-    answer: (method, result) => void answers.set(method, result),
-    async reached(method, count) {
+    requestedMethods: asked,
+    dropConnections: drop,
+    sendText: say,
+    setResponse: (method, result) => void answers.set(method, result),
+    async waitForRequests(method, count) {
       while (asked.filter(each => each === method).length < count) await once(server, 'asked')
     },
-    tell: block =>
+    publishHead: block =>
       say(JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: '0xfeed', result: block } }), subscribed),
-    get connections() {
+    get connectionCount() {
       return server.clients.size
     },
     async stop() {

@@ -4,17 +4,17 @@ import type { Call, Json } from '../../src/call.ts'
 import type { Next } from '../../src/plugin.ts'
 import { refuse } from '../../src/reply.ts'
 import type { Reply } from '../../src/reply.ts'
-import { answer, failBug, failWhole } from '../../src/wire/answer.ts'
-import type { Answer } from '../../src/wire/answer.ts'
-import { openReader } from '../../src/wire/message.ts'
-import { bodyText, joinBody } from '../../src/wire/write.ts'
-import { origin, TestLog } from '../support/fakes.ts'
+import { handleMessage, internalErrorResponse, failureResponse } from '../../src/wire/answer.ts'
+import type { RpcResponse } from '../../src/wire/answer.ts'
+import { createMessageParser } from '../../src/wire/message.ts'
+import { bodyToLatin1, bodyToBuffer } from '../../src/wire/write.ts'
+import { fakeOrigin, TestLog } from '../support/fakes.ts'
 
 const limits = { depth: 64, batch: 100, batchReply: 64 << 20 }
 
 const resultOf = (text: string, more: Partial<Reply> = {}): Reply => ({ result: Buffer.from(text), source: 'node', ...more }) as Reply // a spread of a union of shapes
 
-const nodeError = (code: number, message: string, data?: Json): Reply => ({
+const nodeErrorReply = (code: number, message: string, data?: Json): Reply => ({
   error: data === undefined ? { code, message } : { code, message, data },
   kind: 'node',
   fault: 'caller',
@@ -26,39 +26,44 @@ const isObject = (json: Json): json is { readonly [name: string]: Json } =>
   typeof json === 'object' && json !== null && !Array.isArray(json)
 
 /** Refuses what is no request, as the first plugin of a pipeline does, and answers everything else with "0x1". */
-const run: Next = async ({ message }) => {
+const runEnvelope: Next = async ({ message }) => {
   const id = isObject(message) ? message['id'] : true
   return typeof id === 'boolean' || (typeof id === 'object' && id !== null)
     ? refuse('invalid', { message: 'invalid request: test' })
     : resultOf('"0x1"')
 }
 
-interface Given {
+interface HandlerOverrides {
   readonly run?: Next
   readonly log?: TestLog
   readonly limits?: object
 }
 
 /** One for all: what it has become familiar with must not show. */
-const read = openReader(limits)
+const parse = createMessageParser(limits)
 
-const ask = (message: string | Uint8Array, over: Given = {}): Promise<Answer> =>
-  answer({ read, run, log: new TestLog(), ...over, limits: { ...limits, ...over.limits } }, Buffer.from(message), origin())
+const handle = (message: string | Uint8Array, over: HandlerOverrides = {}): Promise<RpcResponse> =>
+  handleMessage(
+    { parse, run: runEnvelope, log: new TestLog(), ...over, limits: { ...limits, ...over.limits } },
+    Buffer.from(message),
+    fakeOrigin(),
+  )
 
-const textOf = ({ body }: Answer): string | undefined => (body === undefined ? undefined : joinBody(body).toString())
+const responseTextOf = ({ body }: RpcResponse): string | undefined => (body === undefined ? undefined : bodyToBuffer(body).toString())
 
-const say = async (message: string | Uint8Array, over?: Given): Promise<string | undefined> => textOf(await ask(message, over))
+const handleToText = async (message: string | Uint8Array, over?: HandlerOverrides): Promise<string | undefined> =>
+  responseTextOf(await handle(message, over))
 
-const replying = (reply: Reply): Given => ({ run: async () => reply })
+const withReply = (reply: Reply): HandlerOverrides => ({ run: async () => reply })
 
 const request = (id: string, more = ''): string => `{"jsonrpc":"2.0","id":${id},"method":"eth_blockNumber"${more}}`
 const notification = '{"jsonrpc":"2.0","method":"eth_blockNumber","params":[]}'
-const good = (id: string): string => `{"jsonrpc":"2.0","id":${id},"result":"0x1"}`
-const bad = (id: string, code: number, message: string): string =>
+const successText = (id: string): string => `{"jsonrpc":"2.0","id":${id},"result":"0x1"}`
+const errorText = (id: string, code: number, message: string): string =>
   `{"jsonrpc":"2.0","id":${id},"error":{"code":${code},"message":"${message}"}}`
-const invalid = (what: string): string => bad('null', -32600, `invalid request: ${what}`)
+const invalidRequestText = (what: string): string => errorText('null', -32600, `invalid request: ${what}`)
 const batchOf = (...members: readonly string[]): string => `[${members.join()}]`
-const parseError = bad('null', -32700, 'parse error')
+const parseError = errorText('null', -32700, 'parse error')
 
 t.test('the id comes back as it was written', async t => {
   for (const id of [
@@ -85,69 +90,69 @@ t.test('the id comes back as it was written', async t => {
     `"${'a'.repeat(5000)}"`,
   ]) {
     const shown = id.slice(0, 40)
-    t.equal(await say(request(id)), good(id), shown)
-    t.equal(await say(batchOf(request(id))), batchOf(good(id)), `${shown} in a batch`)
-    t.equal(await say(request(id), replying(nodeError(3, 'x'))), bad(id, 3, 'x'), `${shown} with an error`)
+    t.equal(await handleToText(request(id)), successText(id), shown)
+    t.equal(await handleToText(batchOf(request(id))), batchOf(successText(id)), `${shown} in a batch`)
+    t.equal(await handleToText(request(id), withReply(nodeErrorReply(3, 'x'))), errorText(id, 3, 'x'), `${shown} with an error`)
   }
 })
 
 t.test('what cannot be an id is answered with null', async t => {
   for (const id of ['true', 'false', '{}', '[]', '[1]', '{"id":1}']) {
-    t.equal(await say(request(id)), invalid('test'), id)
-    t.equal(await say(request(id), replying(resultOf('"0x1"'))), good('null'), `${id}, where nobody minds`)
+    t.equal(await handleToText(request(id)), invalidRequestText('test'), id)
+    t.equal(await handleToText(request(id), withReply(resultOf('"0x1"'))), successText('null'), `${id}, where nobody minds`)
   }
 })
 
 t.test('the id is found wherever it stands and however its name is written', async t => {
-  t.equal(await say(' {\n"params" : [ {"id":2} ] , "\\u0069d"\t:\r1 , "method":"x","jsonrpc":"2.0" } '), good('1'))
-  t.equal(await say('{"x":{"id":2},"Id":3,"id ":4,"méthod":5,"id":1}'), good('1'))
+  t.equal(await handleToText(' {\n"params" : [ {"id":2} ] , "\\u0069d"\t:\r1 , "method":"x","jsonrpc":"2.0" } '), successText('1'))
+  t.equal(await handleToText('{"x":{"id":2},"Id":3,"id ":4,"méthod":5,"id":1}'), successText('1'))
 })
 
 t.test('a result goes out as the node wrote it, and is not copied', async t => {
   const result = '{ "n": 90071992547409931.0, "s":"\\u0041é", "a":[ 1,2 ] }'
-  t.equal(await say(request('1'), replying(resultOf(result))), `{"jsonrpc":"2.0","id":1,"result":${result}}`)
+  t.equal(await handleToText(request('1'), withReply(resultOf(result))), `{"jsonrpc":"2.0","id":1,"result":${result}}`)
   const reply = { result: Buffer.alloc(100_000, 0x20), source: 'node' } as const
   for (const message of [request('1'), batchOf(request('1'), request('2'))]) {
-    const { body } = await ask(message, replying(reply))
-    t.ok(body?.pieces.includes(reply.result))
-    t.equal(body?.length, joinBody(body!).length)
-    t.equal(bodyText(body!), joinBody(body!).toString('latin1'))
+    const { body } = await handle(message, withReply(reply))
+    t.ok(body?.chunks.includes(reply.result))
+    t.equal(body?.byteLength, bodyToBuffer(body!).length)
+    t.equal(bodyToLatin1(body!), bodyToBuffer(body!).toString('latin1'))
   }
 })
 
 t.test('an error is written with code, message and data, in any script', async t => {
-  const text = await say(request('1'), replying(nodeError(-32000, 'größer 漢 "x"\n', { at: ['0x1', null] })))
+  const text = await handleToText(request('1'), withReply(nodeErrorReply(-32000, 'größer 漢 "x"\n', { at: ['0x1', null] })))
   const error = '{"code":-32000,"message":"größer 漢 \\"x\\"\\n","data":{"at":["0x1",null]}}'
   t.equal(text, `{"jsonrpc":"2.0","id":1,"error":${error}}`)
 })
 
 t.test('status and retryAfter are those of a single failure, and 200 for anything that succeeds', async t => {
-  t.match(await ask(request('1')), { status: 200, retryAfter: undefined })
-  const tooFast = replying(refuse('rate', { retryAfter: 2 }))
-  t.match(await ask(request('1'), tooFast), { status: 429, retryAfter: 2 })
-  t.match(await ask(batchOf(request('1')), tooFast), { status: 200, retryAfter: undefined })
-  t.match(await ask(request('1'), replying(refuse('spent'))), { status: 402, retryAfter: undefined })
-  t.match(failWhole(refuse('key')), { status: 401, replies: [{ kind: 'key' }] })
+  t.match(await handle(request('1')), { status: 200, retryAfter: undefined })
+  const tooFast = withReply(refuse('rate', { retryAfter: 2 }))
+  t.match(await handle(request('1'), tooFast), { status: 429, retryAfter: 2 })
+  t.match(await handle(batchOf(request('1')), tooFast), { status: 200, retryAfter: undefined })
+  t.match(await handle(request('1'), withReply(refuse('spent'))), { status: 402, retryAfter: undefined })
+  t.match(failureResponse(refuse('key')), { status: 401, replies: [{ kind: 'key' }] })
 })
 
 t.test('a message that is not JSON is one parse error with id null', async t => {
   for (const text of ['', ' ', 'hello', '{', '[', '{"id":1', '[{"id":1}', '{"id":1}x', '{"id":1}{"id":2}']) {
-    t.equal(await say(text), parseError, text)
+    t.equal(await handleToText(text), parseError, text)
   }
-  t.equal(await say(`\ufeff${request('1')}`), parseError, 'a byte order mark is no JSON')
-  t.equal(await say(Buffer.from('7b226964223a22ff227d', 'hex')), parseError, 'not UTF-8')
-  t.equal(await say(Buffer.from(request('"é"'), 'latin1')), parseError, 'latin1')
-  t.equal(await say(Buffer.from(request('1'), 'utf16le')), parseError, 'UTF-16')
+  t.equal(await handleToText(`\ufeff${request('1')}`), parseError, 'a byte order mark is no JSON')
+  t.equal(await handleToText(Buffer.from('7b226964223a22ff227d', 'hex')), parseError, 'not UTF-8')
+  t.equal(await handleToText(Buffer.from(request('"é"'), 'latin1')), parseError, 'latin1')
+  t.equal(await handleToText(Buffer.from(request('1'), 'utf16le')), parseError, 'UTF-16')
 })
 
 t.test('a JSON value that is no request is one invalid request with id null, never a batch', async t => {
-  for (const text of ['42', '"x"', 'null', 'true', '-1e5']) t.equal(await say(text), invalid('test'), text)
+  for (const text of ['42', '"x"', 'null', 'true', '-1e5']) t.equal(await handleToText(text), invalidRequestText('test'), text)
 })
 
 t.test('a notification', async t => {
   t.test('runs and gets no answer', async t => {
     const ran: Json[] = []
-    const all = await ask(notification, { run: async ({ message }) => (ran.push(message), resultOf('1')) })
+    const all = await handle(notification, { run: async ({ message }) => (ran.push(message), resultOf('1')) })
     t.match(all, { body: undefined, status: 204, replies: [{ source: 'node' }] })
     t.same(ran, [JSON.parse(notification)])
   })
@@ -156,15 +161,15 @@ t.test('a notification', async t => {
     const bug: Next = () => {
       throw new Error('a bug')
     }
-    for (const given of [replying(refuse('rate', { retryAfter: 2 })), replying(nodeError(3, 'x')), { run: bug }]) {
-      t.match(await ask(notification, given), { body: undefined, status: 204, retryAfter: undefined })
+    for (const given of [withReply(refuse('rate', { retryAfter: 2 })), withReply(nodeErrorReply(3, 'x')), { run: bug }]) {
+      t.match(await handle(notification, given), { body: undefined, status: 204, retryAfter: undefined })
     }
   })
 
   t.test('is answered with id null when it is not a request at all', async t => {
-    const refusing = replying(refuse('invalid', { message: 'invalid request: test' }))
-    t.equal(await say('{}', refusing), invalid('test'))
-    t.equal(await say('[{}]', refusing), batchOf(invalid('test')))
+    const refusing = withReply(refuse('invalid', { message: 'invalid request: test' }))
+    t.equal(await handleToText('{}', refusing), invalidRequestText('test'))
+    t.equal(await handleToText('[{}]', refusing), batchOf(invalidRequestText('test')))
   })
 })
 
@@ -177,14 +182,14 @@ t.test('a batch', async t => {
         if (waiting.length === 3) for (const finish of waiting) finish()
       })
     t.same(
-      JSON.parse((await say(batchOf(request('1'), request('2'), request('3')), { run })) ?? ''),
+      JSON.parse((await handleToText(batchOf(request('1'), request('2'), request('3')), { run })) ?? ''),
       [1, 2, 3].map(id => ({ jsonrpc: '2.0', id, result: id })),
     )
   })
 
   t.test('starts all its calls in order before it waits for any', async t => {
     const started: Json[] = []
-    const pending = ask(batchOf(request('1'), request('2'), request('3')), {
+    const pending = handle(batchOf(request('1'), request('2'), request('3')), {
       run: ({ message }) => (started.push((message as { id: Json }).id), Promise.resolve(resultOf('1'))),
     })
     t.same(started, [1, 2, 3])
@@ -192,25 +197,25 @@ t.test('a batch', async t => {
   })
 
   t.test('of one stays a batch', async t => {
-    t.equal(await say(batchOf(request('1'))), batchOf(good('1')))
+    t.equal(await handleToText(batchOf(request('1'))), batchOf(successText('1')))
   })
   t.test('may use an id twice', async t => {
-    t.equal(await say(batchOf(request('1'), request('1'))), batchOf(good('1'), good('1')))
+    t.equal(await handleToText(batchOf(request('1'), request('1'))), batchOf(successText('1'), successText('1')))
   })
   t.test('leaves notifications out', async t => {
     const batch = batchOf(notification, request('1'), notification, request('2'))
-    t.equal(await say(batch), batchOf(good('1'), good('2')))
+    t.equal(await handleToText(batch), batchOf(successText('1'), successText('2')))
   })
   t.test('of notifications only is owed nothing', async t => {
-    t.match(await ask(batchOf(notification, notification)), { body: undefined, status: 204, replies: { length: 2 } })
+    t.match(await handle(batchOf(notification, notification)), { body: undefined, status: 204, replies: { length: 2 } })
   })
   t.test('answers each junk entry by itself', async t => {
     const junk = ['1', '"x"', 'null', '[]', batchOf(request('1'))]
-    t.equal(await say(batchOf(...junk, request('7'))), batchOf(...junk.map(() => invalid('test')), good('7')))
+    t.equal(await handleToText(batchOf(...junk, request('7'))), batchOf(...junk.map(() => invalidRequestText('test')), successText('7')))
   })
   t.test('that is empty is one invalid request, not an empty array', async t => {
-    t.equal(await say('[]'), invalid('the batch is empty'))
-    t.equal(await say(' [ ] '), invalid('the batch is empty'))
+    t.equal(await handleToText('[]'), invalidRequestText('the batch is empty'))
+    t.equal(await handleToText(' [ ] '), invalidRequestText('the batch is empty'))
   })
   t.test('over the limit is one invalid request, and nothing of it runs', async t => {
     const over = {
@@ -220,11 +225,11 @@ t.test('a batch', async t => {
       log: new TestLog(),
     }
     const calls = Array<string>(101).fill(request('1'))
-    t.equal(await say(batchOf(...calls), over), invalid('more than 100 calls in a batch'))
-    t.equal(await say(`[${'[],'.repeat(340_000)}1]`, over), invalid('more than 100 calls in a batch'))
-    t.equal(await say(`[${'1,'.repeat(500_000)}`, over), invalid('more than 100 calls in a batch'))
+    t.equal(await handleToText(batchOf(...calls), over), invalidRequestText('more than 100 calls in a batch'))
+    t.equal(await handleToText(`[${'[],'.repeat(340_000)}1]`, over), invalidRequestText('more than 100 calls in a batch'))
+    t.equal(await handleToText(`[${'1,'.repeat(500_000)}`, over), invalidRequestText('more than 100 calls in a batch'))
     t.same(over.log.lines, [])
-    t.equal(await say(batchOf(...calls.slice(1))), batchOf(...calls.slice(1).map(() => good('1'))))
+    t.equal(await handleToText(batchOf(...calls.slice(1))), batchOf(...calls.slice(1).map(() => successText('1'))))
   })
 })
 
@@ -241,20 +246,20 @@ t.test('an answer to a batch over its limit', async t => {
     })
   }
   const small = (id: number): string => `{"jsonrpc":"2.0","id":${id},"result":"xxxxxxxxxx"}`
-  const tooLarge = (id: number): string => bad(String(id), -32003, 'response too large')
+  const tooLarge = (id: number): string => errorText(String(id), -32003, 'response too large')
   const batch = batchOf(notification, ...['1', '2', '3', '4'].map(id => request(id)))
   const room = batchOf(small(1), small(3)).length
 
   t.test('leaves out what does not fit any more, and takes its charge back', async t => {
-    const text = await say(batch, { run, limits: { batchReply: room } })
+    const text = await handleToText(batch, { run, limits: { batchReply: room } })
     t.equal(text, batchOf(small(1), tooLarge(2), small(3), tooLarge(4)))
     t.same(taken.splice(0), ['2 tooLarge', '4 tooLarge'])
-    const less = await say(batch, { run, limits: { batchReply: room - 1 } })
+    const less = await handleToText(batch, { run, limits: { batchReply: room - 1 } })
     t.equal(less, batchOf(small(1), tooLarge(2), tooLarge(3), tooLarge(4)))
     t.same(taken.splice(0), ['2 tooLarge', '3 tooLarge', '4 tooLarge'])
   })
   t.test('names what became of each call', async t => {
-    const { replies } = await ask(batch, { run, limits: { batchReply: room } })
+    const { replies } = await handle(batch, { run, limits: { batchReply: room } })
     const became = replies.map(reply => ('kind' in reply ? reply.kind : reply.source))
     t.same(became, ['node', 'node', 'tooLarge', 'node', 'tooLarge'])
   })
@@ -269,7 +274,7 @@ t.test('an answer to a batch over its limit', async t => {
         },
       })
     const given = { run: broken, log, limits: { batchReply: batchOf(small(1)).length } }
-    const text = await say(batchOf(request('1'), request('2')), given)
+    const text = await handleToText(batchOf(request('1'), request('2')), given)
     t.match(JSON.parse(text ?? ''), [
       { id: 1, result: 'xxxxxxxxxx' },
       { id: 2, error: { code: -32603 } },
@@ -312,17 +317,17 @@ t.test('a bug costs its own call only, is logged once, and shows nothing of itse
   ]
   for (const [what, bug] of bugs) {
     const log = new TestLog()
-    const first: Next = call => (isObject(call.message) && call.message['id'] === 1 ? bug(call) : run(call))
-    const text = await say(batchOf(request('1'), request('2')), { run: first, log })
-    t.equal(text, batchOf(internal('1'), good('2')), what)
+    const first: Next = call => (isObject(call.message) && call.message['id'] === 1 ? bug(call) : runEnvelope(call))
+    const text = await handleToText(batchOf(request('1'), request('2')), { run: first, log })
+    t.equal(text, batchOf(internal('1'), successText('2')), what)
     const fields = { requestId: 'r-1', network: 'devnet', method: 'eth_blockNumber', stack: String }
     t.match(log.lines, [{ level: 'error', fields }])
     t.equal(log.lines.length, 1)
-    t.match(await ask(request('1'), { run: bug }), { status: 200, replies: [{ kind: 'internal', source: 'gateway' }] })
+    t.match(await handle(request('1'), { run: bug }), { status: 200, replies: [{ kind: 'internal', source: 'gateway' }] })
   }
 
   const log = new TestLog()
-  t.equal(textOf(failBug({ log }, origin(), new Error('secret'))), internal('null'))
+  t.equal(responseTextOf(internalErrorResponse({ log }, fakeOrigin(), new Error('secret'))), internal('null'))
   t.match(log.lines, [{ fields: { method: undefined, stack: /^Error: secret\n {4}at / } }])
 })
 
@@ -333,41 +338,41 @@ t.test('no message can hurt', async t => {
 
   t.test('nested too deep', async t => {
     const deep = (levels: number): string => request('1', `,"params":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
-    const refusal = invalid('nested deeper than 64 levels')
-    t.equal(await say(deep(64)), good('1'))
-    t.equal(await say(deep(65), { run: never }), refusal)
-    t.equal(await say(batchOf(deep(63), deep(64)), { run: never }), refusal, 'one error for the whole batch')
-    t.equal(await say('['.repeat(1 << 20), { run: never }), refusal)
-    t.equal(await say('{"a":'.repeat(200_000), { run: never }), refusal)
+    const refusal = invalidRequestText('nested deeper than 64 levels')
+    t.equal(await handleToText(deep(64)), successText('1'))
+    t.equal(await handleToText(deep(65), { run: never }), refusal)
+    t.equal(await handleToText(batchOf(deep(63), deep(64)), { run: never }), refusal, 'one error for the whole batch')
+    t.equal(await handleToText('['.repeat(1 << 20), { run: never }), refusal)
+    t.equal(await handleToText('{"a":'.repeat(200_000), { run: never }), refusal)
   })
 
   t.test('too many values or members', async t => {
     const params = (text: string, count: number): string => request('1', `,"params":[${text.repeat(count)}1]`)
-    t.equal(await say(params('{},', 300_000), { run: never }), invalid('more than 25000 values'))
-    t.equal(await say(params('"0x1",', 20_000)), good('1'))
+    t.equal(await handleToText(params('{},', 300_000), { run: never }), invalidRequestText('more than 25000 values'))
+    t.equal(await handleToText(params('"0x1",', 20_000)), successText('1'))
     const members = Array.from({ length: 30 }, (_, i) => `,"x${i}":${i}`).join('')
-    t.equal(await say(request('1', members), { run: never }), invalid('more than 32 members in a request'))
+    t.equal(await handleToText(request('1', members), { run: never }), invalidRequestText('more than 32 members in a request'))
   })
 
   t.test('a member of the envelope that stands twice', async t => {
-    const twice = (id: string, name: string): string => bad(id, -32600, `invalid request: ${name} stands twice`)
-    t.equal(await say(request('1', ',"method":"eth_sendRawTransaction"'), { run: never }), twice('1', 'method'))
-    t.equal(await say(request('1', ',"params":[],"params":[1]'), { run: never }), twice('1', 'params'))
-    t.equal(await say(request('1', ',"jsonrpc":"2.0"'), { run: never }), twice('1', 'jsonrpc'))
-    t.equal(await say(request('1', ',"id":1'), { run: never }), twice('null', 'id'))
-    t.equal(await say(request('1', ',"\\u0069d":2'), { run: never }), twice('null', 'id'))
-    t.equal(await say(request('1', ',"m\\u0065tho\\u0064":"x"'), { run: never }), twice('1', 'method'))
-    t.equal(await say('{"method":"a","method":"b"}', { run: never }), twice('null', 'method'))
+    const twice = (id: string, name: string): string => errorText(id, -32600, `invalid request: ${name} stands twice`)
+    t.equal(await handleToText(request('1', ',"method":"eth_sendRawTransaction"'), { run: never }), twice('1', 'method'))
+    t.equal(await handleToText(request('1', ',"params":[],"params":[1]'), { run: never }), twice('1', 'params'))
+    t.equal(await handleToText(request('1', ',"jsonrpc":"2.0"'), { run: never }), twice('1', 'jsonrpc'))
+    t.equal(await handleToText(request('1', ',"id":1'), { run: never }), twice('null', 'id'))
+    t.equal(await handleToText(request('1', ',"\\u0069d":2'), { run: never }), twice('null', 'id'))
+    t.equal(await handleToText(request('1', ',"m\\u0065tho\\u0064":"x"'), { run: never }), twice('1', 'method'))
+    t.equal(await handleToText('{"method":"a","method":"b"}', { run: never }), twice('null', 'method'))
     const batch = batchOf(request('1', ',"params":[],"params":[]'), request('2'))
-    t.equal(await say(batch), batchOf(twice('1', 'params'), good('2')))
-    t.equal(await say(request('1', ',"params":[{"id":1,"id":2,"method":3}],"x":1,"x":2')), good('1'), 'others may')
+    t.equal(await handleToText(batch), batchOf(twice('1', 'params'), successText('2')))
+    t.equal(await handleToText(request('1', ',"params":[{"id":1,"id":2,"method":3}],"x":1,"x":2')), successText('1'), 'others may')
   })
 
   t.test('__proto__ is a name like any other', async t => {
     const messages: Json[] = []
     const keep: Next = async ({ message }: Call) => (messages.push(message), resultOf('1'))
     const proto = '"__proto__":{"polluted":1}'
-    await ask(request('1', `,${proto},"params":[{${proto},"constructor":{"prototype":{"polluted":1}}}]`), { run: keep })
+    await handle(request('1', `,${proto},"params":[{${proto},"constructor":{"prototype":{"polluted":1}}}]`), { run: keep })
     t.same(Object.keys(messages[0] as object), ['jsonrpc', 'id', 'method', '__proto__', 'params'])
     t.equal((messages[0] as { polluted?: 1 }).polluted, undefined)
     t.equal(({} as { polluted?: 1 }).polluted, undefined)
@@ -397,7 +402,7 @@ t.test('no message can hurt', async t => {
     const isResponse = (json: { jsonrpc: unknown; id: unknown }): boolean => json.jsonrpc === '2.0' && 'id' in json
     await fc.assert(
       fc.asyncProperty(anything, async bytes => {
-        const text = await say(bytes)
+        const text = await handleToText(bytes)
         return text === undefined || [JSON.parse(text)].flat().every(isResponse)
       }),
       { numRuns: 2000 },
@@ -408,5 +413,8 @@ t.test('no message can hurt', async t => {
 
 t.test('bytes that are no Buffer are read as well', async t => {
   const bytes = new Uint8Array(Buffer.from(`  ${request('"é"')}`)).subarray(2)
-  t.equal(textOf(await answer({ read, run, limits, log: new TestLog() }, bytes, origin())), good('"é"'))
+  t.equal(
+    responseTextOf(await handleMessage({ parse, run: runEnvelope, limits, log: new TestLog() }, bytes, fakeOrigin())),
+    successText('"é"'),
+  )
 })

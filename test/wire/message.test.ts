@@ -3,21 +3,21 @@ import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Json } from '../../src/call.ts'
-import { remembering } from '../../src/frozen.ts'
-import { openReader } from '../../src/wire/message.ts'
-import type { Incoming, ReadMessage, Received } from '../../src/wire/message.ts'
+import { memoizeFrozen } from '../../src/frozen.ts'
+import { createMessageParser } from '../../src/wire/message.ts'
+import type { ParsedMessage, ParseMessage, IncomingRequest } from '../../src/wire/message.ts'
 
 const limits = { depth: 8, batch: 5 }
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
-const one = (incoming: Incoming): Received => {
+const requireRequest = (incoming: ParsedMessage): IncomingRequest => {
   if (!('message' in incoming)) throw new Error('not a request')
   return incoming
 }
 
-const paramsOf = (incoming: Incoming): Json | undefined => {
-  const { message } = one(incoming)
+const paramsOf = (incoming: ParsedMessage): Json | undefined => {
+  const { message } = requireRequest(incoming)
   return typeof message === 'object' && message !== null && 'params' in message ? message.params : undefined
 }
 
@@ -49,13 +49,13 @@ const template = fc.oneof(
 )
 
 t.test('a message means the same whatever was read before it', async t => {
-  const known = openReader(limits)
+  const known = createMessageParser(limits)
   fc.assert(
     fc.property(template, fc.array(id, { minLength: 3, maxLength: 8 }), (text, ids) => {
       for (let i = 0; i + 1 < ids.length; i++) {
         let at = i
         const message = bytes(text.replaceAll('#', () => ids[at++ % ids.length] as string))
-        t.strictSame(known(message), openReader(limits)(message))
+        t.strictSame(known(message), createMessageParser(limits)(message))
       }
     }),
     { numRuns: 3000 },
@@ -63,7 +63,7 @@ t.test('a message means the same whatever was read before it', async t => {
 })
 
 t.test('only the digits of the id itself may differ', async t => {
-  const read = openReader(limits)
+  const read = createMessageParser(limits)
   const say = (text: string) => read(bytes(text))
   for (const other of ['"x"', 'null', '{}']) {
     for (const own of [1, 2, 3]) t.match(say(`{"a":{"id":${other}},"id":${own}}`), { id: String(own) })
@@ -74,9 +74,14 @@ t.test('only the digits of the id itself may differ', async t => {
 })
 
 t.test('a request that is asked again and again is parsed twice, and what calls then share cannot be changed', async t => {
-  const read = openReader(limits)
+  const read = createMessageParser(limits)
   const ask = (id: number | string) => read(bytes(`{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":[{"data":["0x"]},"latest"]}`))
-  const [first, second, third, fourth] = [1, 22, 333, '9007199254740993'].map(ask) as [Incoming, Incoming, Incoming, Incoming]
+  const [first, second, third, fourth] = [1, 22, 333, '9007199254740993'].map(ask) as [
+    ParsedMessage,
+    ParsedMessage,
+    ParsedMessage,
+    ParsedMessage,
+  ]
   t.notOk(Object.isFrozen(paramsOf(first)), 'most are never seen again')
   t.equal(paramsOf(third), paramsOf(second))
   t.equal(paramsOf(fourth), paramsOf(second))
@@ -90,7 +95,7 @@ t.test('a request that is asked again and again is parsed twice, and what calls 
 })
 
 t.test('what is long is read anew each time, and a thousand other requests make an old one forgotten', async t => {
-  const read: ReadMessage = openReader(limits)
+  const read: ParseMessage = createMessageParser(limits)
   const ask = (params: string) => paramsOf(read(bytes(`{"id":1,"params":${params}}`)))
   const long = `["${'0'.repeat(600)}"]`
   for (let i = 0; i < 3; i++) t.notOk(Object.isFrozen(ask(long)))
@@ -103,17 +108,17 @@ t.test('what is long is read anew each time, and a thousand other requests make 
 
 t.test('work on a frozen value is done once, on any other each time', async t => {
   let worked = 0
-  const lengthOf = remembering((list: readonly number[]) => ({ length: list.length, time: ++worked }))
+  const lengthOf = memoizeFrozen((list: readonly number[]) => ({ length: list.length, time: ++worked }))
   const frozen = Object.freeze([1, 2])
   t.equal(lengthOf(frozen), lengthOf(frozen))
   t.ok(Object.isFrozen(lengthOf(frozen)))
-  t.equal(remembering(() => Buffer.from('ü'))(frozen).length, 2, 'bytes, too, which cannot be frozen')
+  t.equal(memoizeFrozen(() => Buffer.from('ü'))(frozen).length, 2, 'bytes, too, which cannot be frozen')
   const plain = [1]
   t.strictSame([lengthOf(plain).length, plain.push(2), lengthOf(plain).length], [1, 2, 2])
 })
 
 t.test('neither a request that is remembered nor an id keeps the rest of its message in memory', async t => {
-  const read = openReader(limits)
+  const read = createMessageParser(limits)
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void // V8's, as the flag describes it
   const live = (): number => {
@@ -128,7 +133,7 @@ t.test('neither a request that is remembered nor an id keeps the rest of its mes
   for (let i = 0; i < 30; i++) {
     read(bytes(`{"id":1,"params":[${i}],"a":"${'b'.repeat(30)}"}${pad}`))
     read(bytes(`[{"id":1,"params":["${i}"]},{"id":2}${pad}]`))
-    const { id: told } = read(bytes(`{"id":${id},"a":0}${pad}`)) as Received
+    const { id: told } = read(bytes(`{"id":${id},"a":0}${pad}`)) as IncomingRequest
     kept.push(told)
   }
   t.ok(live() - before < 10 << 20)

@@ -2,43 +2,44 @@ import assert, { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Json } from '../../src/call.ts'
-import { Pieces, textOf, wholeOf } from '../../src/pieces.ts'
-import { Arrival } from '../../src/wire/arrival.ts'
-import { NodeAnswer, writeRequest } from '../../src/wire/node.ts'
-import type { Reading } from '../../src/wire/node.ts'
+import { ChunkedBytes, toRawJson, toBuffer } from '../../src/pieces.ts'
+import { ChunkBuffer } from '../../src/wire/arrival.ts'
+import { ResponseParser, serializeRequest } from '../../src/wire/node.ts'
+import type { ParsedResponse } from '../../src/wire/node.ts'
 
 /** Feeds the answer in chunks that end at the cuts; the request's id is 7. Its length makes no difference where it is announced. */
-const read = (answer: string | Uint8Array, cuts: readonly number[] = []): Reading => {
+const parseChunks = (answer: string | Uint8Array, cuts: readonly number[] = []): ParsedResponse => {
   const bytes = Buffer.from(answer)
-  const [reading, announced] = [feed(new NodeAnswer(), bytes, cuts), feed(new NodeAnswer(bytes.length), bytes, cuts)]
-  deepStrictEqual(show(announced), show(reading))
+  const [reading, announced] = [feedChunks(new ResponseParser(), bytes, cuts), feedChunks(new ResponseParser(bytes.length), bytes, cuts)]
+  deepStrictEqual(withStringResult(announced), withStringResult(reading))
   return reading
 }
 
-const feed = (reader: NodeAnswer, bytes: Buffer, cuts: readonly number[]): Reading => {
+const feedChunks = (reader: ResponseParser, bytes: Buffer, cuts: readonly number[]): ParsedResponse => {
   let from = 0
   for (const end of [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)) {
     reader.push(bytes.subarray(from, end))
     from = end
   }
-  return reader.read(7)
+  return reader.finish(7)
 }
 
 /** The same in two long pieces: white space stands before and behind. */
-const readPadded = (answer: Uint8Array, cut: number): Reading =>
-  feed(new NodeAnswer(), Buffer.concat([space, answer, space]), [space.length + cut])
+const parsePadded = (answer: Uint8Array, cut: number): ParsedResponse =>
+  feedChunks(new ResponseParser(), Buffer.concat([padding, answer, padding]), [padding.length + cut])
 
-const space = Buffer.alloc(20_000, ' ')
+const padding = Buffer.alloc(20_000, ' ')
 
 const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
 
-const answer = (more: string): string => `{"jsonrpc":"2.0","id":7,${more}}`
+const responseText = (more: string): string => `{"jsonrpc":"2.0","id":7,${more}}`
 
 /** The reading with its text as a string. */
-const show = (reading: Reading): object => (reading.kind === 'result' ? { ...reading, text: wholeOf(reading.text).toString() } : reading)
+const withStringResult = (reading: ParsedResponse): object =>
+  reading.kind === 'result' ? { ...reading, result: toBuffer(reading.result).toString() } : reading
 
-const result = (text: string, count?: number, partial?: string): object => ({ kind: 'result', text, count, partial })
-const garbage = (reason: string): object => ({ kind: 'garbage', reason })
+const result = (result: string, count?: number, streamStatus?: string): object => ({ kind: 'result', result, count, streamStatus })
+const invalidResponse = (reason: string): object => ({ kind: 'garbage', reason })
 const error = (code: number, message: string, data?: Json): object => ({
   kind: 'error',
   error: data === undefined ? { code, message } : { code, message, data },
@@ -46,77 +47,77 @@ const error = (code: number, message: string, data?: Json): object => ({
 
 t.test('a request is written anew, in the order that nodes write themselves', async t => {
   t.equal(
-    writeRequest(7, { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
+    serializeRequest(7, { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
     '{"jsonrpc":"2.0","id":7,"method":"eth_getLogs","params":[{"topics":[null,"0x1"]},"größer"]}',
   )
   const params = JSON.parse('[{"__proto__":{"a":1}},"\\ud800",90071992547409931]') as Json[]
   t.equal(
-    writeRequest(1, { method: '"', params }),
+    serializeRequest(1, { method: '"', params }),
     '{"jsonrpc":"2.0","id":1,"method":"\\"","params":[{"__proto__":{"a":1}},"\\ud800",90071992547409940]}',
   )
 })
 
 t.test('what a node answers, wherever its chunks end', async t => {
   const cases: readonly (readonly [what: string, answer: string, reading: object])[] = [
-    ['a result', answer('"result":"0x1"'), result('"0x1"')],
-    ['null', answer('"result":null'), result('null')],
-    ['a list is counted', answer('"result":[{"a":[1,2]},[3],"4,5"]'), result('[{"a":[1,2]},[3],"4,5"]', 3)],
-    ['an empty list', answer('"result": [ ] '), result('[ ]', 0)],
-    ['an object is not', answer('"result":{"a":[1],"b":2}'), result('{"a":[1],"b":2}')],
+    ['a result', responseText('"result":"0x1"'), result('"0x1"')],
+    ['null', responseText('"result":null'), result('null')],
+    ['a list is counted', responseText('"result":[{"a":[1,2]},[3],"4,5"]'), result('[{"a":[1,2]},[3],"4,5"]', 3)],
+    ['an empty list', responseText('"result": [ ] '), result('[ ]', 0)],
+    ['an object is not', responseText('"result":{"a":[1],"b":2}'), result('{"a":[1],"b":2}')],
     ['any order, any space', ' {\n"result" : 1 , "id":7\t,"jsonrpc":"2.0" }\r\n', result('1')],
     ['no jsonrpc', '{"id":7,"result":1}', result('1')],
-    ['members of its own', answer('"usage":{"id":8,"error":1},"result":1'), result('1')],
+    ['members of its own', responseText('"usage":{"id":8,"error":1},"result":1'), result('1')],
     ['names with escapes', '{"\\u0069d":7,"r\\u0065sult":"\\u0041"}', result('"\\u0041"')],
-    ['what parsing would change', answer('"result":{"n":1e400,"a":1,"a":2}'), result('{"n":1e400,"a":1,"a":2}')],
-    ['no error', answer('"result":1,"error":null'), result('1')],
-    ['no error, and null for a result', answer('"error":null,"result":null'), result('null')],
-    ['a result that ends early', answer('"_streamStatus":"truncated","result":[1]'), result('[1]', 1, 'truncated')],
-    ['one that does not', answer('"_streamStatus":null,"result":[1]'), result('[1]', 1)],
-    ['an odd status', answer('"result":1,"_streamStatus":[0]'), result('1', undefined, '[0]')],
+    ['what parsing would change', responseText('"result":{"n":1e400,"a":1,"a":2}'), result('{"n":1e400,"a":1,"a":2}')],
+    ['no error', responseText('"result":1,"error":null'), result('1')],
+    ['no error, and null for a result', responseText('"error":null,"result":null'), result('null')],
+    ['a result that ends early', responseText('"_streamStatus":"truncated","result":[1]'), result('[1]', 1, 'truncated')],
+    ['one that does not', responseText('"_streamStatus":null,"result":[1]'), result('[1]', 1)],
+    ['an odd status', responseText('"result":1,"_streamStatus":[0]'), result('1', undefined, '[0]')],
 
-    ['an error', answer('"error":{"code":-32000,"message":"nö"}'), error(-32000, 'nö')],
-    ['an error with data', answer('"error":{"data":{"a":[null]},"message":"","code":3}'), error(3, '', { a: [null] })],
-    ['data that is null', answer('"error":{"code":3,"message":"x","data":null}'), error(3, 'x', null)],
-    ['an error with more than belongs there', answer('"error":{"code":3,"message":"x","stack":"at"}'), error(3, 'x')],
-    ['an error beside null', answer('"result":null,"error":{"code":3,"message":"x"}'), error(3, 'x')],
-    ['a code written as 3e0', answer('"error":{"code":3e0,"message":"x"}'), error(3, 'x')],
+    ['an error', responseText('"error":{"code":-32000,"message":"nö"}'), error(-32000, 'nö')],
+    ['an error with data', responseText('"error":{"data":{"a":[null]},"message":"","code":3}'), error(3, '', { a: [null] })],
+    ['data that is null', responseText('"error":{"code":3,"message":"x","data":null}'), error(3, 'x', null)],
+    ['an error with more than belongs there', responseText('"error":{"code":3,"message":"x","stack":"at"}'), error(3, 'x')],
+    ['an error beside null', responseText('"result":null,"error":{"code":3,"message":"x"}'), error(3, 'x')],
+    ['a code written as 3e0', responseText('"error":{"code":3e0,"message":"x"}'), error(3, 'x')],
 
-    ['nothing', '', garbage('not JSON')],
-    ['a page', '<html>502 Bad Gateway</html>', garbage('not JSON')],
-    ['half an answer', answer('"result":[1,2').slice(0, -1), garbage('not JSON')],
-    ['an answer and a half', `${answer('"result":1')}{`, garbage('not JSON')],
-    ['a byte order mark', `\ufeff${answer('"result":1')}`, garbage('not JSON')],
-    ['a scalar', '7', garbage('not an object')],
-    ['a batch', `[${answer('"result":1')}]`, garbage('not an object')],
-    ['a longer batch', `[${answer('"result":1')},${answer('"result":1')}]`, garbage('not an object')],
-    ['an empty batch', '[]', garbage('not an object')],
-    ['an empty object', '{}', garbage('no id')],
-    ['no id', '{"jsonrpc":"2.0","result":1}', garbage('no id')],
+    ['nothing', '', invalidResponse('not JSON')],
+    ['a page', '<html>502 Bad Gateway</html>', invalidResponse('not JSON')],
+    ['half an answer', responseText('"result":[1,2').slice(0, -1), invalidResponse('not JSON')],
+    ['an answer and a half', `${responseText('"result":1')}{`, invalidResponse('not JSON')],
+    ['a byte order mark', `\ufeff${responseText('"result":1')}`, invalidResponse('not JSON')],
+    ['a scalar', '7', invalidResponse('not an object')],
+    ['a batch', `[${responseText('"result":1')}]`, invalidResponse('not an object')],
+    ['a longer batch', `[${responseText('"result":1')},${responseText('"result":1')}]`, invalidResponse('not an object')],
+    ['an empty batch', '[]', invalidResponse('not an object')],
+    ['an empty object', '{}', invalidResponse('no id')],
+    ['no id', '{"jsonrpc":"2.0","result":1}', invalidResponse('no id')],
     ...['8', '70', '"7"', '7.0', '7e0', '-7', 'null', '[7]', 'true'].map(
-      id => [`the id ${id}`, `{"id":${id},"result":1}`, garbage('the id is not that of the request')] as const,
+      id => [`the id ${id}`, `{"id":${id},"result":1}`, invalidResponse('the id is not that of the request')] as const,
     ),
-    ['an error with no id of ours', '{"id":null,"error":{}}', garbage('the id is not that of the request')],
-    ['neither', answer('"jsonrpc":"2.0"'), garbage('neither a result nor an error')],
-    ['neither, but null for an error', answer('"error":null'), garbage('neither a result nor an error')],
-    ['both', answer('"result":1,"error":{"code":3,"message":"x"}'), garbage('both a result and an error')],
-    ['two ids', answer('"id":7,"result":1'), garbage('a member stands twice')],
-    ['two results', answer('"result":1,"result":1'), garbage('a member stands twice')],
-    ['two results, one in disguise', answer('"result":1,"r\\u0065sult":2'), garbage('a member stands twice')],
-    ['two errors', answer('"error":null,"error":null,"result":1'), garbage('a member stands twice')],
+    ['an error with no id of ours', '{"id":null,"error":{}}', invalidResponse('the id is not that of the request')],
+    ['neither', responseText('"jsonrpc":"2.0"'), invalidResponse('neither a result nor an error')],
+    ['neither, but null for an error', responseText('"error":null'), invalidResponse('neither a result nor an error')],
+    ['both', responseText('"result":1,"error":{"code":3,"message":"x"}'), invalidResponse('both a result and an error')],
+    ['two ids', responseText('"id":7,"result":1'), invalidResponse('a member stands twice')],
+    ['two results', responseText('"result":1,"result":1'), invalidResponse('a member stands twice')],
+    ['two results, one in disguise', responseText('"result":1,"r\\u0065sult":2'), invalidResponse('a member stands twice')],
+    ['two errors', responseText('"error":null,"error":null,"result":1'), invalidResponse('a member stands twice')],
     ...['1', '"x"', '[]', 'true', '{}', '{"message":"x"}', '{"code":"3"}', '{"code":1.5}', '{"code":1e400}'].map(
-      text => [`the error ${text}`, answer(`"error":${text}`), garbage('the error has no integer code')] as const,
+      text => [`the error ${text}`, responseText(`"error":${text}`), invalidResponse('the error has no integer code')] as const,
     ),
     ...['{"code":3}', '{"code":3,"message":null}', '{"code":3,"message":{}}'].map(
-      text => [`the error ${text}`, answer(`"error":${text}`), garbage('the error has no message')] as const,
+      text => [`the error ${text}`, responseText(`"error":${text}`), invalidResponse('the error has no message')] as const,
     ),
   ]
   for (const [what, text, expected] of cases) {
     const bytes = Buffer.from(text)
-    t.strictSame(show(read(text)), expected, what)
-    t.strictSame(show(read(text, everyByte(bytes))), expected, `${what}, byte by byte`)
-    for (const cut of everyByte(bytes)) t.strictSame(show(readPadded(bytes, cut)), expected, `${what}, in two at ${cut}`)
+    t.strictSame(withStringResult(parseChunks(text)), expected, what)
+    t.strictSame(withStringResult(parseChunks(text, everyByte(bytes))), expected, `${what}, byte by byte`)
+    for (const cut of everyByte(bytes)) t.strictSame(withStringResult(parsePadded(bytes, cut)), expected, `${what}, in two at ${cut}`)
   }
-  t.strictSame(read(Buffer.from(answer('"result":"é"'), 'latin1')), garbage('not JSON'), 'not UTF-8')
+  t.strictSame(parseChunks(Buffer.from(responseText('"result":"é"'), 'latin1')), invalidResponse('not JSON'), 'not UTF-8')
 })
 
 t.test('whatever the result is and however it is cut, its bytes come back', async () => {
@@ -124,88 +125,88 @@ t.test('whatever the result is and however it is cut, its bytes come back', asyn
   const property = fc.property(fc.json({ stringUnit: 'binary' }), fc.nat(3), cuts, (json, spaces, at) => {
     const text = JSON.stringify(JSON.parse(json), null, spaces)
     const value: unknown = JSON.parse(text)
-    const reading = read(answer(`"result":${text}`), at)
-    deepStrictEqual(show(reading), result(text, Array.isArray(value) ? value.length : undefined))
+    const reading = parseChunks(responseText(`"result":${text}`), at)
+    deepStrictEqual(withStringResult(reading), result(text, Array.isArray(value) ? value.length : undefined))
   })
   fc.assert(property, { numRuns: 500 })
 })
 
 t.test('nothing a node writes can hurt', async t => {
-  const nested = (levels: number): string => answer(`"result":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
-  const fail = (text: string): string => answer(`"error":{"code":3,"message":"x","data":${text}}`)
+  const nested = (levels: number): string => responseText(`"result":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
+  const fail = (text: string): string => responseText(`"error":{"code":3,"message":"x","data":${text}}`)
 
   t.test('nested too deep', async t => {
-    t.match(read(nested(512)), { kind: 'result', count: 1 })
-    t.strictSame(read(nested(513)), garbage('nested deeper than 512 levels'))
-    t.strictSame(read('['.repeat(1_000_000)), garbage('nested deeper than 512 levels'))
+    t.match(parseChunks(nested(512)), { kind: 'result', count: 1 })
+    t.strictSame(parseChunks(nested(513)), invalidResponse('nested deeper than 512 levels'))
+    t.strictSame(parseChunks('['.repeat(1_000_000)), invalidResponse('nested deeper than 512 levels'))
   })
   t.test('an error too large to parse', async t => {
-    t.match(read(fail(`"${'0'.repeat(1_000_000)}"`)), { kind: 'error', error: { code: 3 } })
-    t.strictSame(read(fail(`"${'0'.repeat(1_048_576)}"`)), garbage('the error is too large'))
-    t.match(read(fail(`[${'1,'.repeat(20_000)}1]`)), { kind: 'error', error: { code: 3 } })
-    t.strictSame(read(fail(`[${'1,'.repeat(25_000)}1]`)), garbage('the error is too large'))
+    t.match(parseChunks(fail(`"${'0'.repeat(1_000_000)}"`)), { kind: 'error', error: { code: 3 } })
+    t.strictSame(parseChunks(fail(`"${'0'.repeat(1_048_576)}"`)), invalidResponse('the error is too large'))
+    t.match(parseChunks(fail(`[${'1,'.repeat(20_000)}1]`)), { kind: 'error', error: { code: 3 } })
+    t.strictSame(parseChunks(fail(`[${'1,'.repeat(25_000)}1]`)), invalidResponse('the error is too large'))
   })
   t.test('many members, or long names', async t => {
     const members = (count: number): string => Array.from({ length: count }, (_, i) => `"x${i}":${i}`).join()
-    t.strictSame(show(read(answer(`${members(29)},"result":1`))), result('1'))
-    t.strictSame(read(answer(`${members(31)},"result":1`)), garbage('more than 32 members'))
-    t.strictSame(show(read(answer(`"${'x'.repeat(100_000)}":2,"result":1`))), result('1'))
+    t.strictSame(withStringResult(parseChunks(responseText(`${members(29)},"result":1`))), result('1'))
+    t.strictSame(parseChunks(responseText(`${members(31)},"result":1`)), invalidResponse('more than 32 members'))
+    t.strictSame(withStringResult(parseChunks(responseText(`"${'x'.repeat(100_000)}":2,"result":1`))), result('1'))
   })
   t.test('__proto__', async t => {
-    t.strictSame(read(answer('"error":{"code":3,"message":"x","__proto__":{"data":1}}')), error(3, 'x'))
-    t.strictSame(read(answer('"__proto__":{"result":1}')), garbage('neither a result nor an error'))
+    t.strictSame(parseChunks(responseText('"error":{"code":3,"message":"x","__proto__":{"data":1}}')), error(3, 'x'))
+    t.strictSame(parseChunks(responseText('"__proto__":{"result":1}')), invalidResponse('neither a result nor an error'))
     t.equal(({} as { data?: 1 }).data, undefined)
   })
 })
 
 t.test('reading stops where an answer is lost', async t => {
-  const reader = new NodeAnswer()
+  const reader = new ResponseParser()
   t.equal(reader.push(Buffer.from('{"id":')), true)
   t.equal(reader.push(Buffer.from('<html>')), false)
-  t.equal(reader.push(Buffer.from(answer('"result":1'))), false)
-  t.strictSame(reader.read(7), garbage('not JSON'))
+  t.equal(reader.push(Buffer.from(responseText('"result":1'))), false)
+  t.strictSame(reader.finish(7), invalidResponse('not JSON'))
 })
 
 t.test('a result is not copied, but for short chunks', async t => {
-  const one = Buffer.from(answer('"result":"0x1"'))
-  const reader = new NodeAnswer()
+  const one = Buffer.from(responseText('"result":"0x1"'))
+  const reader = new ResponseParser()
   reader.push(one)
-  const reading = reader.read(7)
-  t.equal(reading.kind === 'result' && wholeOf(reading.text).buffer, one.buffer)
+  const reading = reader.finish(7)
+  t.equal(reading.kind === 'result' && toBuffer(reading.result).buffer, one.buffer)
 
   const result = `"${'0'.repeat(3 << 20)}"`
-  const whole = Buffer.from(answer(`"result":${result}`))
-  const long = feed(
-    new NodeAnswer(),
+  const whole = Buffer.from(responseText(`"result":${result}`))
+  const long = feedChunks(
+    new ResponseParser(),
     whole,
     Array.from({ length: 48 }, (_, i) => (i + 1) << 16),
   )
-  t.ok(long.kind === 'result' && long.text instanceof Pieces && wholeOf(long.text).equals(Buffer.from(result)))
-  const buffers = long.kind === 'result' && long.text instanceof Pieces ? long.text.list.map(({ buffer }) => buffer) : []
+  t.ok(long.kind === 'result' && long.result instanceof ChunkedBytes && toBuffer(long.result).equals(Buffer.from(result)))
+  const buffers = long.kind === 'result' && long.result instanceof ChunkedBytes ? long.result.chunks.map(({ buffer }) => buffer) : []
   t.equal(buffers.length, 49)
   t.ok(buffers.slice(0, -1).every(buffer => buffer === whole.buffer))
 
-  const short = feed(new NodeAnswer(), whole, everyByte(whole.subarray(0, 300_000)))
-  t.ok(short.kind === 'result' && wholeOf(short.text).equals(Buffer.from(result)))
-  t.ok(short.kind === 'result' && short.text instanceof Pieces && short.text.list.length < 10, 'none of its pieces is short')
+  const short = feedChunks(new ResponseParser(), whole, everyByte(whole.subarray(0, 300_000)))
+  t.ok(short.kind === 'result' && toBuffer(short.result).equals(Buffer.from(result)))
+  t.ok(short.kind === 'result' && short.result instanceof ChunkedBytes && short.result.chunks.length < 10, 'none of its pieces is short')
 })
 
 t.test('pieces are what one array would be', async t => {
   const chunks = fc.array(fc.oneof(fc.nat(300), fc.integer({ min: 16_000, max: 70_000 })), { minLength: 1, maxLength: 9 })
   const property = fc.property(chunks, fc.boolean(), fc.array(fc.tuple(fc.nat(), fc.nat()), { maxLength: 9 }), (lengths, isTold, parts) => {
     const whole = Buffer.alloc(lengths.reduce((sum, length) => sum + length + 1, 0)).map((_, i) => (i * 31) >> 3)
-    const arrival = new Arrival(isTold ? whole.length : 0)
-    for (const length of lengths) arrival.push(whole.subarray(arrival.length, arrival.length + length + 1))
-    const { text } = arrival
-    deepStrictEqual([text.byteLength, text instanceof Pieces], [whole.length, whole.length > 16_384 && lengths.length > 1])
-    assert(wholeOf(text).equals(whole))
+    const arrival = new ChunkBuffer(isTold ? whole.length : 0)
+    for (const length of lengths) arrival.push(whole.subarray(arrival.byteLength, arrival.byteLength + length + 1))
+    const { rawJson: text } = arrival
+    deepStrictEqual([text.byteLength, text instanceof ChunkedBytes], [whole.length, whole.length > 16_384 && lengths.length > 1])
+    assert(toBuffer(text).equals(whole))
     for (const [one, other] of parts) {
       const [start = 0, end = 0] = [one, other].map(n => n % (whole.length + 1)).sort((a, b) => a - b)
       const part = text.subarray(start, end)
       deepStrictEqual([part.byteLength, text.at(start)], [end - start, whole[start]])
-      assert(wholeOf(part).equals(whole.subarray(start, end)))
+      assert(toBuffer(part).equals(whole.subarray(start, end)))
     }
   })
   fc.assert(property, { numRuns: 300 })
-  t.strictSame(textOf([]), Buffer.from(''))
+  t.strictSame(toRawJson([]), Buffer.from(''))
 })

@@ -1,11 +1,11 @@
 import { deepStrictEqual, equal, ok } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Limits } from '../../src/wire/limits.ts'
-import type { Item } from '../../src/wire/outline.ts'
+import type { ScanLimits } from '../../src/wire/limits.ts'
+import type { IndexedItem } from '../../src/wire/outline.ts'
 import { Scanner } from '../../src/wire/scan.ts'
 
-const unlimited: Limits = { depth: Infinity, elements: Infinity, values: Infinity }
+const unlimited: ScanLimits = { maxDepth: Infinity, maxElements: Infinity, maxValues: Infinity }
 
 /** Scans the text in chunks that end at the cuts. */
 const scan = (bytes: Uint8Array, cuts: readonly number[] = [], limits = unlimited): Scanner => {
@@ -20,7 +20,7 @@ const scan = (bytes: Uint8Array, cuts: readonly number[] = [], limits = unlimite
   return scanner
 }
 
-const found = ({ fault, isArray, isWide, items }: Scanner): object => ({ fault, isArray, isWide, items })
+const scanResult = ({ error: fault, isArray, hasNonAscii: isWide, items }: Scanner): object => ({ fault, isArray, isWide, items })
 
 const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
 
@@ -34,7 +34,7 @@ const parse = (bytes: Uint8Array): { readonly value: unknown } | undefined => {
 }
 
 /** Parses an item part by part, from the places that the outline gives. */
-const rebuild = (bytes: Uint8Array, { start, end, members }: Item): unknown => {
+const parseItem = (bytes: Uint8Array, { start, end, members }: IndexedItem): unknown => {
   const whole = parse(bytes.subarray(start, end))
   ok(whole, 'an item is JSON by itself')
   equal(members !== undefined, typeof whole.value === 'object' && whole.value !== null && !Array.isArray(whole.value))
@@ -44,36 +44,36 @@ const rebuild = (bytes: Uint8Array, { start, end, members }: Item): unknown => {
       const value = parse(bytes.subarray(member.start, member.end))
       const name = parse(bytes.subarray(member.nameStart - 1, member.nameEnd + 1))
       ok(value && name, 'a name and a value are JSON by themselves')
-      if (Array.isArray(value.value)) equal(member.count, value.value.length)
+      if (Array.isArray(value.value)) equal(member.childCount, value.value.length)
       return [name.value, value.value]
     }),
   )
 }
 
 /** The verdict is that of JSON.parse, the outline fits its value, and neither depends on where chunks end. */
-const agree = (bytes: Uint8Array, ...splits: readonly number[][]): void => {
+const assertMatchesJsonParse = (bytes: Uint8Array, ...splits: readonly number[][]): void => {
   const scanner = scan(bytes)
   const truth = parse(bytes)
-  for (const cuts of splits) deepStrictEqual(found(scan(bytes, cuts)), found(scanner))
-  if (scanner.fault === 'members') return
-  equal(scanner.fault, truth === undefined ? 'syntax' : undefined)
+  for (const cuts of splits) deepStrictEqual(scanResult(scan(bytes, cuts)), scanResult(scanner))
+  if (scanner.error === 'members') return
+  equal(scanner.error, truth === undefined ? 'syntax' : undefined)
   if (truth === undefined) return
   equal(scanner.isArray, Array.isArray(truth.value))
-  const values = scanner.items.map(item => rebuild(bytes, item))
+  const values = scanner.items.map(item => parseItem(bytes, item))
   deepStrictEqual(scanner.isArray ? values : values[0], truth.value)
   equal(
-    scanner.isWide,
+    scanner.hasNonAscii,
     bytes.some(byte => byte >= 0x80),
   )
 }
 
 const space = fc.stringMatching(/^[ \t\n\r]{0,2}$/)
-const piece = fc.oneof(
+const stringPart = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 6 }).map(text => JSON.stringify(text).slice(1, -1)),
   fc.stringMatching(/^[0-9a-f]{0,12}$/),
   fc.constantFrom('\\u0069', '\\ud800', '\\uDFFF', '\\"', '\\\\', '\\/', 'é', '\u2028', '漢', '😀', '\u007f'),
 )
-const string = fc.array(piece, { maxLength: 4 }).map(pieces => `"${pieces.join('')}"`)
+const string = fc.array(stringPart, { maxLength: 4 }).map(pieces => `"${pieces.join('')}"`)
 const name = fc.oneof(string, fc.constantFrom('"id"', '"\\u0069d"', '"result"', '"__proto__"', '"constructor"', '""'))
 const number = fc.stringMatching(/^-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,3})?$/)
 const list = (open: string, item: fc.Arbitrary<string>, close: string): fc.Arbitrary<string> =>
@@ -96,16 +96,25 @@ const { json } = fc.letrec<{ json: string; value: string }>(tie => ({
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 
-const telling = fc.constantFrom(...Buffer.from('{}[]:,"\\ \n\t0-.eEtfnu/\u0000\u001f\u007f'), 0x80, 0xa0, 0xc0, 0xe0, 0xed, 0xf4, 0xff)
-const change = fc.record({
+const significantByte = fc.constantFrom(
+  ...Buffer.from('{}[]:,"\\ \n\t0-.eEtfnu/\u0000\u001f\u007f'),
+  0x80,
+  0xa0,
+  0xc0,
+  0xe0,
+  0xed,
+  0xf4,
+  0xff,
+)
+const mutation = fc.record({
   how: fc.constantFrom('put', 'insert', 'cut'),
   at: fc.nat(),
-  byte: fc.oneof(telling, fc.nat(255)),
+  byte: fc.oneof(significantByte, fc.nat(255)),
   length: fc.nat(4),
 })
 
 /** A JSON text with some bytes changed, put in or cut out: mostly not JSON any more, but nearly. */
-const mutated = fc.tuple(json, fc.array(change, { minLength: 1, maxLength: 3 })).map(([text, changes]) => {
+const mutated = fc.tuple(json, fc.array(mutation, { minLength: 1, maxLength: 3 })).map(([text, changes]) => {
   const bytes = [...bytesOf(text)]
   for (const { how, at, byte, length } of changes) {
     const place = at % (bytes.length + 1)
@@ -115,12 +124,12 @@ const mutated = fc.tuple(json, fc.array(change, { minLength: 1, maxLength: 3 }))
   return Uint8Array.from(bytes)
 })
 
-const junk = fc.array(telling, { maxLength: 8 }).map(bytes => Uint8Array.from(bytes))
+const junk = fc.array(significantByte, { maxLength: 8 }).map(bytes => Uint8Array.from(bytes))
 
 const cuts = fc.array(fc.nat(400), { maxLength: 6 })
-const agreement = (texts: fc.Arbitrary<Uint8Array>, numRuns: number) => (): void => {
+const checkMany = (texts: fc.Arbitrary<Uint8Array>, numRuns: number) => (): void => {
   const property = fc.property(texts, cuts, (bytes, at) => {
-    agree(
+    assertMatchesJsonParse(
       bytes,
       at.map(cut => cut % (bytes.length + 1)),
       everyByte(bytes),
@@ -130,9 +139,9 @@ const agreement = (texts: fc.Arbitrary<Uint8Array>, numRuns: number) => (): void
 }
 
 /** Cut in two at every place, and into single bytes. */
-const disagrees = (bytes: Uint8Array): boolean => {
+const differs = (bytes: Uint8Array): boolean => {
   try {
-    agree(bytes, ...everyByte(bytes).map(cut => [cut]), everyByte(bytes))
+    assertMatchesJsonParse(bytes, ...everyByte(bytes).map(cut => [cut]), everyByte(bytes))
     return false
   } catch {
     return true
@@ -321,31 +330,31 @@ const characters = [
 ]
 
 t.test('the scanner agrees with JSON.parse, however the text is cut into chunks', async t => {
-  t.doesNotThrow(agreement(json.map(bytesOf), 1500), 'about JSON texts')
-  t.doesNotThrow(agreement(mutated, 3000), 'about JSON texts with a few bytes changed')
-  t.doesNotThrow(agreement(fc.uint8Array({ maxLength: 24 }), 1000), 'about any bytes')
-  t.doesNotThrow(agreement(junk, 3000), 'about telling bytes')
+  t.doesNotThrow(checkMany(json.map(bytesOf), 1500), 'about JSON texts')
+  t.doesNotThrow(checkMany(mutated, 3000), 'about JSON texts with a few bytes changed')
+  t.doesNotThrow(checkMany(fc.uint8Array({ maxLength: 24 }), 1000), 'about any bytes')
+  t.doesNotThrow(checkMany(junk, 3000), 'about telling bytes')
 
-  t.same(texts.map(bytesOf).filter(disagrees).map(String), [], 'about texts picked by hand')
+  t.same(texts.map(bytesOf).filter(differs).map(String), [], 'about texts picked by hand')
   for (const [before, after, place] of [
     ['22', '22', 'in a string'],
     ['', '31', 'before a number'],
   ]) {
-    const wrong = characters.filter(hex => disagrees(Buffer.from(`${before}${hex}${after}`, 'hex')))
+    const wrong = characters.filter(hex => differs(Buffer.from(`${before}${hex}${after}`, 'hex')))
     t.same(wrong, [], `about characters ${place}`)
   }
 })
 
 t.test('a text past a limit is refused, and one at the limit is not', async t => {
-  const faultOf = (text: string, limits: Partial<Limits> = {}) => scan(bytesOf(text), [], { ...unlimited, ...limits }).fault
+  const faultOf = (text: string, limits: Partial<ScanLimits> = {}) => scan(bytesOf(text), [], { ...unlimited, ...limits }).error
   const nested = (depth: number) => '{"a":['.repeat(depth / 2) + ']}'.repeat(depth / 2)
   const members = (count: number) => `{${Array.from({ length: count }, (_, i) => `"${i}":[]`).join()}}`
 
   t.test('depth', async t => {
-    t.equal(faultOf(nested(64), { depth: 64 }), undefined)
-    t.equal(faultOf(nested(66), { depth: 64 }), 'depth')
-    t.equal(faultOf('[[]]', { depth: 2 }), undefined)
-    t.equal(faultOf('[[[]]]', { depth: 2 }), 'depth')
+    t.equal(faultOf(nested(64), { maxDepth: 64 }), undefined)
+    t.equal(faultOf(nested(66), { maxDepth: 64 }), 'depth')
+    t.equal(faultOf('[[]]', { maxDepth: 2 }), undefined)
+    t.equal(faultOf('[[[]]]', { maxDepth: 2 }), 'depth')
   })
 
   t.test('members of the object, or of each object in a batch; not of objects further down', async t => {
@@ -358,25 +367,25 @@ t.test('a text past a limit is refused, and one at the limit is not', async t =>
   })
 
   t.test('elements of a batch, not of arrays further down', async t => {
-    t.equal(faultOf('[1,[],{}]', { elements: 3 }), undefined)
-    t.equal(faultOf('[1,[],{},4]', { elements: 3 }), 'elements')
-    t.equal(faultOf('{"a":[1,2,3,4]}', { elements: 3 }), undefined)
-    t.equal(faultOf('[[1,2,3,4]]', { elements: 3 }), undefined)
-    t.equal(faultOf('1', { elements: 1 }), undefined)
+    t.equal(faultOf('[1,[],{}]', { maxElements: 3 }), undefined)
+    t.equal(faultOf('[1,[],{},4]', { maxElements: 3 }), 'elements')
+    t.equal(faultOf('{"a":[1,2,3,4]}', { maxElements: 3 }), undefined)
+    t.equal(faultOf('[[1,2,3,4]]', { maxElements: 3 }), undefined)
+    t.equal(faultOf('1', { maxElements: 1 }), undefined)
   })
 
   t.test('values anywhere', async t => {
-    t.equal(faultOf('{"a":[1,{}],"b":2}', { values: 5 }), undefined)
-    t.equal(faultOf('{"a":[1,{}],"b":2}', { values: 4 }), 'values')
+    t.equal(faultOf('{"a":[1,{}],"b":2}', { maxValues: 5 }), undefined)
+    t.equal(faultOf('{"a":[1,{}],"b":2}', { maxValues: 4 }), 'values')
   })
 
   t.test('at the first byte past it, whatever follows', async t => {
-    const scanner = new Scanner({ ...unlimited, depth: 64, elements: 100 })
+    const scanner = new Scanner({ ...unlimited, maxDepth: 64, maxElements: 100 })
     t.equal(scanner.push(bytesOf('['.repeat(64))), true)
     t.equal(scanner.push(bytesOf('[')), false)
     t.equal(scanner.push(bytesOf(']'.repeat(65))), false)
     t.equal(scanner.end(), 'depth')
-    const batch = new Scanner({ ...unlimited, elements: 100 })
+    const batch = new Scanner({ ...unlimited, maxElements: 100 })
     t.equal(batch.push(bytesOf(`[${'[],'.repeat(100)}`)), true)
     t.equal(batch.push(bytesOf('1')), false)
     t.equal(batch.end(), 'elements')

@@ -2,36 +2,36 @@
 import buildConnector from 'undici/lib/core/connect.js'
 import Client from 'undici/lib/dispatcher/client.js'
 import type { Clock } from '../clock.ts'
-import { openNames } from './names.ts'
+import { createCoalescingLookup } from './names.ts'
 
 /** In ms. A host name is resolved anew for each connection, so that a node which moves is found within this time. */
-const oldest = 30_000
+const maxConnectionAgeMs = 30_000
 
 /** Timers of undici count coarsely and count idle time only: whoever sent a request aborts it in time. */
-const limits = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: oldest }
+const clientOptions = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: maxConnectionAgeMs }
 
 /** Codes of connections that we end, or undici by itself: one that was not used for long. */
-const ours: ReadonlySet<string> = new Set(['UND_ERR_DESTROYED', 'UND_ERR_INFO'])
+const localDisconnectCodes: ReadonlySet<string> = new Set(['UND_ERR_DESTROYED', 'UND_ERR_INFO'])
 
 /** One connection. It opens with its first request. */
-export class Line extends Client {
+export class PooledConnection extends Client {
   isOpen = false
   /** When it opened, in monotonic ms. */
-  since = 0
+  openedAtMs = 0
 }
 
 /**
  * The connections to one origin. The one that was used last is taken first, and those that are not needed any more close
  * after a while. undici's own pool looks through all of them for each request: 2 % of what a call to a node costs.
  */
-export class Bundle {
+export class ConnectionPool {
   readonly #origin: string
   readonly #clock: Clock
   /** One for all, as it keeps the TLS sessions. */
-  readonly #connect = buildConnector({ timeout: 1000, lookup: openNames() })
-  readonly #all = new Set<Line>()
-  readonly #idle: Line[] = []
-  #losses = 0
+  readonly #connector = buildConnector({ timeout: 1000, lookup: createCoalescingLookup() })
+  readonly #connections = new Set<PooledConnection>()
+  readonly #idle: PooledConnection[] = []
+  #disconnects = 0
 
   constructor(origin: string, clock: Clock) {
     this.#origin = origin
@@ -39,56 +39,56 @@ export class Bundle {
   }
 
   /** How many connections the other side has ended. */
-  get losses(): number {
-    return this.#losses
+  get disconnects(): number {
+    return this.#disconnects
   }
 
   /** For one request; one that is open, if any is free. */
-  take(): Line {
-    for (let line = this.#idle.pop(); line !== undefined; line = this.#idle.pop()) {
-      if (!this.#isOld(line)) return line
-      this.drop(line)
+  acquire(): PooledConnection {
+    for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
+      if (!this.#isExpired(connection)) return connection
+      this.destroy(connection)
     }
     return this.open()
   }
 
   /** For one request; a new one. */
-  open(): Line {
-    const line = new Line(this.#origin, { ...limits, connect: this.#connect })
-    line.on('connect', () => {
-      line.isOpen = true
-      line.since = this.#clock.monotonic()
+  open(): PooledConnection {
+    const connection = new PooledConnection(this.#origin, { ...clientOptions, connect: this.#connector })
+    connection.on('connect', () => {
+      connection.isOpen = true
+      connection.openedAtMs = this.#clock.monotonic()
     })
-    line.on('disconnect', (_origin, _targets, error) => {
-      line.isOpen = false
-      if (!ours.has(error.code)) this.#losses += 1
-      const place = this.#idle.indexOf(line)
-      if (place < 0) return
-      this.#idle.splice(place, 1)
-      this.drop(line)
+    connection.on('disconnect', (_origin, _targets, error) => {
+      connection.isOpen = false
+      if (!localDisconnectCodes.has(error.code)) this.#disconnects += 1
+      const index = this.#idle.indexOf(connection)
+      if (index < 0) return
+      this.#idle.splice(index, 1)
+      this.destroy(connection)
     })
-    this.#all.add(line)
-    return line
+    this.#connections.add(connection)
+    return connection
   }
 
   /** Its request has been answered, or could not be. */
-  give(line: Line): void {
-    if (line.isOpen && !this.#isOld(line)) this.#idle.push(line)
-    else this.drop(line)
+  release(connection: PooledConnection): void {
+    if (connection.isOpen && !this.#isExpired(connection)) this.#idle.push(connection)
+    else this.destroy(connection)
   }
 
   /** It closes at once, and nothing more is told of its request. */
-  drop(line: Line): void {
-    this.#all.delete(line)
-    void line.destroy()
+  destroy(connection: PooledConnection): void {
+    this.#connections.delete(connection)
+    void connection.destroy()
   }
 
   close(): Promise<unknown> {
     this.#idle.length = 0
-    return Promise.all(Array.from(this.#all, line => line.destroy()))
+    return Promise.all(Array.from(this.#connections, connection => connection.destroy()))
   }
 
-  #isOld({ since }: Line): boolean {
-    return this.#clock.monotonic() - since > oldest
+  #isExpired({ openedAtMs }: PooledConnection): boolean {
+    return this.#clock.monotonic() - openedAtMs > maxConnectionAgeMs
   }
 }

@@ -2,15 +2,15 @@
  * What went wrong with a connection or with what came over it, in words for the log; undefined when the error is none
  * of the network's, but a bug of ours. Messages of libraries may hold the URL, and with it a key: only codes are kept.
  */
-export const causeOf = (error: unknown): string | undefined => {
-  const code = codeOf(error)
-  if (code === undefined || ours.test(code)) return undefined
-  const [, words] = kinds.find(([pattern]) => pattern.test(code)) ?? []
-  return words === undefined ? code : `${words} (${code})`
+export const describeNetworkError = (error: unknown): string | undefined => {
+  const code = errorCodeOf(error)
+  if (code === undefined || ownErrorCode.test(code)) return undefined
+  const [, description] = descriptions.find(([pattern]) => pattern.test(code)) ?? []
+  return description === undefined ? code : `${description} (${code})`
 }
 
 /** Errors of undici's HTTP parser come without a code for some faults. */
-const codeOf = (error: unknown): string | undefined =>
+const errorCodeOf = (error: unknown): string | undefined =>
   !(error instanceof Error)
     ? undefined
     : 'code' in error && typeof error.code === 'string'
@@ -19,9 +19,9 @@ const codeOf = (error: unknown): string | undefined =>
         ? 'HPE_ERROR'
         : undefined
 
-const ours = /^(UND_)?ERR_(INVALID|ASSERTION|OUT_OF_RANGE|MISSING_ARGS|UNHANDLED)/
+const ownErrorCode = /^(UND_)?ERR_(INVALID|ASSERTION|OUT_OF_RANGE|MISSING_ARGS|UNHANDLED)/
 
-const kinds: readonly (readonly [RegExp, string])[] = [
+const descriptions: readonly (readonly [RegExp, string])[] = [
   [/^ECONNREFUSED$/, 'nothing listens there'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET|ERR_STREAM_PREMATURE_CLOSE|UND_ERR_ABORTED)$/, 'the connection was closed'],
   [/^(ENOTFOUND|EAI_\w+)$/, 'the host name cannot be resolved'],

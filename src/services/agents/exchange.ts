@@ -1,213 +1,214 @@
 import type { Request, Target } from '../../call.ts'
 import { refuse } from '../../reply.ts'
-import type { Failure, Meaning, Reply } from '../../reply.ts'
-import { NodeAnswer, writeRequest } from '../../wire/node.ts'
-import type { Reading } from '../../wire/node.ts'
+import type { Failure, ErrorCategory, Reply } from '../../reply.ts'
+import { ResponseParser, serializeRequest } from '../../wire/node.ts'
+import type { ParsedResponse } from '../../wire/node.ts'
 import type { Clock } from '../clock.ts'
-import { causeOf } from './cause.ts'
-import type { Gate } from './gate.ts'
-import { judgeHead, unusable } from './head.ts'
-import type { Inflater } from './head.ts'
-import { Inflation } from './inflation.ts'
-import type { Headers, Hearer, Lines, Trip } from './lines.ts'
-import type { Place } from './place.ts'
-import { noRoom } from './room.ts'
-import type { Room } from './room.ts'
-import type { Watch } from './watch.ts'
+import { describeNetworkError } from './cause.ts'
+import type { ConcurrencyLimit } from './gate.ts'
+import { readResponseHead, upstreamFailure } from './head.ts'
+import type { ContentDecoder } from './head.ts'
+import { Decompressor } from './inflation.ts'
+import type { ResponseHeaders, ResponseHandler, HttpClient, InFlightRequest } from './lines.ts'
+import type { Endpoint } from './place.ts'
+import { overloaded } from './room.ts'
+import type { MemoryBudget } from './room.ts'
+import type { RequestDeadline } from './watch.ts'
 
 /** What one request is sent and its answer read with. */
-export interface Means {
+export interface ExchangeOptions {
   /** Of the request. */
   readonly id: number
   readonly request: Request
   readonly target: Target
   /** Most bytes, inflated. */
   readonly maxBytes: number
-  readonly resend: boolean
+  readonly idempotent: boolean
   readonly clock: Clock
-  readonly room: Room
-  readonly inflaters: Readonly<Record<Inflater['kind'], Gate>>
-  readonly watch: Watch
+  readonly memoryBudget: MemoryBudget
+  readonly decompressionLimits: Readonly<Record<ContentDecoder['kind'], ConcurrencyLimit>>
+  readonly deadline: RequestDeadline
   /** Called once, when it is over. */
-  onEnd(): void
+  onSettled(): void
 }
 
 /** Sends a request and reads the answer to its end, or until it cannot become one. Rejects only because of a bug. */
-export const exchange = (lines: Lines, place: Place, means: Means): Promise<Reply> =>
-  new Promise((resolve, reject) => new Exchange(means, resolve, reject).start(lines, place))
+export const sendRequest = (httpClient: HttpClient, endpoint: Endpoint, options: ExchangeOptions): Promise<Reply> =>
+  new Promise((resolve, reject) => new HttpExchange(options, resolve, reject).start(httpClient, endpoint))
 
 /** Hears of the answer as it comes: without a stream, and without any promise but the one it settles. */
-class Exchange implements Hearer {
-  readonly #means: Means
+class HttpExchange implements ResponseHandler {
+  readonly #options: ExchangeOptions
   readonly #resolve: (reply: Reply) => void
   readonly #reject: (bug: unknown) => void
-  #trip: Trip | undefined
-  #answer: NodeAnswer | undefined
-  #inflation: Inflation | undefined
+  #inFlight: InFlightRequest | undefined
+  #parser: ResponseParser | undefined
+  #decompressor: Decompressor | undefined
   /** Where the inflation has its place. */
-  #gate: Gate | undefined
+  #decompressionLimit: ConcurrencyLimit | undefined
   /** What the answer comes to when it is none. */
-  #otherwise: Failure | undefined
-  #isRefused = false
-  #held = 0
+  #fallbackFailure: Failure | undefined
+  #discardsResult = false
+  #reservedBytes = 0
   /** Bytes since others had their turn. */
-  #turn = 0
-  #isOver = false
+  #bytesThisTurn = 0
+  #isSettled = false
 
-  constructor(means: Means, resolve: (reply: Reply) => void, reject: (bug: unknown) => void) {
-    this.#means = means
+  constructor(options: ExchangeOptions, resolve: (reply: Reply) => void, reject: (bug: unknown) => void) {
+    this.#options = options
     this.#resolve = resolve
     this.#reject = reject
   }
 
-  start(lines: Lines, place: Place): void {
-    const { id, request, resend, watch } = this.#means
-    this.#listen()
-    if (this.#isOver) return
+  start(httpClient: HttpClient, endpoint: Endpoint): void {
+    const { id, request, idempotent, deadline } = this.#options
+    this.#watchDeadline()
+    if (this.#isSettled) return
     try {
-      watch.listen()
-      this.#trip = lines.post(place, writeRequest(id, request), this, resend)
+      deadline.startProbe()
+      this.#inFlight = httpClient.post(endpoint, serializeRequest(id, request), this, idempotent)
     } catch (bug) {
-      this.fault(bug)
+      this.onError(bug)
     }
   }
 
-  head(status: number, headers: Headers): void {
-    const { target, clock, maxBytes } = this.#means
-    const judged = judgeHead(status, headers, { target, clock })
-    if (judged.trouble !== undefined) return this.#finish(judged.trouble)
-    if (judged.length !== undefined && judged.length > maxBytes) return this.#finish(tooLarge(target))
-    this.#otherwise = judged.otherwise
-    this.#isRefused = judged.isRefused === true
-    this.#answer = new NodeAnswer(judged.length)
-    if (judged.inflater !== undefined && this.#trip !== undefined) void this.#inflate(judged.inflater, this.#trip)
+  onHeaders(status: number, headers: ResponseHeaders): void {
+    const { target, clock, maxBytes } = this.#options
+    const head = readResponseHead(status, headers, { target, clock })
+    if (head.failure !== undefined) return this.#settle(head.failure)
+    if (head.contentLength !== undefined && head.contentLength > maxBytes) return this.#settle(responseTooLarge(target))
+    this.#fallbackFailure = head.fallbackFailure
+    this.#discardsResult = head.discardsResult === true
+    this.#parser = new ResponseParser(head.contentLength)
+    if (head.decoder !== undefined && this.#inFlight !== undefined) void this.#startDecompression(head.decoder, this.#inFlight)
   }
 
-  chunk(bytes: Buffer): void {
-    this.#means.watch.hear(bytes.length)
-    if (this.#inflation !== undefined) return this.#inflation.write(bytes)
-    this.#take(bytes)
-    this.#yield(bytes.length)
+  onData(bytes: Buffer): void {
+    this.#options.deadline.recordBytes(bytes.length)
+    if (this.#decompressor !== undefined) return this.#decompressor.write(bytes)
+    this.#receive(bytes)
+    this.#yieldToEventLoop(bytes.length)
   }
 
-  end(): void {
-    if (this.#inflation === undefined) this.#complete()
-    else this.#inflation.end()
+  onEnd(): void {
+    if (this.#decompressor === undefined) this.#complete()
+    else this.#decompressor.end()
   }
 
-  fault(error: unknown): void {
-    if (this.#isOver) return
-    const cause = causeOf(error)
+  onError(error: unknown): void {
+    if (this.#isSettled) return
+    const cause = describeNetworkError(error)
     // A broken exchange is the upstream's fault; a bug of ours is not, and goes on as what it is.
-    if (cause !== undefined) return this.#finish(this.#otherwise ?? unusable(this.#means.target, cause))
-    this.#clear()
+    if (cause !== undefined) return this.#settle(this.#fallbackFailure ?? upstreamFailure(this.#options.target, cause))
+    this.#cleanUp()
     this.#reject(error)
   }
 
-  #take(bytes: Buffer): void {
-    const { target, maxBytes, room } = this.#means
-    const answer = this.#answer
-    if (answer === undefined || this.#isOver) return
-    if (answer.length + bytes.length > maxBytes) return this.#finish(tooLarge(target))
-    if (!room.take(bytes.length)) return this.#finish(noRoom({ upstream: target.name }))
-    this.#held += bytes.length
-    if (!answer.push(bytes)) this.#complete()
+  #receive(bytes: Buffer): void {
+    const { target, maxBytes, memoryBudget } = this.#options
+    const parser = this.#parser
+    if (parser === undefined || this.#isSettled) return
+    if (parser.byteLength + bytes.length > maxBytes) return this.#settle(responseTooLarge(target))
+    if (!memoryBudget.reserve(bytes.length)) return this.#settle(overloaded({ upstream: target.name }))
+    this.#reservedBytes += bytes.length
+    if (!parser.push(bytes)) this.#complete()
   }
 
   /** Others get their turn: what has arrived is read 2 MB at once, which held up the event loop for 5 ms and more. */
-  #yield(length: number): void {
-    this.#turn += length
-    if (this.#turn < perTurn || this.#isOver) return
-    this.#turn = 0
-    this.#trip?.pause()
-    setImmediate(() => this.#trip?.resume())
+  #yieldToEventLoop(length: number): void {
+    this.#bytesThisTurn += length
+    if (this.#bytesThisTurn < maxBytesPerTurn || this.#isSettled) return
+    this.#bytesThisTurn = 0
+    this.#inFlight?.pause()
+    setImmediate(() => this.#inFlight?.resume())
   }
 
   #complete(): void {
-    if (this.#isOver) return
-    const reading = this.#answer?.read(this.#means.id)
-    this.#finish(reading === undefined ? unusable(this.#means.target, 'no head') : this.#replyOf(reading))
+    if (this.#isSettled) return
+    const response = this.#parser?.finish(this.#options.id)
+    this.#settle(response === undefined ? upstreamFailure(this.#options.target, 'no head') : this.#toReply(response))
   }
 
-  #replyOf(reading: Reading): Reply {
-    const { target } = this.#means
-    if (this.#isRefused && this.#otherwise !== undefined)
-      return { ...this.#otherwise, ...(reading.kind === 'error' && { said: reading.error }) }
-    switch (reading.kind) {
+  #toReply(response: ParsedResponse): Reply {
+    const { target } = this.#options
+    if (this.#discardsResult && this.#fallbackFailure !== undefined)
+      return { ...this.#fallbackFailure, ...(response.kind === 'error' && { nodeError: response.error }) }
+    switch (response.kind) {
       case 'error':
         return {
           source: target.source,
           upstream: target.name,
           kind: 'node',
-          error: reading.error,
+          error: response.error,
           fault: 'caller',
           status: 200,
         }
       case 'garbage':
-        return this.#otherwise ?? unusable(target, reading.reason)
+        return this.#fallbackFailure ?? upstreamFailure(target, response.reason)
       case 'result':
-        return reading.partial !== undefined
-          ? cutShort(target, reading.partial)
-          : { result: reading.text, count: reading.count, source: target.source, upstream: target.name }
+        return response.streamStatus !== undefined
+          ? truncatedResult(target, response.streamStatus)
+          : { result: response.result, count: response.count, source: target.source, upstream: target.name }
     }
   }
 
   /** So many at once. No byte comes until there is a place. */
-  async #inflate({ kind, make }: Inflater, trip: Trip): Promise<void> {
+  async #startDecompression({ kind, createStream }: ContentDecoder, inFlight: InFlightRequest): Promise<void> {
     const {
-      inflaters: { [kind]: gate },
-      watch,
+      decompressionLimits: { [kind]: limit },
+      deadline,
       target,
-    } = this.#means
-    trip.pause()
-    const hasPlace = await gate.enter(watch)
-    this.#listen()
-    if (!hasPlace) return this.#finish({ ...unusable(target, 'too many compressed answers at once'), elsewhere: true, retryAfter: 1 })
-    if (this.#isOver) return gate.leave()
-    this.#inflation = new Inflation(make(), trip, {
-      chunk: bytes => this.#take(bytes),
-      end: () => this.#complete(),
-      fault: error => this.fault(error),
+    } = this.#options
+    inFlight.pause()
+    const isAcquired = await limit.acquire(deadline)
+    this.#watchDeadline()
+    if (!isAcquired)
+      return this.#settle({ ...upstreamFailure(target, 'too many compressed answers at once'), retryElsewhere: true, retryAfter: 1 })
+    if (this.#isSettled) return limit.release()
+    this.#decompressor = new Decompressor(createStream(), inFlight, {
+      onData: bytes => this.#receive(bytes),
+      onEnd: () => this.#complete(),
+      onError: error => this.onError(error),
     })
-    this.#gate = gate
-    trip.resume()
+    this.#decompressionLimit = limit
+    inFlight.resume()
   }
 
-  #listen(): void {
-    const { watch, target } = this.#means
-    const end = () => this.#finish(watch.explain(target) ?? unusable(target, 'it was ended'))
-    watch.whenOver = end
-    if (watch.isOver) end()
+  #watchDeadline(): void {
+    const { deadline, target } = this.#options
+    const onEnd = () => this.#settle(deadline.toFailure(target) ?? upstreamFailure(target, 'it was ended'))
+    deadline.onCancel = onEnd
+    if (deadline.isCanceled) onEnd()
   }
 
-  #finish(reply: Reply): void {
-    if (this.#isOver) return
-    this.#clear()
+  #settle(reply: Reply): void {
+    if (this.#isSettled) return
+    this.#cleanUp()
     this.#resolve(reply)
   }
 
-  #clear(): void {
-    this.#isOver = true
-    this.#means.onEnd()
-    this.#trip?.abort()
-    this.#means.room.give(this.#held)
-    this.#inflation?.stop()
-    this.#gate?.leave()
+  #cleanUp(): void {
+    this.#isSettled = true
+    this.#options.onSettled()
+    this.#inFlight?.abort()
+    this.#options.memoryBudget.release(this.#reservedBytes)
+    this.#decompressor?.destroy()
+    this.#decompressionLimit?.release()
   }
 }
 
 /** Bytes of one answer that are read in one turn of the event loop: 1.5 ms. */
-const perTurn = 786_432
+const maxBytesPerTurn = 786_432
 
-const tooLarge = ({ source, name: upstream }: Target): Failure => refuse('tooLarge', { source, upstream, elsewhere: true })
+const responseTooLarge = ({ source, name: upstream }: Target): Failure => refuse('tooLarge', { source, upstream, retryElsewhere: true })
 
 /** A part that looks whole: Nethermind, streaming a result, says only behind it that the query was too much (`_streamStatus`). */
-const cutShort = (target: Target, status: string): Failure => {
-  const meaning = ends.get(status)
-  return { ...unusable(target, `the result ends early (${status})`), ...(meaning !== undefined && { meaning }) }
+const truncatedResult = (target: Target, status: string): Failure => {
+  const meaning = categoryByStreamStatus.get(status)
+  return { ...upstreamFailure(target, `the result ends early (${status})`), ...(meaning !== undefined && { category: meaning }) }
 }
 
-const ends: ReadonlyMap<string, Meaning> = new Map([
+const categoryByStreamStatus: ReadonlyMap<string, ErrorCategory> = new Map([
   ['truncated', 'tooMany'],
   ['timeout', 'timeout'],
 ])

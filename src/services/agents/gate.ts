@@ -1,58 +1,58 @@
 import type { Clock } from '../clock.ts'
 
 /** How long a call waits for its place before another node had better be asked, in ms. */
-const patience = 1000
+const maxQueueWaitMs = 1000
 
 /** Who waits for a place, and may have to leave before there is one. */
 export interface Waiter {
-  readonly isOver: boolean
+  readonly isCanceled: boolean
   /** What is to be done when it is over; one thing at a time. */
-  whenOver: (() => void) | undefined
+  onCancel: (() => void) | undefined
 }
 
 /** So many at once; as many again (or `queue`) may wait, first come, first served. */
-export class Gate {
+export class ConcurrencyLimit {
   readonly #clock: Clock
-  readonly #limit: number
-  readonly #queue: number
+  readonly #maxConcurrent: number
+  readonly #maxQueued: number
   /** In order of arrival. */
-  readonly #waiting = new Set<(enters: boolean) => void>()
-  #inside = 0
+  readonly #waiters = new Set<(enters: boolean) => void>()
+  #active = 0
 
-  constructor(clock: Clock, limit: number, queue = limit) {
+  constructor(clock: Clock, maxConcurrent: number, maxQueued = maxConcurrent) {
     this.#clock = clock
-    this.#limit = limit
-    this.#queue = queue
+    this.#maxConcurrent = maxConcurrent
+    this.#maxQueued = maxQueued
   }
 
   /** False when there is no place, not even to wait, or none in time. Whoever got in must leave. */
-  enter(waiter: Waiter): boolean | Promise<boolean> {
-    if (waiter.isOver) return false
-    if (this.#inside < this.#limit) {
-      this.#inside += 1
+  acquire(waiter: Waiter): boolean | Promise<boolean> {
+    if (waiter.isCanceled) return false
+    if (this.#active < this.#maxConcurrent) {
+      this.#active += 1
       return true
     }
-    return this.#waiting.size < this.#queue && this.#wait(waiter)
+    return this.#waiters.size < this.#maxQueued && this.#enqueue(waiter)
   }
 
-  leave(): void {
-    const [next] = this.#waiting
-    if (next === undefined) this.#inside -= 1
+  release(): void {
+    const [next] = this.#waiters
+    if (next === undefined) this.#active -= 1
     else next(true)
   }
 
-  #wait(waiter: Waiter): Promise<boolean> {
+  #enqueue(waiter: Waiter): Promise<boolean> {
     return new Promise(resolve => {
       const giveUp = () => settle(false)
-      const settle = (enters: boolean) => {
-        this.#waiting.delete(settle)
+      const settle = (isAcquired: boolean) => {
+        this.#waiters.delete(settle)
         timer.cancel()
-        waiter.whenOver = undefined
-        resolve(enters)
+        waiter.onCancel = undefined
+        resolve(isAcquired)
       }
-      const timer = this.#clock.after(patience, giveUp)
-      waiter.whenOver = giveUp
-      this.#waiting.add(settle)
+      const timer = this.#clock.after(maxQueueWaitMs, giveUp)
+      waiter.onCancel = giveUp
+      this.#waiters.add(settle)
     })
   }
 }

@@ -2,93 +2,93 @@ import type { Request, Target } from '../../call.ts'
 import { refuse } from '../../reply.ts'
 import type { Failure, Reply } from '../../reply.ts'
 import type { Clock } from '../clock.ts'
-import { exchange } from './exchange.ts'
-import { Gate } from './gate.ts'
-import { openLines } from './lines.ts'
-import { placeOf } from './place.ts'
-import type { Place } from './place.ts'
-import type { Room } from './room.ts'
-import type { Terms } from './terms.ts'
-import { Watch } from './watch.ts'
+import { sendRequest } from './exchange.ts'
+import { ConcurrencyLimit } from './gate.ts'
+import { openHttpClient } from './lines.ts'
+import { parseEndpoint } from './place.ts'
+import type { Endpoint } from './place.ts'
+import type { MemoryBudget } from './room.ts'
+import type { RequestOptions } from './terms.ts'
+import { RequestDeadline } from './watch.ts'
 
-export type { Terms } from './terms.ts'
+export type { RequestOptions } from './terms.ts'
 
 /** Connections to nodes: kept alive, one set per process. */
-export interface Agents {
+export interface UpstreamClient {
   /**
    * Asks the node, and scans what it answers without parsing a result. Whatever is not a well-formed JSON-RPC answer to
    * this very request comes back as a failure with `fault: 'upstream'`: `kind: 'timeout'` when it is alive but slow,
    * `meaning: 'limited'` when it limits us, with its Retry-After, and `hangs` when it answers nothing at all. With the
    * source `gateway` it was not asked, or not to its end: too many calls at once for it, or too many bytes in all.
    */
-  ask(target: Target, request: Request, terms: Terms): Promise<Reply>
+  request(target: Target, request: Request, options: RequestOptions): Promise<Reply>
   /** How many connections the node has ended so far. When there are more, another node may be there. */
-  losses(target: Target): number
+  disconnects(target: Target): number
 }
 
 /** What is kept for each target. */
-interface Post {
-  readonly place: Place
-  readonly gate: Gate
+interface UpstreamState {
+  readonly endpoint: Endpoint
+  readonly concurrency: ConcurrencyLimit
 }
 
 /** Answers take their place in `room` while they come in; where there is none left, they are given up. */
-export const openAgents = (clock: Clock, room: Room): Agents & { close(): Promise<void> } => {
-  const lines = openLines(clock)
-  const posts = new WeakMap<Target, Post>()
-  const postOf = (target: Target): Post => {
-    const known = posts.get(target)
-    if (known !== undefined) return known
-    const fresh = { place: placeOf(target.url), gate: new Gate(clock, target.concurrency ?? Infinity) }
-    posts.set(target, fresh)
-    return fresh
+export const openUpstreamClient = (clock: Clock, memoryBudget: MemoryBudget): UpstreamClient & { close(): Promise<void> } => {
+  const httpClient = openHttpClient(clock)
+  const states = new WeakMap<Target, UpstreamState>()
+  const stateOf = (target: Target): UpstreamState => {
+    const existing = states.get(target)
+    if (existing !== undefined) return existing
+    const created = { endpoint: parseEndpoint(target.url), concurrency: new ConcurrencyLimit(clock, target.concurrency ?? Infinity) }
+    states.set(target, created)
+    return created
   }
   // What inflates a brotli answer takes up to 16 MiB, however short the answer is; any other 0.1.
-  const inflaters = { zlib: new Gate(clock, 32, Infinity), brotli: new Gate(clock, 2, Infinity) }
-  let lastId = 0
+  const decompressionLimits = { zlib: new ConcurrencyLimit(clock, 32, Infinity), brotli: new ConcurrencyLimit(clock, 2, Infinity) }
+  let lastRequestId = 0
   /** Without a promise of its own: few calls have to wait for their place. */
-  const askNow = ({ target, request, terms, watch, gate }: Asking): Promise<Reply> => {
-    const id = (lastId += 1)
-    const { maxBytes, resend = false } = terms
-    const onEnd = () => {
-      watch.end()
-      gate?.leave()
+  const sendNow = ({ target, request, options, deadline, concurrency }: PendingRequest): Promise<Reply> => {
+    const id = (lastRequestId += 1)
+    const { maxBytes, idempotent = false } = options
+    const onSettled = () => {
+      deadline.stop()
+      concurrency?.release()
     }
-    const means = { id, request, target, maxBytes, resend, clock, room, inflaters, watch, onEnd }
-    return exchange(lines, postOf(target).place, means)
+    const exchangeOptions = { id, request, target, maxBytes, idempotent, clock, memoryBudget, decompressionLimits, deadline, onSettled }
+    return sendRequest(httpClient, stateOf(target).endpoint, exchangeOptions)
   }
-  const refuseNow = ({ target, watch }: Asking): Failure => {
-    watch.end()
-    return watch.explain(target) ?? busy(target)
+  const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
+    deadline.stop()
+    return deadline.toFailure(target) ?? concurrencyExceeded(target)
   }
-  const askLater = async (asking: Asking, entering: Promise<boolean>): Promise<Reply> => {
-    asking.watch.wait()
-    return (await entering) ? askNow(asking) : refuseNow(asking)
+  const sendWhenAdmitted = async (pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
+    pending.deadline.startDeadline()
+    return (await admission) ? sendNow(pending) : refuseRequest(pending)
   }
   return {
-    ask(target, request, terms) {
-      const watch = new Watch(clock, terms)
-      const gate = terms.ahead === true ? undefined : postOf(target).gate
-      const asking = { target, request, terms, watch, gate }
-      const entered = gate?.enter(watch) ?? true
-      if (entered instanceof Promise) return askLater(asking, entered)
-      return entered ? askNow(asking) : Promise.resolve(refuseNow(asking))
+    request(target, request, options) {
+      const deadline = new RequestDeadline(clock, options)
+      const concurrency = options.bypassConcurrencyLimit === true ? undefined : stateOf(target).concurrency
+      const pending = { target, request, options, deadline, concurrency }
+      const admission = concurrency?.acquire(deadline) ?? true
+      if (admission instanceof Promise) return sendWhenAdmitted(pending, admission)
+      return admission ? sendNow(pending) : Promise.resolve(refuseRequest(pending))
     },
-    losses: target => lines.losses(postOf(target).place),
-    close: () => lines.close(),
+    disconnects: target => httpClient.disconnects(stateOf(target).endpoint),
+    close: () => httpClient.close(),
   }
 }
 
 /** One ask, from its beginning. */
-interface Asking {
+interface PendingRequest {
   readonly target: Target
   readonly request: Request
-  readonly terms: Terms
-  readonly watch: Watch
+  readonly options: RequestOptions
+  readonly deadline: RequestDeadline
   /** Where it has a place, or waits for one. */
-  readonly gate: Gate | undefined
+  readonly concurrency: ConcurrencyLimit | undefined
 }
 
 /** The node did nothing wrong: `source` keeps breakers out of it, `fault` lets another node be asked. */
-const busy = ({ name }: Target): Failure =>
+const concurrencyExceeded = ({ name }: Target): Failure =>
   refuse('unavailable', { source: 'gateway', upstream: name, cause: 'as many calls as its limit are under way' })

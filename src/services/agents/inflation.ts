@@ -1,29 +1,29 @@
 import type { Transform } from 'node:stream'
-import type { Hearer, Trip } from './lines.ts'
+import type { ResponseHandler, InFlightRequest } from './lines.ts'
 
 /** Inflates an answer as it comes, off the event loop and no faster than it is taken. */
-export class Inflation {
-  readonly #inflater: Transform
-  readonly #trip: Trip
+export class Decompressor {
+  readonly #stream: Transform
+  readonly #request: InFlightRequest
 
-  constructor(inflater: Transform, trip: Trip, hearer: Omit<Hearer, 'head'>) {
-    this.#inflater = inflater
-    this.#trip = trip
-    inflater.on('data', (bytes: Buffer) => hearer.chunk(bytes))
-    inflater.on('end', () => hearer.end())
-    inflater.on('error', error => hearer.fault(error))
-    inflater.on('drain', () => trip.resume())
+  constructor(stream: Transform, request: InFlightRequest, handler: Omit<ResponseHandler, 'onHeaders'>) {
+    this.#stream = stream
+    this.#request = request
+    stream.on('data', (bytes: Buffer) => handler.onData(bytes))
+    stream.on('end', () => handler.onEnd())
+    stream.on('error', error => handler.onError(error))
+    stream.on('drain', () => request.resume())
   }
 
   write(bytes: Buffer): void {
-    if (!this.#inflater.write(bytes)) this.#trip.pause()
+    if (!this.#stream.write(bytes)) this.#request.pause()
   }
 
   end(): void {
-    this.#inflater.end()
+    this.#stream.end()
   }
 
-  stop(): void {
-    this.#inflater.destroy()
+  destroy(): void {
+    this.#stream.destroy()
   }
 }

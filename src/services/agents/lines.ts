@@ -1,34 +1,34 @@
 import type { Dispatcher } from 'undici'
 import type { Clock } from '../clock.ts'
-import { Bundle } from './bundle.ts'
-import type { Line } from './bundle.ts'
-import { causeOf } from './cause.ts'
-import type { Place } from './place.ts'
+import { ConnectionPool } from './bundle.ts'
+import type { PooledConnection } from './bundle.ts'
+import { describeNetworkError } from './cause.ts'
+import type { Endpoint } from './place.ts'
 
 /** Connections for HTTP: kept alive, and replaced before they get old. */
-export interface Lines {
+export interface HttpClient {
   /**
    * Sends a POST. It follows no redirect and inflates nothing. A connection that the other side closed just as it was
    * used again costs nothing: what may be sent twice goes out on a fresh one.
    */
-  post(place: Place, body: string, hearer: Hearer, resend: boolean): Trip
+  post(endpoint: Endpoint, body: string, handler: ResponseHandler, idempotent: boolean): InFlightRequest
   /** How many connections the other side has ended. */
-  losses(place: Place): number
+  disconnects(endpoint: Endpoint): number
   close(): Promise<void>
 }
 
 /** Is told what comes of a request: a head and any number of chunks, then an end; or a fault at any time. */
-export interface Hearer {
-  head(status: number, headers: Headers): void
-  chunk(bytes: Buffer): void
-  end(): void
-  fault(error: unknown): void
+export interface ResponseHandler {
+  onHeaders(status: number, headers: ResponseHeaders): void
+  onData(bytes: Buffer): void
+  onEnd(): void
+  onError(error: unknown): void
 }
 
-export type Headers = Readonly<Record<string, string | string[] | undefined>>
+export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /** A request under way. */
-export interface Trip {
+export interface InFlightRequest {
   /** Nothing more is told, and the connection closes. */
   abort(): void
   /** No chunks for a while. */
@@ -36,54 +36,54 @@ export interface Trip {
   resume(): void
 }
 
-export const openLines = (clock: Clock): Lines => {
-  const bundles = new Map<string, Bundle>()
-  const bundleOf = (origin: string): Bundle => {
-    const known = bundles.get(origin) ?? new Bundle(origin, clock)
-    bundles.set(origin, known)
-    return known
+export const openHttpClient = (clock: Clock): HttpClient => {
+  const pools = new Map<string, ConnectionPool>()
+  const poolOf = (origin: string): ConnectionPool => {
+    const pool = pools.get(origin) ?? new ConnectionPool(origin, clock)
+    pools.set(origin, pool)
+    return pool
   }
   return {
-    post({ origin, path, headers }, body, hearer, resend) {
-      const voyage = new Voyage({ method: 'POST', path, headers, body }, bundleOf(origin), hearer, resend)
-      voyage.start()
-      return voyage
+    post({ origin, path, headers }, body, handler, idempotent) {
+      const inFlight = new ResendingHandler({ method: 'POST', path, headers, body }, poolOf(origin), handler, idempotent)
+      inFlight.start()
+      return inFlight
     },
-    losses: ({ origin }) => bundles.get(origin)?.losses ?? 0,
-    close: async () => void (await Promise.all(Array.from(bundles.values(), bundle => bundle.close()))),
+    disconnects: ({ origin }) => pools.get(origin)?.disconnects ?? 0,
+    close: async () => void (await Promise.all(Array.from(pools.values(), pool => pool.close()))),
   }
 }
 
 /** What undici tells of one request; the second time that it is sent nobody hears of the first. */
-class Voyage implements Trip, Dispatcher.DispatchHandler {
+class ResendingHandler implements InFlightRequest, Dispatcher.DispatchHandler {
   readonly #request: Dispatcher.DispatchOptions
-  readonly #bundle: Bundle
-  readonly #hearer: Hearer
-  #mayResend: boolean
-  #line: Line
+  readonly #pool: ConnectionPool
+  readonly #handler: ResponseHandler
+  #canResend: boolean
+  #connection: PooledConnection
   /** The connection had been open before. */
   #isReused: boolean
   #controller: Dispatcher.DispatchController | undefined
-  #hasHead = false
-  #isOver = false
+  #hasHeaders = false
+  #hasEnded = false
 
-  constructor(request: Dispatcher.DispatchOptions, bundle: Bundle, hearer: Hearer, mayResend: boolean) {
+  constructor(request: Dispatcher.DispatchOptions, pool: ConnectionPool, handler: ResponseHandler, canResend: boolean) {
     this.#request = request
-    this.#bundle = bundle
-    this.#hearer = hearer
-    this.#mayResend = mayResend
-    this.#line = bundle.take()
-    this.#isReused = this.#line.isOpen
+    this.#pool = pool
+    this.#handler = handler
+    this.#canResend = canResend
+    this.#connection = pool.acquire()
+    this.#isReused = this.#connection.isOpen
   }
 
   start(): void {
-    this.#line.dispatch(this.#request, this)
+    this.#connection.dispatch(this.#request, this)
   }
 
   abort(): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    this.#bundle.drop(this.#line)
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#pool.destroy(this.#connection)
   }
 
   pause(): void {
@@ -98,40 +98,40 @@ class Voyage implements Trip, Dispatcher.DispatchHandler {
     this.#controller = controller
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
-    if (this.#isOver || status < 200) return
-    this.#hasHead = true
-    this.#hearer.head(status, headers)
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
+    if (this.#hasEnded || status < 200) return
+    this.#hasHeaders = true
+    this.#handler.onHeaders(status, headers)
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#isOver) this.#hearer.chunk(chunk)
+    if (!this.#hasEnded) this.#handler.onData(chunk)
   }
 
   onResponseEnd(): void {
-    if (this.#isOver) return
-    this.#end()
-    this.#hearer.end()
+    if (this.#hasEnded) return
+    this.#finish()
+    this.#handler.onEnd()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
-    if (this.#isOver) return
+    if (this.#hasEnded) return
     // No head of an answer has come, so nothing was delivered yet; a node that is down fails the second time too.
-    const isLost = this.#isReused && !this.#hasHead && causeOf(error) !== undefined
-    if (isLost && this.#mayResend) return this.#resend()
-    this.#end()
-    this.#hearer.fault(error)
+    const isStaleConnection = this.#isReused && !this.#hasHeaders && describeNetworkError(error) !== undefined
+    if (isStaleConnection && this.#canResend) return this.#resend()
+    this.#finish()
+    this.#handler.onError(error)
   }
 
   #resend(): void {
-    this.#mayResend = false
-    this.#bundle.drop(this.#line)
-    this.#line = this.#bundle.open()
+    this.#canResend = false
+    this.#pool.destroy(this.#connection)
+    this.#connection = this.#pool.open()
     this.start()
   }
 
-  #end(): void {
-    this.#isOver = true
-    this.#bundle.give(this.#line)
+  #finish(): void {
+    this.#hasEnded = true
+    this.#pool.release(this.#connection)
   }
 }

@@ -5,19 +5,19 @@ import type { LookupFunction } from 'node:net'
  * Resolves host names, each only once at a time: a look-up holds one of the few threads of the process for as long as the
  * name server takes, and with it other names, compressed answers and the disk.
  */
-export const openNames = (resolve: LookupFunction = lookup as LookupFunction): LookupFunction => {
-  const asked = new Map<string, Callback[]>()
+export const createCoalescingLookup = (resolve: LookupFunction = lookup as LookupFunction): LookupFunction => {
+  const pendingLookups = new Map<string, LookupCallback[]>()
   return (host, options, callback) => {
-    const name = JSON.stringify([host, options.family, options.hints, options.all])
-    const waiting = asked.get(name)
+    const key = JSON.stringify([host, options.family, options.hints, options.all])
+    const waiting = pendingLookups.get(key)
     if (waiting !== undefined) return void waiting.push(callback)
-    const all = [callback]
-    asked.set(name, all)
-    resolve(host, options, (...found) => {
-      asked.delete(name)
-      for (const each of all) each(...found)
+    const callbacks = [callback]
+    pendingLookups.set(key, callbacks)
+    resolve(host, options, (...result) => {
+      pendingLookups.delete(key)
+      for (const each of callbacks) each(...result)
     })
   }
 }
 
-type Callback = Parameters<LookupFunction>[2]
+type LookupCallback = Parameters<LookupFunction>[2]

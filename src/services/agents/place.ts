@@ -2,7 +2,7 @@ import { unescape as decodePercent } from 'node:querystring'
 import type { Secret } from '../../secret.ts'
 
 /** Where a node answers, taken apart once. */
-export interface Place {
+export interface Endpoint {
   readonly origin: string
   /** With its query. */
   readonly path: string
@@ -11,12 +11,12 @@ export interface Place {
 }
 
 /** A user and a password in the URL become an Authorization header (RFC 7617). */
-export const placeOf = (url: Secret): Place => {
+export const parseEndpoint = (url: Secret): Endpoint => {
   const { origin, pathname, search, username, password } = new URL(url.reveal())
-  const user = `${decodePercent(username)}:${decodePercent(password)}`
-  const authorization = user === ':' ? [] : ['authorization', `Basic ${Buffer.from(user).toString('base64')}`]
-  return { origin, path: pathname + search, headers: [...headers, ...authorization] }
+  const credentials = `${decodePercent(username)}:${decodePercent(password)}`
+  const authorization = credentials === ':' ? [] : ['authorization', `Basic ${Buffer.from(credentials).toString('base64')}`]
+  return { origin, path: pathname + search, headers: [...requestHeaders, ...authorization] }
 }
 
 /** Compression is not asked for: inflating 6 MB takes 54 ms, and sending them on a local network takes less. */
-const headers = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity']
+const requestHeaders = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity']

@@ -1,35 +1,35 @@
 import { refuse } from '../../reply.ts'
-import type { Detail, Failure } from '../../reply.ts'
+import type { RefusalDetails, Failure } from '../../reply.ts'
 
 /** Bytes that answers may take together, while they come in and until callers have read them. */
-export interface Room {
+export interface MemoryBudget {
   /** False when they do not fit; then nothing is taken. */
-  take(bytes: number): boolean
-  give(bytes: number): void
-  readonly taken: number
+  reserve(bytes: number): boolean
+  release(bytes: number): void
+  readonly reservedBytes: number
 }
 
-export const openRoom = (size: number): Room => {
-  let taken = 0
+export const createMemoryBudget = (maxBytes: number): MemoryBudget => {
+  let reservedBytes = 0
   return {
-    take(bytes) {
-      if (taken + bytes > size) return false
-      taken += bytes
+    reserve(bytes) {
+      if (reservedBytes + bytes > maxBytes) return false
+      reservedBytes += bytes
       return true
     },
-    give(bytes) {
-      taken -= bytes
+    release(bytes) {
+      reservedBytes -= bytes
     },
-    get taken() {
-      return taken
+    get reservedBytes() {
+      return reservedBytes
     },
   }
 }
 
 /** The answer in place of one for which there is no room: ours, neither the caller's doing nor a node's. */
-export const noRoom = (detail: Pick<Detail, 'upstream'> = {}): Failure =>
+export const overloaded = (details: Pick<RefusalDetails, 'upstream'> = {}): Failure =>
   refuse('unavailable', {
-    ...detail,
+    ...details,
     source: 'gateway',
     fault: 'gateway',
     retryAfter: 1,

@@ -3,95 +3,95 @@ import { refuse } from '../../reply.ts'
 import type { Failure } from '../../reply.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Waiter } from './gate.ts'
-import type { Terms } from './terms.ts'
+import type { RequestOptions } from './terms.ts'
 
 /** Bytes that no node drips within the time of a call: a query for so much may be what takes long. */
-const long = 1_048_576
+const longResponseBytes = 1_048_576
 
 /** Ends one ask: when the caller leaves, at the deadline, or when a silent node turns out to hang. */
-export class Watch implements Waiter {
-  whenOver: (() => void) | undefined
+export class RequestDeadline implements Waiter {
+  onCancel: (() => void) | undefined
   readonly #clock: Clock
-  readonly #terms: Terms
-  readonly #deadline: number
+  readonly #options: RequestOptions
+  readonly #deadlineAt: number
   #timer: Timer | undefined
-  #why: 'left' | 'late' | 'hangs' | undefined
+  #reason: 'left' | 'late' | 'hangs' | undefined
   /** Bytes of the answer so far. */
-  #heard = 0
+  #receivedBytes = 0
 
   /** The deadline counts from here. */
-  constructor(clock: Clock, terms: Terms) {
+  constructor(clock: Clock, options: RequestOptions) {
     this.#clock = clock
-    this.#terms = terms
-    this.#deadline = clock.monotonic() + terms.timeout
-    if (terms.signal.aborted) this.#leave()
-    else terms.signal.addEventListener('abort', this.#leave)
+    this.#options = options
+    this.#deadlineAt = clock.monotonic() + options.timeoutMs
+    if (options.signal.aborted) this.#onAbort()
+    else options.signal.addEventListener('abort', this.#onAbort)
   }
 
-  get isOver(): boolean {
-    return this.#why !== undefined
+  get isCanceled(): boolean {
+    return this.#reason !== undefined
   }
 
   /** The ask has to wait: only the deadline counts. */
-  wait(): void {
-    this.#setTimer(this.#deadline - this.#clock.monotonic(), () => this.#endAs('late'))
+  startDeadline(): void {
+    this.#setTimer(this.#deadlineAt - this.#clock.monotonic(), () => this.#cancel('late'))
   }
 
   /** The request is about to be sent: silence counts from here. One timer at a time, as each costs a microsecond. */
-  listen(): void {
-    const { silence } = this.#terms
-    const left = this.#deadline - this.#clock.monotonic()
-    if (silence === undefined || silence.after >= left) return this.wait()
-    this.#setTimer(silence.after, () => {
-      this.wait()
-      if (this.#heard === 0) void this.#feel(silence.alive)
+  startProbe(): void {
+    const { livenessProbe } = this.#options
+    const remainingMs = this.#deadlineAt - this.#clock.monotonic()
+    if (livenessProbe === undefined || livenessProbe.afterMs >= remainingMs) return this.startDeadline()
+    this.#setTimer(livenessProbe.afterMs, () => {
+      this.startDeadline()
+      if (this.#receivedBytes === 0) void this.#probeLiveness(livenessProbe.isAlive)
     })
   }
 
   /** So many bytes of the answer have come. */
-  hear(bytes: number): void {
-    this.#heard += bytes
+  recordBytes(bytes: number): void {
+    this.#receivedBytes += bytes
   }
 
-  end(): void {
-    this.whenOver = undefined
+  stop(): void {
+    this.onCancel = undefined
     this.#timer?.cancel()
-    this.#terms.signal.removeEventListener('abort', this.#leave)
+    this.#options.signal.removeEventListener('abort', this.#onAbort)
   }
 
   /**
    * Why the ask was ended, if it was. Slow to begin is the query's affair, and so is an answer that is long; slow once a
    * short one has begun is the node's.
    */
-  explain({ source, name: upstream }: Target): Failure | undefined {
-    switch (this.#why) {
+  toFailure({ source, name: upstream }: Target): Failure | undefined {
+    switch (this.#reason) {
       case 'left':
         return refuse('unavailable', { source, upstream, fault: 'caller', cause: 'the caller left' })
       case 'late':
-        return this.#heard > 0 && this.#heard < long
+        return this.#receivedBytes > 0 && this.#receivedBytes < longResponseBytes
           ? refuse('unavailable', { source, upstream, cause: 'the answer began in time and did not end in time' })
           : refuse('timeout', { source, upstream, fault: 'upstream', cause: 'no answer in time' })
       case 'hangs':
-        return { ...refuse('unavailable', { source, upstream, cause: 'the node hangs' }), hangs: true }
+        return { ...refuse('unavailable', { source, upstream, cause: 'the node hangs' }), unresponsive: true }
       case undefined:
         return undefined
     }
   }
 
-  readonly #leave = (): void => this.#endAs('left')
+  readonly #onAbort = (): void => this.#cancel('left')
 
   #setTimer(ms: number, run: () => void): void {
     this.#timer?.cancel()
     this.#timer = this.#clock.after(Math.max(0, ms), run)
   }
 
-  async #feel(alive: () => Promise<boolean>): Promise<void> {
-    if (!(await alive()) && this.#heard === 0) this.#endAs('hangs')
+  async #probeLiveness(isAlive: () => Promise<boolean>): Promise<void> {
+    if (!(await isAlive()) && this.#receivedBytes === 0) this.#cancel('hangs')
   }
 
-  #endAs(why: 'left' | 'late' | 'hangs'): void {
-    if (this.#why !== undefined) return
-    this.#why = why
-    this.whenOver?.()
+  #cancel(reason: 'left' | 'late' | 'hangs'): void {
+    if (this.#reason !== undefined) return
+    this.#reason = reason
+    this.onCancel?.()
   }
 }

@@ -1,76 +1,76 @@
 import type { Clock, Timer } from '../clock.ts'
 
 /** How a service behaves that callers can do without. */
-export interface Health {
-  readonly isGood: boolean
+export interface CacheBreaker {
+  readonly isClosed: boolean
   /** It did what was asked of it in time. */
-  praise(): void
-  blame(cause: string): void
+  recordSuccess(): void
+  recordFailure(cause: string): void
   /** There is reason to believe that it is well: it is tried at once. */
   probe(): Promise<void>
   stop(): void
 }
 
-export interface HealthTerms {
+export interface CacheBreakerOptions {
   readonly clock: Clock
   /** Tries it, with nobody waiting; what is wrong, if anything is. */
-  readonly test: () => Promise<string | undefined>
-  onChange(isGood: boolean, cause: string): void
+  readonly healthCheck: () => Promise<string | undefined>
+  onStateChange(isClosed: boolean, cause: string): void
 }
 
 /** Five failures in a row are too many, and more than one in five on and on. */
-const weight = 4
-const tooMuch = 20
+const failureWeight = 4
+const openThreshold = 20
 
 /** In ms, before it is tried again; doubled each time. */
-const first = 250
-const longest = 16_000
+const initialBackoffMs = 250
+const maxBackoffMs = 16_000
 
 /** A small breaker. It begins open: only a test that succeeds closes it, never a caller's luck. */
-export const openHealth = ({ clock, test, onChange }: HealthTerms): Health => {
-  let [isGood, isStopped, isTrying, score, pause] = [false, false, false, 0, first]
-  let told: boolean | undefined
+export const createCacheBreaker = ({ clock, healthCheck, onStateChange }: CacheBreakerOptions): CacheBreaker => {
+  let [isClosed, isStopped, isProbing, score, backoffMs] = [false, false, false, 0, initialBackoffMs]
+  let lastReported: boolean | undefined
 
-  const tell = (cause: string): void => {
-    if (told !== isGood) onChange(isGood, cause)
-    told = isGood
+  const reportStateChange = (cause: string): void => {
+    if (lastReported !== isClosed) onStateChange(isClosed, cause)
+    lastReported = isClosed
   }
-  const rest = (): Timer => {
-    const timer = clock.after(pause, () => void probe())
-    pause = Math.min(longest, 2 * pause)
+  const scheduleProbe = (): Timer => {
+    const timer = clock.after(backoffMs, () => void probe())
+    backoffMs = Math.min(maxBackoffMs, 2 * backoffMs)
     return timer
   }
   const probe = async (): Promise<void> => {
-    if (isGood || isStopped || isTrying) return
-    isTrying = true
-    const cause = await test()
-    isTrying = false
+    if (isClosed || isStopped || isProbing) return
+    isProbing = true
+    const cause = await healthCheck()
+    isProbing = false
     if (isStopped) return
     timer.cancel()
-    isGood = cause === undefined
-    if (isGood) score = 0
-    else timer = rest()
-    tell(cause ?? '')
+    isClosed = cause === undefined
+    if (isClosed) score = 0
+    else timer = scheduleProbe()
+    reportStateChange(cause ?? '')
   }
-  let timer = rest()
+  let timer = scheduleProbe()
   return {
-    get isGood() {
-      return isGood
+    get isClosed() {
+      return isClosed
     },
-    praise() {
+    recordSuccess() {
       score = Math.max(0, score - 1)
-      if (score === 0) pause = first
+      if (score === 0) backoffMs = initialBackoffMs
     },
-    blame(cause) {
-      score += weight
-      if (!isGood || score < tooMuch) return
-      isGood = false
-      timer = rest()
-      tell(cause)
+    recordFailure(cause) {
+      score += failureWeight
+      if (!isClosed || score < openThreshold) return
+      isClosed = false
+      timer = scheduleProbe()
+      reportStateChange(cause)
     },
     probe,
     stop() {
-      ;[isStopped, isGood] = [true, false]
+      ;[isStopped, isClosed] = [true, false]
       timer.cancel()
     },
   }

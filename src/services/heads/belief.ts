@@ -1,40 +1,40 @@
 import type { Clock } from '../clock.ts'
 
 /** A block that is said to be there, and when it was made, as far as it is known: ms since 1970. */
-export interface Claim {
+export interface HeadReport {
   readonly number: number
-  readonly time?: number | undefined
+  readonly timestampMs?: number | undefined
 }
 
 /** Somebody who tells of blocks. */
-export interface Witness {
+export interface HeadReporter {
   readonly name: string
   /** The newest that it tells of. */
-  readonly head: Claim | undefined
+  readonly head: HeadReport | undefined
   /** The newest that it showed, with its time. */
-  readonly shown: Claim | undefined
+  readonly latestBlock: HeadReport | undefined
   /** Of which block it was asked for an earlier one, and whether it had one of an age that fits. */
-  readonly proof?: Proof | undefined
+  readonly ancestorCheckResult?: AncestorCheckResult | undefined
 }
 
-export interface Proof extends Claim {
-  readonly isGood: boolean
+export interface AncestorCheckResult extends HeadReport {
+  readonly isConsistent: boolean
 }
 
-export interface BeliefTerms {
+export interface HeadPlausibilityOptions {
   /** Usual time between blocks, in ms. */
   readonly blockTime: number
   readonly clock: Clock
 }
 
 /** Blocks come this many times faster than usual at most. */
-const haste = 4
+const maxSpeedup = 4
 
 /** ms that the clocks of nodes and of this machine may be apart: times further in the future say nothing. */
-const drift = 600_000
+const maxClockSkewMs = 600_000
 
 /** The least slack, in blocks. */
-const least = 8
+const minSlackBlocks = 8
 
 /**
  * What can be believed of heights. A chain takes time to grow: when a node shows a block of a minute ago, none can be a
@@ -46,76 +46,85 @@ const least = 8
  * callers. A node that is only behind is not meant: its newest block is old. Then both are asked for an earlier block, and
  * who has none that fits has no say against who has one: a number that somebody made up loses, high or low.
  */
-export class Belief {
-  readonly #terms: BeliefTerms
-  #slack = least
-  #before: (Claim & { readonly names: ReadonlySet<string> }) | undefined
+export class HeadPlausibility {
+  readonly #options: HeadPlausibilityOptions
+  #slackBlocks = minSlackBlocks
+  #lastAccepted: (HeadReport & { readonly names: ReadonlySet<string> }) | undefined
 
-  constructor(terms: BeliefTerms) {
-    this.#terms = terms
+  constructor(options: HeadPlausibilityOptions) {
+    this.#options = options
   }
 
   /** Heads may lie so many blocks apart without any reason. */
-  allow(blocks: number): void {
-    this.#slack = Math.max(least, blocks)
+  setSlack(blocks: number): void {
+    this.#slackBlocks = Math.max(minSlackBlocks, blocks)
   }
 
   /** Names of those whose heads are doubted. */
-  sift(witnesses: readonly Witness[]): ReadonlySet<string> {
-    const doubted = witnesses.filter(each => each.head !== undefined && this.#isDoubtedOf(each, each.head, witnesses))
-    return new Set(doubted.map(({ name }) => name))
+  findImplausible(reporters: readonly HeadReporter[]): ReadonlySet<string> {
+    const implausible = reporters.filter(each => each.head !== undefined && this.#isHeadImplausible(each, each.head, reporters))
+    return new Set(implausible.map(({ name }) => name))
   }
 
   /** Can nobody have told of this block just now? `teller`, who did, is none of the other witnesses. */
-  isDoubted(claim: Claim, witnesses: readonly Witness[], teller?: Witness): boolean {
+  isImplausible(report: HeadReport, reporters: readonly HeadReporter[], reporter?: HeadReporter): boolean {
     let [against, support] = [0, 0]
-    const isProved = teller !== undefined && this.#isProved(teller)
-    for (const { head, shown, proof } of witnesses) {
-      if (head !== undefined && head.number >= claim.number - this.#slack) support += 1
-      else if (isProved && proof?.isGood === false) continue
-      else if (shown !== undefined && !this.#mayFollow(claim, shown)) against += 1
+    const hasPassedCheck = reporter !== undefined && this.#hasPassedCheck(reporter)
+    for (const { head, latestBlock, ancestorCheckResult } of reporters) {
+      if (head !== undefined && head.number >= report.number - this.#slackBlocks) support += 1
+      else if (hasPassedCheck && ancestorCheckResult?.isConsistent === false) continue
+      else if (latestBlock !== undefined && !this.#mayFollow(report, latestBlock)) against += 1
     }
-    return against > support + this.#memory(claim)
+    return against > support + this.#earlierSupport(report)
   }
 
   /** Is the older block of an age that fits the newer one, neither too young nor too old? */
-  fits({ number, time }: Claim, older: Claim): boolean {
-    if (time === undefined || older.time === undefined) return false
-    const [blocks, usual] = [number - older.number, (time - older.time) / this.#terms.blockTime]
-    return blocks > 0 && blocks <= least + haste * usual && usual <= least + haste * blocks
+  isAgePlausible({ number, timestampMs }: HeadReport, older: HeadReport): boolean {
+    if (timestampMs === undefined || older.timestampMs === undefined) return false
+    const [blocks, expectedBlocks] = [number - older.number, (timestampMs - older.timestampMs) / this.#options.blockTime]
+    return blocks > 0 && blocks <= minSlackBlocks + maxSpeedup * expectedBlocks && expectedBlocks <= minSlackBlocks + maxSpeedup * blocks
   }
 
   /** The head that is believed now, and all who have told of it or nearly so. */
-  remember(head: Claim, witnesses: readonly Witness[]): void {
-    const lowest = head.number - this.#slack
-    const names = witnesses.filter(each => each.head !== undefined && each.head.number >= lowest).map(({ name }) => name)
-    const before = this.#before !== undefined && this.#mayFollow(head, this.#before) ? this.#before.names : []
-    this.#before = { number: head.number, time: head.time ?? this.#terms.clock.now(), names: new Set([...before, ...names]) }
+  recordAccepted(head: HeadReport, reporters: readonly HeadReporter[]): void {
+    const lowest = head.number - this.#slackBlocks
+    const names = reporters.filter(each => each.head !== undefined && each.head.number >= lowest).map(({ name }) => name)
+    const earlierNames = this.#lastAccepted !== undefined && this.#mayFollow(head, this.#lastAccepted) ? this.#lastAccepted.names : []
+    this.#lastAccepted = {
+      number: head.number,
+      timestampMs: head.timestampMs ?? this.#options.clock.now(),
+      names: new Set([...earlierNames, ...names]),
+    }
   }
 
-  #isDoubtedOf(teller: Witness, head: Claim, witnesses: readonly Witness[]): boolean {
-    return this.isDoubted(
+  #isHeadImplausible(reporter: HeadReporter, head: HeadReport, reporters: readonly HeadReporter[]): boolean {
+    return this.isImplausible(
       head,
-      witnesses.filter(({ name }) => name !== teller.name),
-      teller,
+      reporters.filter(({ name }) => name !== reporter.name),
+      reporter,
     )
   }
 
   /** What it tells now must still follow from what it proved. */
-  #isProved({ head, proof }: Witness): boolean {
-    return head !== undefined && proof?.isGood === true && head.number >= proof.number - this.#slack && this.#mayFollow(head, proof)
+  #hasPassedCheck({ head, ancestorCheckResult }: HeadReporter): boolean {
+    return (
+      head !== undefined &&
+      ancestorCheckResult?.isConsistent === true &&
+      head.number >= ancestorCheckResult.number - this.#slackBlocks &&
+      this.#mayFollow(head, ancestorCheckResult)
+    )
   }
 
   /** What only one has ever told counts for nothing: it may be that one who is doubted now. */
-  #memory(claim: Claim): 0 | 1 {
-    return this.#before !== undefined && this.#before.names.size > 1 && this.#mayFollow(claim, this.#before) ? 1 : 0
+  #earlierSupport(report: HeadReport): 0 | 1 {
+    return this.#lastAccepted !== undefined && this.#lastAccepted.names.size > 1 && this.#mayFollow(report, this.#lastAccepted) ? 1 : 0
   }
 
-  #mayFollow({ number, time }: Claim, earlier: Claim): boolean {
-    const { blockTime, clock } = this.#terms
+  #mayFollow({ number, timestampMs }: HeadReport, earlier: HeadReport): boolean {
+    const { blockTime, clock } = this.#options
     const now = clock.now()
-    if (earlier.time === undefined || earlier.time > now + drift) return true
-    const passed = Math.max(0, Math.min(time ?? now, now) - earlier.time)
-    return number - earlier.number <= this.#slack + (haste * passed) / blockTime
+    if (earlier.timestampMs === undefined || earlier.timestampMs > now + maxClockSkewMs) return true
+    const elapsedMs = Math.max(0, Math.min(timestampMs ?? now, now) - earlier.timestampMs)
+    return number - earlier.number <= this.#slackBlocks + (maxSpeedup * elapsedMs) / blockTime
   }
 }

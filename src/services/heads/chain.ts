@@ -1,102 +1,102 @@
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import { Ancestry } from './ancestry.ts'
-import type { Step } from './ancestry.ts'
-import type { Block } from './block.ts'
-import type { Followed } from './followed.ts'
-import type { Line } from './line.ts'
+import { HeadAncestry } from './ancestry.ts'
+import type { ChainUpdate } from './ancestry.ts'
+import type { BlockHeader } from './block.ts'
+import type { UpstreamTracker } from './followed.ts'
+import type { RecentBlocks } from './line.ts'
 
-export interface ChainTerms {
+export interface CanonicalChainOptions {
   readonly log: Log
   readonly metrics: Metrics
   /** What was called final is so no longer. */
-  onUndone(): void
+  onFinalityReverted(): void
 }
 
 /** The newest blocks as a line, and what of them is final. */
-export class Chain {
-  readonly #terms: ChainTerms
-  readonly #ancestry = new Ancestry()
-  readonly #reorganisations: { add(): void }
-  #era = 0
-  #final: Block | undefined
-  #isTracing = false
+export class CanonicalChain {
+  readonly #options: CanonicalChainOptions
+  readonly #ancestry = new HeadAncestry()
+  readonly #reorgs: { add(): void }
+  #finalityVersion = 0
+  #finalized: BlockHeader | undefined
+  #isFollowing = false
 
-  constructor(terms: ChainTerms) {
-    this.#terms = terms
-    this.#reorganisations = terms.metrics.counter('tollgate_reorganisations_total', 'Reorganisations seen.')
+  constructor(options: CanonicalChainOptions) {
+    this.#options = options
+    this.#reorgs = options.metrics.counter('tollgate_reorganisations_total', 'Reorganisations seen.')
   }
 
-  get line(): Line {
-    return this.#ancestry.line
+  get recentBlocks(): RecentBlocks {
+    return this.#ancestry.recentBlocks
   }
 
   /** How often final blocks were undone. */
-  get era(): number {
-    return this.#era
+  get finalityVersion(): number {
+    return this.#finalityVersion
   }
 
   /** The newest block that a node called final. */
-  get final(): Block | undefined {
-    return this.#final
+  get finalized(): BlockHeader | undefined {
+    return this.#finalized
   }
 
   /** Follows the head of the best node through its ancestors; heads that come meanwhile are followed after it. */
-  async trace(best: () => Followed | undefined): Promise<void> {
-    if (this.#isTracing) return
-    this.#isTracing = true
+  async followHead(bestUpstream: () => UpstreamTracker | undefined): Promise<void> {
+    if (this.#isFollowing) return
+    this.#isFollowing = true
     try {
-      for (let done: Block | undefined; ; ) {
-        const node = best()
-        if (node?.block === undefined || node.block.hash === done?.hash) break
-        done = node.block
-        await this.#report(await this.#ancestry.follow(done, node), node, done)
+      for (let followed: BlockHeader | undefined; ; ) {
+        const upstream = bestUpstream()
+        if (upstream?.headBlock === undefined || upstream.headBlock.hash === followed?.hash) break
+        followed = upstream.headBlock
+        await this.#handleUpdate(await this.#ancestry.advanceTo(followed, upstream), upstream, followed)
       }
     } finally {
-      this.#isTracing = false
+      this.#isFollowing = false
     }
   }
 
   /** Does the block stand in the line, or where that does not reach, on the chain of the node? */
-  async holds({ number, hash }: Block, node: Followed): Promise<boolean> {
-    if (hash === this.#final?.hash) return true
-    const known = this.line.hashAt(number) ?? (await node.fetch(`0x${number.toString(16)}`))?.hash
-    return known === hash
+  async isCanonical({ number, hash }: BlockHeader, upstream: UpstreamTracker): Promise<boolean> {
+    if (hash === this.#finalized?.hash) return true
+    const canonicalHash = this.recentBlocks.hashAt(number) ?? (await upstream.fetchBlock(`0x${number.toString(16)}`))?.hash
+    return canonicalHash === hash
   }
 
   /** A node calls another block final. That the one before still stands follows from the line, or the node is asked. */
-  async learnFinal(fresh: Block, node: Followed): Promise<void> {
-    const known = this.#final
-    if (known === undefined || fresh.number > known.number) this.#final = fresh
-    if (known === undefined || fresh.hash === known.hash) return
-    if (this.#ancestry.links(known, fresh) || this.#ancestry.links(fresh, known)) return
-    if ((node.height ?? 0) >= known.number) await this.#proveFinal(node, known)
+  async recordFinalized(finalized: BlockHeader, upstream: UpstreamTracker): Promise<void> {
+    const previous = this.#finalized
+    if (previous === undefined || finalized.number > previous.number) this.#finalized = finalized
+    if (previous === undefined || finalized.hash === previous.hash) return
+    if (this.#ancestry.isAncestor(previous, finalized) || this.#ancestry.isAncestor(finalized, previous)) return
+    if ((upstream.height ?? 0) >= previous.number) await this.#verifyFinalized(upstream, previous)
   }
 
   /** Nothing is known to be final any more: `node` showed, or is, the reason. */
-  undo({ name: upstream }: Followed, words: string): void {
-    this.#terms.log.warn({ upstream, block: this.#final?.number }, words)
-    this.#era += 1
-    this.#final = undefined
-    this.#ancestry.forget()
-    this.#terms.onUndone()
+  revertFinality({ name: upstream }: UpstreamTracker, message: string): void {
+    this.#options.log.warn({ upstream, block: this.#finalized?.number }, message)
+    this.#finalityVersion += 1
+    this.#finalized = undefined
+    this.#ancestry.reset()
+    this.#options.onFinalityReverted()
   }
 
-  async #report(step: Step, node: Followed, { number }: Block): Promise<void> {
-    if (step.kind === 'fork') {
-      this.#reorganisations.add()
-      this.#terms.log.info({ upstream: node.name, head: number, depth: step.depth }, 'reorganisation')
+  async #handleUpdate(update: ChainUpdate, upstream: UpstreamTracker, { number }: BlockHeader): Promise<void> {
+    if (update.kind === 'fork') {
+      this.#reorgs.add()
+      this.#options.log.info({ upstream: upstream.name, head: number, depth: update.depth }, 'reorganisation')
     }
-    const final = this.#final
-    if (final === undefined) return
+    const finalized = this.#finalized
+    if (finalized === undefined) return
     // The line tells whether the final block stands in it; where it does not reach, the node is asked.
-    const hash = this.line.hashAt(final.number)
-    const mayBeUndone = hash === undefined ? step.kind === 'lost' || number < final.number : hash !== final.hash
-    if (mayBeUndone) await this.#proveFinal(node, final)
+    const hash = this.recentBlocks.hashAt(finalized.number)
+    const mayBeReverted = hash === undefined ? update.kind === 'lost' || number < finalized.number : hash !== finalized.hash
+    if (mayBeReverted) await this.#verifyFinalized(upstream, finalized)
   }
 
-  async #proveFinal(node: Followed, known: Block): Promise<void> {
-    const now = await node.fetch(`0x${known.number.toString(16)}`)
-    if (now?.hash !== known.hash) this.undo(node, 'final blocks were undone')
+  async #verifyFinalized(upstream: UpstreamTracker, finalized: BlockHeader): Promise<void> {
+    const current = await upstream.fetchBlock(`0x${finalized.number.toString(16)}`)
+    if (current?.hash !== finalized.hash) this.revertFinality(upstream, 'final blocks were undone')
   }
 }

@@ -1,185 +1,190 @@
 import type { WebSocket } from 'ws'
 import type { Secret } from '../../secret.ts'
-import { maxParsed } from '../../wire/limits.ts'
+import { maxParsedValues } from '../../wire/limits.ts'
 import { Scanner } from '../../wire/scan.ts'
-import { causeOf } from '../agents/cause.ts'
+import { describeNetworkError } from '../agents/cause.ts'
 import type { Clock, Timer } from '../clock.ts'
-import { blockOf, readNumber } from './block.ts'
-import type { Block } from './block.ts'
+import { parseBlockHeader, parseQuantity } from './block.ts'
+import type { BlockHeader } from './block.ts'
 
-export interface FeedTerms {
+export interface NewHeadsSubscriptionOptions {
   readonly url: Secret
   readonly chainId: number
   /** ms without a head after which it cannot be relied on. */
-  readonly patience: number
+  readonly staleAfterMs: number
   readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
-  onBlock(block: Block): void
+  onHead(block: BlockHeader): void
   /** It begins to tell of heads; `again`: it did so before, so another node may be there. */
-  onOpen(again: boolean): void
+  onSubscribed(again: boolean): void
   /** It tells nothing any more, or could not begin; told once until it opens again. */
-  onEnd(cause: string): void
+  onFailure(cause: string): void
 }
 
 /** In ms: how long the first steps of a connection may take; the first wait before another, and the longest. */
-const mostSteps = 5_000
-const first = 500
-const longest = 30_000
+const handshakeTimeoutMs = 5_000
+const minReconnectDelayMs = 500
+const maxReconnectDelayMs = 30_000
 /** A header takes 2 KB. */
-const maxPayload = 131_072
+const maxPayloadBytes = 131_072
 /** In ms, before a node is tried again that is on another chain or does not know eth_subscribe. */
-const refused = 300_000
+const unsupportedRetryDelayMs = 300_000
 
 /**
  * New heads as a node tells them unasked: eth_subscribe on a WebSocket that is opened anew whenever it ends, for whatever
  * reason, with growing waits. Each connection is asked for its chain first. `ws` is loaded when the first one opens.
  */
-export class Feed {
-  readonly #terms: FeedTerms
+export class NewHeadsSubscription {
+  readonly #options: NewHeadsSubscriptionOptions
   #socket: WebSocket | undefined
   #timer: Timer | undefined
-  #isWanted = false
-  #isLive = false
-  #wasLive = false
-  #isTold = false
+  #isEnabled = false
+  #isSubscribed = false
+  #wasSubscribed = false
+  #isFailureReported = false
   #failures = 0
-  #subscription: unknown
-  #heard = 0
-  #last: Block | undefined
-  #missed = 0
+  #subscriptionId: unknown
+  #lastHeadAt = 0
+  #lastHead: BlockHeader | undefined
+  #missedHeads = 0
 
-  constructor(terms: FeedTerms) {
-    this.#terms = terms
+  constructor(options: NewHeadsSubscriptionOptions) {
+    this.#options = options
   }
 
   /** Has it told of a head lately, or only just begun? */
   get isFresh(): boolean {
-    return this.#isLive && this.#terms.clock.monotonic() - this.#heard < this.#terms.patience
+    return this.#isSubscribed && this.#options.clock.monotonic() - this.#lastHeadAt < this.#options.staleAfterMs
   }
 
   /** Opens it, unless it is open or being opened. */
   open(): void {
-    if (this.#isWanted) return
-    this.#isWanted = true
+    if (this.#isEnabled) return
+    this.#isEnabled = true
     void this.#connect()
   }
 
   close(): void {
-    this.#isWanted = false
+    this.#isEnabled = false
     this.#failures = 0
-    this.#drop()
+    this.#disconnect()
   }
 
   /** A poll has shown this head. When that happens twice before the feed tells of it, the feed is dead. */
-  compare(polled: Block): void {
-    if (!this.#isLive || this.#last === undefined || polled.number <= this.#last.number) return
-    this.#missed += 1
-    if (this.#missed > 1) this.#end('it tells of no heads')
+  comparePolledHead(polled: BlockHeader): void {
+    if (!this.#isSubscribed || this.#lastHead === undefined || polled.number <= this.#lastHead.number) return
+    this.#missedHeads += 1
+    if (this.#missedHeads > 1) this.#fail('it tells of no heads')
   }
 
   async #connect(): Promise<void> {
     const { WebSocket } = await import('ws')
-    if (!this.#isWanted || this.#socket !== undefined) return
-    const { url, clock } = this.#terms
-    const socket = dial(WebSocket, url)
-    if (socket === undefined) return this.#end('its URL is none of a WebSocket', refused)
+    if (!this.#isEnabled || this.#socket !== undefined) return
+    const { url, clock } = this.#options
+    const socket = openSocket(WebSocket, url)
+    if (socket === undefined) return this.#fail('its URL is none of a WebSocket', unsupportedRetryDelayMs)
     this.#socket = socket
-    this.#timer = clock.after(mostSteps, () => this.#end('no subscription in time'))
-    const mine = (act: () => void) => () => {
-      if (socket === this.#socket) act()
+    this.#timer = clock.after(handshakeTimeoutMs, () => this.#fail('no subscription in time'))
+    const ifCurrent = (handler: () => void) => () => {
+      if (socket === this.#socket) handler()
     }
     socket.on(
       'open',
-      mine(() => ask(socket, chainQuestion, 'eth_chainId', [])),
+      ifCurrent(() => sendRequest(socket, chainIdRequestId, 'eth_chainId', [])),
     )
-    socket.on('message', data => mine(() => this.#read(socket, data as Buffer))()) // ws gives Buffers unless told otherwise
-    socket.on('error', error => mine(() => this.#end(causeOf(error) ?? 'the WebSocket was refused'))())
+    socket.on('message', data => ifCurrent(() => this.#handleMessage(socket, data as Buffer))()) // ws gives Buffers unless told otherwise
+    socket.on('error', error => ifCurrent(() => this.#fail(describeNetworkError(error) ?? 'the WebSocket was refused'))())
     socket.on(
       'close',
-      mine(() => this.#end('the connection was closed')),
+      ifCurrent(() => this.#fail('the connection was closed')),
     )
   }
 
-  #read(socket: WebSocket, data: Buffer): void {
-    const message = parse(data)
-    if (message === undefined) return this.#end('what it says is not JSON')
+  #handleMessage(socket: WebSocket, data: Buffer): void {
+    const message = parseMessage(data)
+    if (message === undefined) return this.#fail('what it says is not JSON')
     const { id, method, result, params } = message
-    if (method === 'eth_subscription') this.#hear(members(params))
-    else if (id === chainQuestion) this.#checkChain(socket, result)
-    else if (id === headsQuestion) this.#begin(result)
+    if (method === 'eth_subscription') this.#handleNotification(asMembers(params))
+    else if (id === chainIdRequestId) this.#checkChainId(socket, result)
+    else if (id === subscribeRequestId) this.#handleSubscribed(result)
   }
 
-  #checkChain(socket: WebSocket, result: unknown): void {
-    const chain = readNumber(result)
-    if (chain === this.#terms.chainId) ask(socket, headsQuestion, 'eth_subscribe', ['newHeads'])
-    else if (chain === undefined) this.#end('it does not tell its chain')
-    else this.#end(`it is on chain ${chain}`, refused)
+  #checkChainId(socket: WebSocket, result: unknown): void {
+    const chainId = parseQuantity(result)
+    if (chainId === this.#options.chainId) sendRequest(socket, subscribeRequestId, 'eth_subscribe', ['newHeads'])
+    else if (chainId === undefined) this.#fail('it does not tell its chain')
+    else this.#fail(`it is on chain ${chainId}`, unsupportedRetryDelayMs)
   }
 
-  #begin(result: unknown): void {
-    if (typeof result !== 'string') return this.#end('it does not take eth_subscribe', refused)
+  #handleSubscribed(result: unknown): void {
+    if (typeof result !== 'string') return this.#fail('it does not take eth_subscribe', unsupportedRetryDelayMs)
     this.#timer?.cancel()
-    this.#subscription = result
-    this.#heard = this.#terms.clock.monotonic()
-    const again = this.#wasLive
-    this.#isLive = this.#wasLive = true
-    this.#isTold = false
-    this.#terms.onOpen(again)
+    this.#subscriptionId = result
+    this.#lastHeadAt = this.#options.clock.monotonic()
+    const isResubscription = this.#wasSubscribed
+    this.#isSubscribed = this.#wasSubscribed = true
+    this.#isFailureReported = false
+    this.#options.onSubscribed(isResubscription)
   }
 
-  #hear({ subscription, result }: Members): void {
-    const block = subscription === this.#subscription ? blockOf(result) : undefined
-    if (!this.#isLive || block === undefined) return
-    this.#heard = this.#terms.clock.monotonic()
-    this.#last = block
-    this.#missed = this.#failures = 0
-    this.#terms.onBlock(block)
+  #handleNotification({ subscription, result }: MessageMembers): void {
+    const block = subscription === this.#subscriptionId ? parseBlockHeader(result) : undefined
+    if (!this.#isSubscribed || block === undefined) return
+    this.#lastHeadAt = this.#options.clock.monotonic()
+    this.#lastHead = block
+    this.#missedHeads = this.#failures = 0
+    this.#options.onHead(block)
   }
 
   /** Waits grow until a head comes, and differ, so that not all gateways come back to a node at once. */
-  #end(cause: string, least = 0): void {
-    this.#drop()
-    if (!this.#isTold) this.#terms.onEnd(cause)
-    this.#isTold = true
-    const { clock, random } = this.#terms
-    const wait = Math.max(least, Math.min(longest, first * 2 ** this.#failures))
+  #fail(cause: string, minDelayMs = 0): void {
+    this.#disconnect()
+    if (!this.#isFailureReported) this.#options.onFailure(cause)
+    this.#isFailureReported = true
+    const { clock, random } = this.#options
+    const delayMs = Math.max(minDelayMs, Math.min(maxReconnectDelayMs, minReconnectDelayMs * 2 ** this.#failures))
     this.#failures += 1
-    this.#timer = clock.after(wait * (0.5 + random() / 2), () => void this.#connect())
+    this.#timer = clock.after(delayMs * (0.5 + random() / 2), () => void this.#connect())
   }
 
-  #drop(): void {
+  #disconnect(): void {
     this.#timer?.cancel()
-    this.#isLive = false
-    this.#missed = 0
-    this.#subscription = this.#last = undefined
+    this.#isSubscribed = false
+    this.#missedHeads = 0
+    this.#subscriptionId = this.#lastHead = undefined
     const socket = this.#socket
     this.#socket = undefined
     socket?.terminate()
   }
 }
 
-const chainQuestion = 1
-const headsQuestion = 2
+const chainIdRequestId = 1
+const subscribeRequestId = 2
 
 /** Undefined for what only looks like a URL of a WebSocket: one with a fragment, say. The error would show it. */
-const dial = (Socket: typeof WebSocket, url: Secret): WebSocket | undefined => {
+const openSocket = (Socket: typeof WebSocket, url: Secret): WebSocket | undefined => {
   try {
-    return new Socket(url.reveal(), { perMessageDeflate: false, followRedirects: false, maxPayload, handshakeTimeout: mostSteps })
+    return new Socket(url.reveal(), {
+      perMessageDeflate: false,
+      followRedirects: false,
+      maxPayload: maxPayloadBytes,
+      handshakeTimeout: handshakeTimeoutMs,
+    })
   } catch {
     return undefined
   }
 }
 
-const ask = (socket: WebSocket, id: number, method: string, params: readonly string[]): void =>
+const sendRequest = (socket: WebSocket, id: number, method: string, params: readonly string[]): void =>
   socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
 
-type Members = Readonly<Record<string, unknown>>
+type MessageMembers = Readonly<Record<string, unknown>>
 
 /** Undefined for what is no JSON, or would take long to parse. */
-const parse = (data: Buffer): Members | undefined => {
-  const scanner = new Scanner({ depth: 64, elements: maxParsed, values: maxParsed })
-  return scanner.push(data) && scanner.end() === undefined ? members(JSON.parse(data.toString())) : undefined
+const parseMessage = (data: Buffer): MessageMembers | undefined => {
+  const scanner = new Scanner({ maxDepth: 64, maxElements: maxParsedValues, maxValues: maxParsedValues })
+  return scanner.push(data) && scanner.end() === undefined ? asMembers(JSON.parse(data.toString())) : undefined
 }
 
-const members = (value: unknown): Members => Object(value)
+const asMembers = (value: unknown): MessageMembers => Object(value)

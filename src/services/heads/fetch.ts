@@ -1,21 +1,25 @@
 import type { Json, Target } from '../../call.ts'
 import type { Signal } from '../../leave.ts'
 import type { Reply } from '../../reply.ts'
-import type { Agents } from '../agents/index.ts'
-import { readBlock } from './block.ts'
-import type { Block } from './block.ts'
+import type { UpstreamClient } from '../agents/index.ts'
+import { parseBlockReply } from './block.ts'
+import type { BlockHeader } from './block.ts'
 
 /** Asks the node for something about its chain, before all calls that wait for it. */
-export type AskNode = (method: string, ...params: readonly Json[]) => Promise<Reply>
+export type UpstreamRequester = (method: string, ...params: readonly Json[]) => Promise<Reply>
 
-export const openAsk =
-  (agents: Agents, target: Target, signal: Signal): AskNode =>
+export const openUpstreamRequester =
+  (agents: UpstreamClient, target: Target, signal: Signal): UpstreamRequester =>
   (method, ...params) =>
-    agents.ask(target, { method, params }, { timeout, maxBytes, signal, resend: true, ahead: true })
+    agents.request(
+      target,
+      { method, params },
+      { timeoutMs: requestTimeoutMs, maxBytes: maxResponseBytes, signal, idempotent: true, bypassConcurrencyLimit: true },
+    )
 
 /** A block by its hash or number; undefined when the node does not tell. */
-export const fetchBlock = async (ask: AskNode, at: string): Promise<Block | undefined> =>
-  readBlock(await ask(at.length === 66 ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', at, false))
+export const fetchBlock = async (request: UpstreamRequester, hashOrNumber: string): Promise<BlockHeader | undefined> =>
+  parseBlockReply(await request(hashOrNumber.length === 66 ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', hashOrNumber, false))
 
-const timeout = 2000
-const maxBytes = 8_388_608
+const requestTimeoutMs = 2000
+const maxResponseBytes = 8_388_608

@@ -1,16 +1,16 @@
-import type { Block } from './block.ts'
-import type { Known } from './known.ts'
-import type { Settled } from './view.ts'
+import type { BlockHeader } from './block.ts'
+import type { CurrentChainState } from './known.ts'
+import type { BlockId } from './view.ts'
 
 /** Is the block final on the chain that is known? `fetch` asks a node for the block of a number. */
-export const holds = async (
-  { number, hash }: Settled,
-  known: Known,
-  fetch: (number: string) => Promise<Block | undefined>,
+export const verifyFinalizedBlock = async (
+  { number, hash }: BlockId,
+  current: CurrentChainState,
+  fetch: (number: string) => Promise<BlockHeader | undefined>,
 ): Promise<boolean> => {
-  const { final, era } = known.state
-  if (final === undefined || number > final.number) return false
-  if (number === final.number) return hash === final.hash
+  const { finalized, finalityVersion } = current.state
+  if (finalized === undefined || number > finalized.number) return false
+  if (number === finalized.number) return hash === finalized.hash
   const block = await fetch(`0x${number.toString(16)}`)
-  return block?.number === number && block.hash === hash && era === known.state.era
+  return block?.number === number && block.hash === hash && finalityVersion === current.state.finalityVersion
 }

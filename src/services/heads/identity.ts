@@ -1,70 +1,70 @@
 import { isFailure } from '../../reply.ts'
 import type { Reply } from '../../reply.ts'
 import type { Clock } from '../clock.ts'
-import { readQuantity } from './block.ts'
+import { parseQuantityReply } from './block.ts'
 
-export interface IdentityTerms {
+export interface ChainIdCheckOptions {
   readonly chainId: number
   readonly clock: Clock
   /** ms between questions. */
-  readonly rarely: number
+  readonly intervalMs: number
   /** Asks eth_chainId. */
-  ask(): Promise<Reply>
+  request(): Promise<Reply>
 }
 
 /** In ms, at most, until a node of another chain is asked again: it does nothing else until somebody has mended it. */
-const soon = 10_000
+const maxWrongChainIntervalMs = 10_000
 
 /** Which chain a node is on: asked at first, after a connection came back, and now and then: it may restart unnoticed. */
-export class Identity {
-  readonly #terms: IdentityTerms
-  #chain: number | undefined
-  #isKnown = false
-  #asking: Promise<void> | undefined
-  #due = 0
+export class ChainIdCheck {
+  readonly #options: ChainIdCheckOptions
+  #upstreamChainId: number | undefined
+  #isCurrent = false
+  #pending: Promise<void> | undefined
+  #dueAt = 0
 
-  constructor(terms: IdentityTerms) {
-    this.#terms = terms
+  constructor(options: ChainIdCheckOptions) {
+    this.#options = options
   }
 
   /** The id that it gave; undefined as long as it did not. */
-  get chain(): number | undefined {
-    return this.#chain
+  get upstreamChainId(): number | undefined {
+    return this.#upstreamChainId
   }
 
   /** Has it been proved to be on our chain? */
-  get isOurs(): boolean {
-    return this.#chain === this.#terms.chainId
+  get isExpectedChain(): boolean {
+    return this.#upstreamChainId === this.#options.chainId
   }
 
   /** Is it on another chain than ours? */
-  get isElsewhere(): boolean {
-    return this.#chain !== undefined && !this.isOurs
+  get isWrongChain(): boolean {
+    return this.#upstreamChainId !== undefined && !this.isExpectedChain
   }
 
   /** Another node may be there by now: it is asked again at the next check. */
-  forget(): void {
-    this.#isKnown = false
+  invalidate(): void {
+    this.#isCurrent = false
   }
 
   /** Asks, where there is reason to. Whoever checks meanwhile waits for the same answer. */
   check(): Promise<void> {
-    this.#asking ??= this.#check().finally(() => {
-      this.#asking = undefined
+    this.#pending ??= this.#check().finally(() => {
+      this.#pending = undefined
     })
-    return this.#asking
+    return this.#pending
   }
 
   async #check(): Promise<void> {
-    const { clock, rarely, ask } = this.#terms
+    const { clock, intervalMs, request } = this.#options
     const now = clock.monotonic()
-    if (this.#isKnown && now < this.#due) return
-    this.#isKnown = true
-    const reply = await ask()
-    if (isFailure(reply) && reply.fault !== 'caller') return this.forget()
-    const chain = readQuantity(reply)
+    if (this.#isCurrent && now < this.#dueAt) return
+    this.#isCurrent = true
+    const reply = await request()
+    if (isFailure(reply) && reply.fault !== 'caller') return this.invalidate()
+    const chainId = parseQuantityReply(reply)
     // Whoever was on another chain is there until it names ours: an error, a limit say, is no word on that.
-    if (chain !== undefined || !this.isElsewhere) this.#chain = chain
-    this.#due = now + (this.isElsewhere ? Math.min(soon, rarely) : rarely)
+    if (chainId !== undefined || !this.isWrongChain) this.#upstreamChainId = chainId
+    this.#dueAt = now + (this.isWrongChain ? Math.min(maxWrongChainIntervalMs, intervalMs) : intervalMs)
   }
 }

@@ -1,91 +1,106 @@
-import type { Line } from './line.ts'
-import { isSame } from './state.ts'
-import type { NodeState, Reason, State } from './state.ts'
-import type { HeadsStatus, View } from './view.ts'
+import type { RecentBlocks } from './line.ts'
+import { isSameHead } from './state.ts'
+import type { UpstreamState, ExclusionReason, ChainState } from './state.ts'
+import type { HeadsStatus, ChainSnapshot } from './view.ts'
 
 /** What this process knows of a network's chain, and what follows from it for calls. */
-export class Known {
-  readonly #line: Line
-  #state: State = { era: 0, told: 0, nodes: [] }
-  #epoch = 0
-  #reasons: ReadonlyMap<string, Reason> = new Map()
-  #heights: ReadonlyMap<string, number> = new Map()
-  #view: View
+export class CurrentChainState {
+  readonly #recentBlocks: RecentBlocks
+  #state: ChainState = { finalityVersion: 0, reportedHeight: 0, upstreams: [] }
+  #headVersion = 0
+  #exclusionReasons: ReadonlyMap<string, ExclusionReason> = new Map()
+  #upstreamHeights: ReadonlyMap<string, number> = new Map()
+  #snapshot: ChainSnapshot
 
   /** The newest blocks, as they are at any time. */
-  constructor(line: Line) {
-    this.#line = line
-    this.#view = this.#look()
+  constructor(recentBlocks: RecentBlocks) {
+    this.#recentBlocks = recentBlocks
+    this.#snapshot = this.#createSnapshot()
   }
 
-  get state(): State {
+  get state(): ChainState {
     return this.#state
   }
 
-  get view(): View {
-    return this.#view
+  get snapshot(): ChainSnapshot {
+    return this.#snapshot
   }
 
-  learn(state: State): void {
-    const before = this.#state
+  update(state: ChainState): void {
+    const previous = this.#state
     this.#state = state
-    if (!isSame(state.head, before.head) || state.told !== before.told || state.era !== before.era) this.#epoch += 1
-    this.#reasons = new Map(state.nodes.flatMap(({ name, verdict }) => (verdict === undefined ? [] : [[name, verdict.reason]])))
-    this.#heights = new Map(state.nodes.flatMap(({ name, head }) => (head === undefined ? [] : [[name, head.number]])))
-    this.#view = this.#look()
+    if (
+      !isSameHead(state.head, previous.head) ||
+      state.reportedHeight !== previous.reportedHeight ||
+      state.finalityVersion !== previous.finalityVersion
+    )
+      this.#headVersion += 1
+    this.#exclusionReasons = new Map(
+      state.upstreams.flatMap(({ name, exclusion }) => (exclusion === undefined ? [] : [[name, exclusion.reason]])),
+    )
+    this.#upstreamHeights = new Map(state.upstreams.flatMap(({ name, head }) => (head === undefined ? [] : [[name, head.number]])))
+    this.#snapshot = this.#createSnapshot()
   }
 
   /** Callers are told another height from now on. */
-  tell(told: number): void {
-    if (told !== this.#state.told) this.learn({ ...this.#state, told })
+  setReportedHeight(reportedHeight: number): void {
+    if (reportedHeight !== this.#state.reportedHeight) this.update({ ...this.#state, reportedHeight })
   }
 
   /** Why calls pass the node over. */
-  reasonOf(name: string): Reason | undefined {
-    return this.#reasons.get(name)
+  exclusionReasonOf(name: string): ExclusionReason | undefined {
+    return this.#exclusionReasons.get(name)
   }
 
   /** In order; those too far behind after the others, then those ahead of what can be; none of another chain. */
-  choose<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
-    if (this.#reasons.size === 0) return this.#byReach(nodes, block)
-    const of = (reason: Reason | undefined) => nodes.filter(({ name }) => this.#reasons.get(name) === reason)
-    return [...this.#byReach(of(undefined), block), ...of('lag'), ...of('ahead')]
+  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
+    if (this.#exclusionReasons.size === 0) return this.#orderByHeight(upstreams, block)
+    const excludedFor = (reason: ExclusionReason | undefined) => upstreams.filter(({ name }) => this.#exclusionReasons.get(name) === reason)
+    return [...this.#orderByHeight(excludedFor(undefined), block), ...excludedFor('lag'), ...excludedFor('ahead')]
   }
 
   /** Those that are not there yet come last. Of what lies above the head that is believed none can have told the truth. */
-  #byReach<N extends { readonly name: string }>(nodes: readonly N[], block = Infinity): readonly N[] {
-    if (block > (this.#state.head?.number ?? -1)) return nodes
-    const isBelow = ({ name }: N) => (this.#heights.get(name) ?? Infinity) < block
-    return nodes.some(isBelow) ? [...nodes.filter(node => !isBelow(node)), ...nodes.filter(isBelow)] : nodes
+  #orderByHeight<N extends { readonly name: string }>(upstreams: readonly N[], block = Infinity): readonly N[] {
+    if (block > (this.#state.head?.number ?? -1)) return upstreams
+    const isBelow = ({ name }: N) => (this.#upstreamHeights.get(name) ?? Infinity) < block
+    return upstreams.some(isBelow) ? [...upstreams.filter(node => !isBelow(node)), ...upstreams.filter(isBelow)] : upstreams
   }
 
   get status(): HeadsStatus {
-    const { head, final, nodes } = this.#state
-    return { ...(head && { head: head.number }), ...(final && { finalized: final.number }), upstreams: nodes.map(statusOf) }
+    const { head, finalized, upstreams } = this.#state
+    return {
+      ...(head && { head: head.number }),
+      ...(finalized && { finalized: finalized.number }),
+      upstreams: upstreams.map(upstreamStatusOf),
+    }
   }
 
-  #look(): View {
-    const [{ head, final: newest, era, nodes }, epoch, line] = [this.#state, this.#epoch, this.#line]
-    const places = new Map(nodes.map(node => [node.name, node]))
+  #createSnapshot(): ChainSnapshot {
+    const [{ head, finalized: newestFinalized, finalityVersion, upstreams }, headVersion, recentBlocks] = [
+      this.#state,
+      this.#headVersion,
+      this.#recentBlocks,
+    ]
+    const upstreamByName = new Map(upstreams.map(node => [node.name, node]))
     return {
-      epoch,
-      era,
+      headVersion,
+      finalityVersion,
       head: head?.number,
-      isCurrent: (upstream = '') => head === undefined || isSame(places.get(upstream)?.head, head),
+      isCurrent: (upstream = '') => head === undefined || isSameHead(upstreamByName.get(upstream)?.head, head),
       isFinal(upstream = '', block) {
-        const final = places.get(upstream)?.final
-        if (final === undefined) return false
-        return typeof block === 'number' ? block <= final.number : line.isFinal(block, final)
+        const finalized = upstreamByName.get(upstream)?.finalized
+        if (finalized === undefined) return false
+        return typeof block === 'number' ? block <= finalized.number : recentBlocks.isFinal(block, finalized)
       },
-      finalOf: upstream => (upstream === undefined ? newest : places.get(upstream)?.final),
+      finalizedBlockOf: upstream => (upstream === undefined ? newestFinalized : upstreamByName.get(upstream)?.finalized),
     }
   }
 }
 
-const statusOf = ({ name, head, isSubscribed, verdict }: NodeState): HeadsStatus['upstreams'][number] => ({
+const upstreamStatusOf = ({ name, head, isSubscribed, exclusion }: UpstreamState): HeadsStatus['upstreams'][number] => ({
   name,
   ...(head && { head: head.number }),
   ...(isSubscribed && { subscribed: true as const }),
-  usable: verdict === undefined,
-  ...(verdict && { because: verdict.words }),
+  usable: exclusion === undefined,
+  ...(exclusion && { because: exclusion.description }),
 })

@@ -1,47 +1,47 @@
 import { isFailure } from '../../reply.ts'
 import type { Reply } from '../../reply.ts'
 import type { Clock } from '../clock.ts'
-import type { Claim, Proof } from './belief.ts'
-import { readBlock } from './block.ts'
-import type { Block } from './block.ts'
+import type { HeadReport, AncestorCheckResult } from './belief.ts'
+import { parseBlockReply } from './block.ts'
+import type { BlockHeader } from './block.ts'
 
-export interface PastTerms {
+export interface AncestorCheckOptions {
   readonly clock: Clock
   /** ms between questions. */
-  readonly rarely: number
+  readonly intervalMs: number
   /** Is the older block of an age that fits the newer one? */
-  fits(newer: Claim, older: Claim): boolean
+  isAgePlausible(newer: HeadReport, older: HeadReport): boolean
   /** Asks for a block by its number. */
-  ask(number: string): Promise<Reply>
+  requestBlock(number: string): Promise<Reply>
 }
 
 /** So many blocks before its newest a node must know one that fits. */
-const depth = 64
+const ancestorDepthBlocks = 64
 
 /** Has a node the blocks that must have come before its newest one? Asked for only where that is in doubt. */
-export class Past {
-  readonly #terms: PastTerms
-  #proof: Proof | undefined
-  #due = 0
+export class AncestorCheck {
+  readonly #options: AncestorCheckOptions
+  #result: AncestorCheckResult | undefined
+  #dueAt = 0
 
-  constructor(terms: PastTerms) {
-    this.#terms = terms
+  constructor(options: AncestorCheckOptions) {
+    this.#options = options
   }
 
-  get proof(): Proof | undefined {
-    return this.#proof
+  get result(): AncestorCheckResult | undefined {
+    return this.#result
   }
 
   /** Asks, when that is due. A node that does not answer has shown neither. */
-  async check(block: Block): Promise<void> {
-    const { clock, rarely, fits, ask } = this.#terms
-    const { number, time } = block
-    if (clock.monotonic() < this.#due) return
-    this.#due = clock.monotonic() + rarely
-    const at = Math.max(0, number - depth)
-    const reply = await ask(`0x${at.toString(16)}`)
-    if (isFailure(reply) && reply.fault !== 'caller') return void (this.#due = 0)
-    const older = readBlock(reply)
-    this.#proof = { number, time, isGood: older?.number === at && fits(block, older) }
+  async check(block: BlockHeader): Promise<void> {
+    const { clock, intervalMs, isAgePlausible, requestBlock } = this.#options
+    const { number, timestampMs } = block
+    if (clock.monotonic() < this.#dueAt) return
+    this.#dueAt = clock.monotonic() + intervalMs
+    const ancestorNumber = Math.max(0, number - ancestorDepthBlocks)
+    const reply = await requestBlock(`0x${ancestorNumber.toString(16)}`)
+    if (isFailure(reply) && reply.fault !== 'caller') return void (this.#dueAt = 0)
+    const older = parseBlockReply(reply)
+    this.#result = { number, timestampMs, isConsistent: older?.number === ancestorNumber && isAgePlausible(block, older) }
   }
 }

@@ -1,238 +1,260 @@
 import type { Target } from '../../call.ts'
-import { Leave } from '../../leave.ts'
-import type { Agents } from '../agents/index.ts'
+import { Cancellation } from '../../leave.ts'
+import type { UpstreamClient } from '../agents/index.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import { Belief } from './belief.ts'
-import type { Block } from './block.ts'
-import { Chain } from './chain.ts'
-import { Followed } from './followed.ts'
-import { holds } from './holds.ts'
-import { Known } from './known.ts'
-import type { Line } from './line.ts'
-import type { HeadNews } from './news.ts'
-import { Ranking } from './ranking.ts'
-import { intervalOf, Rounds } from './rounds.ts'
-import type { NodeState, State } from './state.ts'
-import { Told } from './told.ts'
-import { Verdicts } from './verdicts.ts'
-import type { FollowOptions, Heads, HeadsStatus, Settled, View } from './view.ts'
+import { HeadPlausibility } from './belief.ts'
+import type { BlockHeader } from './block.ts'
+import { CanonicalChain } from './chain.ts'
+import { UpstreamTracker } from './followed.ts'
+import { verifyFinalizedBlock } from './holds.ts'
+import { CurrentChainState } from './known.ts'
+import type { RecentBlocks } from './line.ts'
+import type { HeightBroadcast } from './news.ts'
+import { HeadSelection } from './ranking.ts'
+import { pollIntervalMsFor, PollSchedule } from './rounds.ts'
+import type { UpstreamState, ChainState } from './state.ts'
+import { ReportedHeight } from './told.ts'
+import { UpstreamExclusions } from './verdicts.ts'
+import type { TrackOptions, Heads, HeadsStatus, BlockId, ChainSnapshot } from './view.ts'
 
 /** What heads need to know their network by. */
-export interface HeadsSettings {
+export interface HeadsOptions {
   readonly chainId: number
   /** Usual time between blocks, in ms. */
   readonly blockTime: number
-  readonly agents: Agents
+  readonly upstreamClient: UpstreamClient
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
   /** Others who tell callers heights of this network. */
-  readonly news?: readonly HeadNews[]
+  readonly heightBroadcasts?: readonly HeightBroadcast[]
   /** Called with what is known, and the newest blocks, whenever that may have changed. */
-  readonly onChange?: (state: State, line: Line) => void
+  readonly onChange?: (state: ChainState, recentBlocks: RecentBlocks) => void
 }
 
 /** Heads of nodes that this process asks itself. */
-export interface OwnHeads extends Heads {
+export interface TrackedHeads extends Heads {
   /** Resolves once each node that is followed now has been asked for its chain, and within a second. */
-  readonly identified: Promise<void>
+  readonly chainIdsChecked: Promise<void>
 }
 
-export const openHeads = (settings: HeadsSettings): OwnHeads => new PolledHeads(settings)
+export const openHeads = (options: HeadsOptions): TrackedHeads => new HeadTracker(options)
 
 /** In ms, for which a start waits for nodes to tell their chain. */
-const patience = 1000
+const chainIdTimeoutMs = 1000
 
-class PolledHeads implements OwnHeads {
-  readonly interval: number
-  readonly #settings: HeadsSettings
-  readonly #chain: Chain
-  readonly #known: Known
-  readonly #verdicts: Verdicts
-  readonly #belief: Belief
-  readonly #ranking: Ranking
-  readonly #told: Told
-  readonly #rounds: Rounds
-  #identified: Promise<void> = Promise.resolve()
-  #nodes: readonly Followed[] = []
-  #maxLag = 0
-  #stopPolls = () => {}
+class HeadTracker implements TrackedHeads {
+  readonly pollIntervalMs: number
+  readonly #options: HeadsOptions
+  readonly #chain: CanonicalChain
+  readonly #current: CurrentChainState
+  readonly #exclusions: UpstreamExclusions
+  readonly #plausibility: HeadPlausibility
+  readonly #selection: HeadSelection
+  readonly #reportedHeight: ReportedHeight
+  readonly #schedule: PollSchedule
+  #chainIdsChecked: Promise<void> = Promise.resolve()
+  #upstreams: readonly UpstreamTracker[] = []
+  #maxLagBlocks = 0
+  #stopTracking = () => {}
 
-  constructor(settings: HeadsSettings) {
-    const { blockTime, clock, log, metrics, news = [] } = settings
-    this.#settings = settings
-    this.interval = intervalOf(blockTime)
-    this.#chain = new Chain({ log, metrics, onUndone: () => this.#forgetFinals() })
-    this.#known = new Known(this.#chain.line)
-    this.#verdicts = new Verdicts(log, metrics)
-    this.#belief = new Belief({ blockTime, clock })
-    this.#ranking = new Ranking(this.#belief)
-    const memory = Math.max(10_000, 4 * blockTime)
-    const witnesses = () => this.#ranking.believed
-    this.#told = new Told({ clock, belief: this.#belief, interval: this.interval, news, memory, witnesses })
-    this.#rounds = new Rounds({ clock, interval: this.interval, ask: () => this.#poll(), rest: () => this.#rest() })
-    for (const carrier of news) carrier.listen((height, upstream) => this.#hearOthers(height, upstream))
+  constructor(options: HeadsOptions) {
+    const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
+    this.#options = options
+    this.pollIntervalMs = pollIntervalMsFor(blockTime)
+    this.#chain = new CanonicalChain({ log, metrics, onFinalityReverted: () => this.#discardAllFinalized() })
+    this.#current = new CurrentChainState(this.#chain.recentBlocks)
+    this.#exclusions = new UpstreamExclusions(log, metrics)
+    this.#plausibility = new HeadPlausibility({ blockTime, clock })
+    this.#selection = new HeadSelection(this.#plausibility)
+    const peerHeightTtlMs = Math.max(10_000, 4 * blockTime)
+    const reporters = () => this.#selection.plausible
+    this.#reportedHeight = new ReportedHeight({
+      clock,
+      plausibility: this.#plausibility,
+      pollIntervalMs: this.pollIntervalMs,
+      heightBroadcasts,
+      peerHeightTtlMs,
+      reporters,
+    })
+    this.#schedule = new PollSchedule({
+      clock,
+      pollIntervalMs: this.pollIntervalMs,
+      poll: () => this.#pollAll(),
+      onIdle: () => this.#closeSubscriptions(),
+    })
+    for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
   }
 
-  get view(): View {
-    return this.#known.view
+  get snapshot(): ChainSnapshot {
+    return this.#current.snapshot
   }
 
   get status(): HeadsStatus {
-    return this.#known.status
+    return this.#current.status
   }
 
-  get identified(): Promise<void> {
-    return this.#identified
+  get chainIdsChecked(): Promise<void> {
+    return this.#chainIdsChecked
   }
 
-  follow(targets: readonly Target[], { maxLag }: FollowOptions = {}): () => void {
-    const { blockTime } = this.#settings
-    const end = new Leave()
+  track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
+    const { blockTime } = this.#options
+    const cancellation = new Cancellation()
     const shared = {
-      ...this.#settings,
-      signal: end,
-      interval: this.interval,
-      rarely: Math.max(16 * blockTime, 30_000),
-      silentAfter: Math.ceil(60_000 / this.interval),
+      ...this.#options,
+      signal: cancellation,
+      pollIntervalMs: this.pollIntervalMs,
+      slowPollIntervalMs: Math.max(16 * blockTime, 30_000),
+      maxSilentPolls: Math.ceil(60_000 / this.pollIntervalMs),
       random: Math.random,
-      told: () => this.#told.height,
-      fits: this.#belief.fits.bind(this.#belief),
-      onNews: () => this.#hear(),
+      reportedHeight: () => this.#reportedHeight.height,
+      isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
+      onHead: () => this.#handleHead(),
     }
-    const nodes = targets.map(target => new Followed({ target, ...shared }))
+    const upstreams = targets.map(target => new UpstreamTracker({ target, ...shared }))
     const stop = () => {
-      end.abort()
-      nodes.forEach(node => node.rest())
-      if (this.#nodes === nodes) this.#rounds.stop()
+      cancellation.abort()
+      upstreams.forEach(node => node.closeSubscription())
+      if (this.#upstreams === upstreams) this.#schedule.stop()
     }
-    this.#stopPolls()
-    this.#stopPolls = stop
-    this.#nodes = nodes
-    this.#maxLag = maxLag ?? Math.max(5, Math.ceil(10_000 / blockTime))
-    this.#belief.allow(3 * this.#maxLag)
-    this.#judge()
-    this.#identified = this.#identify(nodes)
+    this.#stopTracking()
+    this.#stopTracking = stop
+    this.#upstreams = upstreams
+    this.#maxLagBlocks = maxLag ?? Math.max(5, Math.ceil(10_000 / blockTime))
+    this.#plausibility.setSlack(3 * this.#maxLagBlocks)
+    this.#evaluate()
+    this.#chainIdsChecked = this.#checkChainIds(upstreams)
     return stop
   }
 
-  touch(): void {
-    if (this.#nodes.length > 0) this.#rounds.touch()
+  recordActivity(): void {
+    if (this.#upstreams.length > 0) this.#schedule.recordActivity()
   }
 
-  choose<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
-    return this.#known.choose(nodes, block)
+  orderUpstreams<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
+    return this.#current.orderUpstreams(nodes, block)
   }
 
-  tell(upstream: string, height: number): number | Promise<number> {
-    const node = this.#nodes.find(({ name }) => name === upstream)
-    if (this.#nodes.length === 0 || node?.isElsewhere === true) return height
-    const isNews = height > this.#told.height
-    const others = this.#ranking.believed.filter(each => each !== node)
-    if (isNews && this.#belief.isDoubted({ number: height }, others, node)) return this.#told.shared
-    node?.hear(height)
-    this.#told.raise(height)
-    if (isNews || height > (this.#ranking.head?.number ?? 0)) this.#judge()
-    return this.#told.shared
+  reportHeight(upstream: string, height: number): number | Promise<number> {
+    const reporter = this.#upstreams.find(({ name }) => name === upstream)
+    if (this.#upstreams.length === 0 || reporter?.isWrongChain === true) return height
+    const isHigher = height > this.#reportedHeight.height
+    const others = this.#selection.plausible.filter(each => each !== reporter)
+    if (isHigher && this.#plausibility.isImplausible({ number: height }, others, reporter)) return this.#reportedHeight.sharedHeight
+    reporter?.observeHeight(height)
+    this.#reportedHeight.raise(height)
+    if (isHigher || height > (this.#selection.head?.number ?? 0)) this.#evaluate()
+    return this.#reportedHeight.sharedHeight
   }
 
-  holds(block: Settled): Promise<boolean> {
-    return holds(block, this.#known, async at => this.#ranking.best?.fetch(at))
+  verifyFinalized(block: BlockId): Promise<boolean> {
+    return verifyFinalizedBlock(block, this.#current, async at => this.#selection.best?.fetchBlock(at))
   }
 
-  #identify(nodes: readonly Followed[]): Promise<void> {
-    const asked = Promise.all(nodes.map(node => node.askChain().then(() => this.#judge())))
+  #checkChainIds(upstreams: readonly UpstreamTracker[]): Promise<void> {
+    const checked = Promise.all(upstreams.map(node => node.checkChainId().then(() => this.#evaluate())))
     return new Promise(resolve => {
-      const timer = this.#settings.clock.after(patience, resolve)
-      void asked.then(() => {
+      const timer = this.#options.clock.after(chainIdTimeoutMs, resolve)
+      void checked.then(() => {
         timer.cancel()
         resolve()
       })
     })
   }
 
-  #poll(): void {
-    for (const node of this.#nodes) {
-      node.wake()
-      void this.#learnFrom(node)
+  #pollAll(): void {
+    for (const node of this.#upstreams) {
+      node.openSubscription()
+      void this.#pollUpstream(node)
     }
   }
 
-  #rest(): void {
-    this.#nodes.forEach(node => node.rest())
+  #closeSubscriptions(): void {
+    this.#upstreams.forEach(node => node.closeSubscription())
   }
 
-  async #learnFrom(node: Followed): Promise<void> {
-    await node.poll()
-    this.#judge()
-    if (this.#ranking.doubted.size > 0) void node.prove().then(() => this.#judge())
-    const isBelieved = !this.#ranking.isDoubted(node)
-    const [final] = await Promise.all([isBelieved ? node.pollFinal(block => this.#agrees(block, node)) : undefined, this.#trace()])
-    if (final === undefined) return
-    if (this.#ranking.isDoubted(node)) return node.forgetFinal()
-    await this.#chain.learnFinal(final, node)
+  async #pollUpstream(upstream: UpstreamTracker): Promise<void> {
+    await upstream.poll()
+    this.#evaluate()
+    if (this.#selection.implausible.size > 0) void upstream.checkAncestor().then(() => this.#evaluate())
+    const isPlausible = !this.#selection.isImplausible(upstream)
+    const [finalized] = await Promise.all([
+      isPlausible ? upstream.pollFinalized(block => this.#isOnBestChain(block, upstream)) : undefined,
+      this.#followHead(),
+    ])
+    if (finalized === undefined) return
+    if (this.#selection.isImplausible(upstream)) return upstream.discardFinalized()
+    await this.#chain.recordFinalized(finalized, upstream)
     this.#publish()
   }
 
   /** Is the block on the chain of the newest head? A node may call final what all others have left. */
-  async #agrees(final: Block, node: Followed): Promise<boolean> {
-    const best = this.#ranking.best
-    return best === undefined || best === node || (await this.#chain.holds(final, best))
+  async #isOnBestChain(finalized: BlockHeader, upstream: UpstreamTracker): Promise<boolean> {
+    const best = this.#selection.best
+    return best === undefined || best === upstream || (await this.#chain.isCanonical(finalized, best))
   }
 
-  #hearOthers(height: number, upstream: string | undefined): number | Promise<number> {
-    if (upstream !== undefined) return this.tell(upstream, height)
-    this.#told.hear(height)
+  #handleBroadcastHeight(height: number, upstream: string | undefined): number | Promise<number> {
+    if (upstream !== undefined) return this.reportHeight(upstream, height)
+    this.#reportedHeight.recordPeerHeight(height)
     this.#publish()
-    return this.#told.shared
+    return this.#reportedHeight.sharedHeight
   }
 
   /** A node has told something unasked. */
-  #hear(): void {
-    this.#judge()
-    void this.#trace()
+  #handleHead(): void {
+    this.#evaluate()
+    void this.#followHead()
   }
 
-  async #trace(): Promise<void> {
-    await this.#chain.trace(() => this.#ranking.best)
+  async #followHead(): Promise<void> {
+    await this.#chain.followHead(() => this.#selection.best)
     this.#publish()
   }
 
-  #judge(): void {
-    this.#ranking.judge(this.#nodes).forEach(node => this.#disbelieve(node))
-    const { head, doubted } = this.#ranking
-    this.#verdicts.judge(this.#nodes, { head, maxLag: this.#maxLag, doubted })
-    const told = this.#told.settle()
-    if (told !== undefined) this.#settings.log.warn({ height: this.#told.height, told }, 'the chain has become shorter')
-    if (head !== undefined) this.#told.raise(head.number)
+  #evaluate(): void {
+    this.#selection.evaluate(this.#upstreams).forEach(node => this.#revertImplausible(node))
+    const { head, implausible } = this.#selection
+    this.#exclusions.evaluate(this.#upstreams, { head, maxLag: this.#maxLagBlocks, implausible })
+    const previousHeight = this.#reportedHeight.lowerIfAgreed()
+    if (previousHeight !== undefined)
+      this.#options.log.warn({ height: this.#reportedHeight.height, told: previousHeight }, 'the chain has become shorter')
+    if (head !== undefined) this.#reportedHeight.raise(head.number)
     this.#publish()
   }
 
   /** What it called final may have been believed already. */
-  #disbelieve(node: Followed): void {
-    const { final } = node
-    node.forgetFinal()
-    if (final !== undefined) this.#chain.undo(node, 'what a node called final cannot be believed')
+  #revertImplausible(upstream: UpstreamTracker): void {
+    const { finalized } = upstream
+    upstream.discardFinalized()
+    if (finalized !== undefined) this.#chain.revertFinality(upstream, 'what a node called final cannot be believed')
   }
 
-  #forgetFinals(): void {
-    this.#nodes.forEach(node => node.forgetFinal())
+  #discardAllFinalized(): void {
+    this.#upstreams.forEach(node => node.discardFinalized())
     this.#publish()
   }
 
   #publish(): void {
-    const [{ head }, { final, era, line }] = [this.#ranking, this.#chain]
-    const nodes = this.#nodes.map(node => this.#describe(node))
-    this.#known.learn({ ...(head && { head }), ...(final && { final }), era, told: this.#told.height, nodes })
-    this.#settings.onChange?.(this.#known.state, line)
+    const [{ head }, { finalized, finalityVersion, recentBlocks }] = [this.#selection, this.#chain]
+    const upstreams = this.#upstreams.map(node => this.#stateOf(node))
+    this.#current.update({
+      ...(head && { head }),
+      ...(finalized && { finalized }),
+      finalityVersion,
+      reportedHeight: this.#reportedHeight.height,
+      upstreams,
+    })
+    this.#options.onChange?.(this.#current.state, recentBlocks)
   }
 
-  #describe(node: Followed): NodeState {
-    const { name, head, final, isSubscribed } = node
-    const verdict = this.#verdicts.of(name)
-    const mayTell = final !== undefined && !this.#ranking.isDoubted(node)
-    return { name, ...(head && { head }), ...(mayTell && { final }), isSubscribed, ...(verdict && { verdict }) }
+  #stateOf(upstream: UpstreamTracker): UpstreamState {
+    const { name, head, finalized, isSubscribed } = upstream
+    const exclusion = this.#exclusions.get(name)
+    const isFinalityPlausible = finalized !== undefined && !this.#selection.isImplausible(upstream)
+    return { name, ...(head && { head }), ...(isFinalityPlausible && { finalized }), isSubscribed, ...(exclusion && { exclusion }) }
   }
 }

@@ -1,52 +1,52 @@
-import type { Belief } from './belief.ts'
-import type { Followed } from './followed.ts'
-import { isSame } from './state.ts'
-import type { Place } from './state.ts'
+import type { HeadPlausibility } from './belief.ts'
+import type { UpstreamTracker } from './followed.ts'
+import { isSameHead } from './state.ts'
+import type { Head } from './state.ts'
 
 /** Which nodes are believed, and which of them is the best: as they were judged last. */
-export class Ranking {
-  readonly #belief: Belief
-  #nodes: readonly Followed[] = []
+export class HeadSelection {
+  readonly #plausibility: HeadPlausibility
+  #upstreams: readonly UpstreamTracker[] = []
   /** Names of those whose heads cannot be. */
-  #doubted: ReadonlySet<string> = new Set()
-  #head: Place | undefined
+  #implausible: ReadonlySet<string> = new Set()
+  #head: Head | undefined
 
-  constructor(belief: Belief) {
-    this.#belief = belief
+  constructor(plausibility: HeadPlausibility) {
+    this.#plausibility = plausibility
   }
 
   /** The head of the best node; undefined while none of those believed has told of one. */
-  get head(): Place | undefined {
+  get head(): Head | undefined {
     return this.#head
   }
 
-  get doubted(): ReadonlySet<string> {
-    return this.#doubted
+  get implausible(): ReadonlySet<string> {
+    return this.#implausible
   }
 
-  get believed(): readonly Followed[] {
-    return this.#nodes.filter(node => !this.isDoubted(node))
+  get plausible(): readonly UpstreamTracker[] {
+    return this.#upstreams.filter(node => !this.isImplausible(node))
   }
 
   /** Of those who are believed, one with the highest head: one that is on the head that stands, else the first. */
-  get best(): Followed | undefined {
-    const believed = this.believed
-    const highest = believed.reduce((most, { height = -1 }) => Math.max(most, height), -1)
-    const best = believed.filter(({ height }) => height !== undefined && height === highest)
-    return best.find(node => isSame(node.head, this.#head)) ?? best[0]
+  get best(): UpstreamTracker | undefined {
+    const plausible = this.plausible
+    const highest = plausible.reduce((max, { height = -1 }) => Math.max(max, height), -1)
+    const candidates = plausible.filter(({ height }) => height !== undefined && height === highest)
+    return candidates.find(node => isSameHead(node.head, this.#head)) ?? candidates[0]
   }
 
-  isDoubted({ name }: Followed): boolean {
-    return this.#doubted.has(name)
+  isImplausible({ name }: UpstreamTracker): boolean {
+    return this.#implausible.has(name)
   }
 
   /** Gives those who were believed until now, and are so no longer. */
-  judge(nodes: readonly Followed[]): readonly Followed[] {
-    const before = this.#doubted
-    this.#nodes = nodes
-    this.#doubted = this.#belief.sift(nodes)
+  evaluate(upstreams: readonly UpstreamTracker[]): readonly UpstreamTracker[] {
+    const previous = this.#implausible
+    this.#upstreams = upstreams
+    this.#implausible = this.#plausibility.findImplausible(upstreams)
     this.#head = this.best?.head
-    if (this.#head !== undefined) this.#belief.remember(this.#head, this.believed)
-    return nodes.filter(node => this.isDoubted(node) && !before.has(node.name))
+    if (this.#head !== undefined) this.#plausibility.recordAccepted(this.#head, this.plausible)
+    return upstreams.filter(node => this.isImplausible(node) && !previous.has(node.name))
   }
 }

@@ -1,35 +1,35 @@
 import type { Clock, Timer } from '../clock.ts'
 
 /** Rounds end when no call has come for so long, in ms. */
-const idle = 30_000
+const idleTimeoutMs = 30_000
 
 /** ms between rounds. */
-export const intervalOf = (blockTime: number): number => Math.min(5000, Math.max(250, blockTime / 2))
+export const pollIntervalMsFor = (blockTime: number): number => Math.min(5000, Math.max(250, blockTime / 2))
 
-export interface RoundsTerms {
+export interface PollScheduleOptions {
   readonly clock: Clock
-  readonly interval: number
+  readonly pollIntervalMs: number
   /** One round: all nodes are asked. */
-  ask(): void
+  poll(): void
   /** Calls have ceased. */
-  rest(): void
+  onIdle(): void
 }
 
 /** When nodes are polled: at once when the first call comes, and then for as long as calls come in. */
-export class Rounds {
-  readonly #terms: RoundsTerms
+export class PollSchedule {
+  readonly #options: PollScheduleOptions
   #timer: Timer | undefined
   /** ms of rounds since the last call. */
-  #quiet = 0
+  #idleMs = 0
 
-  constructor(terms: RoundsTerms) {
-    this.#terms = terms
+  constructor(options: PollScheduleOptions) {
+    this.#options = options
   }
 
   /** A call has come. */
-  touch(): void {
-    this.#quiet = 0
-    if (this.#timer === undefined) this.#go()
+  recordActivity(): void {
+    this.#idleMs = 0
+    if (this.#timer === undefined) this.#runRound()
   }
 
   /** Until the next call. */
@@ -38,12 +38,12 @@ export class Rounds {
     this.#timer = undefined
   }
 
-  #go(): void {
-    const { clock, interval, ask, rest } = this.#terms
+  #runRound(): void {
+    const { clock, pollIntervalMs, poll, onIdle } = this.#options
     this.#timer = undefined
-    if (this.#quiet > idle) return rest()
-    this.#quiet += interval
-    this.#timer = clock.after(interval, () => this.#go())
-    ask()
+    if (this.#idleMs > idleTimeoutMs) return onIdle()
+    this.#idleMs += pollIntervalMs
+    this.#timer = clock.after(pollIntervalMs, () => this.#runRound())
+    poll()
   }
 }

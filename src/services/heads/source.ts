@@ -1,27 +1,27 @@
-import type { HeadNews } from './news.ts'
+import type { HeightBroadcast } from './news.ts'
 import { openHeads } from './polled.ts'
-import type { HeadsSettings, OwnHeads } from './polled.ts'
+import type { HeadsOptions, TrackedHeads } from './polled.ts'
 import type { Heads } from './view.ts'
 
 /** Makes the heads of networks: of nodes that this process asks itself, or that another one asks for it. */
 export interface HeadsSource {
-  open(network: string, settings: HeadsSettings): Heads
+  open(network: string, settings: HeadsOptions): Heads
   /** Resolves, and soon, once it is known which of the nodes that are followed are on another chain. */
   ready(): Promise<void>
 }
 
 /** Who else tells callers heights of this network. */
-export type NewsOf = (network: string, chainId: number) => readonly HeadNews[]
+export type HeightBroadcastsOf = (network: string, chainId: number) => readonly HeightBroadcast[]
 
 /** This process asks. */
-export const openSource = (newsOf: NewsOf = () => []): HeadsSource => {
-  const opened: OwnHeads[] = []
+export const openHeadsSource = (heightBroadcastsOf: HeightBroadcastsOf = () => []): HeadsSource => {
+  const opened: TrackedHeads[] = []
   return {
-    open(network, settings) {
-      const heads = openHeads({ ...settings, news: newsOf(network, settings.chainId) })
+    open(network, options) {
+      const heads = openHeads({ ...options, heightBroadcasts: heightBroadcastsOf(network, options.chainId) })
       opened.push(heads)
       return heads
     },
-    ready: async () => void (await Promise.all(opened.map(heads => heads.identified))),
+    ready: async () => void (await Promise.all(opened.map(heads => heads.chainIdsChecked))),
   }
 }

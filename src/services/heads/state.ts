@@ -1,43 +1,43 @@
-import type { Settled } from './view.ts'
+import type { BlockId } from './view.ts'
 
 /** Where a node is, by what it told last. An answer to eth_blockNumber tells neither hash nor time. */
-export interface Place {
+export interface Head {
   readonly number: number
   readonly hash?: string
   /** ms since 1970. */
-  readonly time?: number
+  readonly timestampMs?: number
 }
 
 /** Why a node is passed over: it is on another chain, too far behind, or further ahead than can be. */
-export type Reason = 'chain' | 'lag' | 'ahead'
+export type ExclusionReason = 'chain' | 'lag' | 'ahead'
 
 /** What is known of a network's chain at one moment; plain data, so that processes can hand it on. */
-export interface State {
+export interface ChainState {
   /** The newest that is believed. */
-  readonly head?: Place
+  readonly head?: Head
   /** The newest that any node called final. */
-  readonly final?: Settled
+  readonly finalized?: BlockId
   /** How often final blocks were undone. */
-  readonly era: number
+  readonly finalityVersion: number
   /** The height that callers are told. */
-  readonly told: number
-  readonly nodes: readonly NodeState[]
+  readonly reportedHeight: number
+  readonly upstreams: readonly UpstreamState[]
 }
 
-export interface NodeState {
+export interface UpstreamState {
   readonly name: string
-  readonly head?: Place
+  readonly head?: Head
   /** The newest that it may be believed to be final. */
-  readonly final?: Settled
+  readonly finalized?: BlockId
   readonly isSubscribed: boolean
-  readonly verdict?: Verdict
+  readonly exclusion?: Exclusion
 }
 
-export interface Verdict {
-  readonly reason: Reason
+export interface Exclusion {
+  readonly reason: ExclusionReason
   /** What `/readyz?verbose` and the log say: with how many blocks, or which chain. */
-  readonly words: string
+  readonly description: string
 }
 
-export const isSame = (one: Place | undefined, other: Place | undefined): boolean =>
+export const isSameHead = (one: Head | undefined, other: Head | undefined): boolean =>
   one?.number === other?.number && one?.hash === other?.hash

@@ -1,77 +1,78 @@
 import type { Clock } from '../clock.ts'
-import type { Belief } from './belief.ts'
-import type { Followed } from './followed.ts'
-import { Height, patienceOf } from './height.ts'
-import type { HeadNews } from './news.ts'
+import type { HeadPlausibility } from './belief.ts'
+import type { UpstreamTracker } from './followed.ts'
+import { HeightWatermark, agreeingPollsFor } from './height.ts'
+import type { HeightBroadcast } from './news.ts'
 
-export interface ToldTerms {
+export interface ReportedHeightOptions {
   readonly clock: Clock
-  readonly belief: Belief
+  readonly plausibility: HeadPlausibility
   /** ms between polls. */
-  readonly interval: number
+  readonly pollIntervalMs: number
   /** Those who hear of it. */
-  readonly news: readonly HeadNews[]
+  readonly heightBroadcasts: readonly HeightBroadcast[]
   /** ms after which a height that others told says nothing about the chain any more. */
-  readonly memory: number
+  readonly peerHeightTtlMs: number
   /** The nodes that are believed. */
-  witnesses(): readonly Followed[]
+  reporters(): readonly UpstreamTracker[]
 }
 
 /** The height that callers are told here, kept in step with those who tell it elsewhere. */
-export class Told {
-  readonly #terms: ToldTerms
-  readonly #height: Height
-  #spreading: Promise<void> | undefined
+export class ReportedHeight {
+  readonly #options: ReportedHeightOptions
+  readonly #watermark: HeightWatermark
+  #pendingBroadcast: Promise<void> | undefined
   /** What others told last. */
-  #others: { readonly height: number; readonly at: number } | undefined
+  #peerHeight: { readonly height: number; readonly at: number } | undefined
 
-  constructor(terms: ToldTerms) {
-    this.#terms = terms
-    this.#height = new Height(patienceOf(terms.interval))
+  constructor(options: ReportedHeightOptions) {
+    this.#options = options
+    this.#watermark = new HeightWatermark(agreeingPollsFor(options.pollIntervalMs))
   }
 
   get height(): number {
-    return this.#height.told
+    return this.#watermark.value
   }
 
   /** The height, once all who must know do. */
-  get shared(): number | Promise<number> {
+  get sharedHeight(): number | Promise<number> {
     const height = this.height
-    return this.#spreading === undefined ? height : this.#spreading.then(() => height)
+    return this.#pendingBroadcast === undefined ? height : this.#pendingBroadcast.then(() => height)
   }
 
   raise(height: number): void {
     if (height <= this.height) return
-    this.#height.raise(height)
-    const waits = this.#terms.news.flatMap(carrier => carrier.raise(height) ?? [])
-    if (waits.length === 0) return
-    const spreading = Promise.all(waits).then(() => {
-      if (this.#spreading === spreading) this.#spreading = undefined
+    this.#watermark.raise(height)
+    const acknowledgments = this.#options.heightBroadcasts.flatMap(broadcast => broadcast.raise(height) ?? [])
+    if (acknowledgments.length === 0) return
+    const pending = Promise.all(acknowledgments).then(() => {
+      if (this.#pendingBroadcast === pending) this.#pendingBroadcast = undefined
     })
-    this.#spreading = spreading
+    this.#pendingBroadcast = pending
   }
 
   /** Goes back when the witnesses agree on it, or on its being impossible; gives the height before, if so. */
-  settle(): number | undefined {
-    const [before, believed] = [this.height, this.#terms.witnesses()]
-    const isImpossible = before > 0 && this.#terms.belief.isDoubted({ number: before }, believed)
-    if (isImpossible) this.#others = undefined
-    if (!(isImpossible ? this.#height.drop(believed) : this.#height.settle([...believed, ...this.#voices()]))) return undefined
-    for (const carrier of this.#terms.news) carrier.lower(this.height)
-    return before
+  lowerIfAgreed(): number | undefined {
+    const [previous, reporters] = [this.height, this.#options.reporters()]
+    const isImpossible = previous > 0 && this.#options.plausibility.isImplausible({ number: previous }, reporters)
+    if (isImpossible) this.#peerHeight = undefined
+    if (!(isImpossible ? this.#watermark.lowerTo(reporters) : this.#watermark.lowerIfAgreed([...reporters, ...this.#peerVotes()])))
+      return undefined
+    for (const broadcast of this.#options.heightBroadcasts) broadcast.lower(this.height)
+    return previous
   }
 
   /** Others tell their callers this height, of nodes that are not ours. */
-  hear(height: number): void {
-    if (this.#terms.belief.isDoubted({ number: height }, this.#terms.witnesses())) return
-    this.#others = { height, at: this.#terms.clock.monotonic() }
+  recordPeerHeight(height: number): void {
+    if (this.#options.plausibility.isImplausible({ number: height }, this.#options.reporters())) return
+    this.#peerHeight = { height, at: this.#options.clock.monotonic() }
     this.raise(height)
   }
 
   /** Others are one more voice, for as long as they may be taken to be there. */
-  #voices() {
-    const { clock, memory } = this.#terms
-    const isThere = this.#others !== undefined && clock.monotonic() - this.#others.at < memory
-    return isThere ? [{ height: this.#others?.height, low: 0, isSilent: false }] : []
+  #peerVotes() {
+    const { clock, peerHeightTtlMs } = this.#options
+    const isPeerActive = this.#peerHeight !== undefined && clock.monotonic() - this.#peerHeight.at < peerHeightTtlMs
+    return isPeerActive ? [{ height: this.#peerHeight?.height, lowPolls: 0, isSilent: false }] : []
   }
 }

@@ -1,89 +1,90 @@
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import type { Followed } from './followed.ts'
-import { patience } from './height.ts'
-import type { Place, Reason, Verdict } from './state.ts'
+import type { UpstreamTracker } from './followed.ts'
+import { minAgreeingPolls } from './height.ts'
+import type { Head, ExclusionReason, Exclusion } from './state.ts'
 
 /** What nodes are judged by. */
-export interface Measure {
-  readonly head: Place | undefined
+export interface ExclusionCriteria {
+  readonly head: Head | undefined
   /** Blocks that a node may be behind it. */
   readonly maxLag: number
   /** Names of nodes whose heads are doubted. */
-  readonly doubted: ReadonlySet<string>
+  readonly implausible: ReadonlySet<string>
 }
 
 /** Which nodes calls should not go to, and why: told in the log when it changes, and as a metric. */
-export class Verdicts {
+export class UpstreamExclusions {
   readonly #log: Log
   readonly #metrics: Metrics
-  readonly #verdicts = new Map<string, Verdict>()
+  readonly #exclusions = new Map<string, Exclusion>()
   /** How often a node that is doubted had answered before. */
-  readonly #doubted = new Map<string, number>()
+  readonly #headsWhenDoubted = new Map<string, number>()
 
   constructor(log: Log, metrics: Metrics) {
     this.#log = log
     this.#metrics = metrics
   }
 
-  of(name: string): Verdict | undefined {
-    return this.#verdicts.get(name)
+  get(name: string): Exclusion | undefined {
+    return this.#exclusions.get(name)
   }
 
-  judge(nodes: readonly Followed[], measure: Measure): void {
-    const names = new Set(nodes.map(node => node.name))
-    for (const [name, { reason }] of this.#verdicts) if (!names.has(name)) this.#clear(name, reason)
-    for (const node of nodes) this.#tell(node, this.#judge(node, measure))
+  evaluate(upstreams: readonly UpstreamTracker[], criteria: ExclusionCriteria): void {
+    const names = new Set(upstreams.map(node => node.name))
+    for (const [name, { reason }] of this.#exclusions) if (!names.has(name)) this.#clear(name, reason)
+    for (const node of upstreams) this.#set(node, this.#exclusionOf(node, criteria))
   }
 
-  #judge(node: Followed, { head, maxLag, doubted }: Measure): Verdict | undefined {
-    if (node.isElsewhere) return { reason: 'chain', words: `it is on chain ${node.chain}` }
-    const ahead = head === undefined || node.head === undefined ? 0 : node.head.number - head.number
-    if (this.#isDoubtedLong(node, doubted)) return { reason: 'ahead', words: `it is ${ahead} blocks ahead of what can be` }
-    return -ahead > maxLag ? { reason: 'lag', words: `it is ${-ahead} blocks behind` } : undefined
+  #exclusionOf(tracker: UpstreamTracker, { head, maxLag, implausible }: ExclusionCriteria): Exclusion | undefined {
+    if (tracker.isWrongChain) return { reason: 'chain', description: `it is on chain ${tracker.upstreamChainId}` }
+    const ahead = head === undefined || tracker.head === undefined ? 0 : tracker.head.number - head.number
+    if (this.#isPersistentlyImplausible(tracker, implausible))
+      return { reason: 'ahead', description: `it is ${ahead} blocks ahead of what can be` }
+    return -ahead > maxLag ? { reason: 'lag', description: `it is ${-ahead} blocks behind` } : undefined
   }
 
   /** Nodes do not hear of a block at the same moment: one that is first has until the next answers. */
-  #isDoubtedLong({ name, answers }: Followed, doubted: ReadonlySet<string>): boolean {
-    if (!doubted.has(name)) {
-      this.#doubted.delete(name)
+  #isPersistentlyImplausible({ name, headsReceived }: UpstreamTracker, implausible: ReadonlySet<string>): boolean {
+    if (!implausible.has(name)) {
+      this.#headsWhenDoubted.delete(name)
       return false
     }
-    const since = this.#doubted.get(name) ?? answers
-    this.#doubted.set(name, since)
-    return answers - since >= patience - 1
+    const headsBefore = this.#headsWhenDoubted.get(name) ?? headsReceived
+    this.#headsWhenDoubted.set(name, headsBefore)
+    return headsReceived - headsBefore >= minAgreeingPolls - 1
   }
 
-  #tell(node: Followed, verdict: Verdict | undefined): void {
-    const upstream = node.name
-    const before = this.#verdicts.get(upstream)
-    if (verdict !== undefined) this.#verdicts.set(upstream, verdict)
-    if (verdict?.reason === before?.reason) return
-    if (before !== undefined) this.#gauge(upstream, before.reason).set(0)
-    if (verdict === undefined) {
-      this.#verdicts.delete(upstream)
+  #set(tracker: UpstreamTracker, exclusion: Exclusion | undefined): void {
+    const upstream = tracker.name
+    const previous = this.#exclusions.get(upstream)
+    if (exclusion !== undefined) this.#exclusions.set(upstream, exclusion)
+    if (exclusion?.reason === previous?.reason) return
+    if (previous !== undefined) this.#gauge(upstream, previous.reason).set(0)
+    if (exclusion === undefined) {
+      this.#exclusions.delete(upstream)
       return this.#log.info({ upstream }, 'upstream is used again')
     }
-    const { reason, words: because } = verdict
+    const { reason, description: because } = exclusion
     this.#gauge(upstream, reason).set(1)
-    this.#log[levels[reason]]({ upstream, reason, because }, messages[reason])
+    this.#log[logLevels[reason]]({ upstream, reason, because }, logMessages[reason])
   }
 
-  #clear(upstream: string, reason: Reason): void {
-    this.#verdicts.delete(upstream)
+  #clear(upstream: string, reason: ExclusionReason): void {
+    this.#exclusions.delete(upstream)
     this.#gauge(upstream, reason).set(0)
   }
 
-  #gauge(upstream: string, reason: Reason): { set(value: number): void } {
+  #gauge(upstream: string, reason: ExclusionReason): { set(value: number): void } {
     const labels = { upstream, reason }
     return this.#metrics.gauge('tollgate_upstream_passed_over', '1 while calls pass over the node.', labels)
   }
 }
 
 /** What waiting mends is a warning, what somebody must mend an error. */
-const levels = { chain: 'error', lag: 'warn', ahead: 'error' } as const
+const logLevels = { chain: 'error', lag: 'warn', ahead: 'error' } as const
 
-const messages: Readonly<Record<Reason, string>> = {
+const logMessages: Readonly<Record<ExclusionReason, string>> = {
   chain: 'upstream is passed over: it is on another chain',
   lag: 'upstream is passed over: it is too far behind',
   ahead: 'upstream is passed over: its head is higher than can be',

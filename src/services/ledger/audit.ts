@@ -1,4 +1,4 @@
-import { hoursADay } from '../../store/store.ts'
+import { hoursPerDay } from '../../store/store.ts'
 import type { LedgerStore, UsageStore } from '../../store/store.ts'
 
 /** One account's day in the books, and what in them does not add up. */
@@ -18,21 +18,21 @@ export interface Audit {
 }
 
 /** Holds today's books of one account against each other. */
-export const auditOf = async (store: LedgerStore & UsageStore, account: string, limit: number | null): Promise<Audit> => {
-  const { day, leased, used, held, forfeited } = await store.totals(account)
-  const counts = await store.usage(account, day * hoursADay, (day + 1) * hoursADay)
+export const auditAccount = async (store: LedgerStore & UsageStore, account: string, limit: number | null): Promise<Audit> => {
+  const { day, leased, used, held, forfeited } = await store.dayTotals(account)
+  const counts = await store.usageCounts(account, day * hoursPerDay, (day + 1) * hoursPerDay)
   const counted = counts.reduce((sum, { credits }) => sum + credits, 0)
-  const figures = { limit, leased, used, held, forfeited, counted, tolerance: toleranceOf(leased, used) }
-  return { ...figures, faults: faultsOf(figures) }
+  const totals = { limit, leased, used, held, forfeited, counted, tolerance: maxDifference(leased, used) }
+  return { ...totals, faults: findDiscrepancies(totals) }
 }
 
 /**
  * None for an account at rest: all that is leased is used. Otherwise some process is a second behind with either report,
  * has calls in flight, or died before a report: what is leased and not used, and one part in a hundred.
  */
-const toleranceOf = (leased: number, used: number): number => (leased === used ? 0 : Math.abs(leased - used) + Math.ceil(leased / 100))
+const maxDifference = (leased: number, used: number): number => (leased === used ? 0 : Math.abs(leased - used) + Math.ceil(leased / 100))
 
-const faultsOf = ({ limit, leased, used, held, forfeited, counted, tolerance }: Omit<Audit, 'faults'>): readonly string[] => {
+const findDiscrepancies = ({ limit, leased, used, held, forfeited, counted, tolerance }: Omit<Audit, 'faults'>): readonly string[] => {
   const faults: string[] = []
   if (leased !== used + held + forfeited) {
     faults.push(`leased is ${leased}, but used, held and forfeited are ${used + held + forfeited} together`)

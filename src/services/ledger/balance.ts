@@ -1,5 +1,5 @@
 import { isoDate, isoTime } from '../../dates.ts'
-import { dayLength } from '../../store/store.ts'
+import { dayMs } from '../../store/store.ts'
 import type { LedgerStore } from '../../store/store.ts'
 
 /** One account's day in figures. Used, held, forfeited and left make up the limit, unless it was lowered that day. */
@@ -17,15 +17,15 @@ export interface Balance {
   readonly resetAt: string
 }
 
-export const balanceOf = async (store: LedgerStore, account: string, limit: number | null): Promise<Balance> => {
-  const { day, leased, used, held, forfeited } = await store.totals(account)
+export const readBalance = async (store: LedgerStore, account: string, limit: number | null): Promise<Balance> => {
+  const { day, leased, used, held, forfeited } = await store.dayTotals(account)
   return {
-    day: isoDate(day * dayLength),
+    day: isoDate(day * dayMs),
     limit,
     used,
     held,
     forfeited,
     left: limit === null ? null : Math.max(0, limit - leased),
-    resetAt: isoTime((day + 1) * dayLength),
+    resetAt: isoTime((day + 1) * dayMs),
   }
 }

@@ -1,22 +1,22 @@
-import type { Budget } from '../../reply.ts'
+import type { CreditQuota } from '../../reply.ts'
 import type { Lease } from './lease.ts'
 
 /** What credits were drawn from. */
-export interface Charged extends Budget {
+export interface RefundableBudget extends CreditQuota {
   /** False when the lease is not in use any more. */
   refund(lease: Lease, cost: number): boolean
 }
 
 /** The verdict on a call that may go on. */
-export class Charge {
+export class LeaseCharge {
   readonly kind = 'charged'
-  readonly #purse: Charged
+  readonly #source: RefundableBudget
   readonly #lease: Lease
   readonly #cost: number
   #isRefunded = false
 
-  constructor(purse: Charged, lease: Lease, cost: number) {
-    this.#purse = purse
+  constructor(source: RefundableBudget, lease: Lease, cost: number) {
+    this.#source = source
     this.#lease = lease
     this.#cost = cost
   }
@@ -25,13 +25,13 @@ export class Charge {
     return this.#lease.day
   }
 
-  get budget(): Budget {
-    return this.#purse
+  get budget(): CreditQuota {
+    return this.#source
   }
 
   refund(): boolean {
     if (this.#isRefunded) return false
     this.#isRefunded = true
-    return this.#purse.refund(this.#lease, this.#cost)
+    return this.#source.refund(this.#lease, this.#cost)
   }
 }

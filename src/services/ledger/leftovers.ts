@@ -1,16 +1,16 @@
 import type { Lease } from './lease.ts'
-import type { Teller } from './teller.ts'
+import type { LedgerClient } from './teller.ts'
 
 /** Leases that nobody spends any more, kept until the store has back what is left and knows what was used. */
-export class Leftovers {
+export class ExpiredLeases {
   readonly #account: string
-  readonly #teller: Teller
+  readonly #client: LedgerClient
   #leases: Lease[] = []
   #settling: Promise<void> | undefined
 
-  constructor(account: string, teller: Teller) {
+  constructor(account: string, client: LedgerClient) {
     this.#account = account
-    this.#teller = teller
+    this.#client = client
   }
 
   get isEmpty(): boolean {
@@ -36,10 +36,10 @@ export class Leftovers {
 
   /** More than one ask is needed only when an answer that was on its way brings another grant. */
   async #settleOne(lease: Lease): Promise<void> {
-    let isAway = false
-    while (!lease.isSettled && !isAway) {
-      lease.giveBack(lease.rem)
-      isAway = (await this.#teller.ask(this.#account, lease, { need: 0, want: 0, limit: 0 })) === undefined
+    let isStoreUnavailable = false
+    while (!lease.isSettled && !isStoreUnavailable) {
+      lease.release(lease.available)
+      isStoreUnavailable = (await this.#client.requestLease(this.#account, lease, { need: 0, want: 0, limit: 0 })) === undefined
     }
   }
 }

@@ -1,134 +1,134 @@
-import { dayLength } from '../../store/store.ts'
-import type { Answer } from '../../store/store.ts'
+import { dayMs } from '../../store/store.ts'
+import type { LeaseResponse } from '../../store/store.ts'
 import type { Timer } from '../clock.ts'
-import { Charge } from './charge.ts'
-import type { Charged } from './charge.ts'
-import { Demand } from './demand.ts'
+import { LeaseCharge } from './charge.ts'
+import type { RefundableBudget } from './charge.ts'
+import { LeaseSizing } from './demand.ts'
 import { Lease } from './lease.ts'
-import { Leftovers } from './leftovers.ts'
-import { Standing } from './standing.ts'
-import type { Teller } from './teller.ts'
-import type { Grace, Verdict } from './verdict.ts'
+import { ExpiredLeases } from './leftovers.ts'
+import { CachedBalance } from './standing.ts'
+import type { LedgerClient } from './teller.ts'
+import type { OutageGrace, ChargeResult } from './verdict.ts'
 
 /** One account in one process: the lease in hand, the calls that wait for more, and the one ask that is on its way. */
-export class Purse implements Charged {
+export class AccountLedger implements RefundableBudget {
   readonly #account: string
-  readonly #teller: Teller
-  readonly #forget: () => void
-  readonly #demand = new Demand()
+  readonly #client: LedgerClient
+  readonly #onIdle: () => void
+  readonly #sizing = new LeaseSizing()
   /** First come, first charged: a batch is charged in order of position. */
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: WaitingCharge[] = []
   /** Of days that are over. */
-  readonly #leftovers: Leftovers
-  readonly #standing = new Standing()
+  readonly #expiredLeases: ExpiredLeases
+  readonly #balance = new CachedBalance()
   #lease: Lease
   /** Below this the lease is renewed. */
-  #low = 0
-  #chargedAt = -Infinity
+  #renewBelow = 0
+  #lastChargedAt = -Infinity
   /** Credits that the store has not granted and not heard of, or had not when it was last heard. */
-  #lent = 0
-  #asking: Promise<void> | undefined
+  #overdraft = 0
+  #renewal: Promise<void> | undefined
   #timer: Timer | undefined
   /** What the timer was set to; Infinity when it is not. */
-  #delay = Infinity
+  #timerDelayMs = Infinity
   #isStopped = false
 
-  constructor(account: string, teller: Teller, forget: () => void) {
+  constructor(account: string, client: LedgerClient, onIdle: () => void) {
     this.#account = account
-    this.#teller = teller
-    this.#forget = forget
-    this.#leftovers = new Leftovers(account, teller)
-    this.#lease = new Lease(teller.today(teller.clock.monotonic()))
+    this.#client = client
+    this.#onIdle = onIdle
+    this.#expiredLeases = new ExpiredLeases(account, client)
+    this.#lease = new Lease(client.today(client.clock.monotonic()))
   }
 
   /** While the lease lasts, without waiting, and making nothing but the verdict: 70 ns, most of them for the clock. */
-  charge(limit: number, cost: number, grace: Grace = noGrace): Verdict | Promise<Verdict> {
+  charge(limit: number, cost: number, grace: OutageGrace = noGrace): ChargeResult | Promise<ChargeResult> {
     if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError(`a cost must be a whole number, not ${cost}`)
-    const now = this.#teller.clock.monotonic()
-    const isPlain = this.#waiting.length === 0 && limit === this.limit && this.#lease.day === this.#teller.today(now)
-    return isPlain && this.#lease.rem >= cost ? this.#spend(cost, now) : this.#consider(limit, { cost, grace }, now)
+    const now = this.#client.clock.monotonic()
+    const isFastPath = this.#waiting.length === 0 && limit === this.limit && this.#lease.day === this.#client.today(now)
+    return isFastPath && this.#lease.available >= cost ? this.#chargeLease(cost, now) : this.#chargeOrWait(limit, { cost, grace }, now)
   }
 
   refund(lease: Lease, cost: number): boolean {
     if (lease !== this.#lease) return false
-    lease.rem += cost
-    this.#arm()
+    lease.available += cost
+    this.#scheduleTick()
     return true
   }
 
   get limit(): number {
-    return this.#standing.limit
+    return this.#balance.limit
   }
 
-  get left(): number {
-    return Math.min(Math.max(0, this.#standing.left + this.#lease.rem), this.limit)
+  get remaining(): number {
+    return Math.min(Math.max(0, this.#balance.remaining + this.#lease.available), this.limit)
   }
 
-  get endsIn(): number {
-    return this.#teller.endsIn(this.#teller.clock.monotonic())
+  get resetsInMs(): number {
+    return this.#client.dayEndsInMs(this.#client.clock.monotonic())
   }
 
   /** Asks no more, and gives back all that is in hand. False: the store was away. */
   async stop(): Promise<boolean> {
     this.#isStopped = true
     // It still pays for calls that wait.
-    await this.#asking
+    await this.#renewal
     this.#timer?.cancel()
-    this.#retire(this.#lease.day)
-    for (let tries = 0; tries < stopTries && !this.#leftovers.isEmpty; tries += 1) await this.#leftovers.settle()
-    return this.#leftovers.isEmpty
+    this.#replaceLease(this.#lease.day)
+    for (let attempts = 0; attempts < maxStopAttempts && !this.#expiredLeases.isEmpty; attempts += 1) await this.#expiredLeases.settle()
+    return this.#expiredLeases.isEmpty
   }
 
-  #spend(cost: number, now: number): Verdict {
+  #chargeLease(cost: number, now: number): ChargeResult {
     const lease = this.#lease
-    lease.rem -= cost
-    this.#chargedAt = now
-    if (lease.rem < this.#low && !this.#standing.isSilent(now)) this.#ask()
-    return new Charge(this, lease, cost)
+    lease.available -= cost
+    this.#lastChargedAt = now
+    if (lease.available < this.#renewBelow && !this.#balance.isBackingOff(now)) this.#requestRenewal()
+    return new LeaseCharge(this, lease, cost)
   }
 
-  #consider(limit: number, wish: Wanted, now: number): Verdict | Promise<Verdict> {
-    if (limit !== this.limit) this.#standing.change(limit)
-    this.#turn(now)
-    const verdict = this.#waiting.length === 0 ? this.#decide(wish, now) : undefined
-    if (verdict !== undefined) return verdict
-    this.#demand.meet(wish.cost)
+  #chargeOrWait(limit: number, request: ChargeRequest, now: number): ChargeResult | Promise<ChargeResult> {
+    if (limit !== this.limit) this.#balance.changeLimit(limit)
+    this.#checkDay(now)
+    const result = this.#waiting.length === 0 ? this.#tryCharge(request, now) : undefined
+    if (result !== undefined) return result
+    this.#sizing.recordWaitingCall(request.cost)
     return new Promise(resolve => {
-      this.#waiting.push({ ...wish, resolve })
-      this.#ask()
+      this.#waiting.push({ ...request, resolve })
+      this.#requestRenewal()
     })
   }
 
   /** Undefined: only the store can tell. */
-  #decide({ cost, grace }: Wanted, now: number): Verdict | undefined {
-    if (this.#lease.rem >= cost) return this.#spend(cost, now)
-    if (this.#standing.isShort(cost - this.#lease.rem, now)) return this.#refuse()
-    if (this.#standing.isAway && this.#lend(cost, grace, now)) return this.#spend(cost, now)
-    return this.#isStopped || this.#standing.isSilent(now) ? { kind: 'away' } : undefined
+  #tryCharge({ cost, grace }: ChargeRequest, now: number): ChargeResult | undefined {
+    if (this.#lease.available >= cost) return this.#chargeLease(cost, now)
+    if (this.#balance.isKnownInsufficient(cost - this.#lease.available, now)) return this.#exhausted()
+    if (this.#balance.isStoreUnavailable && this.#overdraw(cost, grace, now)) return this.#chargeLease(cost, now)
+    return this.#isStopped || this.#balance.isBackingOff(now) ? { kind: 'away' } : undefined
   }
 
   /** Puts what is missing in the hand, as far as grace goes. Nobody waits for a store that may hang. */
-  #lend(cost: number, grace: Grace, now: number): boolean {
-    const missing = cost - this.#lease.rem
-    const awayFor = this.#teller.awayFor(now)
-    const isAllowed = awayFor !== undefined && awayFor < grace.lasts && this.#lent + missing <= grace.credits
+  #overdraw(cost: number, grace: OutageGrace, now: number): boolean {
+    const missing = cost - this.#lease.available
+    const outageMs = this.#client.outageMs(now)
+    const isAllowed = outageMs !== undefined && outageMs < grace.maxDurationMs && this.#overdraft + missing <= grace.maxCredits
     // Before the first answer nobody knows the day that would be charged.
     if (this.#isStopped || !isAllowed || this.#lease.day < 0) return false
-    this.#lent += missing
-    this.#lease.lend(missing)
-    if (!this.#standing.isSilent(now)) this.#ask()
-    this.#arm()
+    this.#overdraft += missing
+    this.#lease.overdraw(missing)
+    if (!this.#balance.isBackingOff(now)) this.#requestRenewal()
+    this.#scheduleTick()
     return true
   }
 
-  #refuse(): Verdict {
-    const resetAt = (this.#lease.day + 1) * dayLength
-    const { limit, left } = this.#standing
-    return { kind: 'spent', limit, used: limit - left - this.#lease.rem, resetAt, budget: this }
+  #exhausted(): ChargeResult {
+    const resetAt = (this.#lease.day + 1) * dayMs
+    const { limit, remaining } = this.#balance
+    return { kind: 'spent', limit, used: limit - remaining - this.#lease.available, resetAt, budget: this }
   }
 
-  #ask(): void {
-    if (!this.#isStopped) this.#asking ??= this.#renew()
+  #requestRenewal(): void {
+    if (!this.#isStopped) this.#renewal ??= this.#renew()
   }
 
   /** Brings the lease to its target size, up or down, and reports what was used. */
@@ -136,111 +136,111 @@ export class Purse implements Charged {
     // The rest of a batch comes in first.
     await null
     const lease = this.#lease
-    const now = this.#teller.clock.monotonic()
-    const target = this.#target(now)
-    lease.giveBack(Math.max(0, lease.rem - target))
-    const need = Math.max(0, (this.#waiting[0]?.cost ?? 0) - lease.rem)
+    const now = this.#client.clock.monotonic()
+    const target = this.#targetSize(now)
+    lease.release(Math.max(0, lease.available - target))
+    const need = Math.max(0, (this.#waiting[0]?.cost ?? 0) - lease.available)
     const { limit } = this
-    const answer = await this.#teller.ask(this.#account, lease, { need, want: target - lease.rem, limit })
-    this.#asking = undefined
-    this.#learn(lease, answer, limit)
-    this.#arm()
-    this.#serve()
-    if (answer !== undefined && this.#lease.owed > 0) this.#ask()
+    const response = await this.#client.requestLease(this.#account, lease, { need, want: target - lease.available, limit })
+    this.#renewal = undefined
+    this.#recordResponse(lease, response, limit)
+    this.#scheduleTick()
+    this.#resolveWaiting()
+    if (response !== undefined && this.#lease.overdraft > 0) this.#requestRenewal()
   }
 
-  #target(now: number): number {
-    this.#demand.note(this.#lease.spent, now)
-    if (this.#waiting.length === 0 && now - this.#chargedAt >= idleAfter) {
-      this.#demand.rest()
+  #targetSize(now: number): number {
+    this.#sizing.sampleUse(this.#lease.usedSinceCreated, now)
+    if (this.#waiting.length === 0 && now - this.#lastChargedAt >= idleTimeoutMs) {
+      this.#sizing.resetRate()
       return 0
     }
     const waiting = this.#waiting.reduce((sum, { cost }) => sum + cost, 0)
-    return this.#demand.target(this.limit, this.#teller.horizon, waiting)
+    return this.#sizing.targetSize(this.limit, this.#client.horizonMs, waiting)
   }
 
-  #learn(lease: Lease, answer: Answer | undefined, limit: number): void {
-    const now = this.#teller.clock.monotonic()
-    this.#standing.hear(answer !== undefined, now)
-    if (answer === undefined) return
-    this.#lent = this.#lease.owed
+  #recordResponse(lease: Lease, response: LeaseResponse | undefined, limit: number): void {
+    const now = this.#client.clock.monotonic()
+    this.#balance.recordAvailability(response !== undefined, now)
+    if (response === undefined) return
+    this.#overdraft = this.#lease.overdraft
     // The day or the plan may have changed meanwhile.
     if (lease !== this.#lease || limit !== this.limit) return
-    this.#low = Math.floor(lease.rem / 2)
-    this.#standing.learn(answer.left, now)
+    this.#renewBelow = Math.floor(lease.available / 2)
+    this.#balance.update(response.remaining, now)
   }
 
   /** Tells those who wait what became of their calls, in order, until one needs the store again. */
-  #serve(): void {
-    const now = this.#teller.clock.monotonic()
-    this.#turn(now)
+  #resolveWaiting(): void {
+    const now = this.#client.clock.monotonic()
+    this.#checkDay(now)
     for (let first = this.#waiting[0]; first !== undefined; first = this.#waiting[0]) {
-      const verdict = this.#decide(first, now)
-      if (verdict === undefined) return this.#ask()
+      const result = this.#tryCharge(first, now)
+      if (result === undefined) return this.#requestRenewal()
       this.#waiting.shift()
-      first.resolve(verdict)
+      first.resolve(result)
     }
   }
 
   /** At midnight the lease ends: what is left of it buys nothing on the next day. */
-  #turn(now: number): void {
-    const today = this.#teller.today(now)
+  #checkDay(now: number): void {
+    const today = this.#client.today(now)
     if (today === this.#lease.day) return
-    this.#retire(today)
-    void this.#leftovers.settle()
+    this.#replaceLease(today)
+    void this.#expiredLeases.settle()
   }
 
-  #retire(today: number): void {
-    this.#leftovers.add(this.#lease)
+  #replaceLease(today: number): void {
+    this.#expiredLeases.add(this.#lease)
     this.#lease = new Lease(today)
-    this.#low = 0
-    this.#standing.restart()
+    this.#renewBelow = 0
+    this.#balance.startDay()
   }
 
   /** Sees to it that #tick() comes soon enough; one that is due sooner stays. */
-  #arm(): void {
-    const delay = this.#isQuiet ? forgetAfter : reportEvery
-    if (this.#isStopped || this.#delay <= delay) return
+  #scheduleTick(): void {
+    const delayMs = this.#isSettled ? evictAfterMs : reportIntervalMs
+    if (this.#isStopped || this.#timerDelayMs <= delayMs) return
     this.#timer?.cancel()
-    this.#delay = delay
-    this.#timer = this.#teller.clock.after(delay, () => this.#tick())
+    this.#timerDelayMs = delayMs
+    this.#timer = this.#client.clock.after(delayMs, () => this.#tick())
   }
 
-  get #isQuiet(): boolean {
-    return this.#lease.isSettled && this.#leftovers.isEmpty
+  get #isSettled(): boolean {
+    return this.#lease.isSettled && this.#expiredLeases.isEmpty
   }
 
   #tick(): void {
-    this.#delay = Infinity
-    const now = this.#teller.clock.monotonic()
-    this.#turn(now)
-    if (!this.#leftovers.isEmpty) void this.#leftovers.settle()
-    const quietFor = now - this.#chargedAt
+    this.#timerDelayMs = Infinity
+    const now = this.#client.clock.monotonic()
+    this.#checkDay(now)
+    if (!this.#expiredLeases.isEmpty) void this.#expiredLeases.settle()
+    const idleMs = now - this.#lastChargedAt
     // An account that was never charged has been quiet for ever, and calls may wait for its first charge.
-    if (this.#isQuiet && this.#waiting.length === 0 && quietFor >= forgetAfter) {
+    if (this.#isSettled && this.#waiting.length === 0 && idleMs >= evictAfterMs) {
       this.#isStopped = true
-      this.#forget()
+      this.#onIdle()
     }
-    if (quietFor >= idleAfter ? !this.#lease.isSettled : this.#lease.isNews) this.#ask()
-    this.#arm()
+    if (idleMs >= idleTimeoutMs ? !this.#lease.isSettled : this.#lease.hasUnreportedUse) this.#requestRenewal()
+    this.#scheduleTick()
   }
 }
 
 /** Credits of an account that rests go back to the store after so many ms. */
-const idleAfter = 2_000
-const reportEvery = 1_000
+const idleTimeoutMs = 2_000
+const reportIntervalMs = 1_000
 /** What this process used today is on record in the store, and comes back with the first answer. */
-const forgetAfter = 600_000
+const evictAfterMs = 600_000
 /** A message that is lost must not cost credits. */
-const stopTries = 3
+const maxStopAttempts = 3
 
-const noGrace: Grace = { credits: 0, lasts: 0 }
+const noGrace: OutageGrace = { maxCredits: 0, maxDurationMs: 0 }
 
-interface Wanted {
+interface ChargeRequest {
   readonly cost: number
-  readonly grace: Grace
+  readonly grace: OutageGrace
 }
 
-interface Waiting extends Wanted {
-  resolve(verdict: Verdict): void
+interface WaitingCharge extends ChargeRequest {
+  resolve(result: ChargeResult): void
 }

@@ -1,12 +1,12 @@
-import { retry } from './teller.ts'
+import { retryDelayMs } from './teller.ts'
 
 /** What the store said last of an account's day, or that it said nothing. Either is believed until it may be asked again. */
-export class Standing {
+export class CachedBalance {
   #limit = 0
-  #left = 0
-  #leftUntil = -Infinity
-  #isAway = false
-  #awayUntil = -Infinity
+  #remaining = 0
+  #validUntil = -Infinity
+  #isStoreUnavailable = false
+  #retryAt = -Infinity
 
   /** Credits of the day. */
   get limit(): number {
@@ -14,47 +14,47 @@ export class Standing {
   }
 
   /** What the store had left, beside what this process holds. */
-  get left(): number {
-    return this.#left
+  get remaining(): number {
+    return this.#remaining
   }
 
   /** The last ask was not answered. */
-  get isAway(): boolean {
-    return this.#isAway
+  get isStoreUnavailable(): boolean {
+    return this.#isStoreUnavailable
   }
 
   /** It did not answer, and may not be asked again yet. */
-  isSilent(now: number): boolean {
-    return now < this.#awayUntil
+  isBackingOff(now: number): boolean {
+    return now < this.#retryAt
   }
 
   /** The store is still believed to have less than so many credits left. */
-  isShort(credits: number, now: number): boolean {
-    return now < this.#leftUntil && credits > this.#left
+  isKnownInsufficient(credits: number, now: number): boolean {
+    return now < this.#validUntil && credits > this.#remaining
   }
 
   /** The store answered, or did not. */
-  hear(isAnswered: boolean, now: number): void {
-    this.#isAway = !isAnswered
-    if (!isAnswered) this.#awayUntil = now + retry
+  recordAvailability(isAnswered: boolean, now: number): void {
+    this.#isStoreUnavailable = !isAnswered
+    if (!isAnswered) this.#retryAt = now + retryDelayMs
   }
 
   /** What it answered, of the day and the limit that hold now. */
-  learn(left: number, now: number): void {
-    this.#left = left
-    this.#leftUntil = now + retry
+  update(remaining: number, now: number): void {
+    this.#remaining = remaining
+    this.#validUntil = now + retryDelayMs
   }
 
   /** The plan has another limit. */
-  change(limit: number): void {
-    this.#left += limit - this.#limit
+  changeLimit(limit: number): void {
+    this.#remaining += limit - this.#limit
     this.#limit = limit
-    this.#leftUntil = -Infinity
+    this.#validUntil = -Infinity
   }
 
   /** Another day begins. */
-  restart(): void {
-    this.#left = this.#limit
-    this.#leftUntil = -Infinity
+  startDay(): void {
+    this.#remaining = this.#limit
+    this.#validUntil = -Infinity
   }
 }

@@ -1,12 +1,12 @@
-import type { Budget } from '../../reply.ts'
+import type { CreditQuota } from '../../reply.ts'
 
 /** What became of a request to spend credits. `away`: the store could not be asked and no lease was left to spend. */
-export type Verdict =
+export type ChargeResult =
   | {
       readonly kind: 'charged'
       /** The day that was charged, in days since 1970, UTC. */
       readonly day: number
-      readonly budget: Budget
+      readonly budget: CreditQuota
       /** Gives the credits back. False when they stay used: their day is over, or they were given back before. */
       refund(): boolean
     }
@@ -17,14 +17,14 @@ export type Verdict =
       readonly used: number
       /** Milliseconds since 1970: the next midnight UTC. */
       readonly resetAt: number
-      readonly budget: Budget
+      readonly budget: CreditQuota
     }
   | { readonly kind: 'away' }
 
 /** What an account may spend that the store has not granted, while it is away; it is charged when the store is back. */
-export interface Grace {
+export interface OutageGrace {
   /** Credits for each process, account and outage. */
-  readonly credits: number
+  readonly maxCredits: number
   /** For so many ms of an outage. */
-  readonly lasts: number
+  readonly maxDurationMs: number
 }

@@ -1,87 +1,89 @@
 import { Misconfigured } from '../../plugin.ts'
-import type { Compiled, Table } from './compile.ts'
-import { hintAt } from './hint.ts'
-import type { Override } from './index.ts'
-import type { Entry, Rule } from './language.ts'
+import type { CompiledMethod, CompiledTable } from './compile.ts'
+import { hintFor } from './hint.ts'
+import type { MethodOverride } from './index.ts'
+import type { MethodEntry, Rule } from './language.ts'
 import { isObject } from './members.ts'
-import { fillsOf, narrow, tagsOf } from './narrow.ts'
-import type { ReportComplaint } from './resolve.ts'
-import { show, spell } from './sentence.ts'
-import type { Complaint } from './sentence.ts'
-import { shapeComplaints } from './shape.ts'
+import { defaultTextsOf, restrictTags, tagsOf } from './narrow.ts'
+import type { ReportIssue } from './resolve.ts'
+import { formatValue, formatPath } from './sentence.ts'
+import type { Issue } from './sentence.ts'
+import { schemaIssues } from './shape.ts'
 
 /** What a network changes in the table. */
-export interface Changes {
-  readonly overrides: Readonly<Record<string, Override>>
+export interface TableOverrides {
+  readonly overrides: Readonly<Record<string, MethodOverride>>
   readonly tags: Readonly<Record<string, readonly string[]>>
 }
 
 /** The table with entries changed, then with fewer tags. Throws Misconfigured; its paths begin with a method's name. */
-export const changeTable = (table: Table, { overrides, tags }: Changes, network: string): Table => {
-  const complaints: Complaint[] = []
-  const report = (complaint: Complaint) => void complaints.push(complaint)
+export const overrideTable = (table: CompiledTable, { overrides, tags }: TableOverrides, network: string): CompiledTable => {
+  const issues: Issue[] = []
+  const report = (issue: Issue) => void issues.push(issue)
   const entries = new Map(table.entries)
-  const set = (name: string, compiled: Compiled | undefined) => void (compiled && entries.set(name, compiled))
+  const set = (name: string, compiled: CompiledMethod | undefined) => void (compiled && entries.set(name, compiled))
 
   for (const [name, override] of Object.entries(overrides)) {
-    if (override !== false) set(name, changeEntry(table, name, override, report))
-    else if (!entries.delete(name)) report(unknown(name, table))
+    if (override !== false) set(name, overrideEntry(table, name, override, report))
+    else if (!entries.delete(name)) report(unknownMethod(name, table))
   }
   for (const [name, allowed] of Object.entries(tags)) {
     const compiled = entries.get(name)
-    if (compiled === undefined) report(unknown(name, table))
-    else set(name, table.compiler.narrow(name, compiled, narrowPlaces({ name, compiled, allowed, network }, report)))
+    if (compiled === undefined) report(unknownMethod(name, table))
+    else set(name, table.compiler.restrictTags(name, compiled, restrictPositions({ name, compiled, allowed, network }, report)))
   }
 
-  if (complaints.length > 0) throw new Misconfigured(complaints.map(faultOf))
+  if (issues.length > 0) throw new Misconfigured(issues.map(misconfigurationOf))
   return { ...table, entries, names: [...entries.keys()] }
 }
 
-const unknown = (name: string, { names }: Table): Complaint => ({
+const unknownMethod = (name: string, { names }: CompiledTable): Issue => ({
   path: [name],
-  said: ' is not in the method table',
-  ...hintAt(name, names),
+  message: ' is not in the method table',
+  ...hintFor(name, names),
 })
 
-const faultOf = ({ path, said, hint }: Complaint) => ({
+const misconfigurationOf = ({ path, message, hint }: Issue) => ({
   path,
-  message: `${spell('', path)}${said}${hint === undefined ? '' : `; ${hint}`}`,
+  message: `${formatPath('', path)}${message}${hint === undefined ? '' : `; ${hint}`}`,
 })
 
 /** The fields given replace the old ones, `null` takes one away; a method that is not in the table is new. */
-const changeEntry = (
-  { entries, compiler }: Table,
+const overrideEntry = (
+  { entries, compiler }: CompiledTable,
   name: string,
-  fields: Exclude<Override, false>,
-  report: ReportComplaint,
-): Compiled | undefined => {
-  const notFields = ` must be false or the fields to change, not ${show(fields)}`
-  if (!isObject(fields)) return void report({ path: [name], said: notFields })
-  const whole = Object.entries({ ...entries.get(name)?.entry, ...fields }).filter(([, value]) => value !== null)
-  const entry: Entry = Object.fromEntries(whole) // shapeComplaints() sees whether it is one
-  const complaints = shapeComplaints(entry, 'method')
-  complaints.forEach(complaint => report({ ...complaint, path: [name, ...complaint.path] }))
-  return complaints.length > 0 ? undefined : compiler.compile(name, entry, [name], report)
+  fields: Exclude<MethodOverride, false>,
+  report: ReportIssue,
+): CompiledMethod | undefined => {
+  const notAnObject = ` must be false or the fields to change, not ${formatValue(fields)}`
+  if (!isObject(fields)) return void report({ path: [name], message: notAnObject })
+  const mergedFields = Object.entries({ ...entries.get(name)?.entry, ...fields }).filter(([, value]) => value !== null)
+  const entry: MethodEntry = Object.fromEntries(mergedFields) // shapeComplaints() sees whether it is one
+  const issues = schemaIssues(entry, 'method')
+  issues.forEach(complaint => report({ ...complaint, path: [name, ...complaint.path] }))
+  return issues.length > 0 ? undefined : compiler.compile(name, entry, [name], report)
 }
 
-interface Narrowing {
+interface TagRestriction {
   readonly name: string
-  readonly compiled: Compiled
+  readonly compiled: CompiledMethod
   readonly allowed: readonly string[]
   readonly network: string
 }
 
-const narrowPlaces = ({ name, compiled, allowed, network }: Narrowing, report: ReportComplaint): Compiled['places'] => {
-  tagComplaints(name, compiled.places?.map(place => place.rule) ?? [], allowed).forEach(report)
-  return compiled.places?.map(place => ({ ...place, rule: narrow(place.rule, allowed, `${name} on ${network}`) }))
+const restrictPositions = ({ name, compiled, allowed, network }: TagRestriction, report: ReportIssue): CompiledMethod['positions'] => {
+  tagIssues(name, compiled.positions?.map(place => place.rule) ?? [], allowed).forEach(report)
+  return compiled.positions?.map(place => ({ ...place, rule: restrictTags(place.rule, allowed, `${name} on ${network}`) }))
 }
 
-const tagComplaints = (name: string, rules: readonly Rule[], allowed: readonly string[]): readonly Complaint[] => {
+const tagIssues = (name: string, rules: readonly Rule[], allowed: readonly string[]): readonly Issue[] => {
   const known = [...new Set(rules.flatMap(tagsOf))]
-  if (known.length === 0) return [{ path: [name], said: ' takes no block tag' }]
-  const strange = allowed.flatMap((tag, i) =>
-    known.includes(tag) ? [] : [{ path: [name, i], said: ` is "${tag}", which is no tag of ${name}`, ...hintAt(tag, known) }],
+  if (known.length === 0) return [{ path: [name], message: ' takes no block tag' }]
+  const unknownTags = allowed.flatMap((tag, i) =>
+    known.includes(tag) ? [] : [{ path: [name, i], message: ` is "${tag}", which is no tag of ${name}`, ...hintFor(tag, known) }],
   )
-  const lost = rules.flatMap(fillsOf).find(fill => known.includes(fill) && !allowed.includes(fill))
-  return lost === undefined ? strange : [...strange, { path: [name], said: ` must keep "${lost}", which stands in for a missing block` }]
+  const lostDefault = rules.flatMap(defaultTextsOf).find(fill => known.includes(fill) && !allowed.includes(fill))
+  return lostDefault === undefined
+    ? unknownTags
+    : [...unknownTags, { path: [name], message: ` must keep "${lostDefault}", which stands in for a missing block` }]
 }

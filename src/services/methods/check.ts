@@ -1,70 +1,70 @@
 import type { Json } from '../../call.ts'
-import { remembering } from '../../frozen.ts'
-import type { Checked } from './index.ts'
+import { memoizeFrozen } from '../../frozen.ts'
+import type { CheckedParams } from './index.ts'
 import type { Rule } from './language.ts'
-import type { Compile, Reader } from './rules.ts'
-import { spell, want } from './sentence.ts'
+import type { CompileRule, CompiledRule } from './rules.ts'
+import { formatPath, describeRule } from './sentence.ts'
 
 /** A position of `params` with its rule resolved. */
-export interface Place {
+export interface ResolvedPosition {
   readonly title: string
   /** May it be missing? */
   readonly optional: boolean | 'unless strict'
   readonly rule: Rule
 }
 
-export type Check = (params: readonly Json[], strict: boolean) => Checked
+export type CheckParams = (params: readonly Json[], strict: boolean) => CheckedParams
 
 /** For a method without rules. */
-export const unchecked: Check = params => ({ params })
+export const acceptAnyParams: CheckParams = params => ({ params })
 
 /** Holds parameters against the rules of their positions; the first that is wrong ends it. */
-export const checker = (method: string, places: readonly Place[], compile: Compile): Check => {
-  const readers = places.map((place, i) => readerOf(method, place, i, compile))
+export const createParamsCheck = (method: string, positions: readonly ResolvedPosition[], compile: CompileRule): CheckParams => {
+  const validators = positions.map((place, i) => createPositionValidator(method, place, i, compile))
   const check = (strict: boolean) =>
-    remembering((params: readonly Json[]): Checked => {
-      if (params.length > readers.length) return { complaint: tooMany(method, readers.length, params.length) }
-      const normal: Json[] = []
-      for (let i = 0; i < readers.length; i++) {
+    memoizeFrozen((params: readonly Json[]): CheckedParams => {
+      if (params.length > validators.length) return { issue: tooManyParams(method, validators.length, params.length) }
+      const normalized: Json[] = []
+      for (let i = 0; i < validators.length; i++) {
         const value = params[i]
-        const complaint = readers[i]?.complaint(value, strict)
-        if (complaint !== undefined) return { complaint }
-        normal.push(readers[i]?.normal(value ?? null) ?? null)
+        const issue = validators[i]?.issueOf(value, strict)
+        if (issue !== undefined) return { issue }
+        normalized.push(validators[i]?.normalize(value ?? null) ?? null)
       }
-      while (normal.length > 0 && normal.at(-1) === null) normal.pop()
-      return { params: normal }
+      while (normalized.length > 0 && normalized.at(-1) === null) normalized.pop()
+      return { params: normalized }
     })
-  const [loosely, strictly] = [check(false), check(true)]
-  return (params, strict) => (strict ? strictly(params) : loosely(params))
+  const [checkLenient, checkStrict] = [check(false), check(true)]
+  return (params, strict) => (strict ? checkStrict(params) : checkLenient(params))
 }
 
-interface PlaceReader {
-  complaint(value: Json | undefined, strict: boolean): string | undefined
-  normal(value: Json): Json
+interface PositionValidator {
+  issueOf(value: Json | undefined, strict: boolean): string | undefined
+  normalize(value: Json): Json
 }
 
-const readerOf = (method: string, place: Place, i: number, compile: Compile): PlaceReader => {
-  const { title, optional, rule } = place
-  const reader = compile(rule)
-  const fill = rule.fill === undefined ? null : reader.normal(rule.fill)
-  const missing = `${method} needs params[${i}], the ${title}: ${want(rule)}`
+const createPositionValidator = (method: string, position: ResolvedPosition, i: number, compile: CompileRule): PositionValidator => {
+  const { title, optional, rule } = position
+  const compiledRule = compile(rule)
+  const defaultValue = rule.fill === undefined ? null : compiledRule.normalize(rule.fill)
+  const missing = `${method} needs params[${i}], the ${title}: ${describeRule(rule)}`
   return {
-    complaint(value, strict) {
+    issueOf(value, strict) {
       if (optional !== false && (value ?? null) === null && !(strict && optional === 'unless strict')) return undefined
-      return value === undefined ? missing : complaintOf(reader, value, i)
+      return value === undefined ? missing : issueText(compiledRule, value, i)
     },
-    normal: value => (value === null ? fill : reader.normal(value)),
+    normalize: value => (value === null ? defaultValue : compiledRule.normalize(value)),
   }
 }
 
-const complaintOf = (reader: Reader, value: Json, i: number): string | undefined => {
-  const fault = reader.fault(value)
-  if (fault === undefined) return undefined
-  const said = `${spell('params', [i, ...fault.path])}${fault.said}`
-  return fault.hint === undefined ? said : `${said}; ${fault.hint}`
+const issueText = (rule: CompiledRule, value: Json, i: number): string | undefined => {
+  const issue = rule.validate(value)
+  if (issue === undefined) return undefined
+  const text = `${formatPath('params', [i, ...issue.path])}${issue.message}`
+  return issue.hint === undefined ? text : `${text}; ${issue.hint}`
 }
 
-const tooMany = (method: string, most: number, found: number): string =>
+const tooManyParams = (method: string, most: number, found: number): string =>
   most === 0
     ? `${method} takes no parameters, got ${found}`
     : `${method} takes at most ${most} parameter${most === 1 ? '' : 's'}, got ${found}`

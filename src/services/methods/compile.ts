@@ -1,83 +1,83 @@
 import type { Path } from '../../plugin.ts'
-import { checker, unchecked } from './check.ts'
-import type { Check, Place } from './check.ts'
-import type { ReadError } from './errors.ts'
+import { createParamsCheck, acceptAnyParams } from './check.ts'
+import type { CheckParams, ResolvedPosition } from './check.ts'
+import type { ErrorCategoryOf } from './errors.ts'
 import type { Method } from './index.ts'
-import { inspectFills } from './inspect.ts'
-import type { Entry, Position, TableFile } from './language.ts'
-import { resolver } from './resolve.ts'
-import type { ReportComplaint } from './resolve.ts'
-import { ruleCompiler } from './rules.ts'
-import type { Complaint } from './sentence.ts'
+import { inspectDefaults } from './inspect.ts'
+import type { MethodEntry, PositionEntry, TableFile } from './language.ts'
+import { createRuleResolver } from './resolve.ts'
+import type { ReportIssue } from './resolve.ts'
+import { createRuleCompiler } from './rules.ts'
+import type { Issue } from './sentence.ts'
 
 /** An entry of the table, ready for any network. */
-export interface Compiled {
+export interface CompiledMethod {
   /** As it stands in the file. */
-  readonly entry: Entry
+  readonly entry: MethodEntry
   /** With the defaults of the file. */
   readonly settings: Omit<Method, 'name' | 'answer' | 'check'>
   /** Undefined for a method whose parameters have no rules. */
-  readonly places: readonly Place[] | undefined
-  readonly check: Check
+  readonly positions: readonly ResolvedPosition[] | undefined
+  readonly check: CheckParams
 }
 
 /** A file of configs/methods/, checked and compiled; the same for every network that names it. */
-export interface Table {
+export interface CompiledTable {
   /** The methods, in the order of the file. */
   readonly names: readonly string[]
   /** Credits for a method that is not in the table. */
   readonly defaultCost: number
-  readonly entries: ReadonlyMap<string, Compiled>
-  readonly readError: ReadError
-  readonly compiler: EntryCompiler
+  readonly entries: ReadonlyMap<string, CompiledMethod>
+  readonly errorCategory: ErrorCategoryOf
+  readonly compiler: MethodCompiler
 }
 
 /** Makes entries that fit the shape ready; undefined after something was reported about their rules. */
-export interface EntryCompiler {
-  compile(name: string, entry: Entry, path: Path, report: ReportComplaint): Compiled | undefined
+export interface MethodCompiler {
+  compile(name: string, entry: MethodEntry, path: Path, report: ReportIssue): CompiledMethod | undefined
   /** The entry with fewer tags in its rules. */
-  narrow(name: string, compiled: Compiled, places: readonly Place[] | undefined): Compiled
+  restrictTags(name: string, compiled: CompiledMethod, places: readonly ResolvedPosition[] | undefined): CompiledMethod
 }
 
 /** Reports what is wrong with the named types. */
-export const entryCompiler = (file: Omit<TableFile, 'methods' | 'errors'>, reportType: ReportComplaint): EntryCompiler => {
-  const resolve = resolver(file.types ?? {}, reportType)
-  const compileRule = ruleCompiler()
+export const createMethodCompiler = (file: Omit<TableFile, 'methods' | 'errors'>, reportType: ReportIssue): MethodCompiler => {
+  const resolve = createRuleResolver(file.types ?? {}, reportType)
+  const compileRule = createRuleCompiler()
 
-  const placeOf = ({ title, optional, ...own }: Position, path: Path, report: ReportComplaint): Place => {
+  const positionOf = ({ title, optional, ...own }: PositionEntry, path: Path, report: ReportIssue): ResolvedPosition => {
     const rule = resolve(own, path, report)
     return { title, rule, optional: optional ?? rule.fill !== undefined }
   }
 
   /** Undefined after a report. */
-  const placesOf = (params: readonly Position[], path: Path, report: ReportComplaint): readonly Place[] | undefined => {
-    const complaints: Complaint[] = []
-    const places = params.map((position, i) => placeOf(position, [...path, i], complaint => complaints.push(complaint)))
-    if (complaints.length === 0) complaints.push(...fillComplaints(places, path))
-    complaints.forEach(report)
-    return complaints.length > 0 ? undefined : places
+  const positionsOf = (params: readonly PositionEntry[], path: Path, report: ReportIssue): readonly ResolvedPosition[] | undefined => {
+    const issues: Issue[] = []
+    const positions = params.map((position, i) => positionOf(position, [...path, i], issue => issues.push(issue)))
+    if (issues.length === 0) issues.push(...defaultIssues(positions, path))
+    issues.forEach(report)
+    return issues.length > 0 ? undefined : positions
   }
 
-  const fillComplaints = (places: readonly Place[], path: Path): readonly Complaint[] =>
-    places.flatMap(({ rule }, i) => inspectFills(rule, [...path, i], compileRule))
+  const defaultIssues = (places: readonly ResolvedPosition[], path: Path): readonly Issue[] =>
+    places.flatMap(({ rule }, i) => inspectDefaults(rule, [...path, i], compileRule))
 
   return {
     compile(name, entry, path, report) {
-      const settings = { ...file.defaults, ...settingsOf(entry) }
-      if (entry.params === undefined) return { entry, settings, places: undefined, check: unchecked }
-      const places = placesOf(entry.params, [...path, 'params'], report)
-      return places && { entry, settings, places, check: checker(name, places, compileRule) }
+      const settings = { ...file.defaults, ...settingsOfEntry(entry) }
+      if (entry.params === undefined) return { entry, settings, positions: undefined, check: acceptAnyParams }
+      const places = positionsOf(entry.params, [...path, 'params'], report)
+      return places && { entry, settings, positions: places, check: createParamsCheck(name, places, compileRule) }
     },
-    narrow: (name, compiled, places) =>
-      places === undefined ? compiled : { ...compiled, places, check: checker(name, places, compileRule) },
+    restrictTags: (name, compiled, places) =>
+      places === undefined ? compiled : { ...compiled, positions: places, check: createParamsCheck(name, places, compileRule) },
   }
 }
 
-const settingsOf = ({ params: _params, answer: _answer, maxTime, ...rest }: Entry) => ({
+const settingsOfEntry = ({ params: _params, answer: _answer, maxTime, ...rest }: MethodEntry) => ({
   ...rest,
-  ...(maxTime !== undefined && { maxTime: parseTime(maxTime) }),
+  ...(maxTime !== undefined && { maxTime: parseDurationMs(maxTime) }),
 })
 
-const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 }
+const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 }
 
-const parseTime = (text: string): number => Number.parseInt(text, 10) * (units[text.replace(/^\d+/, '')] ?? 1)
+const parseDurationMs = (text: string): number => Number.parseInt(text, 10) * (unitMs[text.replace(/^\d+/, '')] ?? 1)

@@ -1,56 +1,59 @@
 import type { Path } from '../../plugin.ts'
-import type { Meaning, RpcError } from '../../reply.ts'
-import { hintAt } from './hint.ts'
-import type { Saying } from './language.ts'
-import type { Complaint } from './sentence.ts'
+import type { ErrorCategory, RpcError } from '../../reply.ts'
+import { hintFor } from './hint.ts'
+import type { ErrorPattern } from './language.ts'
+import type { Issue } from './sentence.ts'
 
 /** What a node's error to a call of this method means; undefined when nobody has said. */
-export type ReadError = (error: RpcError, method: string) => Meaning | undefined
+export type ErrorCategoryOf = (error: RpcError, method: string) => ErrorCategory | undefined
 
 /** Compiles the `errors` of a methods file: the first that fits holds. */
-export const errorReader = (sayings: readonly Saying[]): ReadError => {
-  const readers = sayings.map(readerOf)
+export const createErrorClassifier = (patterns: readonly ErrorPattern[]): ErrorCategoryOf => {
+  const matchers = patterns.map(createErrorMatcher)
   return ({ code, message }, method) => {
-    const text = message.slice(0, longest).toLowerCase()
-    return readers.find(reader => reader.fits(code, text, method))?.means
+    const text = message.slice(0, maxMessageChars).toLowerCase()
+    return matchers.find(reader => reader.matches(code, text, method))?.means
   }
 }
 
 /** What is wrong with sayings whose shape is right. */
-export const errorComplaints = (sayings: readonly Saying[], methods: readonly string[]): readonly Complaint[] =>
-  sayings.flatMap((saying, i) => {
+export const errorPatternIssues = (patterns: readonly ErrorPattern[], methods: readonly string[]): readonly Issue[] =>
+  patterns.flatMap((pattern, i) => {
     const path = ['errors', i]
-    const idle = saying.code === undefined && saying.message === undefined
-    return [...(idle ? [{ path, said: ' needs "code" or "message"' }] : []), ...unknownMethods(saying, [...path, 'methods'], methods)]
+    const isEmpty = pattern.code === undefined && pattern.message === undefined
+    return [
+      ...(isEmpty ? [{ path, message: ' needs "code" or "message"' }] : []),
+      ...unknownMethods(pattern, [...path, 'methods'], methods),
+    ]
   })
 
-const unknownMethods = ({ methods: named = [] }: Saying, path: Path, methods: readonly string[]): readonly Complaint[] =>
+const unknownMethods = ({ methods: named = [] }: ErrorPattern, path: Path, methods: readonly string[]): readonly Issue[] =>
   named.flatMap((name, i) =>
     methods.includes(name)
       ? []
-      : [{ path: [...path, i], said: ` is "${name}", which is not in the method table`, ...hintAt(name, methods) }],
+      : [{ path: [...path, i], message: ` is "${name}", which is not in the method table`, ...hintFor(name, methods) }],
   )
 
 /** Characters of a message that are looked at. Nodes quote what callers sent, at any length. */
-const longest = 2000
+const maxMessageChars = 2000
 
-interface Reader {
-  readonly means: Meaning
-  fits(code: number, text: string, method: string): boolean
+interface ErrorMatcher {
+  readonly means: ErrorCategory
+  matches(code: number, text: string, method: string): boolean
 }
 
-const readerOf = ({ means, code, message, methods }: Saying): Reader => {
+const createErrorMatcher = ({ means, code, message, methods }: ErrorPattern): ErrorMatcher => {
   const codes = code === undefined ? undefined : new Set([code].flat())
   const patterns = message === undefined ? undefined : [message].flat().map(one => one.toLowerCase().split('*'))
   return {
     means,
-    fits: (its, text, method) =>
-      codes?.has(its) !== false && methods?.includes(method) !== false && patterns?.some(pieces => holds(text, pieces)) !== false,
+    matches: (its, text, method) =>
+      codes?.has(its) !== false && methods?.includes(method) !== false && patterns?.some(pieces => containsInOrder(text, pieces)) !== false,
   }
 }
 
 /** Do the pieces stand in the text, one behind the other? Each is looked for once: no text makes it slow. */
-const holds = (text: string, pieces: readonly string[]): boolean => {
+const containsInOrder = (text: string, pieces: readonly string[]): boolean => {
   let at = 0
   for (const piece of pieces) {
     const found = text.indexOf(piece, at)

@@ -1,22 +1,22 @@
 import type { Json } from '../../call.ts'
-import type { Meaning, RpcError } from '../../reply.ts'
+import type { ErrorCategory, RpcError } from '../../reply.ts'
 
 /**
  * How long an answer may be kept. Never: an error, `null`, or anything pending.
  * `never`: neither kept nor shared, each call reaches a node. `head`: about the newest block.
  * `block`: about the block that the parameters name. `found`: about something mined, once it is found.
  */
-export type Keep = 'never' | 'head' | 'block' | 'found'
+export type CachePolicy = 'never' | 'head' | 'block' | 'found'
 
 /** Parameters that passed their rules, normalised (hex in lower case, defaults filled in); or what broke which rule. */
-export type Checked = { readonly params: readonly Json[] } | { readonly complaint: string }
+export type CheckedParams = { readonly params: readonly Json[] } | { readonly issue: string }
 
 /** One entry of the method table, ready to use. */
 export interface Method {
   readonly name: string
   /** Credits of one call. */
   readonly cost: number
-  readonly keep: Keep
+  readonly keep: CachePolicy
   /** Calls of one class share a breaker: heavy ones must not take the light ones down with them. */
   readonly class: string
   /** May the call be sent again after a failure that leaves open whether the node acted on it? */
@@ -35,21 +35,21 @@ export interface Method {
   readonly split?: boolean
   /** The result as JSON text, when no node is needed. */
   readonly answer?: Uint8Array
-  check(params: readonly Json[], strict: boolean): Checked
+  check(params: readonly Json[], strict: boolean): CheckedParams
 }
 
 /** What a network's file changes in one entry of the table; `false`: the method is not offered here. */
-export type Override = false | { readonly [field: string]: Json }
+export type MethodOverride = false | { readonly [field: string]: Json }
 
 /** The method table of a network. Nothing about a method stands anywhere else. */
-export interface Methods {
+export interface MethodTable {
   get(name: string): Method | undefined
   /** The names offered, in the order of the table. */
   readonly names: readonly string[]
   /** Credits for a method that is not in the table. */
   readonly defaultCost: number
   /** What a node's error to a call of this method means, in whatever words; undefined when its words are not known. */
-  meaning(error: RpcError, method: string): Meaning | undefined
+  errorCategory(error: RpcError, method: string): ErrorCategory | undefined
   /** The same table with entries changed; throws misconfigured() with paths that start at the method's name. */
-  with(overrides: Readonly<Record<string, Override>>, tags: Readonly<Record<string, readonly string[]>>): Methods
+  with(overrides: Readonly<Record<string, MethodOverride>>, tags: Readonly<Record<string, readonly string[]>>): MethodTable
 }

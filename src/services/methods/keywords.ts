@@ -1,27 +1,27 @@
 import type { Json } from '../../call.ts'
-import { parseForm } from './hex.ts'
+import { parseHexFormat } from './hex.ts'
 import type { Rule } from './language.ts'
-import { isGiven, isList, member } from './members.ts'
+import { hasMember, isJsonArray, createMemberReader } from './members.ts'
 import type { JsonObject } from './members.ts'
 
 /** A keyword about an object that JSON Schema lacks. */
-export interface Keyword {
+export interface ObjectKeyword {
   /** The members that its setting names. */
   members(rule: Rule): readonly string[]
   /** Prepares the check. What a check returns goes behind the place: ` has ...`; undefined when all is well. */
-  judge(rule: Rule): (object: JsonObject) => string | undefined
+  createCheck(rule: Rule): (object: JsonObject) => string | undefined
 }
 
 /** Is a text written in one of the forms of `hex`, or one of the `tags`? */
-export const judgeHex = ({ hex = [], tags = [] }: Rule): ((text: string) => boolean) => {
-  const forms = [hex].flat().map(parseForm)
-  return text => forms.some(form => form.fits(text)) || tags.includes(text)
+export const createHexCheck = ({ hex = [], tags = [] }: Rule): ((text: string) => boolean) => {
+  const forms = [hex].flat().map(parseHexFormat)
+  return text => forms.some(form => form.matches(text)) || tags.includes(text)
 }
 
-const required: Keyword = {
+const required: ObjectKeyword = {
   members: ({ required: names = [] }) => names,
-  judge(rule) {
-    const wanted = (rule.required ?? []).map(name => ({ name, read: member(name, rule) }))
+  createCheck(rule) {
+    const wanted = (rule.required ?? []).map(name => ({ name, read: createMemberReader(name, rule) }))
     return object => {
       const missing = wanted.find(({ read }) => read(object) === undefined)
       return missing && ` needs "${missing.name}"`
@@ -29,67 +29,67 @@ const required: Keyword = {
   },
 }
 
-const alias: Keyword = {
+const alias: ObjectKeyword = {
   members: ({ alias: names = {} }) => Object.values(names),
-  judge({ alias: names = {} }) {
+  createCheck({ alias: names = {} }) {
     const pairs = Object.entries(names)
     return object => {
-      const twice = pairs.find(([other, name]) => isGiven(object, other) && isGiven(object, name))
-      return twice && ` has both "${twice[0]}" and "${twice[1]}", which mean the same; send one of them`
+      const duplicate = pairs.find(([other, name]) => hasMember(object, other) && hasMember(object, name))
+      return duplicate && ` has both "${duplicate[0]}" and "${duplicate[1]}", which mean the same; send one of them`
     }
   },
 }
 
-const excludes: Keyword = {
+const excludes: ObjectKeyword = {
   members: ({ excludes: names = {} }) => Object.entries(names).flat(2),
-  judge(rule) {
+  createCheck(rule) {
     const pairs = Object.entries(rule.excludes ?? {}).flatMap(([name, others]) =>
-      others.map(other => ({ name, other, read: member(name, rule), readOther: member(other, rule) })),
+      others.map(other => ({ name, other, read: createMemberReader(name, rule), readOther: createMemberReader(other, rule) })),
     )
     return object => {
-      const together = pairs.find(pair => pair.read(object) !== undefined && pair.readOther(object) !== undefined)
-      return together && ` must not have "${together.other}" together with "${together.name}"`
+      const conflict = pairs.find(pair => pair.read(object) !== undefined && pair.readOther(object) !== undefined)
+      return conflict && ` must not have "${conflict.other}" together with "${conflict.name}"`
     }
   },
 }
 
-const exactlyOne: Keyword = {
+const exactlyOne: ObjectKeyword = {
   members: ({ exactlyOne: names = [] }) => names,
-  judge(rule) {
+  createCheck(rule) {
     const names = rule.exactlyOne ?? []
-    const reads = names.map(name => member(name, rule))
-    const wanted = ` must have exactly one of ${inQuotes(names)}`
+    const reads = names.map(name => createMemberReader(name, rule))
+    const wanted = ` must have exactly one of ${quoteNames(names)}`
     return object => (reads.filter(read => read(object) !== undefined).length === 1 ? undefined : wanted)
   },
 }
 
-const maxTotal: Keyword = {
+const maxTotal: ObjectKeyword = {
   members: ({ maxTotal: total }) => total?.of ?? [],
-  judge(rule) {
+  createCheck(rule) {
     const { of: names = [], limit = Infinity } = rule.maxTotal ?? {}
-    const reads = names.map(name => member(name, rule))
-    const said = ` has more than the ${limit} values allowed in ${inQuotes(names)} together`
+    const reads = names.map(name => createMemberReader(name, rule))
+    const message = ` has more than the ${limit} values allowed in ${quoteNames(names)} together`
     return object => {
-      let left = limit
-      for (const read of reads) left -= countValues(read(object), 2, left)
-      return left < 0 ? said : undefined
+      let remaining = limit
+      for (const read of reads) remaining -= countValues(read(object), 2, remaining)
+      return remaining < 0 ? message : undefined
     }
   },
 }
 
-const notAbove: Keyword = {
+const notAbove: ObjectKeyword = {
   members: ({ notAbove: names = {} }) => Object.entries(names).flat(),
-  judge(rule) {
+  createCheck(rule) {
     const pairs = Object.entries(rule.notAbove ?? {}).map(([low, high]) => ({
       low,
       high,
-      readLow: member(low, rule),
-      readHigh: member(high, rule),
+      readLow: createMemberReader(low, rule),
+      readHigh: createMemberReader(high, rule),
     }))
     return object => {
       for (const { low, high, readLow, readHigh } of pairs) {
         const [from, to] = [readLow(object), readHigh(object)]
-        if (isAbove(from, to)) return ` has "${low}" ${from} above "${high}" ${to}`
+        if (isGreater(from, to)) return ` has "${low}" ${from} above "${high}" ${to}`
       }
       return undefined
     }
@@ -102,14 +102,14 @@ export const beforeMembers = { alias, excludes, exactlyOne, required, maxTotal }
 /** Those that compare members which have passed their own rules. */
 export const afterMembers = { notAbove } as const
 
-export const objectKeywords: Readonly<Record<string, Keyword>> = { ...beforeMembers, ...afterMembers }
+export const objectKeywords: Readonly<Record<string, ObjectKeyword>> = { ...beforeMembers, ...afterMembers }
 
-const inQuotes = (names: readonly string[]): string => names.map(name => `"${name}"`).join(' and ')
+const quoteNames = (names: readonly string[]): string => names.map(name => `"${name}"`).join(' and ')
 
 /** A value counts one, a list as much as its elements, `null` nothing; stops soon after `limit`. */
 const countValues = (value: Json | undefined, depth: number, limit: number): number => {
   if (value === undefined || value === null) return 0
-  if (!isList(value) || depth === 0) return 1
+  if (!isJsonArray(value) || depth === 0) return 1
   let count = 0
   for (const one of value) {
     count += countValues(one, depth - 1, limit - count)
@@ -118,7 +118,7 @@ const countValues = (value: Json | undefined, depth: number, limit: number): num
   return count
 }
 
-const isAbove = (low: Json | undefined, high: Json | undefined): boolean =>
+const isGreater = (low: Json | undefined, high: Json | undefined): boolean =>
   isHexNumber(low) && isHexNumber(high) && BigInt(low) > BigInt(high)
 
 const isHexNumber = (value: Json | undefined): value is string => typeof value === 'string' && /^0x[0-9a-f]+$/i.test(value)

@@ -1,6 +1,6 @@
 import type { Json } from '../../call.ts'
-import type { Meaning } from '../../reply.ts'
-import type { Keep } from './index.ts'
+import type { ErrorCategory } from '../../reply.ts'
+import type { CachePolicy } from './index.ts'
 
 export type JsonType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'null'
 
@@ -31,20 +31,20 @@ export interface Rule {
   readonly maxItems?: number
   readonly maxProperties?: number
   /** Tags of the table that a network refuses, and where: `eth_getLogs on linea-mainnet`. Not for the table itself. */
-  readonly withheld?: { readonly tags: readonly string[]; readonly where: string }
+  readonly unsupportedTags?: { readonly tags: readonly string[]; readonly where: string }
 }
 
 /** The rule of one position in `params`. */
-export interface Position extends Rule {
+export interface PositionEntry extends Rule {
   readonly title: string
   readonly optional?: boolean | 'unless strict'
 }
 
 /** One entry of `methods:` as it stands in the file. */
-export interface Entry {
-  readonly params?: readonly Position[]
+export interface MethodEntry {
+  readonly params?: readonly PositionEntry[]
   readonly cost?: number
-  readonly keep?: Keep
+  readonly keep?: CachePolicy
   readonly class?: string
   readonly resend?: boolean
   readonly answer?: { readonly is: 'chainId' | 'networkId' | 'clientVersion' } | { readonly value: Json }
@@ -57,8 +57,8 @@ export interface Entry {
 }
 
 /** One entry of `errors:`: words that nodes use, and what they mean. */
-export interface Saying {
-  readonly means: Meaning
+export interface ErrorPattern {
+  readonly means: ErrorCategory
   readonly code?: number | readonly number[]
   /** A piece of the message, in any case; `*` stands for anything between two pieces. */
   readonly message?: string | readonly string[]
@@ -68,10 +68,10 @@ export interface Saying {
 /** A file of configs/methods/ as it stands. */
 export interface TableFile {
   /** What an entry is where it says nothing itself. */
-  readonly defaults: Required<Pick<Entry, 'cost' | 'keep' | 'class' | 'resend'>>
+  readonly defaults: Required<Pick<MethodEntry, 'cost' | 'keep' | 'class' | 'resend'>>
   readonly types?: Readonly<Record<string, Rule>>
-  readonly methods: Readonly<Record<string, Entry>>
-  readonly errors?: readonly Saying[]
+  readonly methods: Readonly<Record<string, MethodEntry>>
+  readonly errors?: readonly ErrorPattern[]
 }
 
 /** The one type that each of these keywords is about; the other keywords go with any type. */

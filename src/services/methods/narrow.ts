@@ -4,24 +4,24 @@ import type { Rule } from './language.ts'
 export const tagsOf = (rule: Rule): readonly string[] => [...(rule.tags ?? []), ...innerRules(rule).flatMap(tagsOf)]
 
 /** The texts that stand in for what is missing, inside too. */
-export const fillsOf = (rule: Rule): readonly string[] => [
+export const defaultTextsOf = (rule: Rule): readonly string[] => [
   ...(typeof rule.fill === 'string' ? [rule.fill] : []),
-  ...innerRules(rule).flatMap(fillsOf),
+  ...innerRules(rule).flatMap(defaultTextsOf),
 ]
 
 /** The same rule with only the `allowed` tags; what it says about the others names `where`. */
-export const narrow = (rule: Rule, allowed: readonly string[], where: string): Rule => ({
+export const restrictTags = (rule: Rule, allowed: readonly string[], where: string): Rule => ({
   ...rule,
   ...(rule.tags && {
     tags: rule.tags.filter(tag => allowed.includes(tag)),
-    withheld: { tags: rule.tags.filter(tag => !allowed.includes(tag)), where },
+    unsupportedTags: { tags: rule.tags.filter(tag => !allowed.includes(tag)), where },
   }),
-  ...(rule.items && { items: narrow(rule.items, allowed, where) }),
-  ...(rule.properties && { properties: narrowEach(rule.properties, allowed, where) }),
+  ...(rule.items && { items: restrictTags(rule.items, allowed, where) }),
+  ...(rule.properties && { properties: restrictTagsOfEach(rule.properties, allowed, where) }),
 })
 
-const narrowEach = (rules: Readonly<Record<string, Rule>>, allowed: readonly string[], where: string) =>
-  Object.fromEntries(Object.entries(rules).map(([name, rule]) => [name, narrow(rule, allowed, where)]))
+const restrictTagsOfEach = (rules: Readonly<Record<string, Rule>>, allowed: readonly string[], where: string) =>
+  Object.fromEntries(Object.entries(rules).map(([name, rule]) => [name, restrictTags(rule, allowed, where)]))
 
 const innerRules = ({ items, properties = {} }: Rule): readonly Rule[] => [
   ...(items === undefined ? [] : [items]),

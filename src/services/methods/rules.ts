@@ -1,39 +1,39 @@
 import { Ajv } from 'ajv'
 import type { AnySchemaObject, ValidateFunction } from 'ajv'
 import type { Json } from '../../call.ts'
-import { afterMembers, beforeMembers, judgeHex } from './keywords.ts'
-import type { Keyword } from './keywords.ts'
+import { afterMembers, beforeMembers, createHexCheck } from './keywords.ts'
+import type { ObjectKeyword } from './keywords.ts'
 import type { Rule } from './language.ts'
 import { aliasesOf, isObject } from './members.ts'
-import { normaliser } from './normal.ts'
-import type { Normal } from './normal.ts'
-import { explain } from './sentence.ts'
-import type { Complaint } from './sentence.ts'
+import { createNormalizer } from './normal.ts'
+import type { Normalize } from './normal.ts'
+import { issueOfAjvError } from './sentence.ts'
+import type { Issue } from './sentence.ts'
 
 /** A rule, ready to use. */
-export interface Reader {
+export interface CompiledRule {
   /** The first thing that is wrong with the value. */
-  fault(value: Json): Complaint | undefined
+  validate(value: Json): Issue | undefined
   /** Only for a value without fault. */
-  readonly normal: Normal
+  readonly normalize: Normalize
 }
 
-export type Compile = (rule: Rule) => Reader
+export type CompileRule = (rule: Rule) => CompiledRule
 
 /** Compiles resolved rules that inspect() has nothing against; equal rules share a reader. */
-export const ruleCompiler = (): Compile => {
-  const ajv = newAjv(false)
-  const readers = new Map<string, Reader>()
+export const createRuleCompiler = (): CompileRule => {
+  const ajv = createAjv(false)
+  const compiled = new Map<string, CompiledRule>()
   return rule => {
     const key = JSON.stringify(rule)
-    const reader = readers.get(key) ?? newReader(() => ajv.compile(schemaOf(rule)), normaliser(rule))
-    readers.set(key, reader)
-    return reader
+    const compiledRule = compiled.get(key) ?? lazyCompiledRule(() => ajv.compile(ajvSchemaOf(rule)), createNormalizer(rule))
+    compiled.set(key, compiledRule)
+    return compiledRule
   }
 }
 
 /** An Ajv that knows the named keywords. Errors carry the value and the rule, for explain(). */
-export const newAjv = (allErrors: boolean): Ajv => {
+export const createAjv = (allErrors: boolean): Ajv => {
   const ajv = new Ajv({
     allErrors,
     verbose: true,
@@ -45,52 +45,52 @@ export const newAjv = (allErrors: boolean): Ajv => {
     code: { optimize: !allErrors }, // not worth its time for what is asked once per file
   })
   ajv.removeKeyword('required') // the named one of this language takes `null` for missing
-  ajv.addVocabulary(['called', 'fill', 'tags', 'withheld'])
-  ajv.addKeyword({ keyword: 'hex', type: 'string', errors: false, compile: (_setting, rule) => judgeHex(rule as Rule) })
+  ajv.addVocabulary(['called', 'fill', 'tags', 'unsupportedTags'])
+  ajv.addKeyword({ keyword: 'hex', type: 'string', errors: false, compile: (_setting, rule) => createHexCheck(rule as Rule) })
   for (const [name, keyword] of Object.entries(beforeMembers)) addKeyword(ajv, name, keyword, { before: 'properties' })
   for (const [name, keyword] of Object.entries(afterMembers)) addKeyword(ajv, name, keyword, {})
   return ajv
 }
 
-const addKeyword = (ajv: Ajv, keyword: string, { judge }: Keyword, place: { readonly before?: string }): void => {
+const addKeyword = (ajv: Ajv, keyword: string, { createCheck }: ObjectKeyword, position: { readonly before?: string }): void => {
   ajv.addKeyword({
     keyword,
     type: 'object',
     errors: false,
-    ...place,
+    ...position,
     compile(_setting, rule) {
-      const said = judge(rule as Rule) // as schemaOf() made it
-      return object => said(object) === undefined
+      const check = createCheck(rule as Rule) // as schemaOf() made it
+      return object => check(object) === undefined
     },
   })
 }
 
 /** Ajv compiles a rule when it is first asked: 1 to 4 ms each, which a start would spend on 60 of them. */
-const newReader = (compile: () => ValidateFunction, normal: Normal): Reader => {
+const lazyCompiledRule = (compile: () => ValidateFunction, normal: Normalize): CompiledRule => {
   let compiled: ValidateFunction | undefined
   return {
-    fault(value) {
+    validate(value) {
       const validate = (compiled ??= compile())
       if (validate(value)) return undefined
       const [error] = validate.errors ?? []
-      return error && explain(error)
+      return error && issueOfAjvError(error)
     },
-    normal,
+    normalize: normal,
   }
 }
 
 /** The rule for Ajv: members go by their aliases too, and may be `null`. */
-const schemaOf = (rule: Rule): AnySchemaObject => ({
+const ajvSchemaOf = (rule: Rule): AnySchemaObject => ({
   ...rule,
-  ...(rule.items && { items: schemaOf(rule.items) }),
-  ...(rule.properties && { properties: membersOf(rule, rule.properties) }),
-  ...(isObject(rule.additionalProperties) && { additionalProperties: orNull(schemaOf(rule.additionalProperties)) }),
+  ...(rule.items && { items: ajvSchemaOf(rule.items) }),
+  ...(rule.properties && { properties: memberSchemasOf(rule, rule.properties) }),
+  ...(isObject(rule.additionalProperties) && { additionalProperties: orNull(ajvSchemaOf(rule.additionalProperties)) }),
 })
 
-const membersOf = (rule: Rule, properties: Readonly<Record<string, Rule>>): AnySchemaObject =>
+const memberSchemasOf = (rule: Rule, properties: Readonly<Record<string, Rule>>): AnySchemaObject =>
   Object.fromEntries(
     Object.entries(properties).flatMap(([name, its]) => {
-      const schema = orNull(schemaOf(its))
+      const schema = orNull(ajvSchemaOf(its))
       return [name, ...aliasesOf(name, rule)].map(spelling => [spelling, schema])
     }),
   )

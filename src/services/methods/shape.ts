@@ -1,24 +1,24 @@
-import { meanings } from '../../reply.ts'
-import { formNames } from './hex.ts'
-import { newAjv } from './rules.ts'
-import { explain } from './sentence.ts'
-import type { Complaint } from './sentence.ts'
+import { errorCategories } from '../../reply.ts'
+import { hexFormatPattern } from './hex.ts'
+import { createAjv } from './rules.ts'
+import { issueOfAjvError } from './sentence.ts'
+import type { Issue } from './sentence.ts'
 
 /** What is wrong with the shape of a methods file, or of one entry of it. */
-export const shapeComplaints = (data: unknown, part: 'table' | 'method'): readonly Complaint[] => {
+export const schemaIssues = (data: unknown, part: 'table' | 'method'): readonly Issue[] => {
   const validate = ajv.getSchema(part === 'table' ? 'table' : 'table#/definitions/method') // compiled on first use
   if (validate === undefined) throw new Error(`the shape of a ${part} cannot be found`)
-  return validate(data) ? [] : (validate.errors ?? []).map(explain)
+  return validate(data) ? [] : (validate.errors ?? []).map(issueOfAjvError)
 }
 
-const text = { type: 'string', minLength: 1 }
-const flag = { type: 'boolean' }
-const count = { type: 'integer', minimum: 0 }
-const limit = { type: 'integer', minimum: 1 }
-const names = { type: 'array', items: text, minItems: 1 }
+const textSchema = { type: 'string', minLength: 1 }
+const booleanSchema = { type: 'boolean' }
+const countSchema = { type: 'integer', minimum: 0 }
+const limitSchema = { type: 'integer', minimum: 1 }
+const namesSchema = { type: 'array', items: textSchema, minItems: 1 }
 const mapOf = (values: object) => ({ type: 'object', additionalProperties: values })
-const closed = (properties: object) => ({ type: 'object', additionalProperties: false, properties })
-const either = (called: string, pattern: string) => ({
+const closedObject = (properties: object) => ({ type: 'object', additionalProperties: false, properties })
+const oneOrMany = (called: string, pattern: string) => ({
   type: ['string', 'array'],
   called,
   pattern,
@@ -29,80 +29,80 @@ const either = (called: string, pattern: string) => ({
 /** The definition says nothing about the type, which may also be boolean in one place. */
 const ruleOf = (type: string | readonly string[]) => ({ type, called: 'a rule', $ref: '#/definitions/rule' })
 
-const types = '^(string|integer|number|boolean|array|object|null)$'
+const typePattern = '^(string|integer|number|boolean|array|object|null)$'
 
-const ruleMembers = {
-  is: text,
-  title: text,
-  type: either('one of string, integer, number, boolean, array, object, null', types),
-  called: text,
-  hex: either('a form such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits"', formNames),
-  tags: names,
+const ruleKeywords = {
+  is: textSchema,
+  title: textSchema,
+  type: oneOrMany('one of string, integer, number, boolean, array, object, null', typePattern),
+  called: textSchema,
+  hex: oneOrMany('a form such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits"', hexFormatPattern),
+  tags: namesSchema,
   fill: {},
   enum: { type: 'array', minItems: 1, items: { type: ['string', 'number', 'boolean'] } },
   items: ruleOf('object'),
   properties: mapOf(ruleOf('object')),
   additionalProperties: ruleOf(['object', 'boolean']),
-  required: names,
-  alias: mapOf(text),
-  excludes: mapOf(names),
-  exactlyOne: names,
-  notAbove: mapOf(text),
-  maxTotal: { ...closed({ of: names, limit }), required: ['of', 'limit'] },
+  required: namesSchema,
+  alias: mapOf(textSchema),
+  excludes: mapOf(namesSchema),
+  exactlyOne: namesSchema,
+  notAbove: mapOf(textSchema),
+  maxTotal: { ...closedObject({ of: namesSchema, limit: limitSchema }), required: ['of', 'limit'] },
   minimum: { type: 'number' },
   maximum: { type: 'number' },
-  minLength: count,
-  maxLength: count,
-  minItems: count,
-  maxItems: count,
-  maxProperties: count,
+  minLength: countSchema,
+  maxLength: countSchema,
+  minItems: countSchema,
+  maxItems: countSchema,
+  maxProperties: countSchema,
 }
 
 const position = {
   called: 'the rule of a position',
-  ...closed({ ...ruleMembers, optional: { type: ['boolean', 'string'], enum: [true, false, 'unless strict'] } }),
+  ...closedObject({ ...ruleKeywords, optional: { type: ['boolean', 'string'], enum: [true, false, 'unless strict'] } }),
   required: ['title'],
 }
 
 const answer = {
   called: 'an answer',
-  ...closed({ is: { type: 'string', enum: ['chainId', 'networkId', 'clientVersion'] }, value: {} }),
+  ...closedObject({ is: { type: 'string', enum: ['chainId', 'networkId', 'clientVersion'] }, value: {} }),
   exactlyOne: ['is', 'value'],
 }
 
-const common = {
-  cost: count,
+const defaultableFields = {
+  cost: countSchema,
   keep: { type: 'string', enum: ['never', 'head', 'block', 'found'] },
-  class: text,
-  resend: flag,
+  class: textSchema,
+  resend: booleanSchema,
 }
 
-const rule = { called: 'a rule', additionalProperties: false, properties: ruleMembers }
+const rule = { called: 'a rule', additionalProperties: false, properties: ruleKeywords }
 
 const method = {
-  ...closed({
+  ...closedObject({
     params: { type: 'array', items: position },
-    ...common,
+    ...defaultableFields,
     answer,
-    maxResults: limit,
+    maxResults: limitSchema,
     maxTime: { type: 'string', called: 'a time such as 500ms, 10s or 1m', pattern: '^[1-9]\\d*(ms|s|m)$' },
-    word: flag,
-    height: flag,
-    at: count,
-    split: flag,
+    word: booleanSchema,
+    height: booleanSchema,
+    at: countSchema,
+    split: booleanSchema,
   }),
   called: 'a method',
 }
 
 /** Shorter pieces would fit by accident. */
-const piece = either('a piece of a message, at least three characters on end beside `*`', '[^*]{3}')
+const messagePiece = oneOrMany('a piece of a message, at least three characters on end beside `*`', '[^*]{3}')
 
-const saying = {
-  ...closed({
-    means: { type: 'string', enum: [...meanings] },
+const errorPattern = {
+  ...closedObject({
+    means: { type: 'string', enum: [...errorCategories] },
     code: { type: ['integer', 'array'], called: 'a whole number', minItems: 1, items: { type: 'integer' } },
-    message: piece,
-    methods: names,
+    message: messagePiece,
+    methods: namesSchema,
   }),
   type: 'object',
   required: ['means'],
@@ -112,14 +112,14 @@ const saying = {
 const table = {
   $id: 'table',
   definitions: { rule, method },
-  ...closed({
-    defaults: { ...closed(common), required: Object.keys(common) },
+  ...closedObject({
+    defaults: { ...closedObject(defaultableFields), required: Object.keys(defaultableFields) },
     types: mapOf(ruleOf('object')),
     methods: mapOf({ $ref: '#/definitions/method' }),
-    errors: { type: 'array', items: saying },
+    errors: { type: 'array', items: errorPattern },
   }),
   required: ['defaults', 'methods'],
   called: 'a method table',
 }
 
-const ajv = newAjv(true).addSchema(table)
+const ajv = createAjv(true).addSchema(table)

@@ -1,18 +1,18 @@
 import type { Path } from '../../plugin.ts'
-import { changeTable } from './change.ts'
-import { entryCompiler } from './compile.ts'
-import type { Compiled, Table } from './compile.ts'
-import { errorComplaints, errorReader } from './errors.ts'
-import type { Method, Methods } from './index.ts'
-import type { Entry, TableFile } from './language.ts'
-import { spell } from './sentence.ts'
-import type { Complaint } from './sentence.ts'
-import { shapeComplaints } from './shape.ts'
+import { overrideTable } from './change.ts'
+import { createMethodCompiler } from './compile.ts'
+import type { CompiledMethod, CompiledTable } from './compile.ts'
+import { errorPatternIssues, createErrorClassifier } from './errors.ts'
+import type { Method, MethodTable } from './index.ts'
+import type { MethodEntry, TableFile } from './language.ts'
+import { formatPath } from './sentence.ts'
+import type { Issue } from './sentence.ts'
+import { schemaIssues } from './shape.ts'
 
-export type { Table } from './compile.ts'
+export type { CompiledTable } from './compile.ts'
 
 /** What is wrong at a place of a methods file. */
-export interface TableFault {
+export interface TableIssue {
   readonly path: Path
   readonly message: string
   /** What may have been meant. */
@@ -20,7 +20,7 @@ export interface TableFault {
 }
 
 /** What a method table must know of its network. */
-export interface TableNetwork {
+export interface NetworkIdentity {
   readonly name: string
   readonly chainId: number
   /** The gateway's own, for `clientVersion`. */
@@ -28,51 +28,51 @@ export interface TableNetwork {
 }
 
 /** Checks and compiles what a methods file says; never throws. Without faults there is a table. */
-export const compileTable = (data: unknown): { readonly table: Table | undefined; readonly faults: readonly TableFault[] } => {
-  const complaints: Complaint[] = []
-  const table = readTable(data, complaints)
-  const faults = complaints.map(({ path, said, hint }) => ({
+export const compileTable = (data: unknown): { readonly table: CompiledTable | undefined; readonly faults: readonly TableIssue[] } => {
+  const issues: Issue[] = []
+  const table = readTable(data, issues)
+  const faults = issues.map(({ path, message, hint }) => ({
     path,
-    message: `${spell('', path)}${said}`.trimStart(),
+    message: `${formatPath('', path)}${message}`.trimStart(),
     ...(hint !== undefined && { hint }),
   }))
   return { table: faults.length > 0 ? undefined : table, faults }
 }
 
 /** The methods as one network offers them. */
-export const openMethods = (table: Table, network: TableNetwork): Methods => {
-  const methods = new Map([...table.entries].map(([name, compiled]) => [name, methodOf(name, compiled, network)]))
+export const openMethodTable = (table: CompiledTable, network: NetworkIdentity): MethodTable => {
+  const methods = new Map([...table.entries].map(([name, compiled]) => [name, toMethod(name, compiled, network)]))
   return {
     get: name => methods.get(name),
     names: table.names,
     defaultCost: table.defaultCost,
-    meaning: table.readError,
-    with: (overrides, tags) => openMethods(changeTable(table, { overrides, tags }, network.name), network),
+    errorCategory: table.errorCategory,
+    with: (overrides, tags) => openMethodTable(overrideTable(table, { overrides, tags }, network.name), network),
   }
 }
 
 /** In steps, each only when the one before found nothing: the shape, the named types, the methods. */
-const readTable = (data: unknown, complaints: Complaint[]): Table | undefined => {
-  const file = copyOf(data)
-  const holdsItself: Complaint = { path: [], said: 'the table is not plain data: a part of it holds itself' }
-  complaints.push(...(file === undefined ? [holdsItself] : shapeComplaints(file, 'table')))
-  if (complaints.length > 0) return undefined
-  const { methods, errors = [], ...basis } = file as TableFile // its shape has just been checked
-  const report = (complaint: Complaint) => void complaints.push(complaint)
-  const compiler = entryCompiler(basis, report)
-  if (complaints.length > 0) return undefined
-  const entries = new Map<string, Compiled>()
+const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined => {
+  const file = copyPlainData(data)
+  const circularData: Issue = { path: [], message: 'the table is not plain data: a part of it holds itself' }
+  issues.push(...(file === undefined ? [circularData] : schemaIssues(file, 'table')))
+  if (issues.length > 0) return undefined
+  const { methods, errors = [], ...defaultsAndTypes } = file as TableFile // its shape has just been checked
+  const report = (issue: Issue) => void issues.push(issue)
+  const compiler = createMethodCompiler(defaultsAndTypes, report)
+  if (issues.length > 0) return undefined
+  const entries = new Map<string, CompiledMethod>()
   for (const [name, entry] of Object.entries(methods)) {
     const compiled = compiler.compile(name, entry, ['methods', name], report)
     if (compiled !== undefined) entries.set(name, compiled)
   }
-  errorComplaints(errors, Object.keys(methods)).forEach(report)
+  errorPatternIssues(errors, Object.keys(methods)).forEach(report)
   const names = [...entries.keys()]
-  return { names, defaultCost: basis.defaults.cost, entries, readError: errorReader(errors), compiler }
+  return { names, defaultCost: defaultsAndTypes.defaults.cost, entries, errorCategory: createErrorClassifier(errors), compiler }
 }
 
 /** A copy that nobody else can change; undefined when YAML aliases have made it a circle. */
-const copyOf = (data: unknown): unknown => {
+const copyPlainData = (data: unknown): unknown => {
   try {
     return JSON.parse(JSON.stringify(data) ?? 'null')
   } catch {
@@ -80,14 +80,14 @@ const copyOf = (data: unknown): unknown => {
   }
 }
 
-const methodOf = (name: string, { settings, entry, check }: Compiled, network: TableNetwork): Method => ({
+const toMethod = (name: string, { settings, entry, check }: CompiledMethod, network: NetworkIdentity): Method => ({
   name,
   ...settings,
   ...(entry.answer && { answer: Buffer.from(JSON.stringify(answerOf(entry.answer, network))) }),
   check,
 })
 
-const answerOf = (answer: NonNullable<Entry['answer']>, { chainId, version }: TableNetwork): unknown => {
+const answerOf = (answer: NonNullable<MethodEntry['answer']>, { chainId, version }: NetworkIdentity): unknown => {
   if ('value' in answer) return answer.value
   switch (answer.is) {
     case 'chainId':

@@ -1,5 +1,5 @@
 import { isoDate, isoTime } from '../../dates.ts'
-import { hourLength } from '../../store/store.ts'
+import { hourMs } from '../../store/store.ts'
 import type { UsageCount } from '../../store/store.ts'
 
 /** What counts may be grouped by. */
@@ -8,7 +8,7 @@ export const groupings = ['method', 'network', 'key', 'outcome', 'hour', 'day'] 
 export type Grouping = (typeof groupings)[number]
 
 /** Calls that have one thing in common. */
-export interface Group {
+export interface UsageTotals {
   /** What they have in common; for an hour or a day its beginning, UTC. */
   readonly name: string
   readonly calls: number
@@ -18,35 +18,36 @@ export interface Group {
 }
 
 /** Counts by one thing: the dearest first, times in order. */
-export const groupBy = (counts: readonly UsageCount[], by: Grouping): readonly Group[] => {
-  const groups = new Map<string, Group>()
+export const groupUsage = (counts: readonly UsageCount[], by: Grouping): readonly UsageTotals[] => {
+  const groups = new Map<string, UsageTotals>()
   for (const count of counts) {
-    const name = nameOf(count, by)
-    groups.set(name, add(groups.get(name) ?? { ...nothing, name }, count))
+    const name = groupName(count, by)
+    groups.set(name, addCount(groups.get(name) ?? { ...zeroTotals, name }, count))
   }
   const isTime = by === 'hour' || by === 'day'
-  const compare = (a: Group, b: Group) => (isTime ? 0 : b.credits - a.credits || b.calls - a.calls) || (a.name < b.name ? -1 : 1)
+  const compare = (a: UsageTotals, b: UsageTotals) =>
+    (isTime ? 0 : b.credits - a.credits || b.calls - a.calls) || (a.name < b.name ? -1 : 1)
   return [...groups.values()].sort(compare)
 }
 
 /** All of them together. */
-export const total = (counts: readonly UsageCount[]): Group => counts.reduce(add, { ...nothing, name: 'total' })
+export const totalUsage = (counts: readonly UsageCount[]): UsageTotals => counts.reduce(addCount, { ...zeroTotals, name: 'total' })
 
-const nothing = { calls: 0, forwarded: 0, credits: 0 }
+const zeroTotals = { calls: 0, forwarded: 0, credits: 0 }
 
-const add = ({ name, ...sum }: Group, { calls, credits, forwarded }: UsageCount): Group => ({
+const addCount = ({ name, ...totals }: UsageTotals, { calls, credits, forwarded }: UsageCount): UsageTotals => ({
   name,
-  calls: sum.calls + calls,
-  forwarded: sum.forwarded + (forwarded ? calls : 0),
-  credits: sum.credits + credits,
+  calls: totals.calls + calls,
+  forwarded: totals.forwarded + (forwarded ? calls : 0),
+  credits: totals.credits + credits,
 })
 
-const nameOf = (count: UsageCount, by: Grouping): string => {
+const groupName = (count: UsageCount, by: Grouping): string => {
   switch (by) {
     case 'hour':
-      return `${isoTime(count.hour * hourLength).slice(0, 16)}Z`
+      return `${isoTime(count.hour * hourMs).slice(0, 16)}Z`
     case 'day':
-      return isoDate(count.hour * hourLength)
+      return isoDate(count.hour * hourMs)
     default:
       return count[by]
   }

@@ -1,22 +1,22 @@
 import type { RootDatabase } from 'lmdb'
-import { changed } from '../change.ts'
+import { applyChange } from '../change.ts'
 import type { AccountRow, AccountStore, KeyRow } from '../store.ts'
-import type { Commits } from './commits.ts'
+import type { Transactions } from './commits.ts'
 
-export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore => {
+export const lmdbAccountStore = (root: RootDatabase, transactions: Transactions): AccountStore => {
   const accounts = root.openDB<AccountRow, string>({ name: 'accounts' })
-  const accountIds = root.openDB<string, string>({ name: 'account-names' })
+  const idsByName = root.openDB<string, string>({ name: 'account-names' })
   const keys = root.openDB<KeyRow, string>({ name: 'keys' })
-  const hashes = root.openDB<string, string>({ name: 'key-ids' })
-  const hashesOf = root.openDB<string, [string, number, string]>({ name: 'account-keys' })
-  const { watch, change, changes } = watched(root, commits)
+  const hashesById = root.openDB<string, string>({ name: 'key-ids' })
+  const hashesByAccount = root.openDB<string, [string, number, string]>({ name: 'account-keys' })
+  const { watch, change, changes } = openChangeCounter(root, transactions)
 
   const account = (id: string | undefined) => (id ? accounts.get(id) : undefined)
   const key = (hash: string | undefined) => (hash ? keys.get(hash) : undefined)
 
   const editKey = (id: string, edit: (row: KeyRow) => KeyRow) =>
     change(() => {
-      const hash = hashes.get(id)
+      const hash = hashesById.get(id)
       const row = key(hash)
       if (hash === undefined || row === undefined) return undefined
       const next = edit(row)
@@ -25,36 +25,38 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
     })
 
   return {
-    watch,
-    changes,
+    subscribe: watch,
+    changeCount: changes,
     addAccount: row =>
       change(() => {
-        if (accountIds.get(row.name) !== undefined) return false
+        if (idsByName.get(row.name) !== undefined) return false
         accounts.put(row.id, row)
-        accountIds.put(row.name, row.id)
+        idsByName.put(row.name, row.id)
         return true
       }),
     changeAccount: (id, wish) =>
       change(() => {
         const row = account(id)
         if (row === undefined) return undefined
-        const next = changed(row, wish)
+        const next = applyChange(row, wish)
         accounts.put(id, next)
         return next
       }),
-    account: idOrName => account(idOrName) ?? account(accountIds.get(idOrName)),
-    accounts: () => Array.from(accountIds.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
+    account: idOrName => account(idOrName) ?? account(idsByName.get(idOrName)),
+    accounts: () => Array.from(idsByName.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
     addKey: (hash, row) =>
       change(() => {
         keys.put(hash, row)
-        hashes.put(row.id, hash)
-        hashesOf.put([row.account, row.created, row.id], hash)
+        hashesById.put(row.id, hash)
+        hashesByAccount.put([row.account, row.created, row.id], hash)
       }),
-    changeKey: (id, wish) => editKey(id, row => changed(row, wish)),
+    changeKey: (id, wish) => editKey(id, row => applyChange(row, wish)),
     revokeKey: (id, time) => editKey(id, row => (row.revoked === undefined ? { ...row, revoked: time } : row)),
     keys: id =>
-      Array.from(hashesOf.getRange({ start: [id], end: [id, Infinity] }), ({ value }) => key(value)).filter(row => row !== undefined),
-    holder(hash) {
+      Array.from(hashesByAccount.getRange({ start: [id], end: [id, Infinity] }), ({ value }) => key(value)).filter(
+        row => row !== undefined,
+      ),
+    findKey(hash) {
       const found = key(hash)
       const owner = account(found?.account)
       return found && owner && { key: found, account: owner }
@@ -63,25 +65,25 @@ export const accountsIn = (root: RootDatabase, commits: Commits): AccountStore =
 }
 
 /** Tells listeners of this process. That other processes changed something is found by looking how many changes there were. */
-const watched = (root: RootDatabase, commits: Commits) => {
+const openChangeCounter = (root: RootDatabase, transactions: Transactions) => {
   const meta = root.openDB<number, string>({ name: 'meta' })
   const listeners = new Set<() => void>()
   const changes = (): number => meta.get('changes') ?? 0
   return {
     changes,
-    watch(listener: () => void) {
-      listeners.add(listener)
+    watch(onChange: () => void) {
+      listeners.add(onChange)
       return () => {
-        listeners.delete(listener)
+        listeners.delete(onChange)
       }
     },
-    async change<T>(step: () => T): Promise<T> {
-      const result = await commits.run(() => {
-        const done = step()
+    async change<T>(write: () => T): Promise<T> {
+      const result = await transactions.run(() => {
+        const value = write()
         meta.put('changes', changes() + 1)
-        return done
+        return value
       })
-      for (const tell of listeners) tell()
+      for (const onChange of listeners) onChange()
       return result
     },
   }

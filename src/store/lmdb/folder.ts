@@ -1,31 +1,31 @@
 import { access, constants, mkdir, open, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import { StoreFault } from '../store.ts'
+import { StoreError } from '../store.ts'
 
 /** Makes the folder when it is missing, and refuses one that LMDB could not use safely: it says nothing, or crashes. */
-export const prepareFolder = async (path: string): Promise<void> => {
+export const prepareDataFolder = async (path: string): Promise<void> => {
   try {
     await mkdir(path, { recursive: true, mode: 0o700 })
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (cause) {
-    throw new StoreFault(`cannot use ${path} as the store's folder: ${(cause as Error).message}`, { cause })
+    throw new StoreError(`cannot use ${path} as the store's folder: ${(cause as Error).message}`, { cause })
   }
-  refuseNetwork(path, (await statfs(path)).type)
-  await refuseForeign(join(path, 'data.mdb'))
+  assertLocalFilesystem(path, (await statfs(path)).type)
+  await assertLmdbFile(join(path, 'data.mdb'))
 }
 
 /** Locks and memory maps are not shared between machines: two gateways would write over each other. */
-export const refuseNetwork = (path: string, type: number): void => {
-  const name = networkFileSystems.get(type)
+export const assertLocalFilesystem = (path: string, type: number): void => {
+  const name = networkFilesystems.get(type)
   if (name === undefined) return
-  throw new StoreFault(
+  throw new StoreError(
     `the store's folder ${path} is on a network file system (${name}), which would corrupt it: ` +
       'let `store` in gateway.yaml name a folder on a local disk',
   )
 }
 
 /** The types that statfs(2) lists. */
-const networkFileSystems: ReadonlyMap<number, string> = new Map([
+const networkFilesystems: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
   [0xff534d42, 'CIFS'],
@@ -42,19 +42,19 @@ const networkFileSystems: ReadonlyMap<number, string> = new Map([
 ])
 
 /** LMDB would not notice, and crash. */
-export const refuseForeign = async (file: string): Promise<void> => {
+export const assertLmdbFile = async (file: string): Promise<void> => {
   const found = await stat(file).catch(() => undefined)
   if (found === undefined || !found.isFile() || found.size === 0) return
-  if ((await readStart(file)).includes(magic)) return
-  throw new StoreFault(
+  if ((await readHeader(file)).includes(lmdbMagic)) return
+  throw new StoreError(
     `${file} is not a store, or it is damaged: restore it from a backup, or let \`store\` in gateway.yaml name another folder`,
   )
 }
 
 /** What each LMDB file has in its first bytes, in the byte order of the machine. */
-const magic = Buffer.from(Uint32Array.of(0xbeefc0de).buffer)
+const lmdbMagic = Buffer.from(Uint32Array.of(0xbeefc0de).buffer)
 
-const readStart = async (path: string): Promise<Buffer> => {
+const readHeader = async (path: string): Promise<Buffer> => {
   const file = await open(path)
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(64), 0, 64, 0)

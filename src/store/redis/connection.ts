@@ -2,92 +2,96 @@ import { RESP_TYPES, createClient } from '@redis/client'
 import type { Secret } from '../../secret.ts'
 import { systemClock } from '../../services/clock.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
-import { Late, inTime } from '../../services/in-time.ts'
-import { openQueue } from '../../services/queue.ts'
-import { StoreFault } from '../store.ts'
+import { TimeoutError, withTimeout } from '../../services/in-time.ts'
+import { createSemaphore } from '../../services/queue.ts'
+import { StoreError } from '../store.ts'
 import type { Script } from './scripts.ts'
 
 /**
  * A connection to Redis that mends itself. While there is none, a command fails at once; one that was sent and not
  * answered fails too, and is not sent again. Whatever fails is a StoreFault that names host and port and nothing else.
  */
-export class Connection {
-  readonly #address: Address
+export class RedisConnection {
+  readonly #address: ConnectionAddress
   readonly #clock: Clock
   readonly #onReady: () => void
-  readonly #onTrouble: (cause: string) => void
-  readonly #queue = openQueue(mostAtOnce)
-  readonly #underWay = new Set<Promise<unknown>>()
+  readonly #onError: (cause: string) => void
+  readonly #semaphore = createSemaphore(maxConcurrentCommands)
+  readonly #pending = new Set<Promise<unknown>>()
   #client: Client
-  #pulse: Timer | undefined
-  #isPatient: boolean
+  #pingTimer: Timer | undefined
+  #retriesInitialConnect: boolean
   #isClosed = false
 
   /**
    * A patient one waits for a Redis that is not there yet. `onReady` is called after each time that it connected,
    * `onTrouble` when it breaks or cannot: each command that fails says so itself.
    */
-  constructor(address: Address, clock: Clock, { isPatient = false, onReady = ignore, onTrouble = ignore }: Hooks = {}) {
+  constructor(
+    address: ConnectionAddress,
+    clock: Clock,
+    { retryInitialConnect = false, onReady = noop, onError = noop }: ConnectionOptions = {},
+  ) {
     this.#address = address
     this.#clock = clock
-    this.#isPatient = isPatient
+    this.#retriesInitialConnect = retryInitialConnect
     this.#onReady = onReady
-    this.#onTrouble = onTrouble
-    this.#client = this.#create()
+    this.#onError = onError
+    this.#client = this.#createClient()
   }
 
   /** Rejects with StoreFault when Redis cannot be reached, or wants other credentials. */
   async open(): Promise<void> {
     // Not the client's own: closed while a ping is under way, it would go on with it for ever. As it is about a socket, the
     // system's clock counts.
-    this.#pulse = systemClock.every(pulse, () => void this.#ping())
+    this.#pingTimer = systemClock.every(pingIntervalMs, () => void this.#ping())
     try {
       await this.#client.connect()
-      this.#isPatient = true
+      this.#retriesInitialConnect = true
     } catch (cause) {
       this.#isClosed = true
-      this.#pulse.cancel()
-      throw this.#fault(reasonOf(cause), cause)
+      this.#pingTimer.cancel()
+      throw this.#storeError(errorMessage(cause), cause)
     }
   }
 
   /** Runs the script as one step. Redis forgets scripts when it starts, and is then told the text again. */
-  async run(script: Script, keys: readonly string[], words: readonly (string | number)[]): Promise<unknown> {
-    const rest = [String(keys.length), ...keys, ...words.map(String)]
+  async runScript(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    const scriptArgs = [String(keys.length), ...keys, ...args.map(String)]
     try {
-      return await this.send('EVALSHA', script.sha, ...rest)
+      return await this.sendCommand('EVALSHA', script.sha, ...scriptArgs)
     } catch (error) {
-      if (!(error instanceof StoreFault && reasonOf(error.cause).startsWith('NOSCRIPT'))) throw error
-      return this.send('EVAL', script.text, ...rest)
+      if (!(error instanceof StoreError && errorMessage(error.cause).startsWith('NOSCRIPT'))) throw error
+      return this.sendCommand('EVAL', script.text, ...scriptArgs)
     }
   }
 
-  send(...words: readonly string[]): Promise<unknown> {
-    return this.#sendInTurn(words, {})
+  sendCommand(...args: readonly string[]): Promise<unknown> {
+    return this.#sendLimited(args, {})
   }
 
   /** The same for words that are bytes, and for an answer that is. */
-  exchange(...words: readonly (string | Buffer)[]): Promise<Buffer> {
+  sendBinaryCommand(...args: readonly (string | Buffer)[]): Promise<Buffer> {
     // A text comes as bytes when it is asked for so; whoever calls knows that the command gives a text.
-    return this.#sendInTurn(words, asBytes) as Promise<Buffer>
+    return this.#sendLimited(args, binaryReply) as Promise<Buffer>
   }
 
-  async #sendInTurn(words: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
-    if (this.#isClosed) throw new StoreFault('the store is closed')
-    const work = this.#queue(() => this.#send(words, options))
-    this.#underWay.add(work)
-    return work.finally(() => this.#underWay.delete(work))
+  async #sendLimited(args: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
+    if (this.#isClosed) throw new StoreError('the store is closed')
+    const reply = this.#semaphore(() => this.#sendNow(args, options))
+    this.#pending.add(reply)
+    return reply.finally(() => this.#pending.delete(reply))
   }
 
-  async #send(words: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
+  async #sendNow(args: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
     const client = this.#client
     try {
-      return await inTime(this.#clock, client.sendCommand([...words], options))
+      return await withTimeout(this.#clock, client.sendCommand([...args], options))
     } catch (cause) {
-      const reason = client === this.#client ? reasonOf(cause) : new Late().message
+      const reason = client === this.#client ? errorMessage(cause) : new TimeoutError().message
       // A primary that became a replica: the name may lead to the new one by now.
-      if (cause instanceof Late || reason.startsWith('READONLY')) this.#renew(client)
-      throw this.#fault(reason, cause)
+      if (cause instanceof TimeoutError || reason.startsWith('READONLY')) this.#reconnect(client)
+      throw this.#storeError(reason, cause)
     }
   }
 
@@ -95,8 +99,8 @@ export class Connection {
    * Holds over breaks, once it has come through, when this resolves; it does so too when it cannot. The same `hear` is
    * never called twice for one message.
    */
-  async subscribe(channel: string, hear: (message: string) => void): Promise<void> {
-    await this.#client.subscribe(channel, hear).catch(ignore)
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    await this.#client.subscribe(channel, onMessage).catch(noop)
   }
 
   /**
@@ -106,55 +110,58 @@ export class Connection {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    this.#pulse?.cancel()
-    await inTime(this.#clock, Promise.allSettled(this.#underWay)).catch(ignore)
+    this.#pingTimer?.cancel()
+    await withTimeout(this.#clock, Promise.allSettled(this.#pending)).catch(noop)
     this.#client.destroy()
   }
 
   async #ping(): Promise<void> {
-    if (this.#client.isReady) await this.#client.sendCommand(['PING']).catch(ignore)
+    if (this.#client.isReady) await this.#client.sendCommand(['PING']).catch(noop)
   }
 
   /** Gives up what hangs, commands in flight with it: a new connection comes sooner than an answer on the old one. */
-  #renew(hanging: Client): void {
-    if (this.#isClosed || hanging !== this.#client) return
-    this.#client = this.#create()
-    hanging.destroy()
-    this.#client.connect().catch(ignore)
+  #reconnect(unresponsive: Client): void {
+    if (this.#isClosed || unresponsive !== this.#client) return
+    this.#client = this.#createClient()
+    unresponsive.destroy()
+    this.#client.connect().catch(noop)
   }
 
-  #fault(reason: string, cause: unknown): StoreFault {
-    return new StoreFault(`cannot use redis at ${this.#address.url}: ${reason}`, { cause })
+  #storeError(reason: string, cause: unknown): StoreError {
+    return new StoreError(`cannot use redis at ${this.#address.url}: ${reason}`, { cause })
   }
 
-  #create(): Client {
-    const client: Client = makeClient(this.#address, retries => this.#isPatient && isInUse() && waitBefore(retries))
+  #createClient(): Client {
+    const client: Client = createRedisClient(
+      this.#address,
+      retries => this.#retriesInitialConnect && isInUse() && reconnectDelayMs(retries),
+    )
     // One that is given up while it waits to connect again would go on for ever.
     const isInUse = () => !this.#isClosed && client === this.#client
-    client.on('error', (error: unknown) => this.#onTrouble(reasonOf(error)))
+    client.on('error', (error: unknown) => this.#onError(errorMessage(error)))
     client.on('ready', this.#onReady)
     return client
   }
 }
 
-type Client = ReturnType<typeof makeClient>
+type Client = ReturnType<typeof createRedisClient>
 
 /** The URL may hold a password; printed, it shows host and port. */
-interface Address {
+interface ConnectionAddress {
   readonly url: Secret
 }
 
-interface Hooks {
-  readonly isPatient?: boolean
+interface ConnectionOptions {
+  readonly retryInitialConnect?: boolean
   readonly onReady?: () => void
-  readonly onTrouble?: (cause: string) => void
+  readonly onError?: (cause: string) => void
 }
 
 type SendOptions = NonNullable<Parameters<Client['sendCommand']>[1]>
 
-const asBytes: SendOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
+const binaryReply: SendOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
 
-const makeClient = (address: Address, reconnectStrategy: (retries: number) => number | false) =>
+const createRedisClient = (address: ConnectionAddress, reconnectStrategy: (retries: number) => number | false) =>
   createClient({
     url: address.url.reveal(),
     name: 'tollgate',
@@ -167,18 +174,18 @@ const makeClient = (address: Address, reconnectStrategy: (retries: number) => nu
   })
 
 /** Twice as long each time, up to 0.4 s; then up to a quarter more, so that not all processes come at once. */
-const waitBefore = (retries: number): number => Math.min(400, 25 * 2 ** Math.min(retries, 4)) * (1 + Math.random() / 4)
+const reconnectDelayMs = (retries: number): number => Math.min(400, 25 * 2 ** Math.min(retries, 4)) * (1 + Math.random() / 4)
 
 /** Commands that are under way at once: a fraction of what Redis answers within a second. The rest waits in line. */
-const mostAtOnce = 1_000
+const maxConcurrentCommands = 1_000
 
 /** A ping each second, and nothing for two: that connection is dead, though TCP may not know for minutes. */
-const pulse = 1_000
+const pingIntervalMs = 1_000
 
-const ignore = (): void => undefined
+const noop = (): void => undefined
 
 /** An attempt on several addresses of a name has no message of its own. */
-const reasonOf = (error: unknown): string => {
-  if (error instanceof AggregateError) return reasonOf(error.errors[0])
+const errorMessage = (error: unknown): string => {
+  if (error instanceof AggregateError) return errorMessage(error.errors[0])
   return error instanceof Error ? error.message : String(error)
 }

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import type { Hear, HeadNews, NewsOf } from '../../services/heads/index.ts'
-import { Connection } from './connection.ts'
-import { heightNews, keys } from './layout.ts'
+import type { HeightListener, HeightBroadcast, HeightBroadcastsOf } from '../../services/heads/index.ts'
+import { RedisConnection } from './connection.ts'
+import { heightsChannel, redisKeys } from './layout.ts'
 import { lowerHeight, raiseHeight } from './scripts.ts'
 
 /** ms for which a height is kept that nobody raises: callers have long forgotten it. */
-const kept = 600_000
+const heightTtlMs = 600_000
 
 /** The heights that gateways on other machines tell callers. */
-export interface Heights {
-  readonly newsOf: NewsOf
+export interface HeightBroadcasts {
+  readonly heightBroadcastsOf: HeightBroadcastsOf
   close(): Promise<void>
 }
 
@@ -19,113 +19,113 @@ export interface Heights {
  * Heights over Redis, on two connections of its own that are opened when the first network is. Nobody ever waits for it:
  * what Redis does not take is dropped, and told anew once it is back, as is what was missed meanwhile.
  */
-export const openHeights = (address: RedisAddress, clock: Clock): Heights => {
-  const networks = new Map<string, NetworkHeights>()
-  let lines: { readonly speaking: Connection; readonly listening: Connection } | undefined
+export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): HeightBroadcasts => {
+  const networks = new Map<string, RedisHeightBroadcast>()
+  let connections: { readonly publisher: RedisConnection; readonly subscriber: RedisConnection } | undefined
 
   /** Redis tells us our own words too, perhaps when they are not true any more. */
-  const self = randomBytes(8).toString('hex')
+  const senderId = randomBytes(8).toString('hex')
 
-  const hear = (message: string): void => {
-    const [, height, speaker, network = ''] = /^(\d{1,16}) (\w+) (.+)$/.exec(message) ?? []
-    if (speaker !== self) networks.get(network)?.hear(Number(height))
+  const handleMessage = (message: string): void => {
+    const [, height, sender, network = ''] = /^(\d{1,16}) (\w+) (.+)$/.exec(message) ?? []
+    if (sender !== senderId) networks.get(network)?.handlePeerHeight(Number(height))
   }
-  const open = () => {
-    const speaking: Connection = new Connection(address, clock, {
-      isPatient: true,
-      onReady: () => networks.forEach(network => network.sync()),
+  const connect = () => {
+    const publisher: RedisConnection = new RedisConnection(address, clock, {
+      retryInitialConnect: true,
+      onReady: () => networks.forEach(network => network.resync()),
     })
-    const listening: Connection = new Connection(address, clock, {
-      isPatient: true,
+    const subscriber: RedisConnection = new RedisConnection(address, clock, {
+      retryInitialConnect: true,
       onReady: () => {
         // Said anew each time, because the first time may have been cut short.
-        void listening.subscribe(heightNews, hear).then(() => networks.forEach(network => network.sync()))
+        void subscriber.subscribe(heightsChannel, handleMessage).then(() => networks.forEach(network => network.resync()))
       },
     })
     // Nothing but close() ends their patience.
-    for (const line of [speaking, listening]) line.open().catch(() => undefined)
-    return { speaking, listening }
+    for (const connection of [publisher, subscriber]) connection.open().catch(() => undefined)
+    return { publisher, subscriber }
   }
   return {
-    newsOf(name, chainId) {
-      lines ??= open()
+    heightBroadcastsOf(name, chainId) {
+      connections ??= connect()
       const network = `${name}:${chainId}`
-      const heights = new NetworkHeights(network, self, lines.speaking)
-      networks.set(network, heights)
-      return [heights]
+      const broadcast = new RedisHeightBroadcast(network, senderId, connections.publisher)
+      networks.set(network, broadcast)
+      return [broadcast]
     },
     async close() {
-      await Promise.all([lines?.speaking.close(), lines?.listening.close()])
+      await Promise.all([connections?.publisher.close(), connections?.subscriber.close()])
     },
   }
 }
 
-class NetworkHeights implements HeadNews {
+class RedisHeightBroadcast implements HeightBroadcast {
   readonly #network: string
-  readonly #self: string
-  readonly #redis: Connection
-  #hear: Hear = height => height
+  readonly #senderId: string
+  readonly #connection: RedisConnection
+  #listener: HeightListener = height => height
   /** What callers are told here, and the greatest that Redis is known to have. */
   #height = 0
-  #known = 0
+  #storedHeight = 0
   /** Something is to be said, or asked for, beyond what is under way. */
-  #isDue = false
+  #isPending = false
   #isSending = false
 
-  constructor(network: string, self: string, redis: Connection) {
+  constructor(network: string, senderId: string, connection: RedisConnection) {
     this.#network = network
-    this.#self = self
-    this.#redis = redis
+    this.#senderId = senderId
+    this.#connection = connection
   }
 
   raise(height: number): undefined {
     this.#height = height
-    if (height > this.#known) this.#send()
+    if (height > this.#storedHeight) this.#publish()
   }
 
   lower(height: number): void {
-    this.#height = this.#known = height
-    void this.#redis.run(lowerHeight, [keys.height(this.#network)], [height]).catch(() => undefined)
+    this.#height = this.#storedHeight = height
+    void this.#connection.runScript(lowerHeight, [redisKeys.height(this.#network)], [height]).catch(() => undefined)
   }
 
-  listen(hear: Hear): void {
-    this.#hear = hear
+  subscribe(listener: HeightListener): void {
+    this.#listener = listener
   }
 
   /** Others tell this height. An answer on one connection may have been overtaken by news on the other. */
-  hear(height: number): void {
-    if (height < this.#known) return
-    this.#known = height
-    if (height > this.#height) void this.#hear(height)
+  handlePeerHeight(height: number): void {
+    if (height < this.#storedHeight) return
+    this.#storedHeight = height
+    if (height > this.#height) void this.#listener(height)
   }
 
   /** Redis may have lost what it had, and others may have told it more. */
-  sync(): void {
-    this.#known = 0
-    this.#send()
+  resync(): void {
+    this.#storedHeight = 0
+    this.#publish()
   }
 
   /** The greatest height there is; `sent` was ours, and may have been taken back since. */
-  #learn(height: number, sent: number): void {
-    if (height > sent) this.hear(height)
-    else if (sent === this.#height) this.#known = Math.max(this.#known, sent)
+  #handleStoredHeight(height: number, sent: number): void {
+    if (height > sent) this.handlePeerHeight(height)
+    else if (sent === this.#height) this.#storedHeight = Math.max(this.#storedHeight, sent)
   }
 
   /** One message at a time, the newest height in it: a Redis that is slow gets fewer. */
-  #send(): void {
-    this.#isDue = true
-    if (!this.#isSending) void this.#sendAll()
+  #publish(): void {
+    this.#isPending = true
+    if (!this.#isSending) void this.#publishPending()
   }
 
-  async #sendAll(): Promise<void> {
+  async #publishPending(): Promise<void> {
     this.#isSending = true
-    while (this.#isDue) {
-      this.#isDue = false
+    while (this.#isPending) {
+      this.#isPending = false
       const sent = this.#height
-      const words = [sent, kept, heightNews, `${this.#self} ${this.#network}`]
+      const args = [sent, heightTtlMs, heightsChannel, `${this.#senderId} ${this.#network}`]
       // While Redis is away nothing is due: sync() comes when it is back.
-      await this.#redis.run(raiseHeight, [keys.height(this.#network)], words).then(
-        height => this.#learn(Number(height), sent),
+      await this.#connection.runScript(raiseHeight, [redisKeys.height(this.#network)], args).then(
+        height => this.#handleStoredHeight(Number(height), sent),
         () => undefined,
       )
     }

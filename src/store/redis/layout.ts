@@ -2,7 +2,7 @@
  * Every key in Redis. The part in braces is what a cluster places keys by: one script works on keys of one place only.
  * Rows are JSON; Lua takes them as they are, and never writes one anew.
  */
-export const keys = {
+export const redisKeys = {
   /** String: the version of this layout. */
   version: 'tollgate:version',
 
@@ -15,13 +15,13 @@ export const keys = {
   /** Hash: id of a key -> hash of its text. */
   keyIds: 'tollgate:{accounts}:key-ids',
   /** Set: hashes of the keys of one account. */
-  keysOf: (account: string): string => `tollgate:{accounts}:keys:${account}`,
+  keysOfAccount: (account: string): string => `tollgate:{accounts}:keys:${account}`,
 
   /** String: how many changes of accounts and keys there have been. */
   changes: 'tollgate:{accounts}:changes',
 
   /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Goes after three days. */
-  day: (account: string, day: number): string => `tollgate:{${account}}:day:${day}`,
+  ledgerDay: (account: string, day: number): string => `tollgate:{${account}}:day:${day}`,
 
   /** Sorted set: process -> when it last said that it lives, ms since 1970. */
   processes: 'tollgate:{processes}:seen',
@@ -34,18 +34,18 @@ export const keys = {
   /** Hash of one account's hour: `<group> calls` and `<group> credits`. */
   usage: (account: string, hour: number): string => `tollgate:{usage}:${account}:${hour}`,
   /** Sorted set: the hours in which one account called. */
-  hoursOf: (account: string): string => `tollgate:{usage}:hours:${account}`,
+  hoursOfAccount: (account: string): string => `tollgate:{usage}:hours:${account}`,
   /** Sorted set: `<account>:<hour>`, by hour. */
-  hours: 'tollgate:{usage}:hours',
+  hoursOfAllAccounts: 'tollgate:{usage}:hours',
   /** String: the number of a process's last report. Goes after three days without one. */
-  mark: (process: string): string => `tollgate:{usage}:mark:${process}`,
+  lastReport: (process: string): string => `tollgate:{usage}:mark:${process}`,
 } as const
 
 /** Where changes of accounts and keys are told; the message is the teller's own random name. */
-export const news = 'tollgate:news'
+export const changesChannel = 'tollgate:news'
 
 /** Where heights are told that callers of a network may have been told: `<height> <who tells it> <network>`. */
-export const heightNews = 'tollgate:heights'
+export const heightsChannel = 'tollgate:heights'
 
 /** Changes when keys or rows change so that an older Tollgate would misread them. */
-export const version = 1
+export const layoutVersion = 1

@@ -1,69 +1,81 @@
-import type { Ask, Entry } from '../lease.ts'
-import type { Answer, LedgerStore, Moment, Totals } from '../store.ts'
-import type { Calendar } from './calendar.ts'
-import type { Connection } from './connection.ts'
-import { keys } from './layout.ts'
-import { pairsOf } from './reply.ts'
+import type { LeaseRequest, LeaseRecord } from '../lease.ts'
+import type { LeaseResponse, LedgerStore, StoreDay, DayTotals } from '../store.ts'
+import type { RedisDayClock } from './calendar.ts'
+import type { RedisConnection } from './connection.ts'
+import { redisKeys } from './layout.ts'
+import { parsePairs } from './reply.ts'
 import * as scripts from './scripts.ts'
 
-export const ledgerIn = (redis: Connection, { words, hear }: Calendar): LedgerStore => {
-  const processKeys = [keys.processes, keys.latestDay]
+export const redisLedgerStore = (redis: RedisConnection, { scriptArgs, observe }: RedisDayClock): LedgerStore => {
+  const processKeys = [redisKeys.processes, redisKeys.latestDay]
   return {
     // An ask costs a round trip over the network.
-    horizon: 10_000,
-    async ask(ask) {
-      const reply = await redis.run(scripts.ask, [keys.day(ask.account, ask.day)], [...words(), ...wordsOf(ask)])
-      const [today, endsIn, granted, returned, used, left] = (reply as AskReply).map(Number) as AskNumbers
-      return hear<Answer>({ today, endsIn, tally: { granted, returned, used }, left })
+    horizonMs: 10_000,
+    async requestLease(request) {
+      const reply = await redis.runScript(
+        scripts.requestLease,
+        [redisKeys.ledgerDay(request.account, request.day)],
+        [...scriptArgs(), ...leaseArgs(request)],
+      )
+      const [today, endsInMs, granted, returned, used, remaining] = (reply as LeaseReply).map(Number) as LeaseReplyNumbers
+      return observe<LeaseResponse>({ today, endsInMs, counters: { granted, returned, used }, remaining })
     },
-    async beat(process) {
-      const [today, endsIn, processes] = (await redis.run(scripts.beat, processKeys, [...words(), process])) as [number, number, number]
-      return hear({ today, endsIn, processes })
+    async heartbeat(process) {
+      const [today, endsInMs, liveProcesses] = (await redis.runScript(scripts.heartbeat, processKeys, [...scriptArgs(), process])) as [
+        number,
+        number,
+        number,
+      ]
+      return observe({ today, endsInMs, liveProcesses })
     },
-    async leave(process) {
-      await redis.send('ZREM', keys.processes, process)
+    async deregister(process) {
+      await redis.sendCommand('ZREM', redisKeys.processes, process)
     },
-    async totals(account, named) {
-      const [today, endsIn, ...living] = (await redis.run(scripts.lives, processKeys, words())) as LivesReply
-      const now = hear({ today, endsIn })
-      const day = named ?? today
-      const row = day > today - scripts.keptDays ? await redis.send('HGETALL', keys.day(account, day)) : []
-      return { ...now, day, ...addUp(row, new Set(living)) }
+    async dayTotals(account, requestedDay) {
+      const [today, endsInMs, ...liveNames] = (await redis.runScript(
+        scripts.listLiveProcesses,
+        processKeys,
+        scriptArgs(),
+      )) as LiveProcessesReply
+      const now = observe({ today, endsInMs })
+      const day = requestedDay ?? today
+      const row = day > today - scripts.retentionDays ? await redis.sendCommand('HGETALL', redisKeys.ledgerDay(account, day)) : []
+      return { ...now, day, ...sumTotals(row, new Set(liveNames)) }
     },
   }
 }
 
-type AskReply = readonly (number | string)[]
-type AskNumbers = [today: number, endsIn: number, granted: number, returned: number, used: number, left: number]
-type LivesReply = [today: number, endsIn: number, ...processes: string[]]
+type LeaseReply = readonly (number | string)[]
+type LeaseReplyNumbers = [today: number, endsInMs: number, granted: number, returned: number, used: number, left: number]
+type LiveProcessesReply = [today: number, endsInMs: number, ...processes: string[]]
 
-const wordsOf = ({ process, seq, day, need, want, limit, share, tally }: Ask): readonly (string | number)[] => [
+const leaseArgs = ({ process, seq, day, need, want, limit, shareDivisor, counters }: LeaseRequest): readonly (string | number)[] => [
   process,
   seq,
   day,
   need,
   want,
   limit,
-  share,
-  ...(tally ? [tally.granted, tally.returned, tally.used] : ['', '', '']),
+  shareDivisor,
+  ...(counters ? [counters.granted, counters.returned, counters.used] : ['', '', '']),
 ]
 
-const addUp = (row: unknown, living: ReadonlySet<string>): Omit<Totals, keyof Moment | 'day'> => {
-  const found = { leased: 0, used: 0, held: 0, forfeited: 0 }
-  for (const [name, value] of pairsOf(row)) {
+const sumTotals = (row: unknown, liveProcesses: ReadonlySet<string>): Omit<DayTotals, keyof StoreDay | 'day'> => {
+  const totals = { leased: 0, used: 0, held: 0, forfeited: 0 }
+  for (const [name, value] of parsePairs(row)) {
     if (name === 'leased') {
-      found.leased = Number(value)
+      totals.leased = Number(value)
       continue
     }
-    const { granted, returned, used } = entryOf(value)
-    found.used += used
-    found[living.has(name.slice(2)) ? 'held' : 'forfeited'] += granted - returned - used
+    const { granted, returned, used } = parseLeaseRecord(value)
+    totals.used += used
+    totals[liveProcesses.has(name.slice(2)) ? 'held' : 'forfeited'] += granted - returned - used
   }
-  return found
+  return totals
 }
 
 /** A process's entry as the script writes it. */
-export const entryOf = (text: string): Entry => {
+export const parseLeaseRecord = (text: string): LeaseRecord => {
   const [granted = 0, returned = 0, used = 0, seq = 0] = text.split(' ').map(Number)
   return { granted, returned, used, seq }
 }

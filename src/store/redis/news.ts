@@ -2,48 +2,48 @@ import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { AccountStore } from '../store.ts'
-import { Connection } from './connection.ts'
-import { news } from './layout.ts'
+import { RedisConnection } from './connection.ts'
+import { changesChannel } from './layout.ts'
 
 /** Who is told of changes, here and in all other processes. */
-export interface News extends Pick<AccountStore, 'watch'> {
+export interface ChangeFeed extends Pick<AccountStore, 'subscribe'> {
   /** The name under which this process tells: it need not hear itself. */
-  readonly teller: string
+  readonly publisherId: string
   /** Tells those who listen in this process. */
-  tell(): void
+  notify(): void
   close(): Promise<void>
 }
 
 /** Listens on a connection of its own, from the first listener on. News that were missed in a break are made up for. */
-export const openNews = (address: RedisAddress, clock: Clock): News => {
-  const teller = randomBytes(8).toString('hex')
+export const openChangeFeed = (address: RedisAddress, clock: Clock): ChangeFeed => {
+  const publisherId = randomBytes(8).toString('hex')
   const listeners = new Set<() => void>()
-  const tell = () => {
-    for (const changed of listeners) changed()
+  const notify = () => {
+    for (const onChange of listeners) onChange()
   }
-  let connection: Connection | undefined
+  let connection: RedisConnection | undefined
 
-  const hear = (from: string) => {
-    if (from !== teller) tell()
+  const onMessage = (publisher: string) => {
+    if (publisher !== publisherId) notify()
   }
-  const listen = (): Connection => {
+  const connect = (): RedisConnection => {
     let isFirst = true
     const onReady = () => {
       // Said anew each time, because the first time may have been cut short.
-      void listening.subscribe(news, hear)
-      if (!isFirst) tell()
+      void subscriber.subscribe(changesChannel, onMessage)
+      if (!isFirst) notify()
       isFirst = false
     }
-    const listening = new Connection(address, clock, { isPatient: true, onReady })
+    const subscriber = new RedisConnection(address, clock, { retryInitialConnect: true, onReady })
     // Nothing but close() ends its patience.
-    listening.open().catch(() => {})
-    return listening
+    subscriber.open().catch(() => {})
+    return subscriber
   }
   return {
-    teller,
-    tell,
-    watch(changed) {
-      connection ??= listen()
+    publisherId,
+    notify,
+    subscribe(changed) {
+      connection ??= connect()
       listeners.add(changed)
       return () => {
         listeners.delete(changed)

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { dayLength, deadAfter, hourLength } from '../store.ts'
+import { dayMs, processTimeoutMs, hourMs } from '../store.ts'
 
 /** A step that Redis runs as one, known to it by the hash of its text. Needs Redis 5 or later, or Valkey. */
 export interface Script {
@@ -10,20 +10,20 @@ export interface Script {
 const script = (text: string): Script => ({ text, sha: hash('sha1', text) })
 
 /** A day's rows are kept until three days after it began. */
-export const keptDays = 3
+export const retentionDays = 3
 
 /**
  * Begins each script that needs the time. Redis's own clock says it; ARGV 1 is for tests that turn one by hand. The day
  * is never before ARGV 2, the latest that the caller has heard of.
  */
-const moment = `
+const readDay = `
 local now = tonumber(ARGV[1])
 if now == nil then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local today = math.max(math.floor(now / ${dayLength}), tonumber(ARGV[2]))
-local endsIn = (today + 1) * ${dayLength} - now
+local today = math.max(math.floor(now / ${dayMs}), tonumber(ARGV[2]))
+local endsIn = (today + 1) * ${dayMs} - now
 -- As Lua writes it, a large number is 1e+15; as an integer of the protocol, the client misreads its last digit.
 local function text(number) return string.format('%.0f', number) end
 `
@@ -32,7 +32,7 @@ local function text(number) return string.format('%.0f', number) end
  * lease() of ../lease.ts, on the day of one account.
  * KEYS: day. ARGV from 3: process, seq, day, need, want, limit, share; granted, returned, used, or three empty ones.
  */
-export const ask = script(`${moment}
+export const requestLease = script(`${readDay}
 local process, seq, day = 'p:' .. ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local need, want, limit, share = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local row = redis.call('HMGET', KEYS[1], 'leased', process)
@@ -50,30 +50,30 @@ if seq > last then
   leased, granted, returned, used = leased + grant, heals + grant, returns, tonumber(ARGV[12]) or used
   local entry = text(granted) .. ' ' .. text(returned) .. ' ' .. text(used) .. ' ' .. text(seq)
   redis.call('HSET', KEYS[1], 'leased', text(leased), process, entry)
-  redis.call('PEXPIRE', KEYS[1], text((day + ${keptDays}) * ${dayLength} - now))
+  redis.call('PEXPIRE', KEYS[1], text((day + ${retentionDays}) * ${dayMs} - now))
 end
 return { today, endsIn, text(granted), text(returned), text(used), text(limit - leased) }
 `)
 
 /** KEYS: processes, latestDay. ARGV 3: process. Says today, endsIn, and how many processes live. */
-export const beat = script(`${moment}
+export const heartbeat = script(`${readDay}
 today = math.max(today, tonumber(redis.call('GET', KEYS[2]) or 0))
 redis.call('SET', KEYS[2], text(today))
 redis.call('ZADD', KEYS[1], text(now), ARGV[3])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. text(now - ${deadAfter}))
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. text(now + ${deadAfter}), '+inf')
-return { today, (today + 1) * ${dayLength} - now, redis.call('ZCARD', KEYS[1]) }
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. text(now - ${processTimeoutMs}))
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. text(now + ${processTimeoutMs}), '+inf')
+return { today, (today + 1) * ${dayMs} - now, redis.call('ZCARD', KEYS[1]) }
 `)
 
 /** KEYS: processes, latestDay. Says today, endsIn, and then the processes that live. */
-export const lives = script(`${moment}
+export const listLiveProcesses = script(`${readDay}
 today = math.max(today, tonumber(redis.call('GET', KEYS[2]) or 0))
-local found = redis.call('ZRANGEBYSCORE', KEYS[1], text(now - ${deadAfter}), text(now + ${deadAfter}))
-return { today, (today + 1) * ${dayLength} - now, unpack(found) }
+local found = redis.call('ZRANGEBYSCORE', KEYS[1], text(now - ${processTimeoutMs}), text(now + ${processTimeoutMs}))
+return { today, (today + 1) * ${dayMs} - now, unpack(found) }
 `)
 
 /** Ends each script that changes accounts or keys. The last of KEYS is `changes`, the last of ARGV are news and teller. */
-const told = `redis.call('INCR', KEYS[#KEYS])
+const publishChange = `redis.call('INCR', KEYS[#KEYS])
 redis.call('PUBLISH', ARGV[#ARGV - 1], ARGV[#ARGV])
 return 1
 `
@@ -82,23 +82,23 @@ return 1
 export const addAccount = script(`
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
-${told}`)
+${publishChange}`)
 
 /** KEYS: keys, keyIds, keysOf. ARGV: hash, row, id. */
 export const addKey = script(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('HSET', KEYS[2], ARGV[3], ARGV[1])
 redis.call('SADD', KEYS[3], ARGV[1])
-${told}`)
+${publishChange}`)
 
 /** Replaces a row that is still as it was read. KEYS: accounts or keys. ARGV: field, old row, new row. */
-export const replace = script(`
+export const replaceRow = script(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-${told}`)
+${publishChange}`)
 
 /** KEYS: keys, accounts. ARGV: hash. Says the row of the key, and that of its account. */
-export const holder = script(`
+export const findKey = script(`
 local key = redis.call('HGET', KEYS[1], ARGV[1])
 if not key then return {} end
 return { key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
@@ -108,7 +108,7 @@ return { key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
  * KEYS: mark, hours, then usage and hoursOf for each count. ARGV from 3: seq, the hours to keep, how long to keep the
  * mark in ms, then account, hour, group, calls and credits for each count. Says the mark before, and what is too old.
  */
-export const report = script(`${moment}
+export const reportUsage = script(`${readDay}
 local had = tonumber(redis.call('GET', KEYS[1]) or 0)
 if tonumber(ARGV[3]) <= had then return { had } end
 redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[5])
@@ -120,7 +120,7 @@ for i = 3, #KEYS, 2 do
   redis.call('ZADD', KEYS[i + 1], hour, hour)
   redis.call('ZADD', KEYS[2], hour, account .. ':' .. hour)
 end
-local before = math.floor(now / ${hourLength}) - tonumber(ARGV[4])
+local before = math.floor(now / ${hourMs}) - tonumber(ARGV[4])
 return { had, unpack(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(before), 'LIMIT', 0, 500)) }
 `)
 

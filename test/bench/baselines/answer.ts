@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { constants } from '../calls.ts'
+import { cannedResults } from '../calls.ts'
 
-interface Asked {
+interface RpcRequest {
   readonly id: unknown
   readonly method: string
 }
@@ -14,18 +14,18 @@ export const readBody = (req: IncomingMessage): Promise<string> =>
     req.on('end', () => resolve(Buffer.concat(chunks).toString()))
   })
 
-export const send = (res: ServerResponse, body: string): void => {
+export const sendJson = (res: ServerResponse, body: string): void => {
   res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) })
   res.end(body)
 }
 
 /** Parses what is asked and answers a constant: the least that a server of JSON-RPC can do. */
-export const answer = (text: string): string => {
-  const asked = JSON.parse(text) as Asked | Asked[] // only the benchmark asks here
-  return Array.isArray(asked) ? `[${asked.map(answerOne).join()}]` : answerOne(asked)
+export const respond = (text: string): string => {
+  const request = JSON.parse(text) as RpcRequest | RpcRequest[] // only the benchmark asks here
+  return Array.isArray(request) ? `[${request.map(respondToOne).join()}]` : respondToOne(request)
 }
 
-const results = new Map(Object.entries(constants).map(([method, result]) => [method, JSON.stringify(result)]))
+const results = new Map(Object.entries(cannedResults).map(([method, result]) => [method, JSON.stringify(result)]))
 
-const answerOne = ({ id, method }: Asked): string =>
+const respondToOne = ({ id, method }: RpcRequest): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${results.get(method) ?? 'null'}}`

@@ -2,8 +2,8 @@ import { Agent, request } from 'undici'
 import type { Dispatcher } from 'undici'
 
 const agent = new Agent()
-const node = process.argv[2] ?? ''
+const nodeUrl = process.argv[2] ?? ''
 
 /** Asks the node whose URL is this process's argument. */
-export const askNode = (body: string): Promise<Dispatcher.ResponseData> =>
-  request(node, { dispatcher: agent, method: 'POST', headers: { 'content-type': 'application/json' }, body })
+export const requestNode = (body: string): Promise<Dispatcher.ResponseData> =>
+  request(nodeUrl, { dispatcher: agent, method: 'POST', headers: { 'content-type': 'application/json' }, body })

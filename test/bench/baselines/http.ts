@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
-import { answer, readBody, send } from './answer.ts'
-import { serve } from './serve.ts'
+import { respond, readBody, sendJson } from './answer.ts'
+import { listenAndAnnounce } from './serve.ts'
 
 // An HTTP server with nothing in it.
 
-serve(createServer(async (req, res) => send(res, answer(await readBody(req)))))
+listenAndAnnounce(createServer(async (req, res) => sendJson(res, respond(await readBody(req)))))

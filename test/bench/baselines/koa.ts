@@ -1,13 +1,13 @@
 import { createServer } from 'node:http'
 import Koa from 'koa'
-import { answer, readBody, send } from './answer.ts'
-import { serve } from './serve.ts'
+import { respond, readBody, sendJson } from './answer.ts'
+import { listenAndAnnounce } from './serve.ts'
 
 // The same as http.ts under Koa, which has nothing else to do: what an application pays for being one.
 
 const app = new Koa()
 app.use(async context => {
   context.respond = false // as in the gateway
-  send(context.res, answer(await readBody(context.req)))
+  sendJson(context.res, respond(await readBody(context.req)))
 })
-serve(createServer(app.callback()))
+listenAndAnnounce(createServer(app.callback()))

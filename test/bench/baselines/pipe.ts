@@ -1,13 +1,13 @@
 import { createServer } from 'node:http'
 import { readBody } from './answer.ts'
-import { askNode } from './ask.ts'
-import { serve } from './serve.ts'
+import { requestNode } from './ask.ts'
+import { listenAndAnnounce } from './serve.ts'
 
 // Passes answers on as they come in, looking at nothing.
 
-serve(
+listenAndAnnounce(
   createServer(async (req, res) => {
-    const { body, headers } = await askNode(await readBody(req))
+    const { body, headers } = await requestNode(await readBody(req))
     res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': String(headers['content-length']) })
     body.pipe(res)
   }),

@@ -1,13 +1,13 @@
 import { createServer } from 'node:http'
-import { readBody, send } from './answer.ts'
-import { askNode } from './ask.ts'
-import { serve } from './serve.ts'
+import { readBody, sendJson } from './answer.ts'
+import { requestNode } from './ask.ts'
+import { listenAndAnnounce } from './serve.ts'
 
 // Parses and writes anew what is asked and what is answered, as a proxy that looks at both must.
 
-serve(
+listenAndAnnounce(
   createServer(async (req, res) => {
-    const { body } = await askNode(JSON.stringify(JSON.parse(await readBody(req))))
-    send(res, JSON.stringify(await body.json()))
+    const { body } = await requestNode(JSON.stringify(JSON.parse(await readBody(req))))
+    sendJson(res, JSON.stringify(await body.json()))
   }),
 )

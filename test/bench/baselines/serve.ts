@@ -2,7 +2,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** Listens on the loopback, and says so on stdout in the gateway's own words. */
-export const serve = (server: Server, port = 0): void => {
+export const listenAndAnnounce = (server: Server, port = 0): void => {
   // Connections stay open while the other servers of a case have their turn.
   server.keepAliveTimeout = 65_000
   server.listen(port, '127.0.0.1', () => {

@@ -1,13 +1,13 @@
 import { createServer } from 'node:http'
 import { WebSocketServer } from 'ws'
-import { answer } from './answer.ts'
-import { serve } from './serve.ts'
+import { respond } from './answer.ts'
+import { listenAndAnnounce } from './serve.ts'
 
 // A WebSocket server with nothing in it.
 
 const server = createServer()
 const sockets = new WebSocketServer({ server, perMessageDeflate: false, clientTracking: false })
 sockets.on('connection', socket => {
-  socket.on('message', (data: Buffer) => socket.send(answer(data.toString())))
+  socket.on('message', (data: Buffer) => socket.send(respond(data.toString())))
 })
-serve(server)
+listenAndAnnounce(server)

@@ -1,130 +1,130 @@
 import { createHistogram } from 'node:perf_hooks'
-import type { Check } from './check.ts'
-import { idOf } from './line.ts'
-import type { Line, Listener } from './line.ts'
+import type { ResponseCheck } from './check.ts'
+import { requestIdOf } from './line.ts'
+import type { LoadConnection, ConnectionListener } from './line.ts'
 
 /** How calls follow each other. */
-export interface Pace {
+export interface LoadOptions {
   /** New calls are sent for so long; those in flight then finish. */
-  readonly ms: number
+  readonly durationMs: number
   /** Calls per second, answered or not; when absent, each answer is followed by the next call. */
-  readonly rate?: number
+  readonly callsPerSecond?: number
   /** Calls in flight on each line at once, when there is no rate. */
-  readonly depth?: number
+  readonly pipelining?: number
 }
 
 /** Latencies in ms. At a rate they count from the moment a call was due, not from when a line was free for it. */
-export interface Loaded {
-  readonly messages: number
+export interface LoadResult {
+  readonly responses: number
   /** Of all answers' bodies together. */
-  readonly bytes: number
-  readonly seconds: number
+  readonly bodyBytes: number
+  readonly durationSeconds: number
   readonly p50: number
   readonly p99: number
 }
 
 /** Calls that are in flight at once never number more than this. */
-const most = 1 << 16
+const maxInFlight = 1 << 16
 
 /** Sends one kind of call over its lines, and checks what comes back. */
-export class Drive implements Listener {
-  readonly #write: (n: number) => string
-  readonly #check: Check
-  readonly #begun = new Float64Array(most)
-  #lines: readonly Line[] = []
+export class LoadGenerator implements ConnectionListener {
+  readonly #render: (n: number) => string
+  readonly #check: ResponseCheck
+  readonly #startTimes = new Float64Array(maxInFlight)
+  #connections: readonly LoadConnection[] = []
   #latency = createHistogram()
-  #sent = 0
-  #answered = 0
-  #bytes = 0
-  #next: (line: Line) => void = () => undefined
-  #end: (fault?: Error) => void = () => undefined
-  #fault: string | undefined
+  #sentCount = 0
+  #responseCount = 0
+  #bodyBytes = 0
+  #onFreeConnection: (line: LoadConnection) => void = () => undefined
+  #finish: (fault?: Error) => void = () => undefined
+  #failure: string | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(template: string, check: Check) {
-    this.#write = createWriter(template)
+  constructor(template: string, check: ResponseCheck) {
+    this.#render = compileTemplate(template)
     this.#check = check
   }
 
-  use(lines: readonly Line[]): void {
-    this.#lines = lines
+  setConnections(connections: readonly LoadConnection[]): void {
+    this.#connections = connections
   }
 
   /** Rejects at the first wrong answer. */
-  async run(pace: Pace): Promise<Loaded> {
-    if (this.#fault !== undefined) throw new Error(this.#fault)
+  async run(options: LoadOptions): Promise<LoadResult> {
+    if (this.#failure !== undefined) throw new Error(this.#failure)
     this.#latency = createHistogram()
-    const [answered, bytes] = [this.#answered, this.#bytes]
+    const [answered, bytes] = [this.#responseCount, this.#bodyBytes]
     const begun = performance.now()
     try {
       await new Promise<void>((resolve, reject) => {
-        this.#end = fault => (fault === undefined ? resolve() : reject(fault))
-        if (pace.rate === undefined) this.#chase(begun + pace.ms, pace.depth ?? 1)
-        else this.#keepTime(begun, pace.ms, pace.rate)
+        this.#finish = fault => (fault === undefined ? resolve() : reject(fault))
+        if (options.callsPerSecond === undefined) this.#runClosedModel(begun + options.durationMs, options.pipelining ?? 1)
+        else this.#runOpenModel(begun, options.durationMs, options.callsPerSecond)
       })
     } finally {
       clearInterval(this.#timer)
     }
     return {
-      messages: this.#answered - answered,
-      bytes: this.#bytes - bytes,
-      seconds: (performance.now() - begun) / 1000,
+      responses: this.#responseCount - answered,
+      bodyBytes: this.#bodyBytes - bytes,
+      durationSeconds: (performance.now() - begun) / 1000,
       p50: this.#latency.percentile(50) / 1e6,
       p99: this.#latency.percentile(99) / 1e6,
     }
   }
 
-  answered(line: Line, n: number, status: number, body: readonly Buffer[]): void {
-    this.#latency.record(Math.max(1, Math.round((performance.now() - (this.#begun[n % most] ?? 0)) * 1e6)))
-    this.#answered += 1
+  onResponse(line: LoadConnection, n: number, status: number, body: readonly Buffer[]): void {
+    this.#latency.record(Math.max(1, Math.round((performance.now() - (this.#startTimes[n % maxInFlight] ?? 0)) * 1e6)))
+    this.#responseCount += 1
     const length = body.reduce((sum, part) => sum + part.length, 0)
-    this.#bytes += length
-    const wrong = this.#check(n, { status, body, length })
-    if (wrong !== undefined) return this.failed(wrong)
-    this.#next(line)
+    this.#bodyBytes += length
+    const wrong = this.#check(n, { status, body, bodyBytes: length })
+    if (wrong !== undefined) return this.onError(wrong)
+    this.#onFreeConnection(line)
   }
 
-  failed(reason: string): void {
-    this.#fault ??= reason
-    this.#next = () => undefined
-    this.#end(new Error(reason))
+  onError(reason: string): void {
+    this.#failure ??= reason
+    this.#onFreeConnection = () => undefined
+    this.#finish(new Error(reason))
   }
 
   /** Each answer is followed by the next call on the same line, until the deadline. */
-  #chase(deadline: number, depth: number): void {
-    this.#next = line => {
+  #runClosedModel(deadline: number, pipelining: number): void {
+    this.#onFreeConnection = line => {
       const now = performance.now()
       if (now < deadline) this.#send(line, now)
-      else if (this.#answered === this.#sent) this.#end()
+      else if (this.#responseCount === this.#sentCount) this.#finish()
     }
-    for (let i = 0; i < depth; i++) for (const line of this.#lines) this.#send(line, performance.now())
+    for (let i = 0; i < pipelining; i++) for (const line of this.#connections) this.#send(line, performance.now())
   }
 
   /** Calls become due at even distances, and go over the line that has been idle for longest, once there is one. */
-  #keepTime(begun: number, ms: number, rate: number): void {
-    const total = Math.floor((ms * rate) / 1000)
-    const first = this.#sent
-    const idle = [...this.#lines]
+  #runOpenModel(begun: number, durationMs: number, callsPerSecond: number): void {
+    const total = Math.floor((durationMs * callsPerSecond) / 1000)
+    const first = this.#sentCount
+    const idleConnections = [...this.#connections]
     const send = () => {
-      const due = Math.min(total, Math.floor(((performance.now() - begun) * rate) / 1000) + 1)
-      for (let i = this.#sent - first; i < due; i++) {
-        const line = idle.shift()
+      const due = Math.min(total, Math.floor(((performance.now() - begun) * callsPerSecond) / 1000) + 1)
+      for (let i = this.#sentCount - first; i < due; i++) {
+        const line = idleConnections.shift()
         if (line === undefined) return
-        this.#send(line, begun + (i * 1000) / rate)
+        this.#send(line, begun + (i * 1000) / callsPerSecond)
       }
     }
     this.#timer = setInterval(send, 1)
-    this.#next = line => {
-      idle.push(line)
+    this.#onFreeConnection = line => {
+      idleConnections.push(line)
       send()
-      if (this.#answered === this.#sent && this.#sent - first === total) this.#end()
+      if (this.#responseCount === this.#sentCount && this.#sentCount - first === total) this.#finish()
     }
   }
 
-  #send(line: Line, begun: number): void {
-    const n = this.#sent++
-    this.#begun[n % most] = begun
-    line.send(n, this.#write(n))
+  #send(connection: LoadConnection, begun: number): void {
+    const n = this.#sentCount++
+    this.#startTimes[n % maxInFlight] = begun
+    connection.send(n, this.#render(n))
   }
 }
 
@@ -132,9 +132,9 @@ export class Drive implements Listener {
  * `#id#` becomes the id of call `n`, `#hex#` eight hex digits that no other call of this drive has, `#some#` the digits of
  * one of 2,000 numbers in turn.
  */
-const createWriter = (template: string): ((n: number) => string) => {
-  const [parts, slots] = [template.split(/#(?:id|hex|some)#/), template.match(/#(id|hex|some)#/g) ?? []]
-  const wordOf = (slot: string | undefined, n: number): string | number =>
-    slot === '#id#' ? idOf(n) : (slot === '#hex#' ? n + 0x10000000 : n % 2000).toString(16)
-  return n => parts.reduce((text, part, i) => `${text}${wordOf(slots[i - 1], n)}${part}`)
+const compileTemplate = (template: string): ((n: number) => string) => {
+  const [parts, placeholders] = [template.split(/#(?:id|hex|some)#/), template.match(/#(id|hex|some)#/g) ?? []]
+  const valueOf = (slot: string | undefined, n: number): string | number =>
+    slot === '#id#' ? requestIdOf(n) : (slot === '#hex#' ? n + 0x10000000 : n % 2000).toString(16)
+  return n => parts.reduce((text, part, i) => `${text}${valueOf(placeholders[i - 1], n)}${part}`)
 }

@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
-import type { Line, Listener } from './line.ts'
+import type { LoadConnection, ConnectionListener } from './line.ts'
 
 /**
  * Opens a keep-alive HTTP/1.1 connection that carries one call at a time.
@@ -9,29 +9,29 @@ import type { Line, Listener } from './line.ts'
  * in each call and each answer looked at, a call costs this process about 20 us; autocannon 8 took 36 to 43 us for the
  * same, undici 46 to 100 us, beside the same server in the same run. autocannon also rounds latencies to whole ms.
  */
-export const openHttp = async (url: URL, listener: Listener): Promise<Line> => {
-  const line = new HttpLine(url, listener)
-  await line.connect()
-  return line
+export const openHttpConnection = async (url: URL, listener: ConnectionListener): Promise<LoadConnection> => {
+  const connection = new HttpConnection(url, listener)
+  await connection.connect()
+  return connection
 }
 
-class HttpLine implements Line {
+class HttpConnection implements LoadConnection {
   readonly #url: URL
-  readonly #head: string
-  readonly #listener: Listener
+  readonly #requestHead: string
+  readonly #listener: ConnectionListener
   #socket: Socket | undefined
   /** The call that waits for its answer. */
-  #call: number | undefined
+  #pendingCall: number | undefined
   #status = 0
   /** Bytes before the end of a head, while its end has not come. */
-  #rest: Buffer | undefined
+  #partialHead: Buffer | undefined
   #body: Buffer[] = []
   /** Bytes of the body that are still to come; infinite while an answer in chunks goes on. */
-  #left = 0
+  #remainingBytes = 0
 
-  constructor(url: URL, listener: Listener) {
+  constructor(url: URL, listener: ConnectionListener) {
     this.#url = url
-    this.#head = `POST ${url.pathname}${url.search} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\n`
+    this.#requestHead = `POST ${url.pathname}${url.search} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\n`
     this.#listener = listener
   }
 
@@ -39,22 +39,22 @@ class HttpLine implements Line {
     return new Promise((resolve, reject) => {
       const socket = connect({ host: this.#url.hostname, port: Number(this.#url.port), noDelay: true })
       socket.on('connect', () => resolve((this.#socket = socket)))
-      socket.on('data', (chunk: Buffer) => this.#read(chunk))
+      socket.on('data', (chunk: Buffer) => this.#onData(chunk))
       socket.on('error', error => {
         reject(error)
-        this.#listener.failed(error.message)
+        this.#listener.onError(error.message)
       })
       // A server may close a connection that has nothing to do; the next call then opens another.
       socket.on('close', () => {
         this.#socket = undefined
-        if (this.#call !== undefined) this.#listener.failed('the server closed a connection before it had answered')
+        if (this.#pendingCall !== undefined) this.#listener.onError('the server closed a connection before it had answered')
       })
     })
   }
 
   send(n: number, message: string): void {
-    this.#call = n
-    const bytes = `${this.#head}Content-Length: ${message.length}\r\n\r\n${message}`
+    this.#pendingCall = n
+    const bytes = `${this.#requestHead}Content-Length: ${message.length}\r\n\r\n${message}`
     if (this.#socket !== undefined) this.#socket.write(bytes, 'latin1')
     else
       this.connect().then(
@@ -67,43 +67,43 @@ class HttpLine implements Line {
     this.#socket?.destroy()
   }
 
-  #read(chunk: Buffer): void {
-    if (this.#left > 0) return this.#take(chunk)
-    const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk])
+  #onData(chunk: Buffer): void {
+    if (this.#remainingBytes > 0) return this.#onBody(chunk)
+    const bytes = this.#partialHead === undefined ? chunk : Buffer.concat([this.#partialHead, chunk])
     const end = bytes.indexOf('\r\n\r\n')
-    this.#rest = end < 0 ? bytes : undefined
+    this.#partialHead = end < 0 ? bytes : undefined
     if (end < 0) return
     const head = bytes.toString('latin1', 0, end)
     this.#status = Number(head.slice(9, 12))
-    this.#left = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? Infinity)
-    this.#take(bytes.subarray(end + 4))
+    this.#remainingBytes = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? Infinity)
+    this.#onBody(bytes.subarray(end + 4))
   }
 
-  #take(chunk: Buffer): void {
+  #onBody(chunk: Buffer): void {
     if (chunk.length > 0) this.#body.push(chunk)
-    this.#left -= chunk.length
-    if (this.#left === 0) return this.#finish(this.#body)
-    if (this.#left < Infinity || !endOf(this.#body).equals(lastChunk)) return
-    this.#finish([joinChunks(Buffer.concat(this.#body))])
+    this.#remainingBytes -= chunk.length
+    if (this.#remainingBytes === 0) return this.#onEnd(this.#body)
+    if (this.#remainingBytes < Infinity || !lastBytesOf(this.#body).equals(finalChunk)) return
+    this.#onEnd([decodeChunked(Buffer.concat(this.#body))])
   }
 
-  #finish(body: readonly Buffer[]): void {
-    const call = this.#call
-    this.#call = undefined
+  #onEnd(body: readonly Buffer[]): void {
+    const call = this.#pendingCall
+    this.#pendingCall = undefined
     this.#body = []
-    this.#left = 0
-    if (call === undefined) this.#listener.failed('an answer came that nobody had asked for')
-    else this.#listener.answered(this, call, this.#status, body)
+    this.#remainingBytes = 0
+    if (call === undefined) this.#listener.onError('an answer came that nobody had asked for')
+    else this.#listener.onResponse(this, call, this.#status, body)
   }
 }
 
-const lastChunk = Buffer.from('0\r\n\r\n')
+const finalChunk = Buffer.from('0\r\n\r\n')
 
 /** The last five bytes, which may have come one by one. */
-const endOf = (body: readonly Buffer[]): Buffer => Buffer.concat(body.slice(-5).map(part => part.subarray(-5))).subarray(-5)
+const lastBytesOf = (body: readonly Buffer[]): Buffer => Buffer.concat(body.slice(-5).map(part => part.subarray(-5))).subarray(-5)
 
 /** The body of an answer that came with `Transfer-Encoding: chunked`. */
-const joinChunks = (bytes: Buffer): Buffer => {
+const decodeChunked = (bytes: Buffer): Buffer => {
   const parts: Buffer[] = []
   for (let at = 0; ; ) {
     const end = bytes.indexOf('\r\n', at)

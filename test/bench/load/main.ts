@@ -1,59 +1,59 @@
-import { createCheck } from './check.ts'
-import type { Expected } from './check.ts'
-import { Drive } from './drive.ts'
-import type { Pace } from './drive.ts'
-import { openHttp } from './http.ts'
-import type { Line } from './line.ts'
-import { openSocket } from './ws.ts'
+import { createResponseCheck } from './check.ts'
+import type { ExpectedResponse } from './check.ts'
+import { LoadGenerator } from './drive.ts'
+import type { LoadOptions } from './drive.ts'
+import { openHttpConnection } from './http.ts'
+import type { LoadConnection } from './line.ts'
+import { openWebSocketConnection } from './ws.ts'
 
 // The process that calls. Orders come over IPC and are carried out one after another or side by side, as they come.
 
 /** Connections that wait with their call: opened once, used for several runs. */
-export interface Opening {
+export interface OpenCommand {
   readonly kind: 'open'
   readonly url: string
   /** How many; the URL's scheme says whether they are HTTP connections or WebSockets. */
-  readonly lines: number
+  readonly connections: number
   /** With `#id#`, `#hex#` and `#some#` where they belong. */
-  readonly message: string
-  readonly expected: Expected
+  readonly body: string
+  readonly expected: ExpectedResponse
 }
 
 /** What this process does; the answer to `open` names the session, that to `run` is a Loaded. */
-export type Order =
-  | Opening
-  | { readonly kind: 'run'; readonly session: number; readonly pace: Pace }
+export type LoadCommand =
+  | OpenCommand
+  | { readonly kind: 'run'; readonly session: number; readonly options: LoadOptions }
   | { readonly kind: 'close'; readonly session: number }
 
 /** Connections that are being opened at once: fewer than any server lets wait to be accepted. */
-const atOnce = 64
+const maxOpening = 64
 
-const sessions: { drive: Drive; lines: readonly Line[] }[] = []
+const loadSessions: { drive: LoadGenerator; lines: readonly LoadConnection[] }[] = []
 
-const open = async ({ url, lines: count, message, expected }: Opening): Promise<number> => {
-  const drive = new Drive(message, createCheck(expected))
-  const target = new URL(url)
-  const openLine = target.protocol === 'ws:' ? openSocket : openHttp
-  const lines: Line[] = []
-  while (lines.length < count) {
-    const next = Array.from({ length: Math.min(atOnce, count - lines.length) }, () => openLine(target, drive))
-    lines.push(...(await Promise.all(next)))
+const openSession = async ({ url, connections: count, body: message, expected }: OpenCommand): Promise<number> => {
+  const generator = new LoadGenerator(message, createResponseCheck(expected))
+  const serverUrl = new URL(url)
+  const openConnection = serverUrl.protocol === 'ws:' ? openWebSocketConnection : openHttpConnection
+  const connections: LoadConnection[] = []
+  while (connections.length < count) {
+    const next = Array.from({ length: Math.min(maxOpening, count - connections.length) }, () => openConnection(serverUrl, generator))
+    connections.push(...(await Promise.all(next)))
   }
-  drive.use(lines)
-  return sessions.push({ drive, lines }) - 1
+  generator.setConnections(connections)
+  return loadSessions.push({ drive: generator, lines: connections }) - 1
 }
 
-const carryOut = (order: Order): unknown => {
-  if (order.kind === 'open') return open(order)
-  const session = sessions[order.session]
-  if (order.kind === 'run') return session?.drive.run(order.pace)
+const execute = (command: LoadCommand): unknown => {
+  if (command.kind === 'open') return openSession(command)
+  const session = loadSessions[command.session]
+  if (command.kind === 'run') return session?.drive.run(command.options)
   for (const line of session?.lines ?? []) line.close()
   return undefined
 }
 
-process.on('message', async ({ id, order }: { id: number; order: Order }) => {
+process.on('message', async ({ id, order }: { id: number; order: LoadCommand }) => {
   try {
-    process.send?.({ id, value: await carryOut(order) })
+    process.send?.({ id, value: await execute(order) })
   } catch (fault) {
     process.send?.({ id, fault: (fault as Error).message })
   }

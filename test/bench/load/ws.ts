@@ -1,28 +1,28 @@
 import { WebSocket } from 'ws'
-import type { Line, Listener } from './line.ts'
-import { idOf } from './line.ts'
+import type { LoadConnection, ConnectionListener } from './line.ts'
+import { requestIdOf } from './line.ts'
 
 /** Opens a WebSocket that carries any number of calls at once; their answers are told apart by id. */
-export const openSocket = (url: URL, listener: Listener): Promise<Line> =>
+export const openWebSocketConnection = (url: URL, listener: ConnectionListener): Promise<LoadConnection> =>
   new Promise((resolve, reject) => {
     const socket = new WebSocket(url, { perMessageDeflate: false, skipUTF8Validation: true })
-    const line: Line = {
+    const connection: LoadConnection = {
       send: (_n, message) => socket.send(message),
       close() {
         socket.removeAllListeners('close').terminate()
       },
     }
-    socket.once('open', () => resolve(line))
-    socket.on('message', (data: Buffer) => listener.answered(line, callOf(data), 200, [data]))
+    socket.once('open', () => resolve(connection))
+    socket.on('message', (data: Buffer) => listener.onResponse(connection, callNumberOf(data), 200, [data]))
     socket.on('error', error => {
       reject(error)
-      listener.failed(error.message)
+      listener.onError(error.message)
     })
-    socket.on('close', code => listener.failed(`the server closed a WebSocket with ${code}`))
+    socket.on('close', code => listener.onError(`the server closed a WebSocket with ${code}`))
   })
 
-const id = /"id": ?(\d+)/
+const idPattern = /"id": ?(\d+)/
 
 /** Most servers write the id at the beginning. */
-const callOf = (data: Buffer): number =>
-  Number((id.exec(data.toString('latin1', 0, 100)) ?? id.exec(data.toString('latin1')))?.[1]) - idOf(0)
+const callNumberOf = (data: Buffer): number =>
+  Number((idPattern.exec(data.toString('latin1', 0, 100)) ?? idPattern.exec(data.toString('latin1')))?.[1]) - requestIdOf(0)

@@ -1,13 +1,13 @@
 import { test } from 'tap'
-import type { Meaning } from '../../../src/reply.ts'
-import { compileTable, openMethods } from '../../../src/services/methods/table.ts'
-import { devnet, shipped, shippedData, tableOf } from './shipped.ts'
+import type { ErrorCategory } from '../../../src/reply.ts'
+import { compileTable, openMethodTable } from '../../../src/services/methods/table.ts'
+import { devnet, shippedMethods, shippedData, tableOf } from './shipped.ts'
 
 const logs = 'eth_getLogs'
 const state = 'eth_getStorageAt'
 
 /** Messages of nodes and providers, as they were seen: the method asked, the code, the message, what it means. */
-const rows: readonly (readonly [string, number, string, Meaning | undefined])[] = [
+const rows: readonly (readonly [string, number, string, ErrorCategory | undefined])[] = [
   // Infura
   [logs, -32005, 'query returned more than 10000 results', 'tooMany'],
   [logs, -32005, 'query returned more than 10000 results. Try with this block range [0xBDE5F8, 0x102DBCC].', 'tooMany'],
@@ -152,32 +152,35 @@ const rows: readonly (readonly [string, number, string, Meaning | undefined])[] 
 test('what nodes say is understood whatever their words', async t => {
   t.ok(rows.length > 100)
   for (const [method, code, message, meaning] of rows) {
-    t.equal(shipped.meaning({ code, message }, method), meaning, `${method} ${code} ${message}`)
+    t.equal(shippedMethods.errorCategory({ code, message }, method), meaning, `${method} ${code} ${message}`)
   }
 })
 
 test('case and what stands around a piece make no difference', async t => {
   for (const [method, code, message, meaning] of rows.filter(row => row[3] !== undefined)) {
-    t.equal(shipped.meaning({ code, message: `upstream said: ${message.toUpperCase()} (id 7)` }, method), meaning, message)
+    t.equal(shippedMethods.errorCategory({ code, message: `upstream said: ${message.toUpperCase()} (id 7)` }, method), meaning, message)
   }
 })
 
 test('no words of a contract, and none that a node quotes from a caller, pass for words about the node itself', async t => {
-  const about: readonly (Meaning | undefined)[] = ['limited', 'denied', 'away', 'timeout']
+  const about: readonly (ErrorCategory | undefined)[] = ['limited', 'denied', 'away', 'timeout']
   for (const words of ['rate limit', 'too many requests', 'unauthorized', 'service unavailable', 'project id', 'query timeout']) {
     for (const [code, message] of [
       [3, words],
       [-32000, `execution reverted: ${words}`],
       [-32603, `reverted with ${words}`],
     ] as const) {
-      t.equal(shipped.meaning({ code, message }, 'eth_call'), 'reverted')
+      t.equal(shippedMethods.errorCategory({ code, message }, 'eth_call'), 'reverted')
     }
-    t.notOk(about.includes(shipped.meaning({ code: -32602, message: `invalid argument 0: unknown field "${words}"` }, 'eth_call')), words)
+    t.notOk(
+      about.includes(shippedMethods.errorCategory({ code: -32602, message: `invalid argument 0: unknown field "${words}"` }, 'eth_call')),
+      words,
+    )
   }
 })
 
 test('the first entry that fits holds, and all that an entry gives must fit', async t => {
-  const { meaning } = openMethods(
+  const { errorCategory: meaning } = openMethodTable(
     tableOf({
       ...small,
       errors: [
@@ -194,7 +197,7 @@ test('the first entry that fits holds, and all that an entry gives must fit', as
   t.equal(meaning({ code: 1, message: 'one two' }, 'b'), 'pruned')
   t.equal(meaning({ code: 3, message: 'three' }, 'a'), undefined)
   t.equal(meaning({ code: 2, message: 'four' }, 'a'), 'away')
-  t.equal(openMethods(tableOf(small), devnet).meaning({ code: -32601, message: '' }, 'a'), undefined, 'a table may have none')
+  t.equal(openMethodTable(tableOf(small), devnet).errorCategory({ code: -32601, message: '' }, 'a'), undefined, 'a table may have none')
 })
 
 test('each fault of an entry is placed', async t => {
@@ -223,7 +226,7 @@ test('each fault of an entry is placed', async t => {
 test('no message takes long', async t => {
   const begun = performance.now()
   for (const message of ['state '.repeat(100_000), 'range '.repeat(100_000), '*'.repeat(100_000), 'end ('.repeat(100_000)]) {
-    for (let i = 0; i < 100; i++) shipped.meaning({ code: -32000, message }, logs)
+    for (let i = 0; i < 100; i++) shippedMethods.errorCategory({ code: -32000, message }, logs)
   }
   t.ok((performance.now() - begun) / 400 < 1, 'in ms')
 })

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import type { Json } from '../../../src/call.ts'
 import type { TableFile } from '../../../src/services/methods/language.ts'
-import { check, hex, isRefused, shipped, shippedData, shippedTable } from './shipped.ts'
+import { check, hex, isRefused, shippedMethods, shippedData, shippedTable } from './shipped.ts'
 
 const address = hex(20)
 const hash = hex(32)
@@ -156,12 +156,12 @@ test('a missing block means latest, except under strict', async t => {
     t.strictSame(check('eth_getStorageAt', params), [address, '0x0', 'latest'])
   }
   t.equal(
-    check('eth_getStorageAt', [address, '0x0'], shipped, true),
+    check('eth_getStorageAt', [address, '0x0'], shippedMethods, true),
     `eth_getStorageAt needs params[2], the block parameter: ${blockWords} or an object`,
   )
-  t.equal(check('eth_getStorageAt', [address, '0x0', null], shipped, true), `params[2] must be ${blockWords} or an object, not null`)
-  t.same(check('eth_getStorageAt', [address, '0x0', '0x1'], shipped, true), [address, '0x0', '0x1'])
-  t.strictSame(check('eth_getBalance', [address], shipped, true), [address, 'latest'], 'no other method is meant')
+  t.equal(check('eth_getStorageAt', [address, '0x0', null], shippedMethods, true), `params[2] must be ${blockWords} or an object, not null`)
+  t.same(check('eth_getStorageAt', [address, '0x0', '0x1'], shippedMethods, true), [address, '0x0', '0x1'])
+  t.strictSame(check('eth_getBalance', [address], shippedMethods, true), [address, 'latest'], 'no other method is meant')
 })
 
 holds(
@@ -441,8 +441,8 @@ test('members of the prototype are members like any other', async t => {
   t.equal(JSON.stringify(transaction), '{"__proto__":{"to":"x"},"constructor":1}')
   t.equal(Object.getPrototypeOf(transaction), Object.prototype)
   t.same(check('eth_getLogs', [{}]), [{ fromBlock: 'latest', toBlock: 'latest' }], 'nothing was left behind')
-  t.equal(shipped.get('constructor'), undefined)
-  t.equal(shipped.get('__proto__'), undefined)
+  t.equal(shippedMethods.get('constructor'), undefined)
+  t.equal(shippedMethods.get('__proto__'), undefined)
 })
 
 test('each method costs what the contract says, or where it is silent what is usual', async t => {
@@ -462,37 +462,37 @@ test('each method costs what the contract says, or where it is silent what is us
     eth_accounts: 5,
     eth_syncing: 5,
   }
-  for (const [name, cost] of Object.entries(costs)) t.equal(shipped.get(name)?.cost, cost, name)
-  t.equal(shipped.defaultCost, 80)
+  for (const [name, cost] of Object.entries(costs)) t.equal(shippedMethods.get(name)?.cost, cost, name)
+  t.equal(shippedMethods.defaultCost, 80)
 })
 
 test('eth_getLogs carries the limits of contract 8, and a class of its own', async t => {
-  const { maxResults, maxTime, class: kind } = shipped.get('eth_getLogs') ?? {}
+  const { maxResults, maxTime, class: kind } = shippedMethods.get('eth_getLogs') ?? {}
   t.same({ maxResults, maxTime }, { maxResults: 10_000, maxTime: 10_000 })
   t.same(
-    shipped.names.filter(name => shipped.get(name)?.class === kind),
+    shippedMethods.names.filter(name => shippedMethods.get(name)?.class === kind),
     ['eth_getLogs'],
   )
 })
 
 test('a word comes from eth_getStorageAt alone, and eth_sendRawTransaction alone is never sent again', async t => {
   t.same(
-    shipped.names.filter(name => shipped.get(name)?.word),
+    shippedMethods.names.filter(name => shippedMethods.get(name)?.word),
     ['eth_getStorageAt'],
   )
   t.same(
-    shipped.names.filter(name => shipped.get(name)?.resend === false),
+    shippedMethods.names.filter(name => shippedMethods.get(name)?.resend === false),
     ['eth_sendRawTransaction'],
   )
-  t.equal(shipped.get('eth_sendRawTransaction')?.keep, 'never')
-  t.equal(shipped.get('eth_blockNumber')?.keep, 'head')
-  t.equal(shipped.get('eth_getTransactionReceipt')?.keep, 'found')
+  t.equal(shippedMethods.get('eth_sendRawTransaction')?.keep, 'never')
+  t.equal(shippedMethods.get('eth_blockNumber')?.keep, 'head')
+  t.equal(shippedMethods.get('eth_getTransactionReceipt')?.keep, 'found')
 })
 
 test('what needs no node is answered for this network', async t => {
   const answers = Object.fromEntries(
-    shipped.names.flatMap(name => {
-      const answer = shipped.get(name)?.answer
+    shippedMethods.names.flatMap(name => {
+      const answer = shippedMethods.get(name)?.answer
       return answer === undefined ? [] : [[name, Buffer.from(answer).toString()]]
     }),
   )
@@ -507,8 +507,8 @@ test('what needs no node is answered for this network', async t => {
 
 test('the names come in the order of the file, and each position has a title', async t => {
   const { methods } = shippedData() as TableFile // it compiles, so it has this shape
-  t.same(shipped.names, Object.keys(methods))
-  t.same(shippedTable.names, shipped.names)
+  t.same(shippedMethods.names, Object.keys(methods))
+  t.same(shippedTable.names, shippedMethods.names)
   for (const [name, { params }] of Object.entries(methods)) {
     t.ok(
       params?.every(({ title }) => /^[a-z][a-z ]+$/.test(title)),

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import type { Json } from '../../../src/call.ts'
-import { check, hex, shipped } from './shipped.ts'
+import { check, hex, shippedMethods } from './shipped.ts'
 
 const digit = fc.constantFrom(...'0123456789abcdefABCDEF')
 const hexText = (digits: fc.Arbitrary<number>) =>
@@ -75,13 +75,13 @@ test('equal questions of eth_getLogs have one text', async t => {
 })
 
 test('whatever is sent, check() answers and does not throw', async () => {
-  const anyone = fc.constantFrom(...shipped.names)
+  const anyone = fc.constantFrom(...shippedMethods.names)
   const value = fc.oneof(fc.jsonValue(), filter, address, block) as fc.Arbitrary<Json> // JSON, all of it
   fc.assert(
     fc.property(anyone, fc.array(value, { maxLength: 5 }), fc.boolean(), (name, params, strict) => {
-      const checked = shipped.get(name)?.check(params, strict)
+      const checked = shippedMethods.get(name)?.check(params, strict)
       if (checked === undefined) return false
-      return 'complaint' in checked ? checked.complaint.length < 400 : checked.params.length <= 4
+      return 'issue' in checked ? checked.issue.length < 400 : checked.params.length <= 4
     }),
     { numRuns: 1000 },
   )
@@ -92,7 +92,7 @@ const time = (name: string, params: readonly Json[]): number =>
   Math.min(
     ...Array.from({ length: 5 }, () => {
       const begun = process.hrtime.bigint()
-      shipped.get(name)?.check(params, false)
+      shippedMethods.get(name)?.check(params, false)
       return Number(process.hrtime.bigint() - begun) / 1e6
     }),
   )

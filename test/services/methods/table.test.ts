@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import type { Json } from '../../../src/call.ts'
 import { Misconfigured } from '../../../src/plugin.ts'
-import { compileTable, openMethods } from '../../../src/services/methods/table.ts'
-import { check, devnet, hex, shipped, shippedData, shippedTable, tableOf } from './shipped.ts'
+import { compileTable, openMethodTable } from '../../../src/services/methods/table.ts'
+import { check, devnet, hex, shippedMethods, shippedData, shippedTable, tableOf } from './shipped.ts'
 
 const address = hex(20)
 const defaults = { cost: 80, keep: 'never', class: 'light', resend: true }
@@ -184,7 +184,7 @@ test('what is wrong with any data is said, never thrown', async t => {
       const { table, faults } = compileTable({ defaults, types: { one, two }, methods })
       if (table === undefined) return faults.length > 0
       sound += 1
-      return openMethods(table, devnet).get('m')?.check([given], false) !== undefined
+      return openMethodTable(table, devnet).get('m')?.check([given], false) !== undefined
     }),
     { numRuns: 500 },
   )
@@ -193,14 +193,14 @@ test('what is wrong with any data is said, never thrown', async t => {
 
 test('the table is a copy: to change the data afterwards changes nothing', async t => {
   const data = { defaults, methods: { m: { params: [{ title: 'x', hex: 'number', fill: '0x1' }] } } }
-  const methods = openMethods(tableOf(data), devnet)
+  const methods = openMethodTable(tableOf(data), devnet)
   data.methods.m.params.length = 0
   t.strictSame(check('m', [], methods), ['0x1'])
 })
 
 test('an entry is what `defaults` says where it says nothing itself', async t => {
   const entries = { m: {}, n: { cost: 0, keep: 'head' } }
-  const open = (over: object) => openMethods(tableOf({ defaults: { ...defaults, cost: 7, ...over }, methods: entries }), devnet)
+  const open = (over: object) => openMethodTable(tableOf({ defaults: { ...defaults, cost: 7, ...over }, methods: entries }), devnet)
   t.match(open({}).get('m'), { cost: 7, keep: 'never', class: 'light', resend: true })
   const over = { keep: 'found', class: 'other', resend: false }
   t.match(open(over).get('m'), over)
@@ -208,14 +208,14 @@ test('an entry is what `defaults` says where it says nothing itself', async t =>
 })
 
 test('a method without `params` takes whatever it is given', async t => {
-  const methods = openMethods(tableOf({ defaults, methods: { m: {} } }), devnet)
+  const methods = openMethodTable(tableOf({ defaults, methods: { m: {} } }), devnet)
   t.strictSame(check('m', [1, { a: null }], methods), [1, { a: null }])
 })
 
 test('a named keyword means the same in any rule', async t => {
   const number = { hex: 'number' }
   const side = { type: 'string', enum: ['left', 'right'] }
-  const methods = openMethods(
+  const methods = openMethodTable(
     tableOf({
       defaults,
       methods: {
@@ -265,14 +265,14 @@ const misfits = (change: () => unknown): readonly string[] => {
   try {
     change()
   } catch (error) {
-    if (error instanceof Misconfigured) return error.faults.map(({ path, message }) => `${path.join('/')}: ${message}`)
+    if (error instanceof Misconfigured) return error.issues.map(({ path, message }) => `${path.join('/')}: ${message}`)
     throw error
   }
   return []
 }
 
 test('a network may withdraw, change and add methods', async t => {
-  const methods = shipped.with(
+  const methods = shippedMethods.with(
     {
       eth_call: false,
       eth_getLogs: { maxResults: 5, maxTime: null },
@@ -288,11 +288,11 @@ test('a network may withdraw, change and add methods', async t => {
   t.equal(methods.names.at(-1), 'linea_estimateGas')
   t.match(methods.get('linea_estimateGas'), { cost: 100, keep: 'never', class: 'light' })
   t.strictSame(check('linea_estimateGas', [{ value: '0x01' }], methods), [{ value: '0x1' }])
-  t.ok(shipped.get('eth_call'), 'the shipped table is as it was')
+  t.ok(shippedMethods.get('eth_call'), 'the shipped table is as it was')
 })
 
 test('a change that cannot be made is placed from the name of the method on', async t => {
-  const faults = (overrides: object) => misfits(() => shipped.with(overrides as Parameters<typeof shipped.with>[0], {}))
+  const faults = (overrides: object) => misfits(() => shippedMethods.with(overrides as Parameters<typeof shippedMethods.with>[0], {}))
   t.strictSame(faults({ eth_cal: false }), ['eth_cal: eth_cal is not in the method table; did you mean `eth_call`?'])
   t.strictSame(faults({ eth_call: true }), ['eth_call: eth_call must be false or the fields to change, not true'])
   t.strictSame(faults({ eth_call: { cost: '1', keeps: 1 } }), [
@@ -307,7 +307,7 @@ test('a change that cannot be made is placed from the name of the method on', as
 })
 
 test('a network may take fewer tags; what is refused names the tag to use instead', async t => {
-  const linea = openMethods(shippedTable, { ...devnet, name: 'linea-mainnet' })
+  const linea = openMethodTable(shippedTable, { ...devnet, name: 'linea-mainnet' })
   const methods = linea.with(
     {},
     {
@@ -335,7 +335,7 @@ test('a network may take fewer tags; what is refused names the tag to use instea
 test('tags that a method cannot have are placed', async t => {
   t.strictSame(
     misfits(() =>
-      shipped.with(
+      shippedMethods.with(
         {},
         {
           eth_getLog: ['latest'],
