@@ -1,5 +1,16 @@
-import { definePlugin, isCharged, isFailure, assertKnownMethods, refuse, withCredits } from '../src/plugin.ts'
-import type { Call, Charge, CountedCall, Failure, OutageGrace, RefusalKind, Next, Reply, Usage, ChargeResult } from '../src/plugin.ts'
+import { definePlugin, isCharged, isFailure, assertKnownMethods, refuse, withCredits } from '../src/plugin/plugin.ts'
+import type {
+  Call,
+  Charge,
+  CountedCall,
+  Failure,
+  OutageGrace,
+  RefusalKind,
+  Next,
+  Reply,
+  Usage,
+  ChargeResult,
+} from '../src/plugin/plugin.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({

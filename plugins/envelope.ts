@@ -1,5 +1,5 @@
-import { definePlugin, refuse, withContext } from '../src/plugin.ts'
-import type { Failure, Json, Request } from '../src/plugin.ts'
+import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
+import type { Failure, Json, Request } from '../src/plugin/plugin.ts'
 
 type Envelope = { readonly [name: string]: Json | undefined }
 

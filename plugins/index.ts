@@ -1,4 +1,4 @@
-import type { AnyPlugin } from '../src/plugin.ts'
+import type { AnyPlugin } from '../src/plugin/plugin.ts'
 import cache from './cache/index.ts'
 import credits from './credits.ts'
 import envelope from './envelope.ts'

@@ -1,5 +1,5 @@
-import { definePlugin, refuse, withContext } from '../src/plugin.ts'
-import type { Failure, Lookup, Origin, Reply } from '../src/plugin.ts'
+import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
+import type { Failure, Lookup, Origin, Reply } from '../src/plugin/plugin.ts'
 
 /** What was found for the key of a path, or that the path has none. */
 type KeyLookup = Lookup | { readonly kind: 'missing' }

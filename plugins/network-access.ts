@@ -1,5 +1,5 @@
-import { definePlugin, refuse } from '../src/plugin.ts'
-import type { Failure } from '../src/plugin.ts'
+import { definePlugin, refuse } from '../src/plugin/plugin.ts'
+import type { Failure } from '../src/plugin/plugin.ts'
 
 /** Contract 5.3: the network must be enabled for the key. The key's own lists of methods and origins come on top. */
 export default definePlugin({

@@ -1,5 +1,5 @@
-import { definePlugin, Misconfigured, refuse, memoizeFrozen, withContext } from '../src/plugin.ts'
-import type { Failure, MethodTable, MethodOverride } from '../src/plugin.ts'
+import { definePlugin, Misconfigured, refuse, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
+import type { Failure, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
 
 /** What this plugin reads of a table's entry. The other fields concern other plugins, which see the table itself. */
 const overridableFields: readonly string[] = ['params', 'answer']

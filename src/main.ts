@@ -1,24 +1,24 @@
 #!/usr/bin/env node
-import { loadModulesSync } from './at-once.ts'
-import { UsageError, exitCodes } from './commands/command.ts'
-import type { Command, Terminal } from './commands/command.ts'
-import { didYouMean } from './nearest.ts'
-import { version } from './version.ts'
+import { loadModulesSync } from './runtime/load-modules-sync.ts'
+import { UsageError, exitCodes } from './cli/command.ts'
+import type { Command, Terminal } from './cli/command.ts'
+import { didYouMean } from './util/did-you-mean.ts'
+import { version } from './core/version.ts'
 
 /** Loaded only when asked for: the gateway takes half a second to load, and most commands need little of it. */
 const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = {
-  dev: async () => (await import('./commands/dev.ts')).createDevCommand(await loadBuiltInPlugins()),
+  dev: async () => (await import('./cli/dev.ts')).createDevCommand(await loadBuiltInPlugins()),
   start: async () => {
-    loadModulesSync(new URL('./commands/start.js', import.meta.url), new URL('../plugins/index.js', import.meta.url))
-    return (await import('./commands/start.ts')).createStartCommand(await loadBuiltInPlugins())
+    loadModulesSync(new URL('./cli/start.js', import.meta.url), new URL('../plugins/index.js', import.meta.url))
+    return (await import('./cli/start.ts')).createStartCommand(await loadBuiltInPlugins())
   },
   check: async () =>
-    (await import('./commands/check.ts')).createCheckCommand(await loadBuiltInPlugins(), (await import('./inert.ts')).dryRunNetworks),
-  accounts: async () => (await import('./commands/accounts.ts')).accountsCommand,
-  keys: async () => (await import('./commands/keys.ts')).keysCommand,
-  usage: async () => (await import('./commands/usage.ts')).usageCommand,
-  audit: async () => (await import('./commands/audit.ts')).auditCommand,
-  store: async () => (await import('./commands/store-copy.ts')).storeCommand,
+    (await import('./cli/check.ts')).createCheckCommand(await loadBuiltInPlugins(), (await import('./core/dry-run.ts')).dryRunNetworks),
+  accounts: async () => (await import('./cli/accounts.ts')).accountsCommand,
+  keys: async () => (await import('./cli/keys.ts')).keysCommand,
+  usage: async () => (await import('./cli/usage.ts')).usageCommand,
+  audit: async () => (await import('./cli/audit.ts')).auditCommand,
+  store: async () => (await import('./cli/store-copy.ts')).storeCommand,
 }
 
 const loadBuiltInPlugins = async () => (await import('../plugins/index.ts')).plugins

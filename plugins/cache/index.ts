@@ -1,10 +1,10 @@
-import { definePlugin, isFailure, assertKnownMethods, memoizeFrozen } from '../../src/plugin.ts'
-import type { Handler, Json, CachePolicy, Next, Reply, Services } from '../../src/plugin.ts'
-import { SingleFlight } from './flight.ts'
-import { MemoryCache } from './memory.ts'
-import type { CacheMiss } from './memory.ts'
-import { FinalizedCache, finalizedCacheOptions } from './shared.ts'
-import { blockOfAnswer } from './subject.ts'
+import { definePlugin, isFailure, assertKnownMethods, memoizeFrozen } from '../../src/plugin/plugin.ts'
+import type { Handler, Json, CachePolicy, Next, Reply, Services } from '../../src/plugin/plugin.ts'
+import { SingleFlight } from './single-flight.ts'
+import { MemoryCache } from './memory-cache.ts'
+import type { CacheMiss } from './memory-cache.ts'
+import { FinalizedCache, finalizedCacheOptions } from './finalized-cache.ts'
+import { blockOfAnswer } from './block-of-answer.ts'
 
 const cachePolicies = ['never', 'head', 'block', 'found'] as const
 

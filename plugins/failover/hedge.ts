@@ -1,5 +1,5 @@
-import { Cancellation } from '../../src/plugin.ts'
-import type { Clock, Reply, Signal } from '../../src/plugin.ts'
+import { Cancellation } from '../../src/plugin/plugin.ts'
+import type { Clock, Reply, Signal } from '../../src/plugin/plugin.ts'
 
 export type Attempt = (signal: Signal) => Promise<Reply>
 

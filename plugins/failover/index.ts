@@ -1,12 +1,12 @@
-import { definePlugin, assertKnownMethods } from '../../src/plugin.ts'
-import type { Path, ReportProblem, Secret, Target } from '../../src/plugin.ts'
-import { RetryBudget } from './budget.ts'
-import { newestBlockNumber } from './depth.ts'
-import { UpstreamNode } from './node.ts'
-import { failoverOptions } from './options.ts'
-import { createSelectionOrder } from './order.ts'
-import { mayForward, PartnerNode } from './partner.ts'
-import { FailoverAttempt } from './route.ts'
+import { definePlugin, assertKnownMethods } from '../../src/plugin/plugin.ts'
+import type { Path, ReportProblem, Secret, Target } from '../../src/plugin/plugin.ts'
+import { RetryBudget } from './retry-budget.ts'
+import { newestBlockNumber } from './history-age.ts'
+import { UpstreamNode } from './upstream-node.ts'
+import { failoverOptions } from './failover-options.ts'
+import { createSelectionOrder } from './selection-order.ts'
+import { mayForward, PartnerNode } from './partner-node.ts'
+import { FailoverAttempt } from './failover-attempt.ts'
 
 /** Asks one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
 export default definePlugin({

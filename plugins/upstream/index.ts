@@ -1,11 +1,11 @@
-import { definePlugin, isFailure, refuse, toBuffer } from '../../src/plugin.ts'
-import type { Call, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin.ts'
-import { withReportedHeight } from './height.ts'
-import { normalizeError } from './judge.ts'
-import { requestLogs } from './lists.ts'
-import { createResponsivenessProbe } from './pulse.ts'
-import { suggestRange } from './range.ts'
-import type { RequestLimits } from './split.ts'
+import { definePlugin, isFailure, refuse, toBuffer } from '../../src/plugin/plugin.ts'
+import type { Call, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
+import { withReportedHeight } from './reported-height.ts'
+import { normalizeError } from './normalize-error.ts'
+import { requestLogs } from './split-logs/param-limit.ts'
+import { createResponsivenessProbe } from './responsiveness.ts'
+import { suggestRange } from './split-logs/suggest-range.ts'
+import type { RequestLimits } from './split-logs/index.ts'
 
 /** Asks the node that `failover` chose, and holds its answer to the contract. */
 export default definePlugin({

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
-import type { StringSchema } from '../schema.ts'
-import { Secret } from '../secret.ts'
-import { parseRedisUrl } from './store.ts'
+import type { StringSchema } from '../plugin/options-schema.ts'
+import { Secret } from '../plugin/secret.ts'
+import { parseRedisUrl } from './store-address.ts'
 
 /** What a text of a format means. */
 export interface Format {

@@ -1,11 +1,11 @@
 import { availableParallelism } from 'node:os'
 import { parseDuration, parseSize } from './formats.ts'
-import { isHostPort, parseAddress } from './address.ts'
+import { isHostPort, parseAddress } from './addresses.ts'
 import { isObject, isKebabCase } from './path.ts'
 import type { Problem } from './problem.ts'
-import type { YamlFile } from './source.ts'
-import { parseStoreAddress } from './store.ts'
-import { describeValue } from './words.ts'
+import type { YamlFile } from './yaml-file.ts'
+import { parseStoreAddress } from './store-address.ts'
+import { describeValue } from './describe.ts'
 
 /**
  * A rule of gateway.yaml that its schema cannot say. It looks at the file itself, not at checked options, so that all

@@ -1,10 +1,10 @@
-import type { Path } from '../plugin.ts'
-import { suggestHost, normalizeHost } from './address.ts'
+import type { Path } from '../plugin/plugin.ts'
+import { suggestHost, normalizeHost } from './addresses.ts'
 import { jsonPointer } from './path.ts'
-import { formatSuggestion } from '../nearest.ts'
+import { formatSuggestion } from '../util/did-you-mean.ts'
 import type { Problem } from './problem.ts'
-import type { YamlFile } from './source.ts'
-import { describeValue } from './words.ts'
+import type { YamlFile } from './yaml-file.ts'
+import { describeValue } from './describe.ts'
 
 /** A host that a network's file lists. */
 export interface ListedHost {

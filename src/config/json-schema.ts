@@ -1,5 +1,5 @@
-import type { Path } from '../plugin.ts'
-import type { Schema } from '../schema.ts'
+import type { Path } from '../plugin/plugin.ts'
+import type { Schema } from '../plugin/options-schema.ts'
 
 /** Plain JSON Schema, as validators and editors know it. */
 export type JsonSchema = { readonly [keyword: string]: unknown }

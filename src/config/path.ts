@@ -1,4 +1,4 @@
-import type { Path } from '../plugin.ts'
+import type { Path } from '../plugin/plugin.ts'
 
 /** The path as a JSON pointer (RFC 6901), as Ajv writes it: `/upstreams/0/url`. */
 export const jsonPointer = (path: Path): string => path.map(part => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')

@@ -1,9 +1,9 @@
-import type { Plan } from '../call.ts'
+import type { Plan } from '../plugin/call.ts'
 import type { LogLevel } from '../services/log.ts'
-import type { AnyPlugin, Path } from '../plugin.ts'
-import type { Secret } from '../secret.ts'
+import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import type { Secret } from '../plugin/secret.ts'
 import type { Problem } from './problem.ts'
-import type { CompiledTable } from '../services/methods/table.ts'
+import type { CompiledTable } from '../services/method-table/compile-table.ts'
 
 /** gateway.yaml, checked, with defaults. Sizes in bytes, times in ms. */
 export interface GatewayConfig {

@@ -1,5 +1,5 @@
 import Koa from 'koa'
-import type { HeadsStatus } from '../services/heads/index.ts'
+import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import type { Log } from '../services/log.ts'
 import { formatMetrics, metricsContentType } from '../services/metrics.ts'
 import type { MetricFamily } from '../services/metrics.ts'

@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
-import { ChunkedBytes, chunksOf } from '../pieces.ts'
-import type { RawJson } from '../pieces.ts'
-import { concatChunks } from '../wire/join.ts'
-import type { IndexedItem, IndexedMember } from '../wire/outline.ts'
-import { Scanner } from '../wire/scan.ts'
-import { toLatin1 } from '../wire/text.ts'
+import { ChunkedBytes, chunksOf } from '../json/chunked-bytes.ts'
+import type { RawJson } from '../json/chunked-bytes.ts'
+import { concatChunks } from '../json/concat-chunks.ts'
+import type { IndexedItem, IndexedMember } from '../json/top-level-index.ts'
+import { Scanner } from '../json/scanner.ts'
+import { toLatin1 } from '../json/raw-json-text.ts'
 
 /** One object of a result, as the node wrote it. */
 export interface ResultObject {

@@ -1,5 +1,5 @@
-import type { Key } from '../call.ts'
-import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease.ts'
+import type { Key } from '../plugin/call.ts'
+import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease-accounting.ts'
 
 /**
  * What outlives a process: accounts, their keys, the ledger of each day, and counts of calls. Several processes use one

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { createResponseCheck } from './load/check.ts'
-import { requestIdOf } from './load/line.ts'
+import { createResponseCheck } from './load/response-check.ts'
+import { requestIdOf } from './load/connections.ts'
 import { ratioOf, spreadOf } from './stats.ts'
 
 void t.test('the median of an even number of rounds lies between the middle two', async t => {
@@ -37,7 +37,7 @@ void t.test('a wrong answer is noticed', async t => {
 
 void t.test('the benchmark measures a case beside its baselines', async t => {
   const json = join(t.testdir(), 'results.json')
-  const main = fileURLToPath(new URL('./main.js', import.meta.url))
+  const main = fileURLToPath(new URL('./bench.js', import.meta.url))
   const { stdout } = await promisify(execFile)(process.execPath, [main, '--quick', '--rounds', '1', '--only', 'cached', '--json', json])
   t.match(stdout, /CPU of tollgate \/ bare node:http/)
   const {

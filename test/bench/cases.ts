@@ -1,4 +1,4 @@
-import { mixedLoad } from './beside.ts'
+import { mixedLoad } from './mixed-load.ts'
 import {
   badKeyRequest,
   badParamsRequest,
@@ -9,16 +9,16 @@ import {
   storageAtRequest,
   variedStorageAtRequest,
   logDataWords,
-} from './calls.ts'
-import type { RequestTemplate } from './calls.ts'
+} from './request-templates.ts'
+import type { RequestTemplate } from './request-templates.ts'
 import { cpuRatio, longestLoopBlock, peakMemoryPerResponse } from './figures.ts'
 import type { Figure } from './figures.ts'
-import { idleWebSockets } from './idle.ts'
-import { ledgerCost } from './ledger.ts'
+import { idleWebSockets } from './idle-websockets.ts'
+import { ledgerCost } from './ledger-cost.ts'
 import { compareScenarios } from './measure.ts'
 import type { Scenario, ScenarioResult, ReportSkipped } from './measure.ts'
-import type { Baseline, BenchServers } from './stage.ts'
-import { coldStart } from './start.ts'
+import type { Baseline, BenchServers } from './servers.ts'
+import { coldStart } from './cold-start.ts'
 
 export interface CaseResult {
   readonly rows: readonly ScenarioResult[]

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { RequestTemplate } from './calls.ts'
-import type { LoadSession } from './load.ts'
-import type { LoadOptions } from './load/drive.ts'
-import type { MonitorReport } from './probe.ts'
-import { processTreeOf, readProcessUsage, resetPeakRss } from './proc.ts'
-import type { ServerProcess } from './processes.ts'
-import type { ServerName, BenchServers } from './stage.ts'
+import type { RequestTemplate } from './request-templates.ts'
+import type { LoadSession } from './load-process.ts'
+import type { LoadOptions } from './load/load-generator.ts'
+import type { MonitorReport } from './process-monitor.ts'
+import { processTreeOf, readProcessUsage, resetPeakRss } from './proc-fs.ts'
+import type { ServerProcess } from './server-process.ts'
+import type { ServerName, BenchServers } from './servers.ts'
 
 /** One kind of call to one server: what stands in a line of the table. */
 export interface Scenario {

@@ -2,11 +2,11 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { formats, parseDuration, parseSize } from '../../src/config/formats.ts'
-import { readGatewayConfig } from '../../src/config/gateway.ts'
+import { readGatewayConfig } from '../../src/config/gateway-config.ts'
 import { loadConfig, networkNames } from '../../src/config/load.ts'
 import type { NetworkConfig } from '../../src/config/types.ts'
-import { Secret } from '../../src/secret.ts'
-import { networkYaml, stubPlugins, writeConfig } from './fixture.ts'
+import { Secret } from '../../src/plugin/secret.ts'
+import { networkYaml, stubPlugins, writeConfig } from './config-fixture.ts'
 
 type Texts = Readonly<Record<string, string>>
 

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../src/config/load.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
-import { closestMatch } from '../../src/nearest.ts'
+import { closestMatch } from '../../src/util/did-you-mean.ts'
 import type { Problem } from '../../src/config/problem.ts'
-import { stubPlugins, writeConfig } from './fixture.ts'
-import { readCase } from './golden.ts'
+import { stubPlugins, writeConfig } from './config-fixture.ts'
+import { readCase } from './golden-case.ts'
 
 const goldenFiles = 'test/config/problems'
 

@@ -1,11 +1,11 @@
 import t from 'tap'
 import params from '../../plugins/params.ts'
-import type { Json } from '../../src/call.ts'
-import { Misconfigured } from '../../src/plugin.ts'
-import { isCharged, isFailure } from '../../src/reply.ts'
-import type { Reply } from '../../src/reply.ts'
-import { openMethodTable } from '../../src/services/methods/table.ts'
-import { devnet, hex, shippedTable } from '../services/methods/shipped.ts'
+import type { Json } from '../../src/plugin/call.ts'
+import { Misconfigured } from '../../src/plugin/plugin.ts'
+import { isCharged, isFailure } from '../../src/plugin/reply.ts'
+import type { Reply } from '../../src/plugin/reply.ts'
+import { openMethodTable } from '../../src/services/method-table/compile-table.ts'
+import { devnet, hex, shippedTable } from '../services/method-table/shipped-table.ts'
 import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
 
 const address = hex(20)

@@ -4,7 +4,7 @@ import t from 'tap'
 import { openAdminListener } from '../../src/server/index.ts'
 import type { MetricFamily } from '../../src/services/metrics.ts'
 import { TestLog } from '../support/fakes.ts'
-import { post } from '../support/rpc.ts'
+import { post } from '../support/rpc-client.ts'
 
 // The admin listener itself, over metrics that a test holds back or lets fail.
 

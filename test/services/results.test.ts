@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { ChunkedBytes, toBuffer } from '../../src/pieces.ts'
+import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
 import { results } from '../../src/services/results.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)

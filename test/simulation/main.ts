@@ -1,10 +1,10 @@
 import { parseArgs } from 'node:util'
 import { bugs } from './bugs.ts'
 import type { Bug } from './bugs.ts'
-import { withBug } from './plant.ts'
-import { replayOf, simulate, simulateAll } from './simulate.ts'
-import * as subject from './subject.ts'
-import type { SystemUnderTest } from './world.ts'
+import { withBug } from './inject-bug.ts'
+import { replayOf, simulate, simulateAll } from './run-simulation.ts'
+import * as subject from './system-under-test.ts'
+import type { SystemUnderTest } from './simulation.ts'
 
 // npm run simulate -- --seeds 20000          so many runs; fails when one of them breaks a promise
 // npm run simulate -- --seed 17              one run, told step by step

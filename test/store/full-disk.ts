@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { systemClock } from '../../src/services/clock.ts'
-import { openStore } from '../../src/store/open.ts'
+import { openStore } from '../../src/store/open-store.ts'
 
 // Writes to a store until that fails, then says how it failed, and whether it works again when there is room.
 process.on('SIGXFSZ', () => {})

@@ -1,4 +1,4 @@
-import type { Json } from '../../src/call.ts'
+import type { Json } from '../../src/plugin/call.ts'
 
 /** A block of the model; what it leaves behind is in it, so that an answer follows from the block alone. */
 export interface ModelBlock {

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { Account, Key } from '../../call.ts'
+import type { Account, Key } from '../../plugin/call.ts'
 
 /** What a key opens, or why it opens nothing. `away`: the store could not be asked, so nobody can tell. */
 export type Lookup =

@@ -1,4 +1,4 @@
-import { isoDate, isoTime } from '../../dates.ts'
+import { isoDate, isoTime } from '../../util/dates.ts'
 import { dayMs } from '../../store/store.ts'
 import type { LedgerStore } from '../../store/store.ts'
 

@@ -1,4 +1,4 @@
-import type { LeaseCounters } from '../../store/lease.ts'
+import type { LeaseCounters } from '../../store/lease-accounting.ts'
 
 /** What this process holds of one account's day. What was granted is returned, used or in hand, always. */
 export class Lease {

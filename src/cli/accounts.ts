@@ -1,0 +1,99 @@
+import { isoTime } from '../util/dates.ts'
+import { generateAccountId } from '../services/accounts/api-key.ts'
+import { systemClock } from '../services/clock.ts'
+import type { AccountRow } from '../store/store.ts'
+import { CommandError, getAccount, getPlan, withStoreContext } from './store-context.ts'
+import { UsageError } from './command.ts'
+import type { Command } from './command.ts'
+import { formatTable } from './text-table.ts'
+import { readStoreArguments, runSubcommand } from './args.ts'
+import type { Subcommand } from './args.ts'
+
+/** Who is billed. */
+export const accountsCommand: Command = {
+  name: 'accounts',
+  summary: 'Adds and lists accounts, moves them between plans, and gives them credits of their own.',
+  usage: [
+    'accounts add NAME --plan PLAN [--credits N] [--json] [--config DIR]',
+    'accounts list [--json] [--config DIR]',
+    'accounts set NAME [--plan PLAN] [--credits N|plan] [--json] [--config DIR]',
+  ],
+  run: async (args, terminal) => runSubcommand({ add, list, set }, args, terminal),
+}
+
+const add: Subcommand = (args, terminal) => {
+  const {
+    values: { plan, credits, config, json },
+    positionals: [accountName],
+  } = readStoreArguments(args, ['NAME'], options)
+  if (plan === undefined) throw new UsageError('--plan PLAN is missing')
+  const ownCredits = readCredits(credits)
+  return withStoreContext(config, terminal, async ({ store, plans }) => {
+    if (!isAccountName(accountName)) throw new CommandError(`"${accountName}" is no name: 1 to 64 letters, digits or . _ - @ were wanted`)
+    const account = {
+      id: generateAccountId(),
+      name: accountName,
+      plan: getPlan(plans, plan).name,
+      created: systemClock.now(),
+      ...(ownCredits && { credits: ownCredits }),
+    }
+    if (!(await store.addAccount(account))) throw new CommandError(`there is an account "${accountName}" already`)
+    terminal.out(json ? JSON.stringify(toAccountJson(account)) : `added account ${accountName} (${account.id}) on ${describePlan(account)}`)
+  })
+}
+
+const list: Subcommand = (args, terminal) => {
+  const {
+    values: { config, json },
+  } = readStoreArguments(args, [], {})
+  return withStoreContext(config, terminal, async ({ store }) => {
+    const rows = await store.accounts()
+    if (json) return terminal.out(JSON.stringify(rows.map(toAccountJson)))
+    if (rows.length === 0) return terminal.out('no accounts yet: tollgate accounts add NAME --plan PLAN')
+    const cells = rows.map(row => [row.name, row.plan, `${row.credits ?? planDefaultKeyword}`, row.id, isoTime(row.created)])
+    for (const line of formatTable(['NAME', 'PLAN', 'CREDITS', 'ID', 'CREATED'], cells)) terminal.out(line)
+  })
+}
+
+const set: Subcommand = (args, terminal) => {
+  const {
+    values: { plan, credits, config, json },
+    positionals: [accountName],
+  } = readStoreArguments(args, ['NAME'], options)
+  if (plan === undefined && credits === undefined) throw new UsageError('--plan PLAN or --credits N is missing')
+  const ownCredits = readCredits(credits)
+  return withStoreContext(config, terminal, async ({ store, plans }) => {
+    const { id } = await getAccount(store, accountName)
+    const change = {
+      ...(plan !== undefined && { plan: getPlan(plans, plan).name }),
+      ...(ownCredits !== undefined && { credits: ownCredits }),
+    }
+    const account = await store.changeAccount(id, change)
+    if (account === undefined) throw new CommandError(`there is no account "${accountName}" any more`)
+    terminal.out(json ? JSON.stringify(toAccountJson(account)) : `account ${account.name} is on ${describePlan(account)} now`)
+  })
+}
+
+const options = { plan: { type: 'string' }, credits: { type: 'string' } } as const
+
+/** In place of a number: what the plan gives. */
+const planDefaultKeyword = 'plan'
+
+/** Null gives up credits of its own. */
+const readCredits = (text: string | undefined): number | null | undefined => {
+  if (text === undefined) return undefined
+  if (text === planDefaultKeyword) return null
+  const credits = Number(text)
+  if (/^\d+$/.test(text) && credits > 0 && Number.isSafeInteger(credits)) return credits
+  throw new UsageError(
+    `--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${planDefaultKeyword}\` for what the plan gives, not "${text}"`,
+  )
+}
+
+/** Names are words of the command line, and never look like an id. */
+const isAccountName = (text: string): boolean => /^(?!acc_)[\w.@-]{1,64}$/.test(text)
+
+const describePlan = ({ plan, credits }: AccountRow): string =>
+  `plan ${plan}${credits === undefined ? '' : `, with ${credits} credits a day of its own`}`
+
+const toAccountJson = ({ id, name, plan, credits, created }: AccountRow) => ({ id, name, plan, credits, created: isoTime(created) })

@@ -1,0 +1,59 @@
+import { loadConfig } from '../config/load.ts'
+import { countNoun, printProblems } from '../config/problem.ts'
+import type { Problem } from '../config/problem.ts'
+import type { Config } from '../config/types.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
+import { systemClock } from '../services/clock.ts'
+import { readAccounts } from '../store/read-accounts.ts'
+import { exitCodes } from './command.ts'
+import type { Command } from './command.ts'
+import { readConfigDir } from './args.ts'
+
+/** `build` makes every stage, for the problems that only a plugin's create() finds; it starts none. */
+export const createCheckCommand = (plugins: readonly AnyPlugin[], dryRun: (config: Config) => Promise<readonly Problem[]>): Command => ({
+  name: 'check',
+  summary: 'Finds every problem of a configuration; starts nothing.',
+  usage: ['check [--config DIR]'],
+  async run(args, { env, out, err }) {
+    const config = await loadConfig(readConfigDir(args), plugins, env)
+    const problems = [...config.problems, ...(await dryRun(config))]
+    printProblems(problems, err)
+    if (problems.length > 0) return exitCodes.config
+    for (const line of [...formatSummary(config), ...(await findMissingPlans(config))]) out(line)
+    return exitCodes.ok
+  },
+})
+
+const formatSummary = ({ networks, unserved }: Config): readonly string[] => {
+  const names = [...networks.map(({ name }) => name), ...unserved.map(({ network }) => network)]
+  const width = Math.max(...names.map(name => name.length))
+  const unservedCount = unserved.length > 0 ? `, ${unserved.length} not served` : ''
+  return [
+    `no problems; ${countNoun(networks.length, 'network')} served${unservedCount}`,
+    ...networks.map(({ name, steps }) => `  ${name.padEnd(width)}  ${steps.map(step => step.name).join(' > ')}`),
+    ...unserved.map(({ network, variables }) => `  ${network.padEnd(width)}  not served: ${describeUnset(variables)}`),
+  ]
+}
+
+const describeUnset = (variables: readonly string[]): string =>
+  variables.length === 1 ? `${variables[0]} is not set` : `${variables.join(', ')} are not set`
+
+/** Accounts keep the name of their plan when it goes, and come back with it; meanwhile their calls are refused. */
+const findMissingPlans = async ({ gateway }: Config): Promise<readonly string[]> => {
+  if (gateway === undefined) return []
+  const accounts = await readAccounts(gateway.store, systemClock)
+  const affected = accounts.filter(({ plan }) => !Object.hasOwn(gateway.plans, plan))
+  return [...new Set(affected.map(({ plan }) => plan))].sort().map(plan => {
+    const names = affected
+      .filter(account => account.plan === plan)
+      .map(({ name }) => name)
+      .sort()
+    const more = names.length > maxListedNames ? ', …' : ''
+    return (
+      `  warning: gateway.yaml has no plan \`${plan}\`; the calls of ${countNoun(names.length, 'account')} that have it are refused: ` +
+      `${names.slice(0, maxListedNames).join(', ')}${more}`
+    )
+  })
+}
+
+const maxListedNames = 5

@@ -1,0 +1,70 @@
+import cluster from 'node:cluster'
+import type { AnyPlugin } from '../plugin/plugin.ts'
+import { openGateway } from '../core/gateway.ts'
+import type { Gateway, ValidConfig } from '../core/gateway.ts'
+import { systemClock } from '../services/clock.ts'
+import { openLog } from '../services/log.ts'
+import type { Log } from '../services/log.ts'
+import { rpcPortVariable } from '../cluster/rpc-port.ts'
+import { exitCodes } from './command.ts'
+import type { Command, Terminal } from './command.ts'
+import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
+import { readConfigDir } from './args.ts'
+
+/** Production: serves a configuration directory; stdout is one JSON object a line. */
+export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
+  name: 'start',
+  summary: 'Serves the networks of a configuration directory.',
+  usage: ['start [--config DIR]'],
+  async run(args, terminal) {
+    const dir = readConfigDir(args)
+    const config = await loadValidConfig(dir, plugins, terminal)
+    if (config === undefined) return exitCodes.config
+    const log = openLog(config.gateway.log)
+    if (cluster.isWorker) return runWorker(config, log, terminal)
+    return runUntilSignal(asked => serveUntilStopped(config, { dir, log, stopRequested: asked }, terminal))
+  },
+})
+
+interface StartOptions {
+  readonly dir: string
+  readonly log: Log
+  /** Resolves when it shall stop. */
+  readonly stopRequested: Promise<void>
+}
+
+const serveUntilStopped = async (config: ValidConfig, { dir, log, stopRequested }: StartOptions, { err }: Terminal): Promise<number> => {
+  for (const { network, variables } of config.unserved) {
+    log.warn({ event: 'unserved', network, variables }, `network ${network} is not served: set ${variables.join(' or ')}`)
+  }
+  const opening = config.gateway.workers > 1 ? openPrimaryProcess(config, dir, log) : openGateway(config, systemClock, log)
+  const gateway = await printStartupErrors(opening, err)
+  if (gateway === undefined) return exitCodes.failed
+  logListening(config, gateway.urls)
+  await stopRequested
+  await gateway.stop()
+  log.info({ event: 'stopped' }, 'stopped')
+  return exitCodes.ok
+}
+
+/** Loaded only where there are workers, as the worker's side below. */
+const openPrimaryProcess = async (config: ValidConfig, dir: string, log: Log): Promise<Pick<Gateway, 'urls' | 'stop'>> =>
+  (await import('../cluster/primary.ts')).openPrimary(config, dir, log)
+
+/** Said at any level of the log: whoever started the gateway waits for this line. */
+const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string }): void => {
+  const served = networks.map(({ name, hosts }) => ({ network: name, hosts }))
+  openLog('info').info({ event: 'listening', ...urls, networks: served }, `listening on ${urls.rpc}`)
+}
+
+/** One of several workers: admin is the primary's. */
+const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: Log, { env, err }: Terminal): Promise<number> => {
+  const rpc = { ...gatewayConfig.listen.rpc, port: Number(env[rpcPortVariable]) }
+  const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock)
+  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen: { rpc } } }, systemClock, log, worker.heads)
+  const gateway = await printStartupErrors(opening, err)
+  if (gateway === undefined) return exitCodes.failed
+  await worker.serveUntilStopped(gateway.metrics)
+  await gateway.stop()
+  return exitCodes.ok
+}

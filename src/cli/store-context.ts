@@ -1,0 +1,59 @@
+import type { Plan } from '../plugin/call.ts'
+import { readGatewayConfig } from '../config/gateway-config.ts'
+import { printProblems } from '../config/problem.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { systemClock } from '../services/clock.ts'
+import type { Plans } from '../services/accounts/index.ts'
+import { openStore } from '../store/open-store.ts'
+import { StoreError } from '../store/store.ts'
+import type { AccountRow, Store } from '../store/store.ts'
+import { exitCodes } from './command.ts'
+import type { Terminal } from './command.ts'
+import { formatHint } from './args.ts'
+
+/** What the commands on accounts work with; open while one of them runs, also beside gateways that serve. */
+export interface StoreContext {
+  readonly store: Store
+  readonly plans: Plans
+}
+
+/** What was asked for cannot be done; the message is the one line that the operator sees. */
+export class CommandError extends Error {}
+
+/** Opens the store that the configuration in `dir` names, lets `work` use it, and resolves with the exit code. */
+export const withStoreContext = async (
+  dir: string,
+  { env, err }: Terminal,
+  work: (books: StoreContext) => Promise<void>,
+): Promise<number> => {
+  const { config, problems } = readGatewayConfig(dir, env)
+  printProblems(problems, err)
+  if (config === undefined) return exitCodes.config
+  try {
+    const store = await openStore(config.store, systemClock)
+    await work({ store, plans: config.plans }).finally(() => store.close())
+    return exitCodes.ok
+  } catch (error) {
+    if (!(error instanceof CommandError || error instanceof StoreError)) throw error
+    err(`tollgate: ${error.message}`)
+    return exitCodes.failed
+  }
+}
+
+/** The account with this name or id. */
+export const getAccount = async (store: Store, nameOrId: string): Promise<AccountRow> => {
+  const account = await store.account(nameOrId)
+  if (account !== undefined) return account
+  const names = (await store.accounts()).map(({ name }) => name)
+  throw new CommandError(`there is no account "${nameOrId}"${formatHint(didYouMean(nameOrId, names))}`)
+}
+
+/** Shown in place of the limit of an account whose plan does not stand in gateway.yaml any more. */
+export const removedPlanLabel = 'gone'
+
+/** The plan with this name. */
+export const getPlan = (plans: Plans, name: string): Plan => {
+  const plan = Object.hasOwn(plans, name) ? plans[name] : undefined
+  if (plan !== undefined) return plan
+  throw new CommandError(`there is no plan "${name}": gateway.yaml has ${Object.keys(plans).join(', ')}`)
+}

@@ -1,0 +1,93 @@
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import type { Address, GatewayConfig } from '../config/types.ts'
+import type { Gateway, ValidConfig } from '../core/gateway.ts'
+import { openAdminListener } from '../server/index.ts'
+import { urlOf } from '../server/http-server.ts'
+import { openUpstreamClient } from '../services/upstream-client/index.ts'
+import { createMemoryBudget } from '../services/memory-budget.ts'
+import { systemClock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
+import { mergeMetrics, createMetricsRegistry } from '../services/metrics.ts'
+import type { MetricsRegistry } from '../services/metrics.ts'
+import { openHeightBroadcasts } from '../store/open-store.ts'
+import { openWorkerPool } from './worker-pool.ts'
+import { SharedHeads } from './shared-heads.ts'
+import { rpcPortVariable } from './rpc-port.ts'
+
+/**
+ * Several workers behind one port. The admin listener is the primary's, and it asks nodes for their heads. Rejects with
+ * ListenFault, SpawnFault or CrewFault.
+ */
+export const openPrimary = async ({ gateway, networks }: ValidConfig, dir: string, log: Log): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
+  const rpc = await resolvePort(gateway.listen.rpc)
+  const env = { [rpcPortVariable]: String(rpc.port) }
+  const metrics = createMetricsRegistry()
+  const opened = await openSharedHeads(gateway, log, metrics)
+  const { sharedHeads } = opened
+  const stopTimeoutMs = gateway.drain + stopMarginMs
+  const options = { exec: process.argv[1] ?? '', args: ['start', '--config', dir], env, size: gateway.workers, stopTimeoutMs, sharedHeads }
+  const pool = await openWorkerPool(options, systemClock, log).catch(async (fault: unknown) => {
+    await opened.close()
+    throw fault
+  })
+  let isDraining = false
+  const status = {
+    isReady: () => !isDraining && pool.readyCount > 0,
+    networks: () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) })),
+    metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
+  }
+  const admin =
+    gateway.listen.admin &&
+    (await openAdminListener(gateway.listen.admin, status, log).catch(async (fault: unknown) => {
+      await pool.stop()
+      await opened.close()
+      throw fault
+    }))
+  return {
+    urls: { rpc: urlOf(rpc.host, rpc.port), ...(admin && { admin: admin.url }) },
+    async stop() {
+      isDraining = true
+      await pool.stop()
+      await opened.close()
+      await admin?.stop()
+    },
+  }
+}
+
+/** What a worker may take, in ms, to end when its calls have: leases go back to a store that may be slow. */
+const stopMarginMs = 10_000
+
+/** Bytes of nodes' answers about their heads. */
+const maxHeadResponseBytes = 67_108_864
+
+const openSharedHeads = async (
+  { store }: GatewayConfig,
+  log: Log,
+  metrics: MetricsRegistry,
+): Promise<{ sharedHeads: SharedHeads; close(): Promise<void> }> => {
+  const clock = systemClock
+  const heights = await openHeightBroadcasts(store, clock)
+  const upstreamClient = openUpstreamClient(clock, createMemoryBudget(maxHeadResponseBytes))
+  const desk = new SharedHeads({ upstreamClient, clock, log, metrics, heightBroadcastsOf: heights.heightBroadcastsOf })
+  return {
+    sharedHeads: desk,
+    async close() {
+      desk.stop()
+      await Promise.all([upstreamClient.close(), heights.close()])
+    },
+  }
+}
+
+/** A worker that is replaced must find the port that its gateway began with, so a free one is chosen here. */
+const resolvePort = (address: Address): Promise<Address> => {
+  if (address.port !== 0) return Promise.resolve(address)
+  return new Promise((resolve, reject) => {
+    const probe = createServer()
+    probe.once('error', reject)
+    probe.listen(0, address.host, () => {
+      const { port } = probe.address() as AddressInfo // a TCP server has no other kind of address
+      probe.close(() => resolve({ ...address, port }))
+    })
+  })
+}

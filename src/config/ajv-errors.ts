@@ -1,0 +1,95 @@
+import type { ErrorObject } from 'ajv'
+import type { Path } from '../plugin/plugin.ts'
+import type { ObjectSchema, Schema } from '../plugin/options-schema.ts'
+import { formats } from './formats.ts'
+import { childSchema, schemaAt } from './json-schema.ts'
+import { parseJsonPointer, jsonPointer } from './path.ts'
+import { didYouMean, closestMatch, formatSuggestion } from '../util/did-you-mean.ts'
+import type { Problem } from './problem.ts'
+import type { YamlFile } from './yaml-file.ts'
+import { describeValue, describeSchema, formatOptionPath } from './describe.ts'
+
+/** A map of options inside a file. */
+export interface OptionsLocation<S extends ObjectSchema = ObjectSchema> {
+  readonly source: YamlFile
+  /** Where in the file the map stands. */
+  readonly namePath: Path
+  /** Whose options they are; empty for the file itself. */
+  readonly owner: string
+  readonly schema: S
+}
+
+/** Ajv's errors about the map at the site, as problems in our words: one for each mistake. */
+export const problemsOfAjvErrors = (errors: readonly ErrorObject[], location: OptionsLocation): readonly Problem[] => {
+  const unknown = errors.filter(error => error.keyword === 'additionalProperties')
+  const missing = errors
+    .filter(error => error.keyword === 'required')
+    .filter(error => !unknown.some(other => isMistyped(error, other, location)))
+  const valueErrors = errors.filter(({ keyword }) => keyword !== 'additionalProperties' && keyword !== 'required')
+  // One wrong value can break several keywords.
+  const wrongPointers = new Set(valueErrors.map(error => error.instancePath))
+  return [
+    ...unknown.map(error => unknownKeyProblem(location, parseJsonPointer(error.instancePath), unknownPropertyOf(error))),
+    ...missing.map(error => missingKeyProblem(location, parseJsonPointer(error.instancePath), missingPropertyOf(error))),
+    ...[...wrongPointers].map(place => wrongValueProblem(location, parseJsonPointer(place))),
+  ]
+}
+
+const unknownPropertyOf = ({ params }: ErrorObject): string => String(params['additionalProperty'])
+const missingPropertyOf = ({ params }: ErrorObject): string => String(params['missingProperty'])
+
+/** Is the missing key there, but mistyped? */
+const isMistyped = (missing: ErrorObject, unknown: ErrorObject, site: OptionsLocation): boolean =>
+  missing.instancePath === unknown.instancePath &&
+  closestMatch(unknownPropertyOf(unknown), knownKeysAt(site, parseJsonPointer(unknown.instancePath))) === missingPropertyOf(missing)
+
+const knownKeysAt = ({ schema }: OptionsLocation, inside: Path): readonly string[] => {
+  const here = schemaAt(schema, inside)
+  return Object.keys(here?.type === 'object' ? (here.properties ?? {}) : {})
+}
+
+const unknownKeyProblem = (site: OptionsLocation, inside: Path, key: string): Problem => {
+  const known = knownKeysAt(site, inside)
+  const owner = formatOptionPath(site.owner, inside)
+  const message = owner ? `${owner} has no ${site.owner ? 'option' : 'key'} \`${key}\`` : `unknown key \`${key}\``
+  const hint = didYouMean(key, known) ?? (known.length > 0 ? `known are: ${known.join(', ')}` : 'it has none')
+  return site.source.problemAtKey([...site.namePath, ...inside, key], message, hint)
+}
+
+const missingKeyProblem = ({ source, namePath, owner, schema }: OptionsLocation, inside: Path, key: string): Problem => {
+  const wanted = childSchema(schemaAt(schema, inside), key)
+  const message = `${formatOptionPath(owner, inside) || 'the file'} needs \`${key}\`${wanted ? `: ${describeSchema(wanted)}` : ''}`
+  return source.problemAtKey([...namePath, ...inside, key], message, wanted?.description)
+}
+
+const wrongValueProblem = ({ source, namePath, owner, schema }: OptionsLocation, inside: Path): Problem => {
+  const place = [...namePath, ...inside]
+  const wanted = schemaAt(schema, inside) ?? {}
+  // A URL may hold a provider's key or a password.
+  const isUrl = wanted.type === 'string' && (wanted.format === 'url' || wanted.format === 'redis')
+  const found = isUrl ? '' : `, not ${describeValue(source, place)}`
+  const message = `${formatOptionPath(owner, inside) || 'the file'} must be ${describeSchema(wanted)}${found}`
+  return source.problemAt(place, message, suggestFix(source, place, wanted))
+}
+
+/** What was probably meant by a value that is refused. */
+const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | undefined => {
+  const value = source.valueAt(path)
+  const text = source.expandedTexts.get(jsonPointer(path))
+  if (text && text.values.length > 0) return text.isBareVariable ? undefined : quotedVariableHint(wanted)
+  if (wanted.type === 'boolean') return formatSuggestion(booleanSpellings[String(value).toLowerCase()])
+  if (wanted.type !== 'string') return undefined
+  if (wanted.format === 'url') return 'for example https://node.example.org/KEY'
+  const mendText = wanted.format && formats[wanted.format].suggest
+  if (typeof value === 'number') return mendText && 'the unit is missing'
+  if (typeof value !== 'string') return undefined
+  return wanted.enum ? didYouMean(value, wanted.enum) : formatSuggestion(mendText?.(value))
+}
+
+/** Only an unquoted variable can become a number or a boolean. */
+const quotedVariableHint = (wanted: Schema): string | undefined =>
+  ['integer', 'number', 'boolean'].includes(wanted.type ?? '')
+    ? 'a variable in quotes stays a text: write it without them, on a line of its own'
+    : undefined
+
+const booleanSpellings: Readonly<Record<string, string>> = { yes: 'true', on: 'true', no: 'false', off: 'false' }

@@ -1,0 +1,53 @@
+import { join } from 'node:path'
+import { compileTable } from '../services/method-table/compile-table.ts'
+import type { CompiledTable } from '../services/method-table/compile-table.ts'
+import { displayPath, yamlBaseNames } from './config-files.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { isObject } from './path.ts'
+import type { Problem } from './problem.ts'
+import { readYamlFile } from './yaml-file.ts'
+import type { YamlFile } from './yaml-file.ts'
+import { describeValue } from './describe.ts'
+
+/** The method tables of one configuration directory; each is read once, however many networks use it. */
+export interface MethodTables {
+  /** The table that the network's file names at `methods`. Its own problems come with the first call only. */
+  read(network: YamlFile): { readonly table: CompiledTable | undefined; readonly problems: readonly Problem[] }
+}
+
+export const openMethodTables = (dir: string): MethodTables => {
+  const names = yamlBaseNames(join(dir, 'methods'))
+  const tableByName = new Map<string, CompiledTable | undefined>()
+
+  const readTableFile = (name: string): readonly Problem[] => {
+    const source = readYamlFile(join(dir, 'methods', `${name}.yaml`))
+    const { table, faults } = source.value === undefined ? { table: undefined, faults: [] } : compileTable(source.value)
+    const problems = [...source.problems, ...faults.map(({ path, message, hint }) => source.problemAt(path, message, hint))]
+    tableByName.set(name, problems.length === 0 ? table : undefined)
+    return problems
+  }
+
+  return {
+    read(network) {
+      const name = network.textAt(['methods'])
+      if (name === undefined) return { table: undefined, problems: [] }
+      if (!names.includes(name)) return { table: undefined, problems: [unknownTableProblem(network, dir, names)] }
+      const problems = tableByName.has(name) ? [] : readTableFile(name)
+      return { table: tableByName.get(name), problems }
+    },
+  }
+}
+
+/** What the tables of a directory name, whatever else is wrong with them. */
+export const declaredMethodNames = (dir: string): readonly string[] =>
+  yamlBaseNames(join(dir, 'methods')).flatMap(name => {
+    const methods = readYamlFile(join(dir, 'methods', `${name}.yaml`)).valueAt(['methods'])
+    return isObject(methods) ? Object.keys(methods) : []
+  })
+
+const unknownTableProblem = (network: YamlFile, dir: string, names: readonly string[]): Problem => {
+  const path = ['methods']
+  const message = `methods must name a file in ${displayPath(join(dir, 'methods'))}, not ${describeValue(network, path)}`
+  const known = names.length > 0 ? `known are: ${names.join(', ')}` : 'there is none yet'
+  return network.problemAt(path, message, didYouMean(network.textAt(path) ?? '', names) ?? known)
+}

@@ -1,0 +1,110 @@
+import type { Signal } from './cancellation.ts'
+import type { Secret } from './secret.ts'
+
+/** Any JSON value, as read from a message; never changed in place. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
+
+/** Where calls come from: one HTTP request, or one WebSocket for as long as it is open. Built once. */
+export interface Origin {
+  readonly transport: 'http' | 'websocket'
+  readonly network: string
+  /** The API key as it stood in the path, not yet checked; undefined when the path had none. */
+  readonly key: Secret | undefined
+  /** The page a browser says it calls from (the Origin header). */
+  readonly originHeader: string | undefined
+  /** The remote address of the socket. */
+  readonly ip: string
+  /** Named in logs, in `X-Request-Id` and in internal errors. */
+  readonly requestId: string
+  /** Request headers in lower case; for a WebSocket those of its upgrade. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** Aborts when the caller leaves. */
+  readonly signal: Signal
+}
+
+/** What a caller asks, once its shape has been checked. */
+export interface Request {
+  readonly method: string
+  readonly params: readonly Json[]
+}
+
+/** What an account pays for. Stands in gateway.yaml. */
+export interface Plan {
+  readonly name: string
+  /** Credits for one UTC day. */
+  readonly dailyCredits: number
+  /** May eth_getLogs go to a partner in an outage (contract 4.3.4)? */
+  readonly forwarding: boolean
+}
+
+/** Who is billed. */
+export interface Account {
+  readonly id: string
+  readonly name: string
+  readonly plan: Plan
+}
+
+/** An API key as it is stored: never the key itself. A missing list allows everything. */
+export interface Key {
+  readonly id: string
+  readonly networks?: readonly string[]
+  readonly methods?: readonly string[]
+  readonly origins?: readonly string[]
+}
+
+/** The node that a call is sent to. */
+export interface Target {
+  readonly name: string
+  readonly url: Secret
+  readonly source: 'node' | 'partner'
+  /** Where it tells of new blocks over WebSocket; calls never go there. */
+  readonly ws?: Secret
+  /** Most blocks that it takes in one eth_getLogs query; a wider one is asked in pieces. */
+  readonly maxRange?: number
+  /** Most addresses, and most topics in one position, that it takes in one eth_getLogs query. */
+  readonly maxParams?: number
+  /** Most calls to it at once; further ones wait a little, and then another node is asked. */
+  readonly concurrency?: number
+}
+
+/**
+ * What plugins tell the plugins below them. A plugin from outside adds its own notes by declaration merging:
+ * `declare module 'tollgate/plugin' { interface Notes { region: string } }`.
+ */
+export interface CallContext {
+  readonly request: Request
+  readonly key: Key
+  readonly account: Account
+  readonly target: Target
+}
+
+export type ContextKey = keyof CallContext
+
+/** One JSON-RPC call on its way down. Never changed: plugins pass a changed copy to `next`. */
+export interface Call<Reads extends ContextKey = never> {
+  /** The message as it came in, parsed; nothing about it has been checked. */
+  readonly message: Json
+  readonly origin: Origin
+  /**
+   * Ends the work for this call. Absent means `origin.signal`; `cache` sets it on work that callers share. For fetch() and
+   * the like there is toAbortSignal().
+   */
+  readonly signal?: Signal | undefined
+  /** Only the notes that this plugin says it reads. */
+  readonly context: Pick<CallContext, Reads>
+}
+
+/**
+ * A copy of the call with further notes; the old ones stay. Written out, as calls come from many places: to spread the
+ * call takes 350 ns where this takes 70, and to spread the notes 65 ns more than this.
+ */
+export const withContext = <Reads extends ContextKey, Writes extends ContextKey>(
+  { message, origin, signal, context }: Call<Reads>,
+  added: Pick<CallContext, Writes>,
+): Call<Reads | Writes> => {
+  const merged: Partial<Record<string, unknown>> = {}
+  for (const key in context) merged[key] = context[key]
+  for (const key in added) merged[key] = added[key]
+  // A union of two Picks of the same interface is the Pick of both; TypeScript does not see that by itself.
+  return { message, origin, signal, context: merged as Pick<CallContext, Reads | Writes> }
+}

@@ -1,0 +1,70 @@
+import type { Json } from '../../plugin/call.ts'
+import { memoizeFrozen } from '../../util/frozen.ts'
+import type { CheckedParams } from './index.ts'
+import type { Rule } from './table-types.ts'
+import type { CompileRule, CompiledRule } from './compile-rule.ts'
+import { formatPath, describeRule } from './issue-messages.ts'
+
+/** A position of `params` with its rule resolved. */
+export interface ResolvedPosition {
+  readonly title: string
+  /** May it be missing? */
+  readonly optional: boolean | 'unless strict'
+  readonly rule: Rule
+}
+
+export type CheckParams = (params: readonly Json[], strict: boolean) => CheckedParams
+
+/** For a method without rules. */
+export const acceptAnyParams: CheckParams = params => ({ params })
+
+/** Holds parameters against the rules of their positions; the first that is wrong ends it. */
+export const createParamsCheck = (method: string, positions: readonly ResolvedPosition[], compile: CompileRule): CheckParams => {
+  const validators = positions.map((place, i) => createPositionValidator(method, place, i, compile))
+  const check = (strict: boolean) =>
+    memoizeFrozen((params: readonly Json[]): CheckedParams => {
+      if (params.length > validators.length) return { issue: tooManyParams(method, validators.length, params.length) }
+      const normalized: Json[] = []
+      for (let i = 0; i < validators.length; i++) {
+        const value = params[i]
+        const issue = validators[i]?.issueOf(value, strict)
+        if (issue !== undefined) return { issue }
+        normalized.push(validators[i]?.normalize(value ?? null) ?? null)
+      }
+      while (normalized.length > 0 && normalized.at(-1) === null) normalized.pop()
+      return { params: normalized }
+    })
+  const [checkLenient, checkStrict] = [check(false), check(true)]
+  return (params, strict) => (strict ? checkStrict(params) : checkLenient(params))
+}
+
+interface PositionValidator {
+  issueOf(value: Json | undefined, strict: boolean): string | undefined
+  normalize(value: Json): Json
+}
+
+const createPositionValidator = (method: string, position: ResolvedPosition, i: number, compile: CompileRule): PositionValidator => {
+  const { title, optional, rule } = position
+  const compiledRule = compile(rule)
+  const defaultValue = rule.fill === undefined ? null : compiledRule.normalize(rule.fill)
+  const missing = `${method} needs params[${i}], the ${title}: ${describeRule(rule)}`
+  return {
+    issueOf(value, strict) {
+      if (optional !== false && (value ?? null) === null && !(strict && optional === 'unless strict')) return undefined
+      return value === undefined ? missing : issueText(compiledRule, value, i)
+    },
+    normalize: value => (value === null ? defaultValue : compiledRule.normalize(value)),
+  }
+}
+
+const issueText = (rule: CompiledRule, value: Json, i: number): string | undefined => {
+  const issue = rule.validate(value)
+  if (issue === undefined) return undefined
+  const text = `${formatPath('params', [i, ...issue.path])}${issue.message}`
+  return issue.hint === undefined ? text : `${text}; ${issue.hint}`
+}
+
+const tooManyParams = (method: string, most: number, found: number): string =>
+  most === 0
+    ? `${method} takes no parameters, got ${found}`
+    : `${method} takes at most ${most} parameter${most === 1 ? '' : 's'}, got ${found}`

@@ -1,0 +1,64 @@
+import type { Path } from '../../plugin/plugin.ts'
+import type { ErrorCategory, RpcError } from '../../plugin/reply.ts'
+import { hintFor } from './did-you-mean-hint.ts'
+import type { ErrorPattern } from './table-types.ts'
+import type { Issue } from './issue-messages.ts'
+
+/** What a node's error to a call of this method means; undefined when nobody has said. */
+export type ErrorCategoryOf = (error: RpcError, method: string) => ErrorCategory | undefined
+
+/** Compiles the `errors` of a methods file: the first that fits holds. */
+export const createErrorClassifier = (patterns: readonly ErrorPattern[]): ErrorCategoryOf => {
+  const matchers = patterns.map(createErrorMatcher)
+  return ({ code, message }, method) => {
+    const text = message.slice(0, maxMessageChars).toLowerCase()
+    return matchers.find(reader => reader.matches(code, text, method))?.means
+  }
+}
+
+/** What is wrong with sayings whose shape is right. */
+export const errorPatternIssues = (patterns: readonly ErrorPattern[], methods: readonly string[]): readonly Issue[] =>
+  patterns.flatMap((pattern, i) => {
+    const path = ['errors', i]
+    const isEmpty = pattern.code === undefined && pattern.message === undefined
+    return [
+      ...(isEmpty ? [{ path, message: ' needs "code" or "message"' }] : []),
+      ...unknownMethods(pattern, [...path, 'methods'], methods),
+    ]
+  })
+
+const unknownMethods = ({ methods: named = [] }: ErrorPattern, path: Path, methods: readonly string[]): readonly Issue[] =>
+  named.flatMap((name, i) =>
+    methods.includes(name)
+      ? []
+      : [{ path: [...path, i], message: ` is "${name}", which is not in the method table`, ...hintFor(name, methods) }],
+  )
+
+/** Characters of a message that are looked at. Nodes quote what callers sent, at any length. */
+const maxMessageChars = 2000
+
+interface ErrorMatcher {
+  readonly means: ErrorCategory
+  matches(code: number, text: string, method: string): boolean
+}
+
+const createErrorMatcher = ({ means, code, message, methods }: ErrorPattern): ErrorMatcher => {
+  const codes = code === undefined ? undefined : new Set([code].flat())
+  const patterns = message === undefined ? undefined : [message].flat().map(one => one.toLowerCase().split('*'))
+  return {
+    means,
+    matches: (its, text, method) =>
+      codes?.has(its) !== false && methods?.includes(method) !== false && patterns?.some(pieces => containsInOrder(text, pieces)) !== false,
+  }
+}
+
+/** Do the pieces stand in the text, one behind the other? Each is looked for once: no text makes it slow. */
+const containsInOrder = (text: string, pieces: readonly string[]): boolean => {
+  let at = 0
+  for (const piece of pieces) {
+    const found = text.indexOf(piece, at)
+    if (found < 0) return false
+    at = found + piece.length
+  }
+  return true
+}

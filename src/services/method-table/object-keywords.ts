@@ -1,0 +1,124 @@
+import type { Json } from '../../plugin/call.ts'
+import { parseHexFormat } from './hex-format.ts'
+import type { Rule } from './table-types.ts'
+import { hasMember, isJsonArray, createMemberReader } from './object-members.ts'
+import type { JsonObject } from './object-members.ts'
+
+/** A keyword about an object that JSON Schema lacks. */
+export interface ObjectKeyword {
+  /** The members that its setting names. */
+  members(rule: Rule): readonly string[]
+  /** Prepares the check. What a check returns goes behind the place: ` has ...`; undefined when all is well. */
+  createCheck(rule: Rule): (object: JsonObject) => string | undefined
+}
+
+/** Is a text written in one of the forms of `hex`, or one of the `tags`? */
+export const createHexCheck = ({ hex = [], tags = [] }: Rule): ((text: string) => boolean) => {
+  const forms = [hex].flat().map(parseHexFormat)
+  return text => forms.some(form => form.matches(text)) || tags.includes(text)
+}
+
+const required: ObjectKeyword = {
+  members: ({ required: names = [] }) => names,
+  createCheck(rule) {
+    const wanted = (rule.required ?? []).map(name => ({ name, read: createMemberReader(name, rule) }))
+    return object => {
+      const missing = wanted.find(({ read }) => read(object) === undefined)
+      return missing && ` needs "${missing.name}"`
+    }
+  },
+}
+
+const alias: ObjectKeyword = {
+  members: ({ alias: names = {} }) => Object.values(names),
+  createCheck({ alias: names = {} }) {
+    const pairs = Object.entries(names)
+    return object => {
+      const duplicate = pairs.find(([other, name]) => hasMember(object, other) && hasMember(object, name))
+      return duplicate && ` has both "${duplicate[0]}" and "${duplicate[1]}", which mean the same; send one of them`
+    }
+  },
+}
+
+const excludes: ObjectKeyword = {
+  members: ({ excludes: names = {} }) => Object.entries(names).flat(2),
+  createCheck(rule) {
+    const pairs = Object.entries(rule.excludes ?? {}).flatMap(([name, others]) =>
+      others.map(other => ({ name, other, read: createMemberReader(name, rule), readOther: createMemberReader(other, rule) })),
+    )
+    return object => {
+      const conflict = pairs.find(pair => pair.read(object) !== undefined && pair.readOther(object) !== undefined)
+      return conflict && ` must not have "${conflict.other}" together with "${conflict.name}"`
+    }
+  },
+}
+
+const exactlyOne: ObjectKeyword = {
+  members: ({ exactlyOne: names = [] }) => names,
+  createCheck(rule) {
+    const names = rule.exactlyOne ?? []
+    const reads = names.map(name => createMemberReader(name, rule))
+    const wanted = ` must have exactly one of ${quoteNames(names)}`
+    return object => (reads.filter(read => read(object) !== undefined).length === 1 ? undefined : wanted)
+  },
+}
+
+const maxTotal: ObjectKeyword = {
+  members: ({ maxTotal: total }) => total?.of ?? [],
+  createCheck(rule) {
+    const { of: names = [], limit = Infinity } = rule.maxTotal ?? {}
+    const reads = names.map(name => createMemberReader(name, rule))
+    const message = ` has more than the ${limit} values allowed in ${quoteNames(names)} together`
+    return object => {
+      let remaining = limit
+      for (const read of reads) remaining -= countValues(read(object), 2, remaining)
+      return remaining < 0 ? message : undefined
+    }
+  },
+}
+
+const notAbove: ObjectKeyword = {
+  members: ({ notAbove: names = {} }) => Object.entries(names).flat(),
+  createCheck(rule) {
+    const pairs = Object.entries(rule.notAbove ?? {}).map(([low, high]) => ({
+      low,
+      high,
+      readLow: createMemberReader(low, rule),
+      readHigh: createMemberReader(high, rule),
+    }))
+    return object => {
+      for (const { low, high, readLow, readHigh } of pairs) {
+        const [from, to] = [readLow(object), readHigh(object)]
+        if (isGreater(from, to)) return ` has "${low}" ${from} above "${high}" ${to}`
+      }
+      return undefined
+    }
+  },
+}
+
+/** Those that must hold before the members are looked at, in this order. */
+export const beforeMembers = { alias, excludes, exactlyOne, required, maxTotal } as const
+
+/** Those that compare members which have passed their own rules. */
+export const afterMembers = { notAbove } as const
+
+export const objectKeywords: Readonly<Record<string, ObjectKeyword>> = { ...beforeMembers, ...afterMembers }
+
+const quoteNames = (names: readonly string[]): string => names.map(name => `"${name}"`).join(' and ')
+
+/** A value counts one, a list as much as its elements, `null` nothing; stops soon after `limit`. */
+const countValues = (value: Json | undefined, depth: number, limit: number): number => {
+  if (value === undefined || value === null) return 0
+  if (!isJsonArray(value) || depth === 0) return 1
+  let count = 0
+  for (const one of value) {
+    count += countValues(one, depth - 1, limit - count)
+    if (count > limit) break
+  }
+  return count
+}
+
+const isGreater = (low: Json | undefined, high: Json | undefined): boolean =>
+  isHexNumber(low) && isHexNumber(high) && BigInt(low) > BigInt(high)
+
+const isHexNumber = (value: Json | undefined): value is string => typeof value === 'string' && /^0x[0-9a-f]+$/i.test(value)

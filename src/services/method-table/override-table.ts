@@ -1,0 +1,89 @@
+import { Misconfigured } from '../../plugin/plugin.ts'
+import type { CompiledMethod, CompiledTable } from './compile-method.ts'
+import { hintFor } from './did-you-mean-hint.ts'
+import type { MethodOverride } from './index.ts'
+import type { MethodEntry, Rule } from './table-types.ts'
+import { isObject } from './object-members.ts'
+import { defaultTextsOf, restrictTags, tagsOf } from './restrict-tags.ts'
+import type { ReportIssue } from './resolve-rules.ts'
+import { formatValue, formatPath } from './issue-messages.ts'
+import type { Issue } from './issue-messages.ts'
+import { schemaIssues } from './table-schema.ts'
+
+/** What a network changes in the table. */
+export interface TableOverrides {
+  readonly overrides: Readonly<Record<string, MethodOverride>>
+  readonly tags: Readonly<Record<string, readonly string[]>>
+}
+
+/** The table with entries changed, then with fewer tags. Throws Misconfigured; its paths begin with a method's name. */
+export const overrideTable = (table: CompiledTable, { overrides, tags }: TableOverrides, network: string): CompiledTable => {
+  const issues: Issue[] = []
+  const report = (issue: Issue) => void issues.push(issue)
+  const entries = new Map(table.entries)
+  const set = (name: string, compiled: CompiledMethod | undefined) => void (compiled && entries.set(name, compiled))
+
+  for (const [name, override] of Object.entries(overrides)) {
+    if (override !== false) set(name, overrideEntry(table, name, override, report))
+    else if (!entries.delete(name)) report(unknownMethod(name, table))
+  }
+  for (const [name, allowed] of Object.entries(tags)) {
+    const compiled = entries.get(name)
+    if (compiled === undefined) report(unknownMethod(name, table))
+    else set(name, table.compiler.restrictTags(name, compiled, restrictPositions({ name, compiled, allowed, network }, report)))
+  }
+
+  if (issues.length > 0) throw new Misconfigured(issues.map(misconfigurationOf))
+  return { ...table, entries, names: [...entries.keys()] }
+}
+
+const unknownMethod = (name: string, { names }: CompiledTable): Issue => ({
+  path: [name],
+  message: ' is not in the method table',
+  ...hintFor(name, names),
+})
+
+const misconfigurationOf = ({ path, message, hint }: Issue) => ({
+  path,
+  message: `${formatPath('', path)}${message}${hint === undefined ? '' : `; ${hint}`}`,
+})
+
+/** The fields given replace the old ones, `null` takes one away; a method that is not in the table is new. */
+const overrideEntry = (
+  { entries, compiler }: CompiledTable,
+  name: string,
+  fields: Exclude<MethodOverride, false>,
+  report: ReportIssue,
+): CompiledMethod | undefined => {
+  const notAnObject = ` must be false or the fields to change, not ${formatValue(fields)}`
+  if (!isObject(fields)) return void report({ path: [name], message: notAnObject })
+  const mergedFields = Object.entries({ ...entries.get(name)?.entry, ...fields }).filter(([, value]) => value !== null)
+  const entry: MethodEntry = Object.fromEntries(mergedFields) // shapeComplaints() sees whether it is one
+  const issues = schemaIssues(entry, 'method')
+  issues.forEach(complaint => report({ ...complaint, path: [name, ...complaint.path] }))
+  return issues.length > 0 ? undefined : compiler.compile(name, entry, [name], report)
+}
+
+interface TagRestriction {
+  readonly name: string
+  readonly compiled: CompiledMethod
+  readonly allowed: readonly string[]
+  readonly network: string
+}
+
+const restrictPositions = ({ name, compiled, allowed, network }: TagRestriction, report: ReportIssue): CompiledMethod['positions'] => {
+  tagIssues(name, compiled.positions?.map(place => place.rule) ?? [], allowed).forEach(report)
+  return compiled.positions?.map(place => ({ ...place, rule: restrictTags(place.rule, allowed, `${name} on ${network}`) }))
+}
+
+const tagIssues = (name: string, rules: readonly Rule[], allowed: readonly string[]): readonly Issue[] => {
+  const known = [...new Set(rules.flatMap(tagsOf))]
+  if (known.length === 0) return [{ path: [name], message: ' takes no block tag' }]
+  const unknownTags = allowed.flatMap((tag, i) =>
+    known.includes(tag) ? [] : [{ path: [name, i], message: ` is "${tag}", which is no tag of ${name}`, ...hintFor(tag, known) }],
+  )
+  const lostDefault = rules.flatMap(defaultTextsOf).find(fill => known.includes(fill) && !allowed.includes(fill))
+  return lostDefault === undefined
+    ? unknownTags
+    : [...unknownTags, { path: [name], message: ` must keep "${lostDefault}", which stands in for a missing block` }]
+}

@@ -1,0 +1,125 @@
+import { errorCategories } from '../../plugin/reply.ts'
+import { hexFormatPattern } from './hex-format.ts'
+import { createAjv } from './compile-rule.ts'
+import { issueOfAjvError } from './issue-messages.ts'
+import type { Issue } from './issue-messages.ts'
+
+/** What is wrong with the shape of a methods file, or of one entry of it. */
+export const schemaIssues = (data: unknown, part: 'table' | 'method'): readonly Issue[] => {
+  const validate = ajv.getSchema(part === 'table' ? 'table' : 'table#/definitions/method') // compiled on first use
+  if (validate === undefined) throw new Error(`the shape of a ${part} cannot be found`)
+  return validate(data) ? [] : (validate.errors ?? []).map(issueOfAjvError)
+}
+
+const textSchema = { type: 'string', minLength: 1 }
+const booleanSchema = { type: 'boolean' }
+const countSchema = { type: 'integer', minimum: 0 }
+const limitSchema = { type: 'integer', minimum: 1 }
+const namesSchema = { type: 'array', items: textSchema, minItems: 1 }
+const mapOf = (values: object) => ({ type: 'object', additionalProperties: values })
+const closedObject = (properties: object) => ({ type: 'object', additionalProperties: false, properties })
+const oneOrMany = (called: string, pattern: string) => ({
+  type: ['string', 'array'],
+  called,
+  pattern,
+  minItems: 1,
+  items: { type: 'string', called, pattern },
+})
+
+/** The definition says nothing about the type, which may also be boolean in one place. */
+const ruleOf = (type: string | readonly string[]) => ({ type, called: 'a rule', $ref: '#/definitions/rule' })
+
+const typePattern = '^(string|integer|number|boolean|array|object|null)$'
+
+const ruleKeywords = {
+  is: textSchema,
+  title: textSchema,
+  type: oneOrMany('one of string, integer, number, boolean, array, object, null', typePattern),
+  called: textSchema,
+  hex: oneOrMany('a form such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits"', hexFormatPattern),
+  tags: namesSchema,
+  fill: {},
+  enum: { type: 'array', minItems: 1, items: { type: ['string', 'number', 'boolean'] } },
+  items: ruleOf('object'),
+  properties: mapOf(ruleOf('object')),
+  additionalProperties: ruleOf(['object', 'boolean']),
+  required: namesSchema,
+  alias: mapOf(textSchema),
+  excludes: mapOf(namesSchema),
+  exactlyOne: namesSchema,
+  notAbove: mapOf(textSchema),
+  maxTotal: { ...closedObject({ of: namesSchema, limit: limitSchema }), required: ['of', 'limit'] },
+  minimum: { type: 'number' },
+  maximum: { type: 'number' },
+  minLength: countSchema,
+  maxLength: countSchema,
+  minItems: countSchema,
+  maxItems: countSchema,
+  maxProperties: countSchema,
+}
+
+const position = {
+  called: 'the rule of a position',
+  ...closedObject({ ...ruleKeywords, optional: { type: ['boolean', 'string'], enum: [true, false, 'unless strict'] } }),
+  required: ['title'],
+}
+
+const answer = {
+  called: 'an answer',
+  ...closedObject({ is: { type: 'string', enum: ['chainId', 'networkId', 'clientVersion'] }, value: {} }),
+  exactlyOne: ['is', 'value'],
+}
+
+const defaultableFields = {
+  cost: countSchema,
+  keep: { type: 'string', enum: ['never', 'head', 'block', 'found'] },
+  class: textSchema,
+  resend: booleanSchema,
+}
+
+const rule = { called: 'a rule', additionalProperties: false, properties: ruleKeywords }
+
+const method = {
+  ...closedObject({
+    params: { type: 'array', items: position },
+    ...defaultableFields,
+    answer,
+    maxResults: limitSchema,
+    maxTime: { type: 'string', called: 'a time such as 500ms, 10s or 1m', pattern: '^[1-9]\\d*(ms|s|m)$' },
+    word: booleanSchema,
+    height: booleanSchema,
+    at: countSchema,
+    split: booleanSchema,
+  }),
+  called: 'a method',
+}
+
+/** Shorter pieces would fit by accident. */
+const messagePiece = oneOrMany('a piece of a message, at least three characters on end beside `*`', '[^*]{3}')
+
+const errorPattern = {
+  ...closedObject({
+    means: { type: 'string', enum: [...errorCategories] },
+    code: { type: ['integer', 'array'], called: 'a whole number', minItems: 1, items: { type: 'integer' } },
+    message: messagePiece,
+    methods: namesSchema,
+  }),
+  type: 'object',
+  required: ['means'],
+  called: 'what an error means',
+}
+
+const table = {
+  $id: 'table',
+  definitions: { rule, method },
+  ...closedObject({
+    defaults: { ...closedObject(defaultableFields), required: Object.keys(defaultableFields) },
+    types: mapOf(ruleOf('object')),
+    methods: mapOf({ $ref: '#/definitions/method' }),
+    errors: { type: 'array', items: errorPattern },
+  }),
+  required: ['defaults', 'methods'],
+  called: 'a method table',
+}
+
+const ajv = createAjv(true).addSchema(table)

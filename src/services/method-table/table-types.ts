@@ -1,0 +1,95 @@
+import type { Json } from '../../plugin/call.ts'
+import type { ErrorCategory } from '../../plugin/reply.ts'
+import type { CachePolicy } from './index.ts'
+
+export type JsonType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'null'
+
+/** What a value must be: JSON Schema, and the named keywords that configs/methods/ethereum.yaml explains. */
+export interface Rule {
+  readonly is?: string
+  readonly title?: string
+  readonly type?: JsonType | readonly JsonType[]
+  readonly called?: string
+  readonly hex?: string | readonly string[]
+  readonly tags?: readonly string[]
+  readonly fill?: Json
+  readonly enum?: readonly Json[]
+  readonly items?: Rule
+  readonly properties?: Readonly<Record<string, Rule>>
+  readonly additionalProperties?: boolean | Rule
+  readonly required?: readonly string[]
+  readonly alias?: Readonly<Record<string, string>>
+  readonly excludes?: Readonly<Record<string, readonly string[]>>
+  readonly exactlyOne?: readonly string[]
+  readonly notAbove?: Readonly<Record<string, string>>
+  readonly maxTotal?: { readonly of: readonly string[]; readonly limit: number }
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly maxProperties?: number
+  /** Tags of the table that a network refuses, and where: `eth_getLogs on linea-mainnet`. Not for the table itself. */
+  readonly unsupportedTags?: { readonly tags: readonly string[]; readonly where: string }
+}
+
+/** The rule of one position in `params`. */
+export interface PositionEntry extends Rule {
+  readonly title: string
+  readonly optional?: boolean | 'unless strict'
+}
+
+/** One entry of `methods:` as it stands in the file. */
+export interface MethodEntry {
+  readonly params?: readonly PositionEntry[]
+  readonly cost?: number
+  readonly keep?: CachePolicy
+  readonly class?: string
+  readonly resend?: boolean
+  readonly answer?: { readonly is: 'chainId' | 'networkId' | 'clientVersion' } | { readonly value: Json }
+  readonly maxResults?: number
+  readonly maxTime?: string
+  readonly word?: boolean
+  readonly height?: boolean
+  readonly at?: number
+  readonly split?: boolean
+}
+
+/** One entry of `errors:`: words that nodes use, and what they mean. */
+export interface ErrorPattern {
+  readonly means: ErrorCategory
+  readonly code?: number | readonly number[]
+  /** A piece of the message, in any case; `*` stands for anything between two pieces. */
+  readonly message?: string | readonly string[]
+  readonly methods?: readonly string[]
+}
+
+/** A file of configs/methods/ as it stands. */
+export interface TableFile {
+  /** What an entry is where it says nothing itself. */
+  readonly defaults: Required<Pick<MethodEntry, 'cost' | 'keep' | 'class' | 'resend'>>
+  readonly types?: Readonly<Record<string, Rule>>
+  readonly methods: Readonly<Record<string, MethodEntry>>
+  readonly errors?: readonly ErrorPattern[]
+}
+
+/** The one type that each of these keywords is about; the other keywords go with any type. */
+export const keywordTypes = {
+  hex: 'string',
+  tags: 'string',
+  minLength: 'string',
+  maxLength: 'string',
+  items: 'array',
+  minItems: 'array',
+  maxItems: 'array',
+  properties: 'object',
+  additionalProperties: 'object',
+  maxProperties: 'object',
+  required: 'object',
+  alias: 'object',
+  excludes: 'object',
+  exactlyOne: 'object',
+  notAbove: 'object',
+  maxTotal: 'object',
+} as const satisfies Partial<Record<keyof Rule, JsonType>>

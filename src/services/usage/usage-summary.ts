@@ -1,0 +1,54 @@
+import { isoDate, isoTime } from '../../util/dates.ts'
+import { hourMs } from '../../store/store.ts'
+import type { UsageCount } from '../../store/store.ts'
+
+/** What counts may be grouped by. */
+export const groupings = ['method', 'network', 'key', 'outcome', 'hour', 'day'] as const
+
+export type Grouping = (typeof groupings)[number]
+
+/** Calls that have one thing in common. */
+export interface UsageTotals {
+  /** What they have in common; for an hour or a day its beginning, UTC. */
+  readonly name: string
+  readonly calls: number
+  /** How many of them a partner answered. */
+  readonly forwarded: number
+  readonly credits: number
+}
+
+/** Counts by one thing: the dearest first, times in order. */
+export const groupUsage = (counts: readonly UsageCount[], by: Grouping): readonly UsageTotals[] => {
+  const groups = new Map<string, UsageTotals>()
+  for (const count of counts) {
+    const name = groupName(count, by)
+    groups.set(name, addCount(groups.get(name) ?? { ...zeroTotals, name }, count))
+  }
+  const isTime = by === 'hour' || by === 'day'
+  const compare = (a: UsageTotals, b: UsageTotals) =>
+    (isTime ? 0 : b.credits - a.credits || b.calls - a.calls) || (a.name < b.name ? -1 : 1)
+  return [...groups.values()].sort(compare)
+}
+
+/** All of them together. */
+export const totalUsage = (counts: readonly UsageCount[]): UsageTotals => counts.reduce(addCount, { ...zeroTotals, name: 'total' })
+
+const zeroTotals = { calls: 0, forwarded: 0, credits: 0 }
+
+const addCount = ({ name, ...totals }: UsageTotals, { calls, credits, forwarded }: UsageCount): UsageTotals => ({
+  name,
+  calls: totals.calls + calls,
+  forwarded: totals.forwarded + (forwarded ? calls : 0),
+  credits: totals.credits + credits,
+})
+
+const groupName = (count: UsageCount, by: Grouping): string => {
+  switch (by) {
+    case 'hour':
+      return `${isoTime(count.hour * hourMs).slice(0, 16)}Z`
+    case 'day':
+      return isoDate(count.hour * hourMs)
+    default:
+      return count[by]
+  }
+}

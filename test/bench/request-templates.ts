@@ -1,0 +1,74 @@
+import type { ExpectedResponse } from './load/response-check.ts'
+
+/** A kind of call: its message, in which `#id#`, `#hex#` and `#some#` are filled in anew each time, and its right answer. */
+export interface RequestTemplate extends ExpectedResponse {
+  readonly body: string
+}
+
+/** What the node answers by method; the last four are what other gateways ask a node when they start. */
+export const cannedResults: Readonly<Record<string, unknown>> = {
+  eth_getStorageAt: `0x${'5'.padStart(64, '0')}`,
+  eth_blockNumber: '0x14b1e5a',
+  eth_chainId: '0x539',
+  net_version: '1337',
+  eth_syncing: false,
+  eth_getBlockByNumber: { number: '0x14b1e5a', hash: `0x${'b'.repeat(64)}`, timestamp: '0x67000000', transactions: [] },
+}
+
+/** Most results of one query (contract 8). */
+export const maxLogs = 10_000
+
+/** Words of data in each log: they make 10,000 logs 6 MB or 21 MB long. */
+export const logDataWords = { small: 1, large: 24 } as const
+
+/** The contract whose logs have so many words of data. */
+export const logContract = (words: number): string => `0x${String(words).padStart(40, '0')}`
+
+const rpcMessage = (method: string, params: string, id = '#id#'): string =>
+  `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}`
+
+const storageParams = (position: string): string => `["0x295a70b2de5e3953354a6a8344e616ed314d7251","${position}","latest"]`
+
+const expectCannedResult = (method: string): ExpectedResponse => ({ status: 200, result: JSON.stringify(cannedResults[method]) })
+
+export const storageAtRequest: RequestTemplate = {
+  body: rpcMessage('eth_getStorageAt', storageParams('0x0')),
+  ...expectCannedResult('eth_getStorageAt'),
+}
+
+export const blockNumberRequest: RequestTemplate = { body: rpcMessage('eth_blockNumber', '[]'), ...expectCannedResult('eth_blockNumber') }
+
+/** 2,000 slots in turn: in a cache, but not the same call again and again. */
+export const variedStorageAtRequest: RequestTemplate = {
+  body: rpcMessage('eth_getStorageAt', storageParams('0x#some#')),
+  ...expectCannedResult('eth_getStorageAt'),
+}
+
+/** Each call asks for another slot, so that none is in a cache. */
+export const uncachedStorageAtRequest: RequestTemplate = {
+  body: rpcMessage('eth_getStorageAt', storageParams('0x#hex#')),
+  ...expectCannedResult('eth_getStorageAt'),
+}
+
+export const batchRequest: RequestTemplate = {
+  body: `[${Array.from({ length: 100 }, (_, i) => rpcMessage('eth_getStorageAt', storageParams('0x0'), String(i + 1))).join()}]`,
+  ...expectCannedResult('eth_getStorageAt'),
+  batchSize: 100,
+}
+
+/** Each call asks for another range, so that none is in a cache. */
+export const logsRequest = (words: number): RequestTemplate => ({
+  body: rpcMessage('eth_getLogs', `[{"address":"${logContract(words)}","fromBlock":"0x#hex#","toBlock":"0x7fffffff"}]`),
+  status: 200,
+  resultCount: maxLogs,
+})
+
+/** For a path whose key is not valid. */
+export const badKeyRequest: RequestTemplate = { body: storageAtRequest.body, status: 401, errorCode: -32090 }
+
+/** The address is a byte short. */
+export const badParamsRequest: RequestTemplate = {
+  body: rpcMessage('eth_getStorageAt', storageParams('0x0').replace('0x295a', '0x5a')),
+  status: 200,
+  errorCode: -32602,
+}

@@ -1,0 +1,111 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import type { Test } from 'tap'
+import { accountsCommand } from '../../src/cli/accounts.ts'
+import { createAuditCommand } from '../../src/cli/audit.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openLedger } from '../../src/services/ledger/index.ts'
+import { openUsage } from '../../src/services/usage/index.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import { TestLog } from '../support/fakes.ts'
+import { createTestConfigs } from './run-command.ts'
+
+/** An account with a day of 1,000 credits, the services that book for it, and the command. */
+const openAuditFixture = async (t: Test) => {
+  const configs = await createTestConfigs(t)
+  const { id } = (await configs.json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
+  const store = await openStore({ kind: 'lmdb', path: join(configs.dir, '..', 'data') }, systemClock)
+  t.teardown(() => store.close())
+  const ledger = openLedger(store, systemClock, { log: new TestLog() })
+  const usage = openUsage(store, systemClock, { log: new TestLog(), retentionMs: 90 * 86_400_000 })
+  await ledger.start()
+  const account = { id, name: 'alice', plan: { name: 'core', dailyCredits: 1_000, forwarding: false } }
+  const charge = async (credits: number, counted = credits) => {
+    const verdict = await ledger.charge(account, credits)
+    if (verdict.kind !== 'charged') throw new Error(`it is ${verdict.kind}`)
+    usage.count({
+      account: id,
+      key: 'key_1',
+      network: 'devnet',
+      method: 'eth_call',
+      outcome: 'ok',
+      forwarded: false,
+      day: verdict.day,
+      calls: 1,
+      credits: counted,
+    })
+  }
+  let waits = 0
+  const audit = createAuditCommand(async () => {
+    waits += 1
+  })
+  return { ...configs, id, store, ledger, usage, charge, audit, pauses: () => waits }
+}
+
+t.test('books that are right are exit code 0', async t => {
+  const { ledger, usage, charge, audit, json, run, pauses } = await openAuditFixture(t)
+  t.match(await run(audit), { code: 0, out: [/^ACCOUNT +PLAN +LIMIT/, /^alice +core +1000 +0 +0 +0 +0 +0$/, 'the books are right'] })
+  await charge(80)
+  await charge(255)
+  await usage.start()
+  t.match(await run(audit), { code: 0 }, 'also while a process holds a lease')
+  await usage.stop()
+  await ledger.stop()
+  t.same(await json(audit), [
+    {
+      account: 'alice',
+      plan: 'core',
+      limit: 1_000,
+      leased: 335,
+      used: 335,
+      held: 0,
+      forfeited: 0,
+      counted: 335,
+      tolerance: 0,
+      faults: [],
+    },
+  ])
+  t.equal(pauses(), 0)
+})
+
+t.test('calls that were not charged, or charged and not counted, are exit code 1, after a third look', async t => {
+  for (const counted of [0, 79, 160]) {
+    const { ledger, usage, charge, audit, run, pauses } = await openAuditFixture(t)
+    await charge(80, counted)
+    await usage.stop()
+    await ledger.stop()
+    t.match(await run(audit), {
+      code: 1,
+      out: [String, String, `alice: used is 80, but the calls that were counted cost ${counted}; they may differ by 0 now`],
+    })
+    t.equal(pauses(), 2)
+  }
+})
+
+t.test('a report that is late is waited for', async t => {
+  const { ledger, usage, charge, run } = await openAuditFixture(t)
+  await charge(80)
+  await ledger.stop()
+  // The embedded store reads what stood there at the beginning of a turn of the loop.
+  const pause = () => usage.stop().then(() => setTimeout(1))
+  t.match(await run(createAuditCommand(pause)), { code: 0 })
+})
+
+t.test('more leased than the limit is exit code 1', async t => {
+  const { ledger, usage, charge, audit, run, dir } = await openAuditFixture(t)
+  await charge(800)
+  await usage.stop()
+  await ledger.stop()
+  await run(accountsCommand, 'set', 'alice', '--credits', '799')
+  t.match(await run(audit), { code: 1, out: [String, String, /^alice: 1 more are leased than the limit: it was lowered/] })
+  await run(accountsCommand, 'set', 'alice', '--credits', 'plan')
+  const file = join(dir, 'gateway.yaml')
+  const text = await readFile(file, 'utf8')
+  await writeFile(file, text.replace('dailyCredits: 1000', 'dailyCredits: 700'))
+  t.match(await run(audit), { code: 1, out: [String, String, /^alice: 100 more are leased than the limit: it was lowered/] })
+  await writeFile(file, text.replace('core:', 'solid:'))
+  t.match(await run(audit), { code: 0, out: [String, /^alice +core +gone +800 +800/, 'the books are right'] })
+  t.match(await run(audit, '--json'), { code: 0, out: [/"plan":"core","limit":null,"leased":800/] })
+})

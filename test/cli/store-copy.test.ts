@@ -1,0 +1,239 @@
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { storeCommand } from '../../src/cli/store-copy.ts'
+import { Secret } from '../../src/plugin/secret.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { copyStore } from '../../src/store/copy-store.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import { hourMs } from '../../src/store/store.ts'
+import type { Store, UsageCount } from '../../src/store/store.ts'
+import { tempFolder } from '../store/temp-store.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import { runCommand } from './run-command.ts'
+
+const hour = Math.floor(systemClock.now() / hourMs)
+const count = (over: Partial<UsageCount> = {}): UsageCount => ({
+  account: 'acc_1',
+  key: 'key_1',
+  network: 'devnet',
+  method: 'eth_call',
+  outcome: 'ok',
+  forwarded: false,
+  hour,
+  calls: 3,
+  credits: 240,
+  ...over,
+})
+
+/** Two accounts with keys, leases of a process that was killed, and calls of two hours. */
+const seedStore = async (store: Store): Promise<void> => {
+  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  await store.addAccount({ id: 'acc_2', name: 'bob', plan: 'growth', created: 2 })
+  await store.addKey('hash-1', { id: 'key_1', account: 'acc_1', created: 5, hint: 'wxyz', networks: ['devnet'] })
+  await store.addKey('hash-2', { id: 'key_2', account: 'acc_1', created: 6, hint: 'abcd', revoked: 9 })
+  await store.addKey('hash-3', { id: 'key_3', account: 'acc_2', created: 7, hint: 'efgh', origins: [] })
+  const { today: day } = await store.dayTotals('acc_1')
+  const ask = { account: 'acc_1', day, process: 'p1', need: 0, limit: 1_000, shareDivisor: 1 }
+  await store.requestLease({ ...ask, seq: 1, counters: undefined, want: 600 })
+  await store.requestLease({ ...ask, seq: 2, counters: { granted: 600, returned: 100, used: 300 }, want: 0 })
+  await store.requestLease({ ...ask, process: 'p2', seq: 9, counters: undefined, want: 50 })
+  const others = [{ method: 'eth_getLogs' }, { hour: hour - 30 }, { account: 'acc_2', key: 'key_3' }]
+  await store.reportUsage({ process: 'p1', seq: 1, counts: [count(), ...others.map(count)], retentionHours: 90 * 24 })
+}
+
+const readEverything = async (store: Store) => {
+  const { today } = await store.dayTotals('acc_1')
+  return {
+    accounts: await store.accounts(),
+    keys: [await store.keys('acc_1'), await store.keys('acc_2')],
+    holders: await Promise.all(['hash-1', 'hash-2', 'hash-3'].map(hash => store.findKey(hash))),
+    totals: await Promise.all(['acc_1', 'acc_2'].map(async id => ({ ...(await store.dayTotals(id, today)), endsInMs: 0 }))),
+    usage: [...(await store.usageCounts('acc_1', hour - 100, hour + 1)), ...(await store.usageCounts('acc_2', hour - 100, hour + 1))]
+      .map(row => JSON.stringify(Object.entries(row).sort()))
+      .sort(),
+  }
+}
+
+t.test('store copy', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  t.beforeEach(() => redis.send('FLUSHALL'))
+  const openFolder = async (t: Test, path: string) => {
+    const store = await openStore({ kind: 'lmdb', path }, systemClock)
+    t.teardown(() => store.close())
+    return store
+  }
+  const openRedis = async (t: Test, database = 0) => {
+    const store = await openStore({ kind: 'redis', url: new Secret(`${redis.url}/${database}`) }, systemClock)
+    t.teardown(() => store.close())
+    return store
+  }
+  const copy = (...words: string[]) => runCommand(storeCommand, ['copy', ...words])
+
+  t.test('takes a folder into a redis, and back into another folder, and nothing changes', async t => {
+    const [first, second] = [join(await tempFolder(t), 'data'), join(await tempFolder(t), 'data')]
+    const [from, far, back] = [await openFolder(t, first), await openRedis(t), await openFolder(t, second)]
+    await seedStore(from)
+    const there = await copy(`lmdb:${first}`, redis.url)
+    t.same(there, {
+      code: 0,
+      err: ['1 of 2 accounts', '2 of 2 accounts'],
+      out: ["copied and compared: 2 accounts, 3 keys, 1 of today's balances, 4 counts of calls"],
+    })
+    t.same(await readEverything(far), await readEverything(from))
+    const returned = await copy(redis.url, `lmdb:${second}`, '--json')
+    t.same(
+      returned.out.map(line => JSON.parse(line)),
+      [{ accounts: 2, keys: 3, balances: 1, counts: 4 }],
+    )
+    t.same(await readEverything(back), await readEverything(from))
+  })
+
+  t.test('may be repeated: what is there is not added again, and what has changed comes along', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const [from, to] = [await openFolder(t, path), await openRedis(t)]
+    await seedStore(from)
+    for (let i = 0; i < 2; i += 1) t.equal((await copy(`lmdb:${path}`, redis.url)).code, 0)
+    t.same(await readEverything(to), await readEverything(from))
+    await from.changeAccount('acc_1', { plan: 'growth', credits: 7_000 })
+    await from.changeKey('key_3', { networks: ['base-mainnet'], origins: null })
+    await from.revokeKey('key_1', 77)
+    await from.reportUsage({ process: 'p1', seq: 2, counts: [count({ calls: 2, credits: 160 })], retentionHours: 90 * 24 })
+    const { today: day } = await from.dayTotals('acc_1')
+    const tally = { granted: 50, returned: 0, used: 50 }
+    await from.requestLease({
+      account: 'acc_1',
+      day,
+      process: 'p2',
+      seq: 12,
+      counters: tally,
+      need: 0,
+      want: 30,
+      limit: 1_000,
+      shareDivisor: 1,
+    })
+    t.equal((await copy(`lmdb:${path}`, redis.url)).code, 0)
+    t.same(await readEverything(to), await readEverything(from))
+    await from.changeAccount('acc_1', { credits: null })
+    t.equal((await copy(`lmdb:${path}`, redis.url)).code, 0)
+    t.same(await readEverything(to), await readEverything(from))
+  })
+
+  t.test('never makes a key valid again that was revoked in the target, and takes away no calls', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const [from, to] = [await openFolder(t, path), await openRedis(t)]
+    await seedStore(from)
+    await copy(`lmdb:${path}`, redis.url)
+    await to.revokeKey('key_1', 50)
+    await to.reportUsage({ process: 'p7', seq: 1, counts: [count({ calls: 10, credits: 800 })], retentionHours: 90 * 24 })
+    t.equal((await copy(`lmdb:${path}`, redis.url)).code, 0)
+    t.match(await to.findKey('hash-1'), { key: { revoked: 50 } })
+    const calls = (await to.usageCounts('acc_1', hour, hour + 1)).map(row => row.calls)
+    t.same(
+      calls.sort((a, b) => a - b),
+      [3, 13],
+    )
+  })
+
+  t.test('is refused, before anything is written, when a name belongs to another account there', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const [from, to] = [await openFolder(t, path), await openRedis(t)]
+    await seedStore(from)
+    await to.addAccount({ id: 'acc_9', name: 'bob', plan: 'core', created: 1 })
+    t.same(await copy(`lmdb:${path}`, redis.url), {
+      code: 1,
+      out: [],
+      err: ['tollgate: nothing was copied: the target has other accounts of the same name: bob'],
+    })
+    t.equal(await to.account('alice'), undefined)
+  })
+
+  t.test('is refused while gateways use either store, unless it is told that they are idle', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const [from, to] = [await openFolder(t, path), await openRedis(t)]
+    await seedStore(from)
+    await to.heartbeat('p3')
+    await to.heartbeat('p4')
+    t.same((await copy(`lmdb:${path}`, redis.url)).err, [
+      'tollgate: 2 gateway processes use TO: stop the gateways for an exact copy, or add --live while they are idle',
+    ])
+    await from.heartbeat('p1')
+    t.same((await copy(`lmdb:${path}`, redis.url)).err, [
+      'tollgate: a gateway process uses FROM: stop the gateways for an exact copy, or add --live while they are idle',
+    ])
+    t.equal((await copy(`lmdb:${path}`, redis.url, '--live')).code, 0)
+  })
+
+  t.test('says so when the two are not the same in the end', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const [from, to] = [await openFolder(t, path), await openRedis(t)]
+    await seedStore(from)
+    const { today: day } = await to.dayTotals('acc_1')
+    const ask = { account: 'acc_1', day, process: 'p9', seq: 1, counters: undefined }
+    await to.requestLease({ ...ask, need: 0, want: 5, limit: 10, shareDivisor: 1 })
+    t.same((await copy(`lmdb:${path}`, redis.url)).err.slice(-1), [
+      'tollgate: copied, but not the same: the balance of account alice changed meanwhile; ' + 'stop the gateways and copy again',
+    ])
+  })
+
+  t.test('says so when keys or accounts changed after they were copied, which --live allows', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const [from, to] = [await openFolder(t, path), await openRedis(t)]
+    await seedStore(from)
+    // The counts are copied last.
+    const changing = (change: () => Promise<unknown>): Store => ({
+      ...from,
+      async *allUsageCounts() {
+        await change()
+        yield* from.allUsageCounts()
+      },
+    })
+    const quiet = { accounts: () => undefined, counts: () => undefined }
+    const bare = { account: 'acc_1', created: 5, hint: 'wxyz' }
+    for (const [what, change] of [
+      ['alice', () => from.changeKey('key_1', { networks: [] })],
+      ['alice', () => from.changeKey('key_1', { methods: ['eth_call'] })],
+      ['alice', () => from.revokeKey('key_1', 77)],
+      ['alice', () => from.addKey('hash-9', { id: 'key_9', ...bare })],
+      ['bob', () => from.changeAccount('acc_2', { plan: 'core' })],
+      ['carol', () => from.addAccount({ id: 'acc_3', name: 'carol', plan: 'core', created: 1 })],
+    ] as const) {
+      await t.rejects(copyStore(changing(change), to, quiet), {
+        message: `copied, but not the same: account ${what} or its keys changed meanwhile; stop the gateways and copy again`,
+      })
+      await copyStore(from, to, quiet)
+    }
+    t.same(await readEverything(to), await readEverything(from))
+  })
+
+  t.test('takes the words that name no store as misuse, without printing what they hold', async t => {
+    const wrong = await copy('redis://:canary@', redis.url)
+    t.match(wrong, { code: 64, err: ['FROM must be lmdb:PATH or redis://HOST:PORT'] })
+    t.match(await copy(redis.url, '${STORE}'), { code: 64, err: ['TO: the environment variable STORE is not set'] })
+    t.match(await copy(redis.url), { code: 64, err: ['TO is missing'] })
+    t.match(await copy(redis.url, `${redis.url}/1`, '--config', 'configs'), { code: 64, err: [/^there is no option --config$/] })
+    t.match(await copy(redis.url, redis.url), { code: 1, err: ['tollgate: FROM and TO are the same store'] })
+    t.match(await copy('lmdb:nowhere', redis.url), { code: 1, err: [/^tollgate: there is no store in .*nowhere$/] })
+  })
+
+  t.test('draws one line over and over where somebody watches', async t => {
+    await seedStore(await openRedis(t))
+    const drawn: string[] = []
+    const out: string[] = []
+    const terminal = {
+      env: { STORE: redis.url },
+      err: t.fail,
+      out: (line: string) => {
+        out.push(line)
+      },
+      status: (text: string) => {
+        drawn.push(text)
+      },
+    }
+    t.equal(await storeCommand.run(['copy', '${STORE}', `${redis.url}/1`], terminal), 0)
+    t.equal(drawn[0], `[${'#'.repeat(15)}${'.'.repeat(15)}] 1 of 2 accounts`)
+    t.equal(drawn.at(-1), '', 'and wipes it at the end')
+    t.equal(out.length, 1)
+  })
+})

@@ -1,0 +1,152 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { accountsCommand } from '../../src/cli/accounts.ts'
+import { usageCommand } from '../../src/cli/usage.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openLedger } from '../../src/services/ledger/index.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import type { UsageCount } from '../../src/store/store.ts'
+import { TestLog } from '../support/fakes.ts'
+import { createTestConfigs } from './run-command.ts'
+
+t.test('usage says where the credits of today are, also while a gateway runs', async t => {
+  const { dir, json, run } = await createTestConfigs(t)
+  const { id } = (await json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
+  const store = await openStore({ kind: 'lmdb', path: join(dir, '..', 'data') }, systemClock)
+  const ledger = openLedger(store, systemClock, { log: new TestLog() })
+  await ledger.start()
+  const account = { id, name: 'alice', plan: { name: 'core', dailyCredits: 1_000, forwarding: false } }
+  await ledger.charge(account, 80)
+
+  const midnight = new Date()
+  midnight.setUTCHours(24, 0, 0, 0)
+  const open = (await json(usageCommand, 'alice')) as Record<string, number>
+  t.match(open, {
+    account: 'alice',
+    plan: 'core',
+    day: /^\d{4}-\d\d-\d\d$/,
+    limit: 1_000,
+    forfeited: 0,
+    resetAt: midnight.toISOString(),
+  })
+  t.equal((open['used'] ?? 0) + (open['held'] ?? 0) + (open['left'] ?? 0), 1_000)
+  t.ok((open['used'] ?? 0) + (open['held'] ?? 0) >= 80)
+
+  await ledger.stop()
+  await store.close()
+  t.match(await json(usageCommand, id), { used: 80, held: 0, forfeited: 0, left: 920 })
+  t.match((await run(usageCommand, 'alice')).out, [
+    /^account    alice$/,
+    /^plan       core$/,
+    /^day        20/,
+    /^limit      1000$/,
+    /^used       80$/,
+    /^held       0$/,
+    /^forfeited  0$/,
+    /^left       920$/,
+    /^resetAt    20\S+Z$/,
+  ])
+})
+
+t.test('an account whose plan is gone from gateway.yaml is shown without a limit', async t => {
+  const { dir, json, run } = await createTestConfigs(t)
+  await json(accountsCommand, 'add', 'alice', '--plan', 'core', '--credits', '700')
+  const file = join(dir, 'gateway.yaml')
+  await writeFile(file, (await readFile(file, 'utf8')).replace('core:', 'solid:'))
+  t.match(await json(usageCommand, 'alice'), { account: 'alice', plan: 'core', limit: null, used: 0, held: 0, forfeited: 0, left: null })
+  t.match(await run(usageCommand, 'alice'), {
+    code: 0,
+    out: [String, /^plan       core$/, String, /^limit      gone$/, String, String, String, /^left       gone$/],
+  })
+})
+
+t.test('usage of an account that does not exist is refused', async t => {
+  const { run } = await createTestConfigs(t)
+  t.same(await run(usageCommand, 'alice'), { code: 1, out: [], err: ['tollgate: there is no account "alice"'] })
+})
+
+t.test('usage --by counts calls by what they have in common', async t => {
+  const { dir, json, run } = await createTestConfigs(t)
+  const { id } = (await json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
+  await json(accountsCommand, 'add', 'bo', '--plan', 'core')
+  const store = await openStore({ kind: 'lmdb', path: join(dir, '..', 'data') }, systemClock)
+  t.teardown(() => store.close())
+  const { day: today } = await store.dayTotals(id)
+  const count = (over: Partial<UsageCount>) => ({
+    account: id,
+    key: 'key_1',
+    network: 'devnet',
+    method: 'eth_call',
+    outcome: 'ok',
+    forwarded: false,
+    hour: today * 24,
+    calls: 1,
+    credits: 80,
+    ...over,
+  })
+  await store.reportUsage({
+    process: 'p1',
+    seq: 1,
+    retentionHours: 2_160,
+    counts: [
+      count({ calls: 2, credits: 160 }),
+      count({ method: 'eth_getLogs', credits: 255, network: 'base-mainnet', forwarded: true, key: 'key_2' }),
+      count({ method: 'eth_getLogs', credits: 0, outcome: 'unavailable', hour: today * 24 + 1 }),
+      count({ hour: today * 24 - 1, calls: 10, credits: 800 }),
+      count({ hour: (today - 2) * 24, calls: 100, credits: 8_000 }),
+    ],
+  })
+  const date = (day: number) => new Date(day * 86_400_000).toISOString().slice(0, 10)
+
+  t.test('today, unless more days are asked for', async t => {
+    t.same(await json(usageCommand, 'alice', '--by', 'method'), {
+      account: 'alice',
+      from: date(today),
+      to: date(today),
+      by: 'method',
+      groups: [
+        { name: 'eth_getLogs', calls: 2, forwarded: 1, credits: 255 },
+        { name: 'eth_call', calls: 2, forwarded: 0, credits: 160 },
+      ],
+      total: { calls: 4, forwarded: 1, credits: 415 },
+    })
+    t.match(await json(usageCommand, 'alice', '--by', 'method', '--days', '2'), { from: date(today - 1), total: { calls: 14 } })
+    t.match(await json(usageCommand, 'alice', '--by', 'method', '--days', '3'), { total: { calls: 114 } })
+  })
+
+  t.test('by anything, times in order, also for a spreadsheet', async t => {
+    const csv = async (...words: string[]) => (await run(usageCommand, 'alice', '--csv', '--by', ...words)).out
+    t.same(await csv('outcome'), ['outcome,calls,forwarded,credits', 'ok,3,1,415', 'unavailable,1,0,0'])
+    t.same(await csv('network'), ['network,calls,forwarded,credits', 'base-mainnet,1,1,255', 'devnet,3,0,160'])
+    t.same(await csv('key'), ['key,calls,forwarded,credits', 'key_2,1,1,255', 'key_1,3,0,160'])
+    t.same(await csv('hour'), ['hour,calls,forwarded,credits', `${date(today)}T00:00Z,3,1,415`, `${date(today)}T01:00Z,1,0,0`])
+    t.same(await csv('day', '--days', '3'), [
+      'day,calls,forwarded,credits',
+      `${date(today - 2)},100,0,8000`,
+      `${date(today - 1)},10,0,800`,
+      `${date(today)},4,1,415`,
+    ])
+  })
+
+  t.test('as a table, with a sum', async t => {
+    t.same((await run(usageCommand, 'alice', '--by', 'key')).out, [
+      'KEY    CALLS  FORWARDED  CREDITS',
+      'key_2  1      1          255',
+      'key_1  3      0          160',
+      'total  4      1          415',
+    ])
+    t.same((await run(usageCommand, 'bo', '--by', 'key')).out, [`no calls of bo on ${date(today)}`])
+  })
+
+  t.test('words that make no sense are exit code 64', async t => {
+    for (const [words, message] of [
+      [['--by', 'methd'], /^--by must be one of method, .*, not "methd"; did you mean `method`\?$/],
+      [['--csv'], /^--by is missing/],
+      [['--days', '7'], /^--by is missing/],
+      [['--by', 'key', '--days', '0'], /^--days must be a number from 1 to 3660, not "0"$/],
+      [['--by', 'key', '--csv', '--json'], /^--json and --csv were given/],
+    ] as const)
+      t.match(await run(usageCommand, 'alice', ...words), { code: 64, err: [message] })
+  })
+})

@@ -1,0 +1,195 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import t from 'tap'
+import { stringify } from 'yaml'
+import { readGatewayConfig } from '../../src/config/gateway-config.ts'
+import { openMethodTables } from '../../src/config/method-tables.ts'
+import { readNetworkConfig } from '../../src/config/network-config.ts'
+import { formatProblems } from '../../src/config/problem.ts'
+import type { Problem } from '../../src/config/problem.ts'
+import { parseYamlFile } from '../../src/config/yaml-file.ts'
+import type { Path } from '../../src/plugin/plugin.ts'
+import { networkYaml, stubPlugins, writeConfig } from './config-fixture.ts'
+
+/** `line:column` of the value at the path, and of its key. */
+const positionsOf = (text: string, path: Path): readonly [value: string, key: string] => {
+  const source = parseYamlFile(text, 'a.yaml')
+  const [value, key] = [source.problemAt(path, ''), source.problemAtKey(path, '')]
+  return [`${value.line}:${value.column}`, `${key.line}:${key.column}`]
+}
+
+t.test('values and keys are found in block and flow style', t => {
+  const text = `# first
+a:
+  b: one
+  c: [x, { d: y }]
+  e:
+    - f: z
+      g:
+"h i" :   'two'
+`
+  t.same(positionsOf(text, ['a', 'b']), ['3:6', '3:3'])
+  t.same(positionsOf(text, ['a']), ['2:1', '2:1'], 'a block map is found at its key')
+  t.same(positionsOf(text, ['a', 'c']), ['4:6', '4:3'])
+  t.same(positionsOf(text, ['a', 'c', 0]), ['4:7', '4:7'], 'an item of a list has no key')
+  t.same(positionsOf(text, ['a', 'c', '1', 'd']), ['4:15', '4:12'], 'positions may be digits in a text')
+  t.same(positionsOf(text, ['a', 'e', 0, 'f']), ['6:10', '6:7'])
+  t.same(positionsOf(text, ['a', 'e', 0]), ['6:7', '6:7'])
+  t.same(positionsOf(text, ['a', 'e', 0, 'g']), ['7:7', '7:7'], 'an empty value is found at its key')
+  t.same(positionsOf(text, ['h i']), ['8:11', '8:1'])
+  t.same(positionsOf(text, []), ['2:1', '2:1'])
+  t.end()
+})
+
+t.test('what is not there is found at the nearest thing around it', t => {
+  const text = 'a:\n  b: { c: 1 }\n  d: [1]\n'
+  t.same(positionsOf(text, ['a', 'b', 'x', 'y']), ['2:3', '2:3'])
+  t.same(positionsOf(text, ['a', 'd', 5]), ['3:3', '3:3'])
+  t.same(positionsOf(text, ['a', 'b', 'c', 'x']), ['2:8', '2:8'])
+  t.same(positionsOf(text, ['x']), ['1:1', '1:1'])
+  t.same(positionsOf(text, ['a', 'toString']), ['1:1', '1:1'])
+  t.end()
+})
+
+t.test('inside an alias the place is what it stands for; the alias itself stays where it is', t => {
+  const text = 'a: &x { b: [1] }\nc: *x\nd: &y 5\ne: *y\n'
+  t.same(positionsOf(text, ['c', 'b', 0]), ['1:13', '1:13'])
+  t.same(positionsOf(text, ['c']), ['2:4', '2:1'])
+  t.same(positionsOf(text, ['e']), ['4:4', '4:1'])
+  t.same(parseYamlFile(text, 'a.yaml').value, { a: { b: [1] }, c: { b: [1] }, d: 5, e: 5 })
+  t.end()
+})
+
+t.test('line ends of Windows, a byte order mark and wide characters do not move a place', t => {
+  t.same(positionsOf('\ufeffa: 1\r\nb: { c: 2 }\r\n', ['b', 'c']), ['2:9', '2:6'])
+  t.same(positionsOf('\ufeffa: 1\r\n', ['a']), ['1:4', '1:1'])
+  t.same(positionsOf('"🌞é": { 日本: x }\n', ['🌞é', '日本']), ['1:13', '1:9'], 'columns count characters')
+  const { sourceLine: source } = parseYamlFile('\ufeffa: 1\r\n', 'a.yaml').problemAt(['a'], '')
+  t.equal(source, 'a: 1')
+  t.end()
+})
+
+t.test('what is missing at the end of a file is placed after its last word', t => {
+  const [problem] = parseYamlFile('a: [1\n\n\n', 'a.yaml').problems
+  t.match(problem, { line: 1, column: 6, sourceLine: 'a: [1' })
+  t.end()
+})
+
+t.test('a key that stands twice does not hide the rest; the last one counts', t => {
+  const source = parseYamlFile('a: 1\na: { b: 2 }\n', 'a.yaml')
+  t.match(source.problems, [{ line: 2, column: 1 }])
+  t.same(source.value, { a: { b: 2 } })
+  t.match(source.problemAt(['a', 'b'], ''), { line: 2, column: 9 })
+  t.end()
+})
+
+t.test('names of properties that every object has are keys like others', t => {
+  const source = parseYamlFile('__proto__: { a: 1 }\nconstructor: 2\n', 'a.yaml')
+  t.same(Object.keys(source.value as object), ['__proto__', 'constructor'])
+  t.equal(source.valueAt(['__proto__', 'a']), 1)
+  t.equal(source.valueAt(['hasOwnProperty']), undefined)
+  t.end()
+})
+
+t.test('aliases of aliases and deep nesting end in a problem, not in an endless load', t => {
+  const bomb = [
+    'a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]',
+    ...Array.from({ length: 9 }, (_, i) => `a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(', ')}]`),
+  ].join('\n')
+  t.match(parseYamlFile(bomb, 'a.yaml'), { value: undefined, problems: [{ message: /more than 100000 values/ }] })
+  const deep = (depth: number) => ['['.repeat(depth) + ']'.repeat(depth), '- '.repeat(depth), '{ a: '.repeat(depth) + '}'.repeat(depth)]
+  for (const text of [150, 10_000].flatMap(deep)) {
+    const { value, problems } = parseYamlFile(text, 'a.yaml')
+    t.equal(value, undefined)
+    t.same(
+      problems.map(({ message }) => message),
+      ['maps and lists are nested too deeply'],
+      text.slice(0, 10),
+    )
+  }
+  t.end()
+})
+
+t.test('of a URL in a line that is shown, only scheme, host and port are left', t => {
+  const shown = (line: string) => parseYamlFile(`a: ${line}\n`, 'a.yaml').problemAt([], '').sourceLine?.slice(3)
+  t.equal(shown('https://example.org:1/v3/KEY?key=K#K'), 'https://example.org:1/**/***********')
+  t.equal(shown('"wss://user:pass@example.org"'), '"wss://*********@example.org"')
+  t.equal(shown('{ u: http://[::1]:85/KEY, v: redis://:pass@h/0 }'), '{ u: http://[::1]:85/**** v: redis://*****@h/* }')
+  t.equal(shown('"${URL:-https://example.org/KEY}"'), '"${URL:-https://example.org/***}"')
+  t.equal(shown('"https://${HOST}/${KEY}/x"'), '"https://${HOST}/${KEY}/*"')
+  t.equal(shown('http://127.0.0.1:8545'), 'http://127.0.0.1:8545')
+  const { message } = parseYamlFile('a: 1', 'a.yaml').problemAt([], 'not "https://example.org/KEY", but file:///a/b')
+  t.equal(message, 'not "https://example.org/***", but file:///a/b', 'nor in a message')
+  t.end()
+})
+
+t.test('without an environment, `$` is a character like any other', t => {
+  t.same(parseYamlFile('a: ["${X}", $$, "${"]\n', 'a.yaml').value, { a: ['${X}', '$$', '${'] })
+  t.end()
+})
+
+const validNetwork = networkYaml(
+  'net',
+  `  - shape: { strict: false }
+  - login:
+  - rate-limit: &limit
+      calls: \${CALLS}
+      burst: 10
+  - use: rate-limit
+    name: second
+    with: *limit
+  - route:
+      upstreams: [{ name: own, url: "\${URL}" }, { name: second, url: "\${UNSET:-http://localhost}" }]
+  - ask: { timeout: 10s }
+`,
+)
+
+/** Parts of the good network, cut out, repeated, swapped, or with something else between them. */
+const mutated = fc.array(
+  fc.oneof(
+    fc.tuple(fc.nat(validNetwork.length), fc.nat(40)).map(([start, length]) => validNetwork.slice(start, start + length)),
+    fc.constantFrom('\n', '\n  ', ': ', '- ', '? ', '{', '}', '[', ']', '"', "'", '#', '|\n', '\t', '---\n'),
+    fc.constantFrom('*limit', '&limit ', '!!set ', '${', '$$', '${URL}', '${UNSET}'),
+    fc.string({ unit: 'grapheme', maxLength: 5 }),
+  ),
+  { maxLength: 8 },
+)
+const spliced = fc
+  .tuple(fc.nat(validNetwork.length), fc.nat(30), mutated)
+  .map(([start, length, parts]) => validNetwork.slice(0, start) + parts.join('') + validNetwork.slice(start + length))
+
+const anyText = fc.oneof(
+  { weight: 6, arbitrary: spliced },
+  { weight: 2, arbitrary: mutated.map(parts => parts.join('')) },
+  { weight: 1, arbitrary: fc.jsonValue().map(value => stringify({ network: 'net', pipeline: [value], hosts: value })) },
+  { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 60 }) },
+)
+
+t.test('loading never throws, whatever the files hold, and each problem has a place', async t => {
+  const dir = writeConfig(t.testdir(), { 'networks/net.yaml': validNetwork })
+  const [path, tables] = [join(dir, 'networks/net.yaml'), openMethodTables(dir)]
+  const env = { CALLS: '314159', URL: 'http://hushhush.example.org/key' }
+  const isPlaced =
+    (text: string) =>
+    ({ line, column, sourceLine: source }: Problem): boolean =>
+      line >= 1 && line <= text.split('\n').length && column >= 1 && (source === undefined || column <= [...source].length + 1)
+
+  await fc.assert(
+    fc.asyncProperty(anyText, anyText, async (text, gatewayText) => {
+      writeFileSync(path, text)
+      writeFileSync(join(dir, 'gateway.yaml'), gatewayText)
+      const network = await readNetworkConfig(path, { plugins: stubPlugins, tables, env })
+      const gateway = readGatewayConfig(dir, env)
+      return (
+        network.problems.every(isPlaced(text)) &&
+        gateway.problems.every(isPlaced(gatewayText)) &&
+        (network.problems.length === 0) === (network.config !== undefined || network.unserved !== undefined) &&
+        (gateway.problems.length === 0) === (gateway.config !== undefined) &&
+        !/314159|hushhush/.test(formatProblems([...network.problems, ...gateway.problems]))
+      )
+    }),
+    { numRuns: 200 },
+  )
+  t.pass('no counterexample')
+})

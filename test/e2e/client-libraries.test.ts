@@ -1,0 +1,127 @@
+import t, { test } from 'tap'
+import type { Test } from 'tap'
+import { deployEmitter, startAnvilChain } from '../support/anvil-chain.ts'
+import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
+import type { DappClient, ClientLog } from '../support/dapp-clients.ts'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { call } from '../support/rpc-client.ts'
+
+const chain = await startAnvilChain()
+const deployment = createDeployment({
+  gateway: { plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 1 } } },
+  networks: { devnet: networkFile('devnet', [chain.url]) },
+})
+t.teardown(async () => {
+  await deployment.remove()
+  await chain.stop()
+})
+const gateway = await deployment.start()
+await deployment.addAccount('alice', 'core')
+await deployment.addAccount('bob', 'tiny')
+const { key } = await deployment.addKey('alice')
+const { key: poorKey } = await deployment.addKey('bob')
+const madeUpKey = `tg_${'0'.repeat(38)}`
+
+type Open = (key: string, options?: { readonly told: boolean }) => DappClient
+
+const http: Readonly<Record<string, Open>> = {
+  'viem over HTTP': key => openViem(gateway.http(key)),
+  'viem over HTTP in batches': key => openViem(gateway.http(key), { batch: true }),
+  'ethers over HTTP': (key, options) => openEthers(gateway.http(key), options),
+  'web3 over HTTP': key => openWeb3(gateway.http(key)),
+}
+
+const webSocket: Readonly<Record<string, Open>> = {
+  'viem over WebSocket': key => openViem(gateway.ws(key)),
+  'ethers over WebSocket': (key, options) => openEthers(gateway.ws(key), options),
+  'web3 over WebSocket': key => openWeb3(gateway.ws(key)),
+}
+
+/** The library shows the code and the words of the gateway. */
+const assertShowsError = async (
+  t: Test,
+  client: DappClient,
+  code: number,
+  key: string,
+  method: string,
+  params: readonly unknown[],
+): Promise<void> => {
+  const { error } = await call(gateway.http(key), method, params)
+  t.equal(error?.code, code)
+  const rejection: unknown = await client.request(method, params).then(
+    () => undefined,
+    error => error,
+  )
+  t.match(client.rpcErrorOf(rejection), { code, message: error?.message })
+}
+
+const closeAfter = (t: Test, client: DappClient): DappClient => {
+  t.teardown(() => client.close())
+  return client
+}
+
+const emitter = await deployEmitter(chain)
+const mined = await emitter.emitLogs(3)
+
+for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
+  test(`${name} reads what the node says`, async t => {
+    const client = closeAfter(t, open(key))
+    // All at once, for those that join calls.
+    const [block, storage, logs, receipt] = await Promise.all([
+      client.blockNumber(),
+      client.storageAt(emitter.address, 0),
+      client.logs(emitter.address),
+      client.receipt(mined.transactionHash),
+    ])
+    t.equal(block, Number(await chain.request('eth_blockNumber')))
+    t.equal(storage, await chain.request('eth_getStorageAt', emitter.address, '0x0', 'latest'))
+    t.match(receipt, { transactionHash: mined.transactionHash, blockHash: mined.blockHash, logs: 3 })
+    const wanted = await chain.request<ClientLog[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
+    t.equal(wanted.length, 3)
+    t.match(
+      logs,
+      wanted.map(({ transactionHash, logIndex, topics }) => ({ transactionHash, logIndex: Number(logIndex), topics })),
+    )
+  })
+}
+
+// After all of the above, because these add to the chain.
+for (const [index, [name, open]] of Object.entries({ ...http, ...webSocket }).entries()) {
+  test(`${name} makes a round like a dApp`, async t => {
+    const client = closeAfter(t, open(key))
+    const stage = await deployEmitter(chain)
+    const quiet = (await chain.request<string[]>('eth_accounts')).at(-1) ?? ''
+    t.equal(await client.chainId(), 31337)
+    t.equal(await client.balance(quiet), BigInt(await chain.request('eth_getBalance', quiet, 'latest')))
+
+    const count = index + 2
+    const { transactionHash, indexes } = await client.emitLogs(stage.address, count)
+    t.same(
+      indexes,
+      Array.from({ length: count }, (_, each) => each),
+    )
+    t.match(await chain.request('eth_getTransactionReceipt', transactionHash), { status: '0x1', logs: { length: count } })
+    t.equal(await client.count(stage.address), count, 'it reads what it has just written')
+  })
+}
+
+for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
+  test(`${name} shows which parameter is wrong`, async t => {
+    const client = closeAfter(t, open(key))
+    await assertShowsError(t, client, -32602, key, 'eth_getStorageAt', [emitter.address, 'first', 'latest'])
+  })
+
+  test(`${name} shows that the credits are used up`, async t => {
+    const client = closeAfter(t, open(poorKey, { told: true }))
+    await assertShowsError(t, client, -33000, poorKey, 'eth_blockNumber', [])
+  })
+}
+
+for (const [name, open] of Object.entries(http)) {
+  // A bad key is refused before the body is read, with one answer for the whole batch: this library looks for a list.
+  if (name === 'viem over HTTP in batches') continue
+  test(`${name} shows that the key is unknown`, async t => {
+    const client = closeAfter(t, open(madeUpKey, { told: true }))
+    await assertShowsError(t, client, -32090, madeUpKey, 'eth_blockNumber', [])
+  })
+}

@@ -1,0 +1,610 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { WebSocket } from 'ws'
+import t from 'tap'
+import type { Test } from 'tap'
+import { isCharged, refusals, refuse } from '../../src/plugin/reply.ts'
+import type { RefusalKind } from '../../src/plugin/reply.ts'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { UpgradeRefused, call, connectWs, openRawConnection, post } from '../support/rpc-client.ts'
+import type { HttpResponse, RequestOptions, RpcMessage } from '../support/rpc-client.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openStore } from '../../src/store/open-store.ts'
+
+// One gateway, scripted nodes, and every row of the table of answers, as callers meet it.
+
+const logs = (count: number) => Array.from({ length: count }, (_, i) => ({ blockNumber: `0x${(i >> 8).toString(16)}`, topics: [] }))
+const block = '0x0000000000000000000000000000000000000000000000000000000000000001'
+const node = await startFakeNode({
+  eth_blockNumber: { result: '0x10' },
+  eth_getStorageAt: { result: block },
+  eth_call: { error: { code: 3, message: 'execution reverted', data: '0x08c379a0' } },
+  eth_getLogs: ({ params }) => ({ result: logs(Number((params[0] as { toBlock: string }).toBlock)) }),
+  eth_getBalance: 'close',
+})
+const oversizedNode = await startFakeNode({ eth_getLogs: { raw: `{"jsonrpc":"2.0","id":1,"result":["${'0'.repeat(33 << 20)}"]}` } })
+const silentNode = await startFakeNode({ eth_getLogs: 'hang', eth_call: 'hang', eth_blockNumber: { result: '0x1' } })
+const withHost = (host: string, network: object) => ({ ...network, hosts: [host] })
+const deployment = createDeployment({
+  gateway: {
+    plans: { core: { dailyCredits: 100_000_000 }, tiny: { dailyCredits: 100 } },
+    limits: { body: '16KiB', frame: '16KiB', batchReply: '10KiB' },
+  },
+  networks: {
+    testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_getStorageAt: 'never' } } }),
+    hugenet: withHost('huge.test', networkFile('hugenet', [oversizedNode.url])),
+    slownet: withHost('slow.test', networkFile('slownet', [silentNode.url], { upstream: { timeout: '300ms', silence: '50ms' } })),
+    strictnet: withHost('strict.test', networkFile('strictnet', [node.url], { envelope: { strict: true }, params: { strict: true } })),
+    lonenet: withHost('lone.test', networkFile('lonenet', [node.url])),
+    ratednet: withHost('rated.test', withRateLimit(networkFile('ratednet', [node.url]))),
+  },
+})
+// Half a minute when nothing else runs.
+t.setTimeout(180_000)
+t.teardown(async () => {
+  await deployment.remove()
+  await Promise.all([node.stop(), oversizedNode.stop(), silentNode.stop()])
+})
+const readme = readFileSync('README.md', 'utf8')
+writePlugin()
+await deployment.addAccount('alice')
+const { key, id: keyId } = await deployment.addKey('alice')
+const gateway = await deployment.start()
+const url = gateway.http(key)
+
+/** README's plugin, between key-auth and cache as README says. */
+function withRateLimit(network: Readonly<Record<string, unknown>>): object {
+  const [envelope, auth, ...rest] = network['pipeline'] as object[]
+  return { ...network, pipeline: [envelope, auth, { use: '../rate-limit.js', with: { calls: 1 } }, ...rest] }
+}
+
+function writePlugin(): void {
+  const code = /```js\n\/\/ configs\/rate-limit\.js\n(.*?)```/s.exec(readme)?.[1] ?? ''
+  if (code.split('\n').length > 30) throw new Error('the plugin in README has grown over 30 lines')
+  writeFileSync(join(deployment.dir, 'rate-limit.js'), code)
+}
+
+/** What the store knows; a running gateway reports within a second. */
+const usedCredits = async (account: string): Promise<number> =>
+  JSON.parse((await deployment.run('usage', account, '--json')).stdout).used as number
+
+const postCall = (body: unknown, asking: RequestOptions = {}): Promise<HttpResponse> =>
+  post(url, typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body), asking)
+/** How often the node was asked this; polls for its head come and go. */
+const requestCount = (method: string): number => node.received.filter(each => each.method === method).length
+const request = (method: string, params: unknown = [], id: unknown = 1) => ({ jsonrpc: '2.0', id, method, params })
+/** The node answers as many logs as `toBlock` says, 256 to a block. */
+const logsRequest = (count: number) => request('eth_getLogs', [{ fromBlock: '0x0', toBlock: `0x${count.toString(16)}` }])
+
+const assertError = (t: Test, answer: HttpResponse, status: number, code: number, message: RegExp | string, credits?: number) => {
+  t.equal(answer.status, status)
+  t.match(answer.json().error, { code, message })
+  t.equal(answer.headers['access-control-allow-origin'], '*')
+  t.equal(answer.headers['content-type'], 'application/json')
+  t.ok(answer.headers['x-request-id'])
+  t.equal(Number(answer.headers['x-tollgate-credits'] ?? 0), credits ?? 0)
+  t.notOk(answer.text.includes(key))
+}
+
+t.test('what is not JSON gets parse error with id null', async t => {
+  for (const body of [
+    '',
+    '{',
+    '{"jsonrpc":"2.0","id":1',
+    'hello',
+    '[1,',
+    Buffer.from([0xff, 0xfe]),
+    Buffer.from('{"id":"\xff"}', 'latin1'),
+    '{"a":1}x',
+  ]) {
+    const answer = await postCall(body)
+    assertError(t, answer, 200, -32700, 'parse error')
+    t.equal(answer.json().id, null)
+  }
+})
+
+t.test('what is not a request gets invalid request, with the id when it can be read', async t => {
+  for (const [body, id] of [
+    [1, null],
+    ['"a"', null],
+    [null, null],
+    [{}, null],
+    [{ id: 7 }, 7],
+    [{ jsonrpc: '1.0', id: 'a', method: 'm' }, 'a'],
+    [{ jsonrpc: '2.0', id: 1, method: 2 }, 1],
+    [{ jsonrpc: '2.0', id: {}, method: 'm' }, null],
+    [{ jsonrpc: '2.0', id: true, method: 'm' }, null],
+    ['{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}', 1],
+    [[], null],
+    ['{"__proto__":{"jsonrpc":"2.0","method":"m"},"id":1}', 1],
+  ] as const) {
+    const answer = await postCall(body)
+    assertError(t, answer, 200, -32600, /^invalid request: ./)
+    t.equal(answer.json().id, id, JSON.stringify(body))
+  }
+})
+
+t.test('a batch over 100 and nesting over 64 get one invalid request for the whole', async t => {
+  assertError(t, await postCall(Array.from({ length: 101 }, () => 1)), 200, -32600, /100/)
+  assertError(t, await postCall('['.repeat(16_000)), 200, -32600, /64/)
+  assertError(t, await postCall(`${'[{"a":'.repeat(40)}1${'}]'.repeat(40)}`), 200, -32600, /64/)
+})
+
+t.test('a method that is not offered gets -32601 in the words of geth', async t => {
+  assertError(t, await postCall(request('eth_foo')), 200, -32601, 'the method eth_foo does not exist/is not available')
+  assertError(t, await postCall(request('__proto__')), 200, -32601, /does not exist/)
+})
+
+t.test('bad parameters get -32602 with the position, what was found and what was wanted', async t => {
+  assertError(t, await postCall(request('eth_getStorageAt', ['0x12', '0x0', 'latest'])), 200, -32602, /params\[0\].*20 bytes.*"0x12"/)
+  assertError(t, await postCall(request('eth_blockNumber', {})), 200, -32602, /array/)
+  const many = Array.from({ length: 250 }, (_, i) => `0x${i.toString(16).padStart(40, '0')}`)
+  t.equal((await postCall(request('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x1', address: many }]))).json().error, undefined)
+})
+
+t.test("10,000 logs pass; one more gets the contract's words, a range that fits, and is charged", async t => {
+  t.equal(((await postCall(logsRequest(10_000))).json().result as unknown[]).length, 10_000)
+  const answer = await postCall(logsRequest(10_001))
+  assertError(t, answer, 200, -32005, 'query returned more than 10000 results', 255)
+  t.same(answer.json().error?.data, { from: '0x0', to: '0x26', limit: 10_000 })
+  t.match(answer.headers, { 'x-tollgate-cache': 'miss', 'x-tollgate-upstream': 'node-1' })
+})
+
+t.test('the same query repeated within seconds is answered from memory, with the same words, and not charged', async t => {
+  const before = requestCount('eth_getLogs')
+  const answer = await postCall(logsRequest(10_001))
+  assertError(t, answer, 200, -32005, 'query returned more than 10000 results', 0)
+  t.equal(answer.headers['x-tollgate-credits'], '0')
+  t.same(answer.json().error?.data, { from: '0x0', to: '0x26', limit: 10_000 })
+  t.equal(answer.headers['x-tollgate-cache'], 'hit')
+  t.equal(requestCount('eth_getLogs'), before)
+})
+
+t.test("a query that a living node cannot finish in time gets the contract's words, and is charged", async t => {
+  assertError(t, await postCall(logsRequest(1), { host: 'slow.test' }), 200, -32005, 'query timeout exceeded', 255)
+})
+
+t.test("another method that takes too long is the node's fault: 503, not charged", async t => {
+  assertError(t, await postCall(request('eth_call', [{}]), { host: 'slow.test' }), 503, -32002, /no upstream/, 0)
+})
+
+t.test("a node's own error comes as the node said it, and is charged", async t => {
+  const answer = await postCall(request('eth_call', [{}]))
+  assertError(t, answer, 200, 3, 'execution reverted', 80)
+  t.equal(answer.json().error?.data, '0x08c379a0')
+})
+
+t.test("a node's answer over 32 MiB gets response too large, not charged", async t => {
+  assertError(t, await postCall(logsRequest(1), { host: 'huge.test' }), 200, -32003, 'response too large', 0)
+})
+
+t.test('members of a batch that do not fit into its reply get response too large, and their charge back', async t => {
+  await deployment.addAccount('bert')
+  const { key: own } = await deployment.addKey('bert')
+  const batch = Array.from({ length: 100 }, (_, i) => request('eth_getStorageAt', [`0x${'0'.repeat(40)}`, '0x0', 'latest'], i))
+  const answer = await post(gateway.http(own), JSON.stringify(batch))
+  const members = answer.json() as unknown as RpcMessage[]
+  const fitting = members.filter(member => member.result === block).length
+  t.equal(answer.status, 200)
+  t.ok(fitting > 20 && fitting < 100, `${fitting} fit`)
+  t.equal(members.filter(member => member.error?.code === -32003).length, 100 - fitting)
+  t.same(
+    members.map(member => member.id),
+    Array.from({ length: 100 }, (_, i) => i),
+  )
+  t.equal(answer.headers['x-tollgate-credits'], String(fitting * 80))
+  for (let tries = 0; tries < 20 && (await usedCredits('bert')) !== fitting * 80; tries++);
+  t.equal(await usedCredits('bert'), fitting * 80)
+})
+
+t.test('a missing, malformed, unknown or revoked key gets 401 before the body is read, and which of these', async t => {
+  const revoked = await deployment.addKey('alice')
+  t.equal((await call(gateway.http(revoked.key), 'eth_chainId')).result, '0x7a69')
+  t.equal((await deployment.run('keys', 'revoke', revoked.id)).code, 0)
+  const deadline = Date.now() + 1000
+  let answer = await post(gateway.http(revoked.key), '{')
+  while (answer.status !== 401 && Date.now() < deadline) answer = await post(gateway.http(revoked.key), '{')
+  assertError(t, answer, 401, -32090, /revoked/)
+  assertError(t, await post(gateway.http(''), '{'), 401, -32090, /missing/)
+  assertError(t, await post(`${gateway.rpc}/v3`, '{'), 401, -32090, /missing/)
+  assertError(t, await post(gateway.http(`${key.slice(0, -1)}${key.endsWith('0') ? 1 : 0}`), '{'), 401, -32090, /malformed/)
+  assertError(t, await post(gateway.http('tg_'), '{'), 401, -32090, /malformed/)
+  const elsewhere = createDeployment({ networks: {} })
+  await elsewhere.addAccount('bob')
+  const stranger = await elsewhere.addKey('bob')
+  await elsewhere.remove()
+  assertError(t, await post(gateway.http(stranger.key), '{'), 401, -32090, /unknown/)
+})
+
+t.test('a network that is not enabled for the key gets -32091, the rule and what is allowed', async t => {
+  const { key: bound } = await deployment.addKey('alice', 'lonenet')
+  const answer = await post(gateway.http(bound), JSON.stringify(request('eth_blockNumber')))
+  assertError(t, answer, 200, -32091, /testnet/)
+  t.same(answer.json().error?.data, { reason: 'network', allowed: ['lonenet'] })
+  t.equal((await call(gateway.http(bound), 'eth_blockNumber', [], { host: 'lone.test' })).result, '0x10')
+})
+
+t.test("used-up credits get 402 -33000 with the day's figures and no Retry-After; a socket stays open", async t => {
+  await deployment.addAccount('tim', 'tiny')
+  const { key: poor } = await deployment.addKey('tim')
+  t.equal((await call(gateway.http(poor), 'eth_blockNumber')).result, '0x10')
+  const answer = await post(gateway.http(poor), JSON.stringify(request('eth_blockNumber')))
+  assertError(t, answer, 402, -33000, /used up/)
+  t.match(answer.json().error?.data, { limit: 100, used: 80, resetAt: /T00:00:00.000Z$/ })
+  t.notOk(answer.headers['retry-after'])
+  t.equal((await call(gateway.http(poor), 'eth_chainId')).result, '0x7a69', 'what still fits is served')
+  const talker = await connectWs(gateway.ws(poor))
+  t.equal((await talker.call('eth_blockNumber')).error?.code, -33000)
+  t.equal((await talker.call('net_version')).result, '31337')
+  await talker.close()
+})
+
+t.test('HTTP answers say how much of the day is left, refusals and batches too; scripts of web pages may read it', async t => {
+  const { key: own } = await deployment.addKey('tim')
+  const policy = '"daily-credits";q=100;w=86400'
+  const refused = await post(gateway.http(own), JSON.stringify(request('eth_blockNumber')))
+  t.match(refused.headers, { 'ratelimit-policy': policy, ratelimit: /^"daily-credits";r=10;t=\d+$/ })
+  t.ok(Number(/t=(\d+)/.exec(String(refused.headers['ratelimit']))?.[1]) <= 86_400)
+  await deployment.addAccount('una', 'tiny')
+  const { key: full } = await deployment.addKey('una')
+  const batch = await post(gateway.http(full), JSON.stringify([request('eth_chainId'), request('net_version')]))
+  t.match(batch.headers, { 'ratelimit-policy': policy, ratelimit: /^"daily-credits";r=90;/, 'x-tollgate-credits': '10' })
+  t.notOk((await post(gateway.http('nobody'), '{}')).headers['ratelimit'], 'who has no account has no day')
+  const talker = await connectWs(gateway.ws(full))
+  t.same(
+    Object.keys(await talker.call('eth_chainId')).sort(),
+    ['id', 'jsonrpc', 'result'],
+    'a WebSocket message is as the node would send it',
+  )
+  t.same(Object.keys(await talker.call('eth_blockNumber')).sort(), ['id', 'jsonrpc', 'result'])
+  t.same(Object.keys((await talker.call('eth_blockNumber')).error ?? {}).sort(), ['code', 'data', 'message'])
+  await talker.close()
+  for (const name of ['ratelimit', 'ratelimit-policy', 'x-tollgate-credits']) {
+    t.ok(String(batch.headers['access-control-expose-headers']).toLowerCase().split(', ').includes(name))
+  }
+})
+
+t.test('an account whose plan is gone gets 401 in plain words, and is served again once it is on another', async t => {
+  const store = await openStore({ kind: 'lmdb', path: join(deployment.dir, '../data') }, systemClock)
+  await store.addAccount({ id: 'acc_gone', name: 'gus', plan: 'gold', created: 1 })
+  await store.close()
+  const { key: stranded } = await deployment.addKey('gus')
+  const refused = await post(gateway.http(stranded), JSON.stringify(request('eth_blockNumber')))
+  assertError(t, refused, 401, -32090, /^the plan of this API key's account is not offered any more$/)
+  await t.rejects(connectWs(gateway.ws(stranded)), { message: /refused with 401/ })
+  t.match(await deployment.run('check'), { code: 0, stdout: /warning: gateway\.yaml has no plan `gold`; .* are refused: gus$/m })
+  await deployment.run('accounts', 'set', 'gus', '--plan', 'core')
+  const start = performance.now()
+  while ((await call(gateway.http(stranded), 'eth_blockNumber')).result !== '0x10') await new Promise(resolve => setTimeout(resolve, 20))
+  t.ok(performance.now() - start < 1_000)
+})
+
+t.test('too many calls per second get 429 -32005 with Retry-After, from the plugin in README', async t => {
+  t.equal((await postCall(request('eth_blockNumber'), { host: 'rated.test' })).status, 200)
+  const answer = await postCall(request('eth_blockNumber'), { host: 'rated.test' })
+  assertError(t, answer, 429, -32005, /per second/)
+  t.equal(answer.headers['retry-after'], '1')
+})
+
+t.test('when no upstream can answer it is 503 -32002 with Retry-After, not charged', async t => {
+  const answer = await postCall(request('eth_getBalance', [`0x${'0'.repeat(40)}`]))
+  assertError(t, answer, 503, -32002, /no upstream/)
+  t.match(answer.headers['retry-after'], /^[1-5]$/)
+})
+
+t.test('an absent, doubled or unlisted host and an unknown path or version get 404 with a JSON body that says v3', async t => {
+  assertError(t, await postCall('{', { host: 'other.test' }), 404, -32090, /host/)
+  for (const path of ['/', '/v3/a/b', `/v3/${key}/`, '/rpc', `//v3/${key}`, `/V3/${key}`, `/ws/v3/${key}/x`]) {
+    assertError(t, await post(`${gateway.rpc}${path}`, '{'), 404, -32090, /v3/)
+  }
+  for (const path of [`/v2/${key}`, `/v4/${key}`, `/ws/v1/${key}`]) {
+    assertError(t, await post(`${gateway.rpc}${path}`, '{'), 404, -32090, /version v\d is not served.*v3/)
+  }
+  for (const hosts of ['', 'Host: 127.0.0.1\r\nHost: lone.test\r\n', 'Host: 127.0.0.1\r\nhost: 127.0.0.1\r\n']) {
+    const raw = await openRawConnection(gateway.rpc)
+    raw.write(`POST /v3/${key} HTTP/1.1\r\n${hosts}Content-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
+    t.match(await raw.received, /^HTTP\/1.1 404 .*"code":-32090/s)
+  }
+  t.equal((await postCall(request('eth_blockNumber'), { host: 'LONE.test:8545' })).json().result, '0x10', 'case and port do not matter')
+})
+
+t.test('a body that is too large gets 413, whether it says so or not, and the connection lives on', async t => {
+  assertError(t, await postCall('x'.repeat(17_000)), 413, -32600, /16384/)
+  assertError(t, await postCall('x'.repeat(17_000), { headers: { 'transfer-encoding': 'chunked' } }), 413, -32600, /16384/)
+  const raw = await openRawConnection(gateway.rpc)
+  const head = (length: number) =>
+    `POST /v3/${key} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+  const good = JSON.stringify(request('eth_chainId'))
+  raw.write(`${head(20_000)}${'x'.repeat(20_000)}${head(good.length)}${good}`)
+  t.match(await raw.waitFor(/0x7a69/), /413.*200/s)
+  raw.close()
+})
+
+t.test('another content type gets 415; JSON with parameters and json-rpc are fine', async t => {
+  const good = JSON.stringify(request('eth_chainId'))
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', '']) {
+    assertError(t, await postCall(good, { headers: { 'content-type': type } }), 415, -32600, /application\/json/)
+  }
+  for (const type of ['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/json-rpc', 'application/json ;x=y']) {
+    t.equal((await postCall(good, { headers: { 'content-type': type } })).json().result, '0x7a69')
+  }
+  assertError(t, await postCall(good, { headers: { 'content-encoding': 'gzip' } }), 415, -32600, /compressed/)
+})
+
+t.test('another HTTP method gets 405 and which one to use', async t => {
+  for (const method of ['GET', 'PUT', 'DELETE', 'PATCH']) {
+    const answer = await postCall('', { method })
+    assertError(t, answer, 405, -32600, /POST/)
+    t.equal(answer.headers.allow, 'POST, OPTIONS')
+  }
+  assertError(t, await post(`${gateway.rpc}/ws/v3/${key}`, '{}'), 405, -32600, /WebSocket/)
+})
+
+t.test('a preflight is answered before the key is looked at, for any header', async t => {
+  const answer = await post(gateway.http('nobody'), '', {
+    method: 'OPTIONS',
+    headers: { 'access-control-request-headers': 'content-type, x-a' },
+  })
+  t.equal(answer.status, 204)
+  t.match(answer.headers, {
+    'access-control-allow-origin': '*',
+    'access-control-allow-methods': /POST/,
+    'access-control-allow-headers': 'content-type, x-a',
+  })
+})
+
+t.test('ids come back digit for digit', async t => {
+  for (const id of ['0', '-1', '9007199254740993', '18446744073709551616', '1.0', '1e3', '"1"', '"\\u00e9\\n"', '"a-b-c"', 'null']) {
+    t.match((await postCall(`{"jsonrpc":"2.0","id":${id},"method":"eth_chainId"}`)).text, `{"jsonrpc":"2.0","id":${id},"result":"0x7a69"}`)
+    t.match((await postCall(`{"jsonrpc":"2.0","id":${id},"method":"eth_foo"}`)).text, `{"jsonrpc":"2.0","id":${id},"error":`)
+  }
+})
+
+t.test('a notification is carried out and gets 204 without a body; so do batches of nothing else', async t => {
+  const before = requestCount('eth_getStorageAt')
+  const answer = await postCall({ jsonrpc: '2.0', method: 'eth_getStorageAt', params: [`0x${'1'.repeat(40)}`, '0x0', 'latest'] })
+  t.equal(answer.status, 204)
+  t.equal(answer.text, '')
+  t.equal(requestCount('eth_getStorageAt'), before + 1)
+  t.equal((await postCall([{ jsonrpc: '2.0', method: 'eth_chainId' }])).status, 204)
+})
+
+t.test('in a batch each member has its own answer, in order, and the status is 200', async t => {
+  const answer = await postCall([
+    request('eth_chainId', [], 'a'),
+    1,
+    { jsonrpc: '2.0', method: 'eth_chainId' },
+    request('eth_foo', [], 2),
+    request('eth_blockNumber', [], 'a'),
+  ])
+  t.equal(answer.status, 200)
+  t.equal(answer.headers['x-tollgate-credits'], '90', 'the notification costs too')
+  t.match(answer.json(), [
+    { id: 'a', result: '0x7a69' },
+    { id: null, error: { code: -32600 } },
+    { id: 2, error: { code: -32601 } },
+    { id: 'a', result: '0x10' },
+  ])
+  t.equal((answer.json() as unknown as unknown[]).length, 4)
+})
+
+t.test('a strict network is the contract to the letter', async t => {
+  const strict = { host: 'strict.test' }
+  t.equal((await postCall(request('eth_blockNumber'), strict)).json().result, '0x10')
+  assertError(t, await postCall(request('eth_blockNumber', undefined, 'a'), strict), 200, -32600, /id/)
+  assertError(t, await postCall({ jsonrpc: '2.0', id: 1, method: 'eth_blockNumber' }, strict), 200, -32600, /params/)
+  assertError(t, await postCall(request('eth_getStorageAt', [`0x${'0'.repeat(40)}`, '0x0']), strict), 200, -32602, /params\[2\]/)
+})
+
+t.test('a fault of ours is internal error with a request id, and the log has the rest', async t => {
+  writeFileSync(
+    join(deployment.dir, 'broken.js'),
+    `import { definePlugin } from 'tollgate/plugin'
+    export default definePlugin({ name: 'broken', summary: 'Breaks.', options: { type: 'object', properties: {} },
+      create: () => () => { throw new Error('inside ' + ${JSON.stringify('secret-word')}) } })`,
+  )
+  const network = networkFile('brokennet', [node.url])
+  deployment.writeNetwork('brokennet', {
+    ...network,
+    hosts: ['broken.test'],
+    pipeline: [{ use: '../broken.js' }, ...(network['pipeline'] as object[])],
+  })
+  const other = await deployment.start()
+  const answer = await post(other.http(key), JSON.stringify(request('eth_chainId')), { host: 'broken.test' })
+  assertError(t, answer, 200, -32603, 'internal error')
+  t.same(answer.json().error?.data, { requestId: answer.headers['x-request-id'] })
+  t.notMatch(answer.text, /secret-word/)
+  t.match(
+    other.log.find(line => line['requestId'] === answer.headers['x-request-id']),
+    { level: 50, network: 'brokennet', method: 'eth_chainId', stack: /inside secret-word/ },
+  )
+  const { text: metrics } = await post(`${other.admin}/metrics`, '', { method: 'GET' })
+  t.match(metrics, 'tollgate_calls_total{network="brokennet",method="eth_chainId",outcome="internal"} 1\n')
+  t.match(metrics, 'tollgate_call_seconds_count{network="brokennet"} 1\n')
+  t.equal(await other.stop(), 0)
+})
+
+t.test('over a WebSocket the same calls get the same answers, as text, whatever frame they came in', async t => {
+  const talker = await connectWs(gateway.ws(key))
+  talker.send(Buffer.from(JSON.stringify(request('eth_blockNumber', [], 5))))
+  t.same(await talker.nextMessage(), { jsonrpc: '2.0', id: 5, result: '0x10' })
+  talker.send(JSON.stringify([request('eth_chainId', [], 1), request('eth_foo', [], 2)]))
+  t.match(await talker.nextMessage(), [
+    { id: 1, result: '0x7a69' },
+    { id: 2, error: { code: -32601 } },
+  ])
+  for (const [frame, code] of [
+    ['{', -32700],
+    ['[]', -32600],
+    ['1', -32600],
+    [Buffer.from([0xff]), -32700],
+    ['['.repeat(9000), -32600],
+  ] as const) {
+    talker.send(frame)
+    t.match(await talker.nextMessage(), { id: null, error: { code } })
+  }
+  talker.send(JSON.stringify({ jsonrpc: '2.0', method: 'eth_chainId' }))
+  t.equal((await talker.call('eth_blockNumber')).result, '0x10', 'nothing was sent for the notification, and the socket lives')
+  await talker.close()
+})
+
+t.test('a long answer is compressed for callers who ask for it, and only then', async t => {
+  const body = JSON.stringify(logsRequest(9_000))
+  // fetch asks for gzip, and inflates.
+  const answer = await fetch(url, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
+  t.equal(answer.headers.get('content-encoding'), 'gzip')
+  t.equal(((await answer.json()) as { result: unknown[] }).result.length, 9_000)
+  for (const accepted of ['', 'br', 'gzip;q=0']) {
+    const plain = await post(url, body, { headers: { 'accept-encoding': accepted } })
+    t.notOk(plain.headers['content-encoding'])
+    t.equal((plain.json().result as unknown[]).length, 9_000)
+  }
+  t.notOk(
+    (
+      await fetch(url, { method: 'POST', body: JSON.stringify(request('eth_chainId')), headers: { 'content-type': 'application/json' } })
+    ).headers.get('content-encoding'),
+  )
+})
+
+t.test('a long answer comes over a WebSocket as one message, and the next one after it', async t => {
+  const talker = await connectWs(gateway.ws(key))
+  talker.send(JSON.stringify(logsRequest(9_000)))
+  talker.send(JSON.stringify(request('eth_chainId', [], 'next')))
+  const messages = [await talker.nextMessage(), await talker.nextMessage()].sort((a, b) => String(a.id).localeCompare(String(b.id)))
+  t.equal((messages[0]!.result as unknown[]).length, 9_000)
+  t.match(messages[1], { id: 'next', result: '0x7a69' })
+  await talker.close()
+})
+
+t.test('five answers of 6 MB asked for at once over a WebSocket, and then one of 21 MB, all come', async t => {
+  const talker = await connectWs(gateway.ws(key))
+  for (const [ids, length] of [
+    [[1, 2, 3, 4, 5], 6_000_000],
+    [[6], 21_000_000],
+  ] as const) {
+    node.setResponse('eth_getCode', { result: `0x${'0'.repeat(length)}` })
+    for (const id of ids) talker.send(JSON.stringify(request('eth_getCode', [`0x${String(id).repeat(40)}`, 'latest'], id)))
+    const messages: RpcMessage[] = []
+    for (const _ of ids) messages.push(await talker.nextMessage())
+    t.same(messages.map(({ id }) => id).sort(), ids)
+    t.ok(messages.every(({ result }) => String(result).length === length + 2))
+  }
+  await talker.close()
+})
+
+t.test('a caller over WebSocket who does not read is cut off before memory is', async t => {
+  const talker = await connectWs(gateway.ws(key))
+  talker.socket.pause()
+  for (let i = 0; i < 300; i++) talker.send(JSON.stringify(logsRequest(8_000 + i)))
+  const rss = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024
+  const before = rss()
+  await gateway.waitForEvent('slow-caller')
+  t.ok(rss() - before < 200, `grew by ${Math.round(rss() - before)} MB, of 130 MB asked for`)
+  talker.socket.resume()
+  t.equal((await talker.closed).code, 1006)
+})
+
+t.test('a message over the limit gets -32600 and close 1009', async t => {
+  const talker = await connectWs(gateway.ws(key))
+  talker.send('x'.repeat(17_000))
+  t.match(await talker.nextMessage(), { id: null, error: { code: -32600 } })
+  t.equal((await talker.closed).code, 1009)
+})
+
+t.test('an upgrade with a bad key, host or path is refused with the status and the JSON of the table', async t => {
+  for (const [address, asking, status, code] of [
+    [gateway.ws('tg_x'), {}, 401, -32090],
+    [gateway.ws(key), { host: 'other.test' }, 404, -32090],
+    [gateway.http(key).replace('http', 'ws'), {}, 404, -32090],
+    [gateway.ws(key).replace('v3', 'v2'), {}, 404, -32090],
+  ] as const) {
+    const refused = await connectWs(address, asking).then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+    if (!(refused instanceof UpgradeRefused)) throw refused ?? new Error('the upgrade was accepted')
+    assertError(t, refused.response, status, code, /./)
+  }
+})
+
+t.test('a key revoked while a socket is silent gets -32090 and close 1008 within a second', async t => {
+  const fresh = await deployment.addKey('alice')
+  const talker = await connectWs(gateway.ws(fresh.key))
+  t.equal((await talker.call('eth_chainId')).result, '0x7a69')
+  await deployment.run('keys', 'revoke', fresh.id)
+  const revokedAt = Date.now()
+  t.match(await talker.nextMessage(), { id: null, error: { code: -32090 } })
+  t.equal((await talker.closed).code, 1008)
+  t.ok(Date.now() - revokedAt < 1000)
+})
+
+t.test('no compression is agreed on, whatever the client offers', async t => {
+  const socket = new WebSocket(gateway.ws(key), { perMessageDeflate: true })
+  await new Promise(resolve => socket.on('open', resolve))
+  t.equal(socket.extensions, '')
+  socket.close()
+})
+
+t.test('README lists each refusal with its status, code, words and whether it is charged, and no other', async t => {
+  const table = readme.slice(readme.indexOf('## Answers'), readme.indexOf('**One vocabulary.**'))
+  const rows = table
+    .split('\n')
+    .filter(line => /^\| .*\| \d{3} \|/.test(line))
+    .map(line => line.split('|').map(cell => cell.trim()))
+  t.ok(rows.length > 15)
+  for (const [kind, { status, code, message }] of Object.entries(refusals)) {
+    const row = rows.find(cells => cells[2] === String(status) && cells[3] === String(code) && cells[4]?.includes(`\`${message}\``))
+    t.equal(row?.[5], isCharged(refuse(kind as RefusalKind)) ? 'yes' : 'no', kind)
+  }
+  t.match(
+    rows.find(cells => cells[1]?.includes('from memory')),
+    ['', /^the same query/, '200', '-32005', 'the same', 'no'],
+  )
+  t.notOk(isCharged(refuse('tooMany', { source: 'cache' })))
+  const known = new Set<string>(Object.values(refusals).map(row => `${row.status} ${row.code}`))
+  for (const cells of rows) if (/^-?\d+$/.test(cells[3] ?? '')) t.ok(known.has(`${cells[2]} ${cells[3]}`), cells.join('|'))
+})
+
+t.test('neither keys nor upstream URLs are in anything the process wrote', async t => {
+  const written = JSON.stringify(gateway.log) + gateway.stderr() + (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  t.ok(written.length > 1000)
+  for (const secret of [key, node.url, oversizedNode.url, silentNode.url]) t.notOk(written.includes(secret))
+  t.notOk(keyId === key)
+})
+
+t.test('a batch of a hundred misses is no leak: nothing is written to stderr', async t => {
+  const batch = Array.from({ length: 100 }, (_, i) =>
+    request('eth_getStorageAt', [`0x${'2'.repeat(40)}`, `0x${i.toString(16)}`, 'latest'], i),
+  )
+  t.equal((await postCall(batch)).status, 200)
+  t.equal(gateway.stderr(), '')
+})
+
+t.test('SIGTERM lets a call in flight finish, closes sockets with 1001 and ends with 0', async t => {
+  let finish: (() => void) | undefined
+  const held = new Promise<void>(resolve => {
+    finish = resolve
+  })
+  node.setResponse('eth_gasPrice', async () => {
+    await held
+    return { result: '0x9' }
+  })
+  const talker = await connectWs(gateway.ws(key))
+  const running = call(url, 'eth_gasPrice')
+  await node.waitForRequests('eth_gasPrice', 1)
+  const stopped = gateway.stop()
+  finish?.()
+  t.equal((await running).result, '0x9')
+  t.equal((await talker.closed).code, 1001)
+  t.equal(await stopped, 0)
+})
+
+t.test('after all that the books of the day are right, and each call was counted once', async t => {
+  const audit = await deployment.run('audit', '--json')
+  t.same([audit.code, audit.stderr], [0, ''])
+  t.match(JSON.parse(audit.stdout), [{ account: 'alice' }, { account: 'bert' }, { account: 'gus' }, { account: 'tim' }, { account: 'una' }])
+  for (const { used, counted, held, faults } of JSON.parse(audit.stdout)) t.same([counted, held, faults], [used, 0, []])
+  const usage = await deployment.run('usage', 'bert', '--by', 'outcome', '--json')
+  t.match(JSON.parse(usage.stdout), { groups: [{ name: 'ok' }, { name: 'tooLarge', credits: 0 }], total: { calls: 100 } })
+})

@@ -1,0 +1,336 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import net from 'node:net'
+import { text } from 'node:stream/consumers'
+import { WebSocket } from 'ws'
+import t from 'tap'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { call, connectWs, openRawConnection, post as send } from '../support/rpc-client.ts'
+
+// What strange clients, proxies and scanners send to the doors, byte by byte.
+
+const node = await startFakeNode({ eth_blockNumber: { result: '0x10' } })
+const deployment = createDeployment({
+  gateway: { limits: { inFlight: '2MiB' } },
+  networks: {
+    testnet: networkFile('testnet', [node.url]),
+    othernet: { ...networkFile('othernet', [node.url]), chainId: 7, hosts: ['other.test', '::1'] },
+  },
+})
+t.setTimeout(60_000)
+t.teardown(async () => {
+  await deployment.remove()
+  await node.stop()
+})
+await deployment.addAccount('alice')
+const { key } = await deployment.addKey('alice')
+const gateway = await deployment.start()
+
+const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
+const json = ['Host: 127.0.0.1', 'Content-Type: application/json', `Content-Length: ${body.length}`]
+const requestText = (line: string, headers: readonly string[], rest = body) => `${line} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n${rest}`
+const post = (target: string, ...more: readonly string[]) => requestText(`POST ${target}`, [...json, ...more])
+const validRequest = post(`/v3/${key}`)
+
+/** Everything that comes back until the pattern does, or until the gateway closes. */
+const exchangeBytes = async (bytes: string, pattern?: RegExp): Promise<string> => {
+  const raw = await openRawConnection(gateway.rpc)
+  raw.write(bytes)
+  const text = pattern === undefined ? await raw.received : await raw.waitFor(pattern)
+  raw.close()
+  return text
+}
+
+const handshake = (...changes: readonly string[]) =>
+  [
+    'Host: 127.0.0.1',
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    'Sec-WebSocket-Version: 13',
+  ].map(line => changes.find(change => change.split(':')[0] === line.split(':')[0]) ?? line)
+
+t.test('a WebSocket that comes the moment the gateway listens is opened, with the call that came behind its handshake', async t => {
+  const frame = Buffer.concat([Buffer.from([0x81, 0x80 | body.length, 0, 0, 0, 0]), Buffer.from(body)]) // masked with zeros
+  const raw = await openRawConnection(gateway.rpc)
+  raw.write(Buffer.concat([Buffer.from(requestText(`GET /ws/v3/${key}`, handshake(), '')), frame]))
+  t.match(await raw.waitFor(/0x7a69/), /^HTTP\/1.1 101 .*"result":"0x7a69"/s)
+  raw.close()
+})
+
+t.test('a request target in absolute form names the network, whatever the Host header says', async t => {
+  t.match(await exchangeBytes(post(`http://other.test:80/v3/${key}?a=b`), /\}$/), /^HTTP\/1.1 200 .*"result":"0x7"/s)
+  t.match(await exchangeBytes(post(`HTTP://[::1]/v3/${key}`), /\}$/), /"result":"0x7"/)
+  t.match(await exchangeBytes(post(`http://nobody.test/v3/${key}`), /\}\}$/), /^HTTP\/1.1 404 .*no network is served on this host/s)
+  t.match(await exchangeBytes(post('http://other.test'), /\}\}$/), /^HTTP\/1.1 404 .*is v3: /s)
+})
+
+t.test('a key with escapes in the path is the same key; what cannot be decoded is malformed', async t => {
+  t.match(await exchangeBytes(post(`/v3/${key.replace('_', '%5f')}`), /\}$/), /"result":"0x7a69"/)
+  t.match(await exchangeBytes(post('/v3/%ff%'), /\}\}$/), /^HTTP\/1.1 401 .*malformed/s)
+})
+
+t.test('an offer of another protocol, as Java makes with each call, is passed over and the connection lives on', async t => {
+  const offered = post(`/v3/${key}`, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA')
+  t.match(await exchangeBytes(offered.repeat(15) + validRequest, /(0x7a69.*){16}/s), /^(HTTP\/1.1 200 OK((?!HTTP\/1.1).)*){16}$/s)
+  const [head, rest] = [offered.slice(0, -20), offered.slice(-20)]
+  const raw = await openRawConnection(gateway.rpc)
+  raw.write(head)
+  await call(gateway.http(key), 'eth_chainId')
+  raw.write(rest)
+  t.match(await raw.waitFor(/0x7a69/), /^HTTP\/1.1 200 OK/, 'the body may come later')
+  raw.close()
+  t.match(
+    await exchangeBytes(post(`/v3/${key}`, 'Connection: Upgrade', 'Upgrade: websocket'), /\}$/),
+    /"result":"0x7a69"/,
+    'a WebSocket opens with GET only',
+  )
+})
+
+t.test('encodings of a body go by their name in any case, and none is none', async t => {
+  for (const coding of ['identity', 'Identity', ''])
+    t.match(await exchangeBytes(post(`/v3/${key}`, `Content-Encoding: ${coding}`), /\}$/), /"result":"0x7a69"/)
+})
+
+t.test('an expectation is met or passed over', async t => {
+  t.match(await exchangeBytes(post(`/v3/${key}`, 'Expect: 100-continue'), /\}$/), /^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 /)
+  t.match(await exchangeBytes(post(`/v3/${key}`, 'Expect: the-best'), /\}$/), /^HTTP\/1.1 200 /)
+})
+
+t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the connection ends', async t => {
+  const headers = (count: number) => Array.from({ length: count }, (_, i) => `X-${i}: ${'a'.repeat(1000)}`)
+  for (const [bytes, status, code] of [
+    ['\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n', 400, -32600],
+    ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, -32600],
+    [requestText('FOO /', json), 400, -32600],
+    [post(`/v3/${key}`, 'Transfer-Encoding: chunked'), 400, -32600],
+    [requestText(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Type: application/json', 'Content-Length: x']), 400, -32600],
+    [post(`/v3/${key}`, ...headers(20)), 431, -32600],
+    ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405, -32600],
+  ] as const) {
+    const text = await exchangeBytes(bytes)
+    t.match(text, new RegExp(`^HTTP/1.1 ${status} [^]*access-control-allow-origin: \\*[^]*"id":null,"error":\\{"code":${code},`, 'i'))
+    t.match(text, /content-type: application\/json\r\n/i)
+  }
+  t.match(
+    await exchangeBytes(`${validRequest}garbage\r\n\r\n`),
+    /^HTTP\/1.1 200 .*0x7a69.*HTTP\/1.1 400 /s,
+    'what came before it was answered',
+  )
+})
+
+t.test('a WebSocket handshake that is malformed gets 400 and says what is wrong', async t => {
+  for (const [change, said] of [
+    ['Sec-WebSocket-Version: 12', /Version/],
+    ['Sec-WebSocket-Key: x', /Key/],
+    ['X: y\r\nSec-WebSocket-Protocol: a,,b', /Protocol/],
+  ] as const) {
+    const headers = change.startsWith('X') ? [...handshake(), change] : handshake(change)
+    const text = await exchangeBytes(requestText(`GET /ws/v3/${key}`, headers, ''))
+    t.match(text, /^HTTP\/1.1 400 [^]*access-control-allow-origin: \*[^]*sec-websocket-version: 13\r\n[^]*"code":-32600/i)
+    t.match(JSON.parse(text.slice(text.indexOf('{'))).error.message, said)
+  }
+})
+
+t.test('each answer over HTTP is counted by its status, refusals of the doors and of upgrades too', async t => {
+  const counts = async () => {
+    const { text } = await send(`${gateway.admin}/metrics`, '', { method: 'GET' })
+    return new Map(
+      Array.from(text.matchAll(/^tollgate_http_answers_total\{status="(\d+)"\} (\d+)$/gm), ([, status, count]) => [status, Number(count)]),
+    )
+  }
+  node.setResponse('eth_getLogs', { result: [{ blockNumber: '0x1', data: `0x${'0'.repeat(900_000)}` }] })
+  const logs = `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"0x1"}]}`
+  const batch = `[${[logs, logs, logs].join(',')}]`
+  const before = await counts()
+  for (const [bytes, status] of [
+    [validRequest, 200],
+    [validRequest, 200],
+    [post(`/v3/${key}`, 'Connection: close'), 200],
+    [post('/v3/nobody'), 401],
+    [post('/elsewhere'), 404],
+    [requestText(`PUT /v3/${key}`, json), 405],
+    [requestText(`POST /v3/${key}`, [...json.slice(0, 2), 'Content-Length: 1100000'], ' '.repeat(1_100_000)), 413],
+    [requestText(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Length: 0'], ''), 415],
+    [requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${batch.length}`], batch), 503], // longer than all the room
+    [requestText('GET /ws/v3/nobody', handshake(), ''), 401],
+    [requestText(`GET /ws/v3/${key}`, handshake('Sec-WebSocket-Key: x'), ''), 400],
+    ['no HTTP\r\n\r\n', 400],
+    ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405],
+  ] as const)
+    t.match(await exchangeBytes(bytes, /\}$/), new RegExp(`^HTTP/1.1 ${status} `))
+  const after = await counts()
+  t.same(
+    Object.fromEntries([...after].map(([status, count]) => [status, count - (before.get(status) ?? 0)]).filter(([, count]) => count !== 0)),
+    {
+      200: 3,
+      400: 2,
+      401: 2,
+      404: 1,
+      405: 2,
+      413: 1,
+      415: 1,
+      503: 1,
+    },
+  )
+})
+
+t.test('a path of WebSockets takes GET, and says so to whoever posts there or asks for no upgrade', async t => {
+  const bare = ['Host: 127.0.0.1', 'Content-Length: 0']
+  for (const method of ['POST', 'PUT', 'GET']) {
+    t.match(
+      await exchangeBytes(requestText(`${method} /ws/v3/${key}`, bare, ''), /\}\}$/),
+      /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n.*WebSocket upgrades/s,
+    )
+    t.match(await exchangeBytes(requestText(`${method} /ws/v3`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n/s)
+  }
+  t.match(await exchangeBytes(requestText(`PUT /v3/${key}`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: POST, OPTIONS\r\n/s)
+})
+
+t.test('a refused upgrade takes its connection along, even if the caller keeps its side open', async t => {
+  const { hostname, port } = new URL(gateway.rpc)
+  const socket = net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  socket.write(requestText('GET /ws/v3/nobody', handshake(), ''))
+  socket.resume()
+  await once(socket, 'end')
+  const gone = new Promise<string>(resolve => socket.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? '')))
+  const knock = setInterval(() => socket.write('x'), 20)
+  t.match(await gone, /^(ECONNRESET|EPIPE)$/)
+  clearInterval(knock)
+})
+
+t.test('text that is not UTF-8 gets parse error, then close 1007; a binary frame gets parse error and the socket lives', async t => {
+  const talker = await connectWs(gateway.ws(key))
+  talker.send(Buffer.from([0xff, 0xfe]))
+  t.match(await talker.nextMessage(), { id: null, error: { code: -32700 } })
+  t.equal((await talker.call('eth_chainId')).result, '0x7a69')
+  talker.socket.send(Buffer.from([0xff, 0xfe]), { binary: false })
+  t.match(await talker.nextMessage(), { id: null, error: { code: -32700 } })
+  t.equal((await talker.closed).code, 1007)
+})
+
+t.test('a message may come in fragments, and pings between them are answered', async t => {
+  const talker = await connectWs(gateway.ws(key))
+  const pong = once(talker.socket, 'pong')
+  talker.socket.send(body.slice(0, 9), { fin: false })
+  talker.socket.ping('are you there?')
+  t.equal(String((await pong)[0]), 'are you there?')
+  talker.socket.send(body.slice(9), { fin: true })
+  t.match(await talker.nextMessage(), { id: 1, result: '0x7a69' })
+  await talker.close()
+})
+
+t.test('a caller who has closed its side of the connection still gets its answer', async t => {
+  for (const send of [validRequest, `${requestText(`GET /ws/v3/${key}`, handshake(), '')}`]) {
+    const { hostname, port } = new URL(gateway.rpc)
+    const socket = net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+    const chunks: Buffer[] = []
+    socket.on('data', chunk => chunks.push(chunk)).end(send)
+    await once(socket, 'close')
+    t.match(String(Buffer.concat(chunks)), send === validRequest ? /0x7a69/ : /^HTTP\/1.1 101 /)
+  }
+})
+
+t.test('callers who reset their connections leave no trace', async t => {
+  const { hostname, port } = new URL(gateway.rpc)
+  for (let i = 0; i < 50; i++) {
+    const socket = net.connect({ host: hostname, port: Number(port) })
+    await once(socket, 'connect')
+    socket.write(
+      [
+        validRequest,
+        requestText(`GET /v3/${key}`, ['Host: 127.0.0.1'], ''),
+        validRequest,
+        requestText(`GET /ws/v3/${key}`, handshake(), ''),
+      ]
+        .slice(i % 4)
+        .join(''),
+    )
+    await new Promise(resolve => setImmediate(resolve))
+    socket.resetAndDestroy()
+  }
+  t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
+  t.equal(gateway.stderr(), '')
+})
+
+t.test('a caller who pipelines and leaves takes nothing along of the room for long answers', async t => {
+  node.setResponse('eth_getLogs', { result: Array.from({ length: 3000 }, () => ({ blockNumber: '0x1', data: `0x${'0'.repeat(100)}` })) })
+  node.setResponse('eth_feeHistory', 'hang')
+  const ask = (method: string, params: string) => {
+    const text = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
+    return requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${text.length}`], text)
+  }
+  for (let i = 0; i < 8; i++) {
+    const raw = await openRawConnection(gateway.rpc)
+    raw.write(
+      ask('eth_feeHistory', `["0x${i + 1}","latest"]`) + ask('eth_getLogs', `[{"toBlock":"0x${i + 1}","fromBlock":"0x0"}]`) + validRequest,
+    )
+    await node.waitForRequests('eth_getLogs', i + 1)
+    await call(gateway.http(key), 'eth_chainId')
+    raw.close()
+  }
+  t.equal((await call(gateway.http(key), 'eth_getLogs', [{ blockHash: `0x${'1'.repeat(64)}` }])).error, undefined)
+})
+
+t.test('SIGTERM: a socket that never falls silent does not hold the gateway; each call that was taken is answered, then 1001', async t => {
+  const other = await deployment.start()
+  let finish: (() => void) | undefined
+  const held = new Promise<void>(resolve => {
+    finish = resolve
+  })
+  node.setResponse('eth_gasPrice', async () => {
+    await held
+    return { result: '0x9' }
+  })
+  const [idle, waiting, busy] = await Promise.all([connectWs(other.ws(key)), connectWs(other.ws(key)), connectWs(other.ws(key))])
+  waiting.send(JSON.stringify({ jsonrpc: '2.0', id: 'held', method: 'eth_gasPrice' }))
+  const post = call(other.http(key), 'eth_gasPrice')
+  await node.waitForRequests('eth_gasPrice', 1)
+  const talking = setInterval(() => busy.socket.readyState === WebSocket.OPEN && busy.send(body), 1)
+  await busy.nextMessage()
+  const stopped = other.stop()
+  t.same([(await idle.closed).code, (await busy.closed).code], [1001, 1001], 'who waits for nothing may go elsewhere at once')
+  clearInterval(talking)
+  waiting.send(body)
+  t.equal(waiting.socket.readyState, WebSocket.OPEN)
+  finish?.()
+  t.equal((await post).result, '0x9')
+  t.match(await waiting.nextMessage(), { id: 'held', result: '0x9' })
+  t.equal((await waiting.closed).code, 1001)
+  t.equal(await stopped, 0)
+})
+
+t.test('SIGTERM: who reads a long answer slowly gets all of it', async t => {
+  const long = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(() => long.remove())
+  await long.addAccount('alice')
+  const { key } = await long.addKey('alice')
+  const other = await long.start()
+  const data = `0x${'0'.repeat(20_000_000)}` // more than the system takes off our hands
+  node.setResponse('eth_call', { result: data })
+  const asking = request(other.http(key), { method: 'POST', headers: { 'content-type': 'application/json' } })
+  asking.end('{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"to":"0x1111111111111111111111111111111111111111"},"latest"]}')
+  const [response] = (await once(asking, 'response')) as [IncomingMessage]
+  const stopped = other.stop()
+  const isReady = async () => (await send(`${other.admin}/readyz`, '', { method: 'GET' })).status === 200
+  while (await isReady()) await new Promise(setImmediate)
+  t.equal((await text(response)).length, data.length + '{"jsonrpc":"2.0","id":1,"result":""}'.length)
+  t.equal(await stopped, 0)
+})
+
+t.test('after all that the gateway has written nothing to stderr, and serves', async t => {
+  t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
+  t.equal(gateway.stderr(), '')
+  t.same(
+    gateway.log.filter(line => Number(line['level']) >= 40),
+    [],
+  )
+  t.equal(await gateway.stop(), 0)
+  t.same(
+    gateway.log.filter(line => Number(line['level']) >= 40),
+    [],
+    'nothing was thought to be still running',
+  )
+})

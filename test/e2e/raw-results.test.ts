@@ -1,0 +1,104 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { IncomingMessage } from 'node:http'
+import t from 'tap'
+import { plugins } from '../../plugins/index.ts'
+import { loadValidConfig } from '../../src/cli/startup.ts'
+import { openGateway } from '../../src/core/gateway.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { TestLog } from '../support/fakes.ts'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { call } from '../support/rpc-client.ts'
+
+// What the speed of the gateway stands on, seen from inside its process.
+
+const marker = 'c0ffee'.repeat(4)
+const logs = Array.from({ length: 2000 }, (_, i) => ({ logIndex: `0x${i.toString(16)}`, data: `0x${marker}` }))
+
+t.test('results', async t => {
+  const asked: string[] = []
+  const note = (method: string, result: unknown) => () => {
+    asked.push(method)
+    return { result }
+  }
+  const node = await startFakeNode({
+    eth_getStorageAt: note('eth_getStorageAt', `0x${marker.padStart(64, '0')}`),
+    eth_getLogs: note('eth_getLogs', logs),
+    eth_getBlockByNumber: { result: null },
+    eth_chainId: { result: '0x7a69' },
+  })
+  const deployment = createDeployment({ networks: { testnet: { ...networkFile('testnet', [node.url]), blockTime: '60s' } } })
+  await deployment.addAccount('alice', 'growth')
+  const { key } = await deployment.addKey('alice')
+  const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
+  if (config === undefined) return
+  const gateway = await openGateway(config, systemClock, new TestLog())
+  const url = `${gateway.urls.rpc}/v3/${key}`
+  t.teardown(async () => {
+    await gateway.stop()
+    await deployment.remove()
+    await node.stop()
+  })
+
+  t.test('are never parsed on their way from the node, nor from the cache', async t => {
+    const [parse, stringify] = [JSON.parse, JSON.stringify]
+    const seen: string[] = []
+    const answers: string[] = []
+    try {
+      // This process calls too: it reads answers as text.
+      JSON.parse = (text: string) => {
+        if (text.includes(marker)) seen.push(`parsed ${text.slice(0, 40)}`)
+        return parse(text)
+      }
+      JSON.stringify = (value: unknown, ...more: never[]) => {
+        const text = stringify(value, ...more)
+        if (text?.includes(marker)) seen.push(`written ${text.slice(0, 40)}`)
+        return text
+      }
+      for (const [method, params] of [
+        ['eth_getStorageAt', `["0x${'1'.repeat(40)}","0x0","latest"]`],
+        ['eth_getLogs', '[{}]'],
+      ]) {
+        for (let i = 0; i < 2; i++) {
+          const body = `{"jsonrpc":"2.0","id":${i},"method":"${method}","params":${params}}`
+          const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+          answers.push(await response.text())
+        }
+      }
+    } finally {
+      JSON.parse = parse
+      JSON.stringify = stringify
+    }
+    t.same(
+      seen.filter(line => !line.startsWith('written {"jsonrpc":"2.0","id":')),
+      [],
+      'the fake node alone writes them',
+    )
+    t.equal(parse(answers[0] ?? '').result, `0x${marker.padStart(64, '0')}`)
+    t.equal(parse(answers[2] ?? '').result.length, logs.length)
+  })
+
+  t.test('a thousand identical calls ask the node once', async t => {
+    asked.length = 0
+    // The node waits until all of them are in.
+    const arrived = new Promise<void>(resolve => {
+      let count = 0
+      const hear = (message: unknown) => {
+        const { request } = message as { request: IncomingMessage } // as Node's documentation says
+        if (request.url?.startsWith('/v3/') !== true || (count += 1) < 1000) return
+        unsubscribe('http.server.request.start', hear)
+        resolve()
+      }
+      subscribe('http.server.request.start', hear)
+    })
+    node.setResponse('eth_getStorageAt', async () => {
+      asked.push('eth_getStorageAt')
+      await arrived
+      return { result: `0x${marker.padStart(64, '0')}` }
+    })
+    const params = [`0x${'2'.repeat(40)}`, '0x1', '0x10']
+    const results = await Promise.all(Array.from({ length: 1000 }, () => call(url, 'eth_getStorageAt', params)))
+    t.ok(results.every(({ result }) => result === `0x${marker.padStart(64, '0')}`))
+    t.same(asked, ['eth_getStorageAt'])
+  })
+})

@@ -1,0 +1,231 @@
+import t from 'tap'
+import { generateApiKey } from '../../src/services/accounts/api-key.ts'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import type { GatewayProcess } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
+import type { RpcMessage } from '../support/rpc-client.ts'
+
+// Two gateways, as on two machines, that share nothing but one redis.
+
+t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer('--appendonly', 'yes', '--appendfsync', 'always', '--requirepass', 'canary-p@ss')
+  const node = await startFakeNode({ eth_call: { result: '0x1' } })
+  const env = { REDIS_URL: `redis://:canary-p%40ss@127.0.0.1:${redis.port}` }
+  const deployment = createDeployment({
+    gateway: { store: '${REDIS_URL}', plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 80 } } },
+    networks: {
+      testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }),
+      other: { ...networkFile('other', [node.url]), hosts: ['other.test'] },
+      graced: { ...networkFile('graced', [node.url], { credits: { away: 'grace', grace: 240 } }), hosts: ['graced.test'] },
+      opened: { ...networkFile('opened', [node.url], { credits: { away: 'open' } }), hosts: ['opened.test'] },
+    },
+    env,
+  })
+  t.teardown(async () => {
+    await Promise.all([deployment.remove(), crowded.remove()])
+    await Promise.all([node.stop(), redis.remove()])
+  })
+  await deployment.addAccount('alice')
+  const networks = { testnet: networkFile('testnet', [node.url]) }
+  const crowded = createDeployment({ gateway: { store: '${REDIS_URL}', workers: 2 }, networks, env })
+  const gateways = await Promise.all([deployment.start(), deployment.start()])
+  const ask = (gateway: GatewayProcess, key: string) => post(gateway.http(key), body)
+  const statuses = async (key: string) => Promise.all(gateways.map(async gateway => (await ask(gateway, key)).status))
+  /** Resolves with the ms until both answer with this status. */
+  const until = async (status: number, key: string): Promise<number> => {
+    const start = performance.now()
+    while (!(await statuses(key)).every(each => each === status)) await sleep(20)
+    return performance.now() - start
+  }
+
+  t.test('a key that is added is known to both at once, and within a second to neither when revoked', async t => {
+    const { key, id } = await deployment.addKey('alice')
+    t.same(await statuses(key), [200, 200])
+    const sockets = await Promise.all(gateways.map(gateway => connectWs(gateway.ws(key))))
+    for (const socket of sockets) t.equal((await socket.call('eth_call', [{ to }])).result, '0x1')
+    await deployment.run('keys', 'revoke', id)
+    const start = performance.now()
+    const closed = await Promise.all(sockets.map(each => each.closed))
+    t.same(
+      closed.map(({ code }) => code),
+      [1008, 1008],
+      'open sockets too',
+    )
+    t.ok(performance.now() - start < propagationLimitMs, `${performance.now() - start} ms`)
+    t.ok((await until(401, key)) < propagationLimitMs)
+  })
+
+  t.test('an account that is moved to another plan is on it at both within a second, on open sockets too', async t => {
+    await deployment.addAccount('bob', 'tiny')
+    const { key } = await deployment.addKey('bob')
+    const sockets = await Promise.all(gateways.map(gateway => connectWs(gateway.ws(key))))
+    const answers = await Promise.all(sockets.map(socket => socket.call('eth_call', [{ to }])))
+    t.same(answers.map(({ error }) => error?.code).sort(), [-33000, undefined].sort(), 'one call for both')
+    t.same(await statuses(key), [402, 402])
+    await deployment.run('accounts', 'set', 'bob', '--plan', 'core')
+    t.ok((await until(200, key)) < propagationLimitMs)
+    for (const socket of sockets) {
+      t.equal((await socket.call('eth_call', [{ to }])).result, '0x1')
+      await socket.close()
+    }
+  })
+
+  t.test(
+    'networks that a key gets or loses, and credits of an account, are in force at both within a second, on open sockets too',
+    async t => {
+      await deployment.addAccount('dora', 'tiny')
+      const { key, id } = await deployment.addKey('dora')
+      const sockets = await Promise.all(gateways.map(gateway => connectWs(gateway.ws(key))))
+      /** Resolves with the ms until both say this code, over HTTP and on the sockets. */
+      const untilCode = async (code: number | undefined): Promise<number> => {
+        const start = performance.now()
+        const codes = async () =>
+          Promise.all([
+            ...gateways.map(async gateway => (await call(gateway.http(key), 'eth_call', [{ to }])).error?.code),
+            ...sockets.map(async socket => (await socket.call('eth_call', [{ to }])).error?.code),
+          ])
+        while (!(await codes()).every(each => each === code)) await sleep(20)
+        return performance.now() - start
+      }
+      await untilCode(-33000)
+      const change = async (code: number | undefined, ...words: readonly string[]): Promise<void> => {
+        t.equal((await deployment.run(...words)).code, 0)
+        const took = await untilCode(code)
+        t.ok(took < propagationLimitMs, `${words.join(' ')}: ${took} ms`)
+      }
+      await change(undefined, 'accounts', 'set', 'dora', '--credits', '1000000')
+      await change(-32091, 'keys', 'set', id, '--networks', 'other')
+      await change(undefined, 'keys', 'set', id, '--networks', 'testnet,other')
+      await change(-32091, 'keys', 'set', id, '--methods', 'eth_chainId')
+      await change(undefined, 'keys', 'set', id, '--networks', 'all', '--methods', 'all')
+      await change(-33000, 'accounts', 'set', 'dora', '--credits', 'plan')
+      await Promise.all(sockets.map(socket => socket.close()))
+    },
+  )
+
+  t.test('the balance is one, and usage is known', async t => {
+    await deployment.addAccount('carol')
+    const { key } = await deployment.addKey('carol')
+    for (const gateway of gateways) for (let i = 0; i < 5; i += 1) await call(gateway.http(key), 'eth_call', [{ to }])
+    const used = async () => JSON.parse((await deployment.run('usage', 'carol', '--json')).stdout).used as number
+    while ((await used()) < 800) await sleep(100)
+    t.equal(await used(), 800)
+  })
+
+  t.test('the height that one tells its callers is soon the least that the others tell, with workers too', async t => {
+    const { key } = await deployment.addKey('alice')
+    const third = await crowded.start()
+    const height = async (gateway: GatewayProcess) => (await call(gateway.http(key), 'eth_blockNumber')).result
+    const untilAllTell = async (least: string) => {
+      const start = performance.now()
+      for (const gateway of [...gateways, third, third]) while ((await height(gateway)) !== least) await sleep(10)
+      t.ok(performance.now() - start < 2_000, `${performance.now() - start} ms`)
+    }
+    node.setResponse('eth_blockNumber', { result: '0x64' })
+    t.equal(await height(gateways[0]), '0x64')
+    node.setResponse('eth_blockNumber', { result: '0x60' })
+    await untilAllTell('0x64')
+    node.setResponse('eth_blockNumber', { result: '0x65' })
+    while ((await height(third)) !== '0x65') await sleep(10)
+    node.setResponse('eth_blockNumber', { result: '0x60' })
+    await untilAllTell('0x65')
+    t.equal(await third.stop(), 0)
+  })
+
+  t.test('while redis is away', async t => {
+    const { key } = await deployment.addKey('alice')
+    t.same(await statuses(key), [200, 200])
+    await redis.kill()
+    const start = performance.now()
+    t.same(await statuses(key), [200, 200], 'a known key is served as long as its lease lasts')
+    const unknown = await ask(gateways[0], generateApiKey().reveal())
+    t.match(unknown, { status: 503 }, 'nobody can tell whether an unknown key is one')
+    t.match(unknown.json(), { error: { code: -32002 } })
+    t.ok(performance.now() - start < propagationLimitMs, `${performance.now() - start} ms for four calls`)
+    await until(503, key)
+    t.match((await ask(gateways[0], key)).json(), { error: { code: -32002 } })
+    const run = await deployment.run('accounts', 'list')
+    const at = `127.0.0.1:${redis.port}`
+    t.match(run, { code: 1, stderr: `tollgate: cannot use redis at ${at}: connect ECONNREFUSED ${at}\n` })
+    await t.rejects(deployment.start(), /cannot use redis at 127\.0\.0\.1/)
+    await redis.restart()
+    const back = await until(200, key)
+    t.ok(back < propagationLimitMs, `back after ${back} ms`)
+  })
+
+  t.test('while redis is away for seconds each policy is kept to the credit, and what was lent is charged afterwards', async t => {
+    const callers = await Promise.all(
+      ['closed', 'graced', 'opened'].map(async policy => {
+        await deployment.addAccount(policy, 'tiny')
+        return { policy, host: policy === 'closed' ? '127.0.0.1' : `${policy}.test`, ...(await deployment.addKey(policy)) }
+      }),
+    )
+    const served = new Map<string, number>()
+    /** Each caller calls both gateways so often. How many calls of each were served, and which errors others got. */
+    const callAll = async (times: number) =>
+      Object.fromEntries(
+        await Promise.all(
+          callers.map(async ({ policy, host, key }): Promise<[string, CallOutcome]> => {
+            const answers: RpcMessage[] = []
+            for (let i = 0; i < times; i += 1) {
+              for (const gateway of gateways) answers.push(await call(gateway.http(key), 'eth_call', [{ to }, `0x${i}`], { host }))
+            }
+            const refused = answers.filter(({ error }) => error !== undefined)
+            const now = answers.length - refused.length
+            served.set(policy, (served.get(policy) ?? 0) + now)
+            return [policy, { served: now, codes: [...new Set(refused.map(({ error }) => error?.code))] }]
+          }),
+        ),
+      )
+    const spent = { served: 1, codes: [-33000] }
+    t.same(await callAll(2), { closed: spent, graced: spent, opened: spent }, 'the one call of the day')
+    // What was refused is refused without a question for a quarter of a second.
+    await sleep(500)
+    await redis.kill()
+    t.match(await callAll(10), {
+      closed: { served: 0, codes: [-32002] },
+      graced: { served: 6, codes: [-32002] },
+      opened: { served: 20, codes: [] },
+    })
+    await sleep(outageMs)
+    t.match(await callAll(1), {
+      closed: { served: 0, codes: [-32002] },
+      graced: { served: 0, codes: [-32002] },
+      opened: { served: 2, codes: [] },
+    })
+    await redis.restart()
+    while (Object.values(await callAll(1)).some(({ codes }) => String(codes) !== '-33000')) await sleep(20)
+    t.match([served.get('closed'), served.get('graced')], [1, 1 + 2 * 3], 'two processes lent 240 each')
+    for (const [policy, calls] of served) {
+      const balance = async () => JSON.parse((await deployment.run('usage', policy, '--json')).stdout) as { readonly used: number }
+      while ((await balance()).used < 80 * calls) await sleep(100)
+      t.match(await balance(), { limit: 80, used: 80 * calls, held: 0, left: 0 }, policy)
+    }
+    t.match((await deployment.run('audit')).stdout, /^graced: 480 more are leased than the limit: it was lowered, or credits were lent/m)
+  })
+
+  t.test('both stop with nothing held, and no log has the password', async t => {
+    t.same(await Promise.all(gateways.map(gateway => gateway.stop())), [0, 0])
+    const { held, forfeited } = JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout)
+    t.same({ held, forfeited }, { held: 0, forfeited: 0 })
+    const said = gateways.map(({ log, stderr }) => JSON.stringify(log) + stderr()).join()
+    t.match(said, /the store does not answer/)
+    t.notMatch(said, /canary/)
+  })
+})
+
+const to = `0x${'00'.repeat(20)}`
+const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_call', params: [{ to }, 'latest'] })
+interface CallOutcome {
+  readonly served: number
+  readonly codes: readonly (number | undefined)[]
+}
+
+/** Milliseconds. */
+const outageMs = 2_000
+
+/** In ms: a second is promised, and a machine that has other work to do may take longer. */
+const propagationLimitMs = 3_000
+const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))

@@ -1,0 +1,420 @@
+import fc from 'fast-check'
+import t from 'tap'
+import type { Call, Json } from '../../src/plugin/call.ts'
+import type { Next } from '../../src/plugin/plugin.ts'
+import { refuse } from '../../src/plugin/reply.ts'
+import type { Reply } from '../../src/plugin/reply.ts'
+import { handleMessage, internalErrorResponse, failureResponse } from '../../src/json-rpc/handle-message.ts'
+import type { RpcResponse } from '../../src/json-rpc/handle-message.ts'
+import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
+import { bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/serialize-response.ts'
+import { fakeOrigin, TestLog } from '../support/fakes.ts'
+
+const limits = { depth: 64, batch: 100, batchReply: 64 << 20 }
+
+const resultOf = (text: string, more: Partial<Reply> = {}): Reply => ({ result: Buffer.from(text), source: 'node', ...more }) as Reply // a spread of a union of shapes
+
+const nodeErrorReply = (code: number, message: string, data?: Json): Reply => ({
+  error: data === undefined ? { code, message } : { code, message, data },
+  kind: 'node',
+  fault: 'caller',
+  status: 200,
+  source: 'node',
+})
+
+const isObject = (json: Json): json is { readonly [name: string]: Json } =>
+  typeof json === 'object' && json !== null && !Array.isArray(json)
+
+/** Refuses what is no request, as the first plugin of a pipeline does, and answers everything else with "0x1". */
+const runEnvelope: Next = async ({ message }) => {
+  const id = isObject(message) ? message['id'] : true
+  return typeof id === 'boolean' || (typeof id === 'object' && id !== null)
+    ? refuse('invalid', { message: 'invalid request: test' })
+    : resultOf('"0x1"')
+}
+
+interface HandlerOverrides {
+  readonly run?: Next
+  readonly log?: TestLog
+  readonly limits?: object
+}
+
+/** One for all: what it has become familiar with must not show. */
+const parse = createMessageParser(limits)
+
+const handle = (message: string | Uint8Array, over: HandlerOverrides = {}): Promise<RpcResponse> =>
+  handleMessage(
+    { parse, run: runEnvelope, log: new TestLog(), ...over, limits: { ...limits, ...over.limits } },
+    Buffer.from(message),
+    fakeOrigin(),
+  )
+
+const responseTextOf = ({ body }: RpcResponse): string | undefined => (body === undefined ? undefined : bodyToBuffer(body).toString())
+
+const handleToText = async (message: string | Uint8Array, over?: HandlerOverrides): Promise<string | undefined> =>
+  responseTextOf(await handle(message, over))
+
+const withReply = (reply: Reply): HandlerOverrides => ({ run: async () => reply })
+
+const request = (id: string, more = ''): string => `{"jsonrpc":"2.0","id":${id},"method":"eth_blockNumber"${more}}`
+const notification = '{"jsonrpc":"2.0","method":"eth_blockNumber","params":[]}'
+const successText = (id: string): string => `{"jsonrpc":"2.0","id":${id},"result":"0x1"}`
+const errorText = (id: string, code: number, message: string): string =>
+  `{"jsonrpc":"2.0","id":${id},"error":{"code":${code},"message":"${message}"}}`
+const invalidRequestText = (what: string): string => errorText('null', -32600, `invalid request: ${what}`)
+const batchOf = (...members: readonly string[]): string => `[${members.join()}]`
+const parseError = errorText('null', -32700, 'parse error')
+
+t.test('the id comes back as it was written', async t => {
+  for (const id of [
+    '0',
+    '1',
+    '-1',
+    '-0',
+    '42',
+    '6458874991179852',
+    '9007199254740993',
+    '18446744073709551616',
+    '1.0',
+    '1e0',
+    '1e400',
+    '1.5E-3',
+    'null',
+    '""',
+    '"1"',
+    '"null"',
+    '"8f14e45f-ceea-467f-9575-6b6e9e2d3c1a"',
+    '"\\u0041\\n\\/"',
+    '"é漢😀"',
+    '"\\ud800"',
+    `"${'a'.repeat(5000)}"`,
+  ]) {
+    const shown = id.slice(0, 40)
+    t.equal(await handleToText(request(id)), successText(id), shown)
+    t.equal(await handleToText(batchOf(request(id))), batchOf(successText(id)), `${shown} in a batch`)
+    t.equal(await handleToText(request(id), withReply(nodeErrorReply(3, 'x'))), errorText(id, 3, 'x'), `${shown} with an error`)
+  }
+})
+
+t.test('what cannot be an id is answered with null', async t => {
+  for (const id of ['true', 'false', '{}', '[]', '[1]', '{"id":1}']) {
+    t.equal(await handleToText(request(id)), invalidRequestText('test'), id)
+    t.equal(await handleToText(request(id), withReply(resultOf('"0x1"'))), successText('null'), `${id}, where nobody minds`)
+  }
+})
+
+t.test('the id is found wherever it stands and however its name is written', async t => {
+  t.equal(await handleToText(' {\n"params" : [ {"id":2} ] , "\\u0069d"\t:\r1 , "method":"x","jsonrpc":"2.0" } '), successText('1'))
+  t.equal(await handleToText('{"x":{"id":2},"Id":3,"id ":4,"méthod":5,"id":1}'), successText('1'))
+})
+
+t.test('a result goes out as the node wrote it, and is not copied', async t => {
+  const result = '{ "n": 90071992547409931.0, "s":"\\u0041é", "a":[ 1,2 ] }'
+  t.equal(await handleToText(request('1'), withReply(resultOf(result))), `{"jsonrpc":"2.0","id":1,"result":${result}}`)
+  const reply = { result: Buffer.alloc(100_000, 0x20), source: 'node' } as const
+  for (const message of [request('1'), batchOf(request('1'), request('2'))]) {
+    const { body } = await handle(message, withReply(reply))
+    t.ok(body?.chunks.includes(reply.result))
+    t.equal(body?.byteLength, bodyToBuffer(body!).length)
+    t.equal(bodyToLatin1(body!), bodyToBuffer(body!).toString('latin1'))
+  }
+})
+
+t.test('an error is written with code, message and data, in any script', async t => {
+  const text = await handleToText(request('1'), withReply(nodeErrorReply(-32000, 'größer 漢 "x"\n', { at: ['0x1', null] })))
+  const error = '{"code":-32000,"message":"größer 漢 \\"x\\"\\n","data":{"at":["0x1",null]}}'
+  t.equal(text, `{"jsonrpc":"2.0","id":1,"error":${error}}`)
+})
+
+t.test('status and retryAfter are those of a single failure, and 200 for anything that succeeds', async t => {
+  t.match(await handle(request('1')), { status: 200, retryAfter: undefined })
+  const tooFast = withReply(refuse('rate', { retryAfter: 2 }))
+  t.match(await handle(request('1'), tooFast), { status: 429, retryAfter: 2 })
+  t.match(await handle(batchOf(request('1')), tooFast), { status: 200, retryAfter: undefined })
+  t.match(await handle(request('1'), withReply(refuse('spent'))), { status: 402, retryAfter: undefined })
+  t.match(failureResponse(refuse('key')), { status: 401, replies: [{ kind: 'key' }] })
+})
+
+t.test('a message that is not JSON is one parse error with id null', async t => {
+  for (const text of ['', ' ', 'hello', '{', '[', '{"id":1', '[{"id":1}', '{"id":1}x', '{"id":1}{"id":2}']) {
+    t.equal(await handleToText(text), parseError, text)
+  }
+  t.equal(await handleToText(`\ufeff${request('1')}`), parseError, 'a byte order mark is no JSON')
+  t.equal(await handleToText(Buffer.from('7b226964223a22ff227d', 'hex')), parseError, 'not UTF-8')
+  t.equal(await handleToText(Buffer.from(request('"é"'), 'latin1')), parseError, 'latin1')
+  t.equal(await handleToText(Buffer.from(request('1'), 'utf16le')), parseError, 'UTF-16')
+})
+
+t.test('a JSON value that is no request is one invalid request with id null, never a batch', async t => {
+  for (const text of ['42', '"x"', 'null', 'true', '-1e5']) t.equal(await handleToText(text), invalidRequestText('test'), text)
+})
+
+t.test('a notification', async t => {
+  t.test('runs and gets no answer', async t => {
+    const ran: Json[] = []
+    const all = await handle(notification, { run: async ({ message }) => (ran.push(message), resultOf('1')) })
+    t.match(all, { body: undefined, status: 204, replies: [{ source: 'node' }] })
+    t.same(ran, [JSON.parse(notification)])
+  })
+
+  t.test('gets none either when it fails', async t => {
+    const bug: Next = () => {
+      throw new Error('a bug')
+    }
+    for (const given of [withReply(refuse('rate', { retryAfter: 2 })), withReply(nodeErrorReply(3, 'x')), { run: bug }]) {
+      t.match(await handle(notification, given), { body: undefined, status: 204, retryAfter: undefined })
+    }
+  })
+
+  t.test('is answered with id null when it is not a request at all', async t => {
+    const refusing = withReply(refuse('invalid', { message: 'invalid request: test' }))
+    t.equal(await handleToText('{}', refusing), invalidRequestText('test'))
+    t.equal(await handleToText('[{}]', refusing), batchOf(invalidRequestText('test')))
+  })
+})
+
+t.test('a batch', async t => {
+  t.test('is answered in order of position, whatever the order of completion', async t => {
+    const waiting: (() => void)[] = []
+    const run: Next = ({ message }) =>
+      new Promise(resolve => {
+        waiting.unshift(() => resolve(resultOf(JSON.stringify((message as { id: Json }).id))))
+        if (waiting.length === 3) for (const finish of waiting) finish()
+      })
+    t.same(
+      JSON.parse((await handleToText(batchOf(request('1'), request('2'), request('3')), { run })) ?? ''),
+      [1, 2, 3].map(id => ({ jsonrpc: '2.0', id, result: id })),
+    )
+  })
+
+  t.test('starts all its calls in order before it waits for any', async t => {
+    const started: Json[] = []
+    const pending = handle(batchOf(request('1'), request('2'), request('3')), {
+      run: ({ message }) => (started.push((message as { id: Json }).id), Promise.resolve(resultOf('1'))),
+    })
+    t.same(started, [1, 2, 3])
+    await pending
+  })
+
+  t.test('of one stays a batch', async t => {
+    t.equal(await handleToText(batchOf(request('1'))), batchOf(successText('1')))
+  })
+  t.test('may use an id twice', async t => {
+    t.equal(await handleToText(batchOf(request('1'), request('1'))), batchOf(successText('1'), successText('1')))
+  })
+  t.test('leaves notifications out', async t => {
+    const batch = batchOf(notification, request('1'), notification, request('2'))
+    t.equal(await handleToText(batch), batchOf(successText('1'), successText('2')))
+  })
+  t.test('of notifications only is owed nothing', async t => {
+    t.match(await handle(batchOf(notification, notification)), { body: undefined, status: 204, replies: { length: 2 } })
+  })
+  t.test('answers each junk entry by itself', async t => {
+    const junk = ['1', '"x"', 'null', '[]', batchOf(request('1'))]
+    t.equal(await handleToText(batchOf(...junk, request('7'))), batchOf(...junk.map(() => invalidRequestText('test')), successText('7')))
+  })
+  t.test('that is empty is one invalid request, not an empty array', async t => {
+    t.equal(await handleToText('[]'), invalidRequestText('the batch is empty'))
+    t.equal(await handleToText(' [ ] '), invalidRequestText('the batch is empty'))
+  })
+  t.test('over the limit is one invalid request, and nothing of it runs', async t => {
+    const over = {
+      run: () => {
+        throw new Error('reached')
+      },
+      log: new TestLog(),
+    }
+    const calls = Array<string>(101).fill(request('1'))
+    t.equal(await handleToText(batchOf(...calls), over), invalidRequestText('more than 100 calls in a batch'))
+    t.equal(await handleToText(`[${'[],'.repeat(340_000)}1]`, over), invalidRequestText('more than 100 calls in a batch'))
+    t.equal(await handleToText(`[${'1,'.repeat(500_000)}`, over), invalidRequestText('more than 100 calls in a batch'))
+    t.same(over.log.lines, [])
+    t.equal(await handleToText(batchOf(...calls.slice(1))), batchOf(...calls.slice(1).map(() => successText('1'))))
+  })
+})
+
+t.test('an answer to a batch over its limit', async t => {
+  const taken: string[] = []
+  const run: Next = async ({ message }) => {
+    const id = String((message as { id?: Json }).id)
+    return resultOf(`"${'x'.repeat(id === '2' ? 500 : 10)}"`, {
+      charge: {
+        refund: outcome => {
+          taken.push(`${id} ${outcome}`)
+        },
+      },
+    })
+  }
+  const small = (id: number): string => `{"jsonrpc":"2.0","id":${id},"result":"xxxxxxxxxx"}`
+  const tooLarge = (id: number): string => errorText(String(id), -32003, 'response too large')
+  const batch = batchOf(notification, ...['1', '2', '3', '4'].map(id => request(id)))
+  const room = batchOf(small(1), small(3)).length
+
+  t.test('leaves out what does not fit any more, and takes its charge back', async t => {
+    const text = await handleToText(batch, { run, limits: { batchReply: room } })
+    t.equal(text, batchOf(small(1), tooLarge(2), small(3), tooLarge(4)))
+    t.same(taken.splice(0), ['2 tooLarge', '4 tooLarge'])
+    const less = await handleToText(batch, { run, limits: { batchReply: room - 1 } })
+    t.equal(less, batchOf(small(1), tooLarge(2), tooLarge(3), tooLarge(4)))
+    t.same(taken.splice(0), ['2 tooLarge', '3 tooLarge', '4 tooLarge'])
+  })
+  t.test('names what became of each call', async t => {
+    const { replies } = await handle(batch, { run, limits: { batchReply: room } })
+    const became = replies.map(reply => ('kind' in reply ? reply.kind : reply.source))
+    t.same(became, ['node', 'node', 'tooLarge', 'node', 'tooLarge'])
+  })
+  t.test('survives a withdrawal that throws', async t => {
+    const log = new TestLog()
+    const broken: Next = async () =>
+      resultOf('"xxxxxxxxxx"', {
+        charge: {
+          refund: () => {
+            throw new Error('no')
+          },
+        },
+      })
+    const given = { run: broken, log, limits: { batchReply: batchOf(small(1)).length } }
+    const text = await handleToText(batchOf(request('1'), request('2')), given)
+    t.match(JSON.parse(text ?? ''), [
+      { id: 1, result: 'xxxxxxxxxx' },
+      { id: 2, error: { code: -32603 } },
+    ])
+    t.equal(log.lines.length, 1)
+  })
+})
+
+t.test('a bug costs its own call only, is logged once, and shows nothing of itself', async t => {
+  const internal = (id: string): string =>
+    `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"internal error","data":{"requestId":"r-1"}}}`
+  const bugs: readonly [string, Next][] = [
+    [
+      'thrown before the first await',
+      () => {
+        throw new Error('secret')
+      },
+    ],
+    ['a rejected promise', () => Promise.reject(new Error('secret'))],
+    [
+      'thrown later',
+      async () => {
+        await null
+        throw new Error('secret')
+      },
+    ],
+    [
+      'something thrown that is no error',
+      () => {
+        throw { secret: 1 }
+      },
+    ],
+    [
+      'null thrown',
+      () => {
+        throw null
+      },
+    ],
+    ['an error that cannot be written', async () => ({ error: { code: 1n }, status: 200 }) as never],
+  ]
+  for (const [what, bug] of bugs) {
+    const log = new TestLog()
+    const first: Next = call => (isObject(call.message) && call.message['id'] === 1 ? bug(call) : runEnvelope(call))
+    const text = await handleToText(batchOf(request('1'), request('2')), { run: first, log })
+    t.equal(text, batchOf(internal('1'), successText('2')), what)
+    const fields = { requestId: 'r-1', network: 'devnet', method: 'eth_blockNumber', stack: String }
+    t.match(log.lines, [{ level: 'error', fields }])
+    t.equal(log.lines.length, 1)
+    t.match(await handle(request('1'), { run: bug }), { status: 200, replies: [{ kind: 'internal', source: 'gateway' }] })
+  }
+
+  const log = new TestLog()
+  t.equal(responseTextOf(internalErrorResponse({ log }, fakeOrigin(), new Error('secret'))), internal('null'))
+  t.match(log.lines, [{ fields: { method: undefined, stack: /^Error: secret\n {4}at / } }])
+})
+
+t.test('no message can hurt', async t => {
+  const never: Next = () => {
+    throw new Error('reached')
+  }
+
+  t.test('nested too deep', async t => {
+    const deep = (levels: number): string => request('1', `,"params":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
+    const refusal = invalidRequestText('nested deeper than 64 levels')
+    t.equal(await handleToText(deep(64)), successText('1'))
+    t.equal(await handleToText(deep(65), { run: never }), refusal)
+    t.equal(await handleToText(batchOf(deep(63), deep(64)), { run: never }), refusal, 'one error for the whole batch')
+    t.equal(await handleToText('['.repeat(1 << 20), { run: never }), refusal)
+    t.equal(await handleToText('{"a":'.repeat(200_000), { run: never }), refusal)
+  })
+
+  t.test('too many values or members', async t => {
+    const params = (text: string, count: number): string => request('1', `,"params":[${text.repeat(count)}1]`)
+    t.equal(await handleToText(params('{},', 300_000), { run: never }), invalidRequestText('more than 25000 values'))
+    t.equal(await handleToText(params('"0x1",', 20_000)), successText('1'))
+    const members = Array.from({ length: 30 }, (_, i) => `,"x${i}":${i}`).join('')
+    t.equal(await handleToText(request('1', members), { run: never }), invalidRequestText('more than 32 members in a request'))
+  })
+
+  t.test('a member of the envelope that stands twice', async t => {
+    const twice = (id: string, name: string): string => errorText(id, -32600, `invalid request: ${name} stands twice`)
+    t.equal(await handleToText(request('1', ',"method":"eth_sendRawTransaction"'), { run: never }), twice('1', 'method'))
+    t.equal(await handleToText(request('1', ',"params":[],"params":[1]'), { run: never }), twice('1', 'params'))
+    t.equal(await handleToText(request('1', ',"jsonrpc":"2.0"'), { run: never }), twice('1', 'jsonrpc'))
+    t.equal(await handleToText(request('1', ',"id":1'), { run: never }), twice('null', 'id'))
+    t.equal(await handleToText(request('1', ',"\\u0069d":2'), { run: never }), twice('null', 'id'))
+    t.equal(await handleToText(request('1', ',"m\\u0065tho\\u0064":"x"'), { run: never }), twice('1', 'method'))
+    t.equal(await handleToText('{"method":"a","method":"b"}', { run: never }), twice('null', 'method'))
+    const batch = batchOf(request('1', ',"params":[],"params":[]'), request('2'))
+    t.equal(await handleToText(batch), batchOf(twice('1', 'params'), successText('2')))
+    t.equal(await handleToText(request('1', ',"params":[{"id":1,"id":2,"method":3}],"x":1,"x":2')), successText('1'), 'others may')
+  })
+
+  t.test('__proto__ is a name like any other', async t => {
+    const messages: Json[] = []
+    const keep: Next = async ({ message }: Call) => (messages.push(message), resultOf('1'))
+    const proto = '"__proto__":{"polluted":1}'
+    await handle(request('1', `,${proto},"params":[{${proto},"constructor":{"prototype":{"polluted":1}}}]`), { run: keep })
+    t.same(Object.keys(messages[0] as object), ['jsonrpc', 'id', 'method', '__proto__', 'params'])
+    t.equal((messages[0] as { polluted?: 1 }).polluted, undefined)
+    t.equal(({} as { polluted?: 1 }).polluted, undefined)
+  })
+
+  t.test('any bytes are answered with JSON or with nothing', async t => {
+    const part = fc.constantFrom(
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"id"',
+      '"__proto__"',
+      '"method"',
+      '"x"',
+      '1',
+      'null',
+      '"jsonrpc":"2.0"',
+      '\\',
+    )
+    const anything = fc.oneof(
+      fc.array(part, { maxLength: 12 }).map(parts => Buffer.from(parts.join(''))),
+      fc.uint8Array({ maxLength: 20 }),
+    )
+    const isResponse = (json: { jsonrpc: unknown; id: unknown }): boolean => json.jsonrpc === '2.0' && 'id' in json
+    await fc.assert(
+      fc.asyncProperty(anything, async bytes => {
+        const text = await handleToText(bytes)
+        return text === undefined || [JSON.parse(text)].flat().every(isResponse)
+      }),
+      { numRuns: 2000 },
+    )
+    t.equal(({} as { polluted?: 1 }).polluted, undefined)
+  })
+})
+
+t.test('bytes that are no Buffer are read as well', async t => {
+  const bytes = new Uint8Array(Buffer.from(`  ${request('"é"')}`)).subarray(2)
+  t.equal(
+    responseTextOf(await handleMessage({ parse, run: runEnvelope, limits, log: new TestLog() }, bytes, fakeOrigin())),
+    successText('"é"'),
+  )
+})

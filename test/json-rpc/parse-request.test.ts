@@ -1,0 +1,141 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import fc from 'fast-check'
+import t from 'tap'
+import type { Json } from '../../src/plugin/call.ts'
+import { memoizeFrozen } from '../../src/util/frozen.ts'
+import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
+import type { ParsedMessage, ParseMessage, IncomingRequest } from '../../src/json-rpc/parse-request.ts'
+
+const limits = { depth: 8, batch: 5 }
+
+const bytes = (text: string): Uint8Array => Buffer.from(text)
+
+const requireRequest = (incoming: ParsedMessage): IncomingRequest => {
+  if (!('message' in incoming)) throw new Error('not a request')
+  return incoming
+}
+
+const paramsOf = (incoming: ParsedMessage): Json | undefined => {
+  const { message } = requireRequest(incoming)
+  return typeof message === 'object' && message !== null && 'params' in message ? message.params : undefined
+}
+
+/** Requests that are alike, unlike only in their ids, or made to be mistaken for one another. */
+const id = fc.oneof(
+  fc.nat(20).map(String),
+  fc.constantFrom('00', '01', '-1', '1.5', '1e2', '"1"', '""', 'null', 'true', '', '18446744073709551616'),
+)
+const members = fc.shuffledSubarray(
+  [
+    '"jsonrpc":"2.0"',
+    '"method":"eth_call"',
+    '"params":[{"id":#}]',
+    '"params":[]',
+    '"id":#',
+    '"id": #',
+    '"id" :#',
+    '"\\u0069d":#',
+    '"x":"\\"id\\":#"',
+    '"méthod":#',
+    '"params":"\\"id\\":"',
+  ],
+  { minLength: 0, maxLength: 5 },
+)
+const request = fc.tuple(members, fc.constantFrom('', ' ')).map(([parts, space]) => `{${parts.join(`,${space}`)}}${space}`)
+const template = fc.oneof(
+  request,
+  fc.array(request, { maxLength: 6 }).map(all => `[${all.join()}]`),
+)
+
+t.test('a message means the same whatever was read before it', async t => {
+  const known = createMessageParser(limits)
+  fc.assert(
+    fc.property(template, fc.array(id, { minLength: 3, maxLength: 8 }), (text, ids) => {
+      for (let i = 0; i + 1 < ids.length; i++) {
+        let at = i
+        const message = bytes(text.replaceAll('#', () => ids[at++ % ids.length] as string))
+        t.strictSame(known(message), createMessageParser(limits)(message))
+      }
+    }),
+    { numRuns: 3000 },
+  )
+})
+
+t.test('only the digits of the id itself may differ', async t => {
+  const read = createMessageParser(limits)
+  const say = (text: string) => read(bytes(text))
+  for (const other of ['"x"', 'null', '{}']) {
+    for (const own of [1, 2, 3]) t.match(say(`{"a":{"id":${other}},"id":${own}}`), { id: String(own) })
+    t.match(say(`{"a":{"id":4${other}},"id":}`), { kind: 'parse' })
+    for (const own of [1, 2, 3]) t.match(say(`{"id":${own},"a":${other}}`), { id: String(own) })
+    for (const wrong of ['01', '00', '1 2', '+1', '1.', '']) t.match(say(`{"id":${wrong},"a":${other}}`), { kind: 'parse' }, wrong)
+  }
+})
+
+t.test('a request that is asked again and again is parsed twice, and what calls then share cannot be changed', async t => {
+  const read = createMessageParser(limits)
+  const ask = (id: number | string) => read(bytes(`{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":[{"data":["0x"]},"latest"]}`))
+  const [first, second, third, fourth] = [1, 22, 333, '9007199254740993'].map(ask) as [
+    ParsedMessage,
+    ParsedMessage,
+    ParsedMessage,
+    ParsedMessage,
+  ]
+  t.notOk(Object.isFrozen(paramsOf(first)), 'most are never seen again')
+  t.equal(paramsOf(third), paramsOf(second))
+  t.equal(paramsOf(fourth), paramsOf(second))
+  t.match(third, { id: '333', message: { id: 333, method: 'eth_call' } })
+  t.match(fourth, { id: '9007199254740993' })
+  const [object] = paramsOf(third) as readonly { data: string[] }[]
+  t.throws(() => {
+    object!.data = []
+  }, TypeError)
+  t.throws(() => object!.data.push('0x1'), TypeError)
+})
+
+t.test('what is long is read anew each time, and a thousand other requests make an old one forgotten', async t => {
+  const read: ParseMessage = createMessageParser(limits)
+  const ask = (params: string) => paramsOf(read(bytes(`{"id":1,"params":${params}}`)))
+  const long = `["${'0'.repeat(600)}"]`
+  for (let i = 0; i < 3; i++) t.notOk(Object.isFrozen(ask(long)))
+  ask('[0]')
+  const kept = ask('[0]')
+  t.equal(ask('[0]'), kept)
+  for (let i = 1; i <= 1000; i++) ask(`[${i}]`)
+  t.not(ask('[0]'), kept)
+})
+
+t.test('work on a frozen value is done once, on any other each time', async t => {
+  let worked = 0
+  const lengthOf = memoizeFrozen((list: readonly number[]) => ({ length: list.length, time: ++worked }))
+  const frozen = Object.freeze([1, 2])
+  t.equal(lengthOf(frozen), lengthOf(frozen))
+  t.ok(Object.isFrozen(lengthOf(frozen)))
+  t.equal(memoizeFrozen(() => Buffer.from('ü'))(frozen).length, 2, 'bytes, too, which cannot be frozen')
+  const plain = [1]
+  t.strictSame([lengthOf(plain).length, plain.push(2), lengthOf(plain).length], [1, 2, 2])
+})
+
+t.test('neither a request that is remembered nor an id keeps the rest of its message in memory', async t => {
+  const read = createMessageParser(limits)
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void // V8's, as the flag describes it
+  const live = (): number => {
+    for (let i = 0; i < 2; i++) collect() // what lies outside is let go of with the second
+    const { heapUsed, external, arrayBuffers } = process.memoryUsage()
+    return heapUsed + external - arrayBuffers // long texts lie outside the heap, as do messages before they are text
+  }
+  const pad = ' '.repeat(1 << 20)
+  const id = `"${'a'.repeat(30)}"`
+  const kept: unknown[] = []
+  const before = live()
+  for (let i = 0; i < 30; i++) {
+    read(bytes(`{"id":1,"params":[${i}],"a":"${'b'.repeat(30)}"}${pad}`))
+    read(bytes(`[{"id":1,"params":["${i}"]},{"id":2}${pad}]`))
+    const { id: told } = read(bytes(`{"id":${id},"a":0}${pad}`)) as IncomingRequest
+    kept.push(told)
+  }
+  t.ok(live() - before < 10 << 20)
+  t.ok(kept.every(told => told === id))
+})

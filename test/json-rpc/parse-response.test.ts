@@ -1,0 +1,212 @@
+import assert, { deepStrictEqual } from 'node:assert/strict'
+import fc from 'fast-check'
+import t from 'tap'
+import type { Json } from '../../src/plugin/call.ts'
+import { ChunkedBytes, toRawJson, toBuffer } from '../../src/json/chunked-bytes.ts'
+import { ChunkBuffer } from '../../src/json/chunk-buffer.ts'
+import { ResponseParser, serializeRequest } from '../../src/json-rpc/parse-response.ts'
+import type { ParsedResponse } from '../../src/json-rpc/parse-response.ts'
+
+/** Feeds the answer in chunks that end at the cuts; the request's id is 7. Its length makes no difference where it is announced. */
+const parseChunks = (answer: string | Uint8Array, cuts: readonly number[] = []): ParsedResponse => {
+  const bytes = Buffer.from(answer)
+  const [reading, announced] = [feedChunks(new ResponseParser(), bytes, cuts), feedChunks(new ResponseParser(bytes.length), bytes, cuts)]
+  deepStrictEqual(withStringResult(announced), withStringResult(reading))
+  return reading
+}
+
+const feedChunks = (reader: ResponseParser, bytes: Buffer, cuts: readonly number[]): ParsedResponse => {
+  let from = 0
+  for (const end of [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)) {
+    reader.push(bytes.subarray(from, end))
+    from = end
+  }
+  return reader.finish(7)
+}
+
+/** The same in two long pieces: white space stands before and behind. */
+const parsePadded = (answer: Uint8Array, cut: number): ParsedResponse =>
+  feedChunks(new ResponseParser(), Buffer.concat([padding, answer, padding]), [padding.length + cut])
+
+const padding = Buffer.alloc(20_000, ' ')
+
+const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
+
+const responseText = (more: string): string => `{"jsonrpc":"2.0","id":7,${more}}`
+
+/** The reading with its text as a string. */
+const withStringResult = (reading: ParsedResponse): object =>
+  reading.kind === 'result' ? { ...reading, result: toBuffer(reading.result).toString() } : reading
+
+const result = (result: string, count?: number, streamStatus?: string): object => ({ kind: 'result', result, count, streamStatus })
+const invalidResponse = (reason: string): object => ({ kind: 'garbage', reason })
+const error = (code: number, message: string, data?: Json): object => ({
+  kind: 'error',
+  error: data === undefined ? { code, message } : { code, message, data },
+})
+
+t.test('a request is written anew, in the order that nodes write themselves', async t => {
+  t.equal(
+    serializeRequest(7, { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
+    '{"jsonrpc":"2.0","id":7,"method":"eth_getLogs","params":[{"topics":[null,"0x1"]},"größer"]}',
+  )
+  const params = JSON.parse('[{"__proto__":{"a":1}},"\\ud800",90071992547409931]') as Json[]
+  t.equal(
+    serializeRequest(1, { method: '"', params }),
+    '{"jsonrpc":"2.0","id":1,"method":"\\"","params":[{"__proto__":{"a":1}},"\\ud800",90071992547409940]}',
+  )
+})
+
+t.test('what a node answers, wherever its chunks end', async t => {
+  const cases: readonly (readonly [what: string, answer: string, reading: object])[] = [
+    ['a result', responseText('"result":"0x1"'), result('"0x1"')],
+    ['null', responseText('"result":null'), result('null')],
+    ['a list is counted', responseText('"result":[{"a":[1,2]},[3],"4,5"]'), result('[{"a":[1,2]},[3],"4,5"]', 3)],
+    ['an empty list', responseText('"result": [ ] '), result('[ ]', 0)],
+    ['an object is not', responseText('"result":{"a":[1],"b":2}'), result('{"a":[1],"b":2}')],
+    ['any order, any space', ' {\n"result" : 1 , "id":7\t,"jsonrpc":"2.0" }\r\n', result('1')],
+    ['no jsonrpc', '{"id":7,"result":1}', result('1')],
+    ['members of its own', responseText('"usage":{"id":8,"error":1},"result":1'), result('1')],
+    ['names with escapes', '{"\\u0069d":7,"r\\u0065sult":"\\u0041"}', result('"\\u0041"')],
+    ['what parsing would change', responseText('"result":{"n":1e400,"a":1,"a":2}'), result('{"n":1e400,"a":1,"a":2}')],
+    ['no error', responseText('"result":1,"error":null'), result('1')],
+    ['no error, and null for a result', responseText('"error":null,"result":null'), result('null')],
+    ['a result that ends early', responseText('"_streamStatus":"truncated","result":[1]'), result('[1]', 1, 'truncated')],
+    ['one that does not', responseText('"_streamStatus":null,"result":[1]'), result('[1]', 1)],
+    ['an odd status', responseText('"result":1,"_streamStatus":[0]'), result('1', undefined, '[0]')],
+
+    ['an error', responseText('"error":{"code":-32000,"message":"nö"}'), error(-32000, 'nö')],
+    ['an error with data', responseText('"error":{"data":{"a":[null]},"message":"","code":3}'), error(3, '', { a: [null] })],
+    ['data that is null', responseText('"error":{"code":3,"message":"x","data":null}'), error(3, 'x', null)],
+    ['an error with more than belongs there', responseText('"error":{"code":3,"message":"x","stack":"at"}'), error(3, 'x')],
+    ['an error beside null', responseText('"result":null,"error":{"code":3,"message":"x"}'), error(3, 'x')],
+    ['a code written as 3e0', responseText('"error":{"code":3e0,"message":"x"}'), error(3, 'x')],
+
+    ['nothing', '', invalidResponse('not JSON')],
+    ['a page', '<html>502 Bad Gateway</html>', invalidResponse('not JSON')],
+    ['half an answer', responseText('"result":[1,2').slice(0, -1), invalidResponse('not JSON')],
+    ['an answer and a half', `${responseText('"result":1')}{`, invalidResponse('not JSON')],
+    ['a byte order mark', `\ufeff${responseText('"result":1')}`, invalidResponse('not JSON')],
+    ['a scalar', '7', invalidResponse('not an object')],
+    ['a batch', `[${responseText('"result":1')}]`, invalidResponse('not an object')],
+    ['a longer batch', `[${responseText('"result":1')},${responseText('"result":1')}]`, invalidResponse('not an object')],
+    ['an empty batch', '[]', invalidResponse('not an object')],
+    ['an empty object', '{}', invalidResponse('no id')],
+    ['no id', '{"jsonrpc":"2.0","result":1}', invalidResponse('no id')],
+    ...['8', '70', '"7"', '7.0', '7e0', '-7', 'null', '[7]', 'true'].map(
+      id => [`the id ${id}`, `{"id":${id},"result":1}`, invalidResponse('the id is not that of the request')] as const,
+    ),
+    ['an error with no id of ours', '{"id":null,"error":{}}', invalidResponse('the id is not that of the request')],
+    ['neither', responseText('"jsonrpc":"2.0"'), invalidResponse('neither a result nor an error')],
+    ['neither, but null for an error', responseText('"error":null'), invalidResponse('neither a result nor an error')],
+    ['both', responseText('"result":1,"error":{"code":3,"message":"x"}'), invalidResponse('both a result and an error')],
+    ['two ids', responseText('"id":7,"result":1'), invalidResponse('a member stands twice')],
+    ['two results', responseText('"result":1,"result":1'), invalidResponse('a member stands twice')],
+    ['two results, one in disguise', responseText('"result":1,"r\\u0065sult":2'), invalidResponse('a member stands twice')],
+    ['two errors', responseText('"error":null,"error":null,"result":1'), invalidResponse('a member stands twice')],
+    ...['1', '"x"', '[]', 'true', '{}', '{"message":"x"}', '{"code":"3"}', '{"code":1.5}', '{"code":1e400}'].map(
+      text => [`the error ${text}`, responseText(`"error":${text}`), invalidResponse('the error has no integer code')] as const,
+    ),
+    ...['{"code":3}', '{"code":3,"message":null}', '{"code":3,"message":{}}'].map(
+      text => [`the error ${text}`, responseText(`"error":${text}`), invalidResponse('the error has no message')] as const,
+    ),
+  ]
+  for (const [what, text, expected] of cases) {
+    const bytes = Buffer.from(text)
+    t.strictSame(withStringResult(parseChunks(text)), expected, what)
+    t.strictSame(withStringResult(parseChunks(text, everyByte(bytes))), expected, `${what}, byte by byte`)
+    for (const cut of everyByte(bytes)) t.strictSame(withStringResult(parsePadded(bytes, cut)), expected, `${what}, in two at ${cut}`)
+  }
+  t.strictSame(parseChunks(Buffer.from(responseText('"result":"é"'), 'latin1')), invalidResponse('not JSON'), 'not UTF-8')
+})
+
+t.test('whatever the result is and however it is cut, its bytes come back', async () => {
+  const cuts = fc.array(fc.nat(300), { maxLength: 5 })
+  const property = fc.property(fc.json({ stringUnit: 'binary' }), fc.nat(3), cuts, (json, spaces, at) => {
+    const text = JSON.stringify(JSON.parse(json), null, spaces)
+    const value: unknown = JSON.parse(text)
+    const reading = parseChunks(responseText(`"result":${text}`), at)
+    deepStrictEqual(withStringResult(reading), result(text, Array.isArray(value) ? value.length : undefined))
+  })
+  fc.assert(property, { numRuns: 500 })
+})
+
+t.test('nothing a node writes can hurt', async t => {
+  const nested = (levels: number): string => responseText(`"result":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
+  const fail = (text: string): string => responseText(`"error":{"code":3,"message":"x","data":${text}}`)
+
+  t.test('nested too deep', async t => {
+    t.match(parseChunks(nested(512)), { kind: 'result', count: 1 })
+    t.strictSame(parseChunks(nested(513)), invalidResponse('nested deeper than 512 levels'))
+    t.strictSame(parseChunks('['.repeat(1_000_000)), invalidResponse('nested deeper than 512 levels'))
+  })
+  t.test('an error too large to parse', async t => {
+    t.match(parseChunks(fail(`"${'0'.repeat(1_000_000)}"`)), { kind: 'error', error: { code: 3 } })
+    t.strictSame(parseChunks(fail(`"${'0'.repeat(1_048_576)}"`)), invalidResponse('the error is too large'))
+    t.match(parseChunks(fail(`[${'1,'.repeat(20_000)}1]`)), { kind: 'error', error: { code: 3 } })
+    t.strictSame(parseChunks(fail(`[${'1,'.repeat(25_000)}1]`)), invalidResponse('the error is too large'))
+  })
+  t.test('many members, or long names', async t => {
+    const members = (count: number): string => Array.from({ length: count }, (_, i) => `"x${i}":${i}`).join()
+    t.strictSame(withStringResult(parseChunks(responseText(`${members(29)},"result":1`))), result('1'))
+    t.strictSame(parseChunks(responseText(`${members(31)},"result":1`)), invalidResponse('more than 32 members'))
+    t.strictSame(withStringResult(parseChunks(responseText(`"${'x'.repeat(100_000)}":2,"result":1`))), result('1'))
+  })
+  t.test('__proto__', async t => {
+    t.strictSame(parseChunks(responseText('"error":{"code":3,"message":"x","__proto__":{"data":1}}')), error(3, 'x'))
+    t.strictSame(parseChunks(responseText('"__proto__":{"result":1}')), invalidResponse('neither a result nor an error'))
+    t.equal(({} as { data?: 1 }).data, undefined)
+  })
+})
+
+t.test('reading stops where an answer is lost', async t => {
+  const reader = new ResponseParser()
+  t.equal(reader.push(Buffer.from('{"id":')), true)
+  t.equal(reader.push(Buffer.from('<html>')), false)
+  t.equal(reader.push(Buffer.from(responseText('"result":1'))), false)
+  t.strictSame(reader.finish(7), invalidResponse('not JSON'))
+})
+
+t.test('a result is not copied, but for short chunks', async t => {
+  const one = Buffer.from(responseText('"result":"0x1"'))
+  const reader = new ResponseParser()
+  reader.push(one)
+  const reading = reader.finish(7)
+  t.equal(reading.kind === 'result' && toBuffer(reading.result).buffer, one.buffer)
+
+  const result = `"${'0'.repeat(3 << 20)}"`
+  const whole = Buffer.from(responseText(`"result":${result}`))
+  const long = feedChunks(
+    new ResponseParser(),
+    whole,
+    Array.from({ length: 48 }, (_, i) => (i + 1) << 16),
+  )
+  t.ok(long.kind === 'result' && long.result instanceof ChunkedBytes && toBuffer(long.result).equals(Buffer.from(result)))
+  const buffers = long.kind === 'result' && long.result instanceof ChunkedBytes ? long.result.chunks.map(({ buffer }) => buffer) : []
+  t.equal(buffers.length, 49)
+  t.ok(buffers.slice(0, -1).every(buffer => buffer === whole.buffer))
+
+  const short = feedChunks(new ResponseParser(), whole, everyByte(whole.subarray(0, 300_000)))
+  t.ok(short.kind === 'result' && toBuffer(short.result).equals(Buffer.from(result)))
+  t.ok(short.kind === 'result' && short.result instanceof ChunkedBytes && short.result.chunks.length < 10, 'none of its pieces is short')
+})
+
+t.test('pieces are what one array would be', async t => {
+  const chunks = fc.array(fc.oneof(fc.nat(300), fc.integer({ min: 16_000, max: 70_000 })), { minLength: 1, maxLength: 9 })
+  const property = fc.property(chunks, fc.boolean(), fc.array(fc.tuple(fc.nat(), fc.nat()), { maxLength: 9 }), (lengths, isTold, parts) => {
+    const whole = Buffer.alloc(lengths.reduce((sum, length) => sum + length + 1, 0)).map((_, i) => (i * 31) >> 3)
+    const arrival = new ChunkBuffer(isTold ? whole.length : 0)
+    for (const length of lengths) arrival.push(whole.subarray(arrival.byteLength, arrival.byteLength + length + 1))
+    const { rawJson: text } = arrival
+    deepStrictEqual([text.byteLength, text instanceof ChunkedBytes], [whole.length, whole.length > 16_384 && lengths.length > 1])
+    assert(toBuffer(text).equals(whole))
+    for (const [one, other] of parts) {
+      const [start = 0, end = 0] = [one, other].map(n => n % (whole.length + 1)).sort((a, b) => a - b)
+      const part = text.subarray(start, end)
+      deepStrictEqual([part.byteLength, text.at(start)], [end - start, whole[start]])
+      assert(toBuffer(part).equals(whole.subarray(start, end)))
+    }
+  })
+  fc.assert(property, { numRuns: 300 })
+  t.strictSame(toRawJson([]), Buffer.from(''))
+})

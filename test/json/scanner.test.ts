@@ -1,0 +1,398 @@
+import { deepStrictEqual, equal, ok } from 'node:assert/strict'
+import fc from 'fast-check'
+import t from 'tap'
+import type { ScanLimits } from '../../src/json/scan-limits.ts'
+import type { IndexedItem } from '../../src/json/top-level-index.ts'
+import { Scanner } from '../../src/json/scanner.ts'
+
+const unlimited: ScanLimits = { maxDepth: Infinity, maxElements: Infinity, maxValues: Infinity }
+
+/** Scans the text in chunks that end at the cuts. */
+const scan = (bytes: Uint8Array, cuts: readonly number[] = [], limits = unlimited): Scanner => {
+  const scanner = new Scanner(limits)
+  const ends = [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)
+  let from = 0
+  for (const end of ends) {
+    scanner.push(bytes.subarray(from, end))
+    from = end
+  }
+  scanner.end()
+  return scanner
+}
+
+const scanResult = ({ error: fault, isArray, hasNonAscii: isWide, items }: Scanner): object => ({ fault, isArray, isWide, items })
+
+const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
+
+/** What JSON.parse says; undefined when the bytes are not UTF-8 or not JSON. */
+const parse = (bytes: Uint8Array): { readonly value: unknown } | undefined => {
+  try {
+    return { value: JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)) }
+  } catch {
+    return undefined
+  }
+}
+
+/** Parses an item part by part, from the places that the outline gives. */
+const parseItem = (bytes: Uint8Array, { start, end, members }: IndexedItem): unknown => {
+  const whole = parse(bytes.subarray(start, end))
+  ok(whole, 'an item is JSON by itself')
+  equal(members !== undefined, typeof whole.value === 'object' && whole.value !== null && !Array.isArray(whole.value))
+  if (members === undefined) return whole.value
+  return Object.fromEntries(
+    members.map(member => {
+      const value = parse(bytes.subarray(member.start, member.end))
+      const name = parse(bytes.subarray(member.nameStart - 1, member.nameEnd + 1))
+      ok(value && name, 'a name and a value are JSON by themselves')
+      if (Array.isArray(value.value)) equal(member.childCount, value.value.length)
+      return [name.value, value.value]
+    }),
+  )
+}
+
+/** The verdict is that of JSON.parse, the outline fits its value, and neither depends on where chunks end. */
+const assertMatchesJsonParse = (bytes: Uint8Array, ...splits: readonly number[][]): void => {
+  const scanner = scan(bytes)
+  const truth = parse(bytes)
+  for (const cuts of splits) deepStrictEqual(scanResult(scan(bytes, cuts)), scanResult(scanner))
+  if (scanner.error === 'members') return
+  equal(scanner.error, truth === undefined ? 'syntax' : undefined)
+  if (truth === undefined) return
+  equal(scanner.isArray, Array.isArray(truth.value))
+  const values = scanner.items.map(item => parseItem(bytes, item))
+  deepStrictEqual(scanner.isArray ? values : values[0], truth.value)
+  equal(
+    scanner.hasNonAscii,
+    bytes.some(byte => byte >= 0x80),
+  )
+}
+
+const space = fc.stringMatching(/^[ \t\n\r]{0,2}$/)
+const stringPart = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 6 }).map(text => JSON.stringify(text).slice(1, -1)),
+  fc.stringMatching(/^[0-9a-f]{0,12}$/),
+  fc.constantFrom('\\u0069', '\\ud800', '\\uDFFF', '\\"', '\\\\', '\\/', 'é', '\u2028', '漢', '😀', '\u007f'),
+)
+const string = fc.array(stringPart, { maxLength: 4 }).map(pieces => `"${pieces.join('')}"`)
+const name = fc.oneof(string, fc.constantFrom('"id"', '"\\u0069d"', '"result"', '"__proto__"', '"constructor"', '""'))
+const number = fc.stringMatching(/^-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,3})?$/)
+const list = (open: string, item: fc.Arbitrary<string>, close: string): fc.Arbitrary<string> =>
+  fc.tuple(space, fc.array(item, { maxLength: 5 })).map(([gap, items]) => open + gap + items.join(',') + close)
+
+/** JSON texts as nobody would write them: every form of space, number and escape, names twice. */
+const { json } = fc.letrec<{ json: string; value: string }>(tie => ({
+  json: fc.tuple(space, tie('value'), space).map(parts => parts.join('')),
+  value: fc.oneof(
+    { depthSize: 'small' },
+    fc.oneof(string, number, fc.constantFrom('true', 'false', 'null')),
+    list('[', tie('json'), ']'),
+    list(
+      '{',
+      fc.tuple(space, name, space, fc.constant(':'), tie('json')).map(parts => parts.join('')),
+      '}',
+    ),
+  ),
+}))
+
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
+
+const significantByte = fc.constantFrom(
+  ...Buffer.from('{}[]:,"\\ \n\t0-.eEtfnu/\u0000\u001f\u007f'),
+  0x80,
+  0xa0,
+  0xc0,
+  0xe0,
+  0xed,
+  0xf4,
+  0xff,
+)
+const mutation = fc.record({
+  how: fc.constantFrom('put', 'insert', 'cut'),
+  at: fc.nat(),
+  byte: fc.oneof(significantByte, fc.nat(255)),
+  length: fc.nat(4),
+})
+
+/** A JSON text with some bytes changed, put in or cut out: mostly not JSON any more, but nearly. */
+const mutated = fc.tuple(json, fc.array(mutation, { minLength: 1, maxLength: 3 })).map(([text, changes]) => {
+  const bytes = [...bytesOf(text)]
+  for (const { how, at, byte, length } of changes) {
+    const place = at % (bytes.length + 1)
+    if (how === 'cut') bytes.splice(place, length)
+    else bytes.splice(place, how === 'put' ? 1 : 0, byte)
+  }
+  return Uint8Array.from(bytes)
+})
+
+const junk = fc.array(significantByte, { maxLength: 8 }).map(bytes => Uint8Array.from(bytes))
+
+const cuts = fc.array(fc.nat(400), { maxLength: 6 })
+const checkMany = (texts: fc.Arbitrary<Uint8Array>, numRuns: number) => (): void => {
+  const property = fc.property(texts, cuts, (bytes, at) => {
+    assertMatchesJsonParse(
+      bytes,
+      at.map(cut => cut % (bytes.length + 1)),
+      everyByte(bytes),
+    )
+  })
+  fc.assert(property, { numRuns })
+}
+
+/** Cut in two at every place, and into single bytes. */
+const differs = (bytes: Uint8Array): boolean => {
+  try {
+    assertMatchesJsonParse(bytes, ...everyByte(bytes).map(cut => [cut]), everyByte(bytes))
+    return false
+  } catch {
+    return true
+  }
+}
+
+const texts = [
+  '',
+  ' ',
+  '\ufeff1',
+  '\ufeff{}',
+  '[]',
+  '{}',
+  ' [ ] ',
+  '\t{\r\n} ',
+  '[1,]',
+  '[,1]',
+  '[,]',
+  '{,}',
+  '[1 2]',
+  '[1],',
+  '[1]]',
+  '[[]',
+  '{"a":1,}',
+  '{"a":1 "b":2}',
+  '{"a" 1}',
+  '{"a"}',
+  '{"a":}',
+  '{"a",1}',
+  '{a:1}',
+  "{'a':1}",
+  '{1:1}',
+  '{"a":1}}',
+  '{"a":1},',
+  '{"a":"b":1}',
+  '{{}}',
+  '"a":1',
+  '[}',
+  '{]',
+  '[1}',
+  '{"a":1]',
+  '[',
+  '{',
+  ']',
+  '}',
+  ',',
+  ':',
+  '1,',
+  '1 2',
+  '0',
+  '-0',
+  '00',
+  '01',
+  '-01',
+  '-',
+  '--1',
+  '+1',
+  '1.',
+  '.1',
+  '1.e1',
+  '1.0',
+  '0.10',
+  '1e',
+  '1e+',
+  '1e-',
+  '1E5',
+  '1e+05',
+  '1e400',
+  '1e1.5',
+  '1e1e1',
+  '1 e1',
+  '0x1',
+  '1n',
+  '1_0',
+  '- 1',
+  '[-]',
+  '[1.]',
+  '{"a":1e}',
+  '18446744073709551616',
+  '-1.5E-7',
+  '1+1',
+  '1-',
+  'Infinity',
+  'NaN',
+  'undefined',
+  'true',
+  'tru',
+  'truee',
+  'True',
+  'nul',
+  'nulll',
+  'null null',
+  'truefalse',
+  'fals',
+  't',
+  '[true,false,null]',
+  '"',
+  '"a',
+  '""',
+  '"a" "b"',
+  '"\\',
+  '"\\"',
+  '"\\u',
+  '"\\u1',
+  '"\\u123',
+  '"\\u1234',
+  '"\\u1234"',
+  '"\\u12g4"',
+  '"\\uABcd"',
+  '"\\U1234"',
+  '"\\x41"',
+  '"\\a"',
+  '"\\\'"',
+  '"\\0"',
+  '"\\\n"',
+  '"\\b\\f\\n\\r\\t\\/\\"\\\\"',
+  '"\n"',
+  '"\t"',
+  '"\u0000"',
+  '"\u001f"',
+  '"\u007f"',
+  '"\\ud800"',
+  '"\\udc00\\ud800"',
+  '"😀"',
+  '"é"',
+  'é',
+  '"\u2028"',
+  '\v1',
+  '\f1',
+  '\u00a01',
+  '\u30001',
+  '1\u0000',
+  '// 1',
+  '/**/1',
+  '#1',
+  '{"a":1,"a":2}',
+  '{"":1,"":2}',
+  '{"__proto__":1}',
+  '{"__proto__":{"a":1}}',
+  '{"\\u0061":1}',
+  '{"a\n":1}',
+  '{"é":1}',
+  '[{"a":[1,[2,3],{"b":4}]},[5],"6",{}]',
+  '{"a":{"b":{"c":[{}]}},"d":[[],[[]]]}',
+  '[[[[[[]]]]]]',
+]
+
+/** Bytes in hex: whole and broken characters, too long forms, surrogates, past the last one. */
+const characters = [
+  '80',
+  'bf',
+  'c080',
+  'c1bf',
+  'c280',
+  'c2',
+  'c2c2',
+  'c27f',
+  'dfbf',
+  'c3a9c3',
+  'c3a9a9',
+  'e08080',
+  'e09fbf',
+  'e0a080',
+  'ed9fbf',
+  'eda080',
+  'edbfbf',
+  'ee8080',
+  'efbfbf',
+  'efbbbf',
+  'e282',
+  'e28228',
+  'e6bca2',
+  'f0808080',
+  'f08fbfbf',
+  'f0908080',
+  'f48fbfbf',
+  'f4908080',
+  'f5808080',
+  'f8888080',
+  'fe',
+  'ff',
+  'f09f9880',
+  'f09f98',
+  'f09f',
+  'f0',
+]
+
+t.test('the scanner agrees with JSON.parse, however the text is cut into chunks', async t => {
+  t.doesNotThrow(checkMany(json.map(bytesOf), 1500), 'about JSON texts')
+  t.doesNotThrow(checkMany(mutated, 3000), 'about JSON texts with a few bytes changed')
+  t.doesNotThrow(checkMany(fc.uint8Array({ maxLength: 24 }), 1000), 'about any bytes')
+  t.doesNotThrow(checkMany(junk, 3000), 'about telling bytes')
+
+  t.same(texts.map(bytesOf).filter(differs).map(String), [], 'about texts picked by hand')
+  for (const [before, after, place] of [
+    ['22', '22', 'in a string'],
+    ['', '31', 'before a number'],
+  ]) {
+    const wrong = characters.filter(hex => differs(Buffer.from(`${before}${hex}${after}`, 'hex')))
+    t.same(wrong, [], `about characters ${place}`)
+  }
+})
+
+t.test('a text past a limit is refused, and one at the limit is not', async t => {
+  const faultOf = (text: string, limits: Partial<ScanLimits> = {}) => scan(bytesOf(text), [], { ...unlimited, ...limits }).error
+  const nested = (depth: number) => '{"a":['.repeat(depth / 2) + ']}'.repeat(depth / 2)
+  const members = (count: number) => `{${Array.from({ length: count }, (_, i) => `"${i}":[]`).join()}}`
+
+  t.test('depth', async t => {
+    t.equal(faultOf(nested(64), { maxDepth: 64 }), undefined)
+    t.equal(faultOf(nested(66), { maxDepth: 64 }), 'depth')
+    t.equal(faultOf('[[]]', { maxDepth: 2 }), undefined)
+    t.equal(faultOf('[[[]]]', { maxDepth: 2 }), 'depth')
+  })
+
+  t.test('members of the object, or of each object in a batch; not of objects further down', async t => {
+    t.equal(faultOf(members(32)), undefined)
+    t.equal(faultOf(members(33)), 'members')
+    t.equal(faultOf(`[${members(32)},${members(32)}]`), undefined)
+    t.equal(faultOf(`[{},${members(33)}]`), 'members')
+    t.equal(faultOf(`[[${members(33)}]]`), undefined)
+    t.equal(faultOf(`{"a":${members(33)}}`), undefined)
+  })
+
+  t.test('elements of a batch, not of arrays further down', async t => {
+    t.equal(faultOf('[1,[],{}]', { maxElements: 3 }), undefined)
+    t.equal(faultOf('[1,[],{},4]', { maxElements: 3 }), 'elements')
+    t.equal(faultOf('{"a":[1,2,3,4]}', { maxElements: 3 }), undefined)
+    t.equal(faultOf('[[1,2,3,4]]', { maxElements: 3 }), undefined)
+    t.equal(faultOf('1', { maxElements: 1 }), undefined)
+  })
+
+  t.test('values anywhere', async t => {
+    t.equal(faultOf('{"a":[1,{}],"b":2}', { maxValues: 5 }), undefined)
+    t.equal(faultOf('{"a":[1,{}],"b":2}', { maxValues: 4 }), 'values')
+  })
+
+  t.test('at the first byte past it, whatever follows', async t => {
+    const scanner = new Scanner({ ...unlimited, maxDepth: 64, maxElements: 100 })
+    t.equal(scanner.push(bytesOf('['.repeat(64))), true)
+    t.equal(scanner.push(bytesOf('[')), false)
+    t.equal(scanner.push(bytesOf(']'.repeat(65))), false)
+    t.equal(scanner.end(), 'depth')
+    const batch = new Scanner({ ...unlimited, maxElements: 100 })
+    t.equal(batch.push(bytesOf(`[${'[],'.repeat(100)}`)), true)
+    t.equal(batch.push(bytesOf('1')), false)
+    t.equal(batch.end(), 'elements')
+  })
+
+  t.test('but without one, a million levels are no more than a million bytes', async t => {
+    t.equal(faultOf('['.repeat(1_000_000)), 'syntax')
+    t.equal(faultOf('['.repeat(1_000_000) + ']'.repeat(1_000_000)), undefined)
+  })
+})

@@ -1,0 +1,259 @@
+import t from 'tap'
+import cache from '../../../plugins/cache/index.ts'
+import type { Json, ContextKey } from '../../../src/plugin/call.ts'
+import { toBuffer } from '../../../src/json/chunked-bytes.ts'
+import type { RawJson } from '../../../src/json/chunked-bytes.ts'
+import type { Next } from '../../../src/plugin/plugin.ts'
+import { isFailure, refuse } from '../../../src/plugin/reply.ts'
+import type { Reply } from '../../../src/plugin/reply.ts'
+import { Secret } from '../../../src/plugin/secret.ts'
+import { openHeads } from '../../../src/services/chain-heads/index.ts'
+import type { UpstreamClient, MethodTable } from '../../../src/services/index.ts'
+import { createMetricsRegistry } from '../../../src/services/metrics.ts'
+import { TestClock, TestLog, fakeCall, fakeResult, createStage } from '../../support/fakes.ts'
+import { ModelChain, ModelNode, ancestorAt, responseAt, toQuantity, seededRandom, transactionAt } from '../../support/model-chain.ts'
+import type { ModelBlock, RandomBelow } from '../../support/model-chain.ts'
+
+const blockTime = 1000
+/** ms between polls, and longest that an answer which may still change is kept. */
+const interval = 500
+
+interface Question {
+  readonly method: string
+  readonly params: readonly Json[]
+}
+
+/** When and by whom an answer was made, and what the gateway had been told by then. */
+interface Provenance {
+  readonly node: ModelNode
+  readonly newest: number
+  readonly reported: ReportedHead | undefined
+}
+
+interface ReportedHead {
+  readonly number: number
+  readonly hash: string | undefined
+}
+
+/** A node's state from this moment on. */
+interface State {
+  readonly since: number
+  readonly head: ModelBlock
+  readonly final: ModelBlock
+}
+
+const table: Readonly<Record<string, object>> = {
+  eth_blockNumber: { keep: 'head' },
+  eth_getStorageAt: { keep: 'block', at: 2 },
+  eth_getLogs: { keep: 'block', at: 0 },
+  eth_getTransactionReceipt: { keep: 'found' },
+  eth_getBlockByNumber: { keep: 'block', at: 0 },
+  eth_getBlockByHash: { keep: 'block', at: 0 },
+}
+const methods = { names: Object.keys(table), get: (name: string) => table[name] } as unknown as MethodTable
+
+/** All calls come from one caller: making another takes longer than answering it. */
+const caller = fakeCall('eth_blockNumber')
+
+/** The cache and real heads before three nodes of a model chain, on a clock turned by hand. */
+class World {
+  readonly clock = new TestClock()
+  readonly chain: ModelChain
+  readonly nodes: readonly ModelNode[]
+  readonly hits = { live: 0, final: 0 }
+  readonly faults: string[] = []
+  readonly #random: RandomBelow
+  readonly #mayReorg: boolean
+  readonly #histories = new Map<ModelNode, State[]>()
+  readonly #reported = new Map<string, ReportedHead>()
+  /** Heights that answers told while a poll was on its way: a poll that tells of less has been overtaken. */
+  readonly #overtaking = new Map<string, number>()
+  readonly #provenance = new WeakMap<RawJson, Provenance>()
+  readonly #heads
+  readonly #stage
+  #heard = 0
+
+  constructor(seed: number, mayFall: boolean) {
+    this.#random = seededRandom(seed)
+    this.#mayReorg = mayFall
+    this.chain = new ModelChain(this.#random)
+    this.nodes = ['a', 'b', 'c'].map(name => new ModelNode(name, this.chain))
+    for (const node of this.nodes) this.#histories.set(node, [{ since: -Infinity, head: node.head, final: node.final }])
+    const { clock } = this
+    const network = { name: 'model', chainId: 1, blockTime }
+    const heads = openHeads({
+      ...network,
+      upstreamClient: { request: this.#poll, disconnects: () => 0 },
+      clock,
+      log: new TestLog(),
+      metrics: createMetricsRegistry(),
+    })
+    heads.track(this.nodes.map(({ name }) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' })))
+    this.#heads = heads
+    const options = { maxBytes: 1 << 22, methods: {}, tooMany: 1 }
+    this.#stage = createStage(cache, options, { clock, methods, heads, network, cacheBytes: 1 << 22 })
+  }
+
+  async step(): Promise<void> {
+    const dice = this.#random(200)
+    if (dice < 4) this.chain.mine()
+    else if (dice < 5) this.chain.reorg()
+    else if (dice < 6) this.chain.finalize()
+    else if (dice < 14) this.#sync()
+    else if (dice < 45) this.clock.advance(this.#random(100))
+    else if (dice < 46) this.clock.advance(5000)
+    else void this.ask(this.#question())
+    if (dice < 46) await new Promise(setImmediate)
+  }
+
+  async ask({ method, params }: Question): Promise<Reply> {
+    this.#heads.recordActivity()
+    const before = this.#heard
+    const told = new Map(this.#reported) // answers from memory are chosen at once
+    const asking = { ...caller, context: { ...caller.context, request: { method, params } } }
+    const reply = await this.#stage.handle(asking, this.#next)
+    if (!isFailure(reply)) this.#check({ method, params }, reply.result, reply.source === 'cache' ? told : undefined, before)
+    return reply
+  }
+
+  #check(question: Question, bytes: RawJson, told: ReadonlyMap<string, ReportedHead> | undefined, before: number): void {
+    const value = JSON.parse(toBuffer(bytes).toString()) as Json
+    if (question.method === 'eth_blockNumber') this.#checkHeight(Number(value), before)
+    const made = this.#provenance.get(bytes)
+    if (told === undefined || made === undefined) return
+    const text = JSON.stringify(value)
+    const { final } = this.chain
+    const isTrue = text === JSON.stringify(responseAt(final, final, question.method, question.params))
+    if (isTrue && isAboutNumbers(question)) return void (this.hits.final += 1)
+    this.hits.live += 1
+    if (!this.#gaveLately(made.node, question, text)) this.faults.push(`old: ${JSON.stringify(question)} ${text}`)
+    if (!isUnchanged(made, told)) this.faults.push(`of another head: ${JSON.stringify(question)} ${text}`)
+  }
+
+  #checkHeight(height: number, before: number): void {
+    if (!this.#mayReorg && height < before) this.faults.push(`the height fell from ${before} to ${height}`)
+    this.#heard = Math.max(this.#heard, height)
+  }
+
+  /** Would the same node have given this answer at some moment between one interval ago and now? */
+  #gaveLately(node: ModelNode, { method, params }: Question, text: string): boolean {
+    const states = this.#histories.get(node) ?? []
+    const from = this.clock.monotonic() - interval
+    const firstRecent = states.findLastIndex(({ since }) => since < from)
+    return states
+      .slice(Math.max(0, firstRecent))
+      .some(({ head, final }) => JSON.stringify(responseAt(head, final, method, params)) === text)
+  }
+
+  /** A node moves to the tip or somewhere behind it; or learns what is final. */
+  #sync(): void {
+    const [a, b, c] = this.nodes
+    const node = this.#pick([a, a, a, a, b, b, b, c]) as ModelNode // there are three
+    const { tip } = this.chain
+    const target = ancestorAt(tip, tip.number - this.#pick([0, 0, 0, 1, 1, 2, 5])) ?? tip
+    const least = this.#mayReorg ? node.final.number : node.head.number
+    if (target.number >= least) node.head = target
+    const { final } = this.chain
+    if (this.#random(3) === 0 && ancestorAt(node.head, final.number) === final) node.final = final
+    const history = this.#histories.get(node)
+    history?.push({ since: this.clock.monotonic(), head: node.head, final: node.final })
+    if (history !== undefined && history.length > 400) history.splice(0, 200)
+  }
+
+  /** A node that the pipeline below happens to choose; it answers somewhere between the question and its arrival. */
+  readonly #next: Next<ContextKey> = async ({
+    context: {
+      request: { method, params },
+    },
+  }) => {
+    const node = this.#pick(this.nodes)
+    const provenance = { node, newest: newestOf(this.#reported), reported: this.#reported.get(node.name) }
+    await this.#wait()
+    const value = node.answer(method, params)
+    await this.#wait()
+    const upstream = node.name
+    if (value === undefined) return refuse('unavailable', { upstream })
+    if (method === 'eth_blockNumber') return this.#tell(node, Number(value))
+    const made = fakeResult(value, { upstream })
+    // In memory of its own, which the cache keeps as it is.
+    const reply = isFailure(made) ? made : { ...made, result: new Uint8Array(toBuffer(made.result)) }
+    if (!isFailure(reply)) this.#provenance.set(reply.result, provenance)
+    return reply
+  }
+
+  #tell(node: ModelNode, height: number): Reply {
+    const known = this.#reported.get(node.name)
+    this.#overtaking.set(node.name, Math.max(height, this.#overtaking.get(node.name) ?? 0))
+    if (known === undefined || height > known.number) this.#reported.set(node.name, { number: height, hash: undefined })
+    // Known at once, as no other process need hear of it.
+    return fakeResult(toQuantity(Number(this.#heads.reportHeight(node.name, height))), { upstream: node.name })
+  }
+
+  readonly #poll: UpstreamClient['request'] = async ({ name }, { method, params }) => {
+    const node = this.nodes.find(each => each.name === name) ?? this.#pick(this.nodes)
+    const isHead = method === 'eth_getBlockByNumber' && params[0] === 'latest'
+    if (isHead) this.#overtaking.set(name, 0)
+    await this.#wait()
+    const value = node.answer(method, params) ?? null
+    await this.#wait()
+    // In a turn of its own: nothing else is told between its being recorded here and its being heard.
+    await new Promise(setImmediate)
+    if (isHead) {
+      const { number, hash } = value as { number: string; hash: string }
+      if (Number(number) >= (this.#overtaking.get(name) ?? 0)) this.#reported.set(name, { number: Number(number), hash })
+    }
+    return fakeResult(value)
+  }
+
+  #wait(): Promise<void> {
+    const ms = this.#random(4) === 0 ? this.#random(150) : 0
+    return ms === 0 ? Promise.resolve() : new Promise(resolve => void this.clock.after(ms, resolve))
+  }
+
+  #question(): Question {
+    const { tip } = this.chain
+    const hashAt = (number: number): string => ancestorAt(tip, number)?.hash ?? tip.hash
+    const recent = () => Math.max(0, tip.number + 1 - this.#random(10) * (1 + this.#random(3)))
+    const block = () => this.#pick<() => Json>([() => 'latest', () => toQuantity(recent()), () => ({ blockHash: hashAt(recent()) })])()
+    const from = recent()
+    const ends = ['latest', toQuantity(from), toQuantity(from + 3)]
+    return this.#pick<() => Question>([
+      () => ({ method: 'eth_blockNumber', params: [] }),
+      () => ({ method: 'eth_getStorageAt', params: ['0xa', toQuantity(this.#random(4)), block()] }),
+      () => ({ method: 'eth_getBlockByNumber', params: [toQuantity(from), false] }),
+      () => ({ method: 'eth_getBlockByHash', params: [hashAt(from), false] }),
+      () => ({ method: 'eth_getTransactionReceipt', params: [transactionAt(from)] }),
+      () => ({ method: 'eth_getLogs', params: [{ fromBlock: toQuantity(from), toBlock: this.#pick(ends) }] }),
+    ])()
+  }
+
+  #pick<T>(list: readonly T[]): T {
+    return list[this.#random(list.length)] as T // never empty
+  }
+}
+
+/** Had the node told of the newest head before it was asked, and is that still the newest that was told? */
+const isUnchanged = ({ reported: told, newest }: Provenance, now: ReadonlyMap<string, ReportedHead>): boolean =>
+  told === undefined ||
+  (told.number === newest &&
+    newest === newestOf(now) &&
+    [...now.values()].some(({ number, hash }) => number === told.number && hash === told.hash))
+
+const newestOf = (told: ReadonlyMap<string, ReportedHead>): number =>
+  [...told.values()].reduce((most, { number }) => Math.max(most, number), -1)
+
+const isAboutNumbers = ({ params }: Question): boolean => !JSON.stringify(params).includes('latest')
+
+for (const [what, mayFall, seed] of [
+  ['nodes that lag and change branches', false, 1],
+  ['nodes that also fall back', true, 2],
+] as const) {
+  t.test(`50,000 steps with ${what}: each answer from memory is as fresh as promised`, async t => {
+    const world = new World(seed, mayFall)
+    for (let i = 0; i < 50_000; i++) await world.step()
+    t.same(world.faults.slice(0, 5), [])
+    t.comment(JSON.stringify(world.hits))
+    t.ok(world.hits.live > 500, 'enough answers that may change came from memory')
+    t.ok(world.hits.final > 500, 'enough answers about final blocks came from memory')
+  })
+}

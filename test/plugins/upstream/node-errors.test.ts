@@ -1,0 +1,265 @@
+import t from 'tap'
+import type { ErrorCategory } from '../../../src/plugin/reply.ts'
+import { createDeployment, networkFile } from '../../support/deployment.ts'
+import { startFakeNode } from '../../support/fake-node.ts'
+import type { ResponseScript, ReceivedRequest, ScriptedResponse } from '../../support/fake-node.ts'
+import { post } from '../../support/rpc-client.ts'
+import type { HttpResponse } from '../../support/rpc-client.ts'
+
+// What callers see of each meaning, through the whole gateway: with one node that says it, and with a second one beside it.
+
+interface NodeErrorCase {
+  readonly meaning: ErrorCategory | 'partial' | 'overlong' | 'slow' | 'ill'
+  readonly method: string
+  readonly nodeReply: ResponseScript
+  /** With one node. */
+  readonly replyAlone: { readonly status?: number; readonly code: number; readonly message: string | RegExp; readonly charged: boolean }
+  /** With two: does the second one answer? */
+  readonly isRetriedElsewhere: boolean
+}
+
+const error = (code: number, message: string): ScriptedResponse => ({ error: { code, message } })
+/** Puts an HTTP status on it that is a failure. */
+const failing =
+  (code: number, message: string) =>
+  ({ id }: ReceivedRequest): ScriptedResponse => ({ raw: JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }), status: 503 })
+/** Nethermind, streaming: the id is that of the request. */
+const partial = ({ id }: ReceivedRequest): ScriptedResponse => ({
+  raw: `{"jsonrpc":"2.0","id":${id},"result":[],"_streamStatus":"truncated"}`,
+})
+const logs = 'eth_getLogs'
+const state = 'eth_getStorageAt'
+const noUpstream = { status: 503, code: -32002, message: 'no upstream can answer now', charged: false }
+
+const cases: readonly NodeErrorCase[] = [
+  {
+    meaning: 'reverted',
+    method: 'eth_call',
+    nodeReply: error(3, 'execution reverted: rate limit'),
+    replyAlone: { code: 3, message: 'execution reverted: rate limit', charged: true },
+    isRetriedElsewhere: false,
+  },
+  {
+    meaning: 'known',
+    method: 'eth_sendRawTransaction',
+    nodeReply: error(-32000, 'already known'),
+    replyAlone: { code: -32000, message: 'already known', charged: true },
+    isRetriedElsewhere: false,
+  },
+  {
+    meaning: 'tooMany',
+    method: logs,
+    nodeReply: error(-32602, 'query exceeds max results 20000, retry with the range 1-9'),
+    replyAlone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
+    isRetriedElsewhere: false,
+  },
+  {
+    meaning: 'partial',
+    method: logs,
+    nodeReply: partial,
+    replyAlone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
+    isRetriedElsewhere: false,
+  },
+  {
+    meaning: 'timeout',
+    method: logs,
+    nodeReply: error(-32016, 'eth_getLogs request was canceled due to enabled timeout.'),
+    replyAlone: { code: -32005, message: 'query timeout exceeded', charged: true },
+    isRetriedElsewhere: false,
+  },
+  {
+    meaning: 'slow',
+    method: logs,
+    nodeReply: failing(-32000, 'Query timeout exceeded. Consider reducing your block range.'),
+    replyAlone: { code: -32005, message: 'query timeout exceeded', charged: true },
+    isRetriedElsewhere: false,
+  },
+  {
+    meaning: 'tooWide',
+    method: logs,
+    nodeReply: error(-32614, 'eth_getLogs is limited to a 10,000 range'),
+    replyAlone: { code: -32602, message: 'the query is too wide: eth_getLogs is limited to a 10,000 range', charged: true },
+    isRetriedElsewhere: true,
+  },
+  {
+    meaning: 'unknown',
+    method: state,
+    nodeReply: error(-32000, 'header not found'),
+    replyAlone: { code: -32000, message: 'header not found', charged: true },
+    isRetriedElsewhere: true,
+  },
+  {
+    meaning: 'pruned',
+    method: state,
+    nodeReply: error(4444, 'pruned history unavailable'),
+    replyAlone: { code: 4444, message: 'pruned history unavailable', charged: true },
+    isRetriedElsewhere: true,
+  },
+  {
+    meaning: 'badParams',
+    method: logs,
+    nodeReply: error(-32000, 'end (1) < begin (2)'),
+    replyAlone: { code: -32602, message: 'end (1) < begin (2)', charged: true },
+    isRetriedElsewhere: false,
+  },
+  {
+    meaning: 'limited',
+    method: state,
+    nodeReply: error(-32005, 'daily request count exceeded, request rate limited'),
+    replyAlone: noUpstream,
+    isRetriedElsewhere: true,
+  },
+  {
+    meaning: 'denied',
+    method: state,
+    nodeReply: error(-32600, 'Must be authenticated!'),
+    replyAlone: noUpstream,
+    isRetriedElsewhere: true,
+  },
+  {
+    meaning: 'away',
+    method: state,
+    nodeReply: error(-32011, 'no backend is currently healthy to serve traffic'),
+    replyAlone: noUpstream,
+    isRetriedElsewhere: true,
+  },
+  {
+    meaning: 'noMethod',
+    method: state,
+    nodeReply: error(-32604, 'Method not enabled'),
+    replyAlone: { code: -32601, message: 'Method not enabled', charged: false },
+    isRetriedElsewhere: true,
+  },
+  { meaning: 'misread', method: state, nodeReply: error(-32600, 'Invalid request'), replyAlone: noUpstream, isRetriedElsewhere: true },
+  { meaning: 'ill', method: state, nodeReply: failing(-32603, 'Internal error'), replyAlone: noUpstream, isRetriedElsewhere: true },
+  {
+    meaning: 'overlong',
+    method: state,
+    nodeReply: { raw: '<html>no</html>', status: 413 },
+    replyAlone: { status: 413, code: -32600, message: 'the message is too large', charged: false },
+    isRetriedElsewhere: true,
+  },
+  {
+    meaning: 'internal',
+    method: state,
+    nodeReply: error(-32603, 'Internal error'),
+    replyAlone: { code: -32000, message: 'Internal error', charged: false },
+    isRetriedElsewhere: true,
+  },
+]
+
+const params: Readonly<Record<string, readonly unknown[]>> = {
+  [logs]: [{ fromBlock: '0x1', toBlock: '0x9' }],
+  [state]: [`0x${'0'.repeat(40)}`, '0x0', '0x1'],
+  eth_call: [{ to: `0x${'0'.repeat(40)}` }, '0x1'],
+  eth_sendRawTransaction: ['0x02'],
+}
+
+const hash = `0x${'11'.repeat(32)}`
+const chain = {
+  eth_chainId: { result: '0x7a69' },
+  eth_blockNumber: { result: '0x63' },
+  eth_getBlockByNumber: ({ params: [block] }: ReceivedRequest): ScriptedResponse => ({
+    result: { number: String(block).startsWith('0x') ? block : '0x63', hash, parentHash: hash },
+  }),
+}
+const word = `0x${'0'.repeat(63)}7`
+
+const first = new Map(
+  await Promise.all(
+    cases.map(async ({ meaning, method, nodeReply: says }) => [meaning, await startFakeNode({ ...chain, [method]: says })] as const),
+  ),
+)
+const second = await startFakeNode({
+  ...chain,
+  [state]: { result: word },
+  [logs]: { result: [] },
+  eth_call: { result: '0x' },
+  eth_sendRawTransaction: { result: hash },
+})
+
+/** Takes 10 blocks, and 2 addresses or topics in a position. */
+const limitedNode = await startFakeNode({
+  ...chain,
+  eth_getLogs: ({ params: [filter] }) => {
+    const { fromBlock, toBlock, address = [] } = filter as { fromBlock: string; toBlock: string; address?: string[] }
+    if (Number(toBlock) - Number(fromBlock) >= 10) return error(-32602, 'exceed maximum block range 10')
+    if (address.length > 2) return error(-32000, 'exceed max addresses or topics per search position')
+    const found = []
+    for (let block = Number(fromBlock); block <= Number(toBlock); block++) {
+      for (const one of address) found.push({ address: one, logIndex: `0x${one.at(-1)}`, blockNumber: `0x${block.toString(16)}` })
+    }
+    return { result: found }
+  },
+})
+
+const networks = Object.fromEntries(
+  cases.flatMap(({ meaning }) => {
+    const name = meaning.toLowerCase()
+    const url = first.get(meaning)?.url ?? ''
+    return [
+      [name, { ...networkFile(name, [url]), hosts: [`${name}.test`] }],
+      [`${name}-pair`, { ...networkFile(`${name}-pair`, [url, second.url]), hosts: [`${name}-pair.test`] }],
+    ]
+  }),
+)
+const pieces = (name: string, limits: object) => ({
+  ...networkFile(name, [], { failover: { upstreams: [{ name: 'hard', url: limitedNode.url, ...limits }] } }),
+  hosts: [`${name}.test`],
+})
+const deployment = createDeployment({
+  networks: { ...networks, pieces: pieces('pieces', { maxRange: 10, maxParams: 2 }), whole: pieces('whole', {}) },
+})
+t.teardown(async () => {
+  await deployment.remove()
+  await Promise.all([...first.values(), second, limitedNode].map(node => node.stop()))
+})
+await deployment.addAccount('alice')
+const { key } = await deployment.addKey('alice')
+const gateway = await deployment.start()
+
+const ask = (host: string, method: string, own = params[method]): Promise<HttpResponse> =>
+  post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: own }), { host })
+
+for (const { meaning, method, replyAlone: alone, isRetriedElsewhere: isAskedElsewhere } of cases) {
+  t.test(`${meaning}: what the caller gets`, async t => {
+    const name = meaning.toLowerCase()
+    const one = await ask(`${name}.test`, method)
+    t.equal(one.status, alone.status ?? 200)
+    t.match(one.json().error, { code: alone.code, message: alone.message })
+    t.equal(Number(one.headers['x-tollgate-credits']) > 0, alone.charged)
+    const two = await ask(`${name}-pair.test`, method)
+    t.equal(two.headers['x-tollgate-upstream'], isAskedElsewhere ? 'node-2' : 'node-1')
+    if (isAskedElsewhere) t.ok('result' in two.json())
+    else t.same(two.json(), one.json())
+  })
+}
+
+t.test('a refusal of a node is remembered like our own', async t => {
+  for (const meaning of ['tooMany', 'tooWide'] as const) {
+    const before = first.get(meaning)?.received.filter(request => request.method === logs).length
+    const again = await ask(`${meaning.toLowerCase()}.test`, logs)
+    t.equal(again.headers['x-tollgate-cache'], 'hit')
+    t.ok(again.json().error)
+    t.equal(again.headers['x-tollgate-credits'], '0')
+    t.equal(first.get(meaning)?.received.filter(request => request.method === logs).length, before)
+  }
+})
+
+t.test('a hard node answers a wide query in pieces', async t => {
+  const addresses = [1, 2, 3, 4, 5].map(n => `0x${String(n).repeat(40)}`)
+  const wide = [{ fromBlock: '0x1', toBlock: '0x28', address: addresses }]
+  const found = (await ask('pieces.test', logs, wide)).json().result as readonly { blockNumber: string; address: string }[]
+  const expected = Array.from({ length: 40 }, (_, i) =>
+    addresses.map(address => ({ blockNumber: `0x${(i + 1).toString(16)}`, address })),
+  ).flat()
+  t.same(
+    found.map(({ blockNumber, address }) => ({ blockNumber, address })),
+    expected,
+  )
+  const refused = await ask('pieces.test', logs, [{ fromBlock: '0x1', toBlock: '0x63', address: addresses }])
+  t.match(refused.json().error, { code: -32602, message: /^the query is too wide: 99 blocks/, data: { from: '0x1', to: '0x32' } })
+  t.equal(Number(refused.headers['x-tollgate-credits'] ?? 0), 0)
+  const whole = await ask('whole.test', logs, wide)
+  t.match(whole.json().error, { code: -32602, message: 'the query is too wide: exceed maximum block range 10' })
+})

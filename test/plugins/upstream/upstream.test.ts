@@ -1,0 +1,362 @@
+import t from 'tap'
+import upstream from '../../../plugins/upstream/index.ts'
+import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/split-logs/suggest-range.ts'
+import type { Call, Json, ContextKey, Request } from '../../../src/plugin/call.ts'
+import { isCharged, refuse } from '../../../src/plugin/reply.ts'
+import type { Failure, Reply, RpcError } from '../../../src/plugin/reply.ts'
+import type { RequestOptions } from '../../../src/services/index.ts'
+import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
+
+const options = { timeout: 30_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 16 }
+
+/** The reply to a call whose node answers this. */
+const ask = (c: Call<ContextKey>, reply: Reply, seen?: (terms: RequestOptions) => void, methods = shippedMethods): Promise<Reply> =>
+  createStage(upstream, options, {
+    methods,
+    upstreamClient: { request: async (_target, _request, terms) => (seen?.(terms), reply), disconnects: () => 0 },
+  }).handle(c, unreachableNext)
+
+const nodeError = (error: RpcError): Failure => ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
+
+t.test('the answer of a node', async t => {
+  const three = { ...shippedMethods, get: (name: string) => ({ ...shippedMethods.get(name)!, maxResults: 3 }) }
+  const logs = (...blocks: number[]) =>
+    fakeResult(
+      blocks.map(n => ({ blockNumber: `0x${n.toString(16)}` })),
+      { upstream: 'own', ...{ count: blocks.length } },
+    )
+
+  t.test('gives as many results as the contract allows, and refuses one more in its words', async t => {
+    t.equal((valueOrErrorCode(await ask(fakeCall('eth_getLogs', [{}]), logs(1, 2, 3), undefined, three)) as Json[]).length, 3)
+    t.match(await ask(fakeCall('eth_getLogs', [{ fromBlock: '0x1' }]), logs(1, 2, 3, 4), undefined, three), {
+      error: { code: -32005, message: 'query returned more than 3 results', data: { from: '0x1', to: '0x3', limit: 3 } },
+      upstream: 'own',
+      source: 'node',
+      fault: 'caller',
+    })
+  })
+
+  t.test("the contract's time bounds the query where the method has one", async t => {
+    await ask(fakeCall('eth_getLogs', [{}]), logs(), terms => t.equal(terms.timeoutMs, 10_000))
+    await ask(fakeCall('eth_call'), fakeResult(1), terms => t.equal(terms.timeoutMs, 30_000))
+  })
+
+  t.test("a living node that is too slow: the caller's fault for eth_getLogs; for others the next node may be faster", async t => {
+    const late = refuse('timeout', { fault: 'upstream', upstream: 'own', source: 'node' })
+    t.match(await ask(fakeCall('eth_getLogs', [{}]), late), {
+      error: { code: -32005, message: 'query timeout exceeded' },
+      fault: 'caller',
+      upstream: 'own',
+    })
+    t.match(await ask(fakeCall('eth_call'), late), {
+      error: { code: -32002 },
+      fault: 'upstream',
+      status: 503,
+      retryElsewhere: true,
+      retryAfter: 1,
+    })
+  })
+
+  t.test('that is not of the kind that the method gives passes as it is, marked for other nodes to do better', async t => {
+    const odd = async (method: string, value: Json) => {
+      const reply = await ask(
+        fakeCall(method, method === 'eth_getLogs' ? [{}] : []),
+        fakeResult(value, { count: Array.isArray(value) ? value.length : undefined }),
+      )
+      t.same(valueOrErrorCode(reply), value)
+      return 'unexpectedType' in reply && reply.unexpectedType === true
+    }
+    for (const value of [null, {}, 'x', 5, '0x', '0xffffffffffffffffffff', []]) t.ok(await odd('eth_blockNumber', value), `${value}`)
+    for (const value of [null, {}, 'x', 5, '0xzz', []]) t.ok(await odd('eth_getStorageAt', value), `${value}`)
+    for (const value of [null, {}, 'x', 5]) t.ok(await odd('eth_getLogs', value), `${value}`)
+    t.notOk(await odd('eth_blockNumber', '0x10'))
+    t.notOk(await odd('eth_getStorageAt', `0x${'ab'.repeat(32)}`))
+    t.notOk(await odd('eth_getLogs', []))
+    t.notOk(await odd('eth_getTransactionReceipt', null))
+  })
+
+  t.test('a storage word shorter than 32 bytes is left-padded; whatever else comes passes as it is', async t => {
+    const word = async (value: Json) => valueOrErrorCode(await ask(fakeCall('eth_getStorageAt'), fakeResult(value)))
+    t.equal(await word('0x1'), `0x${'1'.padStart(64, '0')}`)
+    t.equal(await word('0x'), `0x${'0'.repeat(64)}`)
+    t.equal(await word(`0x${'ab'.repeat(32)}`), `0x${'ab'.repeat(32)}`)
+    t.equal(await word(`0x${'ab'.repeat(33)}`), `0x${'ab'.repeat(33)}`)
+    t.equal(await word('hello'), 'hello')
+    t.equal(await word(null), null)
+  })
+
+  t.test('a silent node is asked for its pulse once, however many calls wait', async t => {
+    let pulses = 0
+    const waiting: RequestOptions[] = []
+    const stage = createStage(upstream, options, {
+      methods: shippedMethods,
+      upstreamClient: {
+        disconnects: () => 0,
+        request: async (_target, request, terms) => {
+          if (request.method === 'eth_blockNumber') pulses += 1
+          else waiting.push(terms)
+          return fakeResult('0x1')
+        },
+      },
+    })
+    for (let i = 0; i < 5; i++) await stage.handle(fakeCall('eth_call'), unreachableNext)
+    const alive = await Promise.all(waiting.map(terms => terms.livenessProbe?.isAlive()))
+    t.same(alive, [true, true, true, true, true])
+    t.equal(pulses, 1)
+  })
+
+  t.test('a silent node that limits us, or has an error, does not hang; one that gives no answer does', async t => {
+    const isAlive = async (pulse: Reply) => {
+      const terms: RequestOptions[] = []
+      const agents = {
+        disconnects: () => 0,
+        request: async (_target: unknown, { method }: Request, given: RequestOptions) => (
+          terms.push(given), method === 'eth_call' ? fakeResult('0x1') : pulse
+        ),
+      }
+      await createStage(upstream, options, { methods: shippedMethods, upstreamClient: agents }).handle(
+        fakeCall('eth_call'),
+        unreachableNext,
+      )
+      return terms[0]?.livenessProbe?.isAlive()
+    }
+    const silence = refuse('unavailable', { source: 'node', cause: 'nothing listens there' })
+    t.equal(await isAlive({ ...silence, category: 'limited', cause: 'HTTP 429' }), true)
+    t.equal(await isAlive(nodeError({ code: -32603, message: 'internal error' })), true)
+    t.equal(await isAlive(silence), false)
+  })
+})
+
+t.test('the error of a node', async t => {
+  const filter = { fromBlock: '0x1', toBlock: '0xffffff' }
+  const logsError = (error: RpcError) => ask(fakeCall('eth_getLogs', [filter]), nodeError(error))
+  const stateError = (error: RpcError) => ask(fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest']), nodeError(error))
+
+  t.test("too many results gets the contract's words, with the range that the node suggests", async t => {
+    const message = 'query returned more than 10000 results'
+    for (const [code, theirs, data] of [
+      [-32005, message, { limit: 10_000 }],
+      [-32005, `${message}. Try with this block range [0xBDE5, 0xBDE6].`, { from: '0xbde5', to: '0xbde6', limit: 10_000 }],
+      [-32602, 'query exceeds max results 20000, retry with the range 16-4112', { from: '0x10', to: '0x1010', limit: 10_000 }],
+    ] as const) {
+      const reply = await logsError({ code, message: theirs })
+      t.match(reply, { kind: 'tooMany', fault: 'caller', source: 'node', upstream: 'own', error: { code: -32005, message } })
+      t.strictSame((reply as Failure).error.data, data)
+      t.notOk('retryElsewhere' in reply)
+      t.ok(isCharged(reply))
+    }
+    t.match(
+      await stateError({ code: -32005, message }),
+      { kind: 'unavailable' },
+      'no other method has so many results: there it is a limit of ours',
+    )
+  })
+
+  t.test("a timeout gets the contract's words where the method has a time, and goes to the next node elsewhere", async t => {
+    const reply = await logsError({ code: -32000, message: 'Query timeout exceeded. This block range should work: [0x1, 0x9]' })
+    t.match(reply, {
+      kind: 'timeout',
+      fault: 'caller',
+      error: { code: -32005, message: 'query timeout exceeded', data: { from: '0x1', to: '0x9' } },
+    })
+    t.match(await stateError({ code: -32002, message: 'request timed out' }), {
+      kind: 'unavailable',
+      fault: 'upstream',
+      retryElsewhere: true,
+    })
+  })
+
+  t.test('a query that is too wide goes to the next node, and comes back as -32602 with what the node said', async t => {
+    t.match(await logsError({ code: -32600, message: 'up to a 500 block range. This block range should work: [0x10, 0x203]' }), {
+      kind: 'node',
+      category: 'tooWide',
+      fault: 'caller',
+      retryElsewhere: true,
+      error: { code: -32602, message: /^the query is too wide: up to a 500/, data: { from: '0x10', to: '0x203' } },
+    })
+  })
+
+  t.test("a block, a state or history that the node does not have is asked elsewhere, in the node's words and charged", async t => {
+    for (const [code, message] of [
+      [-32000, 'header not found'],
+      [-32000, 'missing trie node 1f'],
+      [4444, 'pruned history unavailable'],
+    ] as const) {
+      const reply = await stateError({ code, message, data: 'x' })
+      t.match(reply, { kind: 'node', fault: 'caller', retryElsewhere: true, error: { code, message, data: 'x' } })
+      t.ok(isCharged(reply))
+    }
+  })
+
+  t.test("bad parameters keep the node's words under one code", async t => {
+    t.match(await logsError({ code: -32000, message: 'end (1) < begin (2)' }), {
+      error: { code: -32602, message: 'end (1) < begin (2)' },
+      fault: 'caller',
+    })
+  })
+
+  t.test('what is about our account at a provider is never shown, and says how long to wait', async t => {
+    for (const [code, message, data, retryAfter, category] of [
+      [429, 'Too Many Requests', undefined, undefined, 'limited'],
+      [-32005, 'project ID request rate exceeded', { backoff_seconds: 29.5, see: 'https://x' }, 30, 'limited'],
+      [-32005, 'daily request count exceeded, request rate limited', { rate: { backoff_seconds: 7 } }, 7, 'limited'],
+      [-32005, 'request rate exceeded', { backoff_seconds: 86_400 }, 60, 'limited'],
+      [-32600, 'Must be authenticated!', undefined, undefined, 'denied'],
+      [-32011, 'no backend is currently healthy to serve traffic', undefined, undefined, 'away'],
+    ] as const) {
+      const reply = (await stateError(data === undefined ? { code, message } : { code, message, data })) as Failure
+      t.match(reply, {
+        kind: 'unavailable',
+        fault: 'upstream',
+        category,
+        status: 503,
+        error: { code: -32002, message: 'no upstream can answer now' },
+      })
+      t.equal(reply.retryAfter, retryAfter)
+      t.notOk(`${reply.cause}`.includes(message), 'a provider may quote our key')
+      t.notOk(isCharged(reply))
+    }
+  })
+
+  t.test('counts for more than the HTTP status that came with it, unless both say that the node is ill', async t => {
+    const with503 = (code: number, message: string) =>
+      ask(fakeCall('eth_getLogs', [{}]), { ...refuse('unavailable', { source: 'node', cause: 'HTTP 503' }), nodeError: { code, message } })
+    t.match(await with503(-32000, 'Query timeout exceeded.'), {
+      kind: 'timeout',
+      fault: 'caller',
+      error: { code: -32005, message: 'query timeout exceeded' },
+    })
+    t.match(await with503(-32000, 'header not found'), {
+      kind: 'node',
+      retryElsewhere: true,
+      status: 200,
+      error: { code: -32000, message: 'header not found' },
+    })
+    t.match(await with503(429, '25/second request limit reached'), { kind: 'unavailable', category: 'limited' })
+    for (const [code, message] of [
+      [-32603, 'Internal error'],
+      [-32000, 'bad gateway'],
+      [-32600, 'Must be authenticated!'],
+      [-32005, 'overloaded'],
+      [1, 'who knows'],
+    ] as const) {
+      t.match(await with503(code, message), {
+        kind: 'unavailable',
+        fault: 'upstream',
+        cause: 'HTTP 503',
+        retryElsewhere: undefined,
+        category: undefined,
+      })
+    }
+  })
+
+  t.test('what HTTP said about our account stays as it is', async t => {
+    const limited = refuse('unavailable', { source: 'node', category: 'limited', retryAfter: 3, cause: 'HTTP 429' })
+    t.strictSame(await ask(fakeCall('eth_call'), limited), limited)
+  })
+
+  t.test("the node's own doing is not charged, and does not make clients repeat what every node was asked", async t => {
+    for (const [code, message, ours] of [
+      [-32601, 'the method eth_getStorageAt does not exist/is not available', -32601],
+      [-32604, 'Method not enabled', -32601],
+      [-32603, 'Internal error', -32000],
+    ] as const) {
+      const reply = await stateError({ code, message })
+      t.match(reply, { kind: 'node', fault: 'upstream', retryElsewhere: true, status: 200, error: { code: ours, message } })
+      t.notOk(isCharged(reply))
+    }
+  })
+
+  t.test('a node that takes our request for none is passed over', async t => {
+    for (const [code, message] of [
+      [-32600, 'Invalid request'],
+      [-32700, 'parse error'],
+    ] as const) {
+      t.match(await stateError({ code, message }), {
+        kind: 'unavailable',
+        fault: 'upstream',
+        retryElsewhere: true,
+        error: { code: -32002 },
+      })
+    }
+  })
+
+  t.test('reverts, transactions that are known, and all that nobody knows pass as the node said them', async t => {
+    for (const [method, error, category] of [
+      ['eth_call', { code: 3, message: 'execution reverted', data: '0x08c379a0' }, 'reverted'],
+      ['eth_sendRawTransaction', { code: -32000, message: 'already known' }, 'known'],
+      ['eth_sendRawTransaction', { code: -32000, message: 'nonce too low' }, undefined],
+      ['eth_call', { code: 7, message: 'whatever' }, undefined],
+    ] as const) {
+      const reply = (await ask(fakeCall(method), nodeError(error))) as Failure
+      t.match(reply, { kind: 'node', fault: 'caller', error })
+      t.equal(reply.category, category)
+      t.notOk('retryElsewhere' in reply)
+    }
+  })
+
+  t.test('a result that ends early is no result: too much for the node, or its failure', async t => {
+    const partial = (category?: 'tooMany' | 'timeout') => ({
+      ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'the result ends early' }),
+      ...(category && { category }),
+    })
+    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial('tooMany')), {
+      kind: 'tooMany',
+      error: { code: -32005, message: 'query returned more than 10000 results', data: { limit: 10_000 } },
+      fault: 'caller',
+    })
+    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial('timeout')), {
+      kind: 'timeout',
+      error: { code: -32005, message: 'query timeout exceeded' },
+    })
+    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial()), { kind: 'unavailable', fault: 'upstream' })
+    t.match(await ask(fakeCall('eth_getBlockReceipts'), partial('tooMany')), { kind: 'unavailable', fault: 'upstream' })
+  })
+})
+
+t.test('the range suggested for a query with too many results', async t => {
+  const logs = (...blocks: number[]) => Buffer.from(JSON.stringify(blocks.map(n => ({ topics: [], blockNumber: `0x${n.toString(16)}` }))))
+  t.test('ends before the block of the first log that does not fit', async t => {
+    t.same(suggestRange(logs(5, 5, 6, 7, 7), 3, {}), { from: '0x5', to: '0x6', limit: 3 })
+    t.same(suggestRange(logs(5, 5, 7, 7), 3, { fromBlock: '0x2' }), { from: '0x2', to: '0x6', limit: 3 })
+  })
+  t.test('is not given when one block holds too many, or blocks cannot be read', async t => {
+    t.same(suggestRange(logs(5, 5, 5, 5), 3, { fromBlock: '0x5' }), { limit: 3 })
+    t.same(suggestRange(Buffer.from('[1,2,3,4]'), 3, {}), { limit: 3 })
+  })
+  t.test('reads past any white space', async t => {
+    t.same(suggestRange(Buffer.from('[{"blockNumber" : "0x1"},\n{"blockNumber"\t:\n"0x9"}]'), 1, {}), { from: '0x1', to: '0x8', limit: 1 })
+  })
+})
+
+t.test('the range that a node suggests', async t => {
+  const read = (message: string, data?: Json, filter: Json = { fromBlock: '0x1', toBlock: '0xffff' }) =>
+    readSuggestedRange(data === undefined ? { code: 1, message } : { code: 1, message, data }, filter)
+  t.test('is read in the words of each provider', async t => {
+    for (const [message, from, to] of [
+      ['... Try with this block range [0xBDE5, 0xBDEF].', '0xbde5', '0xbdef'],
+      ['Based on your parameters, this block range should work: [0x1, 0xd043]', '0x1', '0xd043'],
+      ['retry with the range 100-200', '0x64', '0xc8'],
+      ['retry with the range 0x10 - 0x20', '0x10', '0x20'],
+      ['this block range should work: 1 to 2', '0x1', '0x2'],
+    ] as const)
+      t.same(read(message), { from, to }, message)
+    t.same(read('too many', { from: '0x2', to: '0x3', limit: 10_000 }), { from: '0x2', to: '0x3' })
+  })
+  t.test('is nothing that was not asked for, and no range that was refused', async t => {
+    for (const message of [
+      'range 1 - 2 exceeds limit of 10000',
+      'try with this block range [0x9, 0x1]',
+      'try with this block range [0x0, 0x1]',
+      'try with this block range [0x1, 0x10000]',
+      'try with this block range',
+      'try with this block range [0x1]',
+      '',
+    ])
+      t.equal(read(message), undefined, message)
+    t.equal(read('', { from: 1, to: 2 }), undefined)
+    t.equal(read('', ['0x1', '0x2']), undefined)
+    t.same(read('try with this block range [0x0, 0x10000]', undefined, {}), { from: '0x0', to: '0x10000' })
+  })
+})

@@ -1,0 +1,71 @@
+import { createServer } from 'node:http'
+import type { ServerResponse } from 'node:http'
+import { connect } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import type { Test } from 'tap'
+import { openHttpDate, sendSingleWrite } from '../../src/runtime/single-write-response.ts'
+import { TestClock } from '../support/fakes.ts'
+
+const date = 'Thu, 15 Jan 2026 12:00:00 GMT'
+
+/** A server that answers each request with its path; what Node must write itself it says. */
+const serve = async (test: Test, seen: (res: ServerResponse) => void = () => undefined) => {
+  const server = createServer((req, res) => {
+    req.resume()
+    const body = String(req.url)
+    seen(res)
+    if (!sendSingleWrite(res, { status: 200, headerLines: `Content-Length: ${body.length}\r\n`, date, body })) res.end(`node ${body}`)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  test.teardown(() => server.close())
+  return connect((server.address() as AddressInfo).port, '127.0.0.1')
+}
+
+const expectedResponse = (path: string): string =>
+  `HTTP/1.1 200 OK\r\nContent-Length: ${path.length}\r\nDate: ${date}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=65\r\n\r\n${path}`
+
+const requestText = (path: string, more = ''): string => `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n${more}\r\n`
+
+t.test('an answer is one text, after which the connection takes the next request', async t => {
+  const ends: string[] = []
+  const socket = await serve(t, res => res.on('finish', () => ends.push('finish')).on('close', () => ends.push('close')))
+  for (const path of ['/one', '/two']) {
+    socket.write(requestText(path))
+    const [chunk] = (await once(socket, 'data')) as [Buffer]
+    t.equal(chunk.toString(), expectedResponse(path))
+  }
+  t.same(ends, ['finish', 'close', 'finish', 'close'])
+  socket.destroy()
+})
+
+t.test('requests that come together are answered in their order; those that wait for their turn are left to Node', async t => {
+  const socket = await serve(t)
+  socket.end(requestText('/one') + requestText('/two') + requestText('/three'))
+  const answers = await text(socket)
+  t.ok(answers.startsWith(expectedResponse('/one')))
+  t.same(answers.match(/(?<=\r\n\r\n)(node )?\/(two|three)/g), ['node /two', 'node /three'])
+})
+
+t.test('a connection that is to be closed, or is of HTTP/1.0, is left to Node', async t => {
+  const closing = await serve(t)
+  closing.write(requestText('/one', 'Connection: close\r\n'))
+  t.match(await text(closing), /Connection: close\r\n(.*\r\n)*\r\nnode \/one$/)
+  const old = await serve(t)
+  old.write('POST /two HTTP/1.0\r\nContent-Length: 0\r\n\r\n')
+  t.match(await text(old), /\r\n\r\nnode \/two$/)
+})
+
+t.test('the date is put into words anew when a second has passed', t => {
+  const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
+  const read = openHttpDate(clock)
+  t.equal(read(), date)
+  clock.advance(999)
+  t.equal(read(), date)
+  clock.advance(1)
+  t.equal(read(), 'Thu, 15 Jan 2026 12:00:01 GMT')
+  t.end()
+})

@@ -1,0 +1,164 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { connect } from 'node:net'
+import t from 'tap'
+import type { Test } from 'tap'
+import { ActiveRequests } from '../../src/server/rpc-context.ts'
+import type { RpcContext } from '../../src/server/rpc-context.ts'
+import { createRequestListener } from '../../src/server/rpc-middleware.ts'
+import { openGcHints } from '../../src/runtime/gc-hints.ts'
+import { createMemoryBudget } from '../../src/services/memory-budget.ts'
+import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
+import { TestLog, fakeResult } from '../support/fakes.ts'
+
+// The door itself, before a network whose answers are long.
+
+const mib = 1 << 20
+const defaultResultBytes = 21 * mib
+
+interface ServerOptions extends Partial<Pick<RpcContext, 'sendTimeoutMs' | 'memoryBudget' | 'hintGc'>> {
+  readonly upstream?: string
+  /** Of each result, in bytes. */
+  readonly resultBytes?: number
+}
+
+const openServer = async (
+  test: Test,
+  {
+    sendTimeoutMs: patience = 1000,
+    memoryBudget: room = createMemoryBudget(512 * mib),
+    hintGc: tidy = () => undefined,
+    upstream = 'own',
+    resultBytes: size = defaultResultBytes,
+  }: ServerOptions,
+) => {
+  const [log, traffic, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
+  const charge = { refund: (outcome: string) => void refunds.push(outcome) }
+  const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
+  const run = () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(size, '0'), charge, credits: 255, upstream })
+  const endpoint = { name: 'net', admit: () => undefined, messageHandler: { parse: createMessageParser(limits), run, limits, log } }
+  const rpcContext: RpcContext = {
+    endpointAt: () => endpoint,
+    limits,
+    log,
+    activeRequests: traffic,
+    memoryBudget: room,
+    hintGc: tidy,
+    httpDate: () => '',
+    countResponse: () => undefined,
+    sendTimeoutMs: patience,
+  }
+  const server = createServer(createRequestListener(rpcContext)).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  test.teardown(() => {
+    caller.destroy()
+    server.close()
+  })
+  const call = (body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}', more = '') =>
+    caller.write(
+      `POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    )
+  return { log, traffic, room, caller, call, refunds }
+}
+
+t.test('who reads nothing of a long answer is cut off, and what was held for it is free again', async t => {
+  const { log, traffic, room, caller, call } = await openServer(t, { sendTimeoutMs: 50 })
+  caller.pause()
+  call()
+  while (log.lines.length === 0) await new Promise(setImmediate)
+  t.match(log.lines, [{ level: 'info', fields: { event: 'slow-caller' } }])
+  await traffic.whenIdle()
+  t.ok(room.reserve(512 * mib), 'all of it')
+})
+
+t.test('who reads slowly gets all of it, and the connection takes the next call', async t => {
+  const { log, caller, call } = await openServer(t, { sendTimeoutMs: 400 })
+  const total = defaultResultBytes + '{"jsonrpc":"2.0","id":1,"result":}'.length
+  const read = (rest: number): Promise<number> =>
+    new Promise(resolve => {
+      let [seen, expected] = [0, Infinity]
+      // One listener for all chunks: several may come at once.
+      const take = (chunk: Buffer): void => {
+        if (seen === 0) expected = chunk.indexOf('\r\n\r\n') + 4 + total
+        seen += chunk.length
+        if (seen >= expected) {
+          caller.off('data', take)
+          return resolve(seen - expected)
+        }
+        if (rest === 0) return
+        caller.pause()
+        setTimeout(() => caller.resume(), rest)
+      }
+      caller.on('data', take)
+      call()
+    })
+  const begun = performance.now()
+  t.equal(await read(3), 0)
+  t.ok(performance.now() - begun > 400, 'it took longer than a caller may read nothing')
+  t.equal(await read(0), 0)
+  t.same(log.lines, [])
+})
+
+t.test('an answer for which there is no room is refused with the id of its call, says why, and costs nothing', async t => {
+  const { caller, call, refunds, room } = await openServer(t, { memoryBudget: createMemoryBudget(defaultResultBytes) })
+  const refusal = async (body: string) => {
+    call(body)
+    const [chunk] = (await once(caller, 'data')) as [Buffer]
+    const [head = '', text = ''] = chunk.toString().split('\r\n\r\n')
+    t.match(head, /^HTTP\/1.1 503 [^]*Retry-After: 1/)
+    t.notMatch(head, /^X-Tollgate-Credits/m)
+    return text
+  }
+  const withId = (id: string) => `{"jsonrpc":"2.0","id":${id},"error":{"code":-32002,"message":"too many answers wait to be read now"}}`
+  for (const id of ['18446744073709551616', '"a\\u00e9"', 'null']) {
+    t.equal(await refusal(`{"jsonrpc":"2.0","id":${id},"method":"eth_getLogs"}`), withId(id))
+    t.same(refunds.splice(0), ['unavailable'])
+  }
+  const one = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'
+  t.equal(await refusal(`[${one},${one}]`), withId('null'), 'a batch has no id')
+  t.same(refunds, ['unavailable', 'unavailable'])
+  t.equal(room.reservedBytes, 0)
+})
+
+t.test('an answer that cannot be sent because of a bug is an internal error of its call, and costs nothing', async t => {
+  const { caller, call, refunds, room, traffic, log } = await openServer(t, { upstream: 'no\nheader' })
+  call('{"jsonrpc":"2.0","id":"a","method":"eth_getLogs"}')
+  const [chunk] = (await once(caller, 'data')) as [Buffer]
+  t.match(chunk.toString(), /^HTTP\/1.1 200 [^]*"id":"a","error":\{"code":-32603,"message":"internal error",/)
+  t.same(refunds, ['internal'])
+  t.match(log.lines, [{ level: 'error', fields: { network: 'net', stack: /ERR_INVALID_CHAR/ } }])
+  await traffic.whenIdle()
+  t.equal(room.reservedBytes, 0)
+})
+
+t.test('what long answers took is free as soon as they have been sent, compressed ones too', async t => {
+  const size = 6 * mib
+  for (const [headers, last] of [
+    ['', '0}'],
+    ['Accept-Encoding: gzip\r\n', '\r\n0\r\n\r\n'],
+  ] as const) {
+    const { caller, call, traffic } = await openServer(t, { hintGc: openGcHints(), resultBytes: size })
+    let end = ''
+    caller.on('data', (bytes: Buffer) => {
+      end = (end + bytes.toString('latin1', Math.max(0, bytes.length - last.length))).slice(-last.length)
+    })
+    const memories: number[] = []
+    for (let i = 0; i < 8; i++) {
+      end = ''
+      call(undefined, headers)
+      while (end !== last) await new Promise(setImmediate)
+      await traffic.whenIdle()
+      await nextTurns()
+      memories.push(process.memoryUsage().arrayBuffers)
+    }
+    const risen = memories.map((memory, i) => memory - Math.min(...memories.slice(0, i + 1)))
+    t.ok(Math.max(...risen) < 2 * size, `${headers}: ${memories}`)
+  }
+})
+
+/** The collection comes in the turn after the end of an answer. */
+const nextTurns = async (): Promise<void> => {
+  for (let i = 0; i < 3; i++) await new Promise(setImmediate)
+}

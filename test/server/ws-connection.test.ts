@@ -1,0 +1,342 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import type { Test } from 'tap'
+import { WebSocket, WebSocketServer } from 'ws'
+import type { Reply } from '../../src/plugin/reply.ts'
+import { WsConnection } from '../../src/server/ws-connection.ts'
+import { ActiveRequests } from '../../src/server/rpc-context.ts'
+import type { RoutedRequest } from '../../src/server/rpc-context.ts'
+import { createMemoryBudget } from '../../src/services/memory-budget.ts'
+import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
+import { TestLog, fakeResult } from '../support/fakes.ts'
+
+// One real WebSocket, and a caller who reads as much as a test wants.
+
+const mib = 1 << 20
+
+const open = async (test: Test, sendTimeoutMs: number, memoryBudget = createMemoryBudget(512 * mib)) => {
+  const server = http.createServer().listen(0, '127.0.0.1')
+  const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false })
+  const arrived = new Promise<{ socket: WebSocket; stream: Socket }>(resolve =>
+    server.on('upgrade', (request, stream, head) =>
+      accept.handleUpgrade(request, stream, head, socket => resolve({ socket, stream: request.socket })),
+    ),
+  )
+  await once(server, 'listening')
+  const caller = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`, { maxPayload: 0 })
+  const [{ socket, stream }] = await Promise.all([arrived, once(caller, 'open')])
+  const log = new TestLog()
+  const parse = createMessageParser({ batch: 1, depth: 9 })
+  const messageHandler = { parse, run: () => Promise.resolve(fakeResult('0x1')), limits: { batchReply: mib }, log }
+  const routedRequest = {
+    endpoint: { messageHandler },
+    origin: { requestId: 'r-1', network: 'net', abort: () => undefined },
+  } as unknown as RoutedRequest // all that it reads
+  const connection = new WsConnection(socket, stream, routedRequest, {
+    activeRequests: new ActiveRequests(),
+    log,
+    memoryBudget,
+    hintGc: () => undefined,
+    sendTimeoutMs,
+  })
+  const closed = once(socket, 'close')
+  test.teardown(() => {
+    caller.terminate()
+    socket.terminate()
+    server.close()
+  })
+  caller.pause()
+  const deliver = (size: number, reply: Reply = fakeResult('0x1'), id = '1') =>
+    connection.sendResponse({
+      id,
+      status: 200,
+      body: { chunks: [Buffer.alloc(size, 0x30)], byteLength: size },
+      replies: [reply],
+      retryAfter: undefined,
+    })
+  return { log, room: memoryBudget, socket, stream, caller, closed, deliver, conversation: connection }
+}
+
+/** The TCP socket below a caller's: ws tells of a message only when it is whole. */
+const tcpSocketOf = (caller: WebSocket) => (caller as unknown as { _socket: Socket })._socket
+
+/** Lets a caller read `bytes`, then nothing for `pause` ms, and so on. */
+const readSlowly = (caller: WebSocket, bytes: number, pause: number) => {
+  const wire = tcpSocketOf(caller)
+  let got = 0
+  wire.on('data', read => {
+    got += read.length
+    if (got < bytes) return
+    got = 0
+    wire.pause()
+    setTimeout(() => wire.resume(), pause)
+  })
+  caller.resume()
+}
+
+/** The lengths of the next so many messages. */
+const nextLengths = async (caller: WebSocket, count: number): Promise<readonly number[]> => {
+  const found: number[] = []
+  return new Promise(resolve =>
+    caller.on('message', (message: Buffer) => {
+      if (found.push(message.length) === count) resolve(found)
+    }),
+  )
+}
+
+t.test('a caller who reads nothing', async t => {
+  t.test('is given up after a while when more than 8 MiB wait', async t => {
+    const { deliver, closed, log, room } = await open(t, 100)
+    deliver(21 * mib)
+    t.equal(room.reservedBytes, 21 * mib)
+    await closed
+    t.match(log.lines, [{ fields: { event: 'slow-caller' } }])
+    t.equal(room.reservedBytes, 0)
+  })
+
+  t.test('gets no more long answers when 40 MiB wait, and is given up at once when it goes on asking for them', async t => {
+    const { deliver, closed, socket, room } = await open(t, 60_000)
+    deliver(21 * mib)
+    for (let i = 0; i < 10; i++) deliver(21 * mib)
+    t.equal(room.reservedBytes, 21 * mib)
+    t.equal(socket.readyState, WebSocket.OPEN)
+    deliver(21 * mib)
+    t.equal(socket.readyState, WebSocket.CLOSING)
+    await closed
+    t.equal(room.reservedBytes, 0)
+  })
+
+  t.test('is given up though it goes on calling', async t => {
+    const { deliver, closed, caller } = await open(t, 300)
+    deliver(21 * mib)
+    const calling = setInterval(() => caller.ping(), 20)
+    await closed
+    clearInterval(calling)
+  })
+
+  t.test('is left alone while less waits', async t => {
+    const { deliver, socket } = await open(t, 50)
+    deliver(7 * mib)
+    await wait(300)
+    t.equal(socket.readyState, WebSocket.OPEN)
+  })
+
+  t.test('is given up though less waits when it is to be closed', async t => {
+    const { deliver, closed, conversation, room } = await open(t, 50)
+    for (let i = 0; i < 8; i += 1) deliver(mib) // more than the system takes
+    conversation.close()
+    await closed
+    t.equal(room.reservedBytes, 0)
+  })
+
+  t.test('is read no further while more than 8 MiB wait behind the answer under way, or 200 answers', async t => {
+    const { deliver, socket, caller } = await open(t, 60_000)
+    /** The reading is looked at anew after each message. */
+    const isPaused = async () => {
+      socket.emit('message', Buffer.from('{"jsonrpc":"2.0","method":"eth_chainId"}'))
+      await wait(0)
+      return socket.isPaused
+    }
+    deliver(21 * mib)
+    t.notOk(await isPaused(), 'so that pings are answered meanwhile')
+    deliver(9 * mib)
+    t.ok(await isPaused())
+    const two = nextLengths(caller, 2)
+    caller.resume()
+    t.same(await two, [21 * mib, 9 * mib])
+    t.notOk(socket.isPaused)
+    caller.pause()
+    deliver(21 * mib)
+    for (let i = 0; i < 200; i += 1) deliver(10)
+    t.ok(await isPaused())
+  })
+
+  t.test('holds no more than a few hundred KiB in its socket, whatever waits', async t => {
+    const { deliver, stream, room } = await open(t, 60_000)
+    for (let i = 0; i < 1_000; i += 1) deliver(10_000)
+    deliver(21 * mib)
+    for (let i = 0; i < 5; i += 1) {
+      t.ok(stream.writableLength < 512 * 1024, `${stream.writableLength} bytes`)
+      await wait(10)
+    }
+    t.equal(room.reservedBytes, 21 * mib)
+  })
+
+  t.test('that is pinged twice without a pong is gone', async t => {
+    const { deliver, conversation, closed } = await open(t, 60_000)
+    deliver(7 * mib)
+    const pinging = setInterval(() => conversation.ping(), 20)
+    await closed
+    clearInterval(pinging)
+  })
+})
+
+t.test('a caller who reads', async t => {
+  t.test('gets answers of every length whole and in order, short ones behind long ones', async t => {
+    const { deliver, caller, room } = await open(t, 60_000)
+    const sizes = [125, 126, 16_384, 16_385, 65_535, 65_536, 131_072, 131_073, 3 * mib + 1].flatMap(size => [size, 2, size - 1])
+    const found = nextLengths(caller, sizes.length)
+    for (const size of sizes) deliver(size)
+    caller.resume()
+    t.same(await found, sizes)
+    await wait(0)
+    t.equal(room.reservedBytes, 0)
+  })
+
+  t.test('gets a batch piece by piece, nothing of it lost or twice', async t => {
+    const { caller, conversation } = await open(t, 60_000)
+    const pieces = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i % 95) + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
+    const whole = Buffer.concat(pieces.map(piece => Buffer.from(piece)))
+    const message = once(caller, 'message')
+    conversation.sendResponse({
+      id: 'null',
+      status: 200,
+      body: { chunks: pieces, byteLength: whole.length },
+      replies: [fakeResult('[]')],
+      retryAfter: undefined,
+    })
+    caller.resume()
+    t.ok(((await message)[0] as Buffer).equals(whole))
+  })
+
+  t.test('gets several long answers at once, though much more than 8 MiB wait for a time', async t => {
+    const { deliver, caller, room } = await open(t, 2_000)
+    const found = nextLengths(caller, 6)
+    caller.resume()
+    for (let i = 0; i < 6; i += 1) deliver(6 * mib)
+    t.same(
+      await found,
+      Array.from({ length: 6 }, () => 6 * mib),
+    )
+    await wait(0)
+    t.equal(room.reservedBytes, 0)
+  })
+
+  t.test('gets its pings answered between the frames of a long answer', async t => {
+    const { deliver, caller } = await open(t, 60_000)
+    deliver(21 * mib)
+    let isWhole = false
+    caller.on('message', () => {
+      isWhole = true
+    })
+    const pong = once(caller, 'pong')
+    caller.ping()
+    await wait(20)
+    readSlowly(caller, mib, 10)
+    await pong
+    t.notOk(isWhole)
+  })
+
+  t.test('is not taken for dead, though the pong to a ping is a long way behind', async t => {
+    const { deliver, caller, conversation, socket } = await open(t, 60_000)
+    socket.removeAllListeners('pong')
+    deliver(21 * mib)
+    const pinging = setInterval(() => conversation.ping(), 100)
+    const whole = once(caller, 'message')
+    readSlowly(caller, mib, 30)
+    await whole
+    clearInterval(pinging)
+    t.equal(socket.readyState, WebSocket.OPEN)
+  })
+
+  t.test('gets all that waits before the close', async t => {
+    const { deliver, caller, conversation } = await open(t, 60_000)
+    const found = nextLengths(caller, 2)
+    deliver(9 * mib)
+    deliver(3)
+    conversation.close()
+    deliver(4)
+    caller.resume()
+    const [code] = await once(caller, 'close')
+    t.equal(code, 1001)
+    t.same(await found, [9 * mib, 3])
+  })
+
+  t.test('and leaves in the middle gets no more, and leaves nothing behind', async t => {
+    const { deliver, caller, closed, room, stream } = await open(t, 60_000)
+    deliver(21 * mib)
+    deliver(7 * mib)
+    caller.close(1000)
+    await wait(20) // the close arrives before anything is read
+    caller.resume()
+    t.equal((await once(caller, 'close'))[0], 1000)
+    await closed
+    t.ok(stream.bytesWritten < 21 * mib, `${stream.bytesWritten} bytes`)
+    t.equal(room.reservedBytes, 0)
+  })
+})
+
+t.test('a caller who reads slowly gets the longest answer, though it takes longer than anybody has patience', async t => {
+  const patience = 400
+  const { deliver, caller, room } = await open(t, patience)
+  deliver(32 * mib)
+  const begun = performance.now()
+  const whole = once(caller, 'message')
+  readSlowly(caller, 2 * mib, 60)
+  const [message] = (await whole) as [Buffer]
+  t.equal(message.length, 32 * mib)
+  t.ok(performance.now() - begun > 2 * patience)
+  t.equal(room.reservedBytes, 0)
+})
+
+t.test('who asks for more at once than may wait gets what fits, and is told and pays nothing for the rest', async t => {
+  const { deliver, caller, room } = await open(t, 5_000)
+  const refunds: string[] = []
+  const charged = { ...fakeResult('0x1'), charge: { refund: (outcome: string) => void refunds.push(outcome) } }
+  for (let i = 0; i < 5; i++) deliver(10 * mib, charged, `"call-${i}"`)
+  t.same(refunds, ['unavailable'])
+  const messages: Buffer[] = []
+  const five = new Promise<void>(resolve =>
+    caller.on('message', (message: Buffer) => {
+      if (messages.push(message) === 5) resolve()
+    }),
+  )
+  caller.resume()
+  await five
+  t.same(
+    messages.map(({ length }) => length).slice(0, 4),
+    Array.from({ length: 4 }, () => 10 * mib),
+  )
+  t.same(JSON.parse(String(messages[4])), {
+    jsonrpc: '2.0',
+    id: 'call-4',
+    error: { code: -32002, message: 'too many answers wait to be read now' },
+  })
+  t.equal(room.reservedBytes, 0)
+  deliver(10 * mib)
+  const [next] = (await once(caller, 'message')) as [Buffer]
+  t.equal(next.length, 10 * mib)
+})
+
+t.test('what waits for all callers is bounded; who comes on top of it is told, or closed after a batch, and pays nothing', async t => {
+  const room = createMemoryBudget(10 * mib)
+  const [one, other] = [await open(t, 60_000, room), await open(t, 60_000, room)]
+  one.deliver(9 * mib)
+  const refunds: string[] = []
+  const broken = await open(t, 60_000, room)
+  broken.deliver(2 * mib, {
+    ...fakeResult('0x1'),
+    charge: {
+      refund: () => {
+        throw new Error('no')
+      },
+    },
+  })
+  t.match(
+    broken.log.lines,
+    [{ level: 'error', fields: { err: { message: 'no' } } }],
+    'a plugin that does not take its charge back is told, and ends nothing',
+  )
+  other.deliver(2 * mib, { ...fakeResult('0x1'), charge: { refund: outcome => void refunds.push(outcome) } })
+  t.same(refunds, ['unavailable'])
+  other.caller.resume()
+  t.match(JSON.parse(String((await once(other.caller, 'message'))[0])), { id: 1, error: { code: -32002 } })
+  other.deliver(2 * mib, fakeResult('0x1'), 'null')
+  t.equal((await once(other.caller, 'close'))[0], 1013)
+  one.socket.terminate()
+  await one.closed
+  t.equal(room.reservedBytes, 0)
+})

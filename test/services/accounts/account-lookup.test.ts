@@ -1,0 +1,303 @@
+import { inspect } from 'node:util'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Plan } from '../../../src/plugin/call.ts'
+import {
+  hashApiKey,
+  keyHint,
+  isWellFormedKey,
+  generateAccountId,
+  generateApiKey,
+  generateKeyId,
+  toKeySecret,
+} from '../../../src/services/accounts/api-key.ts'
+import type { Secret } from '../../../src/plugin/secret.ts'
+import { openAccounts } from '../../../src/services/accounts/index.ts'
+import type { AccountStore, KeyWithAccount, KeyRow } from '../../../src/store/store.ts'
+import { TestClock } from '../../support/fakes.ts'
+import { tempStore } from '../../store/temp-store.ts'
+
+const core: Plan = { name: 'core', dailyCredits: 1_000, forwarding: false }
+const growth: Plan = { name: 'growth', dailyCredits: 5_000, forwarding: true }
+
+/** An embedded store with one account, and its looks counted. */
+const setUp = async (t: Test) => {
+  const clock = new TestClock()
+  const store = await tempStore(t, clock)
+  const lookups = { count: 0, changes: 0, fail: false }
+  const counted: AccountStore = {
+    ...store,
+    changeCount() {
+      lookups.changes += 1
+      if (lookups.fail) throw new Error('the store is away')
+      return store.changeCount()
+    },
+    findKey(hash) {
+      lookups.count += 1
+      if (lookups.fail) throw new Error('the store is away')
+      return store.findKey(hash)
+    },
+  }
+  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  const addKey = async (over: Partial<KeyRow> = {}): Promise<Secret> => {
+    const key = generateApiKey()
+    await store.addKey(hashApiKey(key.reveal()), { id: generateKeyId(), account: 'acc_1', created: 1, hint: 'wxyz', ...over })
+    return key
+  }
+  return { clock, store, looks: lookups, addKey, accounts: openAccounts(counted, { core, growth }, clock) }
+}
+
+t.test('the format of keys', async t => {
+  t.test('a new key has a prefix, 32 random characters and 6 of a checksum', async t => {
+    const keys = Array.from({ length: 200 }, () => generateApiKey().reveal())
+    keys.forEach(key => t.match(key, /^tg_[0-9A-Za-z]{38}$/))
+    t.ok(keys.every(isWellFormedKey))
+    t.equal(new Set(keys).size, 200)
+  })
+
+  t.test('all 62 characters are as likely as each other', async t => {
+    const counts = new Map<string, number>()
+    for (let i = 0; i < 1_000; i += 1) {
+      for (const char of generateApiKey().reveal().slice(3, 35)) counts.set(char, (counts.get(char) ?? 0) + 1)
+    }
+    t.equal(counts.size, 62)
+    // 516 of each are expected; 8 standard deviations round that.
+    t.ok([...counts.values()].every(count => count > 340 && count < 700))
+  })
+
+  t.test('a checksum is the CRC-32 of all before it, in base62', async t => {
+    t.ok(isWellFormedKey('tg_000000000000000000000000000000003hOmhk'))
+  })
+
+  t.test('a key with a character changed, swapped, added or left out is no key', async t => {
+    const key = generateApiKey().reveal()
+    for (let at = 0; at < key.length; at += 1) {
+      const changed = key[at] === 'x' ? 'y' : 'x'
+      t.notOk(isWellFormedKey(key.slice(0, at) + changed + key.slice(at + 1)), `changed at ${at}`)
+      t.notOk(isWellFormedKey(key.slice(0, at) + key.slice(at + 1)), `left out at ${at}`)
+    }
+    t.notOk(isWellFormedKey(`${key}0`))
+    t.notOk(isWellFormedKey(''))
+    t.notOk(isWellFormedKey(`tg_${'\u{1f600}'.repeat(19)}`))
+  })
+
+  t.test('a key shows itself only when it is asked to', async t => {
+    const key = toKeySecret('tg_000000000000000000000000000000003hOmhk')
+    t.same([`${key}`, JSON.stringify(key), inspect({ key })], ['tg_…Omhk', '"tg_…Omhk"', '{ key: tg_…Omhk }'])
+    t.equal(keyHint(key.reveal()), 'Omhk')
+  })
+
+  t.test('ids say what they name', async t => {
+    t.match(generateAccountId(), /^acc_[0-9A-Za-z]{12}$/)
+    t.match(generateKeyId(), /^key_[0-9A-Za-z]{12}$/)
+  })
+})
+
+t.test('a key opens its account, with the plan and the lists of the key', async t => {
+  const { accounts, addKey } = await setUp(t)
+  const key = await addKey({ networks: ['devnet'] })
+  t.match(accounts.find(key), {
+    kind: 'granted',
+    key: { networks: ['devnet'] },
+    account: { id: 'acc_1', name: 'alice', plan: core },
+  })
+})
+
+t.test('a key that cannot be one is refused without a look', async t => {
+  const { accounts, looks, addKey } = await setUp(t)
+  const key = (await addKey()).reveal()
+  t.same(accounts.find(toKeySecret('nonsense')), { kind: 'malformed' })
+  t.same(accounts.find(toKeySecret(key.slice(0, -1) + (key.endsWith('0') ? '1' : '0'))), { kind: 'malformed' })
+  t.equal(looks.count, 0)
+})
+
+t.test('a key that nobody has is unknown', async t => {
+  const { accounts } = await setUp(t)
+  t.same(accounts.find(generateApiKey()), { kind: 'unknown' })
+})
+
+t.test('an account whose plan is gone is planless, also when the plan has the name of a property', async t => {
+  const { accounts, store, addKey, clock } = await setUp(t)
+  const key = await addKey()
+  await store.changeAccount('acc_1', { plan: 'gold' })
+  t.same(accounts.find(key), { kind: 'planless', plan: 'gold' })
+  const gold = { name: 'gold', dailyCredits: 1, forwarding: false }
+  t.match(openAccounts(store, { gold }, clock).find(key), { kind: 'granted', account: { plan: gold } }, 'nothing is lost when it returns')
+  await store.changeAccount('acc_1', { plan: 'constructor' })
+  clock.advance(500)
+  t.same(accounts.find(key), { kind: 'planless', plan: 'constructor' })
+})
+
+t.test('an account with credits of its own has them in place of those of its plan, whatever plan it is on', async t => {
+  const { accounts, store, addKey } = await setUp(t)
+  const key = await addKey()
+  await store.changeAccount('acc_1', { credits: 7 })
+  t.match(accounts.find(key), { account: { plan: { name: 'core', dailyCredits: 7, forwarding: false } } })
+  await store.changeAccount('acc_1', { plan: 'growth' })
+  t.match(accounts.find(key), { account: { plan: { name: 'growth', dailyCredits: 7, forwarding: true } } })
+  await store.changeAccount('acc_1', { plan: 'gold' })
+  t.same(accounts.find(key), { kind: 'planless', plan: 'gold' }, 'they are no plan')
+  await store.changeAccount('acc_1', { plan: 'growth', credits: null })
+  t.match(accounts.find(key), { account: { plan: growth } })
+})
+
+t.test(
+  'what was found is remembered until something changes, which is looked up twice a second for all keys, unknown ones too',
+  async t => {
+    const { accounts, store, looks, addKey, clock } = await setUp(t)
+    const keys = await Promise.all(Array.from({ length: 50 }, () => addKey()))
+    const strangers = Array.from({ length: 50 }, generateApiKey)
+    const findAll = () => [...keys, ...strangers].map(key => accounts.find(key))
+    accounts.find(generateApiKey())
+    const before = { ...looks }
+    const found = findAll()
+    for (let i = 0; i < 100; i += 1) {
+      clock.advance(100)
+      t.same(
+        findAll().map((lookup, at) => lookup === found[at]),
+        found.map(() => true),
+        'the same objects as long as they last',
+      )
+    }
+    t.equal(looks.count - before.count, 100, 'each was asked for once')
+    t.equal(looks.changes - before.changes, 20, 'in 10 s')
+    await store.changeAccount('acc_1', { plan: 'growth' })
+    t.match(findAll()[0], { account: { plan: growth } })
+  },
+)
+
+t.test('a change is seen: at once in this process, and after half a second when another made it', async t => {
+  const { accounts, store, addKey } = await setUp(t)
+  const key = await addKey({ id: 'key_1' })
+  t.match(accounts.find(key), { kind: 'granted' })
+  await store.changeAccount('acc_1', { plan: 'growth' })
+  t.match(accounts.find(key), { account: { plan: growth } })
+  await store.revokeKey('key_1', 5)
+  t.same(accounts.find(key), { kind: 'revoked' })
+
+  const other = await setUp(t)
+  const deaf = openAccounts({ ...other.store, subscribe: () => () => {} }, { core, growth }, other.clock)
+  const held = await other.addKey({ id: 'key_2' })
+  t.match(deaf.find(held), { kind: 'granted' })
+  await other.store.revokeKey('key_2', 5)
+  t.match(deaf.find(held), { kind: 'granted' })
+  other.clock.advance(500)
+  t.same(deaf.find(held), { kind: 'revoked' })
+})
+
+t.test('while the store is away', async t => {
+  const { accounts, looks, addKey, clock } = await setUp(t)
+  const [known, revoked, stranger, late] = [await addKey(), await addKey({ revoked: 3 }), generateApiKey(), await addKey()]
+  for (const key of [known, revoked, stranger]) accounts.find(key)
+  looks.fail = true
+  clock.advance(60_000)
+  t.match(accounts.find(known), { kind: 'granted' }, 'a known key stays valid')
+  t.match(accounts.find(revoked), { kind: 'revoked' }, 'a revoked one stays revoked')
+  t.same(accounts.find(late), { kind: 'away' }, 'for any other nobody can tell')
+  t.same(accounts.find(stranger), { kind: 'away' }, 'also for one that was unknown before')
+  looks.fail = false
+  t.match(accounts.find(late), { kind: 'granted' })
+})
+
+t.test('a store across the network', async t => {
+  /** Answers when the test lets it. */
+  const setUpFar = async () => {
+    const { store, addKey, clock } = await setUp(t)
+    const asked: { answer: () => void; fail: () => void }[] = []
+    const ask = <T>(answer: () => T | Promise<T>) =>
+      new Promise<T>((resolve, reject) =>
+        asked.push({
+          answer: () => resolve(answer()),
+          fail: () => reject(new Error('connection refused')),
+        }),
+      )
+    const far: AccountStore = {
+      ...store,
+      changeCount: () => ask(() => store.changeCount()),
+      findKey: hash => ask<KeyWithAccount | undefined>(() => store.findKey(hash)),
+    }
+    const accounts = openAccounts(far, { core }, clock)
+    const first = accounts.find(generateApiKey())
+    for (const each of asked.splice(0)) each.answer() // the one key, and whether anything has changed
+    await first
+    return { accounts, addKey, asked, clock, store }
+  }
+
+  t.test('is asked once for all who wait for the same key', async t => {
+    const { accounts, addKey, asked } = await setUpFar()
+    const key = await addKey()
+    const found = Promise.all([accounts.find(key), accounts.find(key), accounts.find(key)])
+    t.equal(asked.length, 1)
+    asked[0]?.answer()
+    t.ok((await found).every(({ kind }) => kind === 'granted'))
+    t.match(accounts.find(key), { kind: 'granted' }, 'and from then on without a promise')
+  })
+
+  t.test('is asked whether anything has changed once for all keys, and only then for each', async t => {
+    const { accounts, store, addKey, asked, clock } = await setUpFar()
+    const keys = [await addKey(), await addKey(), generateApiKey()]
+    const findAll = () => Promise.all(keys.map(key => accounts.find(key)))
+    for (const count of [3, 1, 3]) {
+      // the keys; whether anything has changed; the keys, which were new
+      void findAll()
+      t.equal(asked.length, count)
+      for (const each of asked.splice(0)) each.answer()
+      await new Promise(setImmediate)
+      if (count === 3) clock.advance(500)
+    }
+    for (let i = 0; i < 10; i += 1) {
+      clock.advance(500)
+      const found = findAll()
+      t.equal(asked.length, 1)
+      asked.pop()?.answer()
+      t.same(
+        (await found).map(({ kind }) => kind),
+        ['granted', 'granted', 'unknown'],
+      )
+    }
+    await store.changeAccount('acc_1', { credits: 3 })
+    void findAll()
+    t.equal(asked.length, 3)
+  })
+
+  t.test('is asked again when something changed while it was asked', async t => {
+    const { accounts, addKey, asked, store } = await setUpFar()
+    const key = await addKey({ id: 'key_1' })
+    const found = accounts.find(key)
+    asked[0]?.answer()
+    await store.revokeKey('key_1', 5)
+    t.match(await found, { kind: 'granted' })
+    const again = accounts.find(key)
+    asked[1]?.answer()
+    t.same(await again, { kind: 'revoked' })
+  })
+
+  t.test('leaves known keys valid when it fails', async t => {
+    const { accounts, addKey, asked, clock } = await setUpFar()
+    const key = await addKey()
+    const found = accounts.find(key)
+    asked[0]?.answer()
+    await found
+    clock.advance(500)
+    const again = accounts.find(key)
+    asked[1]?.fail()
+    t.match(await again, { kind: 'granted' })
+    const stranger = accounts.find(generateApiKey())
+    asked[2]?.fail()
+    t.same(await stranger, { kind: 'away' })
+  })
+})
+
+t.test('a flood of invented keys does not push the real ones out, and is forgotten but for the last 10,000', async t => {
+  const { accounts, looks, addKey } = await setUp(t)
+  const key = await addKey()
+  accounts.find(key)
+  const invented = Array.from({ length: 11_000 }, generateApiKey)
+  for (const one of invented) accounts.find(one)
+  const looksFor = (one: ReturnType<typeof generateApiKey> | undefined) => {
+    const before = looks.count
+    if (one !== undefined) accounts.find(one)
+    return looks.count - before
+  }
+  t.same([key, invented.at(-1), invented[1000], invented[999]].map(looksFor), [0, 0, 0, 1])
+})

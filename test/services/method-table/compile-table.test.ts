@@ -1,0 +1,355 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import type { Json } from '../../../src/plugin/call.ts'
+import { Misconfigured } from '../../../src/plugin/plugin.ts'
+import { compileTable, openMethodTable } from '../../../src/services/method-table/compile-table.ts'
+import { check, devnet, hex, shippedMethods, shippedData, shippedTable, tableOf } from './shipped-table.ts'
+
+const address = hex(20)
+const defaults = { cost: 80, keep: 'never', class: 'light', resend: true }
+
+/** The faults of a table, as `path: message [hint]`. */
+const faultsOf = (data: unknown): readonly string[] =>
+  compileTable(data).faults.map(({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`)
+
+const faultsOfMethod = (method: unknown, types?: unknown): readonly string[] =>
+  faultsOf({ defaults, ...(types !== undefined && { types }), methods: { m: method } })
+
+const faultsOfRule = (rule: object): readonly string[] => faultsOfMethod({ params: [{ title: 'thing', ...rule }] })
+
+test('the shipped table has no faults', async t => {
+  t.same(compileTable(shippedData()).faults, [])
+})
+
+test('a table has whole defaults, and methods', async t => {
+  t.strictSame(faultsOf(null), [': must be a method table, not null'])
+  t.strictSame(faultsOf({}), [': needs "defaults"'])
+  const { resend: _resend, ...partly } = defaults
+  t.strictSame(faultsOf({ defaults: partly, methods: {} }), ['defaults: defaults needs "resend"'])
+  t.strictSame(faultsOf({ defaults, methods: [] }), ['methods: methods must be an object, not an array'])
+  t.strictSame(faultsOf({ defaults, method: {}, methods: {} }), ['method: method is unknown [did you mean `methods`?]'])
+})
+
+test('each fault of a method is placed, and all of them are found in one run', async t => {
+  t.strictSame(
+    faultsOfMethod({
+      cost: '80',
+      keep: 'heads',
+      class: '',
+      resend: 1,
+      maxResults: 0,
+      maxTime: '10',
+      word: 'yes',
+      costs: 1,
+      answer: {},
+    }),
+    [
+      'methods/m/costs: methods.m.costs is unknown [did you mean `cost`?]',
+      'methods/m/cost: methods.m.cost must be a whole number, not "80"',
+      'methods/m/keep: methods.m.keep must be one of never, head, block, found, not "heads" [did you mean `head`?]',
+      'methods/m/class: methods.m.class has 0 characters, fewer than the 1 needed',
+      'methods/m/resend: methods.m.resend must be true or false, not 1',
+      'methods/m/answer: methods.m.answer must have exactly one of "is" and "value"',
+      'methods/m/maxResults: methods.m.maxResults must be at least 1, not 0',
+      'methods/m/maxTime: methods.m.maxTime must be a time such as 500ms, 10s or 1m, not "10"',
+      'methods/m/word: methods.m.word must be true or false, not "yes"',
+    ],
+  )
+  t.strictSame(faultsOfMethod(null), ['methods/m: methods.m must be a method, not null'])
+  t.strictSame(faultsOfMethod({ cost: -1 }), ['methods/m/cost: methods.m.cost must be at least 0, not -1'])
+  t.strictSame(faultsOfMethod({ answer: { is: 'chainID' } }), [
+    'methods/m/answer/is: methods.m.answer.is must be one of chainId, networkId, clientVersion, not "chainID"' +
+      ' [did you mean `chainId`?]',
+  ])
+})
+
+test('each fault of a rule is placed', async t => {
+  const at = (place: string, message: string): readonly string[] => [`methods/m/params/0${place}: methods.m.params[0]${message}`]
+  t.strictSame(faultsOfMethod({ params: {} }), ['methods/m/params: methods.m.params must be an array, not an object'])
+  t.strictSame(faultsOfMethod({ params: [{ type: 'string' }] }), at('', ' needs "title"'))
+  t.strictSame(faultsOfRule({}), at('', ' needs "type", "hex" or "is"'))
+  t.strictSame(
+    faultsOfRule({ type: 'sting' }),
+    at('/type', '.type must be one of string, integer, number, boolean, array, object, null, not "sting"'),
+  )
+  t.strictSame(
+    faultsOfRule({ hex: '20 bits' }),
+    at('/hex', '.hex must be a form such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits", not "20 bits"'),
+  )
+  t.match(faultsOfRule({ hex: '99999 bytes' }), [/hex must be a form/])
+  t.strictSame(faultsOfRule({ type: 'string', pattern: '.*' }).length, 1, 'there is no pattern')
+  t.strictSame(faultsOfRule({ type: 'string', maxItems: 4 }), at('/maxItems', '.maxItems is about arrays, not string'))
+  t.strictSame(
+    faultsOfRule({ type: 'string', tags: ['a'] }),
+    at('/tags', '.tags stands beside "hex" only; without it, "enum" does the same'),
+  )
+  t.strictSame(
+    faultsOfRule({ type: 'object', properties: { from: { type: 'string' } }, required: ['form'] }),
+    at('/required', '.required names "form", which is not among the properties [did you mean `from`?]'),
+  )
+  for (const keyword of [{ alias: { a: 'b' } }, { exactlyOne: ['b'] }, { maxTotal: { of: ['b'], limit: 1 } }]) {
+    t.match(faultsOfRule({ type: 'object', ...keyword }), [/names "b", which is not among the properties/])
+  }
+  for (const keyword of [{ excludes: { a: ['b'] } }, { notAbove: { a: 'b' } }]) {
+    t.match(faultsOfRule({ type: 'object', ...keyword }), [/names "a"/, /names "b"/])
+  }
+  t.strictSame(faultsOfRule({ hex: 'bytes', fill: 'x' }), at('/fill', '.fill must be whole bytes of hex with 0x, not "x"'))
+  t.strictSame(
+    faultsOfRule({ type: 'object', properties: { a: { type: 'integer', fill: 'x' } } }),
+    at('/properties/a/fill', '.properties.a.fill must be a whole number, not "x"'),
+  )
+  t.strictSame(
+    faultsOfRule({ type: 'array', items: { type: 'string', minItems: 1 } }),
+    at('/items/minItems', '.items.minItems is about arrays, not string'),
+  )
+  t.strictSame(
+    faultsOfRule({ type: 'object', additionalProperties: 5 }),
+    at('/additionalProperties', '.additionalProperties must be a rule or true or false, not 5'),
+  )
+  t.strictSame(
+    faultsOfRule({ type: 'string', optional: 'strict' }),
+    at('/optional', '.optional must be one of true, false, unless strict, not "strict"'),
+  )
+})
+
+test('types are looked up by name, and looked at whether used or not', async t => {
+  const used = (types: object): readonly string[] => faultsOfMethod({ params: [{ title: 'x', is: 'adress' }] }, types)
+  t.strictSame(used({ address: { hex: '20 bytes' } }), [
+    'methods/m/params/0/is: methods.m.params[0].is is "adress", which is not among the types [did you mean `address`?]',
+  ])
+  const circle = { a: { is: 'b' }, b: { type: 'array', items: { is: 'a' } } }
+  t.match(used(circle), [/^types\/b\/items\/is: .* leads back to itself/])
+  t.strictSame(used({ unused: { type: 'string', minimum: 1, items: {} } }), [
+    'types/unused/items: types.unused.items needs "type", "hex" or "is"',
+    'types/unused/items: types.unused.items is about arrays, not string',
+  ])
+  const inherited = { constructor: { is: 'toString' } }
+  t.match(used(inherited), [/^types\/constructor\/is: .* "toString", which is not among the types/])
+})
+
+test('a table that holds itself is a fault, not an endless loop', async t => {
+  const circle: { methods?: object } = {}
+  circle.methods = circle
+  t.strictSame(faultsOf(circle), [': the table is not plain data: a part of it holds itself'])
+})
+
+const text = fc.record({
+  hex: fc.constantFrom('20 bytes', 'number', ['bytes', 'up to 3 bytes']),
+  tags: fc.constant(['a']),
+})
+const word = fc.record(
+  {
+    type: fc.constant('string'),
+    enum: fc.constant(['a', 'b']),
+    fill: fc.constantFrom('a', 'c'),
+  },
+  { requiredKeys: ['type'] },
+)
+const odd = fc.record(
+  {
+    type: fc.constantFrom('string', ['array', 'object'], 'null', 7),
+    is: fc.constantFrom('one', 'two', 'three'),
+    minLength: fc.constantFrom(2, -1),
+    items: fc.constant({}),
+  },
+  { requiredKeys: [] },
+)
+const leaf = fc.oneof({ weight: 3, arbitrary: text }, { weight: 3, arbitrary: word }, { weight: 1, arbitrary: odd })
+const list = fc.record({ type: fc.constant('array'), items: leaf })
+const object = fc.record(
+  {
+    type: fc.constantFrom('object', ['object', 'array']),
+    properties: fc.record({ a: leaf, b: leaf }),
+    additionalProperties: fc.oneof(fc.boolean(), leaf),
+    required: fc.constantFrom(['a'], ['c']),
+    alias: fc.constant({ c: 'b' }),
+    notAbove: fc.constant({ a: 'b' }),
+  },
+  { requiredKeys: ['type', 'properties'] },
+)
+const members = fc.dictionary(fc.constantFrom('a', 'b', 'c', '__proto__'), fc.jsonValue())
+const value = fc.oneof(fc.jsonValue(), members) as fc.Arbitrary<Json> // JSON, all of it
+
+test('what is wrong with any data is said, never thrown', async t => {
+  fc.assert(
+    fc.property(fc.anything(), data => {
+      const { table, faults } = compileTable(data)
+      return (table === undefined) === faults.length > 0
+    }),
+  )
+  let sound = 0
+  fc.assert(
+    fc.property(leaf, object, fc.oneof(leaf, list, object), value, (one, two, position, given) => {
+      const methods = { m: { params: [{ title: 'x', ...position }] } }
+      const { table, faults } = compileTable({ defaults, types: { one, two }, methods })
+      if (table === undefined) return faults.length > 0
+      sound += 1
+      return openMethodTable(table, devnet).get('m')?.check([given], false) !== undefined
+    }),
+    { numRuns: 500 },
+  )
+  t.ok(sound > 50, 'many of these tables are sound')
+})
+
+test('the table is a copy: to change the data afterwards changes nothing', async t => {
+  const data = { defaults, methods: { m: { params: [{ title: 'x', hex: 'number', fill: '0x1' }] } } }
+  const methods = openMethodTable(tableOf(data), devnet)
+  data.methods.m.params.length = 0
+  t.strictSame(check('m', [], methods), ['0x1'])
+})
+
+test('an entry is what `defaults` says where it says nothing itself', async t => {
+  const entries = { m: {}, n: { cost: 0, keep: 'head' } }
+  const open = (over: object) => openMethodTable(tableOf({ defaults: { ...defaults, cost: 7, ...over }, methods: entries }), devnet)
+  t.match(open({}).get('m'), { cost: 7, keep: 'never', class: 'light', resend: true })
+  const over = { keep: 'found', class: 'other', resend: false }
+  t.match(open(over).get('m'), over)
+  t.match(open({ keep: 'found' }).get('n'), { cost: 0, keep: 'head' })
+})
+
+test('a method without `params` takes whatever it is given', async t => {
+  const methods = openMethodTable(tableOf({ defaults, methods: { m: {} } }), devnet)
+  t.strictSame(check('m', [1, { a: null }], methods), [1, { a: null }])
+})
+
+test('a named keyword means the same in any rule', async t => {
+  const number = { hex: 'number' }
+  const side = { type: 'string', enum: ['left', 'right'] }
+  const methods = openMethodTable(
+    tableOf({
+      defaults,
+      methods: {
+        m: {
+          params: [
+            {
+              title: 'range',
+              type: 'object',
+              properties: { low: number, high: { ...number, fill: '0x0F' }, side },
+              additionalProperties: { type: 'array', items: number },
+              required: ['low'],
+              alias: { min: 'low', least: 'low' },
+              notAbove: { low: 'high' },
+              excludes: { side: ['high'] },
+            },
+          ],
+        },
+      },
+    }),
+    devnet,
+  )
+  const rows: readonly (readonly [Json, Json])[] = [
+    [{ min: '0x001' }, { low: '0x1', high: '0xf' }],
+    [
+      { least: '0x1', side: 'left' },
+      { low: '0x1', side: 'left' },
+    ],
+    [
+      { low: '0x1', more: ['0X00A'] },
+      { low: '0x1', high: '0xf', more: ['0xa'] },
+    ],
+    [{ side: 'left' }, 'params[0] needs "low"'],
+    [{ low: null }, 'params[0] needs "low"'],
+    [{ min: '0x2', high: '0x1' }, 'params[0] has "low" 0x2 above "high" 0x1'],
+    [{ low: '0x1', side: 'rigth' }, 'params[0].side must be one of left, right, not "rigth"; did you mean `right`?'],
+    [{ low: '0x1', side: 'left', high: '0x2' }, 'params[0] must not have "high" together with "side"'],
+    [{ low: '0x1', more: ['x'] }, 'params[0].more[0] must be a hex number with 0x, not "x"'],
+    [{ low: '0x1', 'a/b~c': 5 }, 'params[0]["a/b~c"] must be an array, not 5'],
+  ]
+  for (const [value, gives] of rows) {
+    t.strictSame(check('m', [value], methods), typeof gives === 'string' ? gives : [gives])
+  }
+})
+
+/** The faults that with() throws. */
+const misfits = (change: () => unknown): readonly string[] => {
+  try {
+    change()
+  } catch (error) {
+    if (error instanceof Misconfigured) return error.issues.map(({ path, message }) => `${path.join('/')}: ${message}`)
+    throw error
+  }
+  return []
+}
+
+test('a network may withdraw, change and add methods', async t => {
+  const methods = shippedMethods.with(
+    {
+      eth_call: false,
+      eth_getLogs: { maxResults: 5, maxTime: null },
+      eth_chainId: { answer: null },
+      linea_estimateGas: { params: [{ title: 'transaction', is: 'transaction' }], cost: 100 },
+    },
+    {},
+  )
+  t.equal(methods.get('eth_call'), undefined)
+  t.notOk(methods.names.includes('eth_call'))
+  t.match(methods.get('eth_getLogs'), { cost: 255, maxResults: 5, maxTime: undefined })
+  t.equal(methods.get('eth_chainId')?.answer, undefined)
+  t.equal(methods.names.at(-1), 'linea_estimateGas')
+  t.match(methods.get('linea_estimateGas'), { cost: 100, keep: 'never', class: 'light' })
+  t.strictSame(check('linea_estimateGas', [{ value: '0x01' }], methods), [{ value: '0x1' }])
+  t.ok(shippedMethods.get('eth_call'), 'the shipped table is as it was')
+})
+
+test('a change that cannot be made is placed from the name of the method on', async t => {
+  const faults = (overrides: object) => misfits(() => shippedMethods.with(overrides as Parameters<typeof shippedMethods.with>[0], {}))
+  t.strictSame(faults({ eth_cal: false }), ['eth_cal: eth_cal is not in the method table; did you mean `eth_call`?'])
+  t.strictSame(faults({ eth_call: true }), ['eth_call: eth_call must be false or the fields to change, not true'])
+  t.strictSame(faults({ eth_call: { cost: '1', keeps: 1 } }), [
+    'eth_call/keeps: eth_call.keeps is unknown; did you mean `keep`?',
+    'eth_call/cost: eth_call.cost must be a whole number, not "1"',
+  ])
+  const eth_call = { params: [{ title: 'x', is: 'index', fill: 5 }] }
+  t.strictSame(faults({ eth_call, eth_new: { params: [{ title: 'x', is: 'y' }] } }), [
+    'eth_call/params/0/fill: eth_call.params[0].fill must be an index (a hex number with 0x), not 5; write "0x5"',
+    'eth_new/params/0/is: eth_new.params[0].is is "y", which is not among the types',
+  ])
+})
+
+test('a network may take fewer tags; what is refused names the tag to use instead', async t => {
+  const linea = openMethodTable(shippedTable, { ...devnet, name: 'linea-mainnet' })
+  const methods = linea.with(
+    {},
+    {
+      eth_getLogs: ['latest', 'earliest', 'pending', 'finalized'],
+      eth_getBalance: ['latest', 'earliest'],
+    },
+  )
+  t.equal(
+    check('eth_getLogs', [{ fromBlock: 'safe' }], methods),
+    'params[0].fromBlock: the tag "safe" is not supported for eth_getLogs on linea-mainnet; use "finalized" instead',
+  )
+  t.notOk(typeof check('eth_getLogs', [{ fromBlock: 'finalized' }], methods) === 'string')
+  t.notOk(typeof check('eth_getStorageAt', [address, '0x0', 'safe'], methods) === 'string', 'other methods take it')
+  t.equal(
+    check('eth_getBalance', [address, 'finalized'], methods),
+    'params[1]: the tag "finalized" is not supported for eth_getBalance on linea-mainnet; ' + 'use a number or one of latest, earliest',
+  )
+  t.equal(
+    check('eth_getBalance', [address, { blockNumber: 'pending' }], methods),
+    'params[1].blockNumber: the tag "pending" is not supported for eth_getBalance on linea-mainnet; ' + 'use "latest" instead',
+  )
+  t.notMatch(check('eth_getBalance', [address, 'x'], methods), /safe/)
+})
+
+test('tags that a method cannot have are placed', async t => {
+  t.strictSame(
+    misfits(() =>
+      shippedMethods.with(
+        {},
+        {
+          eth_getLog: ['latest'],
+          eth_blockNumber: ['latest'],
+          eth_call: ['latest', 'save'],
+          eth_getCode: ['safe'],
+        },
+      ),
+    ),
+    [
+      'eth_getLog: eth_getLog is not in the method table; did you mean `eth_getLogs`?',
+      'eth_blockNumber: eth_blockNumber takes no block tag',
+      'eth_call/1: eth_call[1] is "save", which is no tag of eth_call; did you mean `safe`?',
+      'eth_getCode: eth_getCode must keep "latest", which stands in for a missing block',
+    ],
+  )
+})

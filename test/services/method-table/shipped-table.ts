@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+import type { Json } from '../../../src/plugin/call.ts'
+import type { MethodTable } from '../../../src/services/index.ts'
+import { compileTable, openMethodTable } from '../../../src/services/method-table/compile-table.ts'
+import type { CompiledTable } from '../../../src/services/method-table/compile-table.ts'
+
+const file = new URL('../../../../configs/methods/ethereum.yaml', import.meta.url)
+
+/** What configs/methods/ethereum.yaml says, as the YAML parser gives it. */
+export const shippedData = (): unknown => parse(readFileSync(file, 'utf8'))
+
+export const tableOf = (data: unknown): CompiledTable => {
+  const { table, faults } = compileTable(data)
+  if (table === undefined) throw new Error(faults.map(fault => fault.message).join('; '))
+  return table
+}
+
+export const devnet = { name: 'devnet', chainId: 31337, version: '1.2.3' }
+
+export const shippedTable = tableOf(shippedData())
+
+export const shippedMethods = openMethodTable(shippedTable, devnet)
+
+/** The normalised parameters, or the complaint. */
+export const check = (name: string, params: readonly Json[], methods: MethodTable = shippedMethods, strict = false): Json => {
+  const method = methods.get(name)
+  if (method === undefined) throw new Error(`${name} is not in the table`)
+  const checked = method.check(params, strict)
+  return 'issue' in checked ? checked.issue : checked.params
+}
+
+export const isRefused = (name: string, params: readonly Json[]): boolean => typeof check(name, params) === 'string'
+
+/** The same byte again and again. */
+export const hex = (bytes: number, byte = 'ab'): string => `0x${byte.repeat(bytes)}`
