@@ -1,4 +1,4 @@
-import { probeUpstream, isFailure, Cancellation, withContext } from '../../src/plugin/plugin.ts'
+import { probeUpstream, isFailure, Cancellation, withContext, singleFlight } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, Next, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
 import { openObservedBreaker } from './circuit-breaker.ts'
 import type { Breaker, BreakerOptions, AttemptResult } from './circuit-breaker.ts'
@@ -122,15 +122,6 @@ const isRateLimited = (reply: Reply): reply is Failure => isFailure(reply) && re
 
 const probeOf = (target: Target, services: Services, signal: Signal): (() => Promise<AttemptResult>) =>
   singleFlight(async () => ((await probeUpstream(target, services, { timeoutMs: 2000, signal })) === 'good' ? 'good' : 'bad'))
-
-/** Whoever asks while it runs gets the same run. */
-const singleFlight = <T>(run: () => Promise<T>): (() => Promise<T>) => {
-  let running: Promise<T> | undefined
-  return () =>
-    (running ??= run().finally(() => {
-      running = undefined
-    }))
-}
 
 /** Things by class of method, made when first asked for. */
 interface ByMethodClass<T> {

@@ -1,8 +1,8 @@
 import type { Signal } from './cancellation.ts'
 import type { Secret } from './secret.ts'
+import type { Json } from '../util/json.ts'
 
-/** Any JSON value, as read from a message; never changed in place. */
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
+export type { Json } from '../util/json.ts'
 
 /** Where calls come from: one HTTP request, or one WebSocket for as long as it is open. Built once. */
 export interface Origin {

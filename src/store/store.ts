@@ -1,4 +1,7 @@
 import type { Key } from '../plugin/call.ts'
+import type { MaybePromise } from '../util/maybe-promise.ts'
+
+export type { MaybePromise } from '../util/maybe-promise.ts'
 import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease-accounting.ts'
 
 /**
@@ -10,8 +13,8 @@ export interface Store extends AccountStore, LedgerStore, UsageStore, CopySource
   close(): Promise<void>
 }
 
-/** An answer that a store on this machine has at once, and one across the network later. */
-export type MaybePromise<T> = T | Promise<T>
+/** A store that has not answered after this time counts as unreachable. */
+export const storeTimeoutMs = 1_000
 
 export interface AccountRow {
   readonly id: string

@@ -1,28 +1,27 @@
 import type { Clock, Timer } from '../services/clock.ts'
 
-/** The store took longer than a second. */
+/** The promise did not settle in time. */
 export class TimeoutError extends Error {
-  constructor() {
-    super(`no answer for ${timeoutSteps * timeoutStepMs} ms`)
-    this.name = 'Late'
+  constructor(timeoutMs: number) {
+    super(`no answer for ${timeoutMs} ms`)
+    this.name = 'TimeoutError'
   }
 }
 
+/** The timeout is counted in so many steps. */
+const stepCount = 10
+
 /**
- * Rejects with Late when the store takes longer than a second; what it answers after that nobody hears. Patience goes
- * down step by step, and a step takes at least one turn of the event loop: a process that has much to do for a second is
- * not a store that is away.
+ * Rejects with TimeoutError when the promise takes longer than `timeoutMs`; what it settles with after that is ignored.
+ * The timeout is counted in steps, and a step takes at least one turn of the event loop: a process that is busy for longer
+ * than the timeout does not take what arrived meanwhile for late.
  */
-export const withTimeout = <T>(clock: Clock, promise: Promise<T>): Promise<T> =>
+export const withTimeout = <T>(clock: Clock, timeoutMs: number, promise: Promise<T>): Promise<T> =>
   new Promise((resolve, reject) => {
     let timer: Timer
     const wait = (stepsLeft: number): void => {
-      timer = clock.after(timeoutStepMs, () => (stepsLeft > 1 ? wait(stepsLeft - 1) : reject(new TimeoutError())))
+      timer = clock.after(timeoutMs / stepCount, () => (stepsLeft > 1 ? wait(stepsLeft - 1) : reject(new TimeoutError(timeoutMs))))
     }
-    wait(timeoutSteps)
+    wait(stepCount)
     promise.then(resolve, reject).finally(() => timer.cancel())
   })
-
-/** Milliseconds; together they are a second. */
-const timeoutStepMs = 100
-const timeoutSteps = 10

@@ -22,14 +22,14 @@ const observe = (answer: Promise<unknown>): { outcome: unknown } => {
 
 t.test('an answer is waited for during a second', async t => {
   const clock = new TestClock()
-  const silent = observe(withTimeout(clock, new Promise(() => {})))
+  const silent = observe(withTimeout(clock, 1_000, new Promise(() => {})))
   clock.advance(999)
   await drainEventLoop()
   t.equal(silent.outcome, 'nothing yet')
   clock.advance(1)
   await drainEventLoop()
-  t.match(silent.outcome, new TimeoutError())
-  t.equal(new TimeoutError().message, 'no answer for 1000 ms')
+  t.match(silent.outcome, new TimeoutError(1_000))
+  t.equal(new TimeoutError(1_000).message, 'no answer for 1000 ms')
 })
 
 t.test('what answers in time, or fails, is passed on, and no timer stays behind', async t => {
@@ -47,15 +47,15 @@ t.test('what answers in time, or fails, is passed on, and no timer stays behind'
       }
     },
   }
-  t.equal(await withTimeout(counted, Promise.resolve(7)), 7)
-  await t.rejects(withTimeout(counted, Promise.reject(new Error('refused'))), { message: 'refused' })
+  t.equal(await withTimeout(counted, 1_000, Promise.resolve(7)), 7)
+  await t.rejects(withTimeout(counted, 1_000, Promise.reject(new Error('refused'))), { message: 'refused' })
   await drainEventLoop()
   t.equal(timers.size, 0)
 })
 
 t.test('a process that stands still loses a tenth of its patience each time, however long that is', async t => {
   const clock = new TestClock()
-  const silent = observe(withTimeout(clock, new Promise(() => {})))
+  const silent = observe(withTimeout(clock, 1_000, new Promise(() => {})))
   for (let i = 0; i < 9; i += 1) {
     clock.stall(60_000)
     await drainEventLoop()
@@ -63,7 +63,7 @@ t.test('a process that stands still loses a tenth of its patience each time, how
   }
   clock.stall(60_000)
   await drainEventLoop()
-  t.match(silent.outcome, new TimeoutError())
+  t.match(silent.outcome, new TimeoutError(1_000))
 })
 
 t.test("the system's clock runs no timer before what has arrived by then is read", async t => {

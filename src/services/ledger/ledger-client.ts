@@ -1,4 +1,4 @@
-import { dayMs } from '../../store/store.ts'
+import { dayMs, storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { withTimeout } from '../../util/with-timeout.ts'
@@ -143,6 +143,7 @@ export class LedgerClient {
     try {
       const answer = await withTimeout(
         this.clock,
+        storeTimeoutMs,
         request().then(response => {
           onResponse(response)
           return response

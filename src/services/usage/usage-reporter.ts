@@ -1,4 +1,4 @@
-import { hourMs } from '../../store/store.ts'
+import { hourMs, storeTimeoutMs } from '../../store/store.ts'
 import type { UsageReport, UsageStore } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
 import { withTimeout } from '../../util/with-timeout.ts'
@@ -94,7 +94,7 @@ export class UsageReporter {
   /** False when the store fails or is slow. */
   async #sendReport(report: UsageReport): Promise<boolean> {
     try {
-      this.#acknowledge(report, await withTimeout(this.#clock, this.#store.reportUsage(report)))
+      this.#acknowledge(report, await withTimeout(this.#clock, storeTimeoutMs, this.#store.reportUsage(report)))
       return true
     } catch {
       // That the store is away is logged by the ledger, which asks it as often.

@@ -4,7 +4,7 @@ import { systemClock } from '../../services/clock.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
 import { TimeoutError, withTimeout } from '../../util/with-timeout.ts'
 import { createSemaphore } from '../../util/semaphore.ts'
-import { StoreError } from '../store.ts'
+import { StoreError, storeTimeoutMs } from '../store.ts'
 import type { Script } from './redis-scripts.ts'
 
 /**
@@ -86,9 +86,9 @@ export class RedisConnection {
   async #sendNow(args: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
     const client = this.#client
     try {
-      return await withTimeout(this.#clock, client.sendCommand([...args], options))
+      return await withTimeout(this.#clock, storeTimeoutMs, client.sendCommand([...args], options))
     } catch (cause) {
-      const reason = client === this.#client ? errorMessage(cause) : new TimeoutError().message
+      const reason = client === this.#client ? errorMessage(cause) : new TimeoutError(storeTimeoutMs).message
       // A primary that became a replica: the name may lead to the new one by now.
       if (cause instanceof TimeoutError || reason.startsWith('READONLY')) this.#reconnect(client)
       throw this.#storeError(reason, cause)
@@ -111,7 +111,7 @@ export class RedisConnection {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#pingTimer?.cancel()
-    await withTimeout(this.#clock, Promise.allSettled(this.#pending)).catch(noop)
+    await withTimeout(this.#clock, storeTimeoutMs, Promise.allSettled(this.#pending)).catch(noop)
     this.#client.destroy()
   }
 
