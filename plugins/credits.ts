@@ -113,7 +113,7 @@ const serveCharged = async (
     if (!isCharged(reply)) return refundCharge(charge, pending, call, reply)
     const usageRecord = usageRecordOf(pending, call, reply, charge.day, pending.cost)
     pending.usage.count(usageRecord)
-    return withCredits(reply, pending.cost, charge.budget, new RefundableCharge(charge, pending.usage, usageRecord))
+    return withCredits(reply, pending.cost, charge.quota, new RefundableCharge(charge, pending.usage, usageRecord))
   } catch (bug) {
     refundCharge(charge, pending, call, internalError)
     throw bug
@@ -125,7 +125,7 @@ const internalError = refuse('internal')
 const refundCharge = (charge: SuccessfulCharge, pending: PendingCharge, call: Call<ContextKeys>, reply: Reply): Reply => {
   const credits = charge.refund() ? 0 : pending.cost
   pending.usage.count(usageRecordOf(pending, call, reply, charge.day, credits))
-  return withCredits(reply, 0, charge.budget)
+  return withCredits(reply, 0, charge.quota)
 }
 
 const usageRecordOf = (
@@ -166,13 +166,13 @@ class RefundableCharge implements Charge {
 }
 
 const refusalOf = (charge: Exclude<ChargeResult, { kind: 'charged' }>): Failure =>
-  charge.kind === 'away'
+  charge.kind === 'storeUnavailable'
     ? storeUnavailable
     : {
         ...refuse('spent', {
           data: { limit: charge.limit, used: charge.used, resetAt: new Date(charge.resetAt).toISOString() },
         }),
-        quota: charge.budget,
+        quota: charge.quota,
       }
 
 const storeUnavailable = refuse('unavailable', {

@@ -36,8 +36,8 @@ const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Fa
   malformed: refuse('key', { message: 'the API key is malformed: it has a typing error or is cut off' }),
   unknown: refuse('key', { message: 'the API key is unknown' }),
   revoked: refuse('key', { message: 'the API key has been revoked' }),
-  planless: refuse('key', { message: "the plan of this API key's account is not offered any more" }),
-  away: refuse('unavailable', {
+  planNotFound: refuse('key', { message: "the plan of this API key's account is not offered any more" }),
+  storeUnavailable: refuse('unavailable', {
     message: 'API keys cannot be checked now',
     source: 'gateway',
     fault: 'gateway',

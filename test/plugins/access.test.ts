@@ -88,7 +88,7 @@ t.test('key-auth', async t => {
   })
 
   t.test('says 503, not 401, when the store cannot tell', async t => {
-    t.match(await stage(Promise.resolve({ kind: 'away' } as const)).admit?.(caller), { status: 503, error: { code: -32002 } })
+    t.match(await stage(Promise.resolve({ kind: 'storeUnavailable' } as const)).admit?.(caller), { status: 503, error: { code: -32002 } })
   })
 
   t.test('admits a good key', async t => {
@@ -139,12 +139,12 @@ t.test('credits', async t => {
   } as unknown as MethodTable // only what credits reads
   const open = (verdict?: ChargeResult, costs = {}) => {
     const drawn: number[] = []
-    const budget = { limit: 1_000, remaining: 500, resetsInMs: 60_000 }
+    const quota = { limit: 1_000, remaining: 500, resetsInMs: 60_000 }
     let refunds = 0
     const charged: ChargeResult = {
       kind: 'charged',
       day: 20_468,
-      budget,
+      quota,
       refund() {
         refunds += 1
         return true
@@ -227,7 +227,7 @@ t.test('credits', async t => {
       { ...about, method: 'other', outcome: 'method', forwarded: false, credits: 0 },
       { ...about, method: 'eth_getLogs', outcome: 'internal', forwarded: false, credits: 0 },
     ])
-    const away = open({ kind: 'away' })
+    const away = open({ kind: 'storeUnavailable' })
     await away.stage.handle(fakeCall('eth_getLogs'), unreachableNext)
     t.match(away.counted, [{ outcome: 'unavailable', day: undefined, credits: 0 }])
   })
@@ -247,7 +247,9 @@ t.test('credits', async t => {
 
   t.test('lends what its options say while the store is away', async t => {
     const graces: unknown[] = []
-    const ledger = { charge: (_account: unknown, _cost: number, grace: unknown) => (graces.push(grace), { kind: 'away' } as const) }
+    const ledger = {
+      charge: (_account: unknown, _cost: number, grace: unknown) => (graces.push(grace), { kind: 'storeUnavailable' } as const),
+    }
     for (const options of [{ away: 'closed' }, { away: 'grace', grace: 500 }, { away: 'open' }]) {
       await createStage(credits, { costs: {}, ...options }, { methods, ledger }).handle(fakeCall('eth_getLogs'), unreachableNext)
     }
@@ -275,11 +277,11 @@ t.test('credits', async t => {
 
   t.test('refuses with 402 -33000 and without Retry-After when the day is used up, and asks nobody further', async t => {
     const { stage } = open({
-      kind: 'spent',
+      kind: 'exhausted',
       limit: 100,
       used: 90,
       resetAt: Date.UTC(2026, 0, 16),
-      budget: { limit: 100, remaining: 0, resetsInMs: 1 },
+      quota: { limit: 100, remaining: 0, resetsInMs: 1 },
     })
     const reply = failure(await stage.handle(fakeCall('eth_getLogs'), unreachableNext))
     t.match(reply, { status: 402, error: { code: -33000, data: { limit: 100, used: 90, resetAt: '2026-01-16T00:00:00.000Z' } } })
@@ -287,7 +289,7 @@ t.test('credits', async t => {
   })
 
   t.test('refuses with 503 when the store is away', async t => {
-    t.match(failure(await open({ kind: 'away' }).stage.handle(fakeCall('eth_getLogs'), unreachableNext)), {
+    t.match(failure(await open({ kind: 'storeUnavailable' }).stage.handle(fakeCall('eth_getLogs'), unreachableNext)), {
       status: 503,
       error: { code: -32002 },
     })

@@ -143,7 +143,7 @@ const exhaustAccount = async (world: Simulation, machine: SimulatedProcess, acco
     for (let most = account.limit + 100 * maxCost; ; most -= cost) {
       if (most < 0) return world.fail(`${account.id}: served without end`)
       const { kind } = await world.call(machine, account, cost)
-      if (kind === 'away') world.fail(`${machine.name} takes the store for away, and it answers`)
+      if (kind === 'storeUnavailable') world.fail(`${machine.name} takes the store for away, and it answers`)
       if (kind !== 'charged') break
     }
   }

@@ -92,7 +92,7 @@ const toLookup = (holder: KeyWithAccount | undefined, plans: Plans): Lookup => {
   const { key, account } = holder
   if (key.revoked !== undefined) return { kind: 'revoked' }
   const plan = effectivePlan(account, plans)
-  if (plan === undefined) return { kind: 'planless', plan: account.plan }
+  if (plan === undefined) return { kind: 'planNotFound', plan: account.plan }
   return { kind: 'granted', key, account: { id: account.id, name: account.name, plan } }
 }
 

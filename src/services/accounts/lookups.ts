@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import type { Account, Key } from '../../plugin/call.ts'
 
-/** What a key opens, or why it opens nothing. `away`: the store could not be asked, so nobody can tell. */
+/** What a key opens, or why it opens nothing. `storeUnavailable`: the store could not be asked, so nobody can tell. */
 export type Lookup =
   | { readonly kind: 'granted'; readonly key: Key; readonly account: Account }
-  | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'away' }
+  | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'storeUnavailable' }
   /** The account's plan does not stand in gateway.yaml any more. */
-  | { readonly kind: 'planless'; readonly plan: string }
+  | { readonly kind: 'planNotFound'; readonly plan: string }
 
 interface CachedLookup {
   readonly lookup: Lookup
@@ -68,4 +68,4 @@ export class LookupCache {
   }
 }
 
-const storeUnavailable: Lookup = { kind: 'away' }
+const storeUnavailable: Lookup = { kind: 'storeUnavailable' }

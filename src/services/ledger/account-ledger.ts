@@ -104,7 +104,7 @@ export class AccountLedger implements RefundableBudget {
     if (this.#lease.available >= cost) return this.#chargeLease(cost, now)
     if (this.#balance.isKnownInsufficient(cost - this.#lease.available, now)) return this.#exhausted()
     if (this.#balance.isStoreUnavailable && this.#overdraw(cost, grace, now)) return this.#chargeLease(cost, now)
-    return this.#isStopped || this.#balance.isBackingOff(now) ? { kind: 'away' } : undefined
+    return this.#isStopped || this.#balance.isBackingOff(now) ? { kind: 'storeUnavailable' } : undefined
   }
 
   /** Puts what is missing in the hand, as far as grace goes. Nobody waits for a store that may hang. */
@@ -124,7 +124,7 @@ export class AccountLedger implements RefundableBudget {
   #exhausted(): ChargeResult {
     const resetAt = (this.#lease.day + 1) * dayMs
     const { limit, remaining } = this.#balance
-    return { kind: 'spent', limit, used: limit - remaining - this.#lease.available, resetAt, budget: this }
+    return { kind: 'exhausted', limit, used: limit - remaining - this.#lease.available, resetAt, quota: this }
   }
 
   #requestRenewal(): void {

@@ -25,7 +25,7 @@ export class LeaseCharge {
     return this.#lease.day
   }
 
-  get budget(): CreditQuota {
+  get quota(): CreditQuota {
     return this.#source
   }
 

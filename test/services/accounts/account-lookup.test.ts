@@ -116,16 +116,16 @@ t.test('a key that nobody has is unknown', async t => {
   t.same(accounts.find(generateApiKey()), { kind: 'unknown' })
 })
 
-t.test('an account whose plan is gone is planless, also when the plan has the name of a property', async t => {
+t.test('an account whose plan is gone has no plan, also when the plan has the name of a property', async t => {
   const { accounts, store, addKey, clock } = await setUp(t)
   const key = await addKey()
   await store.changeAccount('acc_1', { plan: 'gold' })
-  t.same(accounts.find(key), { kind: 'planless', plan: 'gold' })
+  t.same(accounts.find(key), { kind: 'planNotFound', plan: 'gold' })
   const gold = { name: 'gold', dailyCredits: 1, forwarding: false }
   t.match(openAccounts(store, { gold }, clock).find(key), { kind: 'granted', account: { plan: gold } }, 'nothing is lost when it returns')
   await store.changeAccount('acc_1', { plan: 'constructor' })
   clock.advance(500)
-  t.same(accounts.find(key), { kind: 'planless', plan: 'constructor' })
+  t.same(accounts.find(key), { kind: 'planNotFound', plan: 'constructor' })
 })
 
 t.test('an account with credits of its own has them in place of those of its plan, whatever plan it is on', async t => {
@@ -136,7 +136,7 @@ t.test('an account with credits of its own has them in place of those of its pla
   await store.changeAccount('acc_1', { plan: 'growth' })
   t.match(accounts.find(key), { account: { plan: { name: 'growth', dailyCredits: 7, forwarding: true } } })
   await store.changeAccount('acc_1', { plan: 'gold' })
-  t.same(accounts.find(key), { kind: 'planless', plan: 'gold' }, 'they are no plan')
+  t.same(accounts.find(key), { kind: 'planNotFound', plan: 'gold' }, 'they are no plan')
   await store.changeAccount('acc_1', { plan: 'growth', credits: null })
   t.match(accounts.find(key), { account: { plan: growth } })
 })
@@ -193,8 +193,8 @@ t.test('while the store is away', async t => {
   clock.advance(60_000)
   t.match(accounts.find(known), { kind: 'granted' }, 'a known key stays valid')
   t.match(accounts.find(revoked), { kind: 'revoked' }, 'a revoked one stays revoked')
-  t.same(accounts.find(late), { kind: 'away' }, 'for any other nobody can tell')
-  t.same(accounts.find(stranger), { kind: 'away' }, 'also for one that was unknown before')
+  t.same(accounts.find(late), { kind: 'storeUnavailable' }, 'for any other nobody can tell')
+  t.same(accounts.find(stranger), { kind: 'storeUnavailable' }, 'also for one that was unknown before')
   looks.fail = false
   t.match(accounts.find(late), { kind: 'granted' })
 })
@@ -284,7 +284,7 @@ t.test('a store across the network', async t => {
     t.match(await again, { kind: 'granted' })
     const stranger = accounts.find(generateApiKey())
     asked[2]?.fail()
-    t.same(await stranger, { kind: 'away' })
+    t.same(await stranger, { kind: 'storeUnavailable' })
   })
 })
 

@@ -171,7 +171,7 @@ t.test('a balance that buys one call: of 1,000 callers in four processes one is 
     }),
   )
   t.equal(said.flat().filter(kind => kind === 'charged').length, 1)
-  t.equal(said.flat().filter(kind => kind === 'spent').length, 999)
+  t.equal(said.flat().filter(kind => kind === 'exhausted').length, 999)
 })
 
 t.test('a redis', { skip: skipWithoutRedis }, async t => {
@@ -242,6 +242,6 @@ t.test('a redis', { skip: skipWithoutRedis }, async t => {
     const account = accountWith(80)
     const verdicts = await kindsOf(Array.from({ length: 1_000 }, (_, i) => ledgers[i % 4]!.charge(account, 80)))
     t.equal(verdicts.filter(kind => kind === 'charged').length, 1)
-    t.equal(verdicts.filter(kind => kind === 'spent').length, 999)
+    t.equal(verdicts.filter(kind => kind === 'exhausted').length, 999)
   })
 })

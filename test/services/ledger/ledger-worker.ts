@@ -48,7 +48,7 @@ const charge = async (): Promise<void> => {
     const asked = ledger.charge(account, cost)
     const verdict = asked instanceof Promise ? await asked : asked
     if (verdict.kind === 'charged') await recordServed(cost)
-    else if (verdict.kind === 'spent' && cost === Math.min(...costs)) return
+    else if (verdict.kind === 'exhausted' && cost === Math.min(...costs)) return
     // A call reaches the ledger once per turn of the loop at most, as it would from a socket.
     if (i % 50 === 0) await new Promise(resolve => setImmediate(resolve))
   }

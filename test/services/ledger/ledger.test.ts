@@ -29,7 +29,7 @@ t.test('a batch is charged in order of position', async t => {
   const { ledger } = await world.start()
   const account = accountWith(200)
   const batch = [80, 255, 80, 80, 40].map(cost => ledger.charge(account, cost))
-  t.same(await kindsOf(batch), ['charged', 'spent', 'charged', 'spent', 'charged'])
+  t.same(await kindsOf(batch), ['charged', 'exhausted', 'charged', 'exhausted', 'charged'])
 })
 
 t.test('nobody is charged before those who wait already, though the lease in hand would do', async t => {
@@ -84,7 +84,7 @@ t.test('who stands in line when the store goes away hears so with those who have
   world.network.holdsMessages = true
   const calls = Array.from({ length: 2_000 }, (_, i) => ledger.charge(accountWith(1_000, `acc_${i}`), 80))
   await world.advance(1_000)
-  t.same(new Set(await kindsOf(calls)), new Set(['away']))
+  t.same(new Set(await kindsOf(calls)), new Set(['storeUnavailable']))
   t.equal(world.network.requests.length, 500)
 })
 
@@ -105,7 +105,7 @@ t.test('a thousand callers in four processes share the balance of one call: one 
   const calls = processes.flatMap(({ ledger }) => Array.from({ length: 250 }, () => ledger.charge(account, 80)))
   const said = await kindsOf(calls)
   t.equal(said.filter(kind => kind === 'charged').length, 1)
-  t.equal(said.filter(kind => kind === 'spent').length, 999)
+  t.equal(said.filter(kind => kind === 'exhausted').length, 999)
 })
 
 t.test('the same with the embedded store', async t => {
@@ -132,7 +132,7 @@ t.test('a refusal says how much there was, how much is gone, and when there will
   const { ledger } = await world.start()
   const account = accountWith(100)
   await ledger.charge(account, 80)
-  t.match(await ledger.charge(account, 80), { kind: 'spent', limit: 100, used: 80, resetAt: Date.UTC(2026, 0, 16) })
+  t.match(await ledger.charge(account, 80), { kind: 'exhausted', limit: 100, used: 80, resetAt: Date.UTC(2026, 0, 16) })
 })
 
 t.test('a cost that cannot be met is refused for 250 ms without asking; one that can is charged', async t => {
@@ -143,7 +143,7 @@ t.test('a cost that cannot be met is refused for 250 ms without asking; one that
   await drainEventLoop()
   await ledger.charge(account, 80)
   const before = world.network.requests.length
-  for (let i = 0; i < 100; i += 1) t.match(ledger.charge(account, 80), { kind: 'spent' })
+  for (let i = 0; i < 100; i += 1) t.match(ledger.charge(account, 80), { kind: 'exhausted' })
   t.match(ledger.charge(account, 5), { kind: 'charged' })
   await drainEventLoop()
   t.equal(world.network.requests.length, before)
@@ -158,7 +158,7 @@ t.test('what an idle process holds is back in the store after two seconds, for o
   await a.ledger.charge(account, 40)
   await drainEventLoop()
   t.ok(world.network.dayTotals('acc_1').held > 0)
-  t.equal((await b.ledger.charge(account, 120)).kind, 'spent')
+  t.equal((await b.ledger.charge(account, 120)).kind, 'exhausted')
   await world.advance(3_100)
   t.match(world.network.dayTotals('acc_1'), { used: 40, held: 0, leased: 40 })
   t.equal((await b.ledger.charge(account, 120)).kind, 'charged')
@@ -217,7 +217,7 @@ t.test('refunds', async t => {
     refund(verdict)
     refund(verdict)
     t.match(ledger.charge(account, 80), { kind: 'charged' })
-    t.match(await ledger.charge(account, 80), { kind: 'spent' })
+    t.match(await ledger.charge(account, 80), { kind: 'exhausted' })
     await world.advance(1_100)
     t.match(world.network.dayTotals('acc_1'), { used: 80 })
   })
@@ -239,7 +239,7 @@ t.test('refunds', async t => {
     const next = await ledger.charge(account, 80)
     refund(verdict)
     t.equal(next.kind, 'charged')
-    t.match(await ledger.charge(account, 80), { kind: 'spent' })
+    t.match(await ledger.charge(account, 80), { kind: 'exhausted' })
   })
 
   t.test('steady refunds do not keep usage from being reported', async t => {
@@ -286,8 +286,8 @@ t.test('stop', async t => {
     const { ledger } = await world.start()
     await ledger.charge(accountWith(1_000), 80)
     await ledger.stop()
-    t.match(ledger.charge(accountWith(1_000), 80), { kind: 'away' })
-    t.match(ledger.charge(accountWith(1_000, 'acc_2'), 80), { kind: 'away' })
+    t.match(ledger.charge(accountWith(1_000), 80), { kind: 'storeUnavailable' })
+    t.match(ledger.charge(accountWith(1_000, 'acc_2'), 80), { kind: 'storeUnavailable' })
     t.match(world.network.dayTotals('acc_2'), { leased: 0 })
   })
 
@@ -332,9 +332,9 @@ t.test('while the store is away', async t => {
     let served = 0
     while ((await ledger.charge(account, 80)).kind === 'charged') served += 1
     t.ok(served > 10, `${served} served from the lease in hand`)
-    t.match(ledger.charge(account, 80), { kind: 'away' })
+    t.match(ledger.charge(account, 80), { kind: 'storeUnavailable' })
     await world.advance(5_000)
-    t.match(await ledger.charge(account, 80), { kind: 'away' })
+    t.match(await ledger.charge(account, 80), { kind: 'storeUnavailable' })
     t.same(
       log.lines.map(({ level }) => level),
       ['warn'],
@@ -345,9 +345,9 @@ t.test('while the store is away', async t => {
     const world = new TestCluster()
     const { ledger, log } = await world.start()
     world.network.isDown = true
-    t.match(await ledger.charge(accountWith(1_000), 80), { kind: 'away' })
+    t.match(await ledger.charge(accountWith(1_000), 80), { kind: 'storeUnavailable' })
     world.network.isDown = false
-    t.match(ledger.charge(accountWith(1_000), 80), { kind: 'away' }, 'it is not asked at once')
+    t.match(ledger.charge(accountWith(1_000), 80), { kind: 'storeUnavailable' }, 'it is not asked at once')
     await world.advance(250)
     t.match(await ledger.charge(accountWith(1_000), 80), { kind: 'charged' })
     t.same(
@@ -363,7 +363,7 @@ t.test('while the store is away', async t => {
     world.network.holdsMessages = true
     const call = ledger.charge(account, 80)
     await world.advance(1_000)
-    t.match(await call, { kind: 'away' })
+    t.match(await call, { kind: 'storeUnavailable' })
     await world.network.deliver()
     t.match(ledger.charge(account, 80), { kind: 'charged' })
   })
@@ -393,7 +393,7 @@ t.test('while the store is away', async t => {
     await drainEventLoop()
     world.network.take(0)
     await world.advance(1_000)
-    t.match(await call, { kind: 'away' })
+    t.match(await call, { kind: 'storeUnavailable' })
     t.match(world.network.dayTotals('acc_1'), { leased: 80, held: 80 })
     world.network.holdsMessages = false
     await world.advance(4_000)
@@ -419,7 +419,9 @@ t.test('grace, while the store is away', async t => {
     const { held } = world.network.dayTotals('acc_1')
     world.network.isDown = true
     t.equal(await charge(ledger, account, 50, few), Math.floor((held + 200) / 80))
-    t.match(await ledger.charge(account, 1, { ...few, maxCredits: 0 }), { kind: (held % 80) + (200 % 80) >= 80 ? 'charged' : 'away' })
+    t.match(await ledger.charge(account, 1, { ...few, maxCredits: 0 }), {
+      kind: (held % 80) + (200 % 80) >= 80 ? 'charged' : 'storeUnavailable',
+    })
     world.network.isDown = false
     await world.advance(1_000)
     const { leased, used, held: left } = world.network.dayTotals('acc_1')
@@ -456,7 +458,7 @@ t.test('grace, while the store is away', async t => {
     world.network.isDown = false
     await world.advance(1_000)
     t.match(world.network.dayTotals('acc_1'), { leased: 21 * 80, used: 21 * 80, held: 0 })
-    t.match(await ledger.charge(account, 80, open), { kind: 'spent', budget: { limit: 1_000, remaining: 0 } })
+    t.match(await ledger.charge(account, 80, open), { kind: 'exhausted', quota: { limit: 1_000, remaining: 0 } })
     t.match(await readBalance(world.network, 'acc_1', 1_000), { left: 0 })
   })
 
@@ -466,11 +468,11 @@ t.test('grace, while the store is away', async t => {
     const account = accountWith(79)
     await world.advance(500)
     world.network.isDown = true
-    t.match(await ledger.charge(account, 80), { kind: 'away' })
+    t.match(await ledger.charge(account, 80), { kind: 'storeUnavailable' })
     world.network.isDown = false
     // A heartbeat is answered.
     await world.advance(600)
-    t.match(await ledger.charge(account, 80, open), { kind: 'spent' })
+    t.match(await ledger.charge(account, 80, open), { kind: 'exhausted' })
   })
 
   t.test('nobody waits for a store that hangs once it is known to be away', async t => {
@@ -528,29 +530,29 @@ t.test('grace, while the store is away', async t => {
     world.network.isDown = false
     await ledger.stop()
     t.match(world.network.dayTotals('acc_1'), { leased: 240, used: 240 })
-    t.match(await ledger.charge(account, 80, open), { kind: 'away' })
+    t.match(await ledger.charge(account, 80, open), { kind: 'storeUnavailable' })
   })
 })
 
-t.test('a budget says what is left as this process knows it, never more than there is', async t => {
+t.test('a quota says what remains as this process knows it, never more than there is', async t => {
   const world = new TestCluster()
   const [one, other] = [await world.start(), await world.start()]
   const account = accountWith(10_000)
   const verdict = await one.ledger.charge(account, 80)
   if (verdict.kind !== 'charged') throw new Error('it is charged')
-  const { budget } = verdict
-  t.match(budget, { limit: 10_000, remaining: 9_920, resetsInMs: Number })
-  t.ok(budget.resetsInMs <= 43_200_000 && budget.resetsInMs > 43_190_000)
+  const { quota } = verdict
+  t.match(quota, { limit: 10_000, remaining: 9_920, resetsInMs: Number })
+  t.ok(quota.resetsInMs <= 43_200_000 && quota.resetsInMs > 43_190_000)
   await other.ledger.charge(account, 255)
-  t.equal(budget.remaining, 9_920)
+  t.equal(quota.remaining, 9_920)
   await world.advance(3_000)
-  const { remaining: left } = budget
+  const { remaining: left } = quota
   t.ok(left <= 9_665 && left > 9_000)
   verdict.refund()
   verdict.refund()
-  t.equal(budget.remaining, left + 80)
+  t.equal(quota.remaining, left + 80)
   const smaller = await one.ledger.charge(accountWith(100), 0)
-  t.match(smaller, { budget: { limit: 100, remaining: 0 } })
+  t.match(smaller, { quota: { limit: 100, remaining: 0 } })
 })
 
 t.test('messages that come twice change nothing', async t => {
@@ -583,7 +585,7 @@ t.test('an answer that is overtaken by a later one changes nothing', async t => 
   world.network.take(0)()
   await world.advance(1_000)
   const late = world.network.take(0)
-  t.match(await first, { kind: 'away' })
+  t.match(await first, { kind: 'storeUnavailable' })
   await world.advance(250)
   const second = ledger.charge(account, 80)
   await drainEventLoop()
@@ -651,7 +653,7 @@ t.test('midnight', async t => {
     const world = new TestCluster(eve)
     const { ledger } = await world.start()
     const account = accountWith(160)
-    t.same(await kindsOf([80, 80, 80].map(cost => ledger.charge(account, cost))), ['charged', 'charged', 'spent'])
+    t.same(await kindsOf([80, 80, 80].map(cost => ledger.charge(account, cost))), ['charged', 'charged', 'exhausted'])
     await world.advance(900)
     world.network.holdsMessages = true
     const calls = [ledger.charge(account, 80)]
@@ -679,7 +681,7 @@ t.test('midnight', async t => {
     const world = new TestCluster(Date.UTC(2026, 0, 15, 23, 50, 0, 100))
     const { ledger } = await world.start()
     // Never charged, it would be forgotten ten minutes later: 0.1 s after midnight.
-    t.match(await ledger.charge(accountWith(10), 80), { kind: 'spent' })
+    t.match(await ledger.charge(accountWith(10), 80), { kind: 'exhausted' })
     await world.advance(599_000, 1_000)
     await world.advance(450)
     // No heartbeat hears of it before midnight.
@@ -709,7 +711,7 @@ t.test('midnight', async t => {
     for (let i = 0; i < 3; i += 1) {
       const call = ledger.charge(account, 80)
       await overtake()
-      t.match(await call, { kind: 'away' }, 'the credits of the old day are not handed out again')
+      t.match(await call, { kind: 'storeUnavailable' }, 'the credits of the old day are not handed out again')
       await world.advance(250)
     }
   })
@@ -719,7 +721,7 @@ t.test('midnight', async t => {
     const { ledger } = await world.start()
     world.clock.shiftWallClock(-5_000)
     await world.advance(510)
-    t.match(await ledger.charge(accountWith(80), 80), { kind: 'away' })
+    t.match(await ledger.charge(accountWith(80), 80), { kind: 'storeUnavailable' })
     await world.advance(5_000)
     t.match(await ledger.charge(accountWith(80), 80), { kind: 'charged' })
   })
@@ -733,7 +735,7 @@ t.test('midnight', async t => {
     t.match(await ledger.charge(account, 80), { kind: 'charged' })
     world.clock.shiftWallClock(-3_600_000)
     await world.advance(2_000)
-    t.match(await ledger.charge(account, 80), { kind: 'spent' })
+    t.match(await ledger.charge(account, 80), { kind: 'exhausted' })
     t.match(log.lines, [{ level: 'warn', message: /the clock went back/ }])
   })
 })
@@ -747,9 +749,9 @@ t.test('a plan that changes between two calls counts from the next one', async t
   const world = new TestCluster()
   const { ledger } = await world.start()
   t.match(await ledger.charge(accountWith(100), 80), { kind: 'charged' })
-  t.match(await ledger.charge(accountWith(100), 80), { kind: 'spent' })
+  t.match(await ledger.charge(accountWith(100), 80), { kind: 'exhausted' })
   t.match(await ledger.charge(accountWith(200), 80), { kind: 'charged' }, 'raised')
-  t.match(await ledger.charge(accountWith(100), 80), { kind: 'spent', limit: 100 }, 'lowered')
+  t.match(await ledger.charge(accountWith(100), 80), { kind: 'exhausted', limit: 100 }, 'lowered')
 })
 
 t.test('an account that was idle for ten minutes is forgotten, and remembered by the store', async t => {
