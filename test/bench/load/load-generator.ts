@@ -134,7 +134,7 @@ export class LoadGenerator implements ConnectionListener {
  */
 const compileTemplate = (template: string): ((n: number) => string) => {
   const [parts, placeholders] = [template.split(/#(?:id|hex|some)#/), template.match(/#(id|hex|some)#/g) ?? []]
-  const valueOf = (slot: string | undefined, n: number): string | number =>
+  const fillSlot = (slot: string | undefined, n: number): string | number =>
     slot === '#id#' ? requestIdOf(n) : (slot === '#hex#' ? n + 0x10000000 : n % 2000).toString(16)
-  return n => parts.reduce((text, part, i) => `${text}${valueOf(placeholders[i - 1], n)}${part}`)
+  return n => parts.reduce((text, part, i) => `${text}${fillSlot(placeholders[i - 1], n)}${part}`)
 }
