@@ -1,4 +1,4 @@
-import { definePlugin, isCharged, isFailure, assertKnownMethods, refuse, withCredits } from '../src/plugin/plugin.ts'
+import { copyReply, definePlugin, isCharged, isFailure, assertKnownMethods, refuse, withCredits } from '../src/plugin/plugin.ts'
 import type {
   Call,
   Charge,
@@ -168,12 +168,9 @@ class RefundableCharge implements Charge {
 const refusalOf = (charge: Exclude<ChargeResult, { kind: 'charged' }>): Failure =>
   charge.kind === 'storeUnavailable'
     ? storeUnavailable
-    : {
-        ...refuse('spent', {
-          data: { limit: charge.limit, used: charge.used, resetAt: new Date(charge.resetAt).toISOString() },
-        }),
+    : copyReply(refuse('spent', { data: { limit: charge.limit, used: charge.used, resetAt: new Date(charge.resetAt).toISOString() } }), {
         quota: charge.quota,
-      }
+      })
 
 const storeUnavailable = refuse('unavailable', {
   message: 'credits cannot be drawn now',

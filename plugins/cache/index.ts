@@ -1,5 +1,5 @@
-import { definePlugin, isFailure, assertKnownMethods, memoizeFrozen } from '../../src/plugin/plugin.ts'
-import type { Handler, Json, CachePolicy, Next, Reply, Services } from '../../src/plugin/plugin.ts'
+import { definePlugin, assertKnownMethods, copyReply, memoizeFrozen } from '../../src/plugin/plugin.ts'
+import type { Handler, Json, CachePolicy, Next, Services } from '../../src/plugin/plugin.ts'
 import { SingleFlight } from './single-flight.ts'
 import { MemoryCache } from './memory-cache.ts'
 import type { CacheMiss } from './memory-cache.ts'
@@ -71,7 +71,7 @@ export default definePlugin({
         return hit
       }
       const running = inFlight.get(key)
-      if (running?.mayJoin(snapshot) === true) return withCacheStatus(await running.join(call), 'hit')
+      if (running?.mayJoin(snapshot) === true) return copyReply(await running.join(call), { cache: 'hit' })
       const requestedAt = clock.monotonic()
       const { keep } = methodCache
       const ask =
@@ -82,7 +82,7 @@ export default definePlugin({
       inFlight.set(key, started)
       const reply = await started.join(call)
       memoryCache.store({ call, policy: keep, key, snapshot, requestedAt }, reply)
-      return withCacheStatus(reply, reply.source === 'cache' ? 'hit' : 'miss')
+      return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     }
     return { handle, start: async () => finalizedCache?.open() }
   },
@@ -90,12 +90,6 @@ export default definePlugin({
 
 /** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters come normalised: equal questions have equal texts. */
 const cacheKeyFor = (method: string) => memoizeFrozen((params: readonly Json[]) => `\n${method}\n${JSON.stringify(params)}`)
-
-const withCacheStatus = (reply: Reply, cache: 'hit' | 'miss'): Reply => {
-  if (isFailure(reply)) return { ...reply, cache }
-  const { result, count, source, upstream } = reply
-  return { result, count, source, upstream, cache }
-}
 
 /** What other machines know comes before a node is asked. */
 const requestThroughFinalizedCache = (

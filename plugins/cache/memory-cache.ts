@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { isFailure, ChunkedBytes, toBuffer } from '../../src/plugin/plugin.ts'
+import { copyReply, isFailure, ChunkedBytes, toBuffer } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, CachePolicy, Reply, Result, Services, RawJson, ChainSnapshot } from '../../src/plugin/plugin.ts'
 import type { FinalizedCache } from './finalized-cache.ts'
 import { minedBlockOf, blockOfAnswer } from './block-of-answer.ts'
@@ -114,8 +114,8 @@ const isNullResult = (result: RawJson): boolean => result.byteLength === jsonNul
 
 /** The reply as later callers get it: no node was asked for them, so a refusal costs them nothing. */
 const asCacheHit = (reply: Reply): Reply => {
-  if (isFailure(reply)) return { ...reply, source: 'cache', upstream: undefined, cache: 'hit' }
-  return { result: detach(reply.result), count: reply.count, source: 'cache', upstream: undefined, cache: 'hit' }
+  const metadata = { source: 'cache', upstream: undefined, cache: 'hit' } as const
+  return isFailure(reply) ? copyReply(reply, metadata) : copyReply(reply, { ...metadata, result: detach(reply.result) })
 }
 
 /** What is part of something longer would keep all of that: 64 KiB, for 66 bytes that came compressed. In 1 MiB that is little. */

@@ -1,4 +1,4 @@
-import { definePlugin, isFailure, refuse, toBuffer } from '../../src/plugin/plugin.ts'
+import { copyReply, definePlugin, isFailure, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
 import { withReportedHeight } from './reported-height.ts'
 import { normalizeError } from './normalize-error.ts'
@@ -73,7 +73,7 @@ const checkResult = (result: Result, method: Method | undefined, request: Reques
   const maxResults = method?.maxResults
   if (maxResults !== undefined && result.count !== undefined && result.count > maxResults)
     return tooManyResults(result, maxResults, request, results)
-  if (maxResults !== undefined && result.count === undefined) return { ...result, unexpectedType: true }
+  if (maxResults !== undefined && result.count === undefined) return copyReply(result, { unexpectedType: true })
   return method?.word === true ? padStorageWord(result) : result
 }
 
@@ -91,7 +91,7 @@ const tooManyResults = async (
 /** Contract 4.2: the value comes as 32 bytes; some nodes leave out leading zeros. */
 const padStorageWord = (result: Result): Result => {
   const text = toBuffer(result.result).toString('latin1')
-  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return { ...result, unexpectedType: true }
+  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return copyReply(result, { unexpectedType: true })
   if (text.length === 68) return result
-  return { ...result, result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') }
+  return copyReply(result, { result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') })
 }

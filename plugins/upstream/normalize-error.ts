@@ -1,4 +1,4 @@
-import { refuse } from '../../src/plugin/plugin.ts'
+import { copyReply, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, ErrorCategory, Method, MethodTable, Request } from '../../src/plugin/plugin.ts'
 import { readSuggestedRange } from './split-logs/suggest-range.ts'
 
@@ -8,7 +8,7 @@ export const normalizeError = (failure: Failure, request: Request, methods: Meth
   if (nodeError === undefined) return normalizeNodeError(failure, request, methods)
   const meaning = methods.errorCategory({ code: 0, message: nodeError.message }, request.method)
   if (meaning === undefined || nodeHealthCategories.has(meaning)) return failure
-  return normalizeNodeError({ ...failure, kind: 'node', error: nodeError, fault: 'caller', status: 200 }, request, methods)
+  return normalizeNodeError(copyReply(failure, { kind: 'node', error: nodeError, fault: 'caller', status: 200 }), request, methods)
 }
 
 /** What says no more than the HTTP status does, as codes alone do: that the node, or the provider, is not well. */
@@ -19,7 +19,7 @@ const normalizeNodeError = (failure: Failure, { method: name, params: [filter] }
     failure.kind === 'timeout' ? 'timeout' : failure.kind === 'node' ? methods.errorCategory(failure.error, name) : failure.category
   if (meaning === undefined) return failure
   if (meaning === 'limited' && failure.kind !== 'node') return failure // HTTP has said all there is to say
-  return normalizers[meaning]({ ...failure, category: meaning }, { method: methods.get(name), filter })
+  return normalizers[meaning](copyReply(failure, { category: meaning }), { method: methods.get(name), filter })
 }
 
 interface FailedRequest {
@@ -31,7 +31,7 @@ type ErrorNormalizer = (failure: Failure, question: FailedRequest) => Failure
 
 const asReported: ErrorNormalizer = failure => failure
 
-const retryOtherNode = (failure: Failure): Failure => ({ ...failure, retryElsewhere: true })
+const retryOtherNode = (failure: Failure): Failure => copyReply(failure, { retryElsewhere: true })
 
 /** Contract 7. A node's own limit may be a higher one: what it gives up on is over ours too. */
 const tooManyResults: ErrorNormalizer = (failure, { method, filter }) => {
@@ -52,7 +52,7 @@ const queryTimeout: ErrorNormalizer = (failure, { method, filter }) => {
 const rangeTooWide: ErrorNormalizer = (failure, { filter }) => {
   const { message, data } = failure.error
   const error = errorOf(-32602, `the query is too wide: ${message}`, readSuggestedRange(failure.error, filter) ?? data)
-  return retryOtherNode({ ...failure, error })
+  return copyReply(failure, { error, retryElsewhere: true })
 }
 
 /**
@@ -62,7 +62,7 @@ const rangeTooWide: ErrorNormalizer = (failure, { filter }) => {
 const nodeFault =
   (code: number): ErrorNormalizer =>
   failure =>
-    retryOtherNode({ ...failure, error: { ...failure.error, code }, fault: 'upstream' })
+    copyReply(failure, { error: { ...failure.error, code }, fault: 'upstream', retryElsewhere: true })
 
 /** Never shown: it is about our account there, not about the caller's. */
 const providerFault =
@@ -81,7 +81,7 @@ const normalizers: Readonly<Record<ErrorCategory, ErrorNormalizer>> = {
   timeout: queryTimeout,
   unknown: retryOtherNode,
   pruned: retryOtherNode,
-  badParams: failure => ({ ...failure, error: { ...failure.error, code: -32602 } }),
+  badParams: failure => copyReply(failure, { error: { ...failure.error, code: -32602 } }),
   limited: providerFault('over the rate or quota of our account'),
   denied: providerFault('our key is refused'),
   away: providerFault('the provider has no node that can answer'),

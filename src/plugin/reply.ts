@@ -20,7 +20,7 @@ interface ReplyMetadata {
   readonly upstream?: string | undefined
   readonly cache?: 'hit' | 'miss' | undefined
   /** Credits kept for this call. */
-  readonly credits?: number
+  readonly credits?: number | undefined
   /** What was drawn for this call. */
   readonly charge?: Charge | undefined
   /** What the call was drawn from, or could not be; told in HTTP headers. */
@@ -171,32 +171,65 @@ export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Failure
 export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
 
 /**
- * The reply with what became of its charge, and what it was drawn from. Copied member by member: that takes 50 ns where
- * a spread of objects that were made in different places takes 1 microsecond.
+ * A copy of the reply with these changes. The one place that copies replies: a member that is missing in copyMembers() does
+ * not compile. It takes 30 ns where a spread of replies that were made in different places takes 170 to 360.
  */
+export const copyReply = <R extends Reply>(reply: R, changes: Partial<R>): R => {
+  const copy = copyMembers(reply) as R // a Result for a Result, a Failure for a Failure
+  for (const name in changes) copy[name] = changes[name] as R[typeof name] // only members that are there
+  return copy
+}
+
+/** The reply with the credits kept for it and the quota they come from. Every call is copied here once: 20 ns. */
 export const withCredits = (reply: Reply, credits: number, quota: CreditQuota, charge?: Charge): Reply => {
-  if (isFailure(reply)) {
-    const { error, fault, kind, status, retryAfter, cause, category, retryElsewhere, unresponsive, source, upstream, cache } = reply
-    return {
-      error,
-      fault,
-      kind,
-      status,
-      retryAfter,
-      cause,
-      category,
-      retryElsewhere,
-      unresponsive,
-      source,
-      upstream,
-      cache,
-      credits,
-      quota,
-      charge,
-    }
+  const copy = copyMembers(reply)
+  copy.credits = credits
+  copy.quota = quota
+  copy.charge = charge
+  return copy
+}
+
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
+
+/** Every member of T is there, if only as undefined. */
+type Complete<T> = { [Name in keyof Required<T>]: T[Name] }
+
+const copyMembers = (reply: Reply): Mutable<Reply> => (isFailure(reply) ? copyFailure(reply) : copyResult(reply))
+
+const copyResult = ({ result, count, unexpectedType, source, upstream, cache, credits, charge, quota }: Result): Complete<Result> => ({
+  result,
+  count,
+  unexpectedType,
+  source,
+  upstream,
+  cache,
+  credits,
+  charge,
+  quota,
+})
+
+const copyFailure = (failure: Failure): Complete<Failure> => {
+  const { error, fault, kind, status, retryAfter, allow, cause, nodeError, category, retryElsewhere, unresponsive } = failure
+  const { source, upstream, cache, credits, charge, quota } = failure
+  return {
+    error,
+    fault,
+    kind,
+    status,
+    retryAfter,
+    allow,
+    cause,
+    nodeError,
+    category,
+    retryElsewhere,
+    unresponsive,
+    source,
+    upstream,
+    cache,
+    credits,
+    charge,
+    quota,
   }
-  const { result, count, source, upstream, cache } = reply
-  return { result, count, source, upstream, cache, credits, quota, charge }
 }
 
 /**

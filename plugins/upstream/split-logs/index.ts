@@ -1,4 +1,4 @@
-import { isFailure, Cancellation, refuse } from '../../../src/plugin/plugin.ts'
+import { copyReply, isFailure, Cancellation, refuse } from '../../../src/plugin/plugin.ts'
 import type { Clock, Failure, Heads, Json, Reply, Request, Results, Target, RequestOptions } from '../../../src/plugin/plugin.ts'
 import {
   countListChunks,
@@ -158,4 +158,4 @@ const requestChunks = async (query: SplitQuery, groups: readonly ChunkGroup[], r
 /** Pieces of one query that are asked at the same time, if the node takes so many calls: they must not push each other out. */
 const maxParallelChunks = 4
 
-const withSuggestedRange = (failure: Failure, data: Json): Failure => ({ ...failure, error: { ...failure.error, data } })
+const withSuggestedRange = (failure: Failure, data: Json): Failure => copyReply(failure, { error: { ...failure.error, data } })

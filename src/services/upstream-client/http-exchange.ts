@@ -1,5 +1,5 @@
 import type { Request, Target } from '../../plugin/call.ts'
-import { refuse } from '../../plugin/reply.ts'
+import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { Failure, ErrorCategory, Reply } from '../../plugin/reply.ts'
 import { ResponseParser, serializeRequest } from '../../json-rpc/parse-response.ts'
 import type { ParsedResponse } from '../../json-rpc/parse-response.ts'
@@ -132,7 +132,7 @@ class HttpExchange implements ResponseHandler {
   #toReply(response: ParsedResponse): Reply {
     const { target } = this.#options
     if (this.#discardsResult && this.#fallbackFailure !== undefined)
-      return { ...this.#fallbackFailure, ...(response.kind === 'error' && { nodeError: response.error }) }
+      return copyReply(this.#fallbackFailure, response.kind === 'error' ? { nodeError: response.error } : {})
     switch (response.kind) {
       case 'error':
         return {
@@ -163,7 +163,9 @@ class HttpExchange implements ResponseHandler {
     const isAcquired = await limit.acquire(deadline)
     this.#watchDeadline()
     if (!isAcquired)
-      return this.#settle({ ...upstreamFailure(target, 'too many compressed answers at once'), retryElsewhere: true, retryAfter: 1 })
+      return this.#settle(
+        copyReply(upstreamFailure(target, 'too many compressed answers at once'), { retryElsewhere: true, retryAfter: 1 }),
+      )
     if (this.#isSettled) return limit.release()
     this.#decompressor = new Decompressor(createStream(), inFlight, {
       onData: bytes => this.#receive(bytes),
@@ -205,7 +207,7 @@ const responseTooLarge = ({ source, name: upstream }: Target): Failure => refuse
 /** A part that looks whole: Nethermind, streaming a result, says only behind it that the query was too much (`_streamStatus`). */
 const truncatedResult = (target: Target, status: string): Failure => {
   const meaning = categoryByStreamStatus.get(status)
-  return { ...upstreamFailure(target, `the result ends early (${status})`), ...(meaning !== undefined && { category: meaning }) }
+  return copyReply(upstreamFailure(target, `the result ends early (${status})`), { category: meaning })
 }
 
 const categoryByStreamStatus: ReadonlyMap<string, ErrorCategory> = new Map([

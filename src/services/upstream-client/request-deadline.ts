@@ -1,5 +1,5 @@
 import type { Target } from '../../plugin/call.ts'
-import { refuse } from '../../plugin/reply.ts'
+import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Waiter } from './concurrency-limit.ts'
@@ -72,7 +72,7 @@ export class RequestDeadline implements Waiter {
           ? refuse('unavailable', { source, upstream, cause: 'the answer began in time and did not end in time' })
           : refuse('timeout', { source, upstream, fault: 'upstream', cause: 'no answer in time' })
       case 'hangs':
-        return { ...refuse('unavailable', { source, upstream, cause: 'the node hangs' }), unresponsive: true }
+        return copyReply(refuse('unavailable', { source, upstream, cause: 'the node hangs' }), { unresponsive: true })
       case undefined:
         return undefined
     }

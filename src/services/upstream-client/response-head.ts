@@ -1,7 +1,7 @@
 import type { Transform } from 'node:stream'
 import { createBrotliDecompress, createUnzip } from 'node:zlib'
 import type { Target } from '../../plugin/call.ts'
-import { refuse } from '../../plugin/reply.ts'
+import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
 import type { Clock } from '../clock.ts'
 import type { ResponseHeaders } from './http-client.ts'
@@ -77,7 +77,7 @@ const statusFailure = (status: number, headers: ResponseHeaders, { target, clock
   const mayCarryResponse = status === 200 || (status >= 400 && status < 500 && status !== 429 && !rejectingStatuses.has(status))
   if (mayCarryResponse) return undefined
   const failure = upstreamFailure(target, `HTTP ${status}`)
-  return status === 429 ? { ...failure, category: 'limited', ...parseRetryAfter(headers['retry-after'], clock) } : failure
+  return status === 429 ? copyReply(failure, { category: 'limited', retryAfter: parseRetryAfter(headers['retry-after'], clock) }) : failure
 }
 
 const rejectingStatuses: ReadonlySet<number> = new Set([401, 402, 403, 404, 405, 407])
@@ -86,10 +86,10 @@ const rejectingStatuses: ReadonlySet<number> = new Set([401, 402, 403, 404, 405,
 const tooLongStatuses: ReadonlySet<number> = new Set([413, 414, 431])
 
 /** Retry-After is a number of seconds or a date. */
-const parseRetryAfter = (header: string | string[] | undefined, clock: Clock): { readonly retryAfter?: number } => {
+const parseRetryAfter = (header: string | string[] | undefined, clock: Clock): number | undefined => {
   const text = String(header ?? '').trim()
   const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - clock.now()) / 1000
-  return Number.isFinite(seconds) ? { retryAfter: Math.max(0, seconds) } : {}
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined
 }
 
 /** One encoding only: each further one multiplies what a few bytes can become. */

@@ -3,7 +3,7 @@ import upstream from '../../../plugins/upstream/index.ts'
 import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/split-logs/suggest-range.ts'
 import type { Call, Json, ContextKey, Request } from '../../../src/plugin/call.ts'
 import { isCharged, refuse } from '../../../src/plugin/reply.ts'
-import type { Failure, Reply, RpcError } from '../../../src/plugin/reply.ts'
+import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
 import type { RequestOptions } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
@@ -65,7 +65,7 @@ t.test('the answer of a node', async t => {
         fakeResult(value, { count: Array.isArray(value) ? value.length : undefined }),
       )
       t.same(valueOrErrorCode(reply), value)
-      return 'unexpectedType' in reply && reply.unexpectedType === true
+      return (reply as Result).unexpectedType === true
     }
     for (const value of [null, {}, 'x', 5, '0x', '0xffffffffffffffffffff', []]) t.ok(await odd('eth_blockNumber', value), `${value}`)
     for (const value of [null, {}, 'x', 5, '0xzz', []]) t.ok(await odd('eth_getStorageAt', value), `${value}`)
@@ -143,7 +143,7 @@ t.test('the error of a node', async t => {
       const reply = await logsError({ code, message: theirs })
       t.match(reply, { kind: 'tooMany', fault: 'caller', source: 'node', upstream: 'own', error: { code: -32005, message } })
       t.strictSame((reply as Failure).error.data, data)
-      t.notOk('retryElsewhere' in reply)
+      t.equal((reply as Failure).retryElsewhere, undefined)
       t.ok(isCharged(reply))
     }
     t.match(
@@ -292,7 +292,7 @@ t.test('the error of a node', async t => {
       const reply = (await ask(fakeCall(method), nodeError(error))) as Failure
       t.match(reply, { kind: 'node', fault: 'caller', error })
       t.equal(reply.category, category)
-      t.notOk('retryElsewhere' in reply)
+      t.equal((reply as Failure).retryElsewhere, undefined)
     }
   })
 

@@ -1,0 +1,66 @@
+import { test } from 'tap'
+import { copyReply, withCredits } from '../../src/plugin/reply.ts'
+import type { Charge, CreditQuota, Failure, Result } from '../../src/plugin/reply.ts'
+
+const quota: CreditQuota = { limit: 100, remaining: 20, resetsInMs: 5 }
+const charge: Charge = { refund: () => undefined }
+
+// Required: a member that is added to the types and not here does not compile.
+const result: Required<Result> = {
+  result: Buffer.from('[]'),
+  count: 0,
+  unexpectedType: true,
+  source: 'node',
+  upstream: 'own',
+  cache: 'miss',
+  credits: 80,
+  charge,
+  quota,
+}
+
+const failure: Required<Failure> = {
+  error: { code: -32005, message: 'too many', data: { limit: 1 } },
+  fault: 'upstream',
+  kind: 'tooMany',
+  status: 503,
+  retryAfter: 2,
+  allow: 'GET',
+  cause: 'HTTP 503',
+  nodeError: { code: -32000, message: 'busy' },
+  category: 'tooMany',
+  retryElsewhere: true,
+  unresponsive: true,
+  source: 'partner',
+  upstream: 'partner',
+  cache: 'hit',
+  credits: 0,
+  charge,
+  quota,
+}
+
+test('copyReply', async t => {
+  t.test('copies every member of a result and of a failure', async t => {
+    for (const reply of [result, failure]) {
+      const copy = copyReply(reply, {})
+      t.not(copy, reply)
+      t.strictSame(copy, reply)
+    }
+  })
+
+  t.test('makes the changes in the copy alone, undefined ones too', async t => {
+    const original = { ...result }
+    t.strictSame(copyReply(result, { source: 'cache', upstream: undefined, cache: 'hit' }), {
+      ...result,
+      source: 'cache',
+      upstream: undefined,
+      cache: 'hit',
+    })
+    t.strictSame(result, original)
+  })
+})
+
+test('withCredits copies every member but those that it sets', async t => {
+  const otherQuota = { ...quota, remaining: 10 }
+  for (const reply of [result, failure])
+    t.strictSame(withCredits(reply, 5, otherQuota), { ...reply, credits: 5, quota: otherQuota, charge: undefined })
+})
