@@ -25,36 +25,37 @@ export default definePlugin({
         default: {},
         description: 'Credits per call by method, over those of the method table.',
       },
-      away: {
+      onStoreOutage: {
         type: 'string',
         enum: ['closed', 'grace', 'open'],
         default: 'closed',
         description:
-          'While the store is away and the credits in hand are spent: closed refuses (503), grace lends `grace` credits, ' +
-          'open lends what is asked for, for 5 minutes. What was lent is charged when the store is back.',
+          'While the store is unreachable and the leased credits are used up: closed refuses calls (503), grace grants `grace` ' +
+          'credits, open grants any number for 5 minutes. Granted credits are charged when the store is reachable again.',
       },
       grace: {
         type: 'integer',
         minimum: 1,
-        description: 'With `away: grace`: the credits lent in one outage, per process and account.',
+        description: 'With `onStoreOutage: grace`: credits granted in one outage, per process and account.',
       },
     },
   },
   reads: ['request', 'key', 'account'],
   once: true,
-  check({ away, grace }, report) {
-    if (away === 'grace' && grace === undefined) report([], '`away: grace` needs `grace`: how many credits may be lent, for example 10000')
-    if (away !== 'grace' && grace !== undefined)
-      report(['grace'], `\`grace\` says nothing with \`away: ${away}\`; write \`away: grace\` beside it`)
+  check({ onStoreOutage, grace }, report) {
+    if (onStoreOutage === 'grace' && grace === undefined)
+      report([], '`onStoreOutage: grace` requires `grace`: the credits granted in one outage, for example 10000')
+    if (onStoreOutage !== 'grace' && grace !== undefined)
+      report(['grace'], `\`grace\` applies only with \`onStoreOutage: grace\`, not with \`onStoreOutage: ${onStoreOutage}\``)
   },
-  create({ costs, away, grace = 0 }, { ledger, methods, network, usage }) {
+  create({ costs, onStoreOutage, grace = 0 }, { ledger, methods, network, usage }) {
     assertKnownMethods(
       Object.keys(costs).map(method => ({ path: ['costs', method], method })),
       methods,
     )
     const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
-    const outageGrace = outageGraceOf(away, grace)
+    const outageGrace = outageGraceOf(onStoreOutage, grace)
 
     return (call, next) => {
       const {
@@ -83,8 +84,8 @@ interface PendingCharge {
 type ContextKeys = 'request' | 'key' | 'account'
 type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
 
-const outageGraceOf = (away: 'closed' | 'grace' | 'open', credits: number): OutageGrace | undefined => {
-  switch (away) {
+const outageGraceOf = (onStoreOutage: 'closed' | 'grace' | 'open', credits: number): OutageGrace | undefined => {
+  switch (onStoreOutage) {
     case 'closed':
       return undefined
     case 'grace':

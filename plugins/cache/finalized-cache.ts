@@ -109,7 +109,7 @@ export class FinalizedCache {
 const finalityRecheckMs = 5_000
 
 const mayBeFinal = ({ policy, block }: CacheQuery, finalizedNumber: number): boolean =>
-  policy === 'found' || (policy === 'block' && block !== undefined && (typeof block === 'string' || block <= finalizedNumber))
+  policy === 'mined' || (policy === 'block' && block !== undefined && (typeof block === 'string' || block <= finalizedNumber))
 
 export const finalizedCacheOptions = {
   redis: {

@@ -6,7 +6,7 @@ import type { CacheMiss } from './memory-cache.ts'
 import { FinalizedCache, finalizedCacheOptions } from './finalized-cache.ts'
 import { blockOfAnswer } from './block-of-answer.ts'
 
-const cachePolicies = ['never', 'head', 'block', 'found'] as const
+const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
 
 /**
  * Answers from memory, and one upstream call for identical calls in flight. What is final is kept until room is needed.
@@ -31,38 +31,39 @@ export default definePlugin({
         type: 'object',
         additionalProperties: { type: 'string', enum: cachePolicies },
         default: {},
-        description: 'What may be kept by method, over `keep` of the method table: never, head, block or found.',
+        description: 'Cache policy by method, in place of `cache` in the method table: never, latest, block or mined.',
       },
-      tooMany: {
+      cacheTooManyFor: {
         type: 'string',
         format: 'duration',
         default: '10s',
-        description: 'How long a query with too many results, or too wide for any node, is refused from memory; 0s: not at all.',
+        description:
+          'How long the error of a query with too many results, or too wide for any node, is repeated from the cache; 0s: never.',
       },
       ...finalizedCacheOptions,
     },
   },
   check({ redisTtl }, report) {
-    if (redisTtl === 0) report(['redisTtl'], 'redisTtl must be more than nothing')
+    if (redisTtl === 0) report(['redisTtl'], 'redisTtl must be greater than 0')
   },
   reads: ['request'],
   shares: true,
-  create({ maxBytes, methods: overrides, tooMany, redis, ...limits }, services) {
+  create({ maxBytes, methods: overrides, cacheTooManyFor, redis, ...limits }, services) {
     const { methods, heads, clock } = services
     assertKnownMethods(
       Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
       methods,
     )
-    const cachePolicyOf = (name: string): CachePolicy => overrides[name] ?? methods.get(name)?.keep ?? 'never'
-    const methodCaches = new Map(methods.names.map(name => [name, { keep: cachePolicyOf(name), keyOf: cacheKeyFor(name) }]))
+    const cachePolicyOf = (name: string): CachePolicy => overrides[name] ?? methods.get(name)?.cache ?? 'never'
+    const methodCaches = new Map(methods.names.map(name => [name, { policy: cachePolicyOf(name), keyOf: cacheKeyFor(name) }]))
     const finalizedCache = redis && new FinalizedCache({ redis, ...limits }, services)
-    const memoryCache = new MemoryCache({ maxBytes, tooMany }, services, finalizedCache)
+    const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, finalizedCache)
     const inFlight = new Map<string, SingleFlight>()
 
     const handle: Handler<'request'> = async (call, next) => {
       const { method, params } = call.context.request
       const methodCache = methodCaches.get(method)
-      if (methodCache === undefined || methodCache.keep === 'never') return next(call)
+      if (methodCache === undefined || methodCache.policy === 'never') return next(call)
       const key = services.vary(call) + methodCache.keyOf(params)
       const snapshot = heads.snapshot
       const hit = memoryCache.get(key, snapshot)
@@ -73,15 +74,14 @@ export default definePlugin({
       const running = inFlight.get(key)
       if (running?.mayJoin(snapshot) === true) return copyReply(await running.join(call), { cache: 'hit' })
       const requestedAt = clock.monotonic()
-      const { keep } = methodCache
-      const ask =
-        finalizedCache === undefined ? next : requestThroughFinalizedCache(finalizedCache, { call, policy: keep, key }, methods, next)
+      const { policy } = methodCache
+      const ask = finalizedCache === undefined ? next : requestThroughFinalizedCache(finalizedCache, { call, policy, key }, methods, next)
       const started = new SingleFlight(snapshot, call, ask, () => {
         if (inFlight.get(key) === started) inFlight.delete(key)
       })
       inFlight.set(key, started)
       const reply = await started.join(call)
-      memoryCache.store({ call, policy: keep, key, snapshot, requestedAt }, reply)
+      memoryCache.store({ call, policy, key, snapshot, requestedAt }, reply)
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     }
     return { handle, start: async () => finalizedCache?.open() }

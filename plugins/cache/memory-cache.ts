@@ -16,7 +16,7 @@ export interface CacheMiss {
 export interface MemoryCacheOptions {
   readonly maxBytes: number
   /** ms for which a query for too much is refused. */
-  readonly tooMany: number
+  readonly cacheTooManyFor: number
 }
 
 /** An answer, and how long it stands: while final blocks stand, or while the head does in whose epoch it was asked. */
@@ -52,14 +52,14 @@ export class MemoryCache {
 
   store(miss: CacheMiss, reply: Reply): void {
     const { policy, key, snapshot, requestedAt } = miss
-    const [replies, { heads, clock }, { tooMany }] = [this.#replies, this.#services, this.#options]
+    const [replies, { heads, clock }, { cacheTooManyFor }] = [this.#replies, this.#services, this.#options]
     const now = heads.snapshot
     if (reply.source === 'cache') {
       // final, by the word of another machine
       if (now.finalityVersion === snapshot.finalityVersion)
         replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
     } else if (isFailure(reply)) {
-      if (isTooLargeQuery(reply) && tooMany > 0) replies.set(key, { reply: asCacheHit(reply) }, { ttl: tooMany })
+      if (isTooLargeQuery(reply) && cacheTooManyFor > 0) replies.set(key, { reply: asCacheHit(reply) }, { ttl: cacheTooManyFor })
     } else if (!isCacheable(policy, key, reply)) {
       replies.delete(key)
     } else if (now.finalityVersion === snapshot.finalityVersion && this.#isProvedFinal(miss, reply)) {
@@ -73,7 +73,7 @@ export class MemoryCache {
 
   /** Is the answer about a block that the node which gave it had called final before it was asked? */
   #isProvedFinal({ call, policy, snapshot }: CacheMiss, { result, upstream }: Result): boolean {
-    const block = policy === 'found' ? minedBlockOf(result) : policy === 'block' ? blockOfAnswer(call, this.#services.methods) : undefined
+    const block = policy === 'mined' ? minedBlockOf(result) : policy === 'block' ? blockOfAnswer(call, this.#services.methods) : undefined
     return block !== undefined && snapshot.isFinal(upstream, block)
   }
 }
@@ -101,11 +101,11 @@ const isStillValid = ({ finalityVersion, headVersion }: CachedReply, view: Chain
   (finalityVersion === undefined || finalityVersion === view.finalityVersion) &&
   (headVersion === undefined || headVersion === view.headVersion)
 
-const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'tooWide'
+const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
 
-const isCacheable = (keep: CachePolicy, key: string, { result, unexpectedType }: Result): boolean => {
+const isCacheable = (policy: CachePolicy, key: string, { result, unexpectedType }: Result): boolean => {
   if (unexpectedType === true || isNullResult(result) || key.includes('"pending"')) return false
-  return keep !== 'found' || minedBlockOf(result) !== undefined
+  return policy !== 'mined' || minedBlockOf(result) !== undefined
 }
 
 const jsonNull = Buffer.from('null')

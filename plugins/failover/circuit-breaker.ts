@@ -3,11 +3,11 @@ import type { Services } from '../../src/plugin/plugin.ts'
 
 /** When a breaker opens, and for how long. */
 export interface BreakerOptions {
-  readonly calls: number
-  readonly errors: number
+  readonly minCalls: number
+  readonly errorPercent: number
   readonly window: number
-  readonly streak: number
-  readonly pause: number
+  readonly consecutiveFailures: number
+  readonly openFor: number
 }
 
 /** What a call's end says about the node that was asked. */
@@ -30,7 +30,10 @@ export const openObservedBreaker = (
   probe: () => Promise<AttemptResult>,
   { log, metrics }: Services,
 ): Breaker => {
-  const state = metrics.gauge('tollgate_breaker_open', '1 while the breaker is open, in any worker.', { upstream, class: methodClass })
+  const state = metrics.gauge('tollgate_upstream_breaker_open', '1 while the breaker is open, in any worker.', {
+    upstream,
+    class: methodClass,
+  })
   let lastState = 'closed'
   state.set(0)
   return openBreaker(options, probe, newState => {
@@ -46,7 +49,7 @@ export const openObservedBreaker = (
  * which there was no place, says nothing and must not be counted either way. It neither times calls (they have
  * deadlines of their own) nor limits them (its rejections would count as failures).
  *
- * Its threshold needs many calls; a node that fails every one of few calls is caught by `streak`. After the pause it is
+ * Its threshold needs many calls; a node that fails every one of few calls is caught by `consecutiveFailures`. After `openFor` it is
  * `probe` that tries the node, never a caller's call.
  */
 const openBreaker = (
@@ -56,10 +59,10 @@ const openBreaker = (
 ): Breaker => {
   const breaker = new CircuitBreaker(settleAs, {
     timeout: false,
-    volumeThreshold: options.calls,
-    errorThresholdPercentage: options.errors - thresholdEpsilonPercent,
+    volumeThreshold: options.minCalls,
+    errorThresholdPercentage: options.errorPercent - thresholdEpsilonPercent,
     rollingCountTimeout: options.window,
-    resetTimeout: options.pause,
+    resetTimeout: options.openFor,
     rollingPercentilesEnabled: false,
     enableSnapshots: false,
   })
@@ -82,7 +85,7 @@ const openBreaker = (
       // Of a good call it need only know that there was one, of which the rate of errors is taken: to fire it costs 4 us.
       if (verdict === 'good') return void breaker.emit('fire')
       report(verdict)
-      if (consecutiveFailures >= options.streak) breaker.open()
+      if (consecutiveFailures >= options.consecutiveFailures) breaker.open()
     },
     open: () => breaker.open(),
     stop: () => breaker.shutdown(),

@@ -16,24 +16,24 @@ type QuestionGroup = 'all' | HistoryAge
  * not move recent calls to another node.
  */
 export class Deprioritizer {
-  readonly #options: Pick<BreakerOptions, 'streak' | 'pause'>
+  readonly #options: Pick<BreakerOptions, 'consecutiveFailures' | 'openFor'>
   readonly #services: Services
   /** By method. */
   readonly #failuresByMethod = new Map<string, Map<QuestionGroup, { readonly failures: number; readonly until: number }>>()
 
-  constructor(options: Pick<BreakerOptions, 'streak' | 'pause'>, services: Services) {
+  constructor(options: Pick<BreakerOptions, 'consecutiveFailures' | 'openFor'>, services: Services) {
     this.#options = options
     this.#services = services
   }
 
-  /** After the pause it takes one more such question to begin another. */
+  /** After `openFor` it takes one more such question to begin another. */
   isDeprioritized(request: Request): boolean {
     const counts = this.#failuresByMethod.get(request.method)
     if (counts === undefined) return false
     const now = this.#services.clock.monotonic()
     return this.#groupsOf(request).some(share => {
       const { failures, until } = counts.get(share) ?? { failures: 0, until: 0 }
-      return failures >= this.#options.streak && now < until
+      return failures >= this.#options.consecutiveFailures && now < until
     })
   }
 
@@ -41,11 +41,12 @@ export class Deprioritizer {
   recordOutdoneBy(upstream: string, request: Request, reply: Reply): void {
     const group = this.#groupOf(request, reply)
     if (group === undefined) return
-    const [{ method }, { streak, pause }, { clock, log }] = [request, this.#options, this.#services]
+    const [{ method }, { consecutiveFailures, openFor }, { clock, log }] = [request, this.#options, this.#services]
     const counts = this.#failuresByMethod.get(method) ?? new Map<QuestionGroup, { failures: number; until: number }>()
     const failures = 1 + (counts.get(group)?.failures ?? 0)
-    this.#failuresByMethod.set(method, counts.set(group, { failures, until: clock.monotonic() + pause }))
-    if (failures === streak) log.warn({ upstream, method, blocks: group }, 'upstream is asked last: others answer what it fails')
+    this.#failuresByMethod.set(method, counts.set(group, { failures, until: clock.monotonic() + openFor }))
+    if (failures === consecutiveFailures)
+      log.warn({ upstream, method, blocks: group }, 'upstream is asked last: others answer what it fails')
   }
 
   /** It has answered. */
@@ -70,4 +71,4 @@ export class Deprioritizer {
   }
 }
 
-const missingDataCategories: ReadonlySet<ErrorCategory | undefined> = new Set(['unknown', 'pruned'])
+const missingDataCategories: ReadonlySet<ErrorCategory | undefined> = new Set(['blockNotFound', 'stateUnavailable'])

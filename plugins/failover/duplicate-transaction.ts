@@ -12,7 +12,7 @@ export const resolveDuplicateTransaction = async (
   sendRequest: (request: Request) => Promise<Reply>,
 ): Promise<Reply> => {
   if (!isFailure(reply) || reply.kind !== 'node') return reply
-  const isAlreadyKnown = reply.category === 'known'
+  const isAlreadyKnown = reply.category === 'alreadyKnown'
   if (!isAlreadyKnown && !/nonce too low/i.test(reply.error.message)) return reply
   const hash = transactionHashOf(request)
   if (hash === undefined || !(isAlreadyKnown || (await isTransactionKnown(hash, sendRequest)))) return reply

@@ -113,7 +113,7 @@ export class FailoverAttempt {
 
   #request(node: UpstreamNode): Promise<Reply> {
     const { methodClass, method, clock, mayHedge } = this.#selection
-    const delay = mayHedge && method?.resend === true && !this.#hasFailed ? node.p95LatencyMs(methodClass) : undefined
+    const delay = mayHedge && method?.idempotent === true && !this.#hasFailed ? node.p95LatencyMs(methodClass) : undefined
     if (delay === undefined) return node.request(this.#call, methodClass, this.#next)
     const signal = this.#call.signal ?? this.#call.origin.signal
     const attemptOn = (one: UpstreamNode) => (end: Signal) => one.request({ ...this.#call, signal: end }, methodClass, this.#next)
@@ -138,7 +138,7 @@ export class FailoverAttempt {
 
   #resolveDuplicate(reply: Reply, node: UpstreamNode): Reply | Promise<Reply> {
     const { method, methodClass } = this.#selection
-    if (method?.resend !== false || !this.#hasFailed || !isFailure(reply)) return reply
+    if (method?.idempotent !== false || !this.#hasFailed || !isFailure(reply)) return reply
     return resolveDuplicateTransaction(reply, this.#call.context.request, request =>
       node.request({ ...this.#call, context: { ...this.#call.context, request } }, methodClass, this.#next),
     )

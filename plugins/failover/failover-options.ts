@@ -88,31 +88,36 @@ export const failoverOptions = {
     breaker: {
       type: 'object',
       properties: {
-        calls: {
+        minCalls: {
           type: 'integer',
           minimum: 1,
           default: 20,
-          description: 'Fewest calls in the window before it may open.',
+          description: 'Minimum number of calls in the window before the breaker may open.',
         },
-        errors: {
+        errorPercent: {
           type: 'integer',
           minimum: 1,
           maximum: 100,
           default: 50,
-          description: 'Percentage of failures that opens it.',
+          description: 'Percentage of failed calls at which the breaker opens.',
         },
-        window: { type: 'string', format: 'duration', default: '10s', description: 'How far back calls are counted.' },
-        streak: {
+        window: {
+          type: 'string',
+          format: 'duration',
+          default: '10s',
+          description: 'How far back calls are counted for `minCalls` and `errorPercent`.',
+        },
+        consecutiveFailures: {
           type: 'integer',
           minimum: 1,
           default: 5,
-          description: 'Failures in a row that open it, however few calls there are.',
+          description: 'Number of consecutive failures that open the breaker, however few calls there are.',
         },
-        pause: {
+        openFor: {
           type: 'string',
           format: 'duration',
           default: '5s',
-          description: 'How long it stays open before the node is tried with eth_blockNumber.',
+          description: 'How long the breaker stays open before the node is probed with eth_blockNumber.',
         },
       },
       default: {},

@@ -30,8 +30,8 @@ export default definePlugin({
     upstreams.forEach(({ ws }, i) => {
       if (ws !== undefined && !/^wss?:/i.test(ws.reveal())) report(['upstreams', i, 'ws'], 'ws must begin with ws:// or wss://')
     })
-    for (const name of ['window', 'pause'] as const) {
-      if (breaker[name] === 0) report(['breaker', name], `breaker.${name} must be more than nothing`)
+    for (const name of ['window', 'openFor'] as const) {
+      if (breaker[name] === 0) report(['breaker', name], `breaker.${name} must be greater than 0`)
     }
   },
   create({ upstreams, partner, breaker, hedge, maxLag }, services) {

@@ -28,9 +28,9 @@ export class UpstreamNode {
     const { name } = target
     this.name = name
     this.#target = target
-    this.#breakerOpenMs = options.pause
+    this.#breakerOpenMs = options.openFor
     this.#services = services
-    this.#failures = services.metrics.counter('tollgate_upstream_faults_total', 'Calls that a node failed.', { upstream: name })
+    this.#failures = services.metrics.counter('tollgate_upstream_failures_total', 'Calls that a node failed.', { upstream: name })
     this.#rateLimit = new RateLimitBackoff(services.clock)
     this.#deprioritizer = new Deprioritizer(options, services)
     const probe = probeOf(target, services, this.cancellation)
@@ -118,7 +118,7 @@ const attemptResultOf = (reply: Reply): AttemptResult | undefined => {
   return reply.fault === 'caller' && (reply.kind === 'node' || reply.kind === 'tooMany') ? 'good' : undefined
 }
 
-const isRateLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.category === 'limited'
+const isRateLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.category === 'rateLimited'
 
 const probeOf = (target: Target, services: Services, signal: Signal): (() => Promise<AttemptResult>) =>
   singleFlight(async () => ((await probeUpstream(target, services, { timeoutMs: 2000, signal })) === 'good' ? 'good' : 'bad'))

@@ -16,28 +16,30 @@ export default definePlugin({
     properties: {
       timeout: { type: 'string', format: 'duration', default: '10s', description: 'Longest wait for an answer.' },
       maxBytes: { type: 'string', format: 'size', default: '32MiB', description: 'Longest answer of a node.' },
-      silence: {
+      probeAfter: {
         type: 'string',
         format: 'duration',
         default: '2s',
-        description: 'After so long without a byte the node is asked eth_blockNumber, to tell a slow query from a hung node.',
+        description:
+          'When a response is silent for this long, the node is probed with eth_blockNumber, to tell a slow query from a hung node.',
       },
-      maxPieces: {
+      maxChunks: {
         type: 'integer',
         minimum: 1,
         default: 16,
-        description: 'Most pieces of one query for logs, where its upstream has maxRange or maxParams; 4 are asked at once.',
+        description:
+          'Maximum number of chunks of one eth_getLogs, for an upstream with maxRange or maxParams; 4 are requested in parallel.',
       },
     },
   },
   check(options, report) {
-    for (const name of ['timeout', 'maxBytes', 'silence'] as const) {
-      if (options[name] === 0) report([name], `${name} must be more than nothing`)
+    for (const name of ['timeout', 'maxBytes', 'probeAfter'] as const) {
+      if (options[name] === 0) report([name], `${name} must be greater than 0`)
     }
   },
   reads: ['request', 'target'],
   terminal: true,
-  create({ timeout, maxBytes, silence, maxPieces }, services) {
+  create({ timeout, maxBytes, probeAfter, maxChunks }, services) {
     const { upstreamClient, clock, heads, methods, results } = services
     const isResponsive = createResponsivenessProbe(services)
     const paramLimited = new Set<string>()
@@ -49,12 +51,14 @@ export default definePlugin({
           timeoutMs,
           maxBytes,
           signal,
-          livenessProbe: { afterMs: silence, isAlive: () => isResponsive(target, call) },
-          idempotent: method?.resend ?? false,
+          livenessProbe: { afterMs: probeAfter, isAlive: () => isResponsive(target, call) },
+          idempotent: method?.idempotent ?? false,
         })
         if (isFailure(reply)) return normalizeError(reply, request, methods)
         if (request.method !== call.context.request.method) return reply // a question about the question
-        return method?.height === true ? withReportedHeight(reply, target.name, heads) : checkResult(reply, method, request, results)
+        return method?.result === 'blockNumber'
+          ? withReportedHeight(reply, target.name, heads)
+          : checkResult(reply, method, request, results)
       }
     return call => {
       const { request, target } = call.context
@@ -62,9 +66,9 @@ export default definePlugin({
       const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
       const sendRequest = requestOnce(call, method)
-      if (method?.split !== true) return sendRequest(request, limits)
+      if (method?.splittable !== true) return sendRequest(request, limits)
       const query = { request, target, limits, maxResults: method.maxResults ?? Infinity, sendRequest }
-      return requestLogs(query, { clock, results, heads, maxPieces }, paramLimited)
+      return requestLogs(query, { clock, results, heads, maxChunks }, paramLimited)
     }
   },
 })
@@ -74,7 +78,7 @@ const checkResult = (result: Result, method: Method | undefined, request: Reques
   if (maxResults !== undefined && result.count !== undefined && result.count > maxResults)
     return tooManyResults(result, maxResults, request, results)
   if (maxResults !== undefined && result.count === undefined) return copyReply(result, { unexpectedType: true })
-  return method?.word === true ? padStorageWord(result) : result
+  return method?.result === 'word' ? padStorageWord(result) : result
 }
 
 const tooManyResults = async (

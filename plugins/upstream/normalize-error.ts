@@ -12,13 +12,13 @@ export const normalizeError = (failure: Failure, request: Request, methods: Meth
 }
 
 /** What says no more than the HTTP status does, as codes alone do: that the node, or the provider, is not well. */
-const nodeHealthCategories: ReadonlySet<ErrorCategory> = new Set(['denied', 'away', 'misread', 'internal'])
+const nodeHealthCategories: ReadonlySet<ErrorCategory> = new Set(['unauthorized', 'noBackend', 'requestRejected', 'internal'])
 
 const normalizeNodeError = (failure: Failure, { method: name, params: [filter] }: Request, methods: MethodTable): Failure => {
   const meaning =
     failure.kind === 'timeout' ? 'timeout' : failure.kind === 'node' ? methods.errorCategory(failure.error, name) : failure.category
   if (meaning === undefined) return failure
-  if (meaning === 'limited' && failure.kind !== 'node') return failure // HTTP has said all there is to say
+  if (meaning === 'rateLimited' && failure.kind !== 'node') return failure // HTTP has said all there is to say
   return normalizers[meaning](copyReply(failure, { category: meaning }), { method: methods.get(name), filter })
 }
 
@@ -75,19 +75,19 @@ const providerFault =
 
 const normalizers: Readonly<Record<ErrorCategory, ErrorNormalizer>> = {
   reverted: asReported,
-  known: asReported,
+  alreadyKnown: asReported,
   tooMany: tooManyResults,
-  tooWide: rangeTooWide,
+  rangeTooWide,
   timeout: queryTimeout,
-  unknown: retryOtherNode,
-  pruned: retryOtherNode,
-  badParams: failure => copyReply(failure, { error: { ...failure.error, code: -32602 } }),
-  limited: providerFault('over the rate or quota of our account'),
-  denied: providerFault('our key is refused'),
-  away: providerFault('the provider has no node that can answer'),
-  noMethod: nodeFault(-32601),
+  blockNotFound: retryOtherNode,
+  stateUnavailable: retryOtherNode,
+  invalidParams: failure => copyReply(failure, { error: { ...failure.error, code: -32602 } }),
+  rateLimited: providerFault('over the rate or quota of our account'),
+  unauthorized: providerFault('our key is refused'),
+  noBackend: providerFault('the provider has no node that can answer'),
+  methodNotFound: nodeFault(-32601),
   internal: nodeFault(-32000),
-  misread: failure => noUsableAnswer(failure, 'it takes our request for none'),
+  requestRejected: failure => noUsableAnswer(failure, 'it takes our request for none'),
 }
 
 /** Slow or strange, but alive: a question may be what made it so. */

@@ -57,11 +57,12 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
   openLog('info').info({ event: 'listening', ...urls, networks: served }, `listening on ${urls.rpc}`)
 }
 
-/** One of several workers: admin is the primary's. */
+/** One of several workers: the admin listener is the primary's, and so is the wait for `drain.grace`. */
 const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: Log, { env, err }: Terminal): Promise<number> => {
-  const rpc = { ...gatewayConfig.listen.rpc, port: Number(env[rpcPortVariable]) }
+  const listen = { rpc: { ...gatewayConfig.listen.rpc, port: Number(env[rpcPortVariable]) } }
+  const drain = { ...gatewayConfig.drain, grace: 0 }
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock)
-  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen: { rpc } } }, systemClock, log, worker.heads)
+  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen, drain } }, systemClock, log, worker.heads)
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
   await worker.serveUntilStopped(gateway.metrics)

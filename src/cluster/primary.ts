@@ -11,6 +11,7 @@ import type { Log } from '../services/log.ts'
 import { mergeMetrics, createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
+import { sleep } from '../util/sleep.ts'
 import { openWorkerPool } from './worker-pool.ts'
 import { SharedHeads } from './shared-heads.ts'
 import { rpcPortVariable } from './rpc-port.ts'
@@ -25,7 +26,7 @@ export const openPrimary = async ({ gateway, networks }: ValidConfig, dir: strin
   const metrics = createMetricsRegistry()
   const opened = await openSharedHeads(gateway, log, metrics)
   const { sharedHeads } = opened
-  const stopTimeoutMs = gateway.drain + stopMarginMs
+  const stopTimeoutMs = gateway.drain.timeout + stopMarginMs
   const options = { exec: process.argv[1] ?? '', args: ['start', '--config', dir], env, size: gateway.workers, stopTimeoutMs, sharedHeads }
   const pool = await openWorkerPool(options, systemClock, log).catch(async (fault: unknown) => {
     await opened.close()
@@ -48,6 +49,7 @@ export const openPrimary = async ({ gateway, networks }: ValidConfig, dir: strin
     urls: { rpc: urlOf(rpc.host, rpc.port), ...(admin && { admin: admin.url }) },
     async stop() {
       isDraining = true
+      await sleep(systemClock, gateway.drain.grace)
       await pool.stop()
       await opened.close()
       await admin?.stop()

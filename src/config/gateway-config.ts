@@ -91,7 +91,7 @@ const gatewaySchema = {
       type: 'object',
       description: 'Counts of calls by account, key, network, method and outcome, for `tollgate usage`.',
       properties: {
-        keep: { type: 'string', format: 'duration', default: '90d', description: 'How long counts are kept.' },
+        retention: { type: 'string', format: 'duration', default: '90d', description: 'How long counts are stored.' },
       },
       default: {},
     },
@@ -102,10 +102,18 @@ const gatewaySchema = {
       description: 'The least important level that is logged.',
     },
     drain: {
-      type: 'string',
-      format: 'duration',
-      default: '10s',
-      description: 'How long calls in flight may take to finish after SIGTERM.',
+      type: 'object',
+      description: 'What happens between SIGTERM and the end of the process.',
+      properties: {
+        grace: {
+          type: 'string',
+          format: 'duration',
+          default: '0s',
+          description: 'How long new calls are still accepted while /readyz already answers 503, so that load balancers take notice.',
+        },
+        timeout: { type: 'string', format: 'duration', default: '10s', description: 'How long calls in flight may then take to finish.' },
+      },
+      default: {},
     },
   },
   required: ['store', 'plans'],

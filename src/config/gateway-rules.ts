@@ -74,14 +74,14 @@ const positiveSizes: GatewayRule = source =>
   [['memory'], ...['body', 'frame', 'batchReply', 'inFlight'].map(limit => ['limits', limit])].flatMap(path => {
     const text = source.textAt(path)
     if (text === undefined || parseSize(text) !== 0) return []
-    return [source.problemAt(path, `${path.join('.')} must be more than nothing, not ${describeValue(source, path)}`)]
+    return [source.problemAt(path, `${path.join('.')} must be greater than 0, not ${describeValue(source, path)}`)]
   })
 
 const minUsageRetention: GatewayRule = source => {
-  const path = ['usage', 'keep']
+  const path = ['usage', 'retention']
   const retentionMs = parseDuration(source.textAt(path) ?? '')
   if (retentionMs === undefined || retentionMs >= parseDuration('1d')!) return []
-  return [source.problemAt(path, `usage.keep must be at least 1d, not ${describeValue(source, path)}`)]
+  return [source.problemAt(path, `usage.retention must be at least 1d, not ${describeValue(source, path)}`)]
 }
 
 export const gatewayRules: readonly GatewayRule[] = [

@@ -133,5 +133,5 @@ const checkName = (source: YamlFile): readonly Problem[] => {
 const checkBlockTime = (source: YamlFile): readonly Problem[] => {
   const path = ['blockTime']
   const isZero = parseDuration(source.textAt(path) ?? '') === 0
-  return isZero ? [source.problemAt(path, `blockTime must be more than nothing, not ${describeValue(source, path)}`)] : []
+  return isZero ? [source.problemAt(path, `blockTime must be greater than 0, not ${describeValue(source, path)}`)] : []
 }

@@ -16,11 +16,16 @@ export interface GatewayConfig {
   readonly memory: number
   readonly limits: GatewayLimits
   readonly log: LogLevel
-  /** How long calls in flight may take to finish after SIGTERM. */
-  readonly drain: number
+  /** What happens between SIGTERM and the end of the process. */
+  readonly drain: {
+    /** How long new calls are still accepted while `/readyz` already answers 503. */
+    readonly grace: number
+    /** How long calls in flight may then take to finish. */
+    readonly timeout: number
+  }
   readonly usage: {
-    /** How long counts of calls are kept. */
-    readonly keep: number
+    /** How long counts of calls are stored. */
+    readonly retention: number
   }
 }
 

@@ -18,13 +18,17 @@ import type { MetricsRegistry } from '../services/metrics.ts'
 import { results } from '../services/results.ts'
 import { openUsage } from '../services/usage/index.ts'
 import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
+import { sleep } from '../util/sleep.ts'
 import { version } from './version.ts'
 
 /** A gateway that serves. */
 export interface Gateway {
   readonly urls: { readonly rpc: string; readonly admin?: string }
   readonly metrics: MetricsRegistry
-  /** Calls in flight finish, then networks stop, then services close: what was opened last goes first. */
+  /**
+   * `/readyz` answers 503 at once; after `drain.grace` no new calls are accepted; calls in flight finish, networks stop,
+   * services close: what was opened last is closed first.
+   */
   stop(): Promise<void>
 }
 
@@ -37,9 +41,10 @@ export type ValidConfig = Config & { readonly gateway: GatewayConfig }
  */
 export const openGateway = async ({ gateway, networks }: ValidConfig, clock: Clock, log: Log, source?: HeadsSource): Promise<Gateway> => {
   const closers: (() => Promise<void>)[] = []
-  const stop = async () => {
-    for (const close of closers.splice(0).reverse()) {
-      await close().catch((error: unknown) => log.error({ err: error }, 'something did not close'))
+  let isStopping = false
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) {
+      await closer().catch((error: unknown) => log.error({ err: error }, 'something did not close'))
     }
   }
   try {
@@ -58,16 +63,21 @@ export const openGateway = async ({ gateway, networks }: ValidConfig, clock: Clo
     })
     closers.push(() => rpc.stop())
     const readiness = {
-      isReady: () => !rpc.isDraining,
+      isReady: () => !isStopping,
       networks: () => runningNetworks.map(({ name, heads }) => ({ name, ...heads.status })),
       metrics: hostServices.metrics.families,
     }
     const admin = gateway.listen.admin && (await openAdminListener(gateway.listen.admin, readiness, log))
     // Closed after the calls in flight have finished, so that it can be asked until then.
     if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
+    const stop = async () => {
+      isStopping = true
+      await sleep(clock, gateway.drain.grace)
+      await close()
+    }
     return { urls: { rpc: rpc.url, ...(admin && { admin: admin.url }) }, metrics: hostServices.metrics, stop }
   } catch (error) {
-    await stop()
+    await close()
     throw error
   }
 }
@@ -91,7 +101,7 @@ const openServices = async (
   const ledger = openLedger(store, clock, { log })
   await ledger.start()
   closers.push(() => ledger.stop())
-  const usage = openUsage(store, clock, { log, retentionMs: config.usage.keep })
+  const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention })
   await usage.start()
   closers.push(() => usage.stop())
   const upstreamClient = openUpstreamClient(clock, room)

@@ -148,7 +148,7 @@ const varyBelow = (steps: readonly Step[]): Services['vary'] => {
 /** Counts each call by method and outcome, and its time. Methods that are not in the table count as `other`. */
 const withCallMetrics = (run: Next, config: NetworkConfig, { metrics, clock }: HostServices): Next => {
   const network = config.name
-  const callDuration = metrics.histogram('tollgate_call_seconds', 'Time from a call to its reply.', { network })
+  const callDuration = metrics.histogram('tollgate_call_duration_seconds', 'Time from a call to its reply.', { network })
   const methodNames = new Set(config.methods.names)
   const counters = new Map<string, Map<string, { add(): void }>>()
   const counterOf = (name: string, outcome: string): { add(): void } => {

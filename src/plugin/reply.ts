@@ -82,18 +82,18 @@ export interface Failure extends ReplyMetadata {
 /** What nodes say in many words, as one word each; the words stand in the `errors` of a method table. */
 export const errorCategories = [
   'reverted',
-  'known',
+  'alreadyKnown',
   'tooMany',
-  'tooWide',
+  'rangeTooWide',
   'timeout',
-  'unknown',
-  'pruned',
-  'badParams',
-  'limited',
-  'denied',
-  'away',
-  'noMethod',
-  'misread',
+  'blockNotFound',
+  'stateUnavailable',
+  'invalidParams',
+  'rateLimited',
+  'unauthorized',
+  'noBackend',
+  'methodNotFound',
+  'requestRejected',
   'internal',
 ] as const
 

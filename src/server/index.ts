@@ -17,17 +17,13 @@ import { closeServer, createHttpServer, listen } from './http-server.ts'
 import { createResponseCounter } from './response.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
 import { openHttpDate } from '../runtime/single-write-response.ts'
+import { sleep } from '../util/sleep.ts'
 import { WsConnections } from './websocket.ts'
 
 /** A listener. */
 export interface Listener {
   readonly url: string
   stop(): Promise<void>
-}
-
-/** The RPC listener, which can stop taking calls before it stops. */
-export interface RpcListener extends Listener {
-  readonly isDraining: boolean
 }
 
 export interface RpcListenerOptions {
@@ -40,14 +36,7 @@ export interface RpcListenerOptions {
 }
 
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenFault, nothing left open. */
-export const openRpcListener = async ({
-  config,
-  networks,
-  memoryBudget,
-  clock,
-  log,
-  metrics,
-}: RpcListenerOptions): Promise<RpcListener> => {
+export const openRpcListener = async ({ config, networks, memoryBudget, clock, log, metrics }: RpcListenerOptions): Promise<Listener> => {
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, log }
   const endpointByHost = new Map(networks.flatMap(network => endpointsOf(network, handlerBase)))
   const activeRequests = new ActiveRequests()
@@ -66,13 +55,7 @@ export const openRpcListener = async ({
   handleParserErrors(server, rpcContext, requestListener)
   const url = await listen(server, config.listen.rpc)
   const wsConnections = new WsConnections(server, rpcContext, clock)
-  return {
-    url,
-    get isDraining() {
-      return activeRequests.isDraining
-    },
-    stop: () => drain(rpcContext, server, wsConnections, clock, config.drain),
-  }
+  return { url, stop: () => drain(rpcContext, server, wsConnections, clock, config.drain.timeout) }
 }
 
 const endpointsOf = ({ name, hosts, admit, run }: Network, handlerBase: Omit<MessageHandler, 'run'>): [host: string, NetworkEndpoint][] =>
@@ -95,14 +78,12 @@ const drain = async (
   activeRequests.isDraining = true
   const closed = closeServer(server)
   wsConnections.drain()
-  const isTimedOut = await Promise.race([activeRequests.whenIdle().then(() => false), delay(clock, timeoutMs).then(() => true)])
+  const isTimedOut = await Promise.race([activeRequests.whenIdle().then(() => false), sleep(clock, timeoutMs).then(() => true)])
   if (isTimedOut) log.warn({}, 'some calls were still running at the drain deadline')
   wsConnections.close()
   server.closeIdleConnections()
-  await Promise.race([closed, delay(clock, isTimedOut ? 0 : 1000)])
+  await Promise.race([closed, sleep(clock, isTimedOut ? 0 : 1000)])
   wsConnections.terminate()
   server.closeAllConnections()
   await closed
 }
-
-const delay = (clock: Clock, ms: number): Promise<void> => new Promise(resolve => void clock.after(ms, resolve))

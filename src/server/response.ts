@@ -37,7 +37,7 @@ export const createResponseCounter = (metrics: Metrics): RpcContext['countRespon
   const help = 'Answers over HTTP by status, refused WebSocket upgrades too; preflights are not counted.'
   const counters = new Map<number, { add(): void }>()
   const open = (status: number): { add(): void } => {
-    const counter = metrics.counter('tollgate_http_answers_total', help, { status: String(status) })
+    const counter = metrics.counter('tollgate_http_responses_total', help, { status: String(status) })
     counters.set(status, counter)
     return counter
   }

@@ -104,16 +104,16 @@ t.test('with the built-in plugins, what could never answer is a problem: no time
     'methods/ethereum.yaml': table,
     'networks/real-net.yaml': shipped({
       failover: '{ upstreams: [{ name: own, url: "wss://node.example.org" }], }',
-      upstream: '{ timeout: 0s, maxBytes: 0B, silence: 0ms }',
+      upstream: '{ timeout: 0s, maxBytes: 0B, probeAfter: 0ms }',
     }),
   }
   const { code, err } = await check(t, files, {}, dryRunNetworks, builtIn)
   t.equal(code, exitCodes.config)
   t.match(err.join(''), /13:47: failover: nodes are asked over HTTP: the URL must begin with http:\/\/ or https:\/\//)
-  for (const name of ['timeout', 'maxBytes', 'silence']) t.match(err.join(''), `${name} must be more than nothing`)
-  const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { pause: 0s } }' })
+  for (const name of ['timeout', 'maxBytes', 'probeAfter']) t.match(err.join(''), `${name} must be greater than 0`)
+  const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { openFor: 0s } }' })
   t.match(await check(t, { ...files, 'networks/real-net.yaml': idle }, {}, dryRunNetworks, builtIn), {
-    err: [/breaker.pause must be more than nothing/],
+    err: [/breaker.openFor must be greater than 0/],
   })
 })
 

@@ -216,7 +216,7 @@ t.test('several workers', async t => {
       ['upstream is passed over: it is on another chain'],
       'told once',
     )
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_passed_over\{network="model",upstream="b",reason="chain"\} 1/)
+    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{network="model",upstream="b",reason="chain"\} 1/)
   })
 
   t.test('begin a new epoch with each head, and forget an abandoned branch', async t => {

@@ -166,7 +166,7 @@ ${pipeline}`
 
 const defaultFiles: Readonly<Record<string, string>> = {
   'gateway.yaml': 'store: lmdb:data\nplans: { core: { dailyCredits: 1000 } }\n',
-  'methods/ethereum.yaml': `defaults: { cost: 80, keep: never, class: light, resend: true }
+  'methods/ethereum.yaml': `defaults: { cost: 80, cache: never, class: light, idempotent: true }
 methods:
   eth_blockNumber: { params: [] }
 `,

@@ -34,8 +34,8 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       memory: 512 * 2 ** 20,
       limits: { body: 2 ** 20, frame: 2 ** 20, batch: 100, depth: 64, batchReply: 64 * 2 ** 20, inFlight: 512 * 2 ** 20 },
       log: 'info',
-      drain: 10_000,
-      usage: { keep: 90 * 86_400_000 },
+      drain: { grace: 0, timeout: 10_000 },
+      usage: { retention: 90 * 86_400_000 },
     },
     problems: [],
   })
@@ -56,8 +56,8 @@ plans:
     forwarding: \${FORWARDING}
 limits: { body: 64KiB, frame: 1B, batch: 1, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
 log: debug
-drain: 0s
-usage: { keep: 30d }
+drain: { grace: 5s, timeout: 0s }
+usage: { retention: 30d }
 `,
   })
   t.same(readGatewayConfig(dir, { CREDITS: '7', FORWARDING: 'true', WORKERS: '3' }), {
@@ -76,8 +76,8 @@ usage: { keep: 30d }
       memory: 2 ** 31,
       limits: { body: 65_536, frame: 1, batch: 1, depth: 8, batchReply: 2 ** 20, inFlight: 2 ** 30 },
       log: 'debug',
-      drain: 0,
-      usage: { keep: 30 * 86_400_000 },
+      drain: { grace: 5000, timeout: 0 },
+      usage: { retention: 30 * 86_400_000 },
     },
     problems: [],
   })

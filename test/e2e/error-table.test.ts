@@ -34,7 +34,7 @@ const deployment = createDeployment({
   networks: {
     testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_getStorageAt: 'never' } } }),
     hugenet: withHost('huge.test', networkFile('hugenet', [oversizedNode.url])),
-    slownet: withHost('slow.test', networkFile('slownet', [silentNode.url], { upstream: { timeout: '300ms', silence: '50ms' } })),
+    slownet: withHost('slow.test', networkFile('slownet', [silentNode.url], { upstream: { timeout: '300ms', probeAfter: '50ms' } })),
     strictnet: withHost('strict.test', networkFile('strictnet', [node.url], { envelope: { strict: true }, params: { strict: true } })),
     lonenet: withHost('lone.test', networkFile('lonenet', [node.url])),
     ratednet: withHost('rated.test', withRateLimit(networkFile('ratednet', [node.url]))),
@@ -421,7 +421,7 @@ t.test('a fault of ours is internal error with a request id, and the log has the
   )
   const { text: metrics } = await post(`${other.admin}/metrics`, '', { method: 'GET' })
   t.match(metrics, 'tollgate_calls_total{network="brokennet",method="eth_chainId",outcome="internal"} 1\n')
-  t.match(metrics, 'tollgate_call_seconds_count{network="brokennet"} 1\n')
+  t.match(metrics, 'tollgate_call_duration_seconds_count{network="brokennet"} 1\n')
   t.equal(await other.stop(), 0)
 })
 

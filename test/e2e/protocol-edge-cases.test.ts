@@ -138,7 +138,10 @@ t.test('each answer over HTTP is counted by its status, refusals of the doors an
   const counts = async () => {
     const { text } = await send(`${gateway.admin}/metrics`, '', { method: 'GET' })
     return new Map(
-      Array.from(text.matchAll(/^tollgate_http_answers_total\{status="(\d+)"\} (\d+)$/gm), ([, status, count]) => [status, Number(count)]),
+      Array.from(text.matchAll(/^tollgate_http_responses_total\{status="(\d+)"\} (\d+)$/gm), ([, status, count]) => [
+        status,
+        Number(count),
+      ]),
     )
   }
   node.setResponse('eth_getLogs', { result: [{ blockNumber: '0x1', data: `0x${'0'.repeat(900_000)}` }] })

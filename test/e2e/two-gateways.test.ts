@@ -18,8 +18,8 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     networks: {
       testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_call: 'never' } } }),
       other: { ...networkFile('other', [node.url]), hosts: ['other.test'] },
-      graced: { ...networkFile('graced', [node.url], { credits: { away: 'grace', grace: 240 } }), hosts: ['graced.test'] },
-      opened: { ...networkFile('opened', [node.url], { credits: { away: 'open' } }), hosts: ['opened.test'] },
+      graced: { ...networkFile('graced', [node.url], { credits: { onStoreOutage: 'grace', grace: 240 } }), hosts: ['graced.test'] },
+      opened: { ...networkFile('opened', [node.url], { credits: { onStoreOutage: 'open' } }), hosts: ['opened.test'] },
     },
     env,
   })

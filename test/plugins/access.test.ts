@@ -157,7 +157,7 @@ t.test('credits', async t => {
     const counted: CountedCall[] = []
     const stage = createStage(
       credits,
-      { costs, away: 'closed' },
+      { costs, onStoreOutage: 'closed' },
       { methods, ledger: { charge }, usage: { count: one => void counted.push(one) } },
     )
     return { stage, drawn, counted, refunds: () => refunds }
@@ -250,7 +250,7 @@ t.test('credits', async t => {
     const ledger = {
       charge: (_account: unknown, _cost: number, grace: unknown) => (graces.push(grace), { kind: 'storeUnavailable' } as const),
     }
-    for (const options of [{ away: 'closed' }, { away: 'grace', grace: 500 }, { away: 'open' }]) {
+    for (const options of [{ onStoreOutage: 'closed' }, { onStoreOutage: 'grace', grace: 500 }, { onStoreOutage: 'open' }]) {
       await createStage(credits, { costs: {}, ...options }, { methods, ledger }).handle(fakeCall('eth_getLogs'), unreachableNext)
     }
     t.same(graces, [undefined, { maxCredits: 500, maxDurationMs: Infinity }, { maxCredits: Infinity, maxDurationMs: 300_000 }])
@@ -262,10 +262,12 @@ t.test('credits', async t => {
       credits.check?.({ costs: {}, ...options } as never, (path, message) => void faults.push([path, message]))
       return faults
     }
-    t.same(faultsOf({ away: 'closed' }), [])
-    t.same(faultsOf({ away: 'grace', grace: 1 }), [])
-    t.match(faultsOf({ away: 'grace' }), [[[], /needs `grace`/]])
-    t.match(faultsOf({ away: 'open', grace: 1 }), [[['grace'], /says nothing with `away: open`/]])
+    t.same(faultsOf({ onStoreOutage: 'closed' }), [])
+    t.same(faultsOf({ onStoreOutage: 'grace', grace: 1 }), [])
+    t.match(faultsOf({ onStoreOutage: 'grace' }), [[[], /requires `grace`/]])
+    t.match(faultsOf({ onStoreOutage: 'open', grace: 1 }), [
+      [['grace'], /applies only with `onStoreOutage: grace`, not with `onStoreOutage: open`/],
+    ])
   })
 
   t.test('the door can take the charge back when it cannot deliver', async t => {

@@ -23,8 +23,8 @@ const faultyNetworks = await Promise.all([0, 1, 2, 3].map(each => startFaultyNet
 const hostOf = (network: string): string => `${network}.test`
 const networkFileOf = ({ network, urls }: (typeof faultyNetworks)[number]): object => ({
   ...networkFile(network, urls, {
-    upstream: { timeout: '1500ms', maxBytes: '64KiB', silence: '400ms' },
-    failover: { upstreams: urls.map((url, i) => ({ name: `node-${i}`, url })), breaker: { pause: '1s' } },
+    upstream: { timeout: '1500ms', maxBytes: '64KiB', probeAfter: '400ms' },
+    failover: { upstreams: urls.map((url, i) => ({ name: `node-${i}`, url })), breaker: { openFor: '1s' } },
   }),
   blockTime: `${blockTimeMs}ms`,
   hosts: [hostOf(network)],

@@ -37,7 +37,7 @@ export interface SplitServices {
   readonly results: Results
   readonly heads: Heads
   /** Most pieces of one query. */
-  readonly maxPieces: number
+  readonly maxChunks: number
 }
 
 /**
@@ -95,10 +95,10 @@ interface SplitQuery extends Omit<LogsQuery, 'ask'> {
   cancel(): void
 }
 
-const splitAndMerge = async (query: SplitQuery, { results, heads, maxPieces }: SplitServices): Promise<Reply> => {
+const splitAndMerge = async (query: SplitQuery, { results, heads, maxChunks }: SplitServices): Promise<Reply> => {
   const { filter, target, request, sendRequest } = query
   const listChunks = countListChunks(filter, target)
-  if (listChunks > maxPieces) return rangeTooWide(`its addresses and topics are ${listChunks} queries, more than ${maxPieces}`, target)
+  if (listChunks > maxChunks) return rangeTooWide(`its addresses and topics are ${listChunks} queries, more than ${maxChunks}`, target)
   if (filter['blockHash'] !== undefined) return requestChunks(query, [{ filters: splitByLists(filter, target) }], results)
   const node = { sendRequest, results, isFinal: (block: bigint) => heads.snapshot.isFinal(target.name, Number(block)) }
   const range = await resolveBlockRange(filter, node)
@@ -106,7 +106,7 @@ const splitAndMerge = async (query: SplitQuery, { results, heads, maxPieces }: S
   if ('error' in range) return range
   const count = listChunks * countRanges({ from: range.from, to: range.lastBlock.number }, target)
   if (count === 1 && firstRangeOf(range, target).to === range.to) return sendRequest(request)
-  if (count > maxPieces) return rangeTooLong(range, target, Math.floor(maxPieces / listChunks))
+  if (count > maxChunks) return rangeTooLong(range, target, Math.floor(maxChunks / listChunks))
   const reply = await requestChunks(query, chunkGroupsOf(filter, range, target), results)
   return isFailure(reply) ? reply : ((await checkNotReorged(range.lastBlock, node)) ?? reply)
 }
@@ -114,7 +114,7 @@ const splitAndMerge = async (query: SplitQuery, { results, heads, maxPieces }: S
 /** Not charged: nothing was asked yet, or nothing but where the head is. Another node may take it as it is. */
 const rangeTooWide = (reason: string, { name: upstream }: Target, data?: Json): Failure => {
   const message = `the query is too wide: ${reason}`
-  return refuse('params', { message, ...(data !== undefined && { data }), upstream, category: 'tooWide', retryElsewhere: true })
+  return refuse('params', { message, ...(data !== undefined && { data }), upstream, category: 'rangeTooWide', retryElsewhere: true })
 }
 
 const rangeTooLong = ({ from, lastBlock }: ResolvedBlockRange, target: Target, maxRanges: number): Failure => {

@@ -29,4 +29,4 @@ export const requestLogs = async (query: LogsQuery, services: SplitServices, par
   return retried
 }
 
-const isRangeTooWide = (reply: Reply): boolean => isFailure(reply) && reply.category === 'tooWide'
+const isRangeTooWide = (reply: Reply): boolean => isFailure(reply) && reply.category === 'rangeTooWide'

@@ -24,7 +24,7 @@ export class CanonicalChain {
 
   constructor(options: CanonicalChainOptions) {
     this.#options = options
-    this.#reorgs = options.metrics.counter('tollgate_reorganisations_total', 'Reorganisations seen.')
+    this.#reorgs = options.metrics.counter('tollgate_reorgs_total', 'Reorganisations seen.')
   }
 
   get recentBlocks(): RecentBlocks {

@@ -27,9 +27,9 @@ export const withRateLimitBackoff = (request: UpstreamRequester, clock: Clock): 
 
 /** Over HTTP, or in JSON-RPC: of what is asked here nothing is too much but that it is asked so often. */
 const isRateLimited = (reply: Reply): reply is Failure =>
-  isFailure(reply) && (reply.category === 'limited' || (reply.kind === 'node' && rateLimitCodes.has(reply.error.code)))
+  isFailure(reply) && (reply.category === 'rateLimited' || (reply.kind === 'node' && rateLimitCodes.has(reply.error.code)))
 
 /** Limit exceeded (EIP-1474), and HTTP's number for it. */
 const rateLimitCodes: ReadonlySet<number> = new Set([-32005, 429])
 
-const rateLimitedReply = refuse('unavailable', { category: 'limited', cause: 'the node limits us' })
+const rateLimitedReply = refuse('unavailable', { category: 'rateLimited', cause: 'the node limits us' })

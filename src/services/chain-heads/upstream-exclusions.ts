@@ -77,7 +77,7 @@ export class UpstreamExclusions {
 
   #gauge(upstream: string, reason: ExclusionReason): { set(value: number): void } {
     const labels = { upstream, reason }
-    return this.#metrics.gauge('tollgate_upstream_passed_over', '1 while calls pass over the node.', labels)
+    return this.#metrics.gauge('tollgate_upstream_excluded', '1 while calls pass over the node.', labels)
   }
 }
 

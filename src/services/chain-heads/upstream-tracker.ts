@@ -250,4 +250,4 @@ export class UpstreamTracker {
 }
 
 /** Another node may answer next. One that limits us is there. */
-const isUpstreamFailure = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller' && reply.category !== 'limited'
+const isUpstreamFailure = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller' && reply.category !== 'rateLimited'

@@ -8,9 +8,9 @@ export type BlockNumberOrTag = number | string
 export type BlockSelector = { readonly hash: string } | { readonly from: BlockNumberOrTag; readonly to: BlockNumberOrTag }
 
 /** What the block parameter of a call comes to, or its filter. Undefined where the method table does not say which it is. */
-export const blockSelectorOf = ({ at }: Pick<Method, 'at'> = {}, params: readonly Json[]): BlockSelector | undefined => {
-  if (at === undefined) return undefined
-  const param = params[at]
+export const blockSelectorOf = ({ blockParam }: Pick<Method, 'blockParam'> = {}, params: readonly Json[]): BlockSelector | undefined => {
+  if (blockParam === undefined) return undefined
+  const param = params[blockParam]
   if (typeof param === 'string') return param.length === blockHashChars ? { hash: param } : singleBlock(param)
   if (!isObject(param)) return singleBlock(undefined)
   const { blockHash, blockNumber, fromBlock, toBlock } = param

@@ -46,7 +46,7 @@ interface PositionValidator {
 const createPositionValidator = (method: string, position: ResolvedPosition, i: number, compile: CompileRule): PositionValidator => {
   const { title, optional, rule } = position
   const compiledRule = compile(rule)
-  const defaultValue = rule.fill === undefined ? null : compiledRule.normalize(rule.fill)
+  const defaultValue = rule.default === undefined ? null : compiledRule.normalize(rule.default)
   const missing = `${method} needs params[${i}], the ${title}: ${describeRule(rule)}`
   return {
     issueOf(value, strict) {

@@ -46,7 +46,7 @@ export const createMethodCompiler = (file: Omit<TableFile, 'methods' | 'errors'>
 
   const positionOf = ({ title, optional, ...own }: PositionEntry, path: Path, report: ReportIssue): ResolvedPosition => {
     const rule = resolve(own, path, report)
-    return { title, rule, optional: optional ?? rule.fill !== undefined }
+    return { title, rule, optional: optional ?? rule.default !== undefined }
   }
 
   /** Undefined after a report. */

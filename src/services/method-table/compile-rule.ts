@@ -45,7 +45,7 @@ export const createAjv = (allErrors: boolean): Ajv => {
     code: { optimize: !allErrors }, // not worth its time for what is asked once per file
   })
   ajv.removeKeyword('required') // the named one of this language takes `null` for missing
-  ajv.addVocabulary(['called', 'fill', 'tags', 'unsupportedTags'])
+  ajv.addVocabulary(['label', 'tags', 'unsupportedTags'])
   ajv.addKeyword({ keyword: 'hex', type: 'string', errors: false, compile: (_setting, rule) => createHexCheck(rule as Rule) })
   for (const [name, keyword] of Object.entries(beforeMembers)) addKeyword(ajv, name, keyword, { before: 'properties' })
   for (const [name, keyword] of Object.entries(afterMembers)) addKeyword(ajv, name, keyword, {})

@@ -89,7 +89,7 @@ const toMethod = (name: string, { settings, entry, check }: CompiledMethod, netw
 
 const answerOf = (answer: NonNullable<MethodEntry['answer']>, { chainId, version }: NetworkIdentity): unknown => {
   if ('value' in answer) return answer.value
-  switch (answer.is) {
+  switch (answer.from) {
     case 'chainId':
       return `0x${chainId.toString(16)}`
     case 'networkId':

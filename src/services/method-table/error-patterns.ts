@@ -12,7 +12,7 @@ export const createErrorClassifier = (patterns: readonly ErrorPattern[]): ErrorC
   const matchers = patterns.map(createErrorMatcher)
   return ({ code, message }, method) => {
     const text = message.slice(0, maxMessageChars).toLowerCase()
-    return matchers.find(reader => reader.matches(code, text, method))?.means
+    return matchers.find(reader => reader.matches(code, text, method))?.category
   }
 }
 
@@ -38,15 +38,15 @@ const unknownMethods = ({ methods: named = [] }: ErrorPattern, path: Path, metho
 const maxMessageChars = 2000
 
 interface ErrorMatcher {
-  readonly means: ErrorCategory
+  readonly category: ErrorCategory
   matches(code: number, text: string, method: string): boolean
 }
 
-const createErrorMatcher = ({ means, code, message, methods }: ErrorPattern): ErrorMatcher => {
+const createErrorMatcher = ({ category, code, message, methods }: ErrorPattern): ErrorMatcher => {
   const codes = code === undefined ? undefined : new Set([code].flat())
   const patterns = message === undefined ? undefined : [message].flat().map(one => one.toLowerCase().split('*'))
   return {
-    means,
+    category,
     matches: (its, text, method) =>
       codes?.has(its) !== false && methods?.includes(method) !== false && patterns?.some(pieces => containsInOrder(text, pieces)) !== false,
   }

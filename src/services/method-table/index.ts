@@ -2,11 +2,17 @@ import type { Json } from '../../plugin/call.ts'
 import type { ErrorCategory, RpcError } from '../../plugin/reply.ts'
 
 /**
- * How long an answer may be kept. Never: an error, `null`, or anything pending.
- * `never`: neither kept nor shared, each call reaches a node. `head`: about the newest block.
- * `block`: about the block that the parameters name. `found`: about something mined, once it is found.
+ * How long a result may be cached; an error, `null` and anything pending never are.
+ * `never`: neither cached nor shared, each call reaches a node. `latest`: until there is a newer block.
+ * `block`: as long as the block that the parameters name. `mined`: as long as the block that the result names.
  */
-export type CachePolicy = 'never' | 'head' | 'block' | 'found'
+export type CachePolicy = 'never' | 'latest' | 'block' | 'mined'
+
+/**
+ * `word`: a word of 32 bytes; a shorter result is padded with zeros on the left (contract 4.2).
+ * `blockNumber`: the number of the newest block; the number reported to callers never decreases.
+ */
+export type ResultKind = 'word' | 'blockNumber'
 
 /** Parameters that passed their rules, normalised (hex in lower case, defaults filled in); or what broke which rule. */
 export type CheckedParams = { readonly params: readonly Json[] } | { readonly issue: string }
@@ -16,23 +22,20 @@ export interface Method {
   readonly name: string
   /** Credits of one call. */
   readonly cost: number
-  readonly keep: CachePolicy
+  readonly cache: CachePolicy
   /** Calls of one class share a breaker: heavy ones must not take the light ones down with them. */
   readonly class: string
   /** May the call be sent again after a failure that leaves open whether the node acted on it? */
-  readonly resend: boolean
+  readonly idempotent: boolean
   /** Contract section 8: most results of one query. */
   readonly maxResults?: number
   /** Contract section 8: longest a query may run, in ms; past it the answer is `query timeout exceeded`. */
   readonly maxTime?: number
-  /** The result is a word of 32 bytes; a shorter one is left-padded with zeros (contract 4.2). */
-  readonly word?: boolean
-  /** The result is the number of the newest block: what callers are told never goes back. */
-  readonly height?: boolean
-  /** The position in params of the block, or of the filter over blocks: see blocksOf(). */
-  readonly at?: number
-  /** Its parameter is a filter and its result logs: it may be asked in pieces where a node takes no more. */
-  readonly split?: boolean
+  readonly result?: ResultKind
+  /** The position in params of the block, or of the filter over blocks: see blockSelectorOf(). */
+  readonly blockParam?: number
+  /** params[0] is a filter and the result is logs: the call can be sent in chunks to a node with a smaller limit. */
+  readonly splittable?: boolean
   /** The result as JSON text, when no node is needed. */
   readonly answer?: Uint8Array
   check(params: readonly Json[], strict: boolean): CheckedParams

@@ -10,7 +10,7 @@ import type { Issue } from './issue-messages.ts'
 /** What in a resolved rule cannot work, although each keyword by itself is well formed. Does not look inside. */
 export const inspectRule = (rule: Rule, path: Path): readonly Issue[] => {
   const types = typesOf(rule)
-  if (types.length === 0) return [{ path, message: ' needs "type", "hex" or "is"' }]
+  if (types.length === 0) return [{ path, message: ' needs "type", "hex" or "ref"' }]
   const misplacedKeywords = Object.entries(keywordTypes)
     .filter(([keyword, type]) => Object.hasOwn(rule, keyword) && !types.includes(type))
     .map(([keyword, type]) => ({ path: [...path, keyword], message: ` is about ${type}s, not ${types.join(' or ')}` }))
@@ -36,11 +36,11 @@ const inspectMemberNames = (rule: Rule, path: Path, keyword: string): readonly I
   }))
 }
 
-/** A fill goes to nodes without a further look, so it must pass its own rule; looks inside. */
+/** A default is sent to nodes without another check, so it must satisfy its own rule; checks inner rules too. */
 export const inspectDefaults = (rule: Rule, path: Path, compile: CompileRule): readonly Issue[] => {
-  const issue = rule.fill === undefined ? undefined : compile(rule).validate(rule.fill)
+  const issue = rule.default === undefined ? undefined : compile(rule).validate(rule.default)
   return [
-    ...(issue === undefined ? [] : [{ ...issue, path: [...path, 'fill', ...issue.path] }]),
+    ...(issue === undefined ? [] : [{ ...issue, path: [...path, 'default', ...issue.path] }]),
     ...Object.entries(rule.properties ?? {}).flatMap(([name, its]) => inspectDefaults(its, [...path, 'properties', name], compile)),
   ]
 }

@@ -50,7 +50,7 @@ const printableAscii = /^[ !#-[\]-~]*$/
 
 /** What a rule wants: `an address (20 bytes of hex with 0x) or an array`. */
 export const describeRule = (rule: Rule): string => {
-  const wants = typesOf(rule).map((type, i) => describeTypeOf(type, rule, i === 0 ? rule.called : undefined))
+  const wants = typesOf(rule).map((type, i) => describeTypeOf(type, rule, i === 0 ? rule.label : undefined))
   return [...new Set(wants)].join(' or ')
 }
 
@@ -58,17 +58,17 @@ export const describeRule = (rule: Rule): string => {
 const describeTextRule = (rule: Rule): string => {
   const known = textRuleDescriptions.get(rule)
   if (known !== undefined) return known
-  const wanted = describeTypeOf('string', rule, rule.called)
+  const wanted = describeTypeOf('string', rule, rule.label)
   textRuleDescriptions.set(rule, wanted)
   return wanted
 }
 
 const textRuleDescriptions = new WeakMap<Rule, string>()
 
-const describeTypeOf = (type: string, rule: Rule, called: string | undefined): string => {
-  if (type !== 'string' || rule.hex === undefined) return called ?? describeEnum(rule) ?? typeNames[type] ?? type
+const describeTypeOf = (type: string, rule: Rule, label: string | undefined): string => {
+  if (type !== 'string' || rule.hex === undefined) return label ?? describeEnum(rule) ?? typeNames[type] ?? type
   const forms = describeHexFormats(rule)
-  return called === undefined ? forms : `${called} (${forms})`
+  return label === undefined ? forms : `${label} (${forms})`
 }
 
 const typeNames: Readonly<Record<string, string>> = {
@@ -146,7 +146,7 @@ const issueDescriptions: Readonly<Record<string, (rule: Rule, found: unknown) =>
 const unknownMember = (path: Path, rule: Rule, name: string): Issue => {
   const known = Object.keys(rule.properties ?? {})
   const hint = hintFor(name, known)
-  const knownMembers = hint.hint === undefined ? `; ${rule.called ?? 'it'} may have ${known.join(', ')}` : ''
+  const knownMembers = hint.hint === undefined ? `; ${rule.label ?? 'it'} may have ${known.join(', ')}` : ''
   return { path: [...path, name], message: ` is unknown${knownMembers}`, ...hint }
 }
 

@@ -8,8 +8,8 @@ import type { JsonObject } from './object-members.ts'
 export type Normalize = (value: Json) => Json
 
 /**
- * Hex in lower case, numbers without leading zeros, aliases under their proper name, `null` members left out, fills put
- * in, members in the order of the rule. What came in is not changed, and what no rule is about is passed on as it is.
+ * Hex in lower case, numbers without leading zeros, aliases under their proper name, `null` members left out, defaults
+ * filled in, members in the order of the rule. What came in is not changed, and what no rule is about is passed on as it is.
  */
 export const createNormalizer = (rule: Rule): Normalize => {
   const text = rule.hex === undefined ? undefined : hexNormalizer(rule)
@@ -58,11 +58,11 @@ const objectNormalizer = (rule: Rule): ((object: JsonObject) => Json) => {
   }
 }
 
-/** The normal form of a member, or its fill; undefined when it is left out. */
+/** The normal form of a member, or its default; undefined when it is left out. */
 const normalizedMemberReader = (name: string, its: Rule, rule: Rule): ((object: JsonObject) => Json | undefined) => {
   const read = createMemberReader(name, rule)
   const normal = createNormalizer(its)
-  const defaultValue = its.fill === undefined ? undefined : normal(its.fill)
+  const defaultValue = its.default === undefined ? undefined : normal(its.default)
   const excludingMembers = Object.entries(rule.excludes ?? {})
     .filter(([, others]) => others.includes(name))
     .map(([other]) => createMemberReader(other, rule))

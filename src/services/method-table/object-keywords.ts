@@ -77,10 +77,10 @@ const maxTotal: ObjectKeyword = {
   },
 }
 
-const notAbove: ObjectKeyword = {
-  members: ({ notAbove: names = {} }) => Object.entries(names).flat(),
+const ordered: ObjectKeyword = {
+  members: ({ ordered: names = {} }) => Object.entries(names).flat(),
   createCheck(rule) {
-    const pairs = Object.entries(rule.notAbove ?? {}).map(([low, high]) => ({
+    const pairs = Object.entries(rule.ordered ?? {}).map(([low, high]) => ({
       low,
       high,
       readLow: createMemberReader(low, rule),
@@ -100,7 +100,7 @@ const notAbove: ObjectKeyword = {
 export const beforeMembers = { alias, excludes, exactlyOne, required, maxTotal } as const
 
 /** Those that compare members which have passed their own rules. */
-export const afterMembers = { notAbove } as const
+export const afterMembers = { ordered } as const
 
 export const objectKeywords: Readonly<Record<string, ObjectKeyword>> = { ...beforeMembers, ...afterMembers }
 

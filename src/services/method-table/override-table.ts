@@ -82,7 +82,7 @@ const tagIssues = (name: string, rules: readonly Rule[], allowed: readonly strin
   const unknownTags = allowed.flatMap((tag, i) =>
     known.includes(tag) ? [] : [{ path: [name, i], message: ` is "${tag}", which is no tag of ${name}`, ...hintFor(tag, known) }],
   )
-  const lostDefault = rules.flatMap(defaultTextsOf).find(fill => known.includes(fill) && !allowed.includes(fill))
+  const lostDefault = rules.flatMap(defaultTextsOf).find(text => known.includes(text) && !allowed.includes(text))
   return lostDefault === undefined
     ? unknownTags
     : [...unknownTags, { path: [name], message: ` must keep "${lostDefault}", which stands in for a missing block` }]

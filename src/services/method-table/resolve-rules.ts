@@ -7,7 +7,7 @@ import type { Issue } from './issue-messages.ts'
 
 export type ReportIssue = (complaint: Issue) => void
 
-/** Puts named types in place of each `is`, inside the rule too, and reports what cannot work. */
+/** Puts named types in place of each `ref`, inside the rule too, and reports what cannot work. */
 export type ResolveRule = (rule: Rule, path: Path, report: ReportIssue) => Rule
 
 /** Resolves the named types at once, so that each is looked at whether a method uses it or not. */
@@ -31,11 +31,11 @@ export const createRuleResolver = (types: Readonly<Record<string, Rule>>, report
   }
 
   const resolve: ResolveRule = (rule, path, report) => {
-    const { is, ...own } = rule
+    const { ref, ...own } = rule
     const inner = (part: keyof Rule, its: Rule): Rule => resolve(its, [...path, part], report)
     const merged: Rule = {
       ...(own.hex !== undefined && { type: 'string' }),
-      ...(is !== undefined && lookUp(is, [...path, 'is'], report)),
+      ...(ref !== undefined && lookUp(ref, [...path, 'ref'], report)),
       ...own,
       ...(own.items && { items: inner('items', own.items) }),
       ...(isObject(own.additionalProperties) && { additionalProperties: inner('additionalProperties', own.additionalProperties) }),

@@ -5,7 +5,7 @@ export const tagsOf = (rule: Rule): readonly string[] => [...(rule.tags ?? []), 
 
 /** The texts that stand in for what is missing, inside too. */
 export const defaultTextsOf = (rule: Rule): readonly string[] => [
-  ...(typeof rule.fill === 'string' ? [rule.fill] : []),
+  ...(typeof rule.default === 'string' ? [rule.default] : []),
   ...innerRules(rule).flatMap(defaultTextsOf),
 ]
 

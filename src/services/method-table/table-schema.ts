@@ -18,27 +18,27 @@ const limitSchema = { type: 'integer', minimum: 1 }
 const namesSchema = { type: 'array', items: textSchema, minItems: 1 }
 const mapOf = (values: object) => ({ type: 'object', additionalProperties: values })
 const closedObject = (properties: object) => ({ type: 'object', additionalProperties: false, properties })
-const oneOrMany = (called: string, pattern: string) => ({
+const oneOrMany = (label: string, pattern: string) => ({
   type: ['string', 'array'],
-  called,
+  label,
   pattern,
   minItems: 1,
-  items: { type: 'string', called, pattern },
+  items: { type: 'string', label, pattern },
 })
 
 /** The definition says nothing about the type, which may also be boolean in one place. */
-const ruleOf = (type: string | readonly string[]) => ({ type, called: 'a rule', $ref: '#/definitions/rule' })
+const ruleOf = (type: string | readonly string[]) => ({ type, label: 'a rule', $ref: '#/definitions/rule' })
 
 const typePattern = '^(string|integer|number|boolean|array|object|null)$'
 
 const ruleKeywords = {
-  is: textSchema,
+  ref: textSchema,
   title: textSchema,
   type: oneOrMany('one of string, integer, number, boolean, array, object, null', typePattern),
-  called: textSchema,
+  label: textSchema,
   hex: oneOrMany('a form such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits"', hexFormatPattern),
   tags: namesSchema,
-  fill: {},
+  default: {},
   enum: { type: 'array', minItems: 1, items: { type: ['string', 'number', 'boolean'] } },
   items: ruleOf('object'),
   properties: mapOf(ruleOf('object')),
@@ -47,7 +47,7 @@ const ruleKeywords = {
   alias: mapOf(textSchema),
   excludes: mapOf(namesSchema),
   exactlyOne: namesSchema,
-  notAbove: mapOf(textSchema),
+  ordered: mapOf(textSchema),
   maxTotal: { ...closedObject({ of: namesSchema, limit: limitSchema }), required: ['of', 'limit'] },
   minimum: { type: 'number' },
   maximum: { type: 'number' },
@@ -59,25 +59,25 @@ const ruleKeywords = {
 }
 
 const position = {
-  called: 'the rule of a position',
+  label: 'the rule of a position',
   ...closedObject({ ...ruleKeywords, optional: { type: ['boolean', 'string'], enum: [true, false, 'unless strict'] } }),
   required: ['title'],
 }
 
 const answer = {
-  called: 'an answer',
-  ...closedObject({ is: { type: 'string', enum: ['chainId', 'networkId', 'clientVersion'] }, value: {} }),
-  exactlyOne: ['is', 'value'],
+  label: 'an answer',
+  ...closedObject({ from: { type: 'string', enum: ['chainId', 'networkId', 'clientVersion'] }, value: {} }),
+  exactlyOne: ['from', 'value'],
 }
 
 const defaultableFields = {
   cost: countSchema,
-  keep: { type: 'string', enum: ['never', 'head', 'block', 'found'] },
+  cache: { type: 'string', enum: ['never', 'latest', 'block', 'mined'] },
   class: textSchema,
-  resend: booleanSchema,
+  idempotent: booleanSchema,
 }
 
-const rule = { called: 'a rule', additionalProperties: false, properties: ruleKeywords }
+const rule = { label: 'a rule', additionalProperties: false, properties: ruleKeywords }
 
 const method = {
   ...closedObject({
@@ -85,13 +85,12 @@ const method = {
     ...defaultableFields,
     answer,
     maxResults: limitSchema,
-    maxTime: { type: 'string', called: 'a time such as 500ms, 10s or 1m', pattern: '^[1-9]\\d*(ms|s|m)$' },
-    word: booleanSchema,
-    height: booleanSchema,
-    at: countSchema,
-    split: booleanSchema,
+    maxTime: { type: 'string', label: 'a time such as 500ms, 10s or 1m', pattern: '^[1-9]\\d*(ms|s|m)$' },
+    result: { type: 'string', enum: ['word', 'blockNumber'] },
+    blockParam: countSchema,
+    splittable: booleanSchema,
   }),
-  called: 'a method',
+  label: 'a method',
 }
 
 /** Shorter pieces would fit by accident. */
@@ -99,14 +98,14 @@ const messagePiece = oneOrMany('a piece of a message, at least three characters 
 
 const errorPattern = {
   ...closedObject({
-    means: { type: 'string', enum: [...errorCategories] },
-    code: { type: ['integer', 'array'], called: 'a whole number', minItems: 1, items: { type: 'integer' } },
+    category: { type: 'string', enum: [...errorCategories] },
+    code: { type: ['integer', 'array'], label: 'a whole number', minItems: 1, items: { type: 'integer' } },
     message: messagePiece,
     methods: namesSchema,
   }),
   type: 'object',
-  required: ['means'],
-  called: 'what an error means',
+  required: ['category'],
+  label: 'an error pattern',
 }
 
 const table = {
@@ -119,7 +118,7 @@ const table = {
     errors: { type: 'array', items: errorPattern },
   }),
   required: ['defaults', 'methods'],
-  called: 'a method table',
+  label: 'a method table',
 }
 
 const ajv = createAjv(true).addSchema(table)

@@ -1,18 +1,18 @@
 import type { Json } from '../../plugin/call.ts'
 import type { ErrorCategory } from '../../plugin/reply.ts'
-import type { CachePolicy } from './index.ts'
+import type { CachePolicy, ResultKind } from './index.ts'
 
 export type JsonType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'null'
 
 /** What a value must be: JSON Schema, and the named keywords that configs/methods/ethereum.yaml explains. */
 export interface Rule {
-  readonly is?: string
+  readonly ref?: string
   readonly title?: string
   readonly type?: JsonType | readonly JsonType[]
-  readonly called?: string
+  readonly label?: string
   readonly hex?: string | readonly string[]
   readonly tags?: readonly string[]
-  readonly fill?: Json
+  readonly default?: Json
   readonly enum?: readonly Json[]
   readonly items?: Rule
   readonly properties?: Readonly<Record<string, Rule>>
@@ -21,7 +21,7 @@ export interface Rule {
   readonly alias?: Readonly<Record<string, string>>
   readonly excludes?: Readonly<Record<string, readonly string[]>>
   readonly exactlyOne?: readonly string[]
-  readonly notAbove?: Readonly<Record<string, string>>
+  readonly ordered?: Readonly<Record<string, string>>
   readonly maxTotal?: { readonly of: readonly string[]; readonly limit: number }
   readonly minimum?: number
   readonly maximum?: number
@@ -44,21 +44,20 @@ export interface PositionEntry extends Rule {
 export interface MethodEntry {
   readonly params?: readonly PositionEntry[]
   readonly cost?: number
-  readonly keep?: CachePolicy
+  readonly cache?: CachePolicy
   readonly class?: string
-  readonly resend?: boolean
-  readonly answer?: { readonly is: 'chainId' | 'networkId' | 'clientVersion' } | { readonly value: Json }
+  readonly idempotent?: boolean
+  readonly answer?: { readonly from: 'chainId' | 'networkId' | 'clientVersion' } | { readonly value: Json }
   readonly maxResults?: number
   readonly maxTime?: string
-  readonly word?: boolean
-  readonly height?: boolean
-  readonly at?: number
-  readonly split?: boolean
+  readonly result?: ResultKind
+  readonly blockParam?: number
+  readonly splittable?: boolean
 }
 
 /** One entry of `errors:`: words that nodes use, and what they mean. */
 export interface ErrorPattern {
-  readonly means: ErrorCategory
+  readonly category: ErrorCategory
   readonly code?: number | readonly number[]
   /** A piece of the message, in any case; `*` stands for anything between two pieces. */
   readonly message?: string | readonly string[]
@@ -68,7 +67,7 @@ export interface ErrorPattern {
 /** A file of configs/methods/ as it stands. */
 export interface TableFile {
   /** What an entry is where it says nothing itself. */
-  readonly defaults: Required<Pick<MethodEntry, 'cost' | 'keep' | 'class' | 'resend'>>
+  readonly defaults: Required<Pick<MethodEntry, 'cost' | 'cache' | 'class' | 'idempotent'>>
   readonly types?: Readonly<Record<string, Rule>>
   readonly methods: Readonly<Record<string, MethodEntry>>
   readonly errors?: readonly ErrorPattern[]
@@ -90,6 +89,6 @@ export const keywordTypes = {
   alias: 'object',
   excludes: 'object',
   exactlyOne: 'object',
-  notAbove: 'object',
+  ordered: 'object',
   maxTotal: 'object',
 } as const satisfies Partial<Record<keyof Rule, JsonType>>

@@ -44,7 +44,7 @@ export class RedisCache {
   constructor(options: RedisCacheOptions) {
     const { clock, log, metrics, address: redis } = options
     this.#options = options
-    const usedGauge = metrics.gauge('tollgate_shared_cache_used', '1 while each worker uses the shared cache.', { redis }, 'least')
+    const usedGauge = metrics.gauge('tollgate_shared_cache_up', '1 while each worker uses the shared cache.', { redis }, 'least')
     const counter = (outcome: LookupOutcome) =>
       metrics.counter('tollgate_shared_cache_lookups_total', 'Look-ups in the shared cache.', { redis, outcome })
     this.#lookupCounters = {

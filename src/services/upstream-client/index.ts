@@ -18,7 +18,7 @@ export interface UpstreamClient {
   /**
    * Asks the node, and scans what it answers without parsing a result. Whatever is not a well-formed JSON-RPC answer to
    * this very request comes back as a failure with `fault: 'upstream'`: `kind: 'timeout'` when it is alive but slow,
-   * `meaning: 'limited'` when it limits us, with its Retry-After, and `hangs` when it answers nothing at all. With the
+   * `category: 'rateLimited'` when it limits us, with its Retry-After, and `hangs` when it answers nothing at all. With the
    * source `gateway` it was not asked, or not to its end: too many calls at once for it, or too many bytes in all.
    */
   request(target: Target, request: Request, options: RequestOptions): Promise<Reply>

@@ -24,7 +24,7 @@ export const probeUpstream = async (
     idempotent: true,
     bypassConcurrencyLimit: true,
   })
-  if (!isFailure(reply) || errorCategoryOf(reply, methods) === 'limited') return 'good'
+  if (!isFailure(reply) || errorCategoryOf(reply, methods) === 'rateLimited') return 'good'
   return reply.fault === 'upstream' ? 'none' : 'ill'
 }
 

@@ -77,7 +77,9 @@ const statusFailure = (status: number, headers: ResponseHeaders, { target, clock
   const mayCarryResponse = status === 200 || (status >= 400 && status < 500 && status !== 429 && !rejectingStatuses.has(status))
   if (mayCarryResponse) return undefined
   const failure = upstreamFailure(target, `HTTP ${status}`)
-  return status === 429 ? copyReply(failure, { category: 'limited', retryAfter: parseRetryAfter(headers['retry-after'], clock) }) : failure
+  return status === 429
+    ? copyReply(failure, { category: 'rateLimited', retryAfter: parseRetryAfter(headers['retry-after'], clock) })
+    : failure
 }
 
 const rejectingStatuses: ReadonlySet<number> = new Set([401, 402, 403, 404, 405, 407])

@@ -43,12 +43,12 @@ interface State {
 }
 
 const table: Readonly<Record<string, object>> = {
-  eth_blockNumber: { keep: 'head' },
-  eth_getStorageAt: { keep: 'block', at: 2 },
-  eth_getLogs: { keep: 'block', at: 0 },
-  eth_getTransactionReceipt: { keep: 'found' },
-  eth_getBlockByNumber: { keep: 'block', at: 0 },
-  eth_getBlockByHash: { keep: 'block', at: 0 },
+  eth_blockNumber: { cache: 'latest' },
+  eth_getStorageAt: { cache: 'block', blockParam: 2 },
+  eth_getLogs: { cache: 'block', blockParam: 0 },
+  eth_getTransactionReceipt: { cache: 'mined' },
+  eth_getBlockByNumber: { cache: 'block', blockParam: 0 },
+  eth_getBlockByHash: { cache: 'block', blockParam: 0 },
 }
 const methods = { names: Object.keys(table), get: (name: string) => table[name] } as unknown as MethodTable
 
@@ -90,7 +90,7 @@ class World {
     })
     heads.track(this.nodes.map(({ name }) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' })))
     this.#heads = heads
-    const options = { maxBytes: 1 << 22, methods: {}, tooMany: 1 }
+    const options = { maxBytes: 1 << 22, methods: {}, cacheTooManyFor: 1 }
     this.#stage = createStage(cache, options, { clock, methods, heads, network, cacheBytes: 1 << 22 })
   }
 

@@ -30,12 +30,12 @@ const deferred = <T>() => {
 }
 
 const table = methods({
-  eth_blockNumber: { keep: 'head' },
-  eth_getStorageAt: { keep: 'block', at: 2 },
-  eth_getTransactionReceipt: { keep: 'found' },
-  eth_getLogs: { keep: 'block', at: 0 },
-  eth_call: { keep: 'block' },
-  eth_sendRawTransaction: { keep: 'never' },
+  eth_blockNumber: { cache: 'latest' },
+  eth_getStorageAt: { cache: 'block', blockParam: 2 },
+  eth_getTransactionReceipt: { cache: 'mined' },
+  eth_getLogs: { cache: 'block', blockParam: 0 },
+  eth_call: { cache: 'block' },
+  eth_sendRawTransaction: { cache: 'never' },
 })
 /** Heads of which a test says what is known: node `a` is at the head, `b` behind; blocks up to 0x10 are final for `a`. */
 const knownHeads = () => {
@@ -69,7 +69,11 @@ const finalHash = `0x${'f1'.repeat(32)}`
 
 const open = (given: Partial<Services> = {}, options = {}) => {
   const clock = new TestClock()
-  const stage = createStage(cache, { maxBytes: 1 << 20, methods: {}, tooMany: 10_000, ...options }, { clock, methods: table, ...given })
+  const stage = createStage(
+    cache,
+    { maxBytes: 1 << 20, methods: {}, cacheTooManyFor: 10_000, ...options },
+    { clock, methods: table, ...given },
+  )
   let asked = 0
   const ask = (c: Call<ContextKey>, reply: Reply = fakeResult('0x1')) =>
     stage.handle(c, async () => {
@@ -272,11 +276,11 @@ t.test('an answer cannot be kept in a redis for no time', async t => {
   const said: string[] = []
   cache.check?.({ redisTtl: 0 } as never, (_path, message) => said.push(message))
   cache.check?.({ redisTtl: 1 } as never, (_path, message) => said.push(message))
-  t.same(said, ['redisTtl must be more than nothing'])
+  t.same(said, ['redisTtl must be greater than 0'])
 })
 
 t.test('remembers no refusal at all for 0 s', async t => {
-  const { ask, asked } = open({}, { tooMany: 0 })
+  const { ask, asked } = open({}, { cacheTooManyFor: 0 })
   for (let i = 0; i < 3; i++) await ask(fakeCall('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'own' }))
   t.equal(asked(), 3)
 })
@@ -284,7 +288,7 @@ t.test('remembers no refusal at all for 0 s', async t => {
 t.test('refuses a query that is too wide for any node from memory too, whoever found that', async t => {
   const { ask, asked } = open()
   const wide = {
-    ...refuse('params', { category: 'tooWide', retryElsewhere: true, upstream: 'own' }),
+    ...refuse('params', { category: 'rangeTooWide', retryElsewhere: true, upstream: 'own' }),
     kind: 'node',
     source: 'node',
   } as const
@@ -392,7 +396,7 @@ t.test('callers for whom two plugins vary never share an answer, whatever the pl
   const steps = [cache, varying('a'), varying('b'), last].map(plugin => ({
     name: plugin.name,
     plugin,
-    options: { maxBytes: 1 << 20, methods: {}, tooMany: 1 },
+    options: { maxBytes: 1 << 20, methods: {}, cacheTooManyFor: 1 },
     problemAt: () => {
       throw new Error('a problem')
     },

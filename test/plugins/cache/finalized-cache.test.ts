@@ -18,10 +18,10 @@ const table = {
   get: (name: string) =>
     (
       ({
-        eth_getStorageAt: { keep: 'block', at: 2 },
-        eth_getLogs: { keep: 'block', at: 0, maxResults: 3 },
-        eth_getTransactionReceipt: { keep: 'found' },
-        eth_blockNumber: { keep: 'head' },
+        eth_getStorageAt: { cache: 'block', blockParam: 2 },
+        eth_getLogs: { cache: 'block', blockParam: 0, maxResults: 3 },
+        eth_getTransactionReceipt: { cache: 'mined' },
+        eth_blockNumber: { cache: 'latest' },
       }) as Record<string, object>
     )[name],
   names: ['eth_getStorageAt', 'eth_getLogs', 'eth_getTransactionReceipt', 'eth_blockNumber'],
@@ -83,7 +83,7 @@ const openMachine = (
   const all = {
     maxBytes: 1 << 20,
     methods: {},
-    tooMany: 10_000,
+    cacheTooManyFor: 10_000,
     redis: new Secret('redis://x'),
     redisTtl: 1000,
     redisMaxBytes: 1000,

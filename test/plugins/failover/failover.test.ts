@@ -27,21 +27,21 @@ const table = {
   get: (name: string) =>
     (
       ({
-        eth_getLogs: { class: 'logs', resend: true, maxTime: 10_000, at: 0 },
-        eth_call: { class: 'state', resend: true, at: 1 },
-        eth_getTransactionReceipt: { class: 'light', resend: true },
-        eth_sendRawTransaction: { class: 'light', resend: false },
+        eth_getLogs: { class: 'logs', idempotent: true, maxTime: 10_000, blockParam: 0 },
+        eth_call: { class: 'state', idempotent: true, blockParam: 1 },
+        eth_getTransactionReceipt: { class: 'light', idempotent: true },
+        eth_sendRawTransaction: { class: 'light', idempotent: false },
       }) as Record<string, object>
     )[name],
 } as unknown as MethodTable
 const node = (name: string, over = {}) => ({ name, url: new Secret(`http://${name}.test`), ...over })
-const breaker = { calls: 4, errors: 50, window: 10_000, streak: 4, pause: 60_000 }
+const breaker = { minCalls: 4, errorPercent: 50, window: 10_000, consecutiveFailures: 4, openFor: 60_000 }
 const fault = (name: string, over: Partial<Failure> = {}): Failure => ({
   ...refuse('unavailable', { source: 'node', upstream: name, cause: 'HTTP 500' }),
   ...over,
 })
 const limited = (retryAfter?: number): Failure =>
-  fault('a', { category: 'limited', cause: 'HTTP 429', ...(retryAfter !== undefined && { retryAfter }) })
+  fault('a', { category: 'rateLimited', cause: 'HTTP 429', ...(retryAfter !== undefined && { retryAfter }) })
 
 type Answer = (call: Call<ContextKey>) => Reply | Promise<Reply>
 
@@ -172,7 +172,7 @@ t.test('a `ws` that is no WebSocket is a problem', async t => {
 
 t.test('breakers', async t => {
   t.test('a node that fails every call is left alone after a few, also when its method is rarely called', async t => {
-    const { many, count } = open({ b: () => fakeResult('b') }, { breaker: { ...breaker, calls: 20, streak: 5 } })
+    const { many, count } = open({ b: () => fakeResult('b') }, { breaker: { ...breaker, minCalls: 20, consecutiveFailures: 5 } })
     await many(12)
     t.equal(count('a'), 5)
   })
@@ -181,18 +181,18 @@ t.test('breakers', async t => {
     let turn = 0
     const { many, count } = open(
       { a: () => ((turn += 1) % 3 === 0 ? fakeResult('a') : fault('a')), b: () => fakeResult('b') },
-      { breaker: { ...breaker, calls: 20, streak: 5 } },
+      { breaker: { ...breaker, minCalls: 20, consecutiveFailures: 5 } },
     )
     await many(60)
     t.ok(count('a') >= 20 && count('a') < 40, `${count('a')} calls`)
   })
 
   t.test('one that fails just the percentage of calls that opens it is left alone, and with one failure less it is not', async t => {
-    const isOpen = async (errors: number, failures: number) => {
+    const isOpen = async (errorPercent: number, failures: number) => {
       let good = 100 - failures
       const { many, log } = open(
         { a: () => (good-- > 0 ? fakeResult('a') : fault('a')), b: () => fakeResult('b') },
-        { breaker: { ...breaker, errors, calls: 100, streak: 1e6 } },
+        { breaker: { ...breaker, errorPercent, minCalls: 100, consecutiveFailures: 1e6 } },
       )
       await many(100)
       return log.lines.some(({ message }) => message === 'breaker open')
@@ -212,7 +212,7 @@ t.test('breakers', async t => {
   t.test("after the pause the node is tried by us, never with a caller's call", async t => {
     let isWell = false
     const reply = () => (isWell ? fakeResult('0x1') : fault('a'))
-    const { many, ask, count, probed, log } = open({ a: reply, b: () => fakeResult('b') }, { breaker: { ...breaker, pause: 20 } }, reply)
+    const { many, ask, count, probed, log } = open({ a: reply, b: () => fakeResult('b') }, { breaker: { ...breaker, openFor: 20 } }, reply)
     await many(6)
     t.equal(count('a'), 4)
     while (probed.length < 3) await new Promise(resolve => setTimeout(resolve, 5))
@@ -303,7 +303,7 @@ t.test('rate limits of nodes', async t => {
 
 t.test('attempts beyond the first', async t => {
   t.test('are no more than 20 % of calls while they fail', async t => {
-    const { ask, asked } = open({}, { breaker: { ...breaker, calls: 1e6, streak: 1e6 } })
+    const { ask, asked } = open({}, { breaker: { ...breaker, minCalls: 1e6, consecutiveFailures: 1e6 } })
     await Promise.all(Array.from({ length: 500 }, () => ask(logs())))
     t.ok(asked.length <= 600, `${asked.length} attempts for 500 calls`)
     t.ok(asked.length >= 590)
@@ -321,7 +321,7 @@ t.test('attempts beyond the first', async t => {
     let isUp = true
     const { ask, count, many } = open(
       { a: () => (isUp ? fakeResult('a') : fault('a')), b: () => new Promise(resolve => answers.push(resolve)) },
-      { breaker: { ...breaker, calls: 1e6, streak: 1e6 } },
+      { breaker: { ...breaker, minCalls: 1e6, consecutiveFailures: 1e6 } },
     )
     await many(100)
     isUp = false
@@ -467,7 +467,7 @@ t.test('errors that another node may better', async t => {
 
 t.test('a node that fails what others answer', async t => {
   const internal = () => fault('a', { retryElsewhere: true })
-  const late = { ...breaker, streak: 3, pause: 5000 }
+  const late = { ...breaker, consecutiveFailures: 3, openFor: 5000 }
   const world = (a: Answer, b: Answer = () => fakeResult('b'), more = {}) => open({ a, b, ...more }, { breaker: late, partner })
 
   t.test('is asked last for that method, and then once in each pause, until it answers', async t => {
@@ -530,14 +530,14 @@ t.test('a node that lacks old state', async t => {
     recordActivity: () => {},
   } as unknown as Heads // all that is read of them
   const lacking: Failure = {
-    ...refuse('params', { source: 'node', upstream: 'a', category: 'unknown', retryElsewhere: true }),
+    ...refuse('params', { source: 'node', upstream: 'a', category: 'blockNotFound', retryElsewhere: true }),
     kind: 'node',
   }
   const hash = `0x${'ab'.repeat(32)}`
   const at = (block: Json) => () => fakeCall('eth_call', [{}, block])
   const logsOf = (filter: Json) => () => fakeCall('eth_getLogs', [filter])
   const world = (a: Answer, b: Answer = () => fakeResult('b'), known = heads) =>
-    open({ a, b }, { breaker: { ...breaker, streak: 3, pause: 5000 } }, undefined, { heads: known })
+    open({ a, b }, { breaker: { ...breaker, consecutiveFailures: 3, openFor: 5000 } }, undefined, { heads: known })
   const isOld = ({
     context: {
       request: { params },
@@ -591,7 +591,7 @@ t.test('a node that lacks old state', async t => {
     ['it is near the oldest that full nodes keep', at('0xf80'), () => lacking, undefined, heads],
     ['no head is known', at('0x5'), () => lacking, undefined, { ...heads, snapshot: { ...heads.snapshot, head: undefined } }],
     ['the question names no block', () => fakeCall('eth_getTransactionReceipt', [hash]), () => lacking, undefined, heads],
-    ['the query is too wide', at('0x5'), () => ({ ...lacking, category: 'tooWide' }), undefined, heads],
+    ['the query is too wide', at('0x5'), () => ({ ...lacking, category: 'rangeTooWide' }), undefined, heads],
   ] as const) {
     t.test(`nothing follows when ${what}`, async t => {
       const { many, count } = world(a as Answer, b, known)
@@ -783,7 +783,7 @@ t.test('hedging', async t => {
 
   t.test('holds what the second node lacks against nobody else', async t => {
     const lacking: Failure = {
-      ...refuse('params', { source: 'node', upstream: 'b', category: 'unknown', retryElsewhere: true }),
+      ...refuse('params', { source: 'node', upstream: 'b', category: 'blockNotFound', retryElsewhere: true }),
       kind: 'node',
     }
     let isBad = false
@@ -850,13 +850,13 @@ t.test('a transaction that may have been sent', async t => {
   const send = (text = raw) => fakeCall('eth_sendRawTransaction', [text])
 
   t.test('is sent to each node once, and known to the next one means that it was sent', async t => {
-    const { ask, asked } = open({ b: () => error('already known', 'known') })
+    const { ask, asked } = open({ b: () => error('already known', 'alreadyKnown') })
     t.match(await ask(send()), { source: 'node', upstream: 'b', result: Buffer.from(`"${hash}"`) })
     t.same(asked, ['a', 'b'])
   })
 
   t.test('known to the first node is what the node says', async t => {
-    t.equal(valueOrErrorCode(await open({ a: () => error('already known', 'known') }).ask(send())), -32000)
+    t.equal(valueOrErrorCode(await open({ a: () => error('already known', 'alreadyKnown') }).ask(send())), -32000)
   })
 
   t.test('a nonce that is used up by this transaction was a success; by another it was not', async t => {
@@ -873,6 +873,6 @@ t.test('a transaction that may have been sent', async t => {
   })
 
   t.test("with blobs its hash is not that of what was sent: the node's words stand", async t => {
-    t.equal(valueOrErrorCode(await open({ b: () => error('already known', 'known') }).ask(send('0x03f87001'))), -32000)
+    t.equal(valueOrErrorCode(await open({ b: () => error('already known', 'alreadyKnown') }).ask(send('0x03f87001'))), -32000)
   })
 })

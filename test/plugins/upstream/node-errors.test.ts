@@ -6,10 +6,10 @@ import type { ResponseScript, ReceivedRequest, ScriptedResponse } from '../../su
 import { post } from '../../support/rpc-client.ts'
 import type { HttpResponse } from '../../support/rpc-client.ts'
 
-// What callers see of each meaning, through the whole gateway: with one node that says it, and with a second one beside it.
+// What callers see of each category, through the whole gateway: with one node that says it, and with a second one beside it.
 
 interface NodeErrorCase {
-  readonly meaning: ErrorCategory | 'partial' | 'overlong' | 'slow' | 'ill'
+  readonly category: ErrorCategory | 'partial' | 'overlong' | 'slow' | 'ill'
   readonly method: string
   readonly nodeReply: ResponseScript
   /** With one node. */
@@ -33,114 +33,120 @@ const noUpstream = { status: 503, code: -32002, message: 'no upstream can answer
 
 const cases: readonly NodeErrorCase[] = [
   {
-    meaning: 'reverted',
+    category: 'reverted',
     method: 'eth_call',
     nodeReply: error(3, 'execution reverted: rate limit'),
     replyAlone: { code: 3, message: 'execution reverted: rate limit', charged: true },
     isRetriedElsewhere: false,
   },
   {
-    meaning: 'known',
+    category: 'alreadyKnown',
     method: 'eth_sendRawTransaction',
     nodeReply: error(-32000, 'already known'),
     replyAlone: { code: -32000, message: 'already known', charged: true },
     isRetriedElsewhere: false,
   },
   {
-    meaning: 'tooMany',
+    category: 'tooMany',
     method: logs,
     nodeReply: error(-32602, 'query exceeds max results 20000, retry with the range 1-9'),
     replyAlone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
     isRetriedElsewhere: false,
   },
   {
-    meaning: 'partial',
+    category: 'partial',
     method: logs,
     nodeReply: partial,
     replyAlone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
     isRetriedElsewhere: false,
   },
   {
-    meaning: 'timeout',
+    category: 'timeout',
     method: logs,
     nodeReply: error(-32016, 'eth_getLogs request was canceled due to enabled timeout.'),
     replyAlone: { code: -32005, message: 'query timeout exceeded', charged: true },
     isRetriedElsewhere: false,
   },
   {
-    meaning: 'slow',
+    category: 'slow',
     method: logs,
     nodeReply: failing(-32000, 'Query timeout exceeded. Consider reducing your block range.'),
     replyAlone: { code: -32005, message: 'query timeout exceeded', charged: true },
     isRetriedElsewhere: false,
   },
   {
-    meaning: 'tooWide',
+    category: 'rangeTooWide',
     method: logs,
     nodeReply: error(-32614, 'eth_getLogs is limited to a 10,000 range'),
     replyAlone: { code: -32602, message: 'the query is too wide: eth_getLogs is limited to a 10,000 range', charged: true },
     isRetriedElsewhere: true,
   },
   {
-    meaning: 'unknown',
+    category: 'blockNotFound',
     method: state,
     nodeReply: error(-32000, 'header not found'),
     replyAlone: { code: -32000, message: 'header not found', charged: true },
     isRetriedElsewhere: true,
   },
   {
-    meaning: 'pruned',
+    category: 'stateUnavailable',
     method: state,
     nodeReply: error(4444, 'pruned history unavailable'),
     replyAlone: { code: 4444, message: 'pruned history unavailable', charged: true },
     isRetriedElsewhere: true,
   },
   {
-    meaning: 'badParams',
+    category: 'invalidParams',
     method: logs,
     nodeReply: error(-32000, 'end (1) < begin (2)'),
     replyAlone: { code: -32602, message: 'end (1) < begin (2)', charged: true },
     isRetriedElsewhere: false,
   },
   {
-    meaning: 'limited',
+    category: 'rateLimited',
     method: state,
     nodeReply: error(-32005, 'daily request count exceeded, request rate limited'),
     replyAlone: noUpstream,
     isRetriedElsewhere: true,
   },
   {
-    meaning: 'denied',
+    category: 'unauthorized',
     method: state,
     nodeReply: error(-32600, 'Must be authenticated!'),
     replyAlone: noUpstream,
     isRetriedElsewhere: true,
   },
   {
-    meaning: 'away',
+    category: 'noBackend',
     method: state,
     nodeReply: error(-32011, 'no backend is currently healthy to serve traffic'),
     replyAlone: noUpstream,
     isRetriedElsewhere: true,
   },
   {
-    meaning: 'noMethod',
+    category: 'methodNotFound',
     method: state,
     nodeReply: error(-32604, 'Method not enabled'),
     replyAlone: { code: -32601, message: 'Method not enabled', charged: false },
     isRetriedElsewhere: true,
   },
-  { meaning: 'misread', method: state, nodeReply: error(-32600, 'Invalid request'), replyAlone: noUpstream, isRetriedElsewhere: true },
-  { meaning: 'ill', method: state, nodeReply: failing(-32603, 'Internal error'), replyAlone: noUpstream, isRetriedElsewhere: true },
   {
-    meaning: 'overlong',
+    category: 'requestRejected',
+    method: state,
+    nodeReply: error(-32600, 'Invalid request'),
+    replyAlone: noUpstream,
+    isRetriedElsewhere: true,
+  },
+  { category: 'ill', method: state, nodeReply: failing(-32603, 'Internal error'), replyAlone: noUpstream, isRetriedElsewhere: true },
+  {
+    category: 'overlong',
     method: state,
     nodeReply: { raw: '<html>no</html>', status: 413 },
     replyAlone: { status: 413, code: -32600, message: 'the message is too large', charged: false },
     isRetriedElsewhere: true,
   },
   {
-    meaning: 'internal',
+    category: 'internal',
     method: state,
     nodeReply: error(-32603, 'Internal error'),
     replyAlone: { code: -32000, message: 'Internal error', charged: false },
@@ -167,7 +173,7 @@ const word = `0x${'0'.repeat(63)}7`
 
 const first = new Map(
   await Promise.all(
-    cases.map(async ({ meaning, method, nodeReply: says }) => [meaning, await startFakeNode({ ...chain, [method]: says })] as const),
+    cases.map(async ({ category, method, nodeReply: says }) => [category, await startFakeNode({ ...chain, [method]: says })] as const),
   ),
 )
 const second = await startFakeNode({
@@ -194,9 +200,9 @@ const limitedNode = await startFakeNode({
 })
 
 const networks = Object.fromEntries(
-  cases.flatMap(({ meaning }) => {
-    const name = meaning.toLowerCase()
-    const url = first.get(meaning)?.url ?? ''
+  cases.flatMap(({ category }) => {
+    const name = category.toLowerCase()
+    const url = first.get(category)?.url ?? ''
     return [
       [name, { ...networkFile(name, [url]), hosts: [`${name}.test`] }],
       [`${name}-pair`, { ...networkFile(`${name}-pair`, [url, second.url]), hosts: [`${name}-pair.test`] }],
@@ -221,9 +227,9 @@ const gateway = await deployment.start()
 const ask = (host: string, method: string, own = params[method]): Promise<HttpResponse> =>
   post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: own }), { host })
 
-for (const { meaning, method, replyAlone: alone, isRetriedElsewhere: isAskedElsewhere } of cases) {
-  t.test(`${meaning}: what the caller gets`, async t => {
-    const name = meaning.toLowerCase()
+for (const { category, method, replyAlone: alone, isRetriedElsewhere: isAskedElsewhere } of cases) {
+  t.test(`${category}: what the caller gets`, async t => {
+    const name = category.toLowerCase()
     const one = await ask(`${name}.test`, method)
     t.equal(one.status, alone.status ?? 200)
     t.match(one.json().error, { code: alone.code, message: alone.message })
@@ -236,13 +242,13 @@ for (const { meaning, method, replyAlone: alone, isRetriedElsewhere: isAskedElse
 }
 
 t.test('a refusal of a node is remembered like our own', async t => {
-  for (const meaning of ['tooMany', 'tooWide'] as const) {
-    const before = first.get(meaning)?.received.filter(request => request.method === logs).length
-    const again = await ask(`${meaning.toLowerCase()}.test`, logs)
+  for (const category of ['tooMany', 'rangeTooWide'] as const) {
+    const before = first.get(category)?.received.filter(request => request.method === logs).length
+    const again = await ask(`${category.toLowerCase()}.test`, logs)
     t.equal(again.headers['x-tollgate-cache'], 'hit')
     t.ok(again.json().error)
     t.equal(again.headers['x-tollgate-credits'], '0')
-    t.equal(first.get(meaning)?.received.filter(request => request.method === logs).length, before)
+    t.equal(first.get(category)?.received.filter(request => request.method === logs).length, before)
   }
 })
 

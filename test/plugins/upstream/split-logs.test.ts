@@ -87,7 +87,7 @@ const limitedNode =
   }
 
 interface SplitSetting extends Partial<Target> {
-  readonly maxPieces?: number
+  readonly maxChunks?: number
   readonly clock?: TestClock
   /** The last block that is final; none unless given. */
   readonly final?: number
@@ -100,11 +100,11 @@ const ask = async (
   node: (request: Request, terms: RequestOptions) => Reply | Promise<Reply>,
   setting: SplitSetting = {},
 ): Promise<{ readonly reply: Reply; readonly asked: readonly Request[] }> => {
-  const { maxPieces = 16, clock = new TestClock(), final = -1, signal = new AbortController().signal, ...limits } = setting
+  const { maxChunks = 16, clock = new TestClock(), final = -1, signal = new AbortController().signal, ...limits } = setting
   const asked: Request[] = []
   const stage = createStage(
     upstream,
-    { timeout: 10_000, maxBytes: 1 << 20, silence: 2000, maxPieces },
+    { timeout: 10_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks },
     {
       methods: shippedMethods,
       clock,
@@ -169,7 +169,7 @@ t.test('pieces put together are what one call gives', async t => {
       async (blocks, filter, maxRange, maxParams) => {
         const chain = chainOf(blocks)
         const limits = { ...(maxRange !== undefined && { maxRange }), ...(maxParams !== undefined && { maxParams }) }
-        const { reply, asked } = await ask(filter, limitedNode(chain, limits), { ...limits, maxPieces: 2000 })
+        const { reply, asked } = await ask(filter, limitedNode(chain, limits), { ...limits, maxChunks: 2000 })
         const whole = logsOf(chain, filter)
         const isBeyond = blockOf(filter.fromBlock, chain) > chain.head
         if (isBeyond || isFailure(whole)) return // the node's own words; nothing was put together
@@ -317,7 +317,7 @@ t.test('the number of pieces is bounded, and nothing is asked for what would go 
   const { reply, asked } = await ask({ fromBlock: '0x5', toBlock: 'latest', address: ['a', 'b'] }, node, { maxRange: 2, maxParams: 1 })
   t.match(reply, {
     kind: 'params',
-    category: 'tooWide',
+    category: 'rangeTooWide',
     retryElsewhere: true,
     fault: 'caller',
     error: {
@@ -342,7 +342,7 @@ t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so
   let node = limitedNode(chain, { maxParams: 1000 })
   const stage = createStage(
     upstream,
-    { timeout: 10_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 16 },
+    { timeout: 10_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 },
     {
       methods: shippedMethods,
       clock: new TestClock(),
@@ -369,7 +369,7 @@ t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so
   t.same((await again(filter, { name: 'other' })).sizes, [5000], 'a node that takes them gets them at once')
   node = limitedNode(chain, { maxRange: 1 })
   const wide = await again(filter, { name: 'third' })
-  t.match(wide.reply, { category: 'tooWide', error: { code: -32602, message: /exceed maximum block range/ } })
+  t.match(wide.reply, { category: 'rangeTooWide', error: { code: -32602, message: /exceed maximum block range/ } })
   node = limitedNode(chain, { maxParams: 5000 })
   t.same((await again(filter, { name: 'third' })).sizes, [5000], 'lists were not what it refused')
 })
@@ -501,7 +501,7 @@ t.test('a caller who leaves ends all pieces', async t => {
 t.test('what a node refuses of a piece comes as of the whole', async t => {
   const { reply } = await ask({ fromBlock: '0x0', toBlock: '0x9' }, limitedNode(evenChain(10, 1), { maxRange: 2 }), { maxRange: 5 })
   t.match(reply, {
-    category: 'tooWide',
+    category: 'rangeTooWide',
     retryElsewhere: true,
     error: { code: -32602, message: 'the query is too wide: exceed maximum block range 2' },
   })

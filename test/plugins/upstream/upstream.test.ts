@@ -8,7 +8,7 @@ import type { RequestOptions } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
 
-const options = { timeout: 30_000, maxBytes: 1 << 20, silence: 2000, maxPieces: 16 }
+const options = { timeout: 30_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 }
 
 /** The reply to a call whose node answers this. */
 const ask = (c: Call<ContextKey>, reply: Reply, seen?: (terms: RequestOptions) => void, methods = shippedMethods): Promise<Reply> =>
@@ -122,7 +122,7 @@ t.test('the answer of a node', async t => {
       return terms[0]?.livenessProbe?.isAlive()
     }
     const silence = refuse('unavailable', { source: 'node', cause: 'nothing listens there' })
-    t.equal(await isAlive({ ...silence, category: 'limited', cause: 'HTTP 429' }), true)
+    t.equal(await isAlive({ ...silence, category: 'rateLimited', cause: 'HTTP 429' }), true)
     t.equal(await isAlive(nodeError({ code: -32603, message: 'internal error' })), true)
     t.equal(await isAlive(silence), false)
   })
@@ -170,7 +170,7 @@ t.test('the error of a node', async t => {
   t.test('a query that is too wide goes to the next node, and comes back as -32602 with what the node said', async t => {
     t.match(await logsError({ code: -32600, message: 'up to a 500 block range. This block range should work: [0x10, 0x203]' }), {
       kind: 'node',
-      category: 'tooWide',
+      category: 'rangeTooWide',
       fault: 'caller',
       retryElsewhere: true,
       error: { code: -32602, message: /^the query is too wide: up to a 500/, data: { from: '0x10', to: '0x203' } },
@@ -198,12 +198,12 @@ t.test('the error of a node', async t => {
 
   t.test('what is about our account at a provider is never shown, and says how long to wait', async t => {
     for (const [code, message, data, retryAfter, category] of [
-      [429, 'Too Many Requests', undefined, undefined, 'limited'],
-      [-32005, 'project ID request rate exceeded', { backoff_seconds: 29.5, see: 'https://x' }, 30, 'limited'],
-      [-32005, 'daily request count exceeded, request rate limited', { rate: { backoff_seconds: 7 } }, 7, 'limited'],
-      [-32005, 'request rate exceeded', { backoff_seconds: 86_400 }, 60, 'limited'],
-      [-32600, 'Must be authenticated!', undefined, undefined, 'denied'],
-      [-32011, 'no backend is currently healthy to serve traffic', undefined, undefined, 'away'],
+      [429, 'Too Many Requests', undefined, undefined, 'rateLimited'],
+      [-32005, 'project ID request rate exceeded', { backoff_seconds: 29.5, see: 'https://x' }, 30, 'rateLimited'],
+      [-32005, 'daily request count exceeded, request rate limited', { rate: { backoff_seconds: 7 } }, 7, 'rateLimited'],
+      [-32005, 'request rate exceeded', { backoff_seconds: 86_400 }, 60, 'rateLimited'],
+      [-32600, 'Must be authenticated!', undefined, undefined, 'unauthorized'],
+      [-32011, 'no backend is currently healthy to serve traffic', undefined, undefined, 'noBackend'],
     ] as const) {
       const reply = (await stateError(data === undefined ? { code, message } : { code, message, data })) as Failure
       t.match(reply, {
@@ -233,7 +233,7 @@ t.test('the error of a node', async t => {
       status: 200,
       error: { code: -32000, message: 'header not found' },
     })
-    t.match(await with503(429, '25/second request limit reached'), { kind: 'unavailable', category: 'limited' })
+    t.match(await with503(429, '25/second request limit reached'), { kind: 'unavailable', category: 'rateLimited' })
     for (const [code, message] of [
       [-32603, 'Internal error'],
       [-32000, 'bad gateway'],
@@ -252,7 +252,7 @@ t.test('the error of a node', async t => {
   })
 
   t.test('what HTTP said about our account stays as it is', async t => {
-    const limited = refuse('unavailable', { source: 'node', category: 'limited', retryAfter: 3, cause: 'HTTP 429' })
+    const limited = refuse('unavailable', { source: 'node', category: 'rateLimited', retryAfter: 3, cause: 'HTTP 429' })
     t.strictSame(await ask(fakeCall('eth_call'), limited), limited)
   })
 
@@ -285,7 +285,7 @@ t.test('the error of a node', async t => {
   t.test('reverts, transactions that are known, and all that nobody knows pass as the node said them', async t => {
     for (const [method, error, category] of [
       ['eth_call', { code: 3, message: 'execution reverted', data: '0x08c379a0' }, 'reverted'],
-      ['eth_sendRawTransaction', { code: -32000, message: 'already known' }, 'known'],
+      ['eth_sendRawTransaction', { code: -32000, message: 'already known' }, 'alreadyKnown'],
       ['eth_sendRawTransaction', { code: -32000, message: 'nonce too low' }, undefined],
       ['eth_call', { code: 7, message: 'whatever' }, undefined],
     ] as const) {

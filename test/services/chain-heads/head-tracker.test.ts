@@ -111,7 +111,7 @@ t.test('polls', async t => {
 })
 
 t.test('a node that limits us', async t => {
-  const limitedBy = (retryAfter?: number, says: Partial<Failure> = { category: 'limited' }) => {
+  const limitedBy = (retryAfter?: number, says: Partial<Failure> = { category: 'rateLimited' }) => {
     const asked: number[] = []
     const clock = new TestClock()
     const agents: UpstreamClient = {
@@ -286,7 +286,7 @@ t.test('a reorganisation', async t => {
     t.equal(heads.snapshot.finalityVersion, before.finalityVersion)
     t.same(messages(), ['info reorganisation'])
     t.ok(asked.includes('a eth_getBlockByHash'))
-    t.match(formatMetrics(metrics.families()), /tollgate_reorganisations_total 1\n/)
+    t.match(formatMetrics(metrics.families()), /tollgate_reorgs_total 1\n/)
   })
 
   t.test('that undoes final blocks begins a new era', async t => {
@@ -357,14 +357,14 @@ t.test('a node', async t => {
       { name: 'a', head: 96, usable: false, because: 'it is 4 blocks behind' },
       { name: 'b', head: 100, usable: true },
     ])
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="lag"\} 1/)
+    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="lag"\} 1/)
     by('a').head = ancestorAt(chain.tip, 97) ?? chain.tip
     await turn(500)
     t.same(
       heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
       ['a', 'b'],
     )
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="lag"\} 0/)
+    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="lag"\} 0/)
     t.same(messages(), ['warn upstream is passed over: it is too far behind', 'info upstream is used again'])
   })
 
@@ -503,7 +503,7 @@ t.test('a head that cannot be', async t => {
       { name: 'a', usable: false, because: `it is ${absurd - 100} blocks ahead of what can be` },
       { name: 'b', usable: true },
     ])
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_passed_over\{upstream="a",reason="ahead"\} 1/)
+    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="ahead"\} 1/)
     claim('a', 101)
     await turn(500)
     t.same(names(heads.orderUpstreams([targetOf('a'), targetOf('b')])), ['a', 'b'])

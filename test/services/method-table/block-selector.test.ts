@@ -23,7 +23,7 @@ t.test('the blocks that a call names', async t => {
     ['0x20000000000000', { from: '0x20000000000000', to: '0x20000000000000' }],
   ] as const satisfies readonly (readonly [Json | undefined, object])[]) {
     const params = param === undefined ? ['first'] : ['first', param]
-    t.same(blockSelectorOf({ at: 1 }, params), blocks, JSON.stringify(param))
+    t.same(blockSelectorOf({ blockParam: 1 }, params), blocks, JSON.stringify(param))
   }
   t.equal(blockSelectorOf({}, ['0x1']), undefined, 'whose method does not say where')
   t.equal(blockSelectorOf(undefined, ['0x1']), undefined, 'which is in no table')

@@ -6,7 +6,7 @@ import { compileTable, openMethodTable } from '../../../src/services/method-tabl
 import { check, devnet, hex, shippedMethods, shippedData, shippedTable, tableOf } from './shipped-table.ts'
 
 const address = hex(20)
-const defaults = { cost: 80, keep: 'never', class: 'light', resend: true }
+const defaults = { cost: 80, cache: 'never', class: 'light', idempotent: true }
 
 /** The faults of a table, as `path: message [hint]`. */
 const faultsOf = (data: unknown): readonly string[] =>
@@ -24,8 +24,8 @@ test('the shipped table has no faults', async t => {
 test('a table has whole defaults, and methods', async t => {
   t.strictSame(faultsOf(null), [': must be a method table, not null'])
   t.strictSame(faultsOf({}), [': needs "defaults"'])
-  const { resend: _resend, ...partly } = defaults
-  t.strictSame(faultsOf({ defaults: partly, methods: {} }), ['defaults: defaults needs "resend"'])
+  const { idempotent: _idempotent, ...partly } = defaults
+  t.strictSame(faultsOf({ defaults: partly, methods: {} }), ['defaults: defaults needs "idempotent"'])
   t.strictSame(faultsOf({ defaults, methods: [] }), ['methods: methods must be an object, not an array'])
   t.strictSame(faultsOf({ defaults, method: {}, methods: {} }), ['method: method is unknown [did you mean `methods`?]'])
 })
@@ -34,31 +34,33 @@ test('each fault of a method is placed, and all of them are found in one run', a
   t.strictSame(
     faultsOfMethod({
       cost: '80',
-      keep: 'heads',
+      cache: 'latests',
       class: '',
-      resend: 1,
+      idempotent: 1,
       maxResults: 0,
       maxTime: '10',
-      word: 'yes',
+      result: 'hash',
+      splittable: 'yes',
       costs: 1,
       answer: {},
     }),
     [
       'methods/m/costs: methods.m.costs is unknown [did you mean `cost`?]',
       'methods/m/cost: methods.m.cost must be a whole number, not "80"',
-      'methods/m/keep: methods.m.keep must be one of never, head, block, found, not "heads" [did you mean `head`?]',
+      'methods/m/cache: methods.m.cache must be one of never, latest, block, mined, not "latests" [did you mean `latest`?]',
       'methods/m/class: methods.m.class has 0 characters, fewer than the 1 needed',
-      'methods/m/resend: methods.m.resend must be true or false, not 1',
-      'methods/m/answer: methods.m.answer must have exactly one of "is" and "value"',
+      'methods/m/idempotent: methods.m.idempotent must be true or false, not 1',
+      'methods/m/answer: methods.m.answer must have exactly one of "from" and "value"',
       'methods/m/maxResults: methods.m.maxResults must be at least 1, not 0',
       'methods/m/maxTime: methods.m.maxTime must be a time such as 500ms, 10s or 1m, not "10"',
-      'methods/m/word: methods.m.word must be true or false, not "yes"',
+      'methods/m/result: methods.m.result must be one of word, blockNumber, not "hash"',
+      'methods/m/splittable: methods.m.splittable must be true or false, not "yes"',
     ],
   )
   t.strictSame(faultsOfMethod(null), ['methods/m: methods.m must be a method, not null'])
   t.strictSame(faultsOfMethod({ cost: -1 }), ['methods/m/cost: methods.m.cost must be at least 0, not -1'])
-  t.strictSame(faultsOfMethod({ answer: { is: 'chainID' } }), [
-    'methods/m/answer/is: methods.m.answer.is must be one of chainId, networkId, clientVersion, not "chainID"' +
+  t.strictSame(faultsOfMethod({ answer: { from: 'chainID' } }), [
+    'methods/m/answer/from: methods.m.answer.from must be one of chainId, networkId, clientVersion, not "chainID"' +
       ' [did you mean `chainId`?]',
   ])
 })
@@ -67,7 +69,7 @@ test('each fault of a rule is placed', async t => {
   const at = (place: string, message: string): readonly string[] => [`methods/m/params/0${place}: methods.m.params[0]${message}`]
   t.strictSame(faultsOfMethod({ params: {} }), ['methods/m/params: methods.m.params must be an array, not an object'])
   t.strictSame(faultsOfMethod({ params: [{ type: 'string' }] }), at('', ' needs "title"'))
-  t.strictSame(faultsOfRule({}), at('', ' needs "type", "hex" or "is"'))
+  t.strictSame(faultsOfRule({}), at('', ' needs "type", "hex" or "ref"'))
   t.strictSame(
     faultsOfRule({ type: 'sting' }),
     at('/type', '.type must be one of string, integer, number, boolean, array, object, null, not "sting"'),
@@ -90,13 +92,13 @@ test('each fault of a rule is placed', async t => {
   for (const keyword of [{ alias: { a: 'b' } }, { exactlyOne: ['b'] }, { maxTotal: { of: ['b'], limit: 1 } }]) {
     t.match(faultsOfRule({ type: 'object', ...keyword }), [/names "b", which is not among the properties/])
   }
-  for (const keyword of [{ excludes: { a: ['b'] } }, { notAbove: { a: 'b' } }]) {
+  for (const keyword of [{ excludes: { a: ['b'] } }, { ordered: { a: 'b' } }]) {
     t.match(faultsOfRule({ type: 'object', ...keyword }), [/names "a"/, /names "b"/])
   }
-  t.strictSame(faultsOfRule({ hex: 'bytes', fill: 'x' }), at('/fill', '.fill must be whole bytes of hex with 0x, not "x"'))
+  t.strictSame(faultsOfRule({ hex: 'bytes', default: 'x' }), at('/default', '.default must be whole bytes of hex with 0x, not "x"'))
   t.strictSame(
-    faultsOfRule({ type: 'object', properties: { a: { type: 'integer', fill: 'x' } } }),
-    at('/properties/a/fill', '.properties.a.fill must be a whole number, not "x"'),
+    faultsOfRule({ type: 'object', properties: { a: { type: 'integer', default: 'x' } } }),
+    at('/properties/a/default', '.properties.a.default must be a whole number, not "x"'),
   )
   t.strictSame(
     faultsOfRule({ type: 'array', items: { type: 'string', minItems: 1 } }),
@@ -113,18 +115,18 @@ test('each fault of a rule is placed', async t => {
 })
 
 test('types are looked up by name, and looked at whether used or not', async t => {
-  const used = (types: object): readonly string[] => faultsOfMethod({ params: [{ title: 'x', is: 'adress' }] }, types)
+  const used = (types: object): readonly string[] => faultsOfMethod({ params: [{ title: 'x', ref: 'adress' }] }, types)
   t.strictSame(used({ address: { hex: '20 bytes' } }), [
-    'methods/m/params/0/is: methods.m.params[0].is is "adress", which is not among the types [did you mean `address`?]',
+    'methods/m/params/0/ref: methods.m.params[0].ref is "adress", which is not among the types [did you mean `address`?]',
   ])
-  const circle = { a: { is: 'b' }, b: { type: 'array', items: { is: 'a' } } }
-  t.match(used(circle), [/^types\/b\/items\/is: .* leads back to itself/])
+  const circle = { a: { ref: 'b' }, b: { type: 'array', items: { ref: 'a' } } }
+  t.match(used(circle), [/^types\/b\/items\/ref: .* leads back to itself/])
   t.strictSame(used({ unused: { type: 'string', minimum: 1, items: {} } }), [
-    'types/unused/items: types.unused.items needs "type", "hex" or "is"',
+    'types/unused/items: types.unused.items needs "type", "hex" or "ref"',
     'types/unused/items: types.unused.items is about arrays, not string',
   ])
-  const inherited = { constructor: { is: 'toString' } }
-  t.match(used(inherited), [/^types\/constructor\/is: .* "toString", which is not among the types/])
+  const inherited = { constructor: { ref: 'toString' } }
+  t.match(used(inherited), [/^types\/constructor\/ref: .* "toString", which is not among the types/])
 })
 
 test('a table that holds itself is a fault, not an endless loop', async t => {
@@ -141,14 +143,14 @@ const word = fc.record(
   {
     type: fc.constant('string'),
     enum: fc.constant(['a', 'b']),
-    fill: fc.constantFrom('a', 'c'),
+    default: fc.constantFrom('a', 'c'),
   },
   { requiredKeys: ['type'] },
 )
 const odd = fc.record(
   {
     type: fc.constantFrom('string', ['array', 'object'], 'null', 7),
-    is: fc.constantFrom('one', 'two', 'three'),
+    ref: fc.constantFrom('one', 'two', 'three'),
     minLength: fc.constantFrom(2, -1),
     items: fc.constant({}),
   },
@@ -163,7 +165,7 @@ const object = fc.record(
     additionalProperties: fc.oneof(fc.boolean(), leaf),
     required: fc.constantFrom(['a'], ['c']),
     alias: fc.constant({ c: 'b' }),
-    notAbove: fc.constant({ a: 'b' }),
+    ordered: fc.constant({ a: 'b' }),
   },
   { requiredKeys: ['type', 'properties'] },
 )
@@ -192,19 +194,19 @@ test('what is wrong with any data is said, never thrown', async t => {
 })
 
 test('the table is a copy: to change the data afterwards changes nothing', async t => {
-  const data = { defaults, methods: { m: { params: [{ title: 'x', hex: 'number', fill: '0x1' }] } } }
+  const data = { defaults, methods: { m: { params: [{ title: 'x', hex: 'number', default: '0x1' }] } } }
   const methods = openMethodTable(tableOf(data), devnet)
   data.methods.m.params.length = 0
   t.strictSame(check('m', [], methods), ['0x1'])
 })
 
 test('an entry is what `defaults` says where it says nothing itself', async t => {
-  const entries = { m: {}, n: { cost: 0, keep: 'head' } }
+  const entries = { m: {}, n: { cost: 0, cache: 'latest' } }
   const open = (over: object) => openMethodTable(tableOf({ defaults: { ...defaults, cost: 7, ...over }, methods: entries }), devnet)
-  t.match(open({}).get('m'), { cost: 7, keep: 'never', class: 'light', resend: true })
-  const over = { keep: 'found', class: 'other', resend: false }
+  t.match(open({}).get('m'), { cost: 7, cache: 'never', class: 'light', idempotent: true })
+  const over = { cache: 'mined', class: 'other', idempotent: false }
   t.match(open(over).get('m'), over)
-  t.match(open({ keep: 'found' }).get('n'), { cost: 0, keep: 'head' })
+  t.match(open({ cache: 'mined' }).get('n'), { cost: 0, cache: 'latest' })
 })
 
 test('a method without `params` takes whatever it is given', async t => {
@@ -224,11 +226,11 @@ test('a named keyword means the same in any rule', async t => {
             {
               title: 'range',
               type: 'object',
-              properties: { low: number, high: { ...number, fill: '0x0F' }, side },
+              properties: { low: number, high: { ...number, default: '0x0F' }, side },
               additionalProperties: { type: 'array', items: number },
               required: ['low'],
               alias: { min: 'low', least: 'low' },
-              notAbove: { low: 'high' },
+              ordered: { low: 'high' },
               excludes: { side: ['high'] },
             },
           ],
@@ -277,7 +279,7 @@ test('a network may withdraw, change and add methods', async t => {
       eth_call: false,
       eth_getLogs: { maxResults: 5, maxTime: null },
       eth_chainId: { answer: null },
-      linea_estimateGas: { params: [{ title: 'transaction', is: 'transaction' }], cost: 100 },
+      linea_estimateGas: { params: [{ title: 'transaction', ref: 'transaction' }], cost: 100 },
     },
     {},
   )
@@ -286,7 +288,7 @@ test('a network may withdraw, change and add methods', async t => {
   t.match(methods.get('eth_getLogs'), { cost: 255, maxResults: 5, maxTime: undefined })
   t.equal(methods.get('eth_chainId')?.answer, undefined)
   t.equal(methods.names.at(-1), 'linea_estimateGas')
-  t.match(methods.get('linea_estimateGas'), { cost: 100, keep: 'never', class: 'light' })
+  t.match(methods.get('linea_estimateGas'), { cost: 100, cache: 'never', class: 'light' })
   t.strictSame(check('linea_estimateGas', [{ value: '0x01' }], methods), [{ value: '0x1' }])
   t.ok(shippedMethods.get('eth_call'), 'the shipped table is as it was')
 })
@@ -295,14 +297,14 @@ test('a change that cannot be made is placed from the name of the method on', as
   const faults = (overrides: object) => misfits(() => shippedMethods.with(overrides as Parameters<typeof shippedMethods.with>[0], {}))
   t.strictSame(faults({ eth_cal: false }), ['eth_cal: eth_cal is not in the method table; did you mean `eth_call`?'])
   t.strictSame(faults({ eth_call: true }), ['eth_call: eth_call must be false or the fields to change, not true'])
-  t.strictSame(faults({ eth_call: { cost: '1', keeps: 1 } }), [
-    'eth_call/keeps: eth_call.keeps is unknown; did you mean `keep`?',
+  t.strictSame(faults({ eth_call: { cost: '1', caches: 1 } }), [
+    'eth_call/caches: eth_call.caches is unknown; did you mean `cache`?',
     'eth_call/cost: eth_call.cost must be a whole number, not "1"',
   ])
-  const eth_call = { params: [{ title: 'x', is: 'index', fill: 5 }] }
-  t.strictSame(faults({ eth_call, eth_new: { params: [{ title: 'x', is: 'y' }] } }), [
-    'eth_call/params/0/fill: eth_call.params[0].fill must be an index (a hex number with 0x), not 5; write "0x5"',
-    'eth_new/params/0/is: eth_new.params[0].is is "y", which is not among the types',
+  const eth_call = { params: [{ title: 'x', ref: 'index', default: 5 }] }
+  t.strictSame(faults({ eth_call, eth_new: { params: [{ title: 'x', ref: 'y' }] } }), [
+    'eth_call/params/0/default: eth_call.params[0].default must be an index (a hex number with 0x), not 5; write "0x5"',
+    'eth_new/params/0/ref: eth_new.params[0].ref is "y", which is not among the types',
   ])
 })
 

@@ -11,17 +11,17 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   // Infura
   [logs, -32005, 'query returned more than 10000 results', 'tooMany'],
   [logs, -32005, 'query returned more than 10000 results. Try with this block range [0xBDE5F8, 0x102DBCC].', 'tooMany'],
-  [logs, -32602, 'range 1000000 exceeds limit of 10000', 'tooWide'],
-  [logs, -32602, 'range 19000000 - 19100000 exceeds limit of 10000', 'tooWide'],
+  [logs, -32602, 'range 1000000 exceeds limit of 10000', 'rangeTooWide'],
+  [logs, -32602, 'range 19000000 - 19100000 exceeds limit of 10000', 'rangeTooWide'],
   [logs, -32005, 'query timeout exceeded', 'timeout'],
   [logs, -32603, 'query timeout of 10 seconds exceeded', 'timeout'],
-  [state, -32005, 'daily request count exceeded, request rate limited', 'limited'],
-  [logs, -32005, 'daily request count exceeded, request rate limited', 'limited'],
-  [state, -32005, 'project ID request rate exceeded', 'limited'],
-  [state, 429, 'Too Many Requests', 'limited'],
-  [state, 402, 'Payment Required', 'limited'],
-  [state, -32002, 'rejected due to project ID settings', 'denied'],
-  [state, -32002, 'project ID does not have access to polygon l2', 'denied'],
+  [state, -32005, 'daily request count exceeded, request rate limited', 'rateLimited'],
+  [logs, -32005, 'daily request count exceeded, request rate limited', 'rateLimited'],
+  [state, -32005, 'project ID request rate exceeded', 'rateLimited'],
+  [state, 429, 'Too Many Requests', 'rateLimited'],
+  [state, 402, 'Payment Required', 'rateLimited'],
+  [state, -32002, 'rejected due to project ID settings', 'unauthorized'],
+  [state, -32002, 'project ID does not have access to polygon l2', 'unauthorized'],
   // Alchemy
   [
     logs,
@@ -33,7 +33,7 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
     logs,
     -32600,
     'You can make eth_getLogs requests with up to a 500 block range. Based on your parameters, this block range should work: [0x10, 0x203]',
-    'tooWide',
+    'rangeTooWide',
   ],
   [logs, -32000, 'Query timeout exceeded. Consider reducing your block range.', 'timeout'],
   [
@@ -42,128 +42,128 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
     'Query timeout exceeded. Consider reducing your block range. Based on your parameters, this block range should work: [0x1, 0x9]',
     'timeout',
   ],
-  [state, 429, 'Your app has exceeded its compute units per second capacity.', 'limited'],
-  [state, -32600, 'Must be authenticated!', 'denied'],
+  [state, 429, 'Your app has exceeded its compute units per second capacity.', 'rateLimited'],
+  [state, -32600, 'Must be authenticated!', 'unauthorized'],
   // QuickNode
-  [logs, -32614, 'eth_getLogs is limited to a 10,000 range', 'tooWide'],
-  [logs, -32614, 'eth_getLogs is limited to a 5 range', 'tooWide'],
-  [logs, -32007, '50/second request limit reached', 'limited'],
-  [state, 429, '15/second request limit reached - reduce calls per second or upgrade your account', 'limited'],
+  [logs, -32614, 'eth_getLogs is limited to a 10,000 range', 'rangeTooWide'],
+  [logs, -32614, 'eth_getLogs is limited to a 5 range', 'rangeTooWide'],
+  [logs, -32007, '50/second request limit reached', 'rateLimited'],
+  [state, 429, '15/second request limit reached - reduce calls per second or upgrade your account', 'rateLimited'],
   // geth
-  [logs, -32602, 'exceed maximum block range 5000', 'tooWide'],
-  [logs, -32000, 'exceed maximum block range: 50000', 'tooWide'],
-  [logs, -32602, 'invalid block range params', 'badParams'],
-  [logs, -32602, 'block range extends beyond current head block', 'unknown'],
-  [logs, -32602, 'pending logs are not supported', 'badParams'],
-  [logs, -32602, "can't specify fromBlock/toBlock with blockHash", 'badParams'],
-  [logs, -32000, 'exceed max addresses or topics per search position', 'tooWide'],
-  [logs, -32602, 'invalid argument 0: exceed max topics', 'tooWide'],
+  [logs, -32602, 'exceed maximum block range 5000', 'rangeTooWide'],
+  [logs, -32000, 'exceed maximum block range: 50000', 'rangeTooWide'],
+  [logs, -32602, 'invalid block range params', 'invalidParams'],
+  [logs, -32602, 'block range extends beyond current head block', 'blockNotFound'],
+  [logs, -32602, 'pending logs are not supported', 'invalidParams'],
+  [logs, -32602, "can't specify fromBlock/toBlock with blockHash", 'invalidParams'],
+  [logs, -32000, 'exceed max addresses or topics per search position', 'rangeTooWide'],
+  [logs, -32602, 'invalid argument 0: exceed max topics', 'rangeTooWide'],
   [logs, -32003, 'response too large', 'tooMany'],
   [logs, -32002, 'request timed out', 'timeout'],
   [logs, -32000, 'context canceled', 'timeout'],
-  [state, -32602, 'invalid argument 0: hex string has length 4, want 40 for common.Address', 'badParams'],
-  [state, -32602, 'invalid hex in storage key: "0xasdf"', 'badParams'],
-  [state, -32602, 'storage key too long (want at most 32 bytes)', 'badParams'],
-  [state, -32602, 'missing value for required argument 0', 'badParams'],
-  [state, -32601, 'the method eth_foo does not exist/is not available', 'noMethod'],
-  [logs, -32000, 'unknown block', 'unknown'],
-  [state, -39001, 'Unknown block', 'unknown'],
-  [state, -32000, 'header for hash not found', 'unknown'],
-  [state, -32000, 'required historical state unavailable (reexec=128)', 'unknown'],
-  ['eth_getProof', -32000, 'distance to target block exceeds maximum proof window', 'unknown'],
-  [state, -32801, 'no historical RPC is available for this historical (pre-bedrock) execution request', 'unknown'],
-  [state, -32000, 'header not found', 'unknown'],
-  [state, -32000, 'missing trie node 3a9f8e (path ) state 0x3a9f8e is not available, not found', 'unknown'],
-  [state, 4444, 'pruned history unavailable', 'pruned'],
-  ['eth_getTransactionReceipt', -32000, 'transaction indexing is in progress', 'unknown'],
+  [state, -32602, 'invalid argument 0: hex string has length 4, want 40 for common.Address', 'invalidParams'],
+  [state, -32602, 'invalid hex in storage key: "0xasdf"', 'invalidParams'],
+  [state, -32602, 'storage key too long (want at most 32 bytes)', 'invalidParams'],
+  [state, -32602, 'missing value for required argument 0', 'invalidParams'],
+  [state, -32601, 'the method eth_foo does not exist/is not available', 'methodNotFound'],
+  [logs, -32000, 'unknown block', 'blockNotFound'],
+  [state, -39001, 'Unknown block', 'blockNotFound'],
+  [state, -32000, 'header for hash not found', 'blockNotFound'],
+  [state, -32000, 'required historical state unavailable (reexec=128)', 'stateUnavailable'],
+  ['eth_getProof', -32000, 'distance to target block exceeds maximum proof window', 'stateUnavailable'],
+  [state, -32801, 'no historical RPC is available for this historical (pre-bedrock) execution request', 'stateUnavailable'],
+  [state, -32000, 'header not found', 'blockNotFound'],
+  [state, -32000, 'missing trie node 3a9f8e (path ) state 0x3a9f8e is not available, not found', 'stateUnavailable'],
+  [state, 4444, 'pruned history unavailable', 'stateUnavailable'],
+  ['eth_getTransactionReceipt', -32000, 'transaction indexing is in progress', 'blockNotFound'],
   ['eth_call', 3, 'execution reverted: rate limit exceeded', 'reverted'],
   ['eth_call', -32000, 'execution reverted', 'reverted'],
   ['eth_call', -32000, 'execution aborted (timeout = 5s)', undefined],
-  ['eth_sendRawTransaction', -32000, 'already known', 'known'],
-  ['eth_sendRawTransaction', -32000, 'known transaction: 0x5d2f', 'known'],
+  ['eth_sendRawTransaction', -32000, 'already known', 'alreadyKnown'],
+  ['eth_sendRawTransaction', -32000, 'known transaction: 0x5d2f', 'alreadyKnown'],
   ['eth_sendRawTransaction', -32000, 'nonce too low', undefined],
   ['eth_sendRawTransaction', -32000, 'insufficient funds for gas * price + value', undefined],
   // reth
   [logs, -32602, 'query exceeds max results 20000, retry with the range 18000000-18000420', 'tooMany'],
-  [logs, -32602, 'query exceeds max block range 100000', 'tooWide'],
-  [logs, -32602, 'block range extends beyond current head block: requested 21000001, head 21000000', 'unknown'],
-  [state, -32001, 'resource not found', 'unknown'],
+  [logs, -32602, 'query exceeds max block range 100000', 'rangeTooWide'],
+  [logs, -32602, 'block range extends beyond current head block: requested 21000001, head 21000000', 'blockNotFound'],
+  [state, -32001, 'resource not found', 'blockNotFound'],
   // Erigon
   [logs, -32602, 'query returns too many logs, narrow your filter: 20000', 'tooMany'],
-  [logs, -32602, 'query block range exceeds server limit, narrow your filter: 1000', 'tooWide'],
-  [logs, -32602, 'query exceeds the maximum of 1000 addresses or topics per search position', 'tooWide'],
-  [logs, -32000, 'end (16) < begin (32)', 'badParams'],
-  [logs, -32000, 'block not found: 0x88e96d', 'unknown'],
-  ['eth_sendRawTransaction', -32000, 'INTERNAL_ERROR: existing tx with same hash', 'known'],
+  [logs, -32602, 'query block range exceeds server limit, narrow your filter: 1000', 'rangeTooWide'],
+  [logs, -32602, 'query exceeds the maximum of 1000 addresses or topics per search position', 'rangeTooWide'],
+  [logs, -32000, 'end (16) < begin (32)', 'invalidParams'],
+  [logs, -32000, 'block not found: 0x88e96d', 'blockNotFound'],
+  ['eth_sendRawTransaction', -32000, 'INTERNAL_ERROR: existing tx with same hash', 'alreadyKnown'],
   // Nethermind
   [logs, -32005, 'Too many logs requested. Max logs per response is 20000.', 'tooMany'],
-  [logs, -32602, 'requested block range is in the future', 'unknown'],
-  [logs, -32602, 'Block range 5001 exceeds the maximum of 1000 blocks per logs request. Narrow the range.', 'tooWide'],
+  [logs, -32602, 'requested block range is in the future', 'blockNotFound'],
+  [logs, -32602, 'Block range 5001 exceeds the maximum of 1000 blocks per logs request. Narrow the range.', 'rangeTooWide'],
   [logs, -32016, 'eth_getLogs request was canceled due to enabled timeout.', 'timeout'],
   [state, -32017, 'Module timeout', 'timeout'],
-  [state, -32002, 'No state available for block 0x1234', 'unknown'],
-  [state, -32602, 'Invalid params', 'badParams'],
-  [state, -32005, 'Too many concurrent requests', 'limited'],
-  ['eth_sendRawTransaction', -32010, 'AlreadyKnown', 'known'],
+  [state, -32002, 'No state available for block 0x1234', 'stateUnavailable'],
+  [state, -32602, 'Invalid params', 'invalidParams'],
+  [state, -32005, 'Too many concurrent requests', 'rateLimited'],
+  ['eth_sendRawTransaction', -32010, 'AlreadyKnown', 'alreadyKnown'],
   // Besu
-  [logs, -32005, 'Requested range exceeds maximum RPC range limit', 'tooWide'],
-  [logs, -32602, 'Invalid filter params', 'badParams'],
+  [logs, -32005, 'Requested range exceeds maximum RPC range limit', 'rangeTooWide'],
+  [logs, -32602, 'Invalid filter params', 'invalidParams'],
   [logs, -32603, 'Timeout expired', 'timeout'],
-  [logs, -32000, 'Block not found', 'unknown'],
-  [state, -32602, 'Invalid address params', 'badParams'],
-  [state, -32602, 'Invalid position params', 'badParams'],
-  [state, -32602, 'Invalid number of params', 'badParams'],
-  [state, -32602, 'Invalid block param (block not found)', 'unknown'],
-  [state, -32000, 'World state unavailable', 'unknown'],
-  [state, 4444, 'Pruned history unavailable', 'pruned'],
-  [state, -32604, 'Method not enabled', 'noMethod'],
-  ['eth_sendRawTransaction', -32000, 'Known transaction', 'known'],
+  [logs, -32000, 'Block not found', 'blockNotFound'],
+  [state, -32602, 'Invalid address params', 'invalidParams'],
+  [state, -32602, 'Invalid position params', 'invalidParams'],
+  [state, -32602, 'Invalid number of params', 'invalidParams'],
+  [state, -32602, 'Invalid block param (block not found)', 'blockNotFound'],
+  [state, -32000, 'World state unavailable', 'stateUnavailable'],
+  [state, 4444, 'Pruned history unavailable', 'stateUnavailable'],
+  [state, -32604, 'Method not enabled', 'methodNotFound'],
+  ['eth_sendRawTransaction', -32000, 'Known transaction', 'alreadyKnown'],
   // anvil
-  [state, -32602, 'BlockOutOfRangeError: block height is 0 but requested was 50', 'unknown'],
-  [state, -32602, 'invalid string length', 'badParams'],
-  [logs, -32602, 'Invalid variadic value or array type', 'badParams'],
-  [state, -32600, 'Invalid request', 'misread'],
+  [state, -32602, 'BlockOutOfRangeError: block height is 0 but requested was 50', 'blockNotFound'],
+  [state, -32602, 'invalid string length', 'invalidParams'],
+  [logs, -32602, 'Invalid variadic value or array type', 'invalidParams'],
+  [state, -32600, 'Invalid request', 'requestRejected'],
   // Ankr, Arbitrum, Base, Optimism and others
-  [logs, -32600, 'block range is too wide', 'tooWide'],
-  [logs, -32000, 'Block range is too large', 'tooWide'],
+  [logs, -32600, 'block range is too wide', 'rangeTooWide'],
+  [logs, -32000, 'Block range is too large', 'rangeTooWide'],
   [logs, -32000, 'logs matched by query exceeds limit of 10000', 'tooMany'],
-  [logs, -32000, 'Max range: 800', 'tooWide'],
-  [logs, -32602, 'eth_getLogs is limited to 1024 block range', 'tooWide'],
+  [logs, -32000, 'Max range: 800', 'rangeTooWide'],
+  [logs, -32602, 'eth_getLogs is limited to 1024 block range', 'rangeTooWide'],
   [logs, -32020, 'backend response too large', 'tooMany'],
-  [logs, -32011, 'no backend is currently healthy to serve traffic', 'away'],
-  [state, -32016, 'over rate limit', 'limited'],
-  [state, -32001, 'rpc method is not whitelisted', 'noMethod'],
-  [logs, -32005, 'Maximum allowed number of requested blocks is 1000', 'tooWide'],
-  [logs, -32005, 'please limit the query to at most 1000 blocks', 'tooWide'],
-  [logs, 35, 'ranges over 10000 blocks are not supported on freetier', 'tooWide'],
-  [logs, -32000, 'requested too many blocks from 1 to 9999, maximum is set to 2048', 'tooWide'],
-  [logs, -32602, 'Block range limit exceeded. See more details at https://docs.example.org', 'tooWide'],
-  [logs, -32000, 'block range greater than 1024 max, requested: 2000', 'tooWide'],
+  [logs, -32011, 'no backend is currently healthy to serve traffic', 'noBackend'],
+  [state, -32016, 'over rate limit', 'rateLimited'],
+  [state, -32001, 'rpc method is not whitelisted', 'methodNotFound'],
+  [logs, -32005, 'Maximum allowed number of requested blocks is 1000', 'rangeTooWide'],
+  [logs, -32005, 'please limit the query to at most 1000 blocks', 'rangeTooWide'],
+  [logs, 35, 'ranges over 10000 blocks are not supported on freetier', 'rangeTooWide'],
+  [logs, -32000, 'requested too many blocks from 1 to 9999, maximum is set to 2048', 'rangeTooWide'],
+  [logs, -32602, 'Block range limit exceeded. See more details at https://docs.example.org', 'rangeTooWide'],
+  [logs, -32000, 'block range greater than 1024 max, requested: 2000', 'rangeTooWide'],
   [logs, -32005, 'limit exceeded', 'tooMany'],
-  [state, -32005, 'limit exceeded', 'limited'],
+  [state, -32005, 'limit exceeded', 'rateLimited'],
   // Codes alone
-  [state, -32700, 'parse error', 'misread'],
+  [state, -32700, 'parse error', 'requestRejected'],
   [state, -32603, 'Internal error', 'internal'],
   ['eth_call', -32603, 'VM Exception while processing transaction: reverted with reason string "x"', 'reverted'],
-  [state, -32004, 'not supported', 'noMethod'],
+  [state, -32004, 'not supported', 'methodNotFound'],
   [state, -32000, 'something else', undefined],
 ]
 
 test('what nodes say is understood whatever their words', async t => {
   t.ok(rows.length > 100)
-  for (const [method, code, message, meaning] of rows) {
-    t.equal(shippedMethods.errorCategory({ code, message }, method), meaning, `${method} ${code} ${message}`)
+  for (const [method, code, message, category] of rows) {
+    t.equal(shippedMethods.errorCategory({ code, message }, method), category, `${method} ${code} ${message}`)
   }
 })
 
 test('case and what stands around a piece make no difference', async t => {
-  for (const [method, code, message, meaning] of rows.filter(row => row[3] !== undefined)) {
-    t.equal(shippedMethods.errorCategory({ code, message: `upstream said: ${message.toUpperCase()} (id 7)` }, method), meaning, message)
+  for (const [method, code, message, category] of rows.filter(row => row[3] !== undefined)) {
+    t.equal(shippedMethods.errorCategory({ code, message: `upstream said: ${message.toUpperCase()} (id 7)` }, method), category, message)
   }
 })
 
 test('no words of a contract, and none that a node quotes from a caller, pass for words about the node itself', async t => {
-  const about: readonly (ErrorCategory | undefined)[] = ['limited', 'denied', 'away', 'timeout']
+  const about: readonly (ErrorCategory | undefined)[] = ['rateLimited', 'unauthorized', 'noBackend', 'timeout']
   for (const words of ['rate limit', 'too many requests', 'unauthorized', 'service unavailable', 'project id', 'query timeout']) {
     for (const [code, message] of [
       [3, words],
@@ -180,23 +180,23 @@ test('no words of a contract, and none that a node quotes from a caller, pass fo
 })
 
 test('the first entry that fits holds, and all that an entry gives must fit', async t => {
-  const { errorCategory: meaning } = openMethodTable(
+  const { errorCategory: categoryOf } = openMethodTable(
     tableOf({
       ...small,
       errors: [
-        { means: 'known', code: [1, 2], message: ['one * two', 'three'], methods: ['a'] },
-        { means: 'pruned', message: 'one' },
-        { means: 'away', code: 2 },
+        { category: 'alreadyKnown', code: [1, 2], message: ['one * two', 'three'], methods: ['a'] },
+        { category: 'stateUnavailable', message: 'one' },
+        { category: 'noBackend', code: 2 },
       ],
     }),
     devnet,
   )
-  t.equal(meaning({ code: 1, message: 'ONE more for two: one and TWO' }, 'a'), 'known')
-  t.equal(meaning({ code: 2, message: 'three' }, 'a'), 'known')
-  t.equal(meaning({ code: 1, message: 'a two, and one more' }, 'a'), 'pruned', 'pieces stand in order')
-  t.equal(meaning({ code: 1, message: 'one two' }, 'b'), 'pruned')
-  t.equal(meaning({ code: 3, message: 'three' }, 'a'), undefined)
-  t.equal(meaning({ code: 2, message: 'four' }, 'a'), 'away')
+  t.equal(categoryOf({ code: 1, message: 'ONE more for two: one and TWO' }, 'a'), 'alreadyKnown')
+  t.equal(categoryOf({ code: 2, message: 'three' }, 'a'), 'alreadyKnown')
+  t.equal(categoryOf({ code: 1, message: 'a two, and one more' }, 'a'), 'stateUnavailable', 'pieces stand in order')
+  t.equal(categoryOf({ code: 1, message: 'one two' }, 'b'), 'stateUnavailable')
+  t.equal(categoryOf({ code: 3, message: 'three' }, 'a'), undefined)
+  t.equal(categoryOf({ code: 2, message: 'four' }, 'a'), 'noBackend')
   t.equal(openMethodTable(tableOf(small), devnet).errorCategory({ code: -32601, message: '' }, 'a'), undefined, 'a table may have none')
 })
 
@@ -205,22 +205,24 @@ test('each fault of an entry is placed', async t => {
     compileTable({ ...small, errors }).faults.map(
       ({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`,
     )
-  t.strictSame(faults({ means: 'toMany', message: 'many' }), [
-    'errors/0/means: errors[0].means must be one of reverted, known, tooMany, tooWide, timeout, unknown, pruned, badParams, limited, denied, away, noMethod, misread, internal, not "toMany" [did you mean `tooMany`?]',
+  t.strictSame(faults({ category: 'toMany', message: 'many' }), [
+    'errors/0/category: errors[0].category must be one of reverted, alreadyKnown, tooMany, rangeTooWide, timeout, blockNotFound, stateUnavailable, invalidParams, rateLimited, unauthorized, noBackend, methodNotFound, requestRejected, internal, not "toMany" [did you mean `tooMany`?]',
   ])
-  t.strictSame(faults({ code: 1 }), ['errors/0: errors[0] needs "means"'])
-  t.strictSame(faults({ means: 'away' }), ['errors/0: errors[0] needs "code" or "message"'])
-  t.strictSame(faults({ means: 'away', methods: ['a'] }), ['errors/0: errors[0] needs "code" or "message"'])
-  t.strictSame(faults({ means: 'away', code: '1' }), ['errors/0/code: errors[0].code must be a whole number or an array, not "1"'])
-  t.strictSame(faults({ means: 'away', message: 'a*b' }), [
+  t.strictSame(faults({ code: 1 }), ['errors/0: errors[0] needs "category"'])
+  t.strictSame(faults({ category: 'noBackend' }), ['errors/0: errors[0] needs "code" or "message"'])
+  t.strictSame(faults({ category: 'noBackend', methods: ['a'] }), ['errors/0: errors[0] needs "code" or "message"'])
+  t.strictSame(faults({ category: 'noBackend', code: '1' }), ['errors/0/code: errors[0].code must be a whole number or an array, not "1"'])
+  t.strictSame(faults({ category: 'noBackend', message: 'a*b' }), [
     'errors/0/message: errors[0].message must be a piece of a message, at least three characters on end beside `*`, not "a*b"',
   ])
-  t.strictSame(faults({ means: 'away', message: ['fine', '*'] }).length, 1)
-  t.strictSame(faults({ means: 'away', mesage: 'busy' }), ['errors/0/mesage: errors[0].mesage is unknown [did you mean `message`?]'])
-  t.strictSame(faults({ means: 'away', code: 1 }, { means: 'known', code: 1, methods: ['aa'] }), [
+  t.strictSame(faults({ category: 'noBackend', message: ['fine', '*'] }).length, 1)
+  t.strictSame(faults({ category: 'noBackend', mesage: 'busy' }), [
+    'errors/0/mesage: errors[0].mesage is unknown [did you mean `message`?]',
+  ])
+  t.strictSame(faults({ category: 'noBackend', code: 1 }, { category: 'alreadyKnown', code: 1, methods: ['aa'] }), [
     'errors/1/methods/0: errors[1].methods[0] is "aa", which is not in the method table [did you mean `a`?]',
   ])
-  t.strictSame(faults('busy'), ['errors/0: errors[0] must be what an error means, not "busy"'])
+  t.strictSame(faults('busy'), ['errors/0: errors[0] must be an error pattern, not "busy"'])
 })
 
 test('no message takes long', async t => {
@@ -231,12 +233,12 @@ test('no message takes long', async t => {
   t.ok((performance.now() - begun) / 400 < 1, 'in ms')
 })
 
-test('each meaning of the table is explained in it, and used', async t => {
-  const { errors } = shippedData() as { errors: { means: string }[] }
+test('each category of the table is explained in it, and used', async t => {
+  const { errors } = shippedData() as { errors: { category: string }[] }
   t.same(
-    [...new Set(errors.map(entry => entry.means))].sort(),
+    [...new Set(errors.map(entry => entry.category))].sort(),
     [...new Set(rows.map(row => row[3]).filter(one => one !== undefined))].sort(),
   )
 })
 
-const small = { defaults: { cost: 80, keep: 'never', class: 'light', resend: true }, methods: { a: {}, b: {} } }
+const small = { defaults: { cost: 80, cache: 'never', class: 'light', idempotent: true }, methods: { a: {}, b: {} } }

@@ -477,16 +477,16 @@ test('eth_getLogs carries the limits of contract 8, and a class of its own', asy
 
 test('a word comes from eth_getStorageAt alone, and eth_sendRawTransaction alone is never sent again', async t => {
   t.same(
-    shippedMethods.names.filter(name => shippedMethods.get(name)?.word),
+    shippedMethods.names.filter(name => shippedMethods.get(name)?.result === 'word'),
     ['eth_getStorageAt'],
   )
   t.same(
-    shippedMethods.names.filter(name => shippedMethods.get(name)?.resend === false),
+    shippedMethods.names.filter(name => shippedMethods.get(name)?.idempotent === false),
     ['eth_sendRawTransaction'],
   )
-  t.equal(shippedMethods.get('eth_sendRawTransaction')?.keep, 'never')
-  t.equal(shippedMethods.get('eth_blockNumber')?.keep, 'head')
-  t.equal(shippedMethods.get('eth_getTransactionReceipt')?.keep, 'found')
+  t.equal(shippedMethods.get('eth_sendRawTransaction')?.cache, 'never')
+  t.equal(shippedMethods.get('eth_blockNumber')?.cache, 'latest')
+  t.equal(shippedMethods.get('eth_getTransactionReceipt')?.cache, 'mined')
 })
 
 test('what needs no node is answered for this network', async t => {

@@ -67,7 +67,7 @@ const openCache = (url: string) => {
   const waitUntil = async (isSo: () => boolean | Promise<boolean>) => {
     while (!(await isSo())) await new Promise(resolve => setTimeout(resolve, 5))
   }
-  const waitUntilUsed = (wanted: boolean) => waitUntil(() => (value('tollgate_shared_cache_used') === 1) === wanted)
+  const waitUntilUsed = (wanted: boolean) => waitUntil(() => (value('tollgate_shared_cache_up') === 1) === wanted)
   /** Once what was kept has arrived. */
   const waitUntilFound = async (
     name: string,

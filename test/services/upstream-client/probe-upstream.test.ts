@@ -18,7 +18,7 @@ const noAnswer = (over: Partial<Failure>): Failure => ({ ...refuse('unavailable'
 
 for (const [what, reply, pulse] of [
   ['tells its height', fakeResult('0x10'), 'good'],
-  ['limits us over HTTP', noAnswer({ category: 'limited', cause: 'HTTP 429' }), 'good'],
+  ['limits us over HTTP', noAnswer({ category: 'rateLimited', cause: 'HTTP 429' }), 'good'],
   ['limits us in JSON-RPC', nodeErrorReply(-32005, 'daily request count exceeded, request rate limited'), 'good'],
   ['limits us in JSON-RPC with HTTP 503', noAnswer({ cause: 'HTTP 503', nodeError: { code: 429, message: 'Too Many Requests' } }), 'good'],
   ['answers with an error of its own', nodeErrorReply(-32603, 'internal error'), 'ill'],

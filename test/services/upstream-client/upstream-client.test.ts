@@ -500,9 +500,9 @@ t.test('an answer that nobody asked for never becomes the answer to the next cal
 
 t.test('a limit says how long it holds', async t => {
   const { node, ask } = await startUpstream(t, faults['limits us'])
-  t.same(rateLimitOf(await ask()), ['limited', undefined])
+  t.same(rateLimitOf(await ask()), ['rateLimited', undefined])
   node.setFault(faults['limits us for a second'])
-  t.same(rateLimitOf(await ask()), ['limited', 1])
+  t.same(rateLimitOf(await ask()), ['rateLimited', 1])
   const date = new Date(systemClock.now() + 90_000).toUTCString()
   node.setFault(socket => void socket.write(httpResponse('', { status: 429, headers: { 'retry-after': date } })))
   const [, seconds] = rateLimitOf(await ask())

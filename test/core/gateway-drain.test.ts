@@ -1,0 +1,63 @@
+import t from 'tap'
+import { loadValidConfig } from '../../src/cli/startup.ts'
+import { openGateway } from '../../src/core/gateway.ts'
+import { plugins } from '../../plugins/index.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import type { Clock } from '../../src/services/clock.ts'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { TestLog } from '../support/fakes.ts'
+import { call, post } from '../support/rpc-client.ts'
+
+const graceMs = 123_456
+const drain = { grace: `${graceMs}ms` }
+
+t.test('while `drain.grace` lasts, /readyz answers 503 and new calls are accepted', async t => {
+  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBlockByNumber: { result: null } })
+  const deployment = createDeployment({ gateway: { drain }, networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
+  if (config === undefined) return
+  let endGrace: (() => void) | undefined
+  const clock: Clock = {
+    ...systemClock,
+    after(ms, run) {
+      if (ms !== graceMs) return systemClock.after(ms, run)
+      endGrace = run
+      return { cancel: () => undefined }
+    },
+  }
+  const gateway = await openGateway(config, clock, new TestLog())
+  const { rpc, admin } = gateway.urls
+  const url = `${rpc}/v3/${key}`
+  const readyStatus = async () => (await post(`${admin}/readyz`, '', { method: 'GET' })).status
+  t.equal(await readyStatus(), 200)
+  const stopped = gateway.stop()
+  t.equal(await readyStatus(), 503)
+  t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+  endGrace?.()
+  await stopped
+  await t.rejects(call(url, 'eth_chainId'), { code: 'ECONNREFUSED' })
+})
+
+t.test('the primary of several workers stays up for `drain.grace` too', async t => {
+  const deployment = createDeployment({
+    gateway: { drain: { grace: '1h' }, workers: 2 },
+    networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) },
+  })
+  t.teardown(() => deployment.remove())
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const gateway = await deployment.start()
+  process.kill(gateway.pid, 'SIGTERM')
+  const readyStatus = async () => (await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status
+  while ((await readyStatus()) === 200) await new Promise(setImmediate)
+  t.equal(await readyStatus(), 503)
+  for (let i = 0; i < 4; i++) t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
+  await gateway.kill()
+})
