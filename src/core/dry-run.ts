@@ -33,7 +33,7 @@ export const dryRunNetworks = async ({ networks, gateway }: Config): Promise<rea
   }
   const problems: Problem[] = []
   for (const config of networks) {
-    const { network, problems: found } = buildNetwork(config, dryRunServices)
+    const { network, problems: found } = await buildNetwork(config, dryRunServices)
     problems.push(...found)
     await network?.stop()
   }

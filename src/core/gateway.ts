@@ -132,7 +132,7 @@ const startNetworks = async (
 ): Promise<readonly Network[]> => {
   const runningNetworks: Network[] = []
   for (const config of configs) {
-    const { network, problems } = buildNetwork(config, hostServices)
+    const { network, problems } = await buildNetwork(config, hostServices)
     if (network === undefined) throw new Error(`network ${config.name} was not checked: ${problems[0]?.message}`)
     closers.push(() => network.stop())
     await network.start()

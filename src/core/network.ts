@@ -9,10 +9,11 @@ import type { Next, Stage } from '../plugin/plugin.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
-import type { Singletons } from './singletons.ts'
+import type { SingletonReferences, Singletons } from './singletons.ts'
 import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Services } from '../services/index.ts'
+import { getOrCreate } from '../util/get-or-create.ts'
 
 /** What a network needs of its host; the rest of `Services` is its own. */
 export interface HostServices extends Omit<Services, 'network' | 'methods' | 'heads' | 'singleton' | 'vary'> {
@@ -29,9 +30,12 @@ export interface Network {
   admit(origin: Origin): Failure | undefined | Promise<Failure | undefined>
   readonly run: Next
   readonly heads: Heads
-  /** Inside out, so that whoever is called is ready first. */
+  /** Starts the stages from the last to the first: a stage is ready before another calls it. */
   start(): Promise<void>
-  /** Outside in, so that each can finish; safe without start, and twice; one failure does not spare the rest. */
+  /**
+   * Stops the stages from the first to the last, so that each can finish, then releases their singletons. Safe without
+   * start(), and twice. A failure is logged, and the rest is stopped all the same.
+   */
   stop(): Promise<void>
 }
 
@@ -40,37 +44,73 @@ export class StageStartError extends Error {}
 
 type AnyStage = Stage<never, never>
 
-/** Creates every stage; what stages refuse to be created with comes back as problems at their places. */
-export const buildNetwork = (config: NetworkConfig, host: HostServices): { network?: Network; problems: readonly Problem[] } => {
+/**
+ * Creates every stage. What stages refuse to be created with comes back as problems at their places; then the stages that
+ * were created have been stopped, and the singletons that they used released.
+ */
+export const buildNetwork = async (
+  config: NetworkConfig,
+  host: HostServices,
+): Promise<{ readonly network?: Network; readonly problems: readonly Problem[] }> => {
   const problems: Problem[] = []
   const stages: AnyStage[] = []
-  // What plugins are lent is all that they get, also of what their types do not show.
-  const { singletons, headsSource: _, version, ...pluginServices } = host
-  const methods = openMethodTable(config.methods, { name: config.name, chainId: config.chainId, version })
-  const heads = openNetworkHeads(config, host)
-  config.steps.forEach((step, i) => {
-    const singletonScope = `${config.name}.${i + 1}.${step.name}`
-    const services: Services = {
-      ...pluginServices,
-      network: { name: config.name, chainId: config.chainId, blockTime: config.blockTime },
-      methods,
-      heads,
-      log: host.log.child({ network: config.name, plugin: step.name }),
-      metrics: withLabels(host.metrics, { network: config.name }),
-      singleton: (name, settings, make) => singletons.get(`${singletonScope}.${name}`, settings, make),
-      vary: varyBelow(config.steps.slice(i + 1)),
-    }
+  const singletons = host.singletons.newReferences()
+  const heads = openNetworkHeads(config, host, singletons)
+  const servicesOf = stageServices(config, host, { heads, singletons })
+  for (const [i, step] of config.steps.entries()) {
     try {
-      stages.push(toStage(step.plugin.create(step.options as never, services))) // the loader checked them against its schema
+      stages.push(toStage(step.plugin.create(step.options as never, servicesOf(step, i)))) // the loader checked them against its schema
     } catch (error) {
       const issues = error instanceof Misconfigured ? error.issues : [{ path: [], message: `cannot be created: ${String(error)}` }]
       problems.push(...issues.map(fault => step.problemAt(fault.path, `${step.name}: ${fault.message}`)))
     }
-  })
-  return problems.length > 0 ? { problems } : { network: assembleNetwork(config, stages, heads, host), problems }
+  }
+  const network = assembleNetwork(config, host, { stages, heads, singletons })
+  if (problems.length === 0) return { network, problems }
+  await network.stop()
+  return { problems }
 }
 
-const assembleNetwork = (config: NetworkConfig, stages: readonly AnyStage[], heads: Heads, host: HostServices): Network => {
+/** What a pipeline consists of. */
+interface PipelineParts {
+  readonly stages: readonly AnyStage[]
+  readonly heads: Heads
+  readonly singletons: SingletonReferences
+}
+
+/** The services of each stage. Plugins get these and nothing else of the host, not even what their types would hide. */
+const stageServices = (
+  config: NetworkConfig,
+  host: HostServices,
+  { heads, singletons }: Omit<PipelineParts, 'stages'>,
+): ((step: Step, i: number) => Services) => {
+  const { singletons: _, headsSource: __, version, ...hostServices } = host
+  const { name, chainId, blockTime, steps } = config
+  const shared = {
+    ...hostServices,
+    network: { name, chainId, blockTime },
+    methods: openMethodTable(config.methods, { name, chainId, version }),
+    heads,
+    metrics: withLabels(host.metrics, { network: name }),
+  }
+  return (step, i) => ({
+    ...shared,
+    log: host.log.child({ network: name, plugin: step.name }),
+    // What is known of one chain must not be found by another. Names of steps are unique within a pipeline.
+    singleton: (singletonName, settings, make) =>
+      singletons.get(`${name}.${step.name}.${singletonName}`, [chainId, blockTime, settings], make),
+    vary: varyBelow(steps.slice(i + 1)),
+  })
+}
+
+const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, heads, singletons }: PipelineParts): Network => {
+  const stopPart = async (part: string, stop: () => Promise<void> | undefined): Promise<void> => {
+    try {
+      await stop()
+    } catch (error) {
+      host.log.error({ network: config.name, err: error }, `${part} did not stop`)
+    }
+  }
   return {
     name: config.name,
     hosts: config.hosts,
@@ -87,20 +127,15 @@ const assembleNetwork = (config: NetworkConfig, stages: readonly AnyStage[], hea
       }
     },
     async stop() {
-      for (const stage of stages) {
-        try {
-          await stage.stop?.()
-        } catch (error) {
-          host.log.error({ network: config.name, err: error }, 'a stage did not stop')
-        }
-      }
+      for (const stage of stages) await stopPart('a stage', () => stage.stop?.())
+      await stopPart('a singleton', () => singletons.release())
     },
   }
 }
 
-/** One per network, for all its pipelines. */
-const openNetworkHeads = ({ name, chainId, blockTime }: NetworkConfig, host: HostServices): Heads => {
-  const { singletons, headsSource, upstreamClient, clock, log, metrics } = host
+/** Shared by all pipelines of the network. */
+const openNetworkHeads = ({ name, chainId, blockTime }: NetworkConfig, host: HostServices, singletons: SingletonReferences): Heads => {
+  const { headsSource, upstreamClient, clock, log, metrics } = host
   return singletons.get(`${name}.heads`, { chainId, blockTime }, () =>
     headsSource.open(name, {
       chainId,
@@ -135,13 +170,13 @@ const toStage = (created: AnyHandler | AnyStage | undefined): AnyStage => {
 
 const varyBelow = (steps: readonly Step[]): Services['vary'] => {
   const varying = steps.filter(step => step.plugin.vary !== undefined)
-  // Each plugin sees the notes it reads; the loader has proved that they are written by now.
+  // Each plugin sees the context that it reads; the loader has proved that it is written by now.
   const varyTextOf = ({ plugin, options }: Step, call: Call): string =>
     plugin.vary?.(call.context as Pick<never, ContextKey & never>, options as never, call.origin) ?? ''
   const [only] = varying
   if (only === undefined) return () => ''
   if (varying.length === 1) return (call: Call) => varyTextOf(only, call)
-  // Texts may hold whatever callers send: only so is it certain where one ends.
+  // JSON, because the texts may hold anything that callers send: a separator would not tell where a text ends.
   return (call: Call) => JSON.stringify(varying.map(step => varyTextOf(step, call)))
 }
 
@@ -153,12 +188,10 @@ const withCallMetrics = (run: Next, config: NetworkConfig, { metrics, clock }: H
   const counters = new Map<string, Map<string, { add(): void }>>()
   const counterOf = (name: string, outcome: string): { add(): void } => {
     const method = methodNames.has(name) ? name : 'other'
-    const ofMethod = counters.get(method) ?? new Map<string, { add(): void }>()
-    const found = ofMethod.get(outcome)
-    if (found !== undefined) return found
-    const created = metrics.counter('tollgate_calls_total', 'Calls by method and outcome.', { network, method, outcome })
-    counters.set(method, ofMethod.set(outcome, created))
-    return created
+    const countersOfMethod = getOrCreate(counters, method, () => new Map<string, { add(): void }>())
+    return getOrCreate(countersOfMethod, outcome, () =>
+      metrics.counter('tollgate_calls_total', 'Calls by method and outcome.', { network, method, outcome }),
+    )
   }
   return async call => {
     const startedAt = clock.monotonic()

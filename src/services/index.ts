@@ -46,7 +46,10 @@ export interface Services {
   readonly sharedCaches: SharedCaches
   /** Bytes that the caches of this network may take in this process. */
   readonly cacheBytes: number
-  /** The same name and settings give the same object, made once, at one place of the pipeline and for as long as the process lives. */
+  /**
+   * The same name and settings give this plugin the same object, also in the pipeline that takes over after a reload. When no
+   * pipeline uses the object any more, its close() or stop() is called, if it has one.
+   */
   singleton<T>(name: string, settings: Json, make: () => T): T
   /** What makes answers differ between callers below this place in the pipeline: a part of every key of a shared answer. */
   vary(call: Call): string

@@ -1,8 +1,9 @@
 import t from 'tap'
+import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
 import type { HostServices } from '../../src/core/network.ts'
 import { definePlugin } from '../../src/plugin/plugin.ts'
-import type { AnyPlugin, Origin, Stage } from '../../src/plugin/plugin.ts'
+import type { AnyPlugin, Origin, Path, Stage } from '../../src/plugin/plugin.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
@@ -11,25 +12,15 @@ import { results } from '../../src/services/results.ts'
 import { shippedTable } from '../services/method-table/shipped-table.ts'
 import { TestClock, TestLog, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
 
-/** A network of these plugins, without options. */
-const networkOf = (...plugins: readonly AnyPlugin[]) => {
-  const [log, metrics] = [new TestLog(), createMetricsRegistry()]
-  const steps = plugins.map(plugin => ({
-    name: plugin.name,
-    plugin,
-    options: {},
-    problemAt: () => {
-      throw new Error('a problem')
-    },
-  }))
-  const config = { name: 'net', chainId: 1, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
+/** The services of a host whose network asks nothing of the world. */
+const hostServices = () => {
   const unused = () => {
     throw new Error('asked of the world')
   }
-  const lent: HostServices = {
+  return {
     clock: new TestClock(),
-    log,
-    metrics,
+    log: new TestLog(),
+    metrics: createMetricsRegistry(),
     singletons: openSingletons(),
     headsSource: openHeadsSource(),
     results,
@@ -40,10 +31,25 @@ const networkOf = (...plugins: readonly AnyPlugin[]) => {
     usage: { count: unused },
     upstreamClient: { request: unused, disconnects: unused },
     sharedCaches: { open: unused },
-  }
-  const { network } = buildNetwork(config, lent)
+  } satisfies HostServices
+}
+
+/** A network with these plugins, without options. */
+const configOf = (plugins: readonly AnyPlugin[], chainId = 1): NetworkConfig => {
+  const steps = plugins.map(plugin => ({
+    name: plugin.name,
+    plugin,
+    options: {},
+    problemAt: (_path: Path, message: string) => ({ file: 'net.yaml', line: 1, column: 1, message }),
+  }))
+  return { name: 'net', chainId, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
+}
+
+const networkOf = async (...plugins: readonly AnyPlugin[]) => {
+  const host = hostServices()
+  const { network } = await buildNetwork(configOf(plugins), host)
   if (network === undefined) throw new Error('the network cannot be built')
-  return { network, log, metrics }
+  return { network, log: host.log, metrics: host.metrics }
 }
 
 const options = { type: 'object', properties: {} } as const
@@ -74,7 +80,10 @@ t.test('a stage may be an instance of a class: each of its methods is called as 
     }
   }
   const doorman = new Doorman()
-  const { network, log } = networkOf(definePlugin({ name: 'doorman', summary: 'Opens the door.', options, create: () => doorman }), last)
+  const { network, log } = await networkOf(
+    definePlugin({ name: 'doorman', summary: 'Opens the door.', options, create: () => doorman }),
+    last,
+  )
   t.match(network.admit(fakeOrigin()), { kind: 'unavailable' })
   await network.start()
   t.equal(network.admit(fakeOrigin()), undefined)
@@ -96,7 +105,7 @@ t.test('a plugin is lent its services, and nothing that only the host needs', as
       return (call, next) => next(call)
     },
   })
-  networkOf(curious, last)
+  await networkOf(curious, last)
   t.same(names.sort(), [
     'accounts',
     'cacheBytes',
@@ -119,7 +128,7 @@ t.test('a plugin is lent its services, and nothing that only the host needs', as
 t.test('what a plugin returns that is no reply is a bug, and counted as one', async t => {
   const wrong = [undefined, null, {}, 'no', { result: '0x1', source: 'local' }]
   for (const [i, reply] of wrong.entries()) {
-    const { network, metrics } = networkOf(
+    const { network, metrics } = await networkOf(
       definePlugin({ name: 'odd', summary: 'Is odd.', terminal: true, options, create: () => async () => reply as never }),
     )
     await t.rejects(
@@ -129,4 +138,99 @@ t.test('what a plugin returns that is no reply is a bug, and counted as one', as
     )
     t.match(formatMetrics(metrics.families()), 'tollgate_calls_total{network="net",method="eth_chainId",outcome="internal"} 1\n')
   }
+})
+
+t.test('singletons', async t => {
+  /** A plugin that takes one singleton and counts how often it is made and closed. */
+  const countingPlugin = (over: Partial<Stage> = {}) => {
+    const counts = { made: 0, closed: 0 }
+    const taken: unknown[] = []
+    const make = () => {
+      counts.made += 1
+      return { close: async () => void (counts.closed += 1) }
+    }
+    const plugin = definePlugin({
+      name: 'counting',
+      summary: 'Takes a singleton.',
+      options,
+      create(_options, { singleton }) {
+        taken.push(singleton('thing', { size: 1 }, make))
+        return { handle: (call, next) => next(call), ...over }
+      },
+    })
+    return { plugin, counts, taken }
+  }
+  const build = async (host: HostServices, config: NetworkConfig) => {
+    const { network } = await buildNetwork(config, host)
+    if (network === undefined) throw new Error('the network cannot be built')
+    return network
+  }
+
+  t.test('a pipeline that is built before the old one is stopped gets the same object; the last one to stop closes it', async t => {
+    const host = hostServices()
+    const { plugin, counts, taken } = countingPlugin()
+    const old = await build(host, configOf([plugin, last]))
+    // A step more above the plugin changes nothing for it.
+    const added = definePlugin({ name: 'added', summary: 'Is new.', options, create: () => (call, next) => next(call) })
+    const current = await build(host, configOf([added, plugin, last]))
+    t.equal(current.heads, old.heads, 'heads too')
+    await old.stop()
+    t.same(counts, { made: 1, closed: 0 })
+    t.equal(taken[0], taken[1])
+    await current.stop()
+    await current.stop()
+    t.same(counts, { made: 1, closed: 1 })
+    t.not((await build(host, configOf([plugin, last]))).heads, old.heads)
+    t.same(counts, { made: 2, closed: 1 })
+  })
+
+  t.test('a network that moves to another chain shares nothing with what it was', async t => {
+    const host = hostServices()
+    const { plugin, counts } = countingPlugin()
+    const old = await build(host, configOf([plugin, last]))
+    const current = await build(host, configOf([plugin, last], 2))
+    t.not(current.heads, old.heads)
+    t.same(counts, { made: 2, closed: 0 })
+    await old.stop()
+    t.same(counts, { made: 2, closed: 1 })
+  })
+
+  t.test('are closed after the stages that use them have stopped, and a failure is logged', async t => {
+    const host = hostServices()
+    const { plugin, counts } = countingPlugin({
+      stop: async () => {
+        t.equal(counts.closed, 0)
+      },
+    })
+    const failing = definePlugin({
+      name: 'failing',
+      summary: 'Takes a singleton that does not close.',
+      options,
+      create(_options, { singleton }) {
+        singleton('thing', null, () => ({ close: () => Promise.reject(new Error('busy')) }))
+        return (call, next) => next(call)
+      },
+    })
+    await (await build(host, configOf([plugin, failing, last]))).stop()
+    t.equal(counts.closed, 1)
+    t.match(host.log.lines, [{ level: 'error', message: 'a singleton did not stop', fields: { err: { errors: [{ message: 'busy' }] } } }])
+  })
+
+  t.test('a build that fails stops the stages it created and closes what they took', async t => {
+    const host = hostServices()
+    const stopped: string[] = []
+    const { plugin, counts } = countingPlugin({ stop: async () => void stopped.push('counting') })
+    const refusing = definePlugin({
+      name: 'refusing',
+      summary: 'Refuses its options.',
+      options,
+      create: () => {
+        throw new Error('no')
+      },
+    })
+    const { network, problems } = await buildNetwork(configOf([plugin, refusing, last]), host)
+    t.equal(network, undefined)
+    t.match(problems, [{ message: 'refusing: cannot be created: Error: no' }])
+    t.same([stopped, counts], [['counting'], { made: 1, closed: 1 }])
+  })
 })

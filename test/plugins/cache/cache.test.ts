@@ -410,7 +410,7 @@ t.test('callers for whom two plugins vary never share an answer, whatever the pl
     singletons: openSingletons(),
     headsSource: { open: () => knownHeads().heads },
   } as unknown as HostServices // what is used of it here
-  const { network } = buildNetwork(config as never, lent)
+  const { network } = await buildNetwork(config as never, lent)
   const ask = (headers: Record<string, string>) =>
     network?.run({ ...fakeCall('eth_gasPrice'), origin: fakeOrigin({ headers }) }).then(reply => 'cache' in reply && reply.cache)
   t.same([await ask({ a: 'x\n', b: 'y' }), await ask({ a: 'x\n', b: 'y' })], ['miss', 'hit'])
