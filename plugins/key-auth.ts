@@ -1,8 +1,21 @@
-import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
+import { definePlugin, refuse, thenMaybe, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Lookup, Origin, Reply } from '../src/plugin/plugin.ts'
 
 /** What was found for the key of a path, or that the path has none. */
 type KeyLookup = Lookup | { readonly kind: 'missing' }
+
+declare module '../src/plugin/call.ts' {
+  interface OriginState {
+    /** The look-up of the key of an HTTP request, and its time in monotonic ms. */
+    'key-auth'?: { readonly lookup: KeyLookup | Promise<KeyLookup>; readonly at: number }
+  }
+}
+
+/**
+ * How long the look-up of admit() serves the calls of the same HTTP request, in ms. A revoked key is refused within 1 s: the
+ * look-up itself may be 500 ms behind the store.
+ */
+const maxLookupAgeMs = 400
 
 /** Contract 5.1: the API key in the path says which account is billed. */
 export default definePlugin({
@@ -10,14 +23,21 @@ export default definePlugin({
   summary: 'Finds the account of the API key in the path; refuses missing, malformed, unknown and revoked keys.',
   options: { type: 'object', properties: {} },
   writes: ['key', 'account'],
-  create(_options, { accounts }) {
-    const lookUp = ({ key }: Origin): KeyLookup | Promise<KeyLookup> => (key === undefined ? { kind: 'missing' } : accounts.find(key))
+  create(_options, { accounts, clock }) {
+    /** A WebSocket may stay open for days: its key is looked up for each message. */
+    const lookUp = ({ key, transport, state }: Origin): KeyLookup | Promise<KeyLookup> => {
+      if (key === undefined) return { kind: 'missing' }
+      if (transport === 'websocket') return accounts.find(key)
+      const now = clock.monotonic()
+      const latest = state['key-auth']
+      if (latest !== undefined && now - latest.at < maxLookupAgeMs) return latest.lookup
+      const lookup = accounts.find(key)
+      state['key-auth'] = { lookup, at: now }
+      return lookup
+    }
 
     return {
-      admit(origin) {
-        const lookup = lookUp(origin)
-        return lookup instanceof Promise ? lookup.then(refusalOf) : refusalOf(lookup)
-      },
+      admit: origin => thenMaybe(lookUp(origin), refusalOf),
       handle(call, next) {
         const handleLookup = (found: KeyLookup): Promise<Reply> =>
           found.kind === 'granted'
@@ -30,7 +50,6 @@ export default definePlugin({
     }
   },
 })
-
 const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Failure>> = {
   missing: refuse('key', { message: 'the API key is missing: the path is /v3/<API_KEY>' }),
   malformed: refuse('key', { message: 'the API key is malformed: it has a typing error or is cut off' }),

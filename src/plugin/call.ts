@@ -20,7 +20,16 @@ export interface Origin {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   /** Aborts when the caller leaves. */
   readonly signal: Signal
+  /** What plugins remember for all calls of this origin. */
+  readonly state: OriginState
 }
+
+/**
+ * A plugin adds members of its own by declaration merging, under its name:
+ * `declare module 'tollgate/plugin' { interface OriginState { 'my-plugin'?: Session } }`.
+ */
+// biome-ignore lint/suspicious/noEmptyInterface: plugins add its members
+export interface OriginState {}
 
 /** What a caller asks, once its shape has been checked. */
 export interface Request {

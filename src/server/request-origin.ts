@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { Origin } from '../plugin/call.ts'
+import type { Origin, OriginState } from '../plugin/call.ts'
 import { Cancellation } from '../plugin/cancellation.ts'
 import type { Secret } from '../plugin/secret.ts'
 
@@ -11,6 +11,7 @@ export class RequestOrigin implements Origin {
   readonly key: Secret | undefined
   readonly requestId = nextRequestId()
   readonly signal = new Cancellation()
+  readonly state: OriginState = {}
   readonly #request: IncomingMessage
 
   constructor(transport: Origin['transport'], network: string, key: Secret | undefined, request: IncomingMessage) {

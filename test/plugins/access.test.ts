@@ -3,12 +3,22 @@ import credits from '../../plugins/credits.ts'
 import envelope from '../../plugins/envelope.ts'
 import keyAuth from '../../plugins/key-auth.ts'
 import networkAccess from '../../plugins/network-access.ts'
-import type { Json } from '../../src/plugin/call.ts'
+import type { Json, Origin } from '../../src/plugin/call.ts'
 import { isFailure, refuse } from '../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../src/plugin/reply.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import type { CountedCall, Lookup, MethodTable, ChargeResult } from '../../src/services/index.ts'
-import { account, fakeCall, key, unreachableNext, fakeOrigin, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
+import {
+  TestClock,
+  account,
+  fakeCall,
+  key,
+  unreachableNext,
+  fakeOrigin,
+  fakeResult,
+  valueOrErrorCode,
+  createStage,
+} from '../support/fakes.ts'
 
 const failure = (reply: Reply): Failure => {
   if (!isFailure(reply)) throw new Error('expected a failure')
@@ -61,10 +71,10 @@ t.test('envelope', async t => {
 
 t.test('key-auth', async t => {
   const stage = (lookup: Lookup | Promise<Lookup>) => createStage(keyAuth, {}, { accounts: { find: () => lookup } })
-  const caller = fakeOrigin({ key: new Secret('tg_x') })
+  const originWithKey = (over: Partial<Origin> = {}) => fakeOrigin({ key: new Secret('tg_x'), ...over })
 
   t.test('tells plugins below it the key and the account', async t => {
-    const reply = await stage({ kind: 'granted', key, account }).handle({ ...fakeCall('m'), origin: caller }, async c =>
+    const reply = await stage({ kind: 'granted', key, account }).handle({ ...fakeCall('m'), origin: originWithKey() }, async c =>
       fakeResult([c.context.key.id, c.context.account.id]),
     )
     t.same(valueOrErrorCode(reply), ['key_1', 'acc_1'])
@@ -77,7 +87,8 @@ t.test('key-auth', async t => {
   ] as const) {
     t.test(`refuses a ${kind} key with 401 -32090 and says so, at the door and for each message`, async t => {
       const { admit, handle } = stage({ kind })
-      for (const reply of [await admit?.(caller), failure(await handle({ ...fakeCall('m'), origin: caller }, unreachableNext))]) {
+      const origin = originWithKey()
+      for (const reply of [await admit?.(origin), failure(await handle({ ...fakeCall('m'), origin }, unreachableNext))]) {
         t.match(reply, { status: 401, error: { code: -32090, message: words }, source: 'gateway' })
       }
     })
@@ -88,11 +99,64 @@ t.test('key-auth', async t => {
   })
 
   t.test('says 503, not 401, when the store cannot tell', async t => {
-    t.match(await stage(Promise.resolve({ kind: 'storeUnavailable' } as const)).admit?.(caller), { status: 503, error: { code: -32002 } })
+    t.match(await stage(Promise.resolve({ kind: 'storeUnavailable' } as const)).admit?.(originWithKey()), {
+      status: 503,
+      error: { code: -32002 },
+    })
   })
 
   t.test('admits a good key', async t => {
-    t.equal(await stage({ kind: 'granted', key, account }).admit?.(caller), undefined)
+    t.equal(await stage({ kind: 'granted', key, account }).admit?.(originWithKey()), undefined)
+  })
+
+  t.test('looks a key up once per HTTP request, and for each message of a WebSocket', async t => {
+    const open = (transport: Origin['transport'], result: (lookups: number) => Lookup | Promise<Lookup>) => {
+      let lookups = 0
+      const clock = new TestClock()
+      const { admit, handle } = createStage(keyAuth, {}, { clock, accounts: { find: () => result(++lookups) } })
+      const origin = originWithKey({ transport })
+      const call = async () => {
+        const reply = await handle({ ...fakeCall('m'), origin }, async () => fakeResult('ok'))
+        return isFailure(reply) ? reply.kind : 'ok'
+      }
+      return { clock, call, admit: async () => (await admit?.(origin))?.kind, lookups: () => lookups }
+    }
+    const granted: Lookup = { kind: 'granted', key, account }
+    const revokedLater = (lookups: number): Lookup => (lookups === 1 ? granted : { kind: 'revoked' })
+
+    t.test('one call', async t => {
+      for (const result of [() => granted, async () => granted]) {
+        const { admit, call, lookups } = open('http', result)
+        t.equal(await admit(), undefined)
+        t.equal(await call(), 'ok')
+        t.equal(lookups(), 1)
+      }
+    })
+
+    t.test('a batch', async t => {
+      const { admit, call, lookups } = open('http', () => granted)
+      await admit()
+      t.same(await Promise.all([call(), call(), call()]), ['ok', 'ok', 'ok'])
+      t.equal(lookups(), 1)
+    })
+
+    t.test('again when the body takes longer than 400 ms: a key revoked meanwhile is refused', async t => {
+      const { admit, call, clock, lookups } = open('http', revokedLater)
+      await admit()
+      clock.advance(399)
+      t.equal(await call(), 'ok')
+      clock.advance(1)
+      t.equal(await call(), 'key')
+      t.equal(lookups(), 2)
+    })
+
+    t.test('a WebSocket', async t => {
+      const { admit, call, lookups } = open('websocket', revokedLater)
+      t.equal(await admit(), undefined)
+      t.equal(await call(), 'key')
+      t.equal(await call(), 'key')
+      t.equal(lookups(), 3)
+    })
   })
 })
 

@@ -96,6 +96,7 @@ export const fakeOrigin = (over: Partial<Origin> = {}): Origin => ({
   requestId: 'r-1',
   headers: {},
   signal: new Cancellation(),
+  state: {},
   ...over,
 })
 
