@@ -1,43 +1,8 @@
-import { readFileSync, readdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
+import { readSourceFiles } from './tools/source-files.ts'
+import type { SourceFile } from './tools/source-files.ts'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
-
-interface SourceFile {
-  /** Relative to the root. */
-  readonly file: string
-  readonly text: string
-  /** Without comments, and with the insides of strings taken out. */
-  readonly code: string
-  /** What it imports from within this project. */
-  readonly imports: readonly string[]
-  /** What is loaded before it, from here and elsewhere: without types, and what it loads later. */
-  readonly staticImports: readonly string[]
-}
-
-const readSource = (file: string): SourceFile => {
-  const whole = readFileSync(join(root, file), 'utf8')
-  const text = stripComments(whole, string => string)
-  const specifiers = [...text.matchAll(/\b(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
-  const imports = specifiers.map(([, path = '']) => join(dirname(file), path))
-  const needs = [...text.matchAll(/^import (?!type\b)[^']*'([^']+)'/gm)].map(([, path = '']) =>
-    path.startsWith('.') ? join(dirname(file), path) : path,
-  )
-  return { file, text: whole, code: stripComments(whole, () => "''"), imports, staticImports: needs }
-}
-
-const stripComments = (text: string, replaceString: (string: string) => string): string =>
-  text.replace(/\/\*[^]*?\*\/|\/\/.*|(['"])(?:\\.|(?!\1)[^\\\n])*\1|`(?:\\.|[^`\\])*`/g, part =>
-    part.startsWith('/') ? '' : replaceString(part),
-  )
-
-const sources: readonly SourceFile[] = ['src', 'plugins'].flatMap(folder =>
-  (readdirSync(join(root, folder), { recursive: true }) as string[])
-    .filter(file => /\.tsx?$/.test(file))
-    .map(file => readSource(join(folder, file))),
-)
+const sources = readSourceFiles(['src', 'plugins'])
 
 /** A folder without files is a mistake of the rule, not a rule that holds. */
 const filesIn = (folder: string): readonly SourceFile[] => {

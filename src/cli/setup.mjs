@@ -1,5 +1,8 @@
-// Brings a checkout to the point where it runs, and does nothing when it is there already. Called by npm before
-// `start`, `test`, `bench`, `simulate` and `soak`. Plain JavaScript without dependencies: it runs before there are any.
+// Installs the packages and compiles where that is needed. npm runs it before `start`, `test`, `bench` and the like.
+// Plain JavaScript without dependencies: it runs before any package is installed.
+//
+//   --tests       prepares tap too
+//   --packages    installs the packages only
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,41 +17,49 @@ const lock = 'dist/.setup.lock'
 const buildStamp = 'dist/.sources'
 const tapStamp = 'node_modules/.tap-build'
 
-const steps = [
-  { title: 'installing packages (half a minute)', isDone: isInstalled, run: install },
-  { title: 'compiling', isDone: isCompiled, run: compile },
-  ...(process.argv.includes('--tests') ? [{ title: 'preparing tap', isDone: isTapBuilt, run: buildTap }] : []),
-]
+/** How long a process waits before it looks at the lock again. */
+const lockRetryMs = 100
+
+/** What npm, tsc or tap may print; a compiler that fails on every file prints a lot. */
+const maxOutputBytes = 64 << 20
+
+const installStep = { title: 'installing packages (half a minute)', isDone: isInstalled, run: install }
+const compileStep = { title: 'compiling', isDone: isCompiled, run: compile }
+const tapStep = { title: 'preparing tap', isDone: isTapBuilt, run: buildTap }
+
+const steps = process.argv.includes('--packages')
+  ? [installStep]
+  : [installStep, compileStep, ...(process.argv.includes('--tests') ? [tapStep] : [])]
 
 checkNode()
-if (!steps.every(step => step.isDone())) alone(() => steps.forEach(take))
+if (!steps.every(step => step.isDone())) withLock(() => steps.forEach(runStep))
 
 function checkNode() {
-  const wanted = JSON.parse(readFileSync('package.json', 'utf8')).engines.node.replace('>=', '')
-  const isOld = wanted.localeCompare(process.versions.node, 'en', { numeric: true }) > 0
-  if (isOld) fail(`Node.js ${process.versions.node} is too old: ${wanted} or newer is needed`)
+  const minVersion = JSON.parse(readFileSync('package.json', 'utf8')).engines.node.replace('>=', '')
+  const isOld = minVersion.localeCompare(process.versions.node, 'en', { numeric: true }) > 0
+  if (isOld) fail(`Node.js ${process.versions.node} is too old: ${minVersion} or newer is needed`)
 }
 
-function take(step) {
+function runStep(step) {
   if (step.isDone()) return
-  say(step.title)
+  log(step.title)
   step.run()
 }
 
-/** Two at once (say `npm start` and `npm test`) would tear each other's files: the second waits for the first. */
-function alone(work) {
+/** Two set-ups at once (of `npm start` and `npm test`, say) would overwrite each other's files: the second waits for the first. */
+function withLock(work) {
   mkdirSync(dirname(lock), { recursive: true })
   let owner = takeLock()
-  if (owner !== undefined) say(`waiting for the set-up that process ${owner} runs (if it does not: delete ${lock})`)
+  if (owner !== undefined) log(`waiting for the set-up that process ${owner} runs (if it does not: delete ${lock})`)
   while (owner !== undefined) {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lockRetryMs)
     owner = takeLock()
   }
   process.on('exit', () => rmSync(lock, { force: true }))
   work()
 }
 
-/** Undefined when the lock is ours now, else the process that holds it. The lock of a dead process is taken over. */
+/** Undefined when this process holds the lock now, else the id of the process that holds it. The lock of a dead process is taken over. */
 function takeLock() {
   try {
     writeFileSync(lock, String(process.pid), { flag: 'wx' })
@@ -56,7 +67,7 @@ function takeLock() {
   } catch (error) {
     if (error.code !== 'EEXIST') throw error
   }
-  const owner = Number(read(lock))
+  const owner = Number(readIfExists(lock))
   if (isAlive(owner)) return owner
   rmSync(lock, { force: true })
   return takeLock()
@@ -70,24 +81,24 @@ function isAlive(pid) {
   }
 }
 
-/** Is in node_modules what package-lock.json asks for? npm lists what it installed in a file of the same form. */
+/** True when node_modules holds what package-lock.json requires: npm lists what it installed in a file of the same form. */
 function isInstalled() {
-  const installed = read('node_modules/.package-lock.json')
+  const installed = readIfExists('node_modules/.package-lock.json')
   if (installed === undefined || !existsSync(lockFile)) return installed !== undefined
   const found = JSON.parse(installed).packages
-  return Object.entries(JSON.parse(read(lockFile)).packages).every(
-    ([place, { version, optional }]) => place === '' || (optional && !found[place]) || found[place]?.version === version,
+  return Object.entries(JSON.parse(readIfExists(lockFile)).packages).every(
+    ([path, { version, optional }]) => path === '' || (optional && !found[path]) || found[path]?.version === version,
   )
 }
 
 function install() {
-  const verb = existsSync(lockFile) ? 'ci' : 'install'
+  const command = existsSync(lockFile) ? 'ci' : 'install'
   // The compiler and the local node are dev dependencies, which NODE_ENV=production would leave out.
-  run('npm', [verb, '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'])
+  run('npm', [command, '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'])
 }
 
 function isCompiled() {
-  return read(buildStamp) === fingerprint([...sources(), 'tsconfig.json', lockFile])
+  return readIfExists(buildStamp) === fingerprint([...sources(), 'tsconfig.json', lockFile])
 }
 
 function compile() {
@@ -103,7 +114,7 @@ function sources() {
   return filesIn('.', ['src', 'plugins', 'test']).filter(file => file.endsWith('.ts'))
 }
 
-/** A compiled file whose source is gone would still be found: a deleted test would still run. */
+/** Removes compiled files that have no source any more: a deleted test would still run. */
 function removeOrphans() {
   const stems = new Set(sources().map(file => file.slice(0, -'.ts'.length)))
   const compiled = filesIn('dist', ['src', 'plugins', 'test']).filter(file => file.endsWith('.d.ts'))
@@ -113,22 +124,22 @@ function removeOrphans() {
 }
 
 function isTapBuilt() {
-  return read(tapStamp) === tapBuild()
+  return readIfExists(tapStamp) === tapFingerprint()
 }
 
-/** tap is compiled for its list of plugins, with absolute paths; a run of tests that must do it first fails. */
+/** tap is compiled for its list of plugins, with absolute paths; a run of tests that finds tap uncompiled fails. */
 function buildTap() {
   runNode('node_modules/tap/dist/esm/run.mjs', ['build'])
-  writeFileSync(tapStamp, tapBuild())
+  writeFileSync(tapStamp, tapFingerprint())
 }
 
-function tapBuild() {
+function tapFingerprint() {
   return `${root} ${fingerprint(['.taprc', lockFile])}`
 }
 
 function fingerprint(files) {
   const hash = createHash('sha256')
-  for (const file of files) hash.update(`${file}\n`).update(read(file) ?? '')
+  for (const file of files) hash.update(`${file}\n`).update(readIfExists(file) ?? '')
   return hash.digest('hex')
 }
 
@@ -144,7 +155,7 @@ function filesIn(base, folders) {
     )
 }
 
-function read(file) {
+function readIfExists(file) {
   return existsSync(file) ? readFileSync(file, 'utf8') : undefined
 }
 
@@ -152,11 +163,11 @@ function runNode(script, args) {
   run(process.execPath, [script, ...args])
 }
 
-/** The tool's own words are shown only when it fails. */
+/** The output of the program is shown only when the program fails. */
 function run(program, args) {
   const { status, error, stdout, stderr } = spawnSync(program, args, {
     encoding: 'utf8',
-    maxBuffer: 64 << 20,
+    maxBuffer: maxOutputBytes,
     shell: process.platform === 'win32' && program === 'npm',
   })
   if (status === 0) return
@@ -164,11 +175,11 @@ function run(program, args) {
   fail(`${[program, ...args].join(' ')} failed${error ? `: ${error.message}` : ''}`)
 }
 
-function say(line) {
+function log(line) {
   console.error(`set-up: ${line}`)
 }
 
 function fail(line) {
-  say(line)
+  log(line)
   process.exit(1)
 }

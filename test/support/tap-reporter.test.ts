@@ -40,7 +40,7 @@ ok   test/wire/scan.test.ts (2 passed, 1.2 s)
   )
 })
 
-test('a failure says where it stands in the source, and what differs', async t => {
+test('a failure is reported with its line in the source, the text of this line and the difference', async t => {
   t.equal(
     await report(`
 # Subtest: dist/test/a.test.js
@@ -52,6 +52,11 @@ test('a failure says where it stands in the source, and what differs', async t =
             -2
             +1
           hint: look again
+          source: |
+            t.test('numbers', async t => {
+              t.equal(f(1), 2)
+            ----^
+            })
           ...
         1..1
     not ok 1 - numbers
@@ -62,6 +67,7 @@ ${ended('a', '1', 'null')}1..1
 FAIL test/a.test.ts (0 passed, 1 failed, 1.2 s)
 
   numbers > should be equal at test/a.test.ts:3:5
+    t.equal(f(1), 2)
     -2
     +1
     { hint: 'look again' }

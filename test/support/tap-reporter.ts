@@ -129,9 +129,9 @@ const formatCounts = ({ passed, failed, skipped }: TestCounts): string =>
 
 /** Where the assertion stands, and what it says, without what tap adds about itself. */
 const formatFailure = (point: Result): string[] => {
-  const { at, diff, stack, source: _source, compare: _compare, tapCaught: _caught, test: _test, ...rest } = point.diag ?? {}
+  const { at, diff, stack, source, compare: _compare, tapCaught: _caught, test: _test, ...rest } = point.diag ?? {}
   const place = at?.fileName ? ` at ${at.fileName}:${at.lineNumber}:${at.columnNumber}` : ''
-  const details = [diff ?? stack ?? '', Object.keys(rest).length > 0 ? inspect(rest, { depth: 8 }) : '']
+  const details = [sourceLineOf(source), diff ?? stack ?? '', Object.keys(rest).length > 0 ? inspect(rest, { depth: 8 }) : '']
   return [
     `  ${testPathOf(point)}${place}`,
     ...details
@@ -140,6 +140,12 @@ const formatFailure = (point: Result): string[] => {
       .filter(line => line.trim() !== '')
       .map(line => `    ${line}`),
   ]
+}
+
+/** Tap quotes a few lines of the source, with an arrow below the line that `at` names. */
+const sourceLineOf = (source: string | undefined): string => {
+  const lines = source?.split('\n') ?? []
+  return lines[lines.findIndex(line => /^-+\^$/.test(line)) - 1]?.trim() ?? ''
 }
 
 /** Why a test file failed none of whose tests did. */
