@@ -1,4 +1,5 @@
 import CircuitBreaker from 'opossum'
+import { metricDefinitions } from '../../src/plugin/plugin.ts'
 import type { Services } from '../../src/plugin/plugin.ts'
 
 /** When a breaker opens, and for how long. */
@@ -30,10 +31,7 @@ export const openObservedBreaker = (
   probe: () => Promise<AttemptResult>,
   { log, metrics }: Services,
 ): Breaker => {
-  const state = metrics.gauge('tollgate_upstream_breaker_open', '1 while the breaker is open, in any worker.', {
-    upstream,
-    class: methodClass,
-  })
+  const state = metrics.gauge(metricDefinitions.upstreamBreakerOpen, { upstream, class: methodClass })
   let lastState = 'closed'
   state.set(0)
   return openBreaker(options, probe, newState => {

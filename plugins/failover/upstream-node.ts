@@ -1,5 +1,5 @@
-import { probeUpstream, isFailure, Cancellation, withContext, singleFlight } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Next, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
+import { probeUpstream, isFailure, Cancellation, metricDefinitions, withContext, singleFlight } from '../../src/plugin/plugin.ts'
+import type { Call, Counter, Failure, Next, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
 import { openObservedBreaker } from './circuit-breaker.ts'
 import type { Breaker, BreakerOptions, AttemptResult } from './circuit-breaker.ts'
 import { Deprioritizer } from './deprioritizer.ts'
@@ -16,7 +16,7 @@ export class UpstreamNode {
   readonly #target: Target
   readonly #breakerOpenMs: number
   readonly #services: Services
-  readonly #failures: ReturnType<Services['metrics']['counter']>
+  readonly #failures: Counter
   readonly #rateLimit: RateLimitBackoff
   readonly #deprioritizer: Deprioritizer
   readonly #latencies = createByMethodClass(() => new LatencyTracker())
@@ -30,7 +30,7 @@ export class UpstreamNode {
     this.#target = target
     this.#breakerOpenMs = options.openFor
     this.#services = services
-    this.#failures = services.metrics.counter('tollgate_upstream_failures_total', 'Calls that a node failed.', { upstream: name })
+    this.#failures = services.metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })
     this.#rateLimit = new RateLimitBackoff(services.clock)
     this.#deprioritizer = new Deprioritizer(options, services)
     const probe = probeOf(target, services, this.cancellation)

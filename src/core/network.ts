@@ -11,12 +11,15 @@ import type { Failure, Reply } from '../plugin/reply.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 import { openMethodTable } from '../services/method-table/compile-table.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
 import { withLabels } from '../services/metrics.ts'
+import type { Counter, Metrics } from '../services/metrics.ts'
 import type { Services } from '../services/index.ts'
 import { getOrCreate } from '../util/get-or-create.ts'
 
 /** What a network needs of its host; the rest of `Services` is its own. */
-export interface HostServices extends Omit<Services, 'network' | 'methods' | 'heads' | 'singleton' | 'vary'> {
+export interface HostServices extends Omit<Services, 'network' | 'methods' | 'heads' | 'metrics' | 'singleton' | 'vary'> {
+  readonly metrics: Metrics
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
   readonly version: string
@@ -183,15 +186,13 @@ const varyBelow = (steps: readonly Step[]): Services['vary'] => {
 /** Counts each call by method and outcome, and its time. Methods that are not in the table count as `other`. */
 const withCallMetrics = (run: Next, config: NetworkConfig, { metrics, clock }: HostServices): Next => {
   const network = config.name
-  const callDuration = metrics.histogram('tollgate_call_duration_seconds', 'Time from a call to its reply.', { network })
+  const callDuration = metrics.histogram(metricDefinitions.callDuration, { network })
   const methodNames = new Set(config.methods.names)
-  const counters = new Map<string, Map<string, { add(): void }>>()
-  const counterOf = (name: string, outcome: string): { add(): void } => {
+  const counters = new Map<string, Map<string, Counter>>()
+  const counterOf = (name: string, outcome: string): Counter => {
     const method = methodNames.has(name) ? name : 'other'
-    const countersOfMethod = getOrCreate(counters, method, () => new Map<string, { add(): void }>())
-    return getOrCreate(countersOfMethod, outcome, () =>
-      metrics.counter('tollgate_calls_total', 'Calls by method and outcome.', { network, method, outcome }),
-    )
+    const countersOfMethod = getOrCreate(counters, method, () => new Map<string, Counter>())
+    return getOrCreate(countersOfMethod, outcome, () => metrics.counter(metricDefinitions.calls, { network, method, outcome }))
   }
   return async call => {
     const startedAt = clock.monotonic()

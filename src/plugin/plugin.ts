@@ -23,6 +23,7 @@ export type { ProbeResult } from '../services/upstream-client/probe-upstream.ts'
 export { Cancellation, toAbortSignal } from './cancellation.ts'
 export type { Signal } from './cancellation.ts'
 export { Secret } from './secret.ts'
+export { metricDefinitions } from '../services/metric-definitions.ts'
 export { ChainIdCheck } from '../services/chain-heads/chain-id-check.ts'
 export type * from '../services/index.ts'
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Metrics } from '../services/metrics.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { Counter, Metrics } from '../services/metrics.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
 import type { RpcContext } from './rpc-context.ts'
@@ -34,10 +35,9 @@ export const sendResponse = (rpcContext: RpcContext, res: ServerResponse, reques
 
 /** Looked up once per status, as this is done for each call. */
 export const createResponseCounter = (metrics: Metrics): RpcContext['countResponse'] => {
-  const help = 'Answers over HTTP by status, refused WebSocket upgrades too; preflights are not counted.'
-  const counters = new Map<number, { add(): void }>()
-  const open = (status: number): { add(): void } => {
-    const counter = metrics.counter('tollgate_http_responses_total', help, { status: String(status) })
+  const counters = new Map<number, Counter>()
+  const open = (status: number): Counter => {
+    const counter = metrics.counter(metricDefinitions.httpResponses, { status: String(status) })
     counters.set(status, counter)
     return counter
   }

@@ -19,7 +19,7 @@ export type { Heads, HeadsStatus, BlockId, ChainSnapshot } from './chain-heads/i
 export type { OutageGrace, Ledger, ChargeResult } from './ledger/index.ts'
 export type { Log } from './log.ts'
 export type { CheckedParams, CachePolicy, Method, MethodTable, MethodOverride } from './method-table/index.ts'
-export type { Metrics } from './metrics.ts'
+export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
 export type { ResultObject, Results } from './results.ts'
 export type { CountedCall, Usage } from './usage/index.ts'
 
@@ -33,7 +33,7 @@ export interface Services {
   }
   readonly clock: Clock
   readonly log: Log
-  readonly metrics: Metrics
+  readonly metrics: Metrics<'network'>
   readonly accounts: Accounts
   readonly ledger: Ledger
   readonly usage: Usage

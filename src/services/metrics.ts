@@ -1,26 +1,51 @@
-/** Few values each: never a key, an account or free text. */
-export type Labels = Readonly<Record<string, string>>
+export type MetricType = 'counter' | 'gauge' | 'histogram'
 
-/**
- * Prometheus metrics. Names start with `tollgate_`, in base units. Ask for the instrument of one set of labels once,
- * at load, and keep it: what it costs per call is then one addition.
- */
-export interface Metrics {
-  counter(name: string, help: string, labels?: Labels): { add(by?: number): void }
-  /** `over` says what becomes of it where several workers have it: the greatest value unless given. */
-  gauge(name: string, help: string, labels?: Labels, aggregation?: Aggregation): { set(value: number): void }
-  /** Of durations, in seconds. */
-  histogram(name: string, help: string, labels?: Labels): { observe(seconds: number): void }
+/** How the values of a gauge in several workers become one. */
+export type Aggregation = 'greatest' | 'least' | 'sum'
+
+/** One metric, by the conventions of Prometheus: base units, counters that end in `_total`. */
+export interface MetricDefinition<Type extends MetricType = MetricType, Label extends string = string> {
+  readonly name: string
+  readonly type: Type
+  readonly help: string
+  /** Labels with few values: never a key, an account or free text. */
+  readonly labels: readonly Label[]
+  /** For gauges; `greatest` unless given. */
+  readonly aggregation?: Aggregation
 }
 
-/** What the values of several processes are as one. */
-export type Aggregation = 'greatest' | 'least' | 'sum'
+export type Labels = Readonly<Record<string, string>>
+
+type LabelValues<Label extends string> = Readonly<Record<Label, string>>
+
+/**
+ * Opens the series of a metric with these labels; the labels `Given` are already set. Open a series once, at load, and
+ * keep it: a call then costs one addition.
+ */
+export interface Metrics<Given extends string = never> {
+  counter<Label extends string>(metric: MetricDefinition<'counter', Label>, labels: LabelValues<Exclude<Label, Given>>): Counter
+  gauge<Label extends string>(metric: MetricDefinition<'gauge', Label>, labels: LabelValues<Exclude<Label, Given>>): Gauge
+  /** For durations, in seconds. */
+  histogram<Label extends string>(metric: MetricDefinition<'histogram', Label>, labels: LabelValues<Exclude<Label, Given>>): Histogram
+}
+
+export interface Counter {
+  add(by?: number): void
+}
+
+export interface Gauge {
+  set(value: number): void
+}
+
+export interface Histogram {
+  observe(seconds: number): void
+}
 
 /** All values of one metric; plain data, so that processes can hand it on. */
 export interface MetricFamily {
   readonly name: string
   readonly help: string
-  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly type: MetricType
   readonly aggregation: Aggregation
   readonly series: readonly Series[]
 }
@@ -42,9 +67,8 @@ const bucketBoundsSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 /** Kept by hand: prom-client takes 1 microsecond a call to find its values again, and 80 ms to load. */
 export const createMetricsRegistry = (): MetricsRegistry => {
   const families = new Map<string, MetricFamily & { readonly series: Series[] }>()
-  const valuesOf = (metric: Omit<MetricFamily, 'series'>, labels: Labels): number[] => {
-    const { name, type } = metric
-    const family = families.get(name) ?? { ...metric, series: [] }
+  const valuesOf = ({ name, type, help, aggregation }: MetricDefinition, labels: Labels): number[] => {
+    const family = families.get(name) ?? { name, type, help, aggregation: aggregation ?? defaultAggregation[type], series: [] }
     families.set(name, family)
     const existing = family.series.find(series => hasSameLabels(series.labels, labels))
     if (existing !== undefined) return existing.values
@@ -54,24 +78,24 @@ export const createMetricsRegistry = (): MetricsRegistry => {
   }
   return {
     families: () => [...families.values()],
-    counter(name, help, labels = {}) {
-      const values = valuesOf({ name, help, type: 'counter', aggregation: 'sum' }, labels)
+    counter(metric, labels) {
+      const values = valuesOf(metric, labels)
       return {
         add(by = 1) {
           values[0]! += by
         },
       }
     },
-    gauge(name, help, labels = {}, aggregation = 'greatest') {
-      const values = valuesOf({ name, help, type: 'gauge', aggregation }, labels)
+    gauge(metric, labels) {
+      const values = valuesOf(metric, labels)
       return {
         set(value) {
           values[0] = value
         },
       }
     },
-    histogram(name, help, labels = {}) {
-      const values = valuesOf({ name, help, type: 'histogram', aggregation: 'sum' }, labels)
+    histogram(metric, labels) {
+      const values = valuesOf(metric, labels)
       return {
         observe(seconds) {
           let bucket = 0
@@ -84,12 +108,18 @@ export const createMetricsRegistry = (): MetricsRegistry => {
   }
 }
 
+const defaultAggregation: Readonly<Record<MetricType, Aggregation>> = { counter: 'sum', gauge: 'greatest', histogram: 'sum' }
+
 /** The same metrics, with these labels on each. */
-export const withLabels = (metrics: Metrics, fixedLabels: Labels): Metrics => ({
-  counter: (name, help, labels) => metrics.counter(name, help, { ...fixedLabels, ...labels }),
-  gauge: (name, help, labels, aggregation) => metrics.gauge(name, help, { ...fixedLabels, ...labels }, aggregation),
-  histogram: (name, help, labels) => metrics.histogram(name, help, { ...fixedLabels, ...labels }),
-})
+export const withLabels = <Given extends string>(metrics: Metrics, given: LabelValues<Given>): Metrics<Given> => {
+  // The compiler cannot see that the given labels and the others are all of them.
+  const all = (labels: Labels) => ({ ...given, ...labels }) as never
+  return {
+    counter: (metric, labels) => metrics.counter(metric, all(labels)),
+    gauge: (metric, labels) => metrics.gauge(metric, all(labels)),
+    histogram: (metric, labels) => metrics.histogram(metric, all(labels)),
+  }
+}
 
 /** The metrics of several processes as those of one: counts are added up, gauges as each of them says. */
 export const mergeMetrics = (processes: readonly (readonly MetricFamily[])[]): readonly MetricFamily[] => {

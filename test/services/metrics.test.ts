@@ -1,13 +1,22 @@
+import { readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { withLabels, mergeMetrics, formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
+import type { MetricDefinition } from '../../src/services/metrics.ts'
+
+const requests = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['network', 'text'] } as const
+const counts = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['x'] } as const
+const level = { name: 'tollgate_b', type: 'gauge', help: 'Stands.', labels: [] } as const
+const time = { name: 'tollgate_c_seconds', type: 'histogram', help: 'Takes.', labels: ['network'] } as const
 
 t.test('counters, gauges and histograms come as Prometheus reads them', async t => {
   const metrics = createMetricsRegistry()
-  metrics.counter('tollgate_a_total', 'Counts.', { network: 'n', text: 'say "\\"\n' }).add()
-  metrics.counter('tollgate_a_total', 'Counts.', { text: 'say "\\"\n', network: 'n' }).add(2)
-  metrics.gauge('tollgate_b', 'Stands.').set(7)
-  const time = metrics.histogram('tollgate_c_seconds', 'Takes.', { network: 'n' })
-  for (const seconds of [0.0005, 0.002, 99]) time.observe(seconds)
+  metrics.counter(requests, { network: 'n', text: 'say "\\"\n' }).add()
+  metrics.counter(requests, { text: 'say "\\"\n', network: 'n' }).add(2)
+  metrics.gauge(level, {}).set(7)
+  const durations = metrics.histogram(time, { network: 'n' })
+  for (const seconds of [0.0005, 0.002, 99]) durations.observe(seconds)
   const text = formatMetrics(metrics.families())
   t.match(
     text,
@@ -23,28 +32,55 @@ t.test('counters, gauges and histograms come as Prometheus reads them', async t 
 
 t.test('the counts of several processes add up, and stay what they were', async t => {
   const [one, two] = [createMetricsRegistry(), createMetricsRegistry()]
-  one.counter('tollgate_a_total', 'Counts.', { x: '1' }).add(1)
-  two.counter('tollgate_a_total', 'Counts.', { x: '1' }).add(10)
-  two.counter('tollgate_a_total', 'Counts.', { x: '2' }).add(5)
-  two.histogram('tollgate_c_seconds', 'Takes.').observe(1)
+  one.counter(counts, { x: '1' }).add(1)
+  two.counter(counts, { x: '1' }).add(10)
+  two.counter(counts, { x: '2' }).add(5)
+  two.histogram(time, { network: 'n' }).observe(1)
   const before = formatMetrics(one.families())
   const text = formatMetrics(mergeMetrics([one.families(), two.families()]))
   t.match(text, 'tollgate_a_total{x="1"} 11\ntollgate_a_total{x="2"} 5\n')
-  t.match(text, 'tollgate_c_seconds_count 1\n')
+  t.match(text, 'tollgate_c_seconds_count{network="n"} 1\n')
   t.equal(formatMetrics(one.families()), before)
 })
+
+const open = { name: 'tollgate_open', type: 'gauge', help: 'Breaker.', labels: ['upstream'] } as const
+const up = { name: 'tollgate_up', type: 'gauge', help: 'Cache.', labels: [], aggregation: 'least' } as const
+const sockets = { name: 'tollgate_sockets', type: 'gauge', help: 'Sockets.', labels: ['network'], aggregation: 'sum' } as const
 
 t.test('a gauge of several processes is what its maker says, and the greatest where nothing is said', async t => {
   const processes = [1, 0, 3].map(value => {
     const metrics = createMetricsRegistry()
-    metrics.gauge('tollgate_open', 'Breaker.', { upstream: 'own' }).set(value)
-    metrics.gauge('tollgate_used', 'Cache.', {}, 'least').set(value)
-    withLabels(metrics, { network: 'n' }).gauge('tollgate_sockets', 'Sockets.', {}, 'sum').set(value)
+    metrics.gauge(open, { upstream: 'own' }).set(value)
+    metrics.gauge(up, {}).set(value)
+    withLabels(metrics, { network: 'n' }).gauge(sockets, {}).set(value)
     return metrics.families()
   })
   // As they come from another process.
   const text = formatMetrics(mergeMetrics(JSON.parse(JSON.stringify(processes))))
   t.match(text, 'tollgate_open{upstream="own"} 3\n')
-  t.match(text, 'tollgate_used 0\n')
+  t.match(text, 'tollgate_up 0\n')
   t.match(text, 'tollgate_sockets{network="n"} 4\n')
+})
+
+const definitions: readonly MetricDefinition[] = Object.values(metricDefinitions)
+
+t.test('metrics follow the naming conventions of Prometheus', async t => {
+  for (const { name, type, help, labels } of definitions) {
+    t.match(name, /^tollgate(_[a-z]+)+$/)
+    t.equal(name.endsWith('_total'), type === 'counter', name)
+    t.equal(name.endsWith('_seconds'), type === 'histogram', name)
+    t.match(help, /^[A-Z1].*[.]$/, name)
+    for (const label of labels) t.match(label, /^[a-z]+$/, name)
+  }
+  t.equal(new Set(definitions.map(({ name }) => name)).size, definitions.length)
+})
+
+t.test('a metric of the gateway and its plugins is named in one place', async t => {
+  const files = ['src', 'plugins'].flatMap(folder =>
+    (readdirSync(folder, { recursive: true }) as string[]).filter(file => file.endsWith('.ts')).map(file => join(folder, file)),
+  )
+  t.same(
+    files.filter(file => /['"`]tollgate_/.test(readFileSync(file, 'utf8'))),
+    [join('src', 'services', 'metric-definitions.ts')],
+  )
 })

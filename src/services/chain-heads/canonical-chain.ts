@@ -1,5 +1,6 @@
 import type { Log } from '../log.ts'
-import type { Metrics } from '../metrics.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import type { Counter, Metrics } from '../metrics.ts'
 import { HeadAncestry } from './head-ancestry.ts'
 import type { ChainUpdate } from './head-ancestry.ts'
 import type { BlockHeader } from './block-header.ts'
@@ -8,7 +9,7 @@ import type { RecentBlocks } from './recent-blocks.ts'
 
 export interface CanonicalChainOptions {
   readonly log: Log
-  readonly metrics: Metrics
+  readonly metrics: Metrics<'network'>
   /** What was called final is so no longer. */
   onFinalityReverted(): void
 }
@@ -17,14 +18,14 @@ export interface CanonicalChainOptions {
 export class CanonicalChain {
   readonly #options: CanonicalChainOptions
   readonly #ancestry = new HeadAncestry()
-  readonly #reorgs: { add(): void }
+  readonly #reorgs: Counter
   #finalityVersion = 0
   #finalized: BlockHeader | undefined
   #isFollowing = false
 
   constructor(options: CanonicalChainOptions) {
     this.#options = options
-    this.#reorgs = options.metrics.counter('tollgate_reorgs_total', 'Reorganisations seen.')
+    this.#reorgs = options.metrics.counter(metricDefinitions.reorgs, {})
   }
 
   get recentBlocks(): RecentBlocks {

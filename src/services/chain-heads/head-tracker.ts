@@ -27,7 +27,7 @@ export interface HeadsOptions {
   readonly upstreamClient: UpstreamClient
   readonly clock: Clock
   readonly log: Log
-  readonly metrics: Metrics
+  readonly metrics: Metrics<'network'>
   /** Others who tell callers heights of this network. */
   readonly heightBroadcasts?: readonly HeightBroadcast[]
   /** Called with what is known, and the newest blocks, whenever that may have changed. */

@@ -1,5 +1,6 @@
 import type { Log } from '../log.ts'
-import type { Metrics } from '../metrics.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import type { Gauge, Metrics } from '../metrics.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 import { minAgreeingPolls } from './height-watermark.ts'
 import type { Head, ExclusionReason, Exclusion } from './chain-state.ts'
@@ -16,12 +17,12 @@ export interface ExclusionCriteria {
 /** Which nodes calls should not go to, and why: told in the log when it changes, and as a metric. */
 export class UpstreamExclusions {
   readonly #log: Log
-  readonly #metrics: Metrics
+  readonly #metrics: Metrics<'network'>
   readonly #exclusions = new Map<string, Exclusion>()
   /** How often a node that is doubted had answered before. */
   readonly #headsWhenDoubted = new Map<string, number>()
 
-  constructor(log: Log, metrics: Metrics) {
+  constructor(log: Log, metrics: Metrics<'network'>) {
     this.#log = log
     this.#metrics = metrics
   }
@@ -75,9 +76,8 @@ export class UpstreamExclusions {
     this.#gauge(upstream, reason).set(0)
   }
 
-  #gauge(upstream: string, reason: ExclusionReason): { set(value: number): void } {
-    const labels = { upstream, reason }
-    return this.#metrics.gauge('tollgate_upstream_excluded', '1 while calls pass over the node.', labels)
+  #gauge(upstream: string, reason: ExclusionReason): Gauge {
+    return this.#metrics.gauge(metricDefinitions.upstreamExcluded, { upstream, reason })
   }
 }
 

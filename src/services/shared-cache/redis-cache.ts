@@ -1,7 +1,8 @@
 import type { RedisConnection } from '../../store/redis/redis-connection.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
-import type { Metrics } from '../metrics.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import type { Counter, Metrics } from '../metrics.ts'
 import { maxEntryHeaderBytes, parseEntry, entryVersion, serializeEntry } from './cache-entry.ts'
 import type { SharedCacheEntry } from './cache-entry.ts'
 import { createCacheBreaker } from './cache-breaker.ts'
@@ -34,7 +35,7 @@ export interface RedisCacheOptions {
 export class RedisCache {
   readonly #options: RedisCacheOptions
   readonly #breaker: CacheBreaker
-  readonly #lookupCounters: Readonly<Record<LookupOutcome, { add(): void }>>
+  readonly #lookupCounters: Readonly<Record<LookupOutcome, Counter>>
   #activeLookups = 0
   #pendingWriteBytes = 0
   #isRejectingWrites = false
@@ -44,9 +45,8 @@ export class RedisCache {
   constructor(options: RedisCacheOptions) {
     const { clock, log, metrics, address: redis } = options
     this.#options = options
-    const usedGauge = metrics.gauge('tollgate_shared_cache_up', '1 while each worker uses the shared cache.', { redis }, 'least')
-    const counter = (outcome: LookupOutcome) =>
-      metrics.counter('tollgate_shared_cache_lookups_total', 'Look-ups in the shared cache.', { redis, outcome })
+    const upGauge = metrics.gauge(metricDefinitions.sharedCacheUp, { redis })
+    const counter = (outcome: LookupOutcome) => metrics.counter(metricDefinitions.sharedCacheLookups, { redis, outcome })
     this.#lookupCounters = {
       hit: counter('hit'),
       miss: counter('miss'),
@@ -54,12 +54,12 @@ export class RedisCache {
       failed: counter('failed'),
       skipped: counter('skipped'),
     }
-    usedGauge.set(0)
+    upGauge.set(0)
     this.#breaker = createCacheBreaker({
       clock,
       healthCheck: () => this.#healthCheck(),
       onStateChange(isClosed, cause) {
-        usedGauge.set(isClosed ? 1 : 0)
+        upGauge.set(isClosed ? 1 : 0)
         if (isClosed) log.info({ redis }, 'the shared cache is used')
         else log.warn({ redis, cause }, 'the shared cache is left alone until it answers in time')
       },

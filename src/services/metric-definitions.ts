@@ -1,0 +1,60 @@
+import type { MetricDefinition } from './metrics.ts'
+
+/** All metrics of the gateway and of the plugins that come with it, in the order of the reference page. */
+export const metricDefinitions = {
+  calls: {
+    name: 'tollgate_calls_total',
+    type: 'counter',
+    labels: ['network', 'method', 'outcome'],
+    help: 'JSON-RPC calls that reached a pipeline. The method is "other" when the network does not offer it. The outcome is "ok", "node" for an error of the node, or the kind of the refusal.',
+  },
+  callDuration: {
+    name: 'tollgate_call_duration_seconds',
+    type: 'histogram',
+    labels: ['network'],
+    help: 'Time from a JSON-RPC call that reached a pipeline to its reply.',
+  },
+  httpResponses: {
+    name: 'tollgate_http_responses_total',
+    type: 'counter',
+    labels: ['status'],
+    help: 'HTTP responses, refused WebSocket upgrades included. CORS preflights are not counted.',
+  },
+  upstreamFailures: {
+    name: 'tollgate_upstream_failures_total',
+    type: 'counter',
+    labels: ['network', 'upstream'],
+    help: 'Calls that an upstream failed.',
+  },
+  upstreamBreakerOpen: {
+    name: 'tollgate_upstream_breaker_open',
+    type: 'gauge',
+    labels: ['network', 'upstream', 'class'],
+    help: '1 while the circuit breaker of an upstream and a class of methods is open in any worker.',
+  },
+  upstreamExcluded: {
+    name: 'tollgate_upstream_excluded',
+    type: 'gauge',
+    labels: ['network', 'upstream', 'reason'],
+    help: '1 while an upstream is excluded. The reason is "chain" (another chain id), "lag" (too far behind) or "ahead" (implausibly high head).',
+  },
+  reorgs: {
+    name: 'tollgate_reorgs_total',
+    type: 'counter',
+    labels: ['network'],
+    help: 'Reorganizations of the chain that were observed.',
+  },
+  sharedCacheUp: {
+    name: 'tollgate_shared_cache_up',
+    type: 'gauge',
+    labels: ['redis'],
+    help: '1 while every worker uses the shared cache.',
+    aggregation: 'least',
+  },
+  sharedCacheLookups: {
+    name: 'tollgate_shared_cache_lookups_total',
+    type: 'counter',
+    labels: ['redis', 'outcome'],
+    help: 'Look-ups in the shared cache. The outcome is "hit", "miss", "late", "failed" or "skipped".',
+  },
+} as const satisfies Readonly<Record<string, MetricDefinition>>
