@@ -118,7 +118,7 @@ const refusal = (status: number, code: number, message: string, fault: Fault = '
   source,
 })
 
-/** Every answer that the gateway itself gives in place of a result. README holds the same table; a test compares them. */
+/** Every answer that the gateway itself gives in place of a result. docs/errors.md has the same table; a test compares them. */
 export const refusals = {
   parse: refusal(200, -32700, 'parse error'),
   invalid: refusal(200, -32600, 'invalid request'),

@@ -140,7 +140,7 @@ t.test('with the built-in plugins, a node whose name cannot stand in a header is
 })
 
 t.test('the plugin in README may stand where README says, and nowhere else', async t => {
-  const code = /```js\n\/\/ configs\/rate-limit\.js\n(.*?)```/s.exec(readFileSync('README.md', 'utf8'))?.[1] ?? ''
+  const code = readFileSync('docs/examples/rate-limit.js', 'utf8')
   const networks = [...shippedSteps(), ''].map((_, place) => {
     const steps = shippedSteps().toSpliced(place, 0, '  - { use: ../rate-limit.mjs, with: { calls: 50 } }\n')
     return [`networks/net-${place}.yaml`, networkYaml(`net-${place}`, steps.join(''))]

@@ -46,22 +46,22 @@ t.teardown(async () => {
   await deployment.remove()
   await Promise.all([node.stop(), oversizedNode.stop(), silentNode.stop()])
 })
-const readme = readFileSync('README.md', 'utf8')
+const errorsPage = readFileSync('docs/errors.md', 'utf8')
 writePlugin()
 await deployment.addAccount('alice')
 const { key, id: keyId } = await deployment.addKey('alice')
 const gateway = await deployment.start()
 const url = gateway.http(key)
 
-/** README's plugin, between key-auth and cache as README says. */
+/** The rate limit of README, between key-auth and cache as README says. */
 function withRateLimit(network: Readonly<Record<string, unknown>>): object {
   const [envelope, auth, ...rest] = network['pipeline'] as object[]
   return { ...network, pipeline: [envelope, auth, { use: '../rate-limit.js', with: { calls: 1 } }, ...rest] }
 }
 
 function writePlugin(): void {
-  const code = /```js\n\/\/ configs\/rate-limit\.js\n(.*?)```/s.exec(readme)?.[1] ?? ''
-  if (code.split('\n').length > 30) throw new Error('the plugin in README has grown over 30 lines')
+  const code = readFileSync('docs/examples/rate-limit.js', 'utf8')
+  if (code.split('\n').length > 31) throw new Error('the plugin in README has grown over 30 lines')
   writeFileSync(join(deployment.dir, 'rate-limit.js'), code)
 }
 
@@ -280,7 +280,7 @@ t.test('an account whose plan is gone gets 401 in plain words, and is served aga
   t.ok(performance.now() - start < 1_000)
 })
 
-t.test('too many calls per second get 429 -32005 with Retry-After, from the plugin in README', async t => {
+t.test('too many calls per second get 429 -32005 with Retry-After, from the rate-limit plugin of README', async t => {
   t.equal((await postCall(request('eth_blockNumber'), { host: 'rated.test' })).status, 200)
   const answer = await postCall(request('eth_blockNumber'), { host: 'rated.test' })
   assertError(t, answer, 429, -32005, /per second/)
@@ -546,8 +546,8 @@ t.test('no compression is agreed on, whatever the client offers', async t => {
   socket.close()
 })
 
-t.test('README lists each refusal with its status, code, words and whether it is charged, and no other', async t => {
-  const table = readme.slice(readme.indexOf('## Answers'), readme.indexOf('**One vocabulary.**'))
+t.test('docs/errors.md lists each refusal with its status, code, words and whether it is charged, and no other', async t => {
+  const table = errorsPage.slice(errorsPage.indexOf('## Every error'), errorsPage.indexOf('## Errors of nodes'))
   const rows = table
     .split('\n')
     .filter(line => /^\| .*\| \d{3} \|/.test(line))

@@ -112,7 +112,7 @@ export const createDeployment = ({ gateway, networks, env = {}, nodeOptions: nod
     writeNetwork,
     run,
     addAccount: async (name, plan = 'core') => void (await runJson('accounts', 'add', name, '--plan', plan)),
-    // The shape is promised by the command line (README).
+    // The shape is promised by the command line (docs/reference/commands.md).
     addKey: async (account, ...names) =>
       (await runJson('keys', 'add', account, ...(names.length > 0 ? ['--networks', names.join(',')] : []))) as NewKey,
     start: () => whenListening(spawnCommand(['start'], node)),

@@ -1,0 +1,127 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import { parse } from 'yaml'
+import { plugins } from '../../plugins/index.ts'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { checkConfig } from './check-config.ts'
+import { anchorsOf, codeBlocksOf, codeSpansOf, readPage, readPages, relativeLinksOf } from './markdown.ts'
+
+const pages = readPages()
+const readme = readPage('README.md')
+const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly scripts: object; readonly files: readonly string[] }
+
+t.test('README stays within 1,600 words', async t => {
+  const words = readme.text.split(/\s+/).filter(Boolean).length
+  t.ok(words > 800 && words <= 1600, `${words} words`)
+})
+
+t.test('README shows the rate-limit plugin as the example has it', async t => {
+  const [block] = codeBlocksOf(readme).filter(({ language }) => language === 'js')
+  t.equal(block?.code, readFileSync('docs/examples/rate-limit.js', 'utf8'))
+})
+
+t.test('the package has the pages that plugin authors read', async t => {
+  t.ok(packageJson.files.includes('docs'))
+  t.ok(existsSync('docs/plugins.md'))
+})
+
+t.test('every relative link leads to a file, and to a heading of it', async t => {
+  const links = pages.flatMap(page => relativeLinksOf(page).map(link => ({ from: page.file, ...link })))
+  t.ok(links.length > 60, `${links.length} links`)
+  for (const { from, target, file, anchor } of links) {
+    if (file.startsWith('docs/reference/') && !existsSync('docs/reference')) continue
+    if (!existsSync(file)) t.fail(`${from}: ${target}: there is no such file`)
+    else if (anchor !== undefined) t.ok(anchorsOf(readPage(file)).has(anchor), `${from}: ${target}: there is no such heading`)
+  }
+})
+
+t.test('every page of docs/ is linked from another page', async t => {
+  const linked = new Set(pages.flatMap(page => relativeLinksOf(page).filter(({ file }) => file !== page.file)).map(({ file }) => file))
+  for (const { file } of pages.filter(({ file }) => file.startsWith('docs/'))) t.ok(linked.has(file), file)
+})
+
+t.test('every page opens with what its reader can do afterwards', async t => {
+  for (const { file, text } of pages.filter(({ file }) => /^docs\/\w+\.md$/.test(file))) {
+    t.match(text, /^# .+\n\nAfter reading this page you /, file)
+  }
+})
+
+t.test('every tollgate command that is named exists, with its options', async t => {
+  const commands = pages.flatMap(({ file, text }) =>
+    Array.from(text.matchAll(/npx tollgate ([a-z][^`\n#&|]*)/g), ([, words = '']) => ({ file, words: words.trim().split(/\s+/) })),
+  )
+  t.ok(commands.length > 20)
+  const usages = new Map(commands.map(({ words: [name = ''] }) => [name, usageOf(name)]))
+  for (const { file, words } of commands) {
+    const [name = '', second = ''] = words
+    const usage = usages.get(name) ?? ''
+    const hasSubcommands = new RegExp(`tollgate ${name} [a-z]`).test(usage)
+    t.ok(usage.includes(`tollgate ${hasSubcommands ? `${name} ${second}` : name} `), `${file}: npx tollgate ${words.join(' ')}`)
+    for (const option of words.filter(word => word.startsWith('--'))) t.ok(usage.includes(`${option}`), `${file}: ${name} ${option}`)
+  }
+})
+
+/** What `tollgate NAME --help` prints; fails when there is no such command. */
+const usageOf = (name: string): string => execFileSync(process.execPath, ['dist/src/main.js', name, '--help'], { encoding: 'utf8' })
+
+t.test('every npm script that is named exists', async t => {
+  const scripts = pages.flatMap(({ file, text }) =>
+    Array.from(text.matchAll(/npm run ([\w:-]+)/g), ([, script = '']) => ({ file, script })),
+  )
+  t.ok(scripts.length > 5)
+  for (const { file, script } of scripts) t.hasProp(packageJson.scripts, script, file)
+})
+
+t.test('every YAML block that is a whole network passes check', async t => {
+  const networks = pages.flatMap(codeBlocksOf).filter(({ language, code }) => language === 'yaml' && /^network:/m.test(code))
+  t.ok(networks.length >= 2)
+  for (const { file, code } of networks) {
+    const { network } = parse(code) as { readonly network: string }
+    t.same(await checkConfig(t.testdir(), { [`networks/${network}.yaml`]: code }), { code: 0, problems: '' }, file)
+  }
+})
+
+t.test('every option that is shown as `plugin: { … }`, and every list item of a pipeline, passes check', async t => {
+  const names = plugins.map(({ name }) => name)
+  const spans = pages.flatMap(page => codeSpansOf(page).map(code => ({ file: page.file, code })))
+  const steps = spans.filter(({ code }) => names.some(name => code.startsWith(`${name}: {`)))
+  t.ok(steps.length >= 8)
+  for (const { file, code } of steps) {
+    const yaml = names.map(name => (code.startsWith(`${name}:`) ? `  - ${code}` : `  - ${name}: ${minimalOptions(name)}`)).join('\n')
+    const problems = await checkConfig(t.testdir(), { 'networks/test-net.yaml': `${networkHead}${yaml}\n` })
+    t.same(problems, { code: 0, problems: '' }, `${file}: ${code}`)
+  }
+})
+
+const networkHead = 'network: test-net\nchainId: 1\nblockTime: 12s\nmethods: ethereum\nhosts: [test.example.org]\npipeline:\n'
+const minimalOptions = (name: string): string => (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')
+
+t.test('every option of gateway.yaml that is shown with a value passes check', async t => {
+  const keys = ['listen', 'store', 'workers', 'memory', 'limits', 'usage', 'log', 'drain']
+  const spans = pages.flatMap(page => codeSpansOf(page).map(code => ({ file: page.file, code })))
+  const options = spans.filter(({ code }) => keys.some(key => code.startsWith(`${key}: `)))
+  t.ok(options.length >= 5)
+  for (const { file, code } of options) {
+    const store = code.startsWith('store:') ? '' : 'store: lmdb:data\n'
+    const gateway = `${store}plans: { core: { dailyCredits: 1000 } }\n${code}\n`
+    t.same(await checkConfig(t.testdir(), { 'gateway.yaml': gateway }), { code: 0, problems: '' }, `${file}: ${code}`)
+  }
+})
+
+t.test('every metric that is named exists, and docs/operations.md names each', async t => {
+  const defined = new Set<string>(Object.values(metricDefinitions).map(({ name }) => name))
+  const metricsIn = (text: string) => Array.from(text.matchAll(/(?<!name: ')\btollgate_\w+/g), ([name]) => name)
+  for (const { file, text } of pages) for (const metric of metricsIn(text)) t.ok(defined.has(metric), `${file}: ${metric}`)
+  t.same(new Set(metricsIn(readPage('docs/operations.md').text)), defined)
+})
+
+t.test('docs/errors.md lists the error categories of the method table, and no other', async t => {
+  const table = readFileSync('configs/methods/ethereum.yaml', 'utf8')
+  const [, listed = ''] = /\| category \|[^]*?\|---\|---\|\n([^]*?)\n\n/.exec(readPage('docs/errors.md').text) ?? []
+  const categories = [...listed.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell = '']) =>
+    cell.split(', ').map(name => name.replaceAll('`', '')),
+  )
+  const { errors } = parse(table) as { readonly errors: readonly { readonly category: string }[] }
+  t.same(new Set(categories), new Set(errors.map(({ category }) => category)))
+})
