@@ -10,10 +10,10 @@ import { createMetricsRegistry } from '../services/metrics.ts'
 import { results } from '../services/results.ts'
 import { version } from './version.ts'
 
-/** Creates every stage of every network without opening or asking anything, for what only create() can tell. */
+/** Creates every stage of every network, for the problems that only create() finds. Opens no store, file or connection. */
 export const dryRunNetworks = async ({ networks, gateway }: Config): Promise<readonly Problem[]> => {
   const refuseUse = (): never => {
-    throw new Error('a stage asked something of the world while it was created')
+    throw new Error('a plugin used a service inside create(); use it in start() or in the handler')
   }
   const dryRunServices: HostServices = {
     clock: systemClock,
@@ -21,7 +21,7 @@ export const dryRunNetworks = async ({ networks, gateway }: Config): Promise<rea
     metrics: createMetricsRegistry(),
     singletons: openSingletons(),
     headsSource: openHeadsSource(),
-    // Nothing is kept. What gateway.yaml says may be what is wrong.
+    // No cache is filled. gateway.yaml itself may be what has problems.
     cacheBytes: gateway?.memory ?? 1,
     accounts: { find: refuseUse },
     ledger: { charge: refuseUse },

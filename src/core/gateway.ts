@@ -21,7 +21,7 @@ import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
 import { sleep } from '../util/sleep.ts'
 import { version } from './version.ts'
 
-/** A gateway that serves. */
+/** A running gateway. */
 export interface Gateway {
   readonly urls: { readonly rpc: string; readonly admin?: string }
   readonly metrics: MetricsRegistry
@@ -36,46 +36,36 @@ export interface Gateway {
 export type ValidConfig = Config & { readonly gateway: GatewayConfig }
 
 /**
- * Opens services, starts the networks, then listens. When it rejects, nothing is left open. It asks nodes for their heads
- * itself, unless a source of them is given.
+ * Opens the services, starts the networks, then listens. When it rejects, everything is closed again. The gateway polls
+ * the heads of its upstreams itself unless a source of heads is given.
  */
-export const openGateway = async ({ gateway, networks }: ValidConfig, clock: Clock, log: Log, source?: HeadsSource): Promise<Gateway> => {
-  const closers: (() => Promise<void>)[] = []
+export const openGateway = async (
+  { gateway, networks }: ValidConfig,
+  clock: Clock,
+  log: Log,
+  sharedHeads?: HeadsSource,
+): Promise<Gateway> => {
+  const closers: Closers = []
   let isStopping = false
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) {
-      await closer().catch((error: unknown) => log.error({ err: error }, 'something did not close'))
+      await closer().catch((error: unknown) => log.error({ err: error }, 'a component did not close'))
     }
   }
   try {
     const memoryBudget = createMemoryBudget(Math.floor(gateway.limits.inFlight / gateway.workers))
-    const headsSource = source ?? (await openOwnHeadsSource(gateway, clock, closers))
-    const hostServices = { ...(await openServices(gateway, networks.length, { room: memoryBudget, clock, log }, closers)), headsSource }
-    const runningNetworks = await startNetworks(networks, hostServices, closers)
+    const headsSource = sharedHeads ?? (await openOwnHeadsSource(gateway, clock, closers))
+    const services = await openServices(gateway, networks.length, { memoryBudget, clock, log }, closers)
+    const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)
     await headsSource.ready()
-    const rpc = await openRpcListener({
-      config: gateway,
-      networks: runningNetworks,
-      memoryBudget,
-      clock,
-      log,
-      metrics: hostServices.metrics,
-    })
-    closers.push(() => rpc.stop())
-    const readiness = {
-      isReady: () => !isStopping,
-      networks: () => runningNetworks.map(({ name, heads }) => ({ name, ...heads.status })),
-      metrics: hostServices.metrics.families,
-    }
-    const admin = gateway.listen.admin && (await openAdminListener(gateway.listen.admin, readiness, log))
-    // Closed after the calls in flight have finished, so that it can be asked until then.
-    if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
+    const isReady = () => !isStopping
+    const urls = await openListeners(gateway, runningNetworks, { ...services, memoryBudget, isReady }, closers)
     const stop = async () => {
       isStopping = true
       await sleep(clock, gateway.drain.grace)
       await close()
     }
-    return { urls: { rpc: rpc.url, ...(admin && { admin: admin.url }) }, metrics: hostServices.metrics, stop }
+    return { urls, metrics: services.metrics, stop }
   } catch (error) {
     await close()
     throw error
@@ -93,7 +83,7 @@ const openOwnHeadsSource = async ({ store }: GatewayConfig, clock: Clock, closer
 const openServices = async (
   config: GatewayConfig,
   networkCount: number,
-  { room, clock, log }: { room: MemoryBudget; clock: Clock; log: Log },
+  { memoryBudget, clock, log }: { memoryBudget: MemoryBudget; clock: Clock; log: Log },
   closers: Closers,
 ): Promise<Omit<HostServices, 'headsSource'> & { metrics: MetricsRegistry }> => {
   const store = await openStore(config.store, clock)
@@ -104,16 +94,16 @@ const openServices = async (
   const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention })
   await usage.start()
   closers.push(() => usage.stop())
-  const upstreamClient = openUpstreamClient(clock, room)
+  const upstreamClient = openUpstreamClient(clock, memoryBudget)
   closers.push(() => upstreamClient.close())
   const metrics = createMetricsRegistry()
-  const cache = openSharedCaches({ clock, log, metrics })
-  closers.push(() => cache.close())
+  const sharedCaches = openSharedCaches({ clock, log, metrics })
+  closers.push(() => sharedCaches.close())
   return {
     clock,
     log,
     upstreamClient,
-    sharedCaches: cache,
+    sharedCaches,
     ledger,
     usage,
     metrics,
@@ -139,4 +129,31 @@ const startNetworks = async (
     runningNetworks.push(network)
   }
   return runningNetworks
+}
+
+interface ListenerContext {
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: MetricsRegistry
+  readonly memoryBudget: MemoryBudget
+  isReady(): boolean
+}
+
+const openListeners = async (
+  config: GatewayConfig,
+  networks: readonly Network[],
+  { clock, log, metrics, memoryBudget, isReady }: ListenerContext,
+  closers: Closers,
+): Promise<Gateway['urls']> => {
+  const rpc = await openRpcListener({ config, networks, memoryBudget, clock, log, metrics })
+  closers.push(() => rpc.stop())
+  const status = {
+    isReady,
+    networks: () => networks.map(({ name, heads }) => ({ name, ...heads.status })),
+    metrics: metrics.families,
+  }
+  const admin = config.listen.admin && (await openAdminListener(config.listen.admin, status, log))
+  // Closed after the calls in flight have finished, so that it answers until then.
+  if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
+  return { rpc: rpc.url, ...(admin && { admin: admin.url }) }
 }

@@ -3,12 +3,10 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { ParsedRequestCache } from './request-cache.ts'
 import type { ParsedRequest } from './request-cache.ts'
-import { maxParsedValues } from '../json/scan-limits.ts'
-import type { ScanError } from '../json/scan-limits.ts'
-import { defaultMaxMembers } from '../json/top-level-index.ts'
-import type { IndexedItem, IndexedMember } from '../json/top-level-index.ts'
+import { detach, toLatin1, unescapeName } from '../json/chunked-bytes.ts'
 import { Scanner } from '../json/scanner.ts'
-import { toLatin1, detach, unescapeName } from '../json/raw-json-text.ts'
+import { defaultMaxMembers, maxParsedValues } from '../json/top-level-index.ts'
+import type { IndexedItem, IndexedMember, ScanError } from '../json/top-level-index.ts'
 
 export interface MessageLimits {
   /** How deep arrays and objects may nest, a batch's own array included. */

@@ -1,15 +1,11 @@
 import type { Json, Request } from '../plugin/call.ts'
-import { ChunkedBytes, toBuffer } from '../json/chunked-bytes.ts'
-import type { RawJson } from '../json/chunked-bytes.ts'
 import type { RpcError } from '../plugin/reply.ts'
-import { ChunkBuffer } from '../json/chunk-buffer.ts'
+import { ChunkBuffer, ChunkedBytes, toBuffer, toLatin1, toUtf8, unescapeName } from '../json/chunked-bytes.ts'
+import type { RawJson } from '../json/chunked-bytes.ts'
 import { ascii } from '../json/grammar.ts'
-import { maxParsedValues } from '../json/scan-limits.ts'
-import type { ScanError } from '../json/scan-limits.ts'
-import { defaultMaxMembers } from '../json/top-level-index.ts'
-import type { IndexedMember } from '../json/top-level-index.ts'
 import { Scanner } from '../json/scanner.ts'
-import { toLatin1, unescapeName, toUtf8 } from '../json/raw-json-text.ts'
+import { defaultMaxMembers, maxParsedValues } from '../json/top-level-index.ts'
+import type { IndexedMember, ScanError } from '../json/top-level-index.ts'
 
 /** The request to a node, written anew from what was checked: what the caller wrote beside that never gets there. */
 export const serializeRequest = (id: number, { method, params }: Request): string =>

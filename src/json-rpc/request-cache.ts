@@ -1,6 +1,6 @@
 import type { Json } from '../plugin/call.ts'
 import { deepFreeze } from '../util/frozen.ts'
-import { detach } from '../json/raw-json-text.ts'
+import { detach } from '../json/chunked-bytes.ts'
 
 /** A request; of one that is kept, nobody reads the id. */
 export interface ParsedRequest {

@@ -1,8 +1,7 @@
 import { memoizeFrozen } from '../util/frozen.ts'
-import { ChunkedBytes } from '../json/chunked-bytes.ts'
+import { ChunkedBytes, toLatin1 } from '../json/chunked-bytes.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply, RpcError } from '../plugin/reply.ts'
-import { toLatin1 } from '../json/raw-json-text.ts'
 
 /** A message to send: pieces in order, so that long ones need no copy. Text holds one byte per character (latin1). */
 export interface ResponseBody {

@@ -1,4 +1,4 @@
-/** Where in a JSON text the next byte stands. Up to `after` it is between tokens: what is awaited, or a space. */
+/** Where in a JSON text the next byte stands (RFC 8259). Up to `after` it is between tokens: what is expected there, or a space. */
 export const state = {
   value: 0,
   firstElement: 1,
@@ -6,22 +6,43 @@ export const state = {
   firstName: 3,
   colon: 4,
   after: 5,
-  // In a string; `character` is one of several bytes. A word is true, false or null.
   string: 6,
+  // In a string, behind a backslash; then by how many digits of \u0000 are to come.
   escape: 7,
-  unicodeEscape: 8,
-  multibyte: 9,
-  literal: 10,
+  hex4: 8,
+  hex3: 9,
+  hex2: 10,
+  hex1: 11,
+  // In a string, in a character of several bytes (UTF-8, RFC 3629): by how many are to come, or behind a first byte that
+  // allows only some second bytes.
+  continuation1: 12,
+  continuation2: 13,
+  continuation3: 14,
+  afterE0: 15,
+  afterED: 16,
+  afterF0: 17,
+  afterF4: 18,
+  // In true, false or null, by the letters that have come.
+  t: 19,
+  tr: 20,
+  tru: 21,
+  f: 22,
+  fa: 23,
+  fal: 24,
+  fals: 25,
+  n: 26,
+  nu: 27,
+  nul: 28,
   // In a number, by what came last.
-  minus: 11,
-  zero: 12,
-  integer: 13,
-  decimalPoint: 14,
-  fraction: 15,
-  exponentMark: 16,
-  exponentSign: 17,
-  exponent: 18,
-  failed: 19,
+  minus: 29,
+  zero: 30,
+  integer: 31,
+  decimalPoint: 32,
+  fraction: 33,
+  exponentMark: 34,
+  exponentSign: 35,
+  exponent: 36,
+  failed: 37,
 } as const
 
 export type State = (typeof state)[keyof typeof state]
@@ -33,68 +54,100 @@ export const ascii = {
   carriageReturn: 0x0d,
   space: 0x20,
   quote: 0x22,
-  plus: 0x2b,
   comma: 0x2c,
-  minus: 0x2d,
-  point: 0x2e,
   zero: 0x30,
   nine: 0x39,
-  colon: 0x3a,
   openArray: 0x5b,
   backslash: 0x5c,
   closeArray: 0x5d,
+  n: 0x6e,
+  colon: 0x3a,
   openObject: 0x7b,
   closeObject: 0x7d,
-  E: 0x45,
-  e: 0x65,
-  f: 0x66,
-  n: 0x6e,
-  t: 0x74,
-  u: 0x75,
 } as const
 
-const byteTable = (test: (byte: number) => boolean): Uint8Array => Uint8Array.from({ length: 256 }, (_, byte) => (test(byte) ? 1 : 0))
+/** Single bytes as a text, or all from the first to the last one. */
+type Bytes = string | readonly [first: number, last: number]
 
-/** 1 for bytes that stand for themselves in a string. */
-export const plainBytes = byteTable(byte => byte >= 0x20 && byte < 0x80 && byte !== ascii.quote && byte !== ascii.backslash)
+const digits = '0123456789'
+const hexDigits = `${digits}abcdefABCDEF`
+const continuationBytes = [0x80, 0xbf] as const
 
-/** 1 for what may follow a backslash, beside `u`. */
-export const escapableBytes = byteTable(byte => '"\\/bfnrt'.includes(String.fromCharCode(byte)))
+/** Which byte leads where; any other is an error. A literal ends in `after`; a number ends before the byte behind it. */
+const transitions: readonly (readonly [from: State, bytes: Bytes, to: State])[] = [
+  [state.colon, ':', state.value],
+  [state.value, 't', state.t],
+  [state.t, 'r', state.tr],
+  [state.tr, 'u', state.tru],
+  [state.tru, 'e', state.after],
+  [state.value, 'f', state.f],
+  [state.f, 'a', state.fa],
+  [state.fa, 'l', state.fal],
+  [state.fal, 's', state.fals],
+  [state.fals, 'e', state.after],
+  [state.value, 'n', state.n],
+  [state.n, 'u', state.nu],
+  [state.nu, 'l', state.nul],
+  [state.nul, 'l', state.after],
+  [state.value, '-', state.minus],
+  [state.value, '0', state.zero],
+  [state.value, '123456789', state.integer],
+  [state.minus, '0', state.zero],
+  [state.minus, '123456789', state.integer],
+  [state.zero, '.', state.decimalPoint],
+  [state.zero, 'eE', state.exponentMark],
+  [state.integer, digits, state.integer],
+  [state.integer, '.', state.decimalPoint],
+  [state.integer, 'eE', state.exponentMark],
+  [state.decimalPoint, digits, state.fraction],
+  [state.fraction, digits, state.fraction],
+  [state.fraction, 'eE', state.exponentMark],
+  [state.exponentMark, '+-', state.exponentSign],
+  [state.exponentMark, digits, state.exponent],
+  [state.exponentSign, digits, state.exponent],
+  [state.exponent, digits, state.exponent],
+  [state.string, '\\', state.escape],
+  [state.escape, '"\\/bfnrt', state.string],
+  [state.escape, 'u', state.hex4],
+  [state.hex4, hexDigits, state.hex3],
+  [state.hex3, hexDigits, state.hex2],
+  [state.hex2, hexDigits, state.hex1],
+  [state.hex1, hexDigits, state.string],
+  // No character is written in more bytes than it needs, is half of a pair of UTF-16, or lies above U+10FFFF.
+  [state.string, [0xc2, 0xdf], state.continuation1],
+  [state.string, [0xe0, 0xe0], state.afterE0],
+  [state.string, [0xe1, 0xec], state.continuation2],
+  [state.string, [0xed, 0xed], state.afterED],
+  [state.string, [0xee, 0xef], state.continuation2],
+  [state.string, [0xf0, 0xf0], state.afterF0],
+  [state.string, [0xf1, 0xf3], state.continuation3],
+  [state.string, [0xf4, 0xf4], state.afterF4],
+  [state.afterE0, [0xa0, 0xbf], state.continuation1],
+  [state.afterED, [0x80, 0x9f], state.continuation1],
+  [state.afterF0, [0x90, 0xbf], state.continuation2],
+  [state.afterF4, [0x80, 0x8f], state.continuation2],
+  [state.continuation3, continuationBytes, state.continuation2],
+  [state.continuation2, continuationBytes, state.continuation1],
+  [state.continuation1, continuationBytes, state.string],
+]
 
-export const hexDigits = byteTable(byte => /[0-9a-fA-F]/.test(String.fromCharCode(byte)))
+/** The state behind each byte, 256 for each state. */
+const nextStates = new Uint8Array((state.failed + 1) * 256).fill(state.failed)
 
-/** Where a number goes on after this byte; undefined when the byte does not belong to it. */
-export const nextNumberState = (current: State, byte: number): State | undefined => {
-  if (byte >= ascii.zero && byte <= ascii.nine) return stateAfterDigit(current, byte)
-  switch (byte) {
-    case ascii.point:
-      return current === state.zero || current === state.integer ? state.decimalPoint : undefined
-    case ascii.e:
-    case ascii.E:
-      return current !== state.exponent && canEndNumber(current) ? state.exponentMark : undefined
-    case ascii.plus:
-    case ascii.minus:
-      return current === state.exponentMark ? state.exponentSign : undefined
-    default:
-      return undefined
-  }
+for (const [from, bytes, to] of transitions) {
+  if (typeof bytes === 'string') for (const byte of Buffer.from(bytes)) nextStates[from * 256 + byte] = to
+  else nextStates.fill(to, from * 256 + bytes[0], from * 256 + bytes[1] + 1)
 }
+
+export const nextState = (current: State, byte: number): State => nextStates[current * 256 + byte] as State // the table holds states
 
 export const canEndNumber = (current: State): boolean =>
   current === state.zero || current === state.integer || current === state.fraction || current === state.exponent
 
-const stateAfterDigit = (current: State, digit: number): State | undefined => {
-  switch (current) {
-    case state.minus:
-      return digit === ascii.zero ? state.zero : state.integer
-    case state.zero:
-      return undefined
-    case state.integer:
-      return state.integer
-    case state.decimalPoint:
-    case state.fraction:
-      return state.fraction
-    default:
-      return state.exponent
-  }
-}
+export const isSpace = (byte: number): boolean =>
+  byte === ascii.space || byte === ascii.lineFeed || byte === ascii.carriageReturn || byte === ascii.tab
+
+/** 1 for bytes that stand for themselves in a string. */
+export const plainBytes = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte >= 0x20 && byte < 0x80 && byte !== ascii.quote && byte !== ascii.backslash ? 1 : 0,
+)

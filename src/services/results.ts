@@ -1,10 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
-import { ChunkedBytes, chunksOf } from '../json/chunked-bytes.ts'
+import { ChunkedBytes, chunksOf, concatChunks, maxBytesPerTurn, toLatin1 } from '../json/chunked-bytes.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
-import { concatChunks } from '../json/concat-chunks.ts'
-import type { IndexedItem, IndexedMember } from '../json/top-level-index.ts'
 import { Scanner } from '../json/scanner.ts'
-import { toLatin1 } from '../json/raw-json-text.ts'
+import type { IndexedItem, IndexedMember } from '../json/top-level-index.ts'
 
 /** One object of a result, as the node wrote it. */
 export interface ResultObject {
@@ -29,18 +27,19 @@ export interface Results {
 export const results: Results = {
   extractObjects(result, names) {
     const scanner = createScanner()
-    for (const piece of chunksOf(result)) scanner.push(piece)
+    for (const chunk of chunksOf(result)) scanner.push(chunk)
     return objectsOf(result, scanner, names)
   },
   async extractObjectsAsync(result, names) {
     const scanner = createScanner()
-    let turn = 0
-    for (const piece of chunksOf(result)) {
-      for (let at = 0; at < piece.length; at += bytesPerTurn) {
-        scanner.push(piece.subarray(at, at + bytesPerTurn))
-        turn += Math.min(bytesPerTurn, piece.length - at)
-        if (turn < bytesPerTurn) continue
-        turn = 0
+    let bytesThisTurn = 0
+    for (const chunk of chunksOf(result)) {
+      for (let at = 0; at < chunk.length; at += maxBytesPerTurn) {
+        const part = chunk.subarray(at, at + maxBytesPerTurn)
+        scanner.push(part)
+        bytesThisTurn += part.length
+        if (bytesThisTurn < maxBytesPerTurn) continue
+        bytesThisTurn = 0
         await setImmediate()
       }
     }
@@ -59,9 +58,9 @@ export const results: Results = {
 const [openBracket, comma, closeBracket] = ['[', ',', ']'].map(mark => Buffer.from(mark)) as [Buffer, Buffer, Buffer]
 
 /** Blocks of some networks have more than 30 members. */
-const createScanner = (): Scanner => new Scanner({ maxDepth: 512, maxElements: Infinity, maxValues: Infinity, maxMembers: 256 })
+const scanLimits = { maxDepth: 512, maxElements: Infinity, maxValues: Infinity, maxMembers: 256 }
 
-const bytesPerTurn = 1_048_576
+const createScanner = (): Scanner => new Scanner(scanLimits)
 
 const objectsOf = (result: RawJson, scanner: Scanner, names: readonly string[]): readonly ResultObject[] | undefined =>
   scanner.end() !== undefined || scanner.items.some(item => item.members === undefined)

@@ -3,7 +3,6 @@ import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Json } from '../../src/plugin/call.ts'
-import { memoizeFrozen } from '../../src/util/frozen.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import type { ParsedMessage, ParseMessage, IncomingRequest } from '../../src/json-rpc/parse-request.ts'
 
@@ -104,17 +103,6 @@ t.test('what is long is read anew each time, and a thousand other requests make 
   t.equal(ask('[0]'), kept)
   for (let i = 1; i <= 1000; i++) ask(`[${i}]`)
   t.not(ask('[0]'), kept)
-})
-
-t.test('work on a frozen value is done once, on any other each time', async t => {
-  let worked = 0
-  const lengthOf = memoizeFrozen((list: readonly number[]) => ({ length: list.length, time: ++worked }))
-  const frozen = Object.freeze([1, 2])
-  t.equal(lengthOf(frozen), lengthOf(frozen))
-  t.ok(Object.isFrozen(lengthOf(frozen)))
-  t.equal(memoizeFrozen(() => Buffer.from('ü'))(frozen).length, 2, 'bytes, too, which cannot be frozen')
-  const plain = [1]
-  t.strictSame([lengthOf(plain).length, plain.push(2), lengthOf(plain).length], [1, 2, 2])
 })
 
 t.test('neither a request that is remembered nor an id keeps the rest of its message in memory', async t => {

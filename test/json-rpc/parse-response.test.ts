@@ -1,9 +1,8 @@
-import assert, { deepStrictEqual } from 'node:assert/strict'
+import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Json } from '../../src/plugin/call.ts'
-import { ChunkedBytes, toRawJson, toBuffer } from '../../src/json/chunked-bytes.ts'
-import { ChunkBuffer } from '../../src/json/chunk-buffer.ts'
+import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
 import { ResponseParser, serializeRequest } from '../../src/json-rpc/parse-response.ts'
 import type { ParsedResponse } from '../../src/json-rpc/parse-response.ts'
 
@@ -189,24 +188,4 @@ t.test('a result is not copied, but for short chunks', async t => {
   const short = feedChunks(new ResponseParser(), whole, everyByte(whole.subarray(0, 300_000)))
   t.ok(short.kind === 'result' && toBuffer(short.result).equals(Buffer.from(result)))
   t.ok(short.kind === 'result' && short.result instanceof ChunkedBytes && short.result.chunks.length < 10, 'none of its pieces is short')
-})
-
-t.test('pieces are what one array would be', async t => {
-  const chunks = fc.array(fc.oneof(fc.nat(300), fc.integer({ min: 16_000, max: 70_000 })), { minLength: 1, maxLength: 9 })
-  const property = fc.property(chunks, fc.boolean(), fc.array(fc.tuple(fc.nat(), fc.nat()), { maxLength: 9 }), (lengths, isTold, parts) => {
-    const whole = Buffer.alloc(lengths.reduce((sum, length) => sum + length + 1, 0)).map((_, i) => (i * 31) >> 3)
-    const arrival = new ChunkBuffer(isTold ? whole.length : 0)
-    for (const length of lengths) arrival.push(whole.subarray(arrival.byteLength, arrival.byteLength + length + 1))
-    const { rawJson: text } = arrival
-    deepStrictEqual([text.byteLength, text instanceof ChunkedBytes], [whole.length, whole.length > 16_384 && lengths.length > 1])
-    assert(toBuffer(text).equals(whole))
-    for (const [one, other] of parts) {
-      const [start = 0, end = 0] = [one, other].map(n => n % (whole.length + 1)).sort((a, b) => a - b)
-      const part = text.subarray(start, end)
-      deepStrictEqual([part.byteLength, text.at(start)], [end - start, whole[start]])
-      assert(toBuffer(part).equals(whole.subarray(start, end)))
-    }
-  })
-  fc.assert(property, { numRuns: 300 })
-  t.strictSame(toRawJson([]), Buffer.from(''))
 })

@@ -4,7 +4,7 @@ import { results } from '../../src/services/results.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 const toRows = (parts: Awaited<ReturnType<typeof results.extractObjectsAsync>>) =>
-  parts?.map(({ rawJson: text, members }) => [toBuffer(text).toString(), ...members])
+  parts?.map(({ rawJson, members }) => [toBuffer(rawJson).toString(), ...members])
 
 test('the object of a result, or each element of its array, comes with the text of its members', async t => {
   const [one, two] = ['{"b":"x", "a" : [1, 2]}', '{ "a":null}']

@@ -23,3 +23,8 @@ t.test('about a value that may change, and where nothing was found, it is looked
   }
   t.end()
 })
+
+t.test('bytes may be found out too, which cannot be frozen', t => {
+  t.equal(memoizeFrozen(() => Buffer.from('ü'))(deepFreeze([1, 2])).length, 2)
+  t.end()
+})

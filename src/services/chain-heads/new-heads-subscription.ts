@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws'
 import type { Secret } from '../../plugin/secret.ts'
-import { maxParsedValues } from '../../json/scan-limits.ts'
+import { maxParsedValues } from '../../json/top-level-index.ts'
 import { Scanner } from '../../json/scanner.ts'
 import { describeNetworkError } from '../upstream-client/network-error.ts'
 import type { Clock, Timer } from '../clock.ts'

@@ -1,0 +1,76 @@
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { readSourceFiles, rootDir } from './source-files.ts'
+import type { SourceFile } from './source-files.ts'
+
+// npm run stats [-- --json]: the size and the shape of src and plugins. The limits of files and functions stand in biome.json.
+
+const folders = ['src', 'plugins']
+
+/** `rule` is one of Biome, which is off in `npm run lint`; each excess as `file:line (lines)`. */
+const findExcesses = (rule: string): readonly string[] => {
+  const biome = join(rootDir, 'node_modules/@biomejs/biome/bin/biome')
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    [biome, 'lint', `--only=${rule}`, '--reporter=json', '--max-diagnostics=none', ...folders],
+    { cwd: rootDir, encoding: 'utf8' },
+  )
+  if (!stdout.startsWith('{')) throw new Error(`biome failed: ${stderr}`)
+  const { diagnostics } = JSON.parse(stdout) as { diagnostics: readonly BiomeDiagnostic[] }
+  return diagnostics.map(({ message, location: { path, start } }) => `${path}:${start.line} (${/\((\d+)\)/.exec(message)?.[1]} lines)`)
+}
+
+/** Only the members that are read here. */
+interface BiomeDiagnostic {
+  readonly message: string
+  readonly location: { readonly path: string; readonly start: { readonly line: number } }
+}
+
+/** The files that exactly one other file imports, each with its importer. */
+const findSingleImporters = (sources: readonly SourceFile[]): readonly string[] => {
+  const importersOf = (file: string) => sources.filter(({ imports }) => imports.includes(file)).map(source => source.file)
+  return sources.flatMap(({ file }) => {
+    const [importer, ...others] = importersOf(file)
+    return importer !== undefined && others.length === 0 ? [`${file} <- ${importer}`] : []
+  })
+}
+
+const numericConstantPattern = /^(?:export )?const (\w+) = [-\d_.a-fxo*+/<() ]*\d[-\d_.a-fxo*+/<() ]*$/gm
+
+/** A bound in front (`maxRetries`) or a unit behind (`timeoutMs`). */
+const unitOrBoundPattern =
+  /^(max|min|default)[A-Z]|(Per[A-Z]\w*|Ms|Micros|Seconds|Minutes|Hours|Days|Bytes|Bits|Blocks|Digits|Chars|Port|Code|Id|Version|Percent|Ratio|Factor|Weight|Threshold|Share|Count|Length)$/
+
+const findUnitlessConstants = (sources: readonly SourceFile[]): readonly string[] =>
+  sources.flatMap(({ file, code }) =>
+    [...code.matchAll(numericConstantPattern)].flatMap(([, name = '']) => (unitOrBoundPattern.test(name) ? [] : [`${file} ${name}`])),
+  )
+
+const sources = readSourceFiles(folders)
+
+const stats = {
+  sourceFiles: sources.length,
+  lines: sources.reduce((sum, { text }) => sum + text.split('\n').length - 1, 0),
+  singleImporterFiles: findSingleImporters(sources),
+  longFiles: findExcesses('style/noExcessiveLinesPerFile'),
+  longFunctions: findExcesses('complexity/noExcessiveLinesPerFunction'),
+  unitlessConstants: findUnitlessConstants(sources),
+}
+
+const formatList = (title: string, items: readonly string[]): string =>
+  [`${title}: ${items.length}`, ...items.map(item => `  ${item}`)].join('\n')
+
+const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } })
+if (values.json) console.log(JSON.stringify(stats))
+else {
+  console.log(
+    [
+      `source files: ${stats.sourceFiles} (${stats.lines} lines)`,
+      formatList('files with a single importer', stats.singleImporterFiles),
+      formatList('files over the limit of lines', stats.longFiles),
+      formatList('functions over the limit of lines', stats.longFunctions),
+      formatList('numeric constants without unit or bound', stats.unitlessConstants),
+    ].join('\n\n'),
+  )
+}
