@@ -4,7 +4,8 @@ import type { ObjectSchema, Schema } from '../plugin/options-schema.ts'
 import { formats } from './formats.ts'
 import { childSchema, schemaAt } from './json-schema.ts'
 import { parseJsonPointer, jsonPointer } from './path.ts'
-import { didYouMean, closestMatch, formatSuggestion } from '../util/did-you-mean.ts'
+import { formatSuggestion } from '../util/did-you-mean.ts'
+import { closestKey, didYouMeanKey } from '../util/renamed-keys.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 import { describeValue, describeSchema, formatOptionPath } from './describe.ts'
@@ -41,7 +42,7 @@ const missingPropertyOf = ({ params }: ErrorObject): string => String(params['mi
 /** Is the missing key there, but mistyped? */
 const isMistyped = (missing: ErrorObject, unknown: ErrorObject, site: OptionsLocation): boolean =>
   missing.instancePath === unknown.instancePath &&
-  closestMatch(unknownPropertyOf(unknown), knownKeysAt(site, parseJsonPointer(unknown.instancePath))) === missingPropertyOf(missing)
+  closestKey(unknownPropertyOf(unknown), knownKeysAt(site, parseJsonPointer(unknown.instancePath))) === missingPropertyOf(missing)
 
 const knownKeysAt = ({ schema }: OptionsLocation, inside: Path): readonly string[] => {
   const here = schemaAt(schema, inside)
@@ -52,7 +53,7 @@ const unknownKeyProblem = (site: OptionsLocation, inside: Path, key: string): Pr
   const known = knownKeysAt(site, inside)
   const owner = formatOptionPath(site.owner, inside)
   const message = owner ? `${owner} has no ${site.owner ? 'option' : 'key'} \`${key}\`` : `unknown key \`${key}\``
-  const hint = didYouMean(key, known) ?? (known.length > 0 ? `known are: ${known.join(', ')}` : 'it has none')
+  const hint = didYouMeanKey(key, known) ?? (known.length > 0 ? `known are: ${known.join(', ')}` : 'it has none')
   return site.source.problemAtKey([...site.namePath, ...inside, key], message, hint)
 }
 
@@ -78,12 +79,13 @@ const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | unde
   const text = source.expandedTexts.get(jsonPointer(path))
   if (text && text.values.length > 0) return text.isBareVariable ? undefined : quotedVariableHint(wanted)
   if (wanted.type === 'boolean') return formatSuggestion(booleanSpellings[String(value).toLowerCase()])
+  if (wanted.type === 'object') return describeKeys(wanted)
   if (wanted.type !== 'string') return undefined
   if (wanted.format === 'url') return 'for example https://node.example.org/KEY'
   const mendText = wanted.format && formats[wanted.format].suggest
   if (typeof value === 'number') return mendText && 'the unit is missing'
   if (typeof value !== 'string') return undefined
-  return wanted.enum ? didYouMean(value, wanted.enum) : formatSuggestion(mendText?.(value))
+  return wanted.enum ? didYouMeanKey(value, wanted.enum) : formatSuggestion(mendText?.(value))
 }
 
 /** Only an unquoted variable can become a number or a boolean. */
@@ -91,5 +93,10 @@ const quotedVariableHint = (wanted: Schema): string | undefined =>
   ['integer', 'number', 'boolean'].includes(wanted.type ?? '')
     ? 'a variable in quotes stays a text: write it without them, on a line of its own'
     : undefined
+
+const describeKeys = ({ properties = {} }: ObjectSchema): string | undefined => {
+  const keys = Object.keys(properties)
+  return keys.length > 0 ? `its keys are: ${keys.join(', ')}` : undefined
+}
 
 const booleanSpellings: Readonly<Record<string, string>> = { yes: 'true', on: 'true', no: 'false', off: 'false' }

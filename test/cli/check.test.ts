@@ -14,6 +14,7 @@ import { networkYaml, stubPlugins, writeConfig } from '../config/config-fixture.
 import { runCommand, createTestConfigs } from './run-command.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { renamedKeys } from '../../src/util/renamed-keys.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 
 type DryRun = (config: Config) => Promise<readonly Problem[]>
@@ -137,6 +138,40 @@ t.test('with the built-in plugins, a node whose name cannot stand in a header is
   t.match(err.join(''), /failover\.partner\.name must be a name of ASCII characters without spaces, not "a b"/)
   t.match(await named('""', 'p'), { code: exitCodes.config, err: [/without spaces, not ""/] })
   t.match(await named('own.eu-1:8545', 'P(2)'), { code: exitCodes.ok })
+})
+
+t.test('whoever writes an old key, or an old value, is told the name of today', async t => {
+  const upstreams = 'upstreams: [{ name: own, url: "http://127.0.0.1:1" }]'
+  const entries = [
+    '{ params: [{ title: a, is: hash, called: a thing, fill: "0x1" }], keep: head, at: 0, resend: false, split: true }',
+    '{ word: true, answer: { is: chainId }, cache: head }',
+    '{ height: true, cache: found, params: [{ title: b, type: object, notAbove: { a: b } }] }',
+  ]
+  const categories = ['known', 'tooWide', 'unknown', 'pruned', 'badParams', 'noMethod', 'misread', 'limited', 'denied', 'away']
+  const oldTable = [
+    'defaults: { cost: 80, cache: never, class: light, idempotent: true }',
+    `methods:\n${entries.map((entry, i) => `  m${i}: ${entry}`).join('\n')}`,
+    `errors:\n${[...categories.map(name => `  - { category: ${name}, code: 1 }`), '  - { means: reverted, code: 3 }'].join('\n')}`,
+  ]
+  const files = {
+    'gateway.yaml': 'store: lmdb:../data\nplans: { core: { dailyCredits: 1 } }\nusage: { keep: 90d }\n',
+    'methods/ethereum.yaml': `${oldTable.join('\n')}\n`,
+    'networks/real-net.yaml': shipped({
+      credits: '{ away: open }',
+      cache: '{ tooMany: 1s, methods: { eth_call: head, eth_getLogs: found } }',
+      failover: `{ ${upstreams}, breaker: { calls: 1, errors: 1, streak: 1, pause: 1s } }`,
+      upstream: '{ silence: 1s, maxPieces: 1 }',
+    }),
+  }
+  const { code, err } = await check(t, files, {}, dryRunNetworks, builtIn)
+  t.equal(code, exitCodes.config)
+  const report = err.join('\n')
+  const hints = new Set(Array.from(report.matchAll(/\^ did you mean `(\w+)`\?/g), ([, name]) => name))
+  t.same([...hints].sort(), [...new Set(Object.values(renamedKeys).flat())].sort(), 'each name of today is a hint')
+  t.notOk(
+    Object.keys(renamedKeys).some(name => hints.has(name)),
+    'no old name is',
+  )
 })
 
 t.test('the plugin in README may stand where README says, and nowhere else', async t => {

@@ -1,14 +1,29 @@
+import type { ErrorObject } from 'ajv'
 import { errorCategories } from '../../plugin/reply.ts'
 import { hexFormatPattern } from './hex-format.ts'
 import { createAjv } from './compile-rule.ts'
 import { issueOfAjvError } from './issue-messages.ts'
 import type { Issue } from './issue-messages.ts'
+import { formatSuggestion } from '../../util/did-you-mean.ts'
+import { renamedKey } from '../../util/renamed-keys.ts'
 
 /** What is wrong with the shape of a methods file, or of one entry of it. */
 export const schemaIssues = (data: unknown, part: 'table' | 'method'): readonly Issue[] => {
   const validate = ajv.getSchema(part === 'table' ? 'table' : 'table#/definitions/method') // compiled on first use
   if (validate === undefined) throw new Error(`the shape of a ${part} cannot be found`)
-  return validate(data) ? [] : (validate.errors ?? []).map(issueOfAjvError)
+  return validate(data) ? [] : (validate.errors ?? []).map(issueOfSchemaError)
+}
+
+const issueOfSchemaError = (error: ErrorObject): Issue => {
+  const hint = formatSuggestion(renamedKeyOf(error))
+  return { ...issueOfAjvError(error), ...(hint !== undefined && { hint }) }
+}
+
+/** The name of today, where the error is about the old name of a key or a value. */
+const renamedKeyOf = ({ keyword, params, parentSchema, data }: ErrorObject): string | undefined => {
+  if (keyword === 'additionalProperties')
+    return renamedKey(String(params['additionalProperty']), Object.keys(parentSchema?.['properties'] ?? {}))
+  return keyword === 'enum' ? renamedKey(String(data), params['allowedValues']) : undefined
 }
 
 const textSchema = { type: 'string', minLength: 1 }
