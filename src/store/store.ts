@@ -1,7 +1,5 @@
 import type { Key } from '../plugin/call.ts'
 import type { MaybePromise } from '../util/maybe-promise.ts'
-
-export type { MaybePromise } from '../util/maybe-promise.ts'
 import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease-accounting.ts'
 
 /**
@@ -192,11 +190,6 @@ export interface HashedKey {
 
 /** A process that has not said for so many ms that it lives is taken for dead. */
 export const processTimeoutMs = 5_000
-
-/** Milliseconds; UTC has no longer or shorter days here. */
-export const dayMs = 86_400_000
-export const hourMs = 3_600_000
-export const hoursPerDay = dayMs / hourMs
 
 /** The store cannot be used, and the operator can change that; the message says how. */
 export class StoreError extends Error {

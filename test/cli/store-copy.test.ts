@@ -6,11 +6,11 @@ import { Secret } from '../../src/plugin/secret.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { copyStore } from '../../src/store/copy-store.ts'
 import { openStore } from '../../src/store/open-store.ts'
-import { hourMs } from '../../src/store/store.ts'
 import type { Store, UsageCount } from '../../src/store/store.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { runCommand } from './run-command.ts'
+import { hourMs } from '../../src/util/dates.ts'
 
 const hour = Math.floor(systemClock.now() / hourMs)
 const count = (over: Partial<UsageCount> = {}): UsageCount => ({

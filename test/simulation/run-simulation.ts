@@ -1,4 +1,3 @@
-import { dayMs } from '../../src/store/store.ts'
 import { costs, maxCost } from './simulated-account.ts'
 import type { SimulatedAccount } from './simulated-account.ts'
 import { checkIdle, checkFinalState } from './invariants.ts'
@@ -9,6 +8,7 @@ import { randomFaultProfile } from './fault-profile.ts'
 import type { FaultProfile } from './fault-profile.ts'
 import { Simulation } from './simulation.ts'
 import type { SystemUnderTest } from './simulation.ts'
+import { dayMs } from '../../src/util/dates.ts'
 
 export interface SimulationResult {
   readonly calls: number

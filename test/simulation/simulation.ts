@@ -1,7 +1,6 @@
 import type { ChargeResult } from '../../src/services/ledger/index.ts'
 import { emptyLeaseRecord } from '../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../src/store/lease-accounting.ts'
-import { dayMs } from '../../src/store/store.ts'
 import { accountWith } from '../services/ledger/ledger-test-cluster.ts'
 import type { InMemoryLedgerStore } from '../store/in-memory-store.ts'
 import { SimulatedAccount, maxCost } from './simulated-account.ts'
@@ -12,6 +11,7 @@ import { ObservedDay } from './observed-day.ts'
 import { VirtualTime } from './virtual-time.ts'
 import type { FaultProfile } from './fault-profile.ts'
 import { UnreliableNetwork, maxDelayMs } from './unreliable-network.ts'
+import { dayMs } from '../../src/util/dates.ts'
 
 export type SystemUnderTest = typeof import('./system-under-test.ts')
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../src/store/lease-accounting.ts'
-import { dayMs, processTimeoutMs, hourMs } from '../../src/store/store.ts'
+import { processTimeoutMs } from '../../src/store/store.ts'
 import type {
   LeaseResponse,
   LedgerStore,
@@ -12,6 +12,7 @@ import type {
   UsageReport,
   UsageStore,
 } from '../../src/store/store.ts'
+import { dayMs, hourMs } from '../../src/util/dates.ts'
 
 interface LedgerDay {
   leased: number

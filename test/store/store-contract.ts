@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
 import type { LeaseRequest } from '../../src/store/lease-accounting.ts'
-import { dayMs, hourMs } from '../../src/store/store.ts'
 import type { AccountStore, KeyRow, LedgerStore, UsageCount, UsageReport, UsageStore } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
+import { dayMs, hourMs } from '../../src/util/dates.ts'
 
 type OpenStore<S> = (t: Test, clock: TestClock) => S | Promise<S>
 

@@ -1,4 +1,3 @@
-import { dayMs } from '../../store/store.ts'
 import type { LeaseResponse } from '../../store/store.ts'
 import type { Timer } from '../clock.ts'
 import { LeaseCharge } from './lease-charge.ts'
@@ -9,6 +8,7 @@ import { ExpiredLeases } from './expired-leases.ts'
 import { CachedBalance } from './cached-balance.ts'
 import type { LedgerClient } from './ledger-client.ts'
 import type { OutageGrace, ChargeResult } from './charge-result.ts'
+import { dayMs } from '../../util/dates.ts'
 
 /** One account in one process: the lease in hand, the calls that wait for more, and the one ask that is on its way. */
 export class AccountLedger implements RefundableBudget {

@@ -1,5 +1,5 @@
-import { hoursPerDay } from '../../store/store.ts'
 import type { LedgerStore, UsageStore } from '../../store/store.ts'
+import { hoursPerDay } from '../../util/dates.ts'
 
 /** One account's day in the books, and what in them does not add up. */
 export interface Audit {

@@ -1,5 +1,4 @@
-import { isoDate, isoTime } from '../../util/dates.ts'
-import { dayMs } from '../../store/store.ts'
+import { dayMs, isoDate, isoTime } from '../../util/dates.ts'
 import type { LedgerStore } from '../../store/store.ts'
 
 /** One account's day in figures. Used, held, forfeited and left make up the limit, unless it was lowered that day. */

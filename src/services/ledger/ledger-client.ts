@@ -1,10 +1,11 @@
-import { dayMs, storeTimeoutMs } from '../../store/store.ts'
+import { storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { withTimeout } from '../../util/with-timeout.ts'
 import type { Log } from '../log.ts'
 import { createSemaphore } from '../../util/semaphore.ts'
 import type { Lease } from './lease.ts'
+import { dayMs } from '../../util/dates.ts'
 
 /** What is asked for beyond what a lease says of itself. */
 export interface LeaseTarget {

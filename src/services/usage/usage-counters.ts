@@ -1,6 +1,6 @@
-import { hourMs, hoursPerDay } from '../../store/store.ts'
 import type { UsageCount, UsageGroup } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
+import { hourMs, hoursPerDay } from '../../util/dates.ts'
 
 /** What is added to the counts of a group. */
 export interface CountedCall extends UsageGroup {

@@ -1,9 +1,10 @@
-import { hourMs, storeTimeoutMs } from '../../store/store.ts'
+import { storeTimeoutMs } from '../../store/store.ts'
 import type { UsageReport, UsageStore } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
 import { withTimeout } from '../../util/with-timeout.ts'
 import type { Log } from '../log.ts'
 import type { UsageCounters } from './usage-counters.ts'
+import { hourMs } from '../../util/dates.ts'
 
 export interface UsageReporterOptions {
   readonly process: string

@@ -1,5 +1,4 @@
-import { isoDate, isoTime } from '../../util/dates.ts'
-import { hourMs } from '../../store/store.ts'
+import { hourMs, isoDate, isoTime } from '../../util/dates.ts'
 import type { UsageCount } from '../../store/store.ts'
 
 /** What counts may be grouped by. */

@@ -3,9 +3,10 @@ import type { Database, RootDatabase } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../lease-accounting.ts'
 import type { LeaseRecord } from '../lease-accounting.ts'
-import { dayMs, processTimeoutMs } from '../store.ts'
+import { processTimeoutMs } from '../store.ts'
 import type { LedgerStore, StoreDay, DayTotals } from '../store.ts'
 import type { Transactions } from './transactions.ts'
+import { dayMs } from '../../util/dates.ts'
 
 /** What is leased, by day and account; entries by day, account and process; and the processes that live. */
 interface LedgerTables {

@@ -1,8 +1,8 @@
 import type { Database, RootDatabase } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
-import { hourMs } from '../store.ts'
 import type { UsageCount, UsageStore } from '../store.ts'
 import type { Transactions } from './transactions.ts'
+import { hourMs } from '../../util/dates.ts'
 
 /** Calls and credits by hour and group. The hour comes first, so that old rows lie together. */
 export type UsageRowKey = [hour: number, account: string, key: string, network: string, method: string, outcome: string, forwarded: 0 | 1]

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
-import { dayMs, processTimeoutMs, hourMs } from '../store.ts'
+import { processTimeoutMs } from '../store.ts'
+import { dayMs, hourMs } from '../../util/dates.ts'
 
 /** A step that Redis runs as one, known to it by the hash of its text. Needs Redis 5 or later, or Valkey. */
 export interface Script {

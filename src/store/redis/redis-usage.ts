@@ -1,10 +1,11 @@
 import type { UsageCount, UsageStore } from '../store.ts'
-import { dayMs, usageGroupKey } from '../store.ts'
+import { usageGroupKey } from '../store.ts'
 import type { RedisDayClock } from './redis-day-clock.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
 import { parsePairs } from './redis-reply.ts'
 import * as scripts from './redis-scripts.ts'
+import { dayMs } from '../../util/dates.ts'
 
 export const redisUsageStore = (redis: RedisConnection, { scriptArgs }: RedisDayClock): UsageStore => ({
   async reportUsage({ process, seq, counts, retentionHours }) {

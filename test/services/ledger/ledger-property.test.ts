@@ -3,6 +3,7 @@ import t from 'tap'
 import type { ChargeResult } from '../../../src/services/ledger/index.ts'
 import { TestCluster, accountWith, drainEventLoop } from './ledger-test-cluster.ts'
 import type { TestProcess } from './ledger-test-cluster.ts'
+import { dayMs } from '../../../src/util/dates.ts'
 
 /** What may happen, in any order. Numbers choose a process, a message or an earlier charge. */
 type Step =
@@ -44,7 +45,6 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('down' as const) }) },
 )
 
-const dayMs = 86_400_000
 const limits = [400, 30_000]
 const accounts = limits.map((limit, i) => accountWith(limit, `acc_${i}`))
 

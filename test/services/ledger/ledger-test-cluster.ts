@@ -6,6 +6,7 @@ import type { LeaseResponse, LedgerStore, HeartbeatResponse, DayTotals } from '.
 import type { LeaseRequest } from '../../../src/store/lease-accounting.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
 import { InMemoryLedgerStore } from '../../store/in-memory-store.ts'
+import { dayMs } from '../../../src/util/dates.ts'
 
 /** Lets all that is ready happen. */
 export const drainEventLoop = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
@@ -138,8 +139,6 @@ export class TestCluster {
     }
   }
 }
-
-const dayMs = 86_400_000
 
 /** The kinds of verdicts, to compare in one line. */
 export const kindsOf = async (results: readonly (ChargeResult | Promise<ChargeResult>)[]): Promise<readonly string[]> =>

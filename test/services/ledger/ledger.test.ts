@@ -3,6 +3,7 @@ import type { Account } from '../../../src/plugin/call.ts'
 import type { OutageGrace, LedgerService, ChargeResult } from '../../../src/services/ledger/index.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
 import { readBalance } from '../../../src/services/ledger/balance.ts'
+import { dayMs } from '../../../src/util/dates.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
 import { tempStore } from '../../store/temp-store.ts'
 import { TestCluster, accountWith, kindsOf, drainEventLoop } from './ledger-test-cluster.ts'
@@ -599,7 +600,7 @@ t.test('an answer that is overtaken by a later one changes nothing', async t => 
 
 t.test('midnight', async t => {
   const eve = Date.UTC(2026, 0, 15, 23, 59, 59)
-  const dayBefore = Math.floor(eve / 86_400_000)
+  const dayBefore = Math.floor(eve / dayMs)
 
   t.test('a new day has new credits, and what was left of the old ones buys nothing', async t => {
     const world = new TestCluster(eve)

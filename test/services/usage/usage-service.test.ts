@@ -1,11 +1,11 @@
 import t from 'tap'
 import { openUsage } from '../../../src/services/usage/index.ts'
 import type { CountedCall } from '../../../src/services/usage/index.ts'
-import { dayMs, hourMs } from '../../../src/store/store.ts'
 import type { UsageCount, UsageReport, UsageStore } from '../../../src/store/store.ts'
 import { InMemoryUsageStore } from '../../store/in-memory-store.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
 import { drainEventLoop } from '../ledger/ledger-test-cluster.ts'
+import { dayMs, hourMs } from '../../../src/util/dates.ts'
 
 const noon = Date.UTC(2026, 0, 15, 12)
 const hour = noon / hourMs

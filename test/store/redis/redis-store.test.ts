@@ -12,12 +12,12 @@ import type { LeaseRequest, LeaseRecord } from '../../../src/store/lease-account
 import { openStore } from '../../../src/store/open-store.ts'
 import { openRedisStore } from '../../../src/store/redis/redis-store.ts'
 import { RedisConnection } from '../../../src/store/redis/redis-connection.ts'
-import { dayMs } from '../../../src/store/store.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import type { RedisServer } from '../../support/redis-server.ts'
 import { accountStoreContract, ledgerStoreContract, usageStoreContract } from '../store-contract.ts'
+import { dayMs } from '../../../src/util/dates.ts'
 
 const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
 
