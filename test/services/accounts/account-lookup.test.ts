@@ -20,21 +20,21 @@ import { tempStore } from '../../store/temp-store.ts'
 const core: Plan = { name: 'core', dailyCredits: 1_000, forwarding: false }
 const growth: Plan = { name: 'growth', dailyCredits: 5_000, forwarding: true }
 
-/** An embedded store with one account, and its looks counted. */
+/** An embedded store with one account; counts how often it is read. */
 const setUp = async (t: Test) => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)
-  const lookups = { count: 0, changes: 0, fail: false }
+  const reads = { keys: 0, changes: 0, fail: false }
   const counted: AccountStore = {
     ...store,
     changeCount() {
-      lookups.changes += 1
-      if (lookups.fail) throw new Error('the store is away')
+      reads.changes += 1
+      if (reads.fail) throw new Error('the store is unavailable')
       return store.changeCount()
     },
     findKey(hash) {
-      lookups.count += 1
-      if (lookups.fail) throw new Error('the store is away')
+      reads.keys += 1
+      if (reads.fail) throw new Error('the store is unavailable')
       return store.findKey(hash)
     },
   }
@@ -44,7 +44,7 @@ const setUp = async (t: Test) => {
     await store.addKey(hashApiKey(key.reveal()), { id: generateKeyId(), account: 'acc_1', created: 1, hint: 'wxyz', ...over })
     return key
   }
-  return { clock, store, looks: lookups, addKey, accounts: openAccounts(counted, { core, growth }, clock) }
+  return { clock, store, reads, addKey, accounts: openAccounts(counted, { core, growth }, clock) }
 }
 
 t.test('the format of keys', async t => {
@@ -55,21 +55,21 @@ t.test('the format of keys', async t => {
     t.equal(new Set(keys).size, 200)
   })
 
-  t.test('all 62 characters are as likely as each other', async t => {
+  t.test('all 62 characters are equally likely', async t => {
     const counts = new Map<string, number>()
     for (let i = 0; i < 1_000; i += 1) {
       for (const char of generateApiKey().reveal().slice(3, 35)) counts.set(char, (counts.get(char) ?? 0) + 1)
     }
     t.equal(counts.size, 62)
-    // 516 of each are expected; 8 standard deviations round that.
+    // The mean is 516; the bounds are 8 standard deviations away.
     t.ok([...counts.values()].every(count => count > 340 && count < 700))
   })
 
-  t.test('a checksum is the CRC-32 of all before it, in base62', async t => {
+  t.test('the checksum is the CRC-32 of all characters before it, in base62', async t => {
     t.ok(isWellFormedKey('tg_000000000000000000000000000000003hOmhk'))
   })
 
-  t.test('a key with a character changed, swapped, added or left out is no key', async t => {
+  t.test('a key with a character changed, added or left out is malformed', async t => {
     const key = generateApiKey().reveal()
     for (let at = 0; at < key.length; at += 1) {
       const changed = key[at] === 'x' ? 'y' : 'x'
@@ -81,19 +81,19 @@ t.test('the format of keys', async t => {
     t.notOk(isWellFormedKey(`tg_${'\u{1f600}'.repeat(19)}`))
   })
 
-  t.test('a key shows itself only when it is asked to', async t => {
+  t.test('a key prints as a hint unless it is revealed', async t => {
     const key = toKeySecret('tg_000000000000000000000000000000003hOmhk')
     t.same([`${key}`, JSON.stringify(key), inspect({ key })], ['tg_…Omhk', '"tg_…Omhk"', '{ key: tg_…Omhk }'])
     t.equal(keyHint(key.reveal()), 'Omhk')
   })
 
-  t.test('ids say what they name', async t => {
+  t.test('an id begins with the kind of thing that it identifies', async t => {
     t.match(generateAccountId(), /^acc_[0-9A-Za-z]{12}$/)
     t.match(generateKeyId(), /^key_[0-9A-Za-z]{12}$/)
   })
 })
 
-t.test('a key opens its account, with the plan and the lists of the key', async t => {
+t.test('a key gives access to its account, with the plan and the lists of the key', async t => {
   const { accounts, addKey } = await setUp(t)
   const key = await addKey({ networks: ['devnet'] })
   t.match(accounts.find(key), {
@@ -103,32 +103,36 @@ t.test('a key opens its account, with the plan and the lists of the key', async 
   })
 })
 
-t.test('a key that cannot be one is refused without a look', async t => {
-  const { accounts, looks, addKey } = await setUp(t)
+t.test('a malformed key is refused without reading the store', async t => {
+  const { accounts, reads, addKey } = await setUp(t)
   const key = (await addKey()).reveal()
   t.same(accounts.find(toKeySecret('nonsense')), { kind: 'malformed' })
   t.same(accounts.find(toKeySecret(key.slice(0, -1) + (key.endsWith('0') ? '1' : '0'))), { kind: 'malformed' })
-  t.equal(looks.count, 0)
+  t.equal(reads.keys, 0)
 })
 
-t.test('a key that nobody has is unknown', async t => {
+t.test('a key that is not in the store is unknown', async t => {
   const { accounts } = await setUp(t)
   t.same(accounts.find(generateApiKey()), { kind: 'unknown' })
 })
 
-t.test('an account whose plan is gone has no plan, also when the plan has the name of a property', async t => {
+t.test('an account whose plan no longer exists has none, also when the plan has the name of an object property', async t => {
   const { accounts, store, addKey, clock } = await setUp(t)
   const key = await addKey()
   await store.changeAccount('acc_1', { plan: 'gold' })
   t.same(accounts.find(key), { kind: 'planNotFound', plan: 'gold' })
   const gold = { name: 'gold', dailyCredits: 1, forwarding: false }
-  t.match(openAccounts(store, { gold }, clock).find(key), { kind: 'granted', account: { plan: gold } }, 'nothing is lost when it returns')
+  t.match(
+    openAccounts(store, { gold }, clock).find(key),
+    { kind: 'granted', account: { plan: gold } },
+    'the key is valid again when the plan returns',
+  )
   await store.changeAccount('acc_1', { plan: 'constructor' })
   clock.advance(500)
   t.same(accounts.find(key), { kind: 'planNotFound', plan: 'constructor' })
 })
 
-t.test('an account with credits of its own has them in place of those of its plan, whatever plan it is on', async t => {
+t.test('credits of the account replace those of its plan, whichever plan it has', async t => {
   const { accounts, store, addKey } = await setUp(t)
   const key = await addKey()
   await store.changeAccount('acc_1', { credits: 7 })
@@ -136,37 +140,34 @@ t.test('an account with credits of its own has them in place of those of its pla
   await store.changeAccount('acc_1', { plan: 'growth' })
   t.match(accounts.find(key), { account: { plan: { name: 'growth', dailyCredits: 7, forwarding: true } } })
   await store.changeAccount('acc_1', { plan: 'gold' })
-  t.same(accounts.find(key), { kind: 'planNotFound', plan: 'gold' }, 'they are no plan')
+  t.same(accounts.find(key), { kind: 'planNotFound', plan: 'gold' }, 'credits are no plan')
   await store.changeAccount('acc_1', { plan: 'growth', credits: null })
   t.match(accounts.find(key), { account: { plan: growth } })
 })
 
-t.test(
-  'what was found is remembered until something changes, which is looked up twice a second for all keys, unknown ones too',
-  async t => {
-    const { accounts, store, looks, addKey, clock } = await setUp(t)
-    const keys = await Promise.all(Array.from({ length: 50 }, () => addKey()))
-    const strangers = Array.from({ length: 50 }, generateApiKey)
-    const findAll = () => [...keys, ...strangers].map(key => accounts.find(key))
-    accounts.find(generateApiKey())
-    const before = { ...looks }
-    const found = findAll()
-    for (let i = 0; i < 100; i += 1) {
-      clock.advance(100)
-      t.same(
-        findAll().map((lookup, at) => lookup === found[at]),
-        found.map(() => true),
-        'the same objects as long as they last',
-      )
-    }
-    t.equal(looks.count - before.count, 100, 'each was asked for once')
-    t.equal(looks.changes - before.changes, 20, 'in 10 s')
-    await store.changeAccount('acc_1', { plan: 'growth' })
-    t.match(findAll()[0], { account: { plan: growth } })
-  },
-)
+t.test('results are cached until the store changes, which is checked twice a second for all keys, unknown keys too', async t => {
+  const { accounts, store, reads, addKey, clock } = await setUp(t)
+  const keys = await Promise.all(Array.from({ length: 50 }, () => addKey()))
+  const unknowns = Array.from({ length: 50 }, generateApiKey)
+  const findAll = () => [...keys, ...unknowns].map(key => accounts.find(key))
+  accounts.find(generateApiKey())
+  const before = { ...reads }
+  const found = findAll()
+  for (let i = 0; i < 100; i += 1) {
+    clock.advance(100)
+    t.same(
+      findAll().map((lookup, at) => lookup === found[at]),
+      found.map(() => true),
+      'the same objects while they are valid',
+    )
+  }
+  t.equal(reads.keys - before.keys, 100, 'each key was read once')
+  t.equal(reads.changes - before.changes, 20, 'in 10 s')
+  await store.changeAccount('acc_1', { plan: 'growth' })
+  t.match(findAll()[0], { account: { plan: growth } })
+})
 
-t.test('a change is seen: at once in this process, and after half a second when another made it', async t => {
+t.test('a change takes effect at once in the process that made it, and after half a second in another', async t => {
   const { accounts, store, addKey } = await setUp(t)
   const key = await addKey({ id: 'key_1' })
   t.match(accounts.find(key), { kind: 'granted' })
@@ -176,32 +177,32 @@ t.test('a change is seen: at once in this process, and after half a second when 
   t.same(accounts.find(key), { kind: 'revoked' })
 
   const other = await setUp(t)
-  const deaf = openAccounts({ ...other.store, subscribe: () => () => {} }, { core, growth }, other.clock)
-  const held = await other.addKey({ id: 'key_2' })
-  t.match(deaf.find(held), { kind: 'granted' })
+  const unsubscribed = openAccounts({ ...other.store, subscribe: () => () => {} }, { core, growth }, other.clock)
+  const otherKey = await other.addKey({ id: 'key_2' })
+  t.match(unsubscribed.find(otherKey), { kind: 'granted' })
   await other.store.revokeKey('key_2', 5)
-  t.match(deaf.find(held), { kind: 'granted' })
+  t.match(unsubscribed.find(otherKey), { kind: 'granted' })
   other.clock.advance(500)
-  t.same(deaf.find(held), { kind: 'revoked' })
+  t.same(unsubscribed.find(otherKey), { kind: 'revoked' })
 })
 
-t.test('while the store is away', async t => {
-  const { accounts, looks, addKey, clock } = await setUp(t)
-  const [known, revoked, stranger, late] = [await addKey(), await addKey({ revoked: 3 }), generateApiKey(), await addKey()]
-  for (const key of [known, revoked, stranger]) accounts.find(key)
-  looks.fail = true
+t.test('while the store is unavailable', async t => {
+  const { accounts, reads, addKey, clock } = await setUp(t)
+  const [known, revoked, unknown, late] = [await addKey(), await addKey({ revoked: 3 }), generateApiKey(), await addKey()]
+  for (const key of [known, revoked, unknown]) accounts.find(key)
+  reads.fail = true
   clock.advance(60_000)
-  t.match(accounts.find(known), { kind: 'granted' }, 'a known key stays valid')
-  t.match(accounts.find(revoked), { kind: 'revoked' }, 'a revoked one stays revoked')
-  t.same(accounts.find(late), { kind: 'storeUnavailable' }, 'for any other nobody can tell')
-  t.same(accounts.find(stranger), { kind: 'storeUnavailable' }, 'also for one that was unknown before')
-  looks.fail = false
+  t.match(accounts.find(known), { kind: 'granted' }, 'a cached key stays valid')
+  t.match(accounts.find(revoked), { kind: 'revoked' }, 'a revoked key stays revoked')
+  t.same(accounts.find(late), { kind: 'storeUnavailable' }, 'a key that is not cached may be valid or not')
+  t.same(accounts.find(unknown), { kind: 'storeUnavailable' }, 'so may a key that was unknown before')
+  reads.fail = false
   t.match(accounts.find(late), { kind: 'granted' })
 })
 
-t.test('a store across the network', async t => {
-  /** Answers when the test lets it. */
-  const setUpFar = async () => {
+t.test('a remote store', async t => {
+  /** A store that answers when the test says so. */
+  const setUpRemote = async () => {
     const { store, addKey, clock } = await setUp(t)
     const asked: { answer: () => void; fail: () => void }[] = []
     const ask = <T>(answer: () => T | Promise<T>) =>
@@ -211,34 +212,34 @@ t.test('a store across the network', async t => {
           fail: () => reject(new Error('connection refused')),
         }),
       )
-    const far: AccountStore = {
+    const remote: AccountStore = {
       ...store,
       changeCount: () => ask(() => store.changeCount()),
       findKey: hash => ask<KeyWithAccount | undefined>(() => store.findKey(hash)),
     }
-    const accounts = openAccounts(far, { core }, clock)
+    const accounts = openAccounts(remote, { core }, clock)
     const first = accounts.find(generateApiKey())
-    for (const each of asked.splice(0)) each.answer() // the one key, and whether anything has changed
+    for (const each of asked.splice(0)) each.answer() // the key, and the check for changes
     await first
     return { accounts, addKey, asked, clock, store }
   }
 
-  t.test('is asked once for all who wait for the same key', async t => {
-    const { accounts, addKey, asked } = await setUpFar()
+  t.test('is read once for all calls that wait for the same key', async t => {
+    const { accounts, addKey, asked } = await setUpRemote()
     const key = await addKey()
     const found = Promise.all([accounts.find(key), accounts.find(key), accounts.find(key)])
     t.equal(asked.length, 1)
     asked[0]?.answer()
     t.ok((await found).every(({ kind }) => kind === 'granted'))
-    t.match(accounts.find(key), { kind: 'granted' }, 'and from then on without a promise')
+    t.match(accounts.find(key), { kind: 'granted' }, 'then the lookup needs no promise')
   })
 
-  t.test('is asked whether anything has changed once for all keys, and only then for each', async t => {
-    const { accounts, store, addKey, asked, clock } = await setUpFar()
+  t.test('is checked for changes once for all keys, and then read for each key', async t => {
+    const { accounts, store, addKey, asked, clock } = await setUpRemote()
     const keys = [await addKey(), await addKey(), generateApiKey()]
     const findAll = () => Promise.all(keys.map(key => accounts.find(key)))
     for (const count of [3, 1, 3]) {
-      // the keys; whether anything has changed; the keys, which were new
+      // The keys; the check for changes; the keys, which changed.
       void findAll()
       t.equal(asked.length, count)
       for (const each of asked.splice(0)) each.answer()
@@ -260,8 +261,8 @@ t.test('a store across the network', async t => {
     t.equal(asked.length, 3)
   })
 
-  t.test('is asked again when something changed while it was asked', async t => {
-    const { accounts, addKey, asked, store } = await setUpFar()
+  t.test('is read again when it changed during a read', async t => {
+    const { accounts, addKey, asked, store } = await setUpRemote()
     const key = await addKey({ id: 'key_1' })
     const found = accounts.find(key)
     asked[0]?.answer()
@@ -272,8 +273,8 @@ t.test('a store across the network', async t => {
     t.same(await again, { kind: 'revoked' })
   })
 
-  t.test('leaves known keys valid when it fails', async t => {
-    const { accounts, addKey, asked, clock } = await setUpFar()
+  t.test('leaves cached keys valid when it fails', async t => {
+    const { accounts, addKey, asked, clock } = await setUpRemote()
     const key = await addKey()
     const found = accounts.find(key)
     asked[0]?.answer()
@@ -282,22 +283,22 @@ t.test('a store across the network', async t => {
     const again = accounts.find(key)
     asked[1]?.fail()
     t.match(await again, { kind: 'granted' })
-    const stranger = accounts.find(generateApiKey())
+    const unknown = accounts.find(generateApiKey())
     asked[2]?.fail()
-    t.same(await stranger, { kind: 'storeUnavailable' })
+    t.same(await unknown, { kind: 'storeUnavailable' })
   })
 })
 
-t.test('a flood of invented keys does not push the real ones out, and is forgotten but for the last 10,000', async t => {
-  const { accounts, looks, addKey } = await setUp(t)
+t.test('a flood of invented keys does not evict existing keys, and only the last 10,000 of them stay cached', async t => {
+  const { accounts, reads, addKey } = await setUp(t)
   const key = await addKey()
   accounts.find(key)
   const invented = Array.from({ length: 11_000 }, generateApiKey)
   for (const one of invented) accounts.find(one)
-  const looksFor = (one: ReturnType<typeof generateApiKey> | undefined) => {
-    const before = looks.count
+  const readsFor = (one: Secret | undefined) => {
+    const before = reads.keys
     if (one !== undefined) accounts.find(one)
-    return looks.count - before
+    return reads.keys - before
   }
-  t.same([key, invented.at(-1), invented[1000], invented[999]].map(looksFor), [0, 0, 0, 1])
+  t.same([key, invented.at(-1), invented[1000], invented[999]].map(readsFor), [0, 0, 0, 1])
 })
