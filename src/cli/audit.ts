@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { effectivePlan } from '../services/accounts/index.ts'
-import { auditAccount } from '../services/ledger/audit.ts'
-import type { Audit } from '../services/ledger/audit.ts'
+import { auditAccount } from '../services/ledger/balance.ts'
+import type { Audit } from '../services/ledger/balance.ts'
 import { removedPlanLabel, withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
 import { exitCodes } from './command.ts'
@@ -10,12 +10,12 @@ import { formatTable } from './text-table.ts'
 import { readStoreArguments } from './args.ts'
 
 /**
- * A process that runs is up to a second behind, with calls in flight longer: what is wrong must be wrong three times,
- * with a pause in between.
+ * A running process reports up to a second late, and later while calls are in flight: only a discrepancy that is found in
+ * three attempts, with a pause between them, is reported.
  */
 export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>): Command => ({
   name: 'audit',
-  summary: "Holds today's books of all accounts against each other: leases, and the calls that were counted.",
+  summary: 'Verifies that leased credits and counted calls of every account agree for today.',
   usage: ['audit [--json] [--config DIR]'],
   async run(args, terminal) {
     const {
@@ -60,7 +60,7 @@ const formatAudit = (rows: readonly AuditRow[]): readonly string[] =>
     : [
         ...formatTable(columnTitles, rows.map(toCells)),
         ...rows.flatMap(({ account, faults }) => faults.map(fault => `${account}: ${fault}`)),
-        ...(rows.some(hasFaults) ? [] : ['the books are right']),
+        ...(rows.some(hasFaults) ? [] : ['leased credits and counted calls agree']),
       ]
 
 const toCells = ({ account, plan, limit, leased, used, held, forfeited, counted }: AuditRow): readonly string[] => [

@@ -74,7 +74,7 @@ const copyLedgerDay = async ({ id }: AccountRow, from: Store, to: Store): Promis
   const { today: day } = await from.dayTotals(id)
   const records = await from.leaseRecords(id, day)
   for (const [process, { seq, ...counters }] of records) {
-    await to.requestLease({ account: id, day, process, seq, counters, need: 0, want: 0, limit: 0, shareDivisor: 1 })
+    await to.requestLease({ account: id, day, process, seq, counters, minCredits: 0, desiredCredits: 0, limit: 0, shareDivisor: 1 })
   }
   return records.size > 0 ? 1 : 0
 }

@@ -1,4 +1,4 @@
-/** What one process got, gave back and used of one account's day, each added up since the day began. */
+/** Credits of one account's day that one process was granted, returned and used; each is a sum since the day began. */
 export interface LeaseCounters {
   readonly granted: number
   readonly returned: number
@@ -6,48 +6,48 @@ export interface LeaseCounters {
 }
 
 /**
- * A process asks for credits of one account's day, gives back what it no longer wants, and says what it has used.
- * Sums instead of changes make it safe to lose, to double and to delay: whatever was missed is in the next ask.
+ * A process requests credits of one account's day, returns credits that it does not need, and reports its use. As it
+ * reports sums and not changes, a request may be lost, duplicated or delayed: the next request makes up for it.
  */
 export interface LeaseRequest {
   readonly account: string
-  /** Days since 1970, UTC, as the process believes. Nothing is granted for any day but the store's own. */
+  /** Days since 1970, UTC, by the clock of the process. Credits are granted for the store's own day only. */
   readonly day: number
   /** Unique to one start of one process. */
   readonly process: string
-  /** Grows with each ask of the process; an ask that is not newer than the last one changes nothing. */
+  /** Grows with each request of the process; a request with the number of the last one, or a lower number, changes nothing. */
   readonly seq: number
-  /** Undefined when the process remembers nothing of this day; then it holds nothing either. */
+  /** Undefined when the process knows nothing of this day; then it holds no credits either. */
   readonly counters: LeaseCounters | undefined
-  /** Least that helps: the grant is not smaller, or it is zero. */
-  readonly need: number
-  /** Zero asks for nothing. */
-  readonly want: number
+  /** The grant is at least this much, or 0. */
+  readonly minCredits: number
+  /** 0 requests no grant. */
+  readonly desiredCredits: number
   /** The account's credits for the day. */
   readonly limit: number
-  /** A grant beyond `need` takes at most one part in `share` of what is left, so that grants shrink towards the end. */
+  /** Beyond `minCredits` a grant is at most 1/shareDivisor of the remaining credits, so that grants shrink towards the end. */
   readonly shareDivisor: number
 }
 
-/** What the store keeps of one process. Granted, less returned, less used is what the process holds. */
+/** The store's record of one process. The process holds granted - returned - used. */
 export interface LeaseRecord extends LeaseCounters {
   readonly seq: number
 }
 
-/** One account's day after an ask: the sum over all processes, and the entry of the one that asked. */
+/** One account's day after a request: the sum over all processes, and the record of the process that sent the request. */
 export interface LeaseResult {
-  /** Granted and not returned, over all processes; never more than the limit. */
+  /** Granted and not returned, over all processes. */
   readonly leased: number
   readonly record: LeaseRecord
 }
 
 export const emptyLeaseRecord: LeaseRecord = { granted: 0, returned: 0, used: 0, seq: 0 }
 
-/** Answers an ask: the whole arithmetic of leases, which every engine runs as one atomic step. */
+/** The whole arithmetic of leases; every engine runs it as one atomic step, Redis as a script that does the same. */
 export const applyLeaseRequest = (leased: number, record: LeaseRecord, request: LeaseRequest, today: number): LeaseResult => {
   if (request.seq <= record.seq) return { leased, record }
   const { counters = { ...record, granted: record.returned + record.used } } = request
-  // A store that lost its last writes learns them again from those who hold the credits.
+  // A store that lost its last writes restores them from the processes that hold the credits.
   const granted = Math.max(record.granted, counters.granted)
   const returned = Math.max(record.returned, counters.returned)
   const outstanding = leased + (granted - record.granted) - (returned - record.returned)
@@ -56,8 +56,8 @@ export const applyLeaseRequest = (leased: number, record: LeaseRecord, request: 
   return { leased: outstanding + grant, record: { granted: granted + grant, returned, used: counters.used, seq: request.seq } }
 }
 
-/** `unseen` was granted before, but the process has not heard of it yet: this answer brings it. */
-const grantSize = ({ need, want, shareDivisor }: LeaseRequest, remaining: number, unseenGrant: number): number => {
-  if (want <= unseenGrant || need - unseenGrant > remaining) return 0
-  return Math.max(0, need - unseenGrant, Math.min(want - unseenGrant, Math.floor(remaining / shareDivisor)))
+/** `unseenGrant` was granted before, in a response that the process has not seen: this response brings it. */
+const grantSize = ({ minCredits, desiredCredits, shareDivisor }: LeaseRequest, remaining: number, unseenGrant: number): number => {
+  if (desiredCredits <= unseenGrant || minCredits - unseenGrant > remaining) return 0
+  return Math.max(0, minCredits - unseenGrant, Math.min(desiredCredits - unseenGrant, Math.floor(remaining / shareDivisor)))
 }

@@ -34,10 +34,10 @@ const seedStore = async (store: Store): Promise<void> => {
   await store.addKey('hash-2', { id: 'key_2', account: 'acc_1', created: 6, hint: 'abcd', revoked: 9 })
   await store.addKey('hash-3', { id: 'key_3', account: 'acc_2', created: 7, hint: 'efgh', origins: [] })
   const { today: day } = await store.dayTotals('acc_1')
-  const ask = { account: 'acc_1', day, process: 'p1', need: 0, limit: 1_000, shareDivisor: 1 }
-  await store.requestLease({ ...ask, seq: 1, counters: undefined, want: 600 })
-  await store.requestLease({ ...ask, seq: 2, counters: { granted: 600, returned: 100, used: 300 }, want: 0 })
-  await store.requestLease({ ...ask, process: 'p2', seq: 9, counters: undefined, want: 50 })
+  const ask = { account: 'acc_1', day, process: 'p1', minCredits: 0, limit: 1_000, shareDivisor: 1 }
+  await store.requestLease({ ...ask, seq: 1, counters: undefined, desiredCredits: 600 })
+  await store.requestLease({ ...ask, seq: 2, counters: { granted: 600, returned: 100, used: 300 }, desiredCredits: 0 })
+  await store.requestLease({ ...ask, process: 'p2', seq: 9, counters: undefined, desiredCredits: 50 })
   const others = [{ method: 'eth_getLogs' }, { hour: hour - 30 }, { account: 'acc_2', key: 'key_3' }]
   await store.reportUsage({ process: 'p1', seq: 1, counts: [count(), ...others.map(count)], retentionHours: 90 * 24 })
 }
@@ -108,8 +108,8 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
       process: 'p2',
       seq: 12,
       counters: tally,
-      need: 0,
-      want: 30,
+      minCredits: 0,
+      desiredCredits: 30,
       limit: 1_000,
       shareDivisor: 1,
     })
@@ -171,7 +171,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     await seedStore(from)
     const { today: day } = await to.dayTotals('acc_1')
     const ask = { account: 'acc_1', day, process: 'p9', seq: 1, counters: undefined }
-    await to.requestLease({ ...ask, need: 0, want: 5, limit: 10, shareDivisor: 1 })
+    await to.requestLease({ ...ask, minCredits: 0, desiredCredits: 5, limit: 10, shareDivisor: 1 })
     t.same((await copy(`lmdb:${path}`, redis.url)).err.slice(-1), [
       'tollgate: copied, but not the same: the balance of account alice changed meanwhile; ' + 'stop the gateways and copy again',
     ])

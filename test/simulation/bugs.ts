@@ -51,7 +51,7 @@ export const bugs: readonly Bug[] = [
   {
     name: 'what is needed is granted whether or not it is there',
     file: 'src/store/lease-accounting.js',
-    original: 'need - unseenGrant > remaining',
+    original: 'minCredits - unseenGrant > remaining',
     replacement: 'false',
   },
   {
@@ -69,18 +69,18 @@ export const bugs: readonly Bug[] = [
   {
     name: 'midnight is read from the clock on the wall',
     file: 'src/services/ledger/ledger-client.js',
-    original: 'now >= this.#midnightAt',
-    replacement: 'Math.floor(this.clock.now() / dayMs) > this.#day',
+    original: 'this.#dayBoundary.today(now)',
+    replacement: 'Math.floor(this.clock.now() / 86400000)',
   },
   {
     name: 'midnight is counted from when the answer came',
     file: 'src/services/ledger/ledger-client.js',
-    original: 'sentAt + endsInMs',
-    replacement: 'this.clock.monotonic() + endsInMs',
+    original: 'update(sentAt, ',
+    replacement: 'update(this.clock.monotonic(), ',
   },
   {
     name: 'midnight is late by what is less than a millisecond',
-    file: 'src/services/ledger/ledger-client.js',
+    file: 'src/services/ledger/day-boundary.js',
     original: 'sentAt + endsInMs - 1',
     replacement: 'sentAt + endsInMs',
     firstSeed: 340,
@@ -93,7 +93,7 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'a call that is completed twice is given back twice',
-    file: 'src/services/ledger/lease-charge.js',
+    file: 'src/services/ledger/charge-result.js',
     original: 'this.#isRefunded = true',
     replacement: 'this.#isRefunded = false',
   },

@@ -247,7 +247,7 @@ export class Simulation {
     if (machine.state !== 'stopping') return
     machine.state = 'stopped'
     this.trace(() => `${machine.name} has stopped`)
-    if (machine.log.lines.some(({ message }) => message.includes('is lost for the day'))) this.#recordForfeit(machine)
+    if (machine.log.lines.some(({ message }) => message.includes('stay reserved until midnight UTC'))) this.#recordForfeit(machine)
     else checkStopped(this, machine)
   }
 

@@ -149,8 +149,8 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>)
     process: 'p1',
     seq: 1,
     counters: undefined,
-    need: 0,
-    want: 0,
+    minCredits: 0,
+    desiredCredits: 0,
     limit: 1_000,
     shareDivisor: 1,
     ...over,
@@ -159,8 +159,13 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>)
 
   t.test('an ask is granted, and all that was told is on record', async t => {
     const store = await open(t, new TestClock(start))
-    t.match(await store.requestLease(ask({ want: 300 })), { today, endsInMs: dayMs / 2, counters: counters(300, 0, 0), remaining: 700 })
-    t.match(await store.requestLease(ask({ seq: 2, counters: counters(300, 100, 150), want: 200 })), {
+    t.match(await store.requestLease(ask({ desiredCredits: 300 })), {
+      today,
+      endsInMs: dayMs / 2,
+      counters: counters(300, 0, 0),
+      remaining: 700,
+    })
+    t.match(await store.requestLease(ask({ seq: 2, counters: counters(300, 100, 150), desiredCredits: 200 })), {
       counters: counters(500, 100, 150),
       remaining: 600,
     })
@@ -169,8 +174,8 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>)
 
   t.test('an ask that comes twice, or after a newer one, changes nothing', async t => {
     const store = await open(t, new TestClock(start))
-    const first = ask({ want: 1_000 })
-    const denied = ask({ process: 'p2', need: 80, want: 80 })
+    const first = ask({ desiredCredits: 1_000 })
+    const denied = ask({ process: 'p2', minCredits: 80, desiredCredits: 80 })
     const last = ask({ seq: 2, counters: counters(1_000, 500, 500) })
     for (const each of [first, first, denied, last, first, denied, ask({ seq: 1, counters: counters(1_000, 0, 10) }), last]) {
       await store.requestLease(each)
@@ -181,9 +186,9 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>)
 
   t.test('processes, accounts and days do not see each other', async t => {
     const store = await open(t, new TestClock(start))
-    await store.requestLease(ask({ want: 300 }))
-    t.match(await store.requestLease(ask({ process: 'p2', want: 300 })), { counters: counters(300, 0, 0), remaining: 400 })
-    t.match(await store.requestLease(ask({ account: 'acc_10', want: 300 })), { counters: counters(300, 0, 0), remaining: 700 })
+    await store.requestLease(ask({ desiredCredits: 300 }))
+    t.match(await store.requestLease(ask({ process: 'p2', desiredCredits: 300 })), { counters: counters(300, 0, 0), remaining: 400 })
+    t.match(await store.requestLease(ask({ account: 'acc_10', desiredCredits: 300 })), { counters: counters(300, 0, 0), remaining: 700 })
     t.match(await store.dayTotals('acc_1'), { leased: 600 })
     t.match(await store.dayTotals('acc_10'), { leased: 300 })
     t.match(await store.dayTotals('acc_1', today - 1), { day: today - 1, leased: 0 })
@@ -192,7 +197,7 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>)
   t.test('many processes at once are never granted more than the limit', async t => {
     const store = await open(t, new TestClock(start))
     const answers = await Promise.all(
-      Array.from({ length: 100 }, (_, i) => store.requestLease(ask({ process: `p${i}`, need: 30, want: 30 }))),
+      Array.from({ length: 100 }, (_, i) => store.requestLease(ask({ process: `p${i}`, minCredits: 30, desiredCredits: 30 }))),
     )
     t.equal(answers.filter(answer => answer.counters.granted === 30).length, 33)
     t.match(await store.dayTotals('acc_1'), { leased: 990 })
@@ -201,22 +206,32 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>)
   t.test('the store names the day: for another one it takes returns, and grants nothing', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
-    await store.requestLease(ask({ want: 300 }))
+    await store.requestLease(ask({ desiredCredits: 300 }))
     clock.advance(dayMs / 2)
-    const late = await store.requestLease(ask({ seq: 2, counters: counters(300, 100, 200), want: 300 }))
+    const late = await store.requestLease(ask({ seq: 2, counters: counters(300, 100, 200), desiredCredits: 300 }))
     t.match(late, { today: today + 1, endsInMs: dayMs, counters: counters(300, 100, 200) })
     t.match(await store.dayTotals('acc_1', today), { leased: 200, used: 200 })
-    t.match(await store.requestLease(ask({ day: today + 2, seq: 3, want: 300 })), { today: today + 1, counters: counters(0, 0, 0) })
-    t.match(await store.requestLease(ask({ day: today + 1, seq: 4, want: 300 })), { counters: counters(300, 0, 0), remaining: 700 })
+    t.match(await store.requestLease(ask({ day: today + 2, seq: 3, desiredCredits: 300 })), {
+      today: today + 1,
+      counters: counters(0, 0, 0),
+    })
+    t.match(await store.requestLease(ask({ day: today + 1, seq: 4, desiredCredits: 300 })), {
+      counters: counters(300, 0, 0),
+      remaining: 700,
+    })
   })
 
   t.test('its day never goes back, whoever sets the clock', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
     clock.shiftWallClock(dayMs)
-    await store.requestLease(ask({ day: today + 1, want: 300 }))
+    await store.requestLease(ask({ day: today + 1, desiredCredits: 300 }))
     clock.shiftWallClock(-dayMs)
-    t.match(await store.requestLease(ask({ seq: 2, want: 300 })), { today: today + 1, endsInMs: 1.5 * dayMs, counters: counters(0, 0, 0) })
+    t.match(await store.requestLease(ask({ seq: 2, desiredCredits: 300 })), {
+      today: today + 1,
+      endsInMs: 1.5 * dayMs,
+      counters: counters(0, 0, 0),
+    })
     t.match(await store.heartbeat('p1'), { today: today + 1 })
   })
 
@@ -225,8 +240,8 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>)
     const store = await open(t, clock)
     t.match(await store.heartbeat('p1'), { today, liveProcesses: 1 })
     t.match(await store.heartbeat('p2'), { today, liveProcesses: 2 })
-    await store.requestLease(ask({ want: 300 }))
-    await store.requestLease(ask({ process: 'p2', want: 200 }))
+    await store.requestLease(ask({ desiredCredits: 300 }))
+    await store.requestLease(ask({ process: 'p2', desiredCredits: 200 }))
     await store.requestLease(ask({ process: 'p2', seq: 2, counters: counters(200, 0, 50) }))
     t.match(await store.dayTotals('acc_1'), { leased: 500, used: 50, held: 450, forfeited: 0 })
     clock.advance(3_000)
@@ -243,7 +258,7 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore<LedgerStore>)
   t.test('a day is kept for three days, then dropped', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
-    await store.requestLease(ask({ want: 300 }))
+    await store.requestLease(ask({ desiredCredits: 300 }))
     clock.advance(2 * dayMs)
     await store.heartbeat('p2')
     t.match(await store.dayTotals('acc_1', today), { leased: 300, forfeited: 300 })

@@ -33,8 +33,8 @@ t.test('the arithmetic of a lease', async t => {
     process: 'p1',
     seq: 1,
     counters: { granted: 0, returned: 0, used: 0 },
-    need: 0,
-    want: 0,
+    minCredits: 0,
+    desiredCredits: 0,
     limit: 1_000,
     shareDivisor: 4,
     ...over,
@@ -42,33 +42,33 @@ t.test('the arithmetic of a lease', async t => {
   const granted = (over: Partial<LeaseRequest>, leased = 0) => applyLeaseRequest(leased, emptyLeaseRecord, ask(over), 7).record.granted
 
   t.test('a grant is what is wanted, but at most one part in `share` of what is left', async t => {
-    t.equal(granted({ want: 100 }), 100)
-    t.equal(granted({ want: 900 }), 250)
-    t.equal(granted({ want: 900 }, 997), 0)
+    t.equal(granted({ desiredCredits: 100 }), 100)
+    t.equal(granted({ desiredCredits: 900 }), 250)
+    t.equal(granted({ desiredCredits: 900 }, 997), 0)
   })
 
   t.test('a grant is not smaller than what is needed, up to all that is left', async t => {
-    t.equal(granted({ need: 80, want: 900 }, 900), 80)
-    t.equal(granted({ need: 100, want: 900 }, 900), 100)
-    t.equal(granted({ need: 101, want: 900 }, 900), 0)
+    t.equal(granted({ minCredits: 80, desiredCredits: 900 }, 900), 80)
+    t.equal(granted({ minCredits: 100, desiredCredits: 900 }, 900), 100)
+    t.equal(granted({ minCredits: 101, desiredCredits: 900 }, 900), 0)
   })
 
   t.test('a lowered limit grants nothing, and takes nothing back', async t => {
-    t.equal(granted({ want: 100, limit: 500 }, 600), 0)
+    t.equal(granted({ desiredCredits: 100, limit: 500 }, 600), 0)
     t.equal(applyLeaseRequest(600, emptyLeaseRecord, ask({ limit: 500 }), 7).leased, 600)
   })
 
   t.test('a grant whose answer was lost comes with the next answer, and counts as part of it', async t => {
-    const first = applyLeaseRequest(0, emptyLeaseRecord, ask({ want: 100 }), 7)
-    const second = applyLeaseRequest(first.leased, first.record, ask({ seq: 2, need: 80, want: 120 }), 7)
+    const first = applyLeaseRequest(0, emptyLeaseRecord, ask({ desiredCredits: 100 }), 7)
+    const second = applyLeaseRequest(first.leased, first.record, ask({ seq: 2, minCredits: 80, desiredCredits: 120 }), 7)
     t.match(second, { leased: 120, record: { granted: 120 } })
-    const third = applyLeaseRequest(second.leased, second.record, ask({ seq: 3, need: 80, want: 100 }), 7)
+    const third = applyLeaseRequest(second.leased, second.record, ask({ seq: 3, minCredits: 80, desiredCredits: 100 }), 7)
     t.match(third, { leased: 120, record: { granted: 120 } })
   })
 
   t.test('a process that remembers nothing gets what it may still hold', async t => {
     const record = { granted: 500, returned: 300, used: 120, seq: 4 }
-    t.match(applyLeaseRequest(200, record, ask({ seq: 5, counters: undefined, want: 100 }), 7), {
+    t.match(applyLeaseRequest(200, record, ask({ seq: 5, counters: undefined, desiredCredits: 100 }), 7), {
       leased: 220,
       record: { granted: 520, returned: 300, used: 120, seq: 5 },
     })

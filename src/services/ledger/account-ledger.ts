@@ -1,35 +1,32 @@
 import type { LeaseResponse } from '../../store/store.ts'
 import type { Timer } from '../clock.ts'
-import { LeaseCharge } from './lease-charge.ts'
-import type { RefundableBudget } from './lease-charge.ts'
-import { LeaseSizing } from './lease-sizing.ts'
-import { Lease } from './lease.ts'
+import { Lease, LeaseSizing } from './lease.ts'
 import { ExpiredLeases } from './expired-leases.ts'
 import { CachedBalance } from './cached-balance.ts'
 import type { LedgerClient } from './ledger-client.ts'
-import type { OutageGrace, ChargeResult } from './charge-result.ts'
+import { LeaseCharge } from './charge-result.ts'
+import type { ChargeResult, OutageGrace, RefundableQuota } from './charge-result.ts'
 import { dayMs } from '../../util/dates.ts'
 
-/** One account in one process: the lease in hand, the calls that wait for more, and the one ask that is on its way. */
-export class AccountLedger implements RefundableBudget {
+/** The credits of one account in one process: the current lease, the calls that wait for credits, and the request for them. */
+export class AccountLedger implements RefundableQuota {
   readonly #account: string
   readonly #client: LedgerClient
   readonly #onIdle: () => void
   readonly #sizing = new LeaseSizing()
   /** First come, first charged: a batch is charged in order of position. */
   readonly #waiting: WaitingCharge[] = []
-  /** Of days that are over. */
   readonly #expiredLeases: ExpiredLeases
   readonly #balance = new CachedBalance()
   #lease: Lease
   /** Below this the lease is renewed. */
   #renewBelow = 0
   #lastChargedAt = -Infinity
-  /** Credits that the store has not granted and not heard of, or had not when it was last heard. */
+  /** Credits that were overdrawn and not on record in the store when it last responded. */
   #overdraft = 0
   #renewal: Promise<void> | undefined
   #timer: Timer | undefined
-  /** What the timer was set to; Infinity when it is not. */
+  /** Infinity while the timer is not set. */
   #timerDelayMs = Infinity
   #isStopped = false
 
@@ -41,9 +38,9 @@ export class AccountLedger implements RefundableBudget {
     this.#lease = new Lease(client.today(client.clock.monotonic()))
   }
 
-  /** While the lease lasts, without waiting, and making nothing but the verdict: 70 ns, most of them for the clock. */
+  /** While the lease has credits: without a promise, and creating only the result. 70 ns, most of them for the clock. */
   charge(limit: number, cost: number, grace: OutageGrace = noGrace): ChargeResult | Promise<ChargeResult> {
-    if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError(`a cost must be a whole number, not ${cost}`)
+    if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError(`a cost must be an integer of 0 or more, not ${cost}`)
     const now = this.#client.clock.monotonic()
     const isFastPath = this.#waiting.length === 0 && limit === this.limit && this.#lease.day === this.#client.today(now)
     return isFastPath && this.#lease.available >= cost ? this.#chargeLease(cost, now) : this.#chargeOrWait(limit, { cost, grace }, now)
@@ -68,10 +65,10 @@ export class AccountLedger implements RefundableBudget {
     return this.#client.dayEndsInMs(this.#client.clock.monotonic())
   }
 
-  /** Asks no more, and gives back all that is in hand. False: the store was away. */
+  /** Requests no more credits, and returns those that are left. False: the store was unavailable. */
   async stop(): Promise<boolean> {
     this.#isStopped = true
-    // It still pays for calls that wait.
+    // The request in flight still serves the calls that wait.
     await this.#renewal
     this.#timer?.cancel()
     this.#replaceLease(this.#lease.day)
@@ -99,20 +96,20 @@ export class AccountLedger implements RefundableBudget {
     })
   }
 
-  /** Undefined: only the store can tell. */
+  /** Undefined: the store must be asked. */
   #tryCharge({ cost, grace }: ChargeRequest, now: number): ChargeResult | undefined {
     if (this.#lease.available >= cost) return this.#chargeLease(cost, now)
     if (this.#balance.isKnownInsufficient(cost - this.#lease.available, now)) return this.#exhausted()
     if (this.#balance.isStoreUnavailable && this.#overdraw(cost, grace, now)) return this.#chargeLease(cost, now)
-    return this.#isStopped || this.#balance.isBackingOff(now) ? { kind: 'storeUnavailable' } : undefined
+    return this.#isStopped || this.#balance.isBackingOff(now) ? storeUnavailable : undefined
   }
 
-  /** Puts what is missing in the hand, as far as grace goes. Nobody waits for a store that may hang. */
+  /** Adds the missing credits to the lease, within the grace. No call waits for a store that may hang. */
   #overdraw(cost: number, grace: OutageGrace, now: number): boolean {
     const missing = cost - this.#lease.available
     const outageMs = this.#client.outageMs(now)
     const isAllowed = outageMs !== undefined && outageMs < grace.maxDurationMs && this.#overdraft + missing <= grace.maxCredits
-    // Before the first answer nobody knows the day that would be charged.
+    // Before the first response the day that would be charged is unknown.
     if (this.#isStopped || !isAllowed || this.#lease.day < 0) return false
     this.#overdraft += missing
     this.#lease.overdraw(missing)
@@ -131,17 +128,18 @@ export class AccountLedger implements RefundableBudget {
     if (!this.#isStopped) this.#renewal ??= this.#renew()
   }
 
-  /** Brings the lease to its target size, up or down, and reports what was used. */
+  /** Brings the lease to its target size, up or down, and reports its use. */
   async #renew(): Promise<void> {
-    // The rest of a batch comes in first.
+    // The calls of a batch that follow in this turn share the request.
     await null
     const lease = this.#lease
     const now = this.#client.clock.monotonic()
     const target = this.#targetSize(now)
     lease.release(Math.max(0, lease.available - target))
-    const need = Math.max(0, (this.#waiting[0]?.cost ?? 0) - lease.available)
+    const minCredits = Math.max(0, (this.#waiting[0]?.cost ?? 0) - lease.available)
+    const desiredCredits = target - lease.available
     const { limit } = this
-    const response = await this.#client.requestLease(this.#account, lease, { need, want: target - lease.available, limit })
+    const response = await this.#client.requestLease(this.#account, lease, { minCredits, desiredCredits, limit })
     this.#renewal = undefined
     this.#recordResponse(lease, response, limit)
     this.#scheduleTick()
@@ -170,7 +168,7 @@ export class AccountLedger implements RefundableBudget {
     this.#balance.update(response.remaining, now)
   }
 
-  /** Tells those who wait what became of their calls, in order, until one needs the store again. */
+  /** Settles the calls that wait, in order, up to the first that needs another request. */
   #resolveWaiting(): void {
     const now = this.#client.clock.monotonic()
     this.#checkDay(now)
@@ -182,7 +180,7 @@ export class AccountLedger implements RefundableBudget {
     }
   }
 
-  /** At midnight the lease ends: what is left of it buys nothing on the next day. */
+  /** A lease expires at midnight: its credits are not valid on the next day. */
   #checkDay(now: number): void {
     const today = this.#client.today(now)
     if (today === this.#lease.day) return
@@ -197,7 +195,7 @@ export class AccountLedger implements RefundableBudget {
     this.#balance.startDay()
   }
 
-  /** Sees to it that #tick() comes soon enough; one that is due sooner stays. */
+  /** Schedules #tick(), unless it is due sooner. */
   #scheduleTick(): void {
     const delayMs = this.#isSettled ? evictAfterMs : reportIntervalMs
     if (this.#isStopped || this.#timerDelayMs <= delayMs) return
@@ -216,7 +214,7 @@ export class AccountLedger implements RefundableBudget {
     this.#checkDay(now)
     if (!this.#expiredLeases.isEmpty) void this.#expiredLeases.settle()
     const idleMs = now - this.#lastChargedAt
-    // An account that was never charged has been quiet for ever, and calls may wait for its first charge.
+    // An account that was never charged counts as idle for ever, and calls may wait for its first charge.
     if (this.#isSettled && this.#waiting.length === 0 && idleMs >= evictAfterMs) {
       this.#isStopped = true
       this.#onIdle()
@@ -226,13 +224,15 @@ export class AccountLedger implements RefundableBudget {
   }
 }
 
-/** Credits of an account that rests go back to the store after so many ms. */
+/** The credits of an idle account are returned to the store after this time. */
 const idleTimeoutMs = 2_000
 const reportIntervalMs = 1_000
-/** What this process used today is on record in the store, and comes back with the first answer. */
+/** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
 const evictAfterMs = 600_000
-/** A message that is lost must not cost credits. */
+/** A lost message must not cost credits. */
 const maxStopAttempts = 3
+
+const storeUnavailable: ChargeResult = { kind: 'storeUnavailable' }
 
 const noGrace: OutageGrace = { maxCredits: 0, maxDurationMs: 0 }
 

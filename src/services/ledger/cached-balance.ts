@@ -1,6 +1,6 @@
 import { retryDelayMs } from './ledger-client.ts'
 
-/** What the store said last of an account's day, or that it said nothing. Either is believed until it may be asked again. */
+/** The store's last response about an account's day, or that there was none. Either is valid until the store may be asked again. */
 export class CachedBalance {
   #limit = 0
   #remaining = 0
@@ -13,33 +13,32 @@ export class CachedBalance {
     return this.#limit
   }
 
-  /** What the store had left, beside what this process holds. */
+  /** Credits that no process has leased. */
   get remaining(): number {
     return this.#remaining
   }
 
-  /** The last ask was not answered. */
+  /** The last request failed. */
   get isStoreUnavailable(): boolean {
     return this.#isStoreUnavailable
   }
 
-  /** It did not answer, and may not be asked again yet. */
+  /** The last request failed so recently that the store must not be asked again yet. */
   isBackingOff(now: number): boolean {
     return now < this.#retryAt
   }
 
-  /** The store is still believed to have less than so many credits left. */
+  /** The store has fewer credits than these, as far as is known. */
   isKnownInsufficient(credits: number, now: number): boolean {
     return now < this.#validUntil && credits > this.#remaining
   }
 
-  /** The store answered, or did not. */
-  recordAvailability(isAnswered: boolean, now: number): void {
-    this.#isStoreUnavailable = !isAnswered
-    if (!isAnswered) this.#retryAt = now + retryDelayMs
+  recordAvailability(isAvailable: boolean, now: number): void {
+    this.#isStoreUnavailable = !isAvailable
+    if (!isAvailable) this.#retryAt = now + retryDelayMs
   }
 
-  /** What it answered, of the day and the limit that hold now. */
+  /** A response about the current day and limit. */
   update(remaining: number, now: number): void {
     this.#remaining = remaining
     this.#validUntil = now + retryDelayMs
@@ -52,7 +51,6 @@ export class CachedBalance {
     this.#validUntil = -Infinity
   }
 
-  /** Another day begins. */
   startDay(): void {
     this.#remaining = this.#limit
     this.#validUntil = -Infinity

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Account } from '../../plugin/call.ts'
 import type { LedgerStore } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
+import type { MaybePromise } from '../../util/maybe-promise.ts'
 import { AccountLedger } from './account-ledger.ts'
 import { LedgerClient } from './ledger-client.ts'
 import type { OutageGrace, ChargeResult } from './charge-result.ts'
@@ -9,26 +10,26 @@ import type { Log } from '../log.ts'
 
 export type { OutageGrace, ChargeResult } from './charge-result.ts'
 
-/** Daily balances. At every moment, over all processes: served <= leased <= balance, but for what is lent by grace. */
+/** Daily balances. At every moment, over all processes: served <= leased <= limit, except for overdrafts. */
 export interface Ledger {
-  /** Draws `cost` credits from the account's day; almost always without waiting (no promise). No grace unless given. */
-  charge(account: Account, cost: number, grace?: OutageGrace): ChargeResult | Promise<ChargeResult>
+  /** Charges `cost` credits to the account's day; almost always without a promise. No grace unless given. */
+  charge(account: Account, cost: number, grace?: OutageGrace): MaybePromise<ChargeResult>
 }
 
 export interface LedgerService extends Ledger {
-  /** Counts this process among those that share the balances. */
+  /** Registers this process with the store. */
   start(): Promise<void>
-  /** Gives back all that is in hand; charges are refused from then on. Safe without start(), and twice. */
+  /** Returns all leased credits that are left; charges are refused from then on. Safe without start(), and twice. */
   stop(): Promise<void>
 }
 
 export interface LedgerOptions {
   readonly log: Log
-  /** A name that no other start of any process has; 64 random bits unless given. */
+  /** A name that is unique to this start of this process; 64 random bits unless given. */
   readonly newProcessName?: () => string
 }
 
-/** The ledger of this process: it leases parts of each account's day from the store and spends them in memory. */
+/** The ledger of this process: leases parts of each account's day from the store, and charges them in memory. */
 export const openLedger = (
   store: LedgerStore,
   clock: Clock,
@@ -41,14 +42,14 @@ export const openLedger = (
   const openAccount = (account: string): AccountLedger => {
     const accountLedger = new AccountLedger(account, client, () => accountLedgers.delete(account))
     accountLedgers.set(account, accountLedger)
-    // Too late: it must not take what nobody would give back.
+    // Nobody would return a lease that is taken after stop().
     if (stopped !== undefined) void accountLedger.stop()
     return accountLedger
   }
   const stop = async (): Promise<void> => {
-    const released = await Promise.all(Array.from(accountLedgers.values(), purse => purse.stop()))
-    const lost = released.filter(done => !done).length
-    if (lost > 0) log.warn({ accounts: lost }, 'the store was away: what this process held is lost for the day')
+    const released = await Promise.all(Array.from(accountLedgers.values(), accountLedger => accountLedger.stop()))
+    const unreturned = released.filter(isReturned => !isReturned).length
+    if (unreturned > 0) log.warn({ accounts: unreturned }, unreturnedCredits)
     await client.stop()
   }
   return {
@@ -58,3 +59,5 @@ export const openLedger = (
     stop: () => (stopped ??= stop()),
   }
 }
+
+const unreturnedCredits = 'store unreachable at shutdown: unused leased credits could not be returned and stay reserved until midnight UTC'

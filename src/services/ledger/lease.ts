@@ -1,13 +1,13 @@
 import type { LeaseCounters } from '../../store/lease-accounting.ts'
 
-/** What this process holds of one account's day. What was granted is returned, used or in hand, always. */
+/** The credits of one account's day that this process has leased. Granted = returned + used + available, always. */
 export class Lease {
   readonly day: number
-  /** Credits in hand. A charge changes nothing else. */
+  /** Credits that can be spent without the store. A charge changes nothing else. */
   available = 0
   #granted = 0
   #returned = 0
-  /** Until the store's first answer nothing is known: this process may have forgotten an earlier lease of the day. */
+  /** Until the store's first response nothing is known: this process may have forgotten an earlier lease of the day. */
   #isSynced = false
   #usedByEarlierLeases = 0
   #reportedUse = 0
@@ -23,45 +23,45 @@ export class Lease {
     return this.#granted - this.#returned - this.available
   }
 
-  /** What was used of this very lease. */
+  /** Without what earlier leases of the day used. */
   get usedSinceCreated(): number {
     return this.used - this.#usedByEarlierLeases
   }
 
-  /** Does the store have yet to hear of what was used since? */
+  /** True while the store has a smaller or greater `used` on record. */
   get hasUnreportedUse(): boolean {
     return this.used !== this.#reportedUse
   }
 
-  /** Credits that were lent, and that the store has not heard of. */
+  /** Credits that were overdrawn and are not on record in the store yet. */
   get overdraft(): number {
     return Math.max(0, this.#granted - this.#recordedGrants)
   }
 
-  /** Nothing is in hand, the store knows all, and no ask is open. */
+  /** No credits are available, everything is on record in the store, and no request is in flight. */
   get isSettled(): boolean {
     return this.available === 0 && !this.hasUnreportedUse && this.#lastResponseSeq === this.#lastRequestSeq
   }
 
-  /** Takes credits out of the hand; the next ask returns them. */
+  /** Takes available credits away; the next request returns them to the store. */
   release(credits: number): void {
     this.available -= credits
     this.#returned += credits
   }
 
-  /** Puts credits in the hand that the store has not granted; it hears of them with the next ask, and counts them as leased. */
+  /** Adds credits that the store has not granted. The next request reports them, and the store counts them as leased. */
   overdraw(credits: number): void {
     this.#granted += credits
     this.available += credits
   }
 
-  /** What ask number `seq` says about this process. */
+  /** The counters that request number `seq` reports. */
   beginRequest(seq: number): LeaseCounters | undefined {
     this.#lastRequestSeq = seq
     return this.#isSynced ? { granted: this.#granted, returned: this.#returned, used: this.used } : undefined
   }
 
-  /** Takes over what the store has on record after ask number `seq`. A late or doubled answer costs one more ask. */
+  /** Takes over what the store recorded at request number `seq`. A late or duplicate response costs one more request. */
   applyResponse(seq: number, { granted, returned, used }: LeaseCounters): void {
     if (!this.#isSynced) this.#restoreEarlierUse(returned, used)
     this.available += Math.max(0, granted - this.#granted)
@@ -75,7 +75,45 @@ export class Lease {
     this.#isSynced = true
     this.#returned += returned
     this.#usedByEarlierLeases = used
-    // What was granted before and is not in this lease has been returned or used.
+    // Earlier grants that are not in this lease have been returned or used.
     this.#granted += returned + used
   }
 }
+
+/** How large a lease is to be: grows with the rate at which the account spends. */
+export class LeaseSizing {
+  #creditsPerMs = 0
+  #usedAtLastSample = 0
+  #sampledAt = -Infinity
+  #maxCost = 0
+
+  /** A call of this cost had to wait for a lease. */
+  recordWaitingCall(cost: number): void {
+    this.#maxCost = Math.max(this.#maxCost, cost)
+  }
+
+  /** Takes the rate since the last sample, which counts as much as all samples before. `used` is that of the lease. */
+  sampleUse(used: number, now: number): void {
+    const elapsedMs = Math.max(now - this.#sampledAt, minSampleMs)
+    this.#creditsPerMs = (this.#creditsPerMs + Math.max(0, used - this.#usedAtLastSample) / elapsedMs) / 2
+    this.#usedAtLastSample = used
+    this.#sampledAt = now
+  }
+
+  /** The account has been idle. */
+  resetRate(): void {
+    this.#creditsPerMs = 0
+  }
+
+  /** The credits that `horizonMs` use up, or that the waiting calls cost; at most 1 % of the day's limit, or one call. */
+  targetSize(limit: number, horizonMs: number, waitingCost: number): number {
+    const maxSize = Math.max(Math.floor(limit / 100), this.#maxCost)
+    return Math.min(maxSize, Math.max(minCallsPerLease * this.#maxCost, waitingCost, Math.ceil(this.#creditsPerMs * horizonMs)))
+  }
+}
+
+/** While the rate is unknown: most accounts that begin to call go on. */
+const minCallsPerLease = 8
+
+/** A burst right after a response says little about the rate: its credits are spread over at least this time. */
+const minSampleMs = 100

@@ -1,38 +1,34 @@
 import { storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
-import type { Clock, Timer } from '../clock.ts'
-import { withTimeout } from '../../util/with-timeout.ts'
-import type { Log } from '../log.ts'
 import { createSemaphore } from '../../util/semaphore.ts'
+import { withTimeout } from '../../util/with-timeout.ts'
+import type { Clock, Timer } from '../clock.ts'
+import type { Log } from '../log.ts'
+import { DayBoundary } from './day-boundary.ts'
 import type { Lease } from './lease.ts'
-import { dayMs } from '../../util/dates.ts'
 
-/** What is asked for beyond what a lease says of itself. */
+/** The part of a LeaseRequest that its lease does not know. */
 export interface LeaseTarget {
-  readonly need: number
-  readonly want: number
+  readonly minCredits: number
+  readonly desiredCredits: number
   readonly limit: number
 }
 
-/** Speaks with the store for all purses of a process: numbers asks, keeps the day, notices when the store is away. */
+/** The store's client for all accounts of a process: numbers requests, follows the day, sends heartbeats, detects outages. */
 export class LedgerClient {
   readonly clock: Clock
   readonly horizonMs: number
   readonly #store: LedgerStore
   readonly #process: string
   readonly #log: Log
-  #seq = 0
-  /** How many live, as the store counts them. */
-  #liveProcesses = 1
-  #day = -1
-  #midnightAt = Infinity
-  #dayKnownAt = -Infinity
-  #unavailableSince = Infinity
-  /** How often it has gone away. */
-  #outageCount = 0
-  /** When thousands of accounts come at once, a store that answers all of them in turn is not away. */
+  readonly #dayBoundary: DayBoundary
+  /** Thousands of accounts that ask at once must not look like an outage of a store that answers each in turn. */
   readonly #semaphore = createSemaphore(maxConcurrentRequests)
-  #isClockBehind = false
+  #seq = 0
+  /** As the store counts them. */
+  #liveProcesses = 1
+  #unavailableSince = Infinity
+  #outageCount = 0
   #heartbeatTimer: Timer | undefined
   #heartbeat: Promise<void> | undefined
 
@@ -42,15 +38,16 @@ export class LedgerClient {
     this.#store = store
     this.#process = process
     this.#log = log
+    this.#dayBoundary = new DayBoundary(log)
   }
 
-  /** Resolves when the store has counted this process, or could not be asked. */
+  /** Resolves when the store has counted this process, or is unavailable. */
   async start(): Promise<void> {
     this.#heartbeatTimer ??= this.clock.every(heartbeatIntervalMs, () => this.#sendHeartbeat())
     await this.#sendHeartbeat()
   }
 
-  /** Comes after all leases have been settled. */
+  /** To be called after all leases have been settled. */
   async stop(): Promise<void> {
     this.#heartbeatTimer?.cancel()
     await this.#heartbeat
@@ -60,37 +57,31 @@ export class LedgerClient {
     )
   }
 
-  /** The store's day, by the monotonic clock: it never begins later than it does for the store, and never goes back. */
   today(now: number): number {
-    if (now >= this.#midnightAt) {
-      this.#day += 1
-      this.#midnightAt = Infinity
-    }
-    return this.#day
+    return this.#dayBoundary.today(now)
   }
 
-  /** Milliseconds until the next day, as far as it is known. */
   dayEndsInMs(now: number): number {
-    return this.#midnightAt === Infinity ? dayMs : this.#midnightAt - now
+    return this.#dayBoundary.dayEndsInMs(now)
   }
 
-  /** For how many ms the store has not answered; undefined while it does. */
+  /** Milliseconds since the store became unavailable; undefined while it is available. */
   outageMs(now: number): number | undefined {
     return this.#unavailableSince === Infinity ? undefined : now - this.#unavailableSince
   }
 
   /**
-   * Asks the store. What it grants is in the lease when this resolves, or later if the answer takes too long to be
-   * waited for. Undefined: the store is away.
+   * Requests credits. A grant is in the lease when this resolves, or later when the response comes after the timeout.
+   * Undefined: the store is unavailable.
    */
   async requestLease(account: string, lease: Lease, target: LeaseTarget): Promise<LeaseResponse | undefined> {
     const outageCount = this.#outageCount
-    // Who stands in line when the store goes away hears so with the others.
+    // Requests that are queued when an outage begins fail with those in flight.
     const response = await this.#semaphore(async () =>
       outageCount === this.#outageCount ? this.#sendRequest(account, lease, target) : undefined,
     )
     if (response === undefined || response.today >= lease.day) return response
-    // The day has begun here, and for the store it is about to.
+    // The day has begun here, and is about to begin in the store.
     if (response.endsInMs > retryDelayMs) return undefined
     await new Promise<void>(resolve => this.clock.after(response.endsInMs, resolve))
     return this.requestLease(account, lease, target)
@@ -99,23 +90,17 @@ export class LedgerClient {
   #sendRequest(account: string, lease: Lease, target: LeaseTarget): Promise<LeaseResponse | undefined> {
     const seq = (this.#seq += 1)
     const request = { account, day: lease.day, process: this.#process, seq, counters: lease.beginRequest(seq) }
-    const sentAt = this.clock.monotonic()
-    return this.#callStore(
+    return this.#callForDay(
       () => this.#store.requestLease({ ...request, ...target, shareDivisor: 2 * this.#liveProcesses }),
-      response => {
-        this.#updateDay(sentAt, response)
-        lease.applyResponse(seq, response.counters)
-      },
+      ({ counters }) => lease.applyResponse(seq, counters),
     )
   }
 
   #sendHeartbeat(): Promise<void> {
-    const sentAt = this.clock.monotonic()
-    this.#heartbeat ??= this.#callStore(
+    this.#heartbeat ??= this.#callForDay(
       () => this.#store.heartbeat(this.#process),
-      response => {
-        this.#updateDay(sentAt, response)
-        this.#liveProcesses = response.liveProcesses
+      ({ liveProcesses }) => {
+        this.#liveProcesses = liveProcesses
       },
     ).then(() => {
       this.#heartbeat = undefined
@@ -123,23 +108,16 @@ export class LedgerClient {
     return this.#heartbeat
   }
 
-  /**
-   * Counted from the moment the question was sent, midnight comes early rather than late. A store reads its clock in
-   * whole milliseconds, so the day may end by nearly one of them sooner than it says.
-   */
-  #updateDay(sentAt: number, { today, endsInMs }: StoreDay): void {
-    if (sentAt < this.#dayKnownAt || today < this.#day) return
-    const isClockBehind = endsInMs > dayMs + maxClockSkewMs
-    if (isClockBehind && !this.#isClockBehind) {
-      this.#log.warn({ day: today, endsIn: endsInMs }, 'the clock went back to before the day that the store is in: it lasts longer')
-    }
-    this.#isClockBehind = isClockBehind
-    this.#dayKnownAt = sentAt
-    this.#day = today
-    this.#midnightAt = sentAt + endsInMs - 1
+  /** #callStore() for a response that tells the store's day. */
+  #callForDay<T extends StoreDay>(request: () => Promise<T>, onResponse: (response: T) => void): Promise<T | undefined> {
+    const sentAt = this.clock.monotonic()
+    return this.#callStore(request, response => {
+      this.#dayBoundary.update(sentAt, response)
+      onResponse(response)
+    })
   }
 
-  /** Undefined when the store fails or is slow; `take` gets what it answers even then. */
+  /** Undefined when the store fails or times out. `onResponse` is called with a response after the timeout too. */
   async #callStore<T>(request: () => Promise<T>, onResponse: (response: T) => void): Promise<T | undefined> {
     try {
       const answer = await withTimeout(
@@ -150,7 +128,7 @@ export class LedgerClient {
           return response
         }),
       )
-      if (this.#unavailableSince < Infinity) this.#log.info({}, 'the store answers again')
+      if (this.#unavailableSince < Infinity) this.#log.info({}, 'store reachable again')
       this.#unavailableSince = Infinity
       return answer
     } catch (error) {
@@ -160,16 +138,14 @@ export class LedgerClient {
   }
 
   #recordOutage(error: unknown): void {
-    this.#log.warn({ err: error }, 'the store does not answer: leases in hand are spent')
+    this.#log.warn({ err: error }, 'store unreachable: calls are charged to credits that are already leased')
     this.#unavailableSince = this.clock.monotonic()
     this.#outageCount += 1
   }
 }
 
-/** Before the store is asked again for what it did not have, or after it was away; ms. */
+/** After a failure, or after the store had too few credits. */
 export const retryDelayMs = 250
 const heartbeatIntervalMs = 1_000
-/** Asks that are under way at once: a fraction of what any store answers within a second. */
+/** A fraction of what any store answers within a second. */
 const maxConcurrentRequests = 500
-/** What clocks are put right by without anybody noticing; ms. */
-const maxClockSkewMs = 1_000

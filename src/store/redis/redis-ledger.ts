@@ -49,12 +49,21 @@ type LeaseReply = readonly (number | string)[]
 type LeaseReplyNumbers = [today: number, endsInMs: number, granted: number, returned: number, used: number, left: number]
 type LiveProcessesReply = [today: number, endsInMs: number, ...processes: string[]]
 
-const leaseArgs = ({ process, seq, day, need, want, limit, shareDivisor, counters }: LeaseRequest): readonly (string | number)[] => [
+const leaseArgs = ({
   process,
   seq,
   day,
-  need,
-  want,
+  minCredits,
+  desiredCredits,
+  limit,
+  shareDivisor,
+  counters,
+}: LeaseRequest): readonly (string | number)[] => [
+  process,
+  seq,
+  day,
+  minCredits,
+  desiredCredits,
   limit,
   shareDivisor,
   ...(counters ? [counters.granted, counters.returned, counters.used] : ['', '', '']),

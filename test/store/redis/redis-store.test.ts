@@ -89,11 +89,11 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const store = await openOne(t, clock)
     const day = Math.floor(clock.now() / dayMs)
     const limit = Number.MAX_SAFE_INTEGER
-    const base = { account: 'acc_1', day, process: 'p1', need: 0, limit, shareDivisor: 1 }
-    const first = await store.requestLease({ ...base, seq: 1, counters: undefined, want: limit - 1 })
+    const base = { account: 'acc_1', day, process: 'p1', minCredits: 0, limit, shareDivisor: 1 }
+    const first = await store.requestLease({ ...base, seq: 1, counters: undefined, desiredCredits: limit - 1 })
     t.match(first, { counters: { granted: limit - 1 }, remaining: 1 })
     const counters = { granted: limit - 1, returned: 0, used: limit - 1 }
-    const second = await store.requestLease({ ...base, seq: 2, counters, want: 5 })
+    const second = await store.requestLease({ ...base, seq: 2, counters, desiredCredits: 5 })
     t.match(second, { counters: { granted: limit, used: limit - 1 }, remaining: 0 })
     t.match(await store.dayTotals('acc_1'), { leased: limit, used: limit - 1, held: 0, forfeited: 1 })
   })
@@ -106,8 +106,8 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const { today, endsInMs: endsIn } = await store.heartbeat('p1')
     const off = today * dayMs + dayMs - endsIn - systemClock.now()
     t.ok(Math.abs(off) < 5_000, `${off} ms`)
-    const ask = { account: 'acc_1', day: today, process: 'p1', need: 0, limit: 9, shareDivisor: 1 }
-    await store.requestLease({ ...ask, seq: 1, counters: undefined, want: 5 })
+    const ask = { account: 'acc_1', day: today, process: 'p1', minCredits: 0, limit: 9, shareDivisor: 1 }
+    await store.requestLease({ ...ask, seq: 1, counters: undefined, desiredCredits: 5 })
     const ttl = (await redis.send('PTTL', `tollgate:{acc_1}:day:${today}`)) as number
     t.ok(Math.abs(ttl - endsIn - 2 * dayMs) < 5_000, `${ttl} ms`)
   })
@@ -325,8 +325,8 @@ const leaseRequests = fc.array(
     offset: fc.constantFrom(0, 0, 0, 0, 0, -1, 1),
     isStale: fc.constantFrom(false, false, false, true),
     counters: fc.option(counters, { nil: undefined }),
-    need: credits,
-    want: credits,
+    minCredits: credits,
+    desiredCredits: credits,
     limit: fc.constantFrom(0, 80, 300, 1_000),
     shareDivisor: fc.integer({ min: 1, max: 8 }),
   }),
