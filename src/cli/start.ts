@@ -5,7 +5,6 @@ import type { Gateway, ValidConfig } from '../core/gateway.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import type { Log } from '../services/log.ts'
-import { rpcPortVariable } from '../cluster/rpc-port.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
@@ -59,9 +58,9 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
 
 /** One of several workers: the admin listener is the primary's, and so is the wait for `drain.grace`. */
 const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: Log, { env, err }: Terminal): Promise<number> => {
-  const listen = { rpc: { ...gatewayConfig.listen.rpc, port: Number(env[rpcPortVariable]) } }
+  const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, env)
+  const listen = { rpc: { ...gatewayConfig.listen.rpc, port: worker.rpcPort } }
   const drain = { ...gatewayConfig.drain, grace: 0 }
-  const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock)
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen, drain } }, systemClock, log, worker.heads)
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed

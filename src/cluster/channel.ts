@@ -1,39 +1,88 @@
-/** How messages of one kind go to another process. */
-export interface ChannelOptions<M> {
-  /** `sent` is to be called when the message has left this process, or never will. */
-  send(message: M, sent: () => void): void
-  /** Of one topic only the newest need arrive. */
-  topicOf(message: M): string
-  /** One message that says what both do, the older one first. */
-  coalesce(older: M, newer: M): M
+import type { Target } from '../plugin/call.ts'
+import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
+import type { ChainState, RecentBlocksChange } from '../services/chain-heads/index.ts'
+import type { MetricFamily } from '../services/metrics.ts'
+
+/** The environment variable in which the primary gives its workers the RPC port: the configured port may be 0. */
+export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
+
+/** From a worker to the primary. */
+export type WorkerMessage =
+  /** It accepts calls. */
+  | { readonly kind: 'ready' }
+  /** Answers `metrics`. */
+  | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
+  /** It sends calls to these upstreams, and needs their heads. */
+  | { readonly kind: 'track'; readonly network: string; readonly upstreams: TrackedUpstreams }
+  | { readonly kind: 'untrack'; readonly network: string }
+  /** Calls come in. */
+  | { readonly kind: 'activity'; readonly network: string }
+  /** An upstream has answered a greater height than the reported one to a caller: may the caller be given it? */
+  | { readonly kind: 'reportHeight'; readonly id: number; readonly network: string; readonly upstream: string; readonly height: number }
+  /** Answers `height`: its callers are given no lower height any more. */
+  | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
+
+/** From the primary to a worker. A kind without a network concerns the whole process. */
+export type PrimaryMessage =
+  /** To be answered with `metrics`. */
+  | { readonly kind: 'metrics'; readonly id: number }
+  | { readonly kind: 'stop' }
+  /** The state of the chain, and the change of its recent blocks. */
+  | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
+  /** The reported height; to be answered with `heightAck`. */
+  | { readonly kind: 'height'; readonly network: string; readonly height: number }
+  /** All workers have acknowledged this height: callers may be given it. */
+  | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
+  /** Answers `reportHeight` with the height that the caller may be given. */
+  | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
+
+/** The part of PrimaryMessage that concerns one network. */
+export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
+
+/** The upstreams of a network, and what is needed to track them. */
+export interface TrackedUpstreams {
+  readonly chainId: number
+  readonly blockTime: number
+  readonly maxLag?: number
+  readonly targets: readonly RevealedTarget[]
 }
 
+/** A target with its URLs in plain text: only for messages between processes of one gateway. */
+export type RevealedTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string; readonly ws?: string }
+
+/** The primary's way to one worker. */
+export interface WorkerChannel {
+  send(message: PrimaryMessage): void
+}
+
+/** Transmits one message. `onSent` is to be called when the message has left this process, or never will. */
+export type Transmit<M> = (message: M, onSent: () => void) => void
+
 /**
- * Messages to a process that may not read them: one that is stopped, or busy for long. While its pipe is full, what is
- * said waits here, one message for each topic: what a process costs that does not read is bounded, and the news that it
- * finds when it reads again are the newest.
+ * Sends messages to a process that may not read them: one that is stopped, or busy for long. While its pipe is full, messages
+ * wait here, one for each topic: the memory that such a process costs is bounded, and it reads the newest state afterwards.
  */
-export class Channel<M> {
-  readonly #options: ChannelOptions<M>
+export class Channel<M extends WorkerMessage | PrimaryMessage> {
+  readonly #transmitMessage: Transmit<M>
   readonly #pending = new Map<string, M>()
   #inTransitCount = 0
 
-  constructor(terms: ChannelOptions<M>) {
-    this.#options = terms
+  constructor(transmit: Transmit<M>) {
+    this.#transmitMessage = transmit
   }
 
   send(message: M): void {
     if (this.#inTransitCount === 0) return this.#transmit(message)
-    const topic = this.#options.topicOf(message)
+    const topic = topicOf(message)
     const older = this.#pending.get(topic)
-    // It goes to the end: what it follows from has been said before it.
+    // It goes to the end, because it may depend on messages of other topics.
     this.#pending.delete(topic)
-    this.#pending.set(topic, older === undefined ? message : this.#options.coalesce(older, message))
+    this.#pending.set(topic, older === undefined ? message : coalesce(older, message))
   }
 
   #transmit(message: M): void {
     this.#inTransitCount += 1
-    this.#options.send(message, () => {
+    this.#transmitMessage(message, () => {
       this.#inTransitCount -= 1
       if (this.#inTransitCount === 0) this.#flush()
     })
@@ -44,4 +93,26 @@ export class Channel<M> {
     this.#pending.clear()
     for (const message of messages) this.#transmit(message)
   }
+}
+
+/** Of the messages of one topic only the newest has to arrive, coalesced with the older ones. */
+const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
+  switch (message.kind) {
+    case 'reportHeight':
+      return `${message.kind} ${message.network} ${message.upstream}`
+    case 'heightReported':
+      return `${message.kind} ${message.network} ${message.id}`
+    case 'track':
+    case 'untrack':
+      return `track ${message.network}`
+    default:
+      return 'network' in message ? `${message.kind} ${message.network}` : message.kind
+  }
+}
+
+/** The newer of two messages of one topic. A snapshot gets the changes of the recent blocks from both. */
+const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
+  if (older.kind !== 'snapshot' || newer.kind !== 'snapshot' || older.recentBlocks === undefined) return newer
+  if (newer.recentBlocks === undefined) return { ...newer, recentBlocks: older.recentBlocks }
+  return { ...newer, recentBlocks: mergeChanges(older.recentBlocks, newer.recentBlocks, maxRecentBlocks) }
 }

@@ -1,25 +1,21 @@
+import type { HeightBroadcast, HeightListener } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
-import type { HeightListener, HeightBroadcast } from '../services/chain-heads/index.ts'
-import type { PrimaryMessage, WorkerMessage } from './messages.ts'
-
-/** A worker that heads are lent to. */
-export interface WorkerChannel {
-  send(message: PrimaryMessage): void
-}
+import { withTimeoutOr } from '../util/with-timeout.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
 
 /**
- * ms that a worker is waited for: one that is busy for longer tells nobody anything meanwhile. It is not waited for again
- * until it says what it has seen: else one that is stopped would cost callers as much with each block.
+ * A worker that does not acknowledge a height in time is busy, and answers no caller meanwhile. Until its next acknowledgment
+ * no height waits for it: otherwise each block of a stopped worker's network would delay callers by as much.
  */
 const ackTimeoutMs = 50
 
-/** The height of one network over the workers of this gateway: told by none before it is known to all. */
+/** The reported height of one network, for the workers of this gateway: a caller is given it when every worker has it. */
 export class WorkerHeightBroadcast implements HeightBroadcast {
   readonly #network: string
   readonly #clock: Clock
-  /** Each worker, and the height that it has seen. */
+  /** Each worker, and the height that it has acknowledged. */
   readonly #acknowledged = new Map<WorkerChannel, number>()
-  /** Those who were waited for in vain. */
+  /** The workers that have not acknowledged a height in time. */
   readonly #unresponsive = new Set<WorkerChannel>()
   readonly #ackListeners = new Set<() => void>()
   #onHeight: HeightListener = height => height
@@ -56,7 +52,7 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
   addWorker(worker: WorkerChannel): void {
     this.#acknowledged.set(worker, 0)
     worker.send({ kind: 'height', network: this.#network, height: this.#height })
-    worker.send({ kind: 'shared', network: this.#network, height: this.#sharedHeight })
+    worker.send({ kind: 'sharedHeight', network: this.#network, height: this.#sharedHeight })
   }
 
   removeWorker(worker: WorkerChannel): void {
@@ -66,51 +62,49 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
   }
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
-    if (message.kind === 'tell') void this.#replyHeight(worker, message)
-    if (message.kind !== 'seen' || !this.#acknowledged.has(worker)) return
+    if (message.kind === 'reportHeight') void this.#replyHeight(worker, message)
+    if (message.kind !== 'heightAck' || !this.#acknowledged.has(worker)) return
     this.#acknowledged.set(worker, message.height)
     this.#unresponsive.delete(worker)
     this.#notifyAckListeners()
   }
 
-  async #replyHeight(worker: WorkerChannel, { id, upstream, height }: Extract<WorkerMessage, { kind: 'tell' }>): Promise<void> {
-    worker.send({ kind: 'told', network: this.#network, id, height: await this.#onHeight(height, upstream) })
+  async #replyHeight(worker: WorkerChannel, { id, upstream, height }: Extract<WorkerMessage, { kind: 'reportHeight' }>): Promise<void> {
+    worker.send({ kind: 'heightReported', network: this.#network, id, height: await this.#onHeight(height, upstream) })
   }
 
-  #whenAcknowledged(height: number): Promise<void> {
-    return new Promise(resolve => {
-      const settle = () => {
-        timer.cancel()
-        this.#ackListeners.delete(check)
-        resolve()
+  async #whenAcknowledged(height: number): Promise<void> {
+    let check = () => {}
+    const acknowledged = new Promise<void>(resolve => {
+      check = () => {
+        if (this.#unacknowledged(height).length === 0) resolve()
       }
-      const check = () => {
-        if (this.#unacknowledged(height).length === 0) settle()
-      }
-      const timer = this.#clock.after(ackTimeoutMs, () => {
-        for (const member of this.#unacknowledged(height)) this.#unresponsive.add(member)
-        settle()
-      })
       this.#ackListeners.add(check)
       check()
     })
+    await withTimeoutOr(this.#clock, ackTimeoutMs, acknowledged, () => {
+      for (const worker of this.#unacknowledged(height)) this.#unresponsive.add(worker)
+    })
+    this.#ackListeners.delete(check)
   }
 
-  /** Those who are waited for. */
+  /** The workers whose acknowledgments the height waits for. */
   #unacknowledged(height: number): readonly WorkerChannel[] {
-    return [...this.#acknowledged].flatMap(([member, seen]) => (seen >= height || this.#unresponsive.has(member) ? [] : [member]))
+    return [...this.#acknowledged].flatMap(([worker, acknowledged]) =>
+      acknowledged >= height || this.#unresponsive.has(worker) ? [] : [worker],
+    )
   }
 
   #notifyAckListeners(): void {
-    for (const look of this.#ackListeners) look()
+    for (const listener of this.#ackListeners) listener()
   }
 
   #publishSharedHeight(height: number): void {
     this.#sharedHeight = height
-    this.#broadcast({ kind: 'shared', network: this.#network, height })
+    this.#broadcast({ kind: 'sharedHeight', network: this.#network, height })
   }
 
   #broadcast(message: PrimaryMessage): void {
-    for (const member of this.#acknowledged.keys()) member.send(message)
+    for (const worker of this.#acknowledged.keys()) worker.send(message)
   }
 }

@@ -12,25 +12,24 @@ import { mergeMetrics, createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
 import { sleep } from '../util/sleep.ts'
-import { openWorkerPool } from './worker-pool.ts'
+import { rpcPortVariable } from './channel.ts'
 import { SharedHeads } from './shared-heads.ts'
-import { rpcPortVariable } from './rpc-port.ts'
+import { openWorkerPool } from './worker-pool.ts'
 
 /**
- * Several workers behind one port. The admin listener is the primary's, and it asks nodes for their heads. Rejects with
- * ListenFault, SpawnFault or CrewFault.
+ * Opens several workers that share one port. The primary itself serves the admin listener and tracks the heads. Rejects with
+ * ListenError, WorkerSpawnError or WorkerExitError.
  */
 export const openPrimary = async ({ gateway, networks }: ValidConfig, dir: string, log: Log): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
   const rpc = await resolvePort(gateway.listen.rpc)
   const env = { [rpcPortVariable]: String(rpc.port) }
   const metrics = createMetricsRegistry()
-  const opened = await openSharedHeads(gateway, log, metrics)
-  const { sharedHeads } = opened
+  const { sharedHeads, close } = await openSharedHeads(gateway, log, metrics)
   const stopTimeoutMs = gateway.drain.timeout + stopMarginMs
   const options = { exec: process.argv[1] ?? '', args: ['start', '--config', dir], env, size: gateway.workers, stopTimeoutMs, sharedHeads }
-  const pool = await openWorkerPool(options, systemClock, log).catch(async (fault: unknown) => {
-    await opened.close()
-    throw fault
+  const pool = await openWorkerPool(options, systemClock, log).catch(async (error: unknown) => {
+    await close()
+    throw error
   })
   let isDraining = false
   const status = {
@@ -40,10 +39,10 @@ export const openPrimary = async ({ gateway, networks }: ValidConfig, dir: strin
   }
   const admin =
     gateway.listen.admin &&
-    (await openAdminListener(gateway.listen.admin, status, log).catch(async (fault: unknown) => {
+    (await openAdminListener(gateway.listen.admin, status, log).catch(async (error: unknown) => {
       await pool.stop()
-      await opened.close()
-      throw fault
+      await close()
+      throw error
     }))
   return {
     urls: { rpc: urlOf(rpc.host, rpc.port), ...(admin && { admin: admin.url }) },
@@ -51,16 +50,16 @@ export const openPrimary = async ({ gateway, networks }: ValidConfig, dir: strin
       isDraining = true
       await sleep(systemClock, gateway.drain.grace)
       await pool.stop()
-      await opened.close()
+      await close()
       await admin?.stop()
     },
   }
 }
 
-/** What a worker may take, in ms, to end when its calls have: leases go back to a store that may be slow. */
+/** What a worker may take to exit after its last call: it returns its leases to a store that may be slow. */
 const stopMarginMs = 10_000
 
-/** Bytes of nodes' answers about their heads. */
+/** The memory for responses that contain heads. */
 const maxHeadResponseBytes = 67_108_864
 
 const openSharedHeads = async (
@@ -69,19 +68,19 @@ const openSharedHeads = async (
   metrics: MetricsRegistry,
 ): Promise<{ sharedHeads: SharedHeads; close(): Promise<void> }> => {
   const clock = systemClock
-  const heights = await openHeightBroadcasts(store, clock)
+  const broadcasts = await openHeightBroadcasts(store, clock)
   const upstreamClient = openUpstreamClient(clock, createMemoryBudget(maxHeadResponseBytes))
-  const desk = new SharedHeads({ upstreamClient, clock, log, metrics, heightBroadcastsOf: heights.heightBroadcastsOf })
+  const sharedHeads = new SharedHeads({ upstreamClient, clock, log, metrics, heightBroadcastsOf: broadcasts.heightBroadcastsOf })
   return {
-    sharedHeads: desk,
+    sharedHeads,
     async close() {
-      desk.stop()
-      await Promise.all([upstreamClient.close(), heights.close()])
+      sharedHeads.stop()
+      await Promise.all([upstreamClient.close(), broadcasts.close()])
     },
   }
 }
 
-/** A worker that is replaced must find the port that its gateway began with, so a free one is chosen here. */
+/** The address with port 0 replaced by a free port: a worker that is started later must get the same port. */
 const resolvePort = (address: Address): Promise<Address> => {
   if (address.port !== 0) return Promise.resolve(address)
   return new Promise((resolve, reject) => {

@@ -1,35 +1,43 @@
 import type { Target } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
-import type { UpstreamClient } from '../services/upstream-client/index.ts'
+import { HeadTracker, RecentBlocks, maxRecentBlocks } from '../services/chain-heads/index.ts'
+import type { ChainState, HeadsStatus, HeightBroadcastsOf } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
-import { RecentBlocks, openHeads, maxRecentBlocks } from '../services/chain-heads/index.ts'
-import type { HeadsStatus, HeightBroadcastsOf, TrackedHeads, ChainState } from '../services/chain-heads/index.ts'
 import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
+import type { UpstreamClient } from '../services/upstream-client/index.ts'
+import type { RevealedTarget, TrackedUpstreams, WorkerChannel, WorkerMessage } from './channel.ts'
 import { WorkerHeightBroadcast } from './height-broadcast.ts'
-import type { WorkerChannel } from './height-broadcast.ts'
-import type { WorkerMessage, TrackedUpstreams, RevealedTarget } from './messages.ts'
 
 export interface SharedHeadsOptions {
   readonly upstreamClient: UpstreamClient
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
-  /** Who else tells callers heights, on other machines. */
   readonly heightBroadcastsOf: HeightBroadcastsOf
 }
 
-/** Where the primary follows the nodes of each network for all its workers, so that they cost what one would. */
+/**
+ * The heads of every network, tracked once by the primary and shared with its workers: several workers cost the upstreams as
+ * many polls as one worker.
+ *
+ * - A network is tracked from the first worker's `track` message until `stop()`.
+ * - The first snapshot of a network is sent when the chain IDs of its upstreams have been checked, or after a second. Later
+ *   snapshots are sent with each change. A new worker gets the newest snapshot at once.
+ * - A height is given to callers of any worker only when every worker has acknowledged it (see WorkerHeightBroadcast).
+ * - When a worker reports other upstreams, because its configuration file has changed, these replace the upstreams of the
+ *   network for all workers.
+ */
 export class SharedHeads {
   readonly #options: SharedHeadsOptions
   readonly #networks = new Map<string, SharedNetworkHeads>()
 
-  constructor(terms: SharedHeadsOptions) {
-    this.#options = terms
+  constructor(options: SharedHeadsOptions) {
+    this.#options = options
   }
 
-  /** What `/readyz?verbose` says of the network. */
+  /** What `/readyz?verbose` reports about the network; undefined before a worker tracks it. */
   statusOf(network: string): HeadsStatus | undefined {
     return this.#networks.get(network)?.heads.status
   }
@@ -37,88 +45,87 @@ export class SharedHeads {
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     if (!('network' in message)) return
     const { network } = message
-    if (message.kind === 'follow') return this.#track(network, message.nodes).addWorker(worker)
+    if (message.kind === 'track') return this.#track(network, message.upstreams).addWorker(worker)
     this.#networks.get(network)?.handleMessage(worker, message)
   }
 
-  /** The worker is gone. */
+  /** The worker has exited. */
   removeWorker(worker: WorkerChannel): void {
-    for (const lending of this.#networks.values()) lending.removeWorker(worker)
+    for (const network of this.#networks.values()) network.removeWorker(worker)
   }
 
   stop(): void {
-    for (const lending of this.#networks.values()) lending.stop()
+    for (const network of this.#networks.values()) network.stop()
   }
 
-  /** A worker that was replaced may have read other nodes than those before it: then these hold for all. */
-  #track(network: string, nodes: TrackedUpstreams): SharedNetworkHeads {
-    const known = this.#networks.get(network)
-    if (known?.tracks(nodes) === true) return known
-    const members = known?.members ?? []
-    known?.stop()
-    const fresh = new SharedNetworkHeads(network, nodes, this.#options, members)
-    this.#networks.set(network, fresh)
-    return fresh
+  #track(network: string, upstreams: TrackedUpstreams): SharedNetworkHeads {
+    const existing = this.#networks.get(network)
+    if (existing?.tracks(upstreams) === true) return existing
+    const workers = existing?.workers ?? []
+    existing?.stop()
+    const created = new SharedNetworkHeads(network, upstreams, this.#options, workers)
+    this.#networks.set(network, created)
+    return created
   }
 }
 
-/** The heads of one network, and the workers that they are lent to. */
+/** The heads of one network, and the workers that they are shared with. */
 class SharedNetworkHeads {
-  readonly heads: TrackedHeads
+  readonly heads: HeadTracker
   readonly #network: string
   readonly #upstreamsKey: string
   readonly #heightBroadcast: WorkerHeightBroadcast
-  /** The newest blocks as the workers know them, and what they were told last. */
+  /** The newest blocks that the workers have been sent. */
   readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
   readonly #stop: () => void
-  /** What is to be said once the nodes have told their chains: a worker waits for that. */
+  /** Publishes the newest state; called first when the chain IDs have been checked, as a worker waits for that. */
   #publishLatest: (() => void) | undefined
-  #isIdentified = false
+  #areChainIdsChecked = false
   #state: ChainState | undefined
   #lastPublished = ''
 
   constructor(
     network: string,
-    nodes: TrackedUpstreams,
-    { heightBroadcastsOf, ...terms }: SharedHeadsOptions,
+    upstreams: TrackedUpstreams,
+    { heightBroadcastsOf, ...options }: SharedHeadsOptions,
     workers: readonly WorkerChannel[],
   ) {
-    const { chainId, blockTime, maxLag, targets } = nodes
+    const { chainId, blockTime, maxLag, targets } = upstreams
     this.#network = network
-    this.#upstreamsKey = JSON.stringify(nodes)
-    this.#heightBroadcast = new WorkerHeightBroadcast(network, terms.clock)
-    this.heads = openHeads({
-      ...terms,
+    this.#upstreamsKey = JSON.stringify(upstreams)
+    this.#heightBroadcast = new WorkerHeightBroadcast(network, options.clock)
+    this.heads = new HeadTracker({
+      ...options,
       chainId,
       blockTime,
-      log: terms.log.child({ network }),
-      metrics: withLabels(terms.metrics, { network }),
+      log: options.log.child({ network }),
+      metrics: withLabels(options.metrics, { network }),
       heightBroadcasts: [this.#heightBroadcast, ...heightBroadcastsOf(network, chainId)],
-      onChange: (state, line) => {
-        this.#publishLatest = () => this.#publish(state, line)
-        if (this.#isIdentified) this.#publishLatest()
+      onChange: (state, recentBlocks) => {
+        this.#publishLatest = () => this.#publish(state, recentBlocks)
+        if (this.#areChainIdsChecked) this.#publishLatest()
       },
     })
-    for (const member of workers) this.addWorker(member)
+    for (const worker of workers) this.addWorker(worker)
     this.#stop = this.heads.track(targets.map(toTarget), { maxLag })
     void this.heads.chainIdsChecked.then(() => {
-      this.#isIdentified = true
+      this.#areChainIdsChecked = true
       this.#publishLatest?.()
     })
   }
 
-  get members(): readonly WorkerChannel[] {
+  get workers(): readonly WorkerChannel[] {
     return this.#heightBroadcast.workers
   }
 
-  tracks(nodes: TrackedUpstreams): boolean {
-    return JSON.stringify(nodes) === this.#upstreamsKey
+  tracks(upstreams: TrackedUpstreams): boolean {
+    return JSON.stringify(upstreams) === this.#upstreamsKey
   }
 
   addWorker(worker: WorkerChannel): void {
     if (this.#state !== undefined) {
-      const line = this.#recentBlocks.changeFrom(new RecentBlocks(maxRecentBlocks))
-      worker.send({ kind: 'known', network: this.#network, state: this.#state, ...(line && { line }) })
+      const change = this.#recentBlocks.changeFrom(new RecentBlocks(maxRecentBlocks))
+      worker.send({ kind: 'snapshot', network: this.#network, state: this.#state, ...(change && { recentBlocks: change }) })
     }
     this.#heightBroadcast.addWorker(worker)
   }
@@ -129,30 +136,30 @@ class SharedNetworkHeads {
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     switch (message.kind) {
-      case 'touch':
+      case 'activity':
         return this.heads.recordActivity()
-      case 'leave':
+      case 'untrack':
         return this.removeWorker(worker)
       default:
         this.#heightBroadcast.handleMessage(worker, message)
     }
   }
 
-  /** Says nothing to anybody any more, whatever its nodes still answer. */
+  /** No worker gets a message any more, whatever responses still come. */
   stop(): void {
     this.#stop()
-    for (const member of this.members) this.removeWorker(member)
+    for (const worker of this.workers) this.removeWorker(worker)
   }
 
-  #publish(state: ChainState, line: RecentBlocks): void {
-    const change = line.changeFrom(this.#recentBlocks)
+  #publish(state: ChainState, recentBlocks: RecentBlocks): void {
+    const change = recentBlocks.changeFrom(this.#recentBlocks)
     const serialized = JSON.stringify(state)
     if (serialized === this.#lastPublished && change === undefined) return
     if (change !== undefined) this.#recentBlocks.apply(change)
     this.#lastPublished = serialized
     this.#state = state
-    for (const member of this.members) {
-      member.send({ kind: 'known', network: this.#network, state, ...(change && { line: change }) })
+    for (const worker of this.workers) {
+      worker.send({ kind: 'snapshot', network: this.#network, state, ...(change && { recentBlocks: change }) })
     }
   }
 }

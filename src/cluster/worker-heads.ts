@@ -1,38 +1,37 @@
 import type { Target } from '../plugin/call.ts'
 import { Cancellation } from '../plugin/cancellation.ts'
-import type { Timer } from '../services/clock.ts'
 import {
   CurrentChainState,
   RecentBlocks,
   fetchBlock,
-  verifyFinalizedBlock,
-  pollIntervalMsFor,
-  openUpstreamRequester,
+  headTimingFor,
   maxRecentBlocks,
+  openUpstreamRequester,
 } from '../services/chain-heads/index.ts'
-import type { TrackOptions, Heads, HeadsOptions, HeadsStatus, BlockId, ChainSnapshot } from '../services/chain-heads/index.ts'
-import type { PrimaryMessage, WorkerMessage, RevealedTarget } from './messages.ts'
+import type { BlockId, ChainSnapshot, Heads, HeadsOptions, HeadsStatus, TrackOptions } from '../services/chain-heads/index.ts'
+import { getOrCreate } from '../util/get-or-create.ts'
+import type { MaybePromise } from '../util/maybe-promise.ts'
+import { withTimeoutOr } from '../util/with-timeout.ts'
+import type { NetworkMessage, RevealedTarget, WorkerMessage } from './channel.ts'
 
-/** In ms: how often the primary hears that calls come in, and how long it is waited for where a caller waits. */
+/** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
+/** A caller waits no longer for the primary, or for the acknowledgments of other workers. */
 const primaryTimeoutMs = 50
-
-/** What the primary tells about one network, or in answer to one question. */
-export type HeadsMessage = Exclude<PrimaryMessage, { readonly kind: 'metrics' | 'stop' }>
 
 export interface WorkerHeadsOptions extends Pick<HeadsOptions, 'chainId' | 'blockTime' | 'upstreamClient' | 'clock'> {
   readonly network: string
   send(message: WorkerMessage): void
 }
 
-/** Heads in a worker: what the primary knows, who asks the nodes for all workers. */
+/** The heads of one network in a worker: what the primary, which tracks the upstreams, has sent. */
 export class WorkerHeads implements Heads {
   readonly pollIntervalMs: number
   readonly #options: WorkerHeadsOptions
   readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
-  readonly #snapshot = new CurrentChainState(this.#recentBlocks)
-  /** What goes on when the height is shared, and when a question is answered. */
+  readonly #current = new CurrentChainState(this.#recentBlocks)
   readonly #sharedHeightListeners = new Set<() => void>()
+  /** Requests in flight, by height and upstream. */
   readonly #heightRequests = new Map<string, Promise<number>>()
   readonly #pendingReplies = new Map<number, (height: number) => void>()
   #targets: readonly Target[] = []
@@ -41,20 +40,20 @@ export class WorkerHeads implements Heads {
   #lastActivityAt = -Infinity
   #lastRequestId = 0
 
-  constructor(terms: WorkerHeadsOptions) {
-    this.#options = terms
-    this.pollIntervalMs = pollIntervalMsFor(terms.blockTime)
+  constructor(options: WorkerHeadsOptions) {
+    this.#options = options
+    this.pollIntervalMs = headTimingFor(options.blockTime).pollIntervalMs
   }
 
   get snapshot(): ChainSnapshot {
-    return this.#snapshot.snapshot
+    return this.#current.snapshot
   }
 
   get status(): HeadsStatus {
-    return this.#snapshot.status
+    return this.#current.status
   }
 
-  /** Does it follow nodes and has not heard of them yet? */
+  /** Does it track upstreams, and has no snapshot from the primary yet? */
   get isAwaitingSnapshot(): boolean {
     return this.#targets.length > 0 && !this.#hasSnapshot
   }
@@ -62,12 +61,12 @@ export class WorkerHeads implements Heads {
   track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
     const { network, chainId, blockTime, send } = this.#options
     this.#targets = targets
-    const nodes = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: targets.map(toRevealedTarget) }
-    send({ kind: 'follow', network, nodes })
+    const upstreams = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: targets.map(toRevealedTarget) }
+    send({ kind: 'track', network, upstreams })
     return () => {
       if (this.#targets !== targets) return
       this.#targets = []
-      send({ kind: 'leave', network })
+      send({ kind: 'untrack', network })
     }
   }
 
@@ -75,17 +74,17 @@ export class WorkerHeads implements Heads {
     const now = this.#options.clock.monotonic()
     if (now - this.#lastActivityAt < activityIntervalMs) return
     this.#lastActivityAt = now
-    this.#options.send({ kind: 'touch', network: this.#options.network })
+    this.#options.send({ kind: 'activity', network: this.#options.network })
   }
 
-  orderUpstreams<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
-    return this.#snapshot.orderUpstreams(nodes, block)
+  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
+    return this.#current.orderUpstreams(upstreams, block)
   }
 
-  /** A height is told when no worker tells less any more: a caller may meet any of them next. */
-  reportHeight(upstream: string, height: number): number | Promise<number> {
-    const { reportedHeight } = this.#snapshot.state
-    if (this.#targets.length === 0 || this.#snapshot.exclusionReasonOf(upstream) === 'chain') return height
+  /** A caller is given a height that every worker has: its next call may come to any of them. */
+  reportHeight(upstream: string, height: number): MaybePromise<number> {
+    const { reportedHeight } = this.#current.state
+    if (this.#targets.length === 0 || this.#current.exclusionReasonOf(upstream) === 'chain') return height
     if (height > reportedHeight) return this.#requestHeight(upstream, height)
     return reportedHeight <= this.#sharedHeight ? reportedHeight : this.#whenShared(reportedHeight)
   }
@@ -93,73 +92,59 @@ export class WorkerHeads implements Heads {
   verifyFinalized(block: BlockId): Promise<boolean> {
     const target = this.#targets.find(({ name }) => this.snapshot.isCurrent(name))
     const signal = new Cancellation()
-    return verifyFinalizedBlock(
+    return this.#current.verifyFinalized(
       block,
-      this.#snapshot,
-      async at => target && fetchBlock(openUpstreamRequester(this.#options.upstreamClient, target, signal), at),
+      async number => target && fetchBlock(openUpstreamRequester(this.#options.upstreamClient, target, signal), number),
     )
   }
 
-  /** The primary says something. */
-  handleMessage(message: HeadsMessage): void {
+  /** From the primary. */
+  handleMessage(message: NetworkMessage): void {
     switch (message.kind) {
-      case 'known':
-        if (message.line !== undefined) this.#recentBlocks.apply(message.line)
+      case 'snapshot':
+        if (message.recentBlocks !== undefined) this.#recentBlocks.apply(message.recentBlocks)
         this.#hasSnapshot = true
-        return this.#snapshot.update(message.state)
+        return this.#current.update(message.state)
       case 'height':
-        this.#snapshot.setReportedHeight(message.height)
-        return this.#options.send({ kind: 'seen', network: message.network, height: message.height })
-      case 'shared':
+        this.#current.setReportedHeight(message.height)
+        return this.#options.send({ kind: 'heightAck', network: message.network, height: message.height })
+      case 'sharedHeight':
         this.#sharedHeight = message.height
-        return this.#sharedHeightListeners.forEach(go => go())
-      case 'told':
+        return this.#sharedHeightListeners.forEach(listener => listener())
+      case 'heightReported':
         return this.#pendingReplies.get(message.id)?.(message.height)
     }
   }
 
-  /** Whoever has the same to ask meanwhile gets the same answer. */
+  /** Calls with the same height from the same upstream share one request to the primary. */
   #requestHeight(upstream: string, height: number): Promise<number> {
     const requestKey = `${height} ${upstream}`
-    const request =
-      this.#heightRequests.get(requestKey) ??
-      this.#requestFromPrimary(upstream, height).finally(() => this.#heightRequests.delete(requestKey))
-    this.#heightRequests.set(requestKey, request)
-    return request
+    return getOrCreate(this.#heightRequests, requestKey, () =>
+      this.#requestFromPrimary(upstream, height).finally(() => this.#heightRequests.delete(requestKey)),
+    )
   }
 
-  #requestFromPrimary(upstream: string, height: number): Promise<number> {
-    const { network, send } = this.#options
+  async #requestFromPrimary(upstream: string, height: number): Promise<number> {
+    const { network, clock, send } = this.#options
     const id = (this.#lastRequestId += 1)
-    return this.#withPrimaryTimeout(
-      go => {
-        this.#pendingReplies.set(id, told => go(told))
-        send({ kind: 'tell', id, network, upstream, height })
-      },
-      () => this.#snapshot.state.reportedHeight || height,
-    ).finally(() => this.#pendingReplies.delete(id))
+    const reply = new Promise<number>(resolve => this.#pendingReplies.set(id, resolve))
+    send({ kind: 'reportHeight', id, network, upstream, height })
+    const granted = await withTimeoutOr(clock, primaryTimeoutMs, reply, () => this.#current.state.reportedHeight || height)
+    this.#pendingReplies.delete(id)
+    return granted
   }
 
-  #whenShared(reportedHeight: number): Promise<number> {
-    let go = () => {}
-    return this.#withPrimaryTimeout(
-      settle => {
-        go = () => {
-          if (this.#sharedHeight >= reportedHeight) settle(reportedHeight)
-        }
-        this.#sharedHeightListeners.add(go)
-      },
-      () => reportedHeight,
-    ).finally(() => this.#sharedHeightListeners.delete(go))
-  }
-
-  /** Callers do not wait for a primary, or another worker, that is busy with something else. */
-  #withPrimaryTimeout(begin: (settle: (height: number) => void) => void, fallback: () => number): Promise<number> {
-    let timer: Timer | undefined
-    return new Promise<number>(resolve => {
-      timer = this.#options.clock.after(primaryTimeoutMs, () => resolve(fallback()))
-      begin(resolve)
-    }).finally(() => timer?.cancel())
+  async #whenShared(reportedHeight: number): Promise<number> {
+    let listener = () => {}
+    const shared = new Promise<void>(resolve => {
+      listener = () => {
+        if (this.#sharedHeight >= reportedHeight) resolve()
+      }
+      this.#sharedHeightListeners.add(listener)
+    })
+    await withTimeoutOr(this.#options.clock, primaryTimeoutMs, shared, () => undefined)
+    this.#sharedHeightListeners.delete(listener)
+    return reportedHeight
   }
 }
 

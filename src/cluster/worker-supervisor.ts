@@ -1,97 +1,108 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
+import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import type { WorkerChannel } from './height-broadcast.ts'
-import { reassignConnections } from '../runtime/connection-handover.ts'
-import { coalesceMessages, topicOf } from './messages.ts'
-import type { PrimaryMessage, WorkerMessage } from './messages.ts'
+import { Backoff } from '../util/backoff.ts'
 import { Channel } from './channel.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
 
 export interface SupervisorOptions {
   readonly env: Readonly<Record<string, string>>
-  /** In ms: how long a worker may take to end when it is told to. */
+  /** ms that a worker has to exit in, once it is to stop. */
   readonly stopTimeoutMs: number
-  /** Hears all that workers say, and when they are gone. */
+  /** Gets all messages of workers, and their exits. */
   readonly sharedHeads: { handleMessage(worker: WorkerChannel, message: WorkerMessage): void; removeWorker(worker: WorkerChannel): void }
 }
 
-/** A worker ended before it served. It has said why on stderr. */
+/** A worker exited before it was ready. It has written the reason to stderr. */
 export class WorkerExitError extends Error {}
 
-/** The system gave no process for a worker. The message is for the operator. */
+/** The operating system did not start a process for a worker. The message is for the operator. */
 export class WorkerSpawnError extends Error {}
 
-/**
- * The workers that are to serve. One that ends unasked is replaced: at once, unless it lived for less than a second,
- * which doubles the wait up to 5 s. A replacement that does not come to serve is tried again after a second.
- */
+/** A worker that exits sooner is restarted with a backoff, others at once. */
+const minStableUptimeMs = 1000
+const minRestartDelayMs = 100
+const maxRestartDelayMs = 5000
+/** Before the next attempt, when a replacement did not become ready. */
+const retryDelayMs = 1000
+
+/** Starts workers, replaces each ready worker that exits, and stops them all. */
 export class WorkerSupervisor {
   readonly #options: SupervisorOptions
   readonly #clock: Clock
   readonly #log: Log
   readonly #workers = new Map<Worker, SupervisedWorker>()
-  readonly #serving = new Map<Worker, WorkerChannel>()
+  readonly #ready = new Map<Worker, WorkerChannel>()
   #isStopping = false
 
-  constructor(plan: SupervisorOptions, clock: Clock, log: Log) {
-    this.#options = plan
+  constructor(options: SupervisorOptions, clock: Clock, log: Log) {
+    this.#options = options
     this.#clock = clock
     this.#log = log
   }
 
-  get serving(): ReadonlyMap<Worker, WorkerChannel> {
-    return this.#serving
+  /** The workers that accept calls. */
+  get ready(): ReadonlyMap<Worker, WorkerChannel> {
+    return this.#ready
   }
 
-  /** Resolves when one more serves. Rejects with SpawnFault or CrewFault. */
-  async add(restartDelayMs = 0): Promise<void> {
+  /** Resolves when one more worker is ready. Rejects with WorkerSpawnError or WorkerExitError. */
+  async add(backoff = new Backoff({ minMs: minRestartDelayMs, maxMs: maxRestartDelayMs })): Promise<void> {
     const startedAt = this.#clock.monotonic()
     const worker = spawn(this.#options.env)
     const channel = openWorkerChannel(worker)
     const exited = whenExited(worker, this.#log)
-    reassignConnections(worker, () => [...this.#serving.keys()].some(other => other !== worker && other.isConnected()))
+    reassignConnections(worker, () => [...this.#ready.keys()].some(other => other !== worker && other.isConnected()))
     this.#workers.set(worker, { channel, exited })
     worker.on('message', (message: WorkerMessage) => this.#options.sharedHeads.handleMessage(channel, message))
-    void exited.then(end =>
-      this.#onExit(worker, channel, end, () => nextRestartDelayMs(restartDelayMs, this.#clock.monotonic() - startedAt)),
-    )
+    void exited.then(exit => {
+      const uptimeMs = this.#clock.monotonic() - startedAt
+      if (this.#removeExited(worker, channel, exit)) this.#restart(backoff, uptimeMs)
+    })
     await whenReady(worker, exited)
-    this.#serving.set(worker, channel)
-    // It did not hear of the stop while it was starting.
+    this.#ready.set(worker, channel)
+    // stop() came while the worker was starting, and did not handle messages yet.
     if (this.#isStopping) channel.send({ kind: 'stop' })
   }
 
-  /** Resolves when all have ended; one that does not end in time is killed. */
+  /** Resolves when all workers have exited; a worker that does not exit in time is killed. */
   async stop(): Promise<void> {
     this.#isStopping = true
-    await Promise.all(Array.from(this.#workers, ([worker, working]) => this.#stopWorker(worker, working)))
+    await Promise.all(Array.from(this.#workers, ([worker, supervised]) => this.#stopWorker(worker, supervised)))
   }
 
-  #onExit(worker: Worker, channel: WorkerChannel, { code, signal }: WorkerExit, nextDelay: () => number): void {
+  /** True when the worker is to be replaced. */
+  #removeExited(worker: Worker, channel: WorkerChannel, { code, signal }: WorkerExit): boolean {
     this.#options.sharedHeads.removeWorker(channel)
     this.#workers.delete(worker)
-    const served = this.#serving.delete(worker)
-    if (this.#isStopping || !served) return
-    this.#log.warn({ event: 'worker-ended', worker: worker.process.pid, code, signal }, 'a worker ended and is replaced')
-    const restartDelayMs = nextDelay()
-    this.#clock.after(restartDelayMs, () => void this.#replace(restartDelayMs))
+    const wasReady = this.#ready.delete(worker)
+    if (this.#isStopping || !wasReady) return false
+    this.#log.warn({ event: 'worker-exited', worker: worker.process.pid, code, signal }, 'worker exited; restarting it')
+    return true
   }
 
-  async #replace(restartDelayMs: number): Promise<void> {
+  #restart(backoff: Backoff, uptimeMs: number): void {
+    if (uptimeMs >= minStableUptimeMs) backoff.reset()
+    const delayMs = uptimeMs >= minStableUptimeMs ? 0 : backoff.next()
+    this.#clock.after(delayMs, () => void this.#replace(backoff))
+  }
+
+  async #replace(backoff: Backoff): Promise<void> {
     if (this.#isStopping) return
     try {
-      await this.add(restartDelayMs)
-    } catch (fault) {
-      this.#log.error({ event: 'worker-missing', err: fault }, 'a worker could not be replaced; the next try is in a second')
-      this.#clock.after(1000, () => void this.#replace(restartDelayMs))
+      await this.add(backoff)
+    } catch (error) {
+      this.#log.error({ event: 'worker-restart-failed', err: error }, `worker restart failed; next attempt in ${retryDelayMs} ms`)
+      this.#clock.after(retryDelayMs, () => void this.#replace(backoff))
     }
   }
 
   async #stopWorker(worker: Worker, { channel, exited }: SupervisedWorker): Promise<void> {
     channel.send({ kind: 'stop' })
     const timer = this.#clock.after(this.#options.stopTimeoutMs, () => {
-      this.#log.error({ event: 'worker-killed', worker: worker.process.pid }, 'a worker did not end and is killed')
+      this.#log.error({ event: 'worker-killed', worker: worker.process.pid }, 'worker did not exit in time; killing it')
       worker.process.kill('SIGKILL')
     })
     await exited
@@ -104,17 +115,14 @@ interface SupervisedWorker {
   readonly exited: Promise<WorkerExit>
 }
 
-/** How a process ended, or why there never was one. */
+/** How a process exited, or why it was never started. */
 interface WorkerExit {
   readonly code?: number
   readonly signal?: string
   readonly error?: Error
 }
 
-const nextRestartDelayMs = (restartDelayMs: number, uptimeMs: number): number =>
-  uptimeMs < 1000 ? Math.min(5000, Math.max(100, 2 * restartDelayMs)) : 0
-
-/** Some of what the system may refuse comes at once, the rest as an event. */
+/** The operating system refuses some processes at once, others in an event. */
 const spawn = (env: SupervisorOptions['env']): Worker => {
   try {
     return cluster.fork(env)
@@ -124,15 +132,15 @@ const spawn = (env: SupervisorOptions['env']): Worker => {
 }
 
 const spawnErrorOf = (error: unknown): WorkerSpawnError =>
-  new WorkerSpawnError(`a worker could not be started: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+  new WorkerSpawnError(`worker could not be started: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
 
-/** One that was never spawned ends with an error, and with nothing else. */
+/** A process that was never started has an error event, and no exit event. */
 const whenExited = (worker: Worker, log: Log): Promise<WorkerExit> =>
   new Promise(resolve => {
     worker.once('exit', (code: number, signal: string) => resolve({ code, signal }))
     worker.on('error', error => {
       if (worker.process.pid === undefined) resolve({ error })
-      // Of its pipe: if it ends of that, it says so.
+      // An error of its pipe: if the worker exits of it, that is another event.
       else log.warn({ event: 'worker-error', worker: worker.process.pid, err: error }, 'the pipe to a worker failed')
     })
   })
@@ -143,17 +151,13 @@ const whenReady = (worker: Worker, exited: Promise<WorkerExit>): Promise<void> =
       if (message.kind === 'ready') resolve()
     })
     void exited.then(({ code, signal, error }) =>
-      reject(error === undefined ? new WorkerExitError(`a worker ended with ${code ?? signal} before it served`) : spawnErrorOf(error)),
+      reject(error === undefined ? new WorkerExitError(`worker exited with ${code ?? signal} before it was ready`) : spawnErrorOf(error)),
     )
   })
 
 const openWorkerChannel = (worker: Worker): WorkerChannel =>
-  new Channel<PrimaryMessage>({
-    send(message, sent) {
-      // With a callback, what cannot be sent any more is no event that ends this process.
-      if (worker.isConnected()) worker.send(message, sent)
-      else sent()
-    },
-    topicOf,
-    coalesce: coalesceMessages,
+  new Channel<PrimaryMessage>((message, onSent) => {
+    // With a callback, a failure to send is no event that would end this process.
+    if (worker.isConnected()) worker.send(message, onSent)
+    else onSent()
   })

@@ -1,76 +1,92 @@
+import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
-import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
+import { withTimeoutOr } from '../util/with-timeout.ts'
+import { Channel, rpcPortVariable } from './channel.ts'
+import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './channel.ts'
 import { WorkerHeads } from './worker-heads.ts'
-import { coalesceMessages, topicOf } from './messages.ts'
-import type { PrimaryMessage, WorkerMessage } from './messages.ts'
-import { Channel } from './channel.ts'
 
-/** A worker's side of its crew. */
+/** A worker's side of its channel to the primary. */
 export interface PrimaryConnection {
-  /** Heads that the primary follows. */
+  /** The port on which the gateway accepts calls. */
+  readonly rpcPort: number
+  /** Heads that the primary tracks. */
   readonly heads: HeadsSource
   /**
-   * Says that it serves, answers for its metrics, and resolves when it shall stop, because the primary says so or is
-   * gone.
+   * Reports that this worker is ready, answers requests for its metrics, and resolves when the worker is to stop: the primary
+   * has sent `stop`, or has exited.
    */
   serveUntilStopped(metrics: MetricsRegistry): Promise<void>
 }
 
-/** Listens to the primary from the beginning. Signals are the primary's affair: a terminal sends them to all processes. */
-export const connectToPrimary = (clock: Clock): PrimaryConnection => {
-  const headsByNetwork = new Map<string, WorkerHeads>()
-  const channel = new Channel<WorkerMessage>({ send: sendToPrimary, topicOf, coalesce: coalesceMessages })
-  const sendMessage = (message: WorkerMessage): void => channel.send(message)
-  let onSnapshot = () => {}
+/** Without a snapshot from the primary a worker still starts: until it comes, responses are not served from the cache. */
+const snapshotTimeoutMs = 1000
+
+/** Handles messages from the start on. Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
+export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryConnection => {
+  const channel = new Channel<WorkerMessage>(sendToPrimary)
+  const networks = new WorkerNetworks(clock, message => channel.send(message))
   process.on('SIGINT', ignoreSignal).on('SIGTERM', ignoreSignal)
   process.on('message', (message: PrimaryMessage) => {
-    if (!('network' in message)) return
-    headsByNetwork.get(message.network)?.handleMessage(message)
-    onSnapshot()
+    if ('network' in message) networks.handleMessage(message)
   })
   return {
-    heads: {
-      open(network, { chainId, blockTime, upstreamClient }) {
-        const heads = new WorkerHeads({ network, chainId, blockTime, upstreamClient, clock, send: sendMessage })
-        headsByNetwork.set(network, heads)
-        return heads
-      },
-      ready: () =>
-        new Promise(resolve => {
-          const settle = () => {
-            timer.cancel()
-            onSnapshot = () => {}
-            resolve()
-          }
-          const timer = clock.after(snapshotTimeoutMs, settle)
-          onSnapshot = () => {
-            if (![...headsByNetwork.values()].some(heads => heads.isAwaitingSnapshot)) settle()
-          }
-          onSnapshot()
-        }),
-    },
+    rpcPort: Number(env[rpcPortVariable]),
+    heads: networks,
     serveUntilStopped: metrics =>
       new Promise(resolve => {
-        // The primary may be gone already: starting takes a while.
+        // The primary may have exited while this worker was starting.
         if (!process.connected) return resolve()
         process.once('disconnect', () => resolve())
         process.on('message', (message: PrimaryMessage) => {
           if (message.kind === 'stop') resolve()
-          else if (message.kind === 'metrics') sendMessage({ kind: 'metrics', id: message.id, metrics: metrics.families() })
+          else if (message.kind === 'metrics') channel.send({ kind: 'metrics', id: message.id, metrics: metrics.families() })
         })
-        sendMessage({ kind: 'ready' })
+        channel.send({ kind: 'ready' })
       }),
   }
 }
 
-/** How long the primary is waited for, in ms: without it heads are not known, which costs cache hits and nothing else. */
-const snapshotTimeoutMs = 1000
+/** The heads of every network of this worker. */
+class WorkerNetworks implements HeadsSource {
+  readonly #clock: Clock
+  readonly #send: (message: WorkerMessage) => void
+  readonly #heads = new Map<string, WorkerHeads>()
+  #onMessage = () => {}
+
+  constructor(clock: Clock, send: (message: WorkerMessage) => void) {
+    this.#clock = clock
+    this.#send = send
+  }
+
+  open(network: string, { chainId, blockTime, upstreamClient }: HeadsOptions): WorkerHeads {
+    const heads = new WorkerHeads({ network, chainId, blockTime, upstreamClient, clock: this.#clock, send: this.#send })
+    this.#heads.set(network, heads)
+    return heads
+  }
+
+  /** Resolves when each network has a snapshot, at the latest after `snapshotTimeoutMs`. */
+  async ready(): Promise<void> {
+    const received = new Promise<void>(resolve => {
+      this.#onMessage = () => {
+        if (![...this.#heads.values()].some(heads => heads.isAwaitingSnapshot)) resolve()
+      }
+      this.#onMessage()
+    })
+    await withTimeoutOr(this.#clock, snapshotTimeoutMs, received, () => undefined)
+    this.#onMessage = () => {}
+  }
+
+  handleMessage(message: NetworkMessage): void {
+    this.#heads.get(message.network)?.handleMessage(message)
+    this.#onMessage()
+  }
+}
 
 const ignoreSignal = (): void => undefined
 
-const sendToPrimary = (message: WorkerMessage, sent: () => void): void => {
-  // With a callback, what cannot be sent any more is no event that ends this process.
-  if (process.connected) process.send?.(message, undefined, undefined, sent)
-  else sent()
+const sendToPrimary = (message: WorkerMessage, onSent: () => void): void => {
+  // With a callback, a failure to send is no event that would end this process.
+  if (process.connected) process.send?.(message, undefined, undefined, onSent)
+  else onSent()
 }

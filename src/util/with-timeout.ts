@@ -25,3 +25,18 @@ export const withTimeout = <T>(clock: Clock, timeoutMs: number, promise: Promise
     wait(stepCount)
     promise.then(resolve, reject).finally(() => timer.cancel())
   })
+
+/** The same, but resolves with the fallback on a timeout. Other errors of the promise still reject. */
+export const withTimeoutOr = async <T, Fallback>(
+  clock: Clock,
+  timeoutMs: number,
+  promise: Promise<T>,
+  fallback: () => Fallback,
+): Promise<T | Fallback> => {
+  try {
+    return await withTimeout(clock, timeoutMs, promise)
+  } catch (error) {
+    if (error instanceof TimeoutError) return fallback()
+    throw error
+  }
+}

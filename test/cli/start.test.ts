@@ -78,7 +78,7 @@ t.test('several workers', async t => {
     const pids = childrenOf(gateway.pid)
     t.equal(pids.length, 2)
     process.kill(pids[0] as number, 'SIGKILL')
-    await gateway.waitForEvent('worker-ended')
+    await gateway.waitForEvent('worker-exited')
     const fates = await Promise.all(
       talkers.map(talker =>
         talker.call('eth_chainId').then(

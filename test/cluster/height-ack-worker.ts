@@ -1,5 +1,5 @@
 /** A worker that says which heights it reads, and does nothing else. */
 process.on('message', ({ kind, network, height }: { kind: string; network: string; height: number }) => {
-  if (kind === 'height') process.send?.({ kind: 'seen', network, height })
+  if (kind === 'height') process.send?.({ kind: 'heightAck', network, height })
 })
 process.send?.({ kind: 'ready' })

@@ -8,12 +8,9 @@ import { RecentBlocks as Blocks, mergeChanges } from '../../src/services/chain-h
 import type { RecentBlocksChange } from '../../src/services/chain-heads/index.ts'
 import { formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
 import { SharedHeads } from '../../src/cluster/shared-heads.ts'
-import type { WorkerChannel } from '../../src/cluster/height-broadcast.ts'
 import { WorkerHeads } from '../../src/cluster/worker-heads.ts'
-import type { HeadsMessage } from '../../src/cluster/worker-heads.ts'
-import { coalesceMessages, topicOf } from '../../src/cluster/messages.ts'
-import type { PrimaryMessage, WorkerMessage } from '../../src/cluster/messages.ts'
 import { Channel } from '../../src/cluster/channel.ts'
+import type { NetworkMessage, PrimaryMessage, WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 import { ModelChain, ModelNode, ancestorAt, toQuantity, seededRandom } from '../support/model-chain.ts'
 
@@ -25,7 +22,7 @@ class TestPipe<M extends PrimaryMessage | WorkerMessage> {
   readonly #onMessage: (message: M) => void
   readonly #waiting: M[] = []
   readonly #blockedSends: (() => void)[] = []
-  readonly #channel = new Channel<M>({ send: (message, sent) => this.#send(message, sent), topicOf, coalesce: coalesceMessages })
+  readonly #channel = new Channel<M>((message, onSent) => this.#send(message, onSent))
   isPaused = false
 
   constructor(hear: (message: M) => void) {
@@ -60,7 +57,7 @@ class TestPipe<M extends PrimaryMessage | WorkerMessage> {
 interface TestWorker {
   readonly heads: WorkerHeads
   readonly up: TestPipe<WorkerMessage>
-  readonly down: TestPipe<HeadsMessage>
+  readonly down: TestPipe<NetworkMessage>
   /** The process ends. */
   kill(): void
 }
@@ -103,7 +100,7 @@ const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => {
       clock,
       send: message => up.send(message),
     })
-    const down = new TestPipe<HeadsMessage>(news => heads.handleMessage(news))
+    const down = new TestPipe<NetworkMessage>(news => heads.handleMessage(news))
     const worker = {
       heads,
       up,
@@ -194,7 +191,7 @@ t.test('several workers', async t => {
         head: chain.tip.number,
         upstreams: [
           { name: 'a', usable: true },
-          { name: 'b', usable: false, because: 'it is on chain 5' },
+          { name: 'b', usable: false, because: 'its chain ID is 5' },
         ],
       })
       t.same([heads.snapshot.isCurrent('a'), heads.snapshot.isCurrent('b')], [true, false])
@@ -213,7 +210,7 @@ t.test('several workers', async t => {
     t.notOk(await two.heads.verifyFinalized({ number: 110, hash: chain.tip.hash }))
     t.same(
       log.lines.map(({ message }) => message),
-      ['upstream is passed over: it is on another chain'],
+      ['upstream excluded: wrong chain ID'],
       'told once',
     )
     t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{network="model",upstream="b",reason="chain"\} 1/)

@@ -2,8 +2,7 @@ import cluster from 'node:cluster'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { openWorkerPool } from '../../src/cluster/worker-pool.ts'
-import type { WorkerChannel } from '../../src/cluster/height-broadcast.ts'
-import type { WorkerMessage } from '../../src/cluster/messages.ts'
+import type { WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
 import { WorkerSpawnError } from '../../src/cluster/worker-supervisor.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 
@@ -27,7 +26,7 @@ const openPool = async (env: Record<string, string> = {}) => {
   const own = { NODE_OPTIONS: '', ...env } // else tap loads itself into it
   const pool = await openWorkerPool({ exec, args: [], env: own, size: 1, stopTimeoutMs: 15_000, sharedHeads }, clock, log)
   const say = (height: number) => channel?.send({ kind: 'height', network: 'x'.repeat(1000), height })
-  const lastAcknowledged = () => heard.reduce((most, message) => (message.kind === 'seen' ? Math.max(most, message.height) : most), 0)
+  const lastAcknowledged = () => heard.reduce((most, message) => (message.kind === 'heightAck' ? Math.max(most, message.height) : most), 0)
   const worker = Object.values(cluster.workers ?? {}).at(-1) // those before it may not be gone yet
   if (worker === undefined) throw new Error('there is no worker')
   return { crew: pool, worker, clock, log, say, heard, newest: lastAcknowledged, forgotten: () => forgotten }
@@ -69,7 +68,7 @@ t.test('a worker that is stopped', async t => {
     clock.advance(1)
     await stopped
     t.ok(worker.isDead())
-    t.match(log.lines, [{ level: 'error', message: 'a worker did not end and is killed' }])
+    t.match(log.lines, [{ level: 'error', message: 'worker did not exit in time; killing it' }])
   })
 })
 
@@ -84,12 +83,10 @@ t.test('a worker that the system gives no process for', async t => {
     lose('/nowhere')
     worker.process.kill('SIGKILL')
     await waitUntil(() => log.lines.length === 1)
-    t.match(log.lines, [{ level: 'warn', message: 'a worker ended and is replaced', fields: { signal: 'SIGKILL' } }])
+    t.match(log.lines, [{ level: 'warn', message: 'worker exited; restarting it', fields: { signal: 'SIGKILL' } }])
     clock.advance(100)
     await waitUntil(() => failures().length === 1)
-    t.match(failures(), [
-      { message: /^a worker could not be replaced/, fields: { err: { message: /could not be started: spawn .*ENOENT/ } } },
-    ])
+    t.match(failures(), [{ message: /^worker restart failed/, fields: { err: { message: /could not be started: spawn .*ENOENT/ } } }])
     t.equal(crew.readyCount, 0)
     t.equal(forgotten(), 2, 'nobody goes on telling it heights')
     clock.advance(999)
@@ -117,11 +114,11 @@ t.test('a worker that the system gives no process for', async t => {
 
   t.test('ends the start with a message for the operator, whether the system says so at once or later', async t => {
     lose('/nowhere')
-    await t.rejects(openPool(), { constructor: WorkerSpawnError, message: /^a worker could not be started: spawn .*ENOENT$/ })
+    await t.rejects(openPool(), { constructor: WorkerSpawnError, message: /^worker could not be started: spawn .*ENOENT$/ })
     lose(process.cwd())
     await t.rejects(openPool({ LONG: 'x'.repeat(1 << 18) }), {
       constructor: WorkerSpawnError,
-      message: /^a worker could not be started: spawn E2BIG$/,
+      message: /^worker could not be started: spawn E2BIG$/,
     })
   })
 })

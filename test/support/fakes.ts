@@ -6,7 +6,7 @@ import type { AnyPlugin, Next, Stage } from '../../src/plugin/plugin.ts'
 import { isFailure } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import type { Clock, Timer } from '../../src/services/clock.ts'
-import { openHeads } from '../../src/services/chain-heads/index.ts'
+import { HeadTracker } from '../../src/services/chain-heads/index.ts'
 import type { Services } from '../../src/services/index.ts'
 import type { Log } from '../../src/services/log.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
@@ -134,7 +134,7 @@ export const createStage = (plugin: AnyPlugin, options: object, given: Partial<S
     ...given,
   } as Services
   // Knows nothing until a plugin has it follow nodes.
-  const services: Services = { ...own, heads: own.heads ?? openHeads({ ...own, ...own.network }) }
+  const services: Services = { ...own, heads: own.heads ?? new HeadTracker({ ...own, ...own.network }) }
   const made = plugin.create(options as never, services) // the test gives what the loader would
   // Notes are all there in call(), so one type fits every plugin.
   return (typeof made === 'function' ? { handle: made } : made) as unknown as Stage<ContextKey, ContextKey>

@@ -1,20 +1,21 @@
+import { toHexQuantity } from '../../util/hex-quantity.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter, Metrics } from '../metrics.ts'
-import { HeadAncestry } from './head-ancestry.ts'
-import type { ChainUpdate } from './head-ancestry.ts'
 import type { BlockHeader } from './block-header.ts'
+import type { HeadSelection } from './head-selection.ts'
+import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
-import type { RecentBlocks } from './recent-blocks.ts'
 
 export interface CanonicalChainOptions {
   readonly log: Log
   readonly metrics: Metrics<'network'>
-  /** What was called final is so no longer. */
+  readonly selection: HeadSelection
+  /** Blocks that were finalized are so no longer. */
   onFinalityReverted(): void
 }
 
-/** The newest blocks as a line, and what of them is final. */
+/** The recent blocks up to the head, and the newest finalized block: finds reorgs, and reverted finality. */
 export class CanonicalChain {
   readonly #options: CanonicalChainOptions
   readonly #ancestry = new HeadAncestry()
@@ -32,23 +33,23 @@ export class CanonicalChain {
     return this.#ancestry.recentBlocks
   }
 
-  /** How often final blocks were undone. */
+  /** How often finalized blocks were reverted. */
   get finalityVersion(): number {
     return this.#finalityVersion
   }
 
-  /** The newest block that a node called final. */
+  /** The newest finalized block of any upstream. */
   get finalized(): BlockHeader | undefined {
     return this.#finalized
   }
 
-  /** Follows the head of the best node through its ancestors; heads that come meanwhile are followed after it. */
-  async followHead(bestUpstream: () => UpstreamTracker | undefined): Promise<void> {
+  /** Follows the head of the best upstream through its ancestors, then the heads that have come meanwhile. */
+  async followHead(): Promise<void> {
     if (this.#isFollowing) return
     this.#isFollowing = true
     try {
       for (let followed: BlockHeader | undefined; ; ) {
-        const upstream = bestUpstream()
+        const upstream = this.#options.selection.best
         if (upstream?.headBlock === undefined || upstream.headBlock.hash === followed?.hash) break
         followed = upstream.headBlock
         await this.#handleUpdate(await this.#ancestry.advanceTo(followed, upstream), upstream, followed)
@@ -58,15 +59,15 @@ export class CanonicalChain {
     }
   }
 
-  /** Does the block stand in the line, or where that does not reach, on the chain of the node? */
-  async isCanonical({ number, hash }: BlockHeader, upstream: UpstreamTracker): Promise<boolean> {
-    if (hash === this.#finalized?.hash) return true
-    const canonicalHash = this.recentBlocks.hashAt(number) ?? (await upstream.fetchBlock(`0x${number.toString(16)}`))?.hash
-    return canonicalHash === hash
+  /** Resolves with the upstream's finalized block when that has changed. Nothing is requested while its head is implausible. */
+  async pollFinalized(upstream: UpstreamTracker): Promise<BlockHeader | undefined> {
+    if (this.#options.selection.isImplausible(upstream)) return undefined
+    return upstream.pollFinalized(block => this.#isOnBestChain(block, upstream))
   }
 
-  /** A node calls another block final. That the one before still stands follows from the line, or the node is asked. */
+  /** The upstream reports another finalized block: the previous one must still be canonical. */
   async recordFinalized(finalized: BlockHeader, upstream: UpstreamTracker): Promise<void> {
+    if (this.#options.selection.isImplausible(upstream)) return upstream.discardFinalized()
     const previous = this.#finalized
     if (previous === undefined || finalized.number > previous.number) this.#finalized = finalized
     if (previous === undefined || finalized.hash === previous.hash) return
@@ -74,8 +75,23 @@ export class CanonicalChain {
     if ((upstream.height ?? 0) >= previous.number) await this.#verifyFinalized(upstream, previous)
   }
 
-  /** Nothing is known to be final any more: `node` showed, or is, the reason. */
-  revertFinality({ name: upstream }: UpstreamTracker, message: string): void {
+  /** The upstream's head has become implausible: its finalized block may have counted already. */
+  discardFinalizedOf(upstream: UpstreamTracker): void {
+    const { finalized } = upstream
+    upstream.discardFinalized()
+    if (finalized !== undefined) this.#revertFinality(upstream, 'finalized block discarded: the head of its upstream is implausible')
+  }
+
+  /** Is the block on the chain of the best head? An upstream may finalize a branch that the others have left. */
+  async #isOnBestChain({ number, hash }: BlockHeader, upstream: UpstreamTracker): Promise<boolean> {
+    const { best } = this.#options.selection
+    if (best === undefined || best === upstream || hash === this.#finalized?.hash) return true
+    const canonicalHash = this.recentBlocks.hashAt(number) ?? (await best.fetchBlock(toHexQuantity(number)))?.hash
+    return canonicalHash === hash
+  }
+
+  /** No block counts as finalized any more. `upstream` is where the reason was found. */
+  #revertFinality({ name: upstream }: UpstreamTracker, message: string): void {
     this.#options.log.warn({ upstream, block: this.#finalized?.number }, message)
     this.#finalityVersion += 1
     this.#finalized = undefined
@@ -84,20 +100,80 @@ export class CanonicalChain {
   }
 
   async #handleUpdate(update: ChainUpdate, upstream: UpstreamTracker, { number }: BlockHeader): Promise<void> {
-    if (update.kind === 'fork') {
+    if (update.kind === 'reorg') {
       this.#reorgs.add()
-      this.#options.log.info({ upstream: upstream.name, head: number, depth: update.depth }, 'reorganisation')
+      this.#options.log.info({ upstream: upstream.name, head: number, depth: update.depth }, 'chain reorg')
     }
     const finalized = this.#finalized
     if (finalized === undefined) return
-    // The line tells whether the final block stands in it; where it does not reach, the node is asked.
+    // The recent blocks prove whether the finalized block is canonical. Where they do not reach, the upstream is asked.
     const hash = this.recentBlocks.hashAt(finalized.number)
-    const mayBeReverted = hash === undefined ? update.kind === 'lost' || number < finalized.number : hash !== finalized.hash
+    const mayBeReverted = hash === undefined ? update.kind === 'disconnected' || number < finalized.number : hash !== finalized.hash
     if (mayBeReverted) await this.#verifyFinalized(upstream, finalized)
   }
 
   async #verifyFinalized(upstream: UpstreamTracker, finalized: BlockHeader): Promise<void> {
-    const current = await upstream.fetchBlock(`0x${finalized.number.toString(16)}`)
-    if (current?.hash !== finalized.hash) this.revertFinality(upstream, 'final blocks were undone')
+    const current = await upstream.fetchBlock(toHexQuantity(finalized.number))
+    if (current?.hash !== finalized.hash) this.#revertFinality(upstream, 'finalized blocks were reverted')
+  }
+}
+
+/** Ancestors of a new head that are fetched, at most, to find its fork point. */
+const maxFetchedAncestors = 64
+
+/**
+ * What a new head does to the recent blocks. `disconnected`: no fork point was found, so the recent blocks begin anew.
+ * `depth`: replaced blocks.
+ */
+type ChainUpdate = { readonly kind: 'extended' | 'disconnected' } | { readonly kind: 'reorg'; readonly depth: number }
+
+/** Connects new heads to the recent blocks. */
+class HeadAncestry {
+  readonly recentBlocks = new RecentBlocks(maxRecentBlocks)
+
+  /** Makes the block the newest of the recent blocks. Missing ancestors are fetched from the upstream that reported it. */
+  async advanceTo(block: BlockHeader, upstream: UpstreamTracker): Promise<ChainUpdate> {
+    const recentBlocks = this.recentBlocks
+    if (recentBlocks.has(block)) return this.#replaceAbove(block.number, [])
+    if (recentBlocks.highestNumber < 0 || block.number > recentBlocks.highestNumber + maxFetchedAncestors) return this.#restart([block])
+    const newBlocks = await this.#fetchAncestors(block, upstream)
+    const oldest = newBlocks[0] ?? block
+    return recentBlocks.hasParentOf(oldest) ? this.#replaceAbove(oldest.number - 1, newBlocks) : this.#restart(newBlocks)
+  }
+
+  /** Do the recent blocks prove that the older block is an ancestor of the newer, or the same? */
+  isAncestor(older: BlockHeader, newer: BlockHeader): boolean {
+    return older.number <= newer.number && this.recentBlocks.has(older) && this.recentBlocks.has(newer)
+  }
+
+  reset(): void {
+    this.recentBlocks.reset([])
+  }
+
+  /** The block and its ancestors down to a child of a recent block, oldest first; fewer when the upstream returns no more. */
+  async #fetchAncestors(block: BlockHeader, upstream: UpstreamTracker): Promise<readonly BlockHeader[]> {
+    const recentBlocks = this.recentBlocks
+    const newBlocks = [block]
+    let oldest = block
+    while (newBlocks.length < maxFetchedAncestors && oldest.number > recentBlocks.lowestNumber && !recentBlocks.hasParentOf(oldest)) {
+      const parent = await upstream.fetchBlock(oldest.parentHash)
+      if (parent === undefined || parent.number !== oldest.number - 1) break
+      newBlocks.unshift(parent)
+      oldest = parent
+    }
+    return newBlocks
+  }
+
+  #replaceAbove(forkNumber: number, newBlocks: readonly BlockHeader[]): ChainUpdate {
+    const depth = this.recentBlocks.highestNumber - forkNumber
+    this.recentBlocks.truncateTo(forkNumber)
+    this.recentBlocks.append(newBlocks)
+    return depth > 0 ? { kind: 'reorg', depth } : { kind: 'extended' }
+  }
+
+  #restart(blocks: readonly BlockHeader[]): ChainUpdate {
+    const isFirst = this.recentBlocks.highestNumber < 0
+    this.recentBlocks.reset(blocks)
+    return { kind: isFirst ? 'extended' : 'disconnected' }
   }
 }

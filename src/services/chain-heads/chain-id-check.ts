@@ -1,59 +1,58 @@
 import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
+import { singleFlight } from '../../util/single-flight.ts'
 import type { Clock } from '../clock.ts'
 import { parseQuantityReply } from './block-header.ts'
 
 export interface ChainIdCheckOptions {
+  /** The chain ID of the network. */
   readonly chainId: number
   readonly clock: Clock
-  /** ms between questions. */
+  /** ms between requests. */
   readonly intervalMs: number
-  /** Asks eth_chainId. */
+  /** Sends eth_chainId. */
   request(): Promise<Reply>
 }
 
-/** In ms, at most, until a node of another chain is asked again: it does nothing else until somebody has mended it. */
+/** An upstream on the wrong chain serves no calls until an operator corrects it, so it is checked at least this often. */
 const maxWrongChainIntervalMs = 10_000
 
-/** Which chain a node is on: asked at first, after a connection came back, and now and then: it may restart unnoticed. */
+/**
+ * Checks that an upstream is on the network's chain: before its first use, after a lost connection, and at an interval,
+ * because an upstream may be replaced without a trace.
+ */
 export class ChainIdCheck {
   readonly #options: ChainIdCheckOptions
   #upstreamChainId: number | undefined
   #isCurrent = false
-  #pending: Promise<void> | undefined
   #dueAt = 0
 
   constructor(options: ChainIdCheckOptions) {
     this.#options = options
   }
 
-  /** The id that it gave; undefined as long as it did not. */
+  /** The chain ID that the upstream returned; undefined before it returned one. */
   get upstreamChainId(): number | undefined {
     return this.#upstreamChainId
   }
 
-  /** Has it been proved to be on our chain? */
+  /** Has the upstream returned the expected chain ID? */
   get isExpectedChain(): boolean {
     return this.#upstreamChainId === this.#options.chainId
   }
 
-  /** Is it on another chain than ours? */
+  /** Has the upstream returned the ID of another chain? */
   get isWrongChain(): boolean {
     return this.#upstreamChainId !== undefined && !this.isExpectedChain
   }
 
-  /** Another node may be there by now: it is asked again at the next check. */
+  /** Another node may be at this URL now: the next check sends a request. */
   invalidate(): void {
     this.#isCurrent = false
   }
 
-  /** Asks, where there is reason to. Whoever checks meanwhile waits for the same answer. */
-  check(): Promise<void> {
-    this.#pending ??= this.#check().finally(() => {
-      this.#pending = undefined
-    })
-    return this.#pending
-  }
+  /** Sends a request when a check is due. Callers that come meanwhile wait for the same response. */
+  readonly check = singleFlight(() => this.#check())
 
   async #check(): Promise<void> {
     const { clock, intervalMs, request } = this.#options
@@ -63,7 +62,7 @@ export class ChainIdCheck {
     const reply = await request()
     if (isFailure(reply) && reply.fault !== 'caller') return this.invalidate()
     const chainId = parseQuantityReply(reply)
-    // Whoever was on another chain is there until it names ours: an error, a limit say, is no word on that.
+    // An error, such as a rate limit, does not prove that the upstream has left the wrong chain.
     if (chainId !== undefined || !this.isWrongChain) this.#upstreamChainId = chainId
     this.#dueAt = now + (this.isWrongChain ? Math.min(maxWrongChainIntervalMs, intervalMs) : intervalMs)
   }

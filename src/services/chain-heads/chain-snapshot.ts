@@ -1,67 +1,111 @@
 import type { Target } from '../../plugin/call.ts'
+import type { MaybePromise } from '../../util/maybe-promise.ts'
 
-/** A block that is told apart from any other of its number. */
+/** The number of a block together with its hash: no other block has both. */
 export interface BlockId {
   readonly number: number
   readonly hash: string
 }
 
-/** What is known of the chain at one moment. Never changes: take it before a node is asked, to judge its answer by. */
-export interface ChainSnapshot {
-  /** Goes up whenever another head becomes known: answers that may change are about the epoch they were asked in. */
-  readonly headVersion: number
-  /** Goes up when final blocks were undone, as on a development chain that was reset. */
+/** The newest block that an upstream has reported. A height from an answer to a caller has neither hash nor timestamp. */
+export interface Head {
+  readonly number: number
+  readonly hash?: string
+  /** ms since 1970. */
+  readonly timestampMs?: number
+}
+
+export const isSameHead = (one: Head | undefined, other: Head | undefined): boolean =>
+  one?.number === other?.number && one?.hash === other?.hash
+
+/** Why an upstream is excluded: it is on another chain, its head lags too far, or its head is implausibly high. */
+export type ExclusionReason = 'chain' | 'lag' | 'ahead'
+
+export interface Exclusion {
+  readonly reason: ExclusionReason
+  /** For the log and `/readyz?verbose`: the chain ID, or the distance in blocks. */
+  readonly description: string
+}
+
+/** The state of a network's chain at one moment. Plain data: the primary sends it to its workers. */
+export interface ChainState {
+  /** The newest plausible head. */
+  readonly head?: Head
+  /** The newest finalized block of any upstream. */
+  readonly finalized?: BlockId
+  /** How often finalized blocks were reverted. */
   readonly finalityVersion: number
-  /** The number of the newest block that is believed; undefined while none is known. */
+  /** The height that callers are given. */
+  readonly reportedHeight: number
+  readonly upstreams: readonly UpstreamState[]
+}
+
+export interface UpstreamState {
+  readonly name: string
+  readonly head?: Head
+  /** The newest finalized block of this upstream, as long as its head is plausible. */
+  readonly finalized?: BlockId
+  readonly isSubscribed: boolean
+  readonly exclusion?: Exclusion
+}
+
+/** The chain at one moment, for calls. It never changes: take it before a request is sent, and check the response against it. */
+export interface ChainSnapshot {
+  /** Increases with every other head and every other reported height: responses that may change belong to one version. */
+  readonly headVersion: number
+  /** Increases when finalized blocks are reverted, for example when a development chain is reset. */
+  readonly finalityVersion: number
+  /** The number of the newest plausible block; undefined before the first. */
   readonly head: number | undefined
-  /** Had the node told of the newest head? True for all while no head is known. */
+  /** Has the upstream reported the newest head? True for every upstream before the first head. */
   isCurrent(upstream: string | undefined): boolean
-  /** Did the node count the block as final? By its hash only when the block is among the newest few hundred. */
+  /** Has the upstream reported the block as finalized? A hash is found only among the newest few hundred blocks. */
   isFinal(upstream: string | undefined, block: number | string): boolean
-  /** The newest block that the node counted as final; without a node, that any of them did. */
+  /** The newest finalized block of the upstream; without an upstream, the newest of all upstreams. */
   finalizedBlockOf(upstream?: string): BlockId | undefined
 }
 
-/** The newest and the finalized block of a network, learned from its own nodes. One per network. */
+/** The newest and the finalized block of a network, as its upstreams report them. One per network. */
 export interface Heads {
   readonly snapshot: ChainSnapshot
   /** ms between polls: half a block time, at least 250 and at most 5,000. */
   readonly pollIntervalMs: number
-  /** Polls these nodes instead of others, while calls come in, until the function that it gives is called. */
+  /** Polls these upstreams, and no others, while calls come in. Returns how to stop that. */
   track(targets: readonly Target[], options?: TrackOptions): () => void
-  /** A call is on its way to a node: polls go on for another 30 s. Costs nothing. */
+  /** A call is about to be sent upstream: polling goes on for another 30 s. Costs nothing. */
   recordActivity(): void
   /**
-   * The nodes in order, those too far behind last, those of another chain left out, even if none is left. Before those
-   * come the ones that are known not to have reached `block`: they would answer as if it were empty, or not there.
+   * The upstreams in the order in which to try them: first those in step, then those known to be below `block`, then those
+   * that lag, then those implausibly high. Upstreams of another chain are left out, even if none remains.
    */
   orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[]
   /**
-   * The node told this height; gives the height that callers may be told, which never goes back. Known at once, except
-   * where another process must hear of it before a caller does.
+   * Records a height that the upstream answered to a caller. Returns the height that callers may be given, which does not go
+   * back. It is known at once, unless another process must acknowledge it first.
    */
-  reportHeight(upstream: string, height: number): number | Promise<number>
-  /** Is the block final on this chain? False too while nobody can tell. A node may be asked. */
+  reportHeight(upstream: string, height: number): MaybePromise<number>
+  /** Is the block finalized on this chain? False, too, when no upstream can tell. May send a request. */
   verifyFinalized(block: BlockId): Promise<boolean>
   /** For operators. */
   readonly status: HeadsStatus
 }
 
 export interface TrackOptions {
-  /** Blocks that a node may be behind. */
+  /** Blocks that the head of an upstream may lag before the upstream is excluded. */
   readonly maxLag?: number | undefined
 }
 
+/** What `/readyz?verbose` reports. */
 export interface HeadsStatus {
   readonly head?: number
   readonly finalized?: number
   readonly upstreams: readonly {
     readonly name: string
     readonly head?: number
-    /** It tells of heads unasked. */
+    /** Its heads come over a newHeads subscription. */
     readonly subscribed?: true
     readonly usable: boolean
-    /** Why calls should not go there. */
+    /** Why it is excluded. */
     readonly because?: string
   }[]
 }

@@ -1,9 +1,10 @@
+import { toHexQuantity } from '../../util/hex-quantity.ts'
+import type { BlockHeader } from './block-header.ts'
+import { isSameHead } from './chain-snapshot.ts'
+import type { BlockId, ChainSnapshot, ChainState, ExclusionReason, HeadsStatus, UpstreamState } from './chain-snapshot.ts'
 import type { RecentBlocks } from './recent-blocks.ts'
-import { isSameHead } from './chain-state.ts'
-import type { UpstreamState, ExclusionReason, ChainState } from './chain-state.ts'
-import type { HeadsStatus, ChainSnapshot } from './chain-snapshot.ts'
 
-/** What this process knows of a network's chain, and what follows from it for calls. */
+/** The newest state of a network's chain that this process has, and its consequences for calls. */
 export class CurrentChainState {
   readonly #recentBlocks: RecentBlocks
   #state: ChainState = { finalityVersion: 0, reportedHeight: 0, upstreams: [] }
@@ -12,7 +13,7 @@ export class CurrentChainState {
   #upstreamHeights: ReadonlyMap<string, number> = new Map()
   #snapshot: ChainSnapshot
 
-  /** The newest blocks, as they are at any time. */
+  /** The owner of `recentBlocks` keeps them up to date. */
   constructor(recentBlocks: RecentBlocks) {
     this.#recentBlocks = recentBlocks
     this.#snapshot = this.#createSnapshot()
@@ -42,28 +43,35 @@ export class CurrentChainState {
     this.#snapshot = this.#createSnapshot()
   }
 
-  /** Callers are told another height from now on. */
   setReportedHeight(reportedHeight: number): void {
     if (reportedHeight !== this.#state.reportedHeight) this.update({ ...this.#state, reportedHeight })
   }
 
-  /** Why calls pass the node over. */
-  exclusionReasonOf(name: string): ExclusionReason | undefined {
-    return this.#exclusionReasons.get(name)
+  exclusionReasonOf(upstream: string): ExclusionReason | undefined {
+    return this.#exclusionReasons.get(upstream)
   }
 
-  /** In order; those too far behind after the others, then those ahead of what can be; none of another chain. */
+  /** See Heads.orderUpstreams(). */
   orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
     if (this.#exclusionReasons.size === 0) return this.#orderByHeight(upstreams, block)
     const excludedFor = (reason: ExclusionReason | undefined) => upstreams.filter(({ name }) => this.#exclusionReasons.get(name) === reason)
     return [...this.#orderByHeight(excludedFor(undefined), block), ...excludedFor('lag'), ...excludedFor('ahead')]
   }
 
-  /** Those that are not there yet come last. Of what lies above the head that is believed none can have told the truth. */
+  /** Upstreams below the block come last. No upstream has a block above the head: then the order stays. */
   #orderByHeight<N extends { readonly name: string }>(upstreams: readonly N[], block = Infinity): readonly N[] {
     if (block > (this.#state.head?.number ?? -1)) return upstreams
     const isBelow = ({ name }: N) => (this.#upstreamHeights.get(name) ?? Infinity) < block
-    return upstreams.some(isBelow) ? [...upstreams.filter(node => !isBelow(node)), ...upstreams.filter(isBelow)] : upstreams
+    return upstreams.some(isBelow) ? [...upstreams.filter(upstream => !isBelow(upstream)), ...upstreams.filter(isBelow)] : upstreams
+  }
+
+  /** Is the block finalized on this chain? An older block than the newest finalized one is fetched by its number. */
+  async verifyFinalized({ number, hash }: BlockId, fetch: (number: string) => Promise<BlockHeader | undefined>): Promise<boolean> {
+    const { finalized, finalityVersion } = this.#state
+    if (finalized === undefined || number > finalized.number) return false
+    if (number === finalized.number) return hash === finalized.hash
+    const block = await fetch(toHexQuantity(number))
+    return block?.number === number && block.hash === hash && finalityVersion === this.#state.finalityVersion
   }
 
   get status(): HeadsStatus {
@@ -76,14 +84,11 @@ export class CurrentChainState {
   }
 
   #createSnapshot(): ChainSnapshot {
-    const [{ head, finalized: newestFinalized, finalityVersion, upstreams }, headVersion, recentBlocks] = [
-      this.#state,
-      this.#headVersion,
-      this.#recentBlocks,
-    ]
-    const upstreamByName = new Map(upstreams.map(node => [node.name, node]))
+    const { head, finalized: newestFinalized, finalityVersion, upstreams } = this.#state
+    const recentBlocks = this.#recentBlocks
+    const upstreamByName = new Map(upstreams.map(upstream => [upstream.name, upstream]))
     return {
-      headVersion,
+      headVersion: this.#headVersion,
       finalityVersion,
       head: head?.number,
       isCurrent: (upstream = '') => head === undefined || isSameHead(upstreamByName.get(upstream)?.head, head),

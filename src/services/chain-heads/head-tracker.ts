@@ -1,58 +1,65 @@
 import type { Target } from '../../plugin/call.ts'
 import { Cancellation } from '../../plugin/cancellation.ts'
-import type { UpstreamClient } from '../upstream-client/index.ts'
+import type { Signal } from '../../plugin/cancellation.ts'
+import type { MaybePromise } from '../../util/maybe-promise.ts'
+import { withTimeoutOr } from '../../util/with-timeout.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import { HeadPlausibility } from './head-plausibility.ts'
-import type { BlockHeader } from './block-header.ts'
+import type { UpstreamClient } from '../upstream-client/index.ts'
 import { CanonicalChain } from './canonical-chain.ts'
-import { UpstreamTracker } from './upstream-tracker.ts'
-import { verifyFinalizedBlock } from './verify-finalized.ts'
+import type { BlockId, ChainSnapshot, ChainState, Heads, HeadsStatus, TrackOptions, UpstreamState } from './chain-snapshot.ts'
 import { CurrentChainState } from './current-chain-state.ts'
-import type { RecentBlocks } from './recent-blocks.ts'
-import type { HeightBroadcast } from './height-broadcast-types.ts'
+import { HeadPlausibility } from './head-plausibility.ts'
 import { HeadSelection } from './head-selection.ts'
-import { pollIntervalMsFor, PollSchedule } from './poll-schedule.ts'
-import type { UpstreamState, ChainState } from './chain-state.ts'
+import { PollSchedule, headTimingFor } from './poll-schedule.ts'
+import type { HeadTiming } from './poll-schedule.ts'
+import type { RecentBlocks } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
+import type { HeightBroadcast } from './reported-height.ts'
 import { UpstreamExclusions } from './upstream-exclusions.ts'
-import type { TrackOptions, Heads, HeadsStatus, BlockId, ChainSnapshot } from './chain-snapshot.ts'
+import { UpstreamTracker } from './upstream-tracker.ts'
 
-/** What heads need to know their network by. */
 export interface HeadsOptions {
   readonly chainId: number
-  /** Usual time between blocks, in ms. */
+  /** Usual ms between blocks. */
   readonly blockTime: number
   readonly upstreamClient: UpstreamClient
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics<'network'>
-  /** Others who tell callers heights of this network. */
+  /** Share the reported height with other processes. */
   readonly heightBroadcasts?: readonly HeightBroadcast[]
-  /** Called with what is known, and the newest blocks, whenever that may have changed. */
+  /** Called whenever the state or the recent blocks may have changed. */
   readonly onChange?: (state: ChainState, recentBlocks: RecentBlocks) => void
 }
 
-/** Heads of nodes that this process asks itself. */
-export interface TrackedHeads extends Heads {
-  /** Resolves once each node that is followed now has been asked for its chain, and within a second. */
-  readonly chainIdsChecked: Promise<void>
-}
-
-export const openHeads = (options: HeadsOptions): TrackedHeads => new HeadTracker(options)
-
-/** In ms, for which a start waits for nodes to tell their chain. */
+/** A start waits no longer for the chain IDs of upstreams. */
 const chainIdTimeoutMs = 1000
 
-class HeadTracker implements TrackedHeads {
-  readonly pollIntervalMs: number
+/** Heads may lie this many times `maxLag` apart and still be plausible. */
+const slackPerMaxLag = 3
+
+/**
+ * Tracks the upstreams of one network, and derives the network's head, its finalized block, the reported height and the
+ * exclusions of upstreams.
+ *
+ * - Upstreams are polled while calls come in, every `pollIntervalMs`: half a block time, from 250 ms to 5 s. Polling stops
+ *   30 s after the last call. An upstream with a working newHeads subscription is not polled.
+ * - The head is the highest plausible head. It may go back; the reported height (see ReportedHeight) does not.
+ * - The chain IDs are checked before the first call, even when no call comes in.
+ * - Before the first poll nothing is finalized, every upstream is current, and no upstream is excluded.
+ * - If no upstream answers, the last reported height stays. The head goes after three failed polls of each upstream.
+ * - `track()` replaces the upstreams that were tracked before. Responses to their requests no longer count.
+ */
+export class HeadTracker implements Heads {
   readonly #options: HeadsOptions
-  readonly #chain: CanonicalChain
-  readonly #current: CurrentChainState
-  readonly #exclusions: UpstreamExclusions
+  readonly #timing: HeadTiming
   readonly #plausibility: HeadPlausibility
   readonly #selection: HeadSelection
+  readonly #exclusions: UpstreamExclusions
+  readonly #chain: CanonicalChain
+  readonly #current: CurrentChainState
   readonly #reportedHeight: ReportedHeight
   readonly #schedule: PollSchedule
   #chainIdsChecked: Promise<void> = Promise.resolve()
@@ -63,21 +70,18 @@ class HeadTracker implements TrackedHeads {
   constructor(options: HeadsOptions) {
     const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
     this.#options = options
-    this.pollIntervalMs = pollIntervalMsFor(blockTime)
-    this.#chain = new CanonicalChain({ log, metrics, onFinalityReverted: () => this.#discardAllFinalized() })
-    this.#current = new CurrentChainState(this.#chain.recentBlocks)
-    this.#exclusions = new UpstreamExclusions(log, metrics)
+    this.#timing = headTimingFor(blockTime)
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
-    const peerHeightTtlMs = Math.max(10_000, 4 * blockTime)
-    const reporters = () => this.#selection.plausible
+    this.#exclusions = new UpstreamExclusions(log, metrics)
+    this.#chain = new CanonicalChain({ log, metrics, selection: this.#selection, onFinalityReverted: () => this.#discardAllFinalized() })
+    this.#current = new CurrentChainState(this.#chain.recentBlocks)
     this.#reportedHeight = new ReportedHeight({
+      ...this.#timing,
       clock,
       plausibility: this.#plausibility,
-      pollIntervalMs: this.pollIntervalMs,
       heightBroadcasts,
-      peerHeightTtlMs,
-      reporters,
+      reporters: () => this.#selection.plausible,
     })
     this.#schedule = new PollSchedule({
       clock,
@@ -88,6 +92,10 @@ class HeadTracker implements TrackedHeads {
     for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
   }
 
+  get pollIntervalMs(): number {
+    return this.#timing.pollIntervalMs
+  }
+
   get snapshot(): ChainSnapshot {
     return this.#current.snapshot
   }
@@ -96,35 +104,24 @@ class HeadTracker implements TrackedHeads {
     return this.#current.status
   }
 
+  /** Resolves once the chain IDs of the tracked upstreams have been checked, at the latest after a second. */
   get chainIdsChecked(): Promise<void> {
     return this.#chainIdsChecked
   }
 
-  track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
-    const { blockTime } = this.#options
+  track(targets: readonly Target[], { maxLag = this.#timing.defaultMaxLagBlocks }: TrackOptions = {}): () => void {
     const cancellation = new Cancellation()
-    const shared = {
-      ...this.#options,
-      signal: cancellation,
-      pollIntervalMs: this.pollIntervalMs,
-      slowPollIntervalMs: Math.max(16 * blockTime, 30_000),
-      maxSilentPolls: Math.ceil(60_000 / this.pollIntervalMs),
-      random: Math.random,
-      reportedHeight: () => this.#reportedHeight.height,
-      isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
-      onHead: () => this.#handleHead(),
-    }
-    const upstreams = targets.map(target => new UpstreamTracker({ target, ...shared }))
+    const upstreams = targets.map(target => this.#createTracker(target, cancellation))
     const stop = () => {
       cancellation.abort()
-      upstreams.forEach(node => node.closeSubscription())
+      for (const upstream of upstreams) upstream.closeSubscription()
       if (this.#upstreams === upstreams) this.#schedule.stop()
     }
     this.#stopTracking()
     this.#stopTracking = stop
     this.#upstreams = upstreams
-    this.#maxLagBlocks = maxLag ?? Math.max(5, Math.ceil(10_000 / blockTime))
-    this.#plausibility.setSlack(3 * this.#maxLagBlocks)
+    this.#maxLagBlocks = maxLag
+    this.#plausibility.setSlack(slackPerMaxLag * maxLag)
     this.#evaluate()
     this.#chainIdsChecked = this.#checkChainIds(upstreams)
     return stop
@@ -134,16 +131,15 @@ class HeadTracker implements TrackedHeads {
     if (this.#upstreams.length > 0) this.#schedule.recordActivity()
   }
 
-  orderUpstreams<N extends { readonly name: string }>(nodes: readonly N[], block?: number): readonly N[] {
-    return this.#current.orderUpstreams(nodes, block)
+  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
+    return this.#current.orderUpstreams(upstreams, block)
   }
 
-  reportHeight(upstream: string, height: number): number | Promise<number> {
+  reportHeight(upstream: string, height: number): MaybePromise<number> {
     const reporter = this.#upstreams.find(({ name }) => name === upstream)
     if (this.#upstreams.length === 0 || reporter?.isWrongChain === true) return height
+    if (this.#reportedHeight.isImplausible(height, reporter)) return this.#reportedHeight.sharedHeight
     const isHigher = height > this.#reportedHeight.height
-    const others = this.#selection.plausible.filter(each => each !== reporter)
-    if (isHigher && this.#plausibility.isImplausible({ number: height }, others, reporter)) return this.#reportedHeight.sharedHeight
     reporter?.observeHeight(height)
     this.#reportedHeight.raise(height)
     if (isHigher || height > (this.#selection.head?.number ?? 0)) this.#evaluate()
@@ -151,102 +147,90 @@ class HeadTracker implements TrackedHeads {
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
-    return verifyFinalizedBlock(block, this.#current, async at => this.#selection.best?.fetchBlock(at))
+    return this.#current.verifyFinalized(block, async number => this.#selection.best?.fetchBlock(number))
   }
 
-  #checkChainIds(upstreams: readonly UpstreamTracker[]): Promise<void> {
-    const checked = Promise.all(upstreams.map(node => node.checkChainId().then(() => this.#evaluate())))
-    return new Promise(resolve => {
-      const timer = this.#options.clock.after(chainIdTimeoutMs, resolve)
-      void checked.then(() => {
-        timer.cancel()
-        resolve()
-      })
+  #createTracker(target: Target, signal: Signal): UpstreamTracker {
+    return new UpstreamTracker({
+      ...this.#options,
+      ...this.#timing,
+      target,
+      signal,
+      random: Math.random,
+      reportedHeight: () => this.#reportedHeight.height,
+      isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
+      onHead: () => this.#handleHead(),
     })
   }
 
+  async #checkChainIds(upstreams: readonly UpstreamTracker[]): Promise<void> {
+    const checks = upstreams.map(upstream => upstream.checkChainId().then(() => this.#evaluate()))
+    await withTimeoutOr(this.#options.clock, chainIdTimeoutMs, Promise.all(checks), () => undefined)
+  }
+
   #pollAll(): void {
-    for (const node of this.#upstreams) {
-      node.openSubscription()
-      void this.#pollUpstream(node)
+    for (const upstream of this.#upstreams) {
+      upstream.openSubscription()
+      void this.#pollUpstream(upstream)
     }
   }
 
   #closeSubscriptions(): void {
-    this.#upstreams.forEach(node => node.closeSubscription())
+    for (const upstream of this.#upstreams) upstream.closeSubscription()
   }
 
   async #pollUpstream(upstream: UpstreamTracker): Promise<void> {
     await upstream.poll()
     this.#evaluate()
     if (this.#selection.implausible.size > 0) void upstream.checkAncestor().then(() => this.#evaluate())
-    const isPlausible = !this.#selection.isImplausible(upstream)
-    const [finalized] = await Promise.all([
-      isPlausible ? upstream.pollFinalized(block => this.#isOnBestChain(block, upstream)) : undefined,
-      this.#followHead(),
-    ])
+    const [finalized] = await Promise.all([this.#chain.pollFinalized(upstream), this.#followHead()])
     if (finalized === undefined) return
-    if (this.#selection.isImplausible(upstream)) return upstream.discardFinalized()
     await this.#chain.recordFinalized(finalized, upstream)
     this.#publish()
   }
 
-  /** Is the block on the chain of the newest head? A node may call final what all others have left. */
-  async #isOnBestChain(finalized: BlockHeader, upstream: UpstreamTracker): Promise<boolean> {
-    const best = this.#selection.best
-    return best === undefined || best === upstream || (await this.#chain.isCanonical(finalized, best))
-  }
-
-  #handleBroadcastHeight(height: number, upstream: string | undefined): number | Promise<number> {
+  #handleBroadcastHeight(height: number, upstream: string | undefined): MaybePromise<number> {
     if (upstream !== undefined) return this.reportHeight(upstream, height)
     this.#reportedHeight.recordPeerHeight(height)
     this.#publish()
     return this.#reportedHeight.sharedHeight
   }
 
-  /** A node has told something unasked. */
+  /** A subscription has changed what is known of an upstream. */
   #handleHead(): void {
     this.#evaluate()
     void this.#followHead()
   }
 
   async #followHead(): Promise<void> {
-    await this.#chain.followHead(() => this.#selection.best)
+    await this.#chain.followHead()
     this.#publish()
   }
 
   #evaluate(): void {
-    this.#selection.evaluate(this.#upstreams).forEach(node => this.#revertImplausible(node))
+    for (const upstream of this.#selection.evaluate(this.#upstreams)) this.#chain.discardFinalizedOf(upstream)
     const { head, implausible } = this.#selection
-    this.#exclusions.evaluate(this.#upstreams, { head, maxLag: this.#maxLagBlocks, implausible })
+    this.#exclusions.evaluate(this.#upstreams, { head, maxLagBlocks: this.#maxLagBlocks, implausible })
     const previousHeight = this.#reportedHeight.lowerIfAgreed()
     if (previousHeight !== undefined)
-      this.#options.log.warn({ height: this.#reportedHeight.height, told: previousHeight }, 'the chain has become shorter')
+      this.#options.log.warn({ height: this.#reportedHeight.height, previousHeight }, 'reported height went back: the chain is shorter')
     if (head !== undefined) this.#reportedHeight.raise(head.number)
     this.#publish()
   }
 
-  /** What it called final may have been believed already. */
-  #revertImplausible(upstream: UpstreamTracker): void {
-    const { finalized } = upstream
-    upstream.discardFinalized()
-    if (finalized !== undefined) this.#chain.revertFinality(upstream, 'what a node called final cannot be believed')
-  }
-
   #discardAllFinalized(): void {
-    this.#upstreams.forEach(node => node.discardFinalized())
+    for (const upstream of this.#upstreams) upstream.discardFinalized()
     this.#publish()
   }
 
   #publish(): void {
     const [{ head }, { finalized, finalityVersion, recentBlocks }] = [this.#selection, this.#chain]
-    const upstreams = this.#upstreams.map(node => this.#stateOf(node))
     this.#current.update({
       ...(head && { head }),
       ...(finalized && { finalized }),
       finalityVersion,
       reportedHeight: this.#reportedHeight.height,
-      upstreams,
+      upstreams: this.#upstreams.map(upstream => this.#stateOf(upstream)),
     })
     this.#options.onChange?.(this.#current.state, recentBlocks)
   }

@@ -1,14 +1,37 @@
-export { maxRecentBlocks } from './head-ancestry.ts'
-export { fetchBlock, openUpstreamRequester } from './upstream-requester.ts'
-export { verifyFinalizedBlock } from './verify-finalized.ts'
+import type { Heads } from './chain-snapshot.ts'
+import { HeadTracker } from './head-tracker.ts'
+import type { HeadsOptions } from './head-tracker.ts'
+import type { HeightBroadcast } from './reported-height.ts'
+
+export type { BlockId, ChainSnapshot, ChainState, Heads, HeadsStatus, TrackOptions } from './chain-snapshot.ts'
 export { CurrentChainState } from './current-chain-state.ts'
-export { RecentBlocks, mergeChanges } from './recent-blocks.ts'
+export { HeadTracker } from './head-tracker.ts'
+export type { HeadsOptions } from './head-tracker.ts'
+export { headTimingFor } from './poll-schedule.ts'
+export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
 export type { RecentBlocksChange } from './recent-blocks.ts'
-export type { HeightListener, HeightBroadcast } from './height-broadcast-types.ts'
-export { openHeads } from './head-tracker.ts'
-export type { HeadsOptions, TrackedHeads } from './head-tracker.ts'
-export { pollIntervalMsFor } from './poll-schedule.ts'
-export { openHeadsSource } from './heads-source.ts'
-export type { HeadsSource, HeightBroadcastsOf } from './heads-source.ts'
-export type { ChainState } from './chain-state.ts'
-export type { TrackOptions, Heads, HeadsStatus, BlockId, ChainSnapshot } from './chain-snapshot.ts'
+export type { HeightBroadcast, HeightListener } from './reported-height.ts'
+export { fetchBlock, openUpstreamRequester } from './upstream-requester.ts'
+
+/** Opens the heads of networks: tracked by this process, or received from the primary. */
+export interface HeadsSource {
+  open(network: string, settings: HeadsOptions): Heads
+  /** Resolves, and soon, once the chain IDs of the tracked upstreams have been checked. */
+  ready(): Promise<void>
+}
+
+/** The broadcasts that share the reported height of this network with other gateways. */
+export type HeightBroadcastsOf = (network: string, chainId: number) => readonly HeightBroadcast[]
+
+/** Heads that this process tracks itself. */
+export const openHeadsSource = (heightBroadcastsOf: HeightBroadcastsOf = () => []): HeadsSource => {
+  const opened: HeadTracker[] = []
+  return {
+    open(network, options) {
+      const heads = new HeadTracker({ ...options, heightBroadcasts: heightBroadcastsOf(network, options.chainId) })
+      opened.push(heads)
+      return heads
+    },
+    ready: async () => void (await Promise.all(opened.map(heads => heads.chainIdsChecked))),
+  }
+}

@@ -1,49 +1,55 @@
 import type { WebSocket } from 'ws'
-import type { Secret } from '../../plugin/secret.ts'
-import { maxParsedValues } from '../../json/top-level-index.ts'
 import { Scanner } from '../../json/scanner.ts'
-import { describeNetworkError } from '../upstream-client/network-error.ts'
+import { maxParsedValues } from '../../json/top-level-index.ts'
+import type { Secret } from '../../plugin/secret.ts'
+import { Backoff } from '../../util/backoff.ts'
+import { parseHexQuantity } from '../../util/hex-quantity.ts'
 import type { Clock, Timer } from '../clock.ts'
-import { parseBlockHeader, parseQuantity } from './block-header.ts'
+import { describeNetworkError } from '../upstream-client/network-error.ts'
+import { membersOf, parseBlockHeader } from './block-header.ts'
 import type { BlockHeader } from './block-header.ts'
 
 export interface NewHeadsSubscriptionOptions {
   readonly url: Secret
+  /** The chain ID of the network. */
   readonly chainId: number
-  /** ms without a head after which it cannot be relied on. */
+  /** ms without a head after which the subscription is stale. */
   readonly staleAfterMs: number
   readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
   onHead(block: BlockHeader): void
-  /** It begins to tell of heads; `again`: it did so before, so another node may be there. */
-  onSubscribed(again: boolean): void
-  /** It tells nothing any more, or could not begin; told once until it opens again. */
+  /** Heads will come from now on. After a resubscription another node may be at the URL. */
+  onSubscribed(isResubscription: boolean): void
+  /** No heads will come; called once until the next `onSubscribed`. */
   onFailure(cause: string): void
 }
 
-/** In ms: how long the first steps of a connection may take; the first wait before another, and the longest. */
+/** From the start of a connection to the response to eth_subscribe. */
 const handshakeTimeoutMs = 5_000
 const minReconnectDelayMs = 500
 const maxReconnectDelayMs = 30_000
 /** A header takes 2 KB. */
 const maxPayloadBytes = 131_072
-/** In ms, before a node is tried again that is on another chain or does not know eth_subscribe. */
+const maxMessageDepth = 64
+/** Before the next attempt at a node that is on another chain, or has no eth_subscribe. */
 const unsupportedRetryDelayMs = 300_000
+/** Heads that polls return before the subscription does: with so many the subscription counts as dead. */
+const maxMissedHeads = 2
 
 /**
- * New heads as a node tells them unasked: eth_subscribe on a WebSocket that is opened anew whenever it ends, for whatever
- * reason, with growing waits. Each connection is asked for its chain first. `ws` is loaded when the first one opens.
+ * The newHeads subscription of one upstream: eth_subscribe over a WebSocket. A lost connection is opened again, after an
+ * exponential backoff with jitter. Each connection checks the chain ID first. `ws` is loaded with the first connection.
  */
 export class NewHeadsSubscription {
   readonly #options: NewHeadsSubscriptionOptions
+  readonly #backoff = new Backoff({ minMs: minReconnectDelayMs, maxMs: maxReconnectDelayMs })
   #socket: WebSocket | undefined
   #timer: Timer | undefined
   #isEnabled = false
   #isSubscribed = false
   #wasSubscribed = false
   #isFailureReported = false
-  #failures = 0
   #subscriptionId: unknown
   #lastHeadAt = 0
   #lastHead: BlockHeader | undefined
@@ -53,12 +59,12 @@ export class NewHeadsSubscription {
     this.#options = options
   }
 
-  /** Has it told of a head lately, or only just begun? */
+  /** Has a head come, or the subscription begun, less than `staleAfterMs` ago? */
   get isFresh(): boolean {
     return this.#isSubscribed && this.#options.clock.monotonic() - this.#lastHeadAt < this.#options.staleAfterMs
   }
 
-  /** Opens it, unless it is open or being opened. */
+  /** Connects, unless it is open. */
   open(): void {
     if (this.#isEnabled) return
     this.#isEnabled = true
@@ -67,15 +73,15 @@ export class NewHeadsSubscription {
 
   close(): void {
     this.#isEnabled = false
-    this.#failures = 0
+    this.#backoff.reset()
     this.#disconnect()
   }
 
-  /** A poll has shown this head. When that happens twice before the feed tells of it, the feed is dead. */
+  /** A poll has returned this head. If the subscription misses heads that polls return, it is dead. */
   comparePolledHead(polled: BlockHeader): void {
     if (!this.#isSubscribed || this.#lastHead === undefined || polled.number <= this.#lastHead.number) return
     this.#missedHeads += 1
-    if (this.#missedHeads > 1) this.#fail('it tells of no heads')
+    if (this.#missedHeads >= maxMissedHeads) this.#fail('polls return heads that the subscription does not')
   }
 
   async #connect(): Promise<void> {
@@ -83,9 +89,9 @@ export class NewHeadsSubscription {
     if (!this.#isEnabled || this.#socket !== undefined) return
     const { url, clock } = this.#options
     const socket = openSocket(WebSocket, url)
-    if (socket === undefined) return this.#fail('its URL is none of a WebSocket', unsupportedRetryDelayMs)
+    if (socket === undefined) return this.#fail('invalid WebSocket URL', unsupportedRetryDelayMs)
     this.#socket = socket
-    this.#timer = clock.after(handshakeTimeoutMs, () => this.#fail('no subscription in time'))
+    this.#timer = clock.after(handshakeTimeoutMs, () => this.#fail('subscribing timed out'))
     const ifCurrent = (handler: () => void) => () => {
       if (socket === this.#socket) handler()
     }
@@ -93,32 +99,32 @@ export class NewHeadsSubscription {
       'open',
       ifCurrent(() => sendRequest(socket, chainIdRequestId, 'eth_chainId', [])),
     )
-    socket.on('message', data => ifCurrent(() => this.#handleMessage(socket, data as Buffer))()) // ws gives Buffers unless told otherwise
-    socket.on('error', error => ifCurrent(() => this.#fail(describeNetworkError(error) ?? 'the WebSocket was refused'))())
+    socket.on('message', data => ifCurrent(() => this.#handleMessage(socket, data as Buffer))()) // ws gives Buffers by default
+    socket.on('error', error => ifCurrent(() => this.#fail(describeNetworkError(error) ?? 'WebSocket handshake failed'))())
     socket.on(
       'close',
-      ifCurrent(() => this.#fail('the connection was closed')),
+      ifCurrent(() => this.#fail('connection closed')),
     )
   }
 
   #handleMessage(socket: WebSocket, data: Buffer): void {
     const message = parseMessage(data)
-    if (message === undefined) return this.#fail('what it says is not JSON')
+    if (message === undefined) return this.#fail('invalid JSON message')
     const { id, method, result, params } = message
-    if (method === 'eth_subscription') this.#handleNotification(asMembers(params))
+    if (method === 'eth_subscription') this.#handleNotification(membersOf(params))
     else if (id === chainIdRequestId) this.#checkChainId(socket, result)
     else if (id === subscribeRequestId) this.#handleSubscribed(result)
   }
 
   #checkChainId(socket: WebSocket, result: unknown): void {
-    const chainId = parseQuantity(result)
+    const chainId = parseHexQuantity(result)
     if (chainId === this.#options.chainId) sendRequest(socket, subscribeRequestId, 'eth_subscribe', ['newHeads'])
-    else if (chainId === undefined) this.#fail('it does not tell its chain')
-    else this.#fail(`it is on chain ${chainId}`, unsupportedRetryDelayMs)
+    else if (chainId === undefined) this.#fail('eth_chainId failed')
+    else this.#fail(`wrong chain ID ${chainId}`, unsupportedRetryDelayMs)
   }
 
   #handleSubscribed(result: unknown): void {
-    if (typeof result !== 'string') return this.#fail('it does not take eth_subscribe', unsupportedRetryDelayMs)
+    if (typeof result !== 'string') return this.#fail('eth_subscribe failed', unsupportedRetryDelayMs)
     this.#timer?.cancel()
     this.#subscriptionId = result
     this.#lastHeadAt = this.#options.clock.monotonic()
@@ -133,18 +139,18 @@ export class NewHeadsSubscription {
     if (!this.#isSubscribed || block === undefined) return
     this.#lastHeadAt = this.#options.clock.monotonic()
     this.#lastHead = block
-    this.#missedHeads = this.#failures = 0
+    this.#missedHeads = 0
+    this.#backoff.reset()
     this.#options.onHead(block)
   }
 
-  /** Waits grow until a head comes, and differ, so that not all gateways come back to a node at once. */
+  /** The jitter, half of the delay, keeps gateways from reconnecting to a node at the same moment. */
   #fail(cause: string, minDelayMs = 0): void {
     this.#disconnect()
     if (!this.#isFailureReported) this.#options.onFailure(cause)
     this.#isFailureReported = true
     const { clock, random } = this.#options
-    const delayMs = Math.max(minDelayMs, Math.min(maxReconnectDelayMs, minReconnectDelayMs * 2 ** this.#failures))
-    this.#failures += 1
+    const delayMs = Math.max(minDelayMs, this.#backoff.next())
     this.#timer = clock.after(delayMs * (0.5 + random() / 2), () => void this.#connect())
   }
 
@@ -162,7 +168,7 @@ export class NewHeadsSubscription {
 const chainIdRequestId = 1
 const subscribeRequestId = 2
 
-/** Undefined for what only looks like a URL of a WebSocket: one with a fragment, say. The error would show it. */
+/** Undefined for an invalid WebSocket URL, such as one with a fragment: the error of `ws` would contain the URL. */
 const openSocket = (Socket: typeof WebSocket, url: Secret): WebSocket | undefined => {
   try {
     return new Socket(url.reveal(), {
@@ -179,12 +185,10 @@ const openSocket = (Socket: typeof WebSocket, url: Secret): WebSocket | undefine
 const sendRequest = (socket: WebSocket, id: number, method: string, params: readonly string[]): void =>
   socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
 
-type MessageMembers = Readonly<Record<string, unknown>>
+type MessageMembers = ReturnType<typeof membersOf>
 
-/** Undefined for what is no JSON, or would take long to parse. */
+/** Undefined for invalid JSON, and for JSON that would take long to parse. */
 const parseMessage = (data: Buffer): MessageMembers | undefined => {
-  const scanner = new Scanner({ maxDepth: 64, maxElements: maxParsedValues, maxValues: maxParsedValues })
-  return scanner.push(data) && scanner.end() === undefined ? asMembers(JSON.parse(data.toString())) : undefined
+  const scanner = new Scanner({ maxDepth: maxMessageDepth, maxElements: maxParsedValues, maxValues: maxParsedValues })
+  return scanner.push(data) && scanner.end() === undefined ? membersOf(JSON.parse(data.toString())) : undefined
 }
-
-const asMembers = (value: unknown): MessageMembers => Object(value)

@@ -1,49 +1,92 @@
 import type { Clock, Timer } from '../clock.ts'
 
-/** Rounds end when no call has come for so long, in ms. */
+/** Polling stops when no call has come in for this long. */
 const idleTimeoutMs = 30_000
 
-/** ms between rounds. */
-export const pollIntervalMsFor = (blockTime: number): number => Math.min(5000, Math.max(250, blockTime / 2))
+const minPollIntervalMs = 250
+const maxPollIntervalMs = 5_000
+const minSlowPollIntervalMs = 30_000
+const maxSilenceMs = 60_000
+const minStaleAfterMs = 2_000
+const minPeerHeightTtlMs = 10_000
+const minDefaultLagBlocks = 5
+const defaultMaxLagMs = 10_000
+
+/** Polls in a row that must agree before an upstream is excluded, or the reported height goes back. */
+export const minAgreeingPolls = 3
+
+/** Replicas of a provider behind one URL are at most this far apart, and any of them may answer a poll. */
+const maxReplicaSkewMs = 3_000
+
+/** Intervals and bounds that follow from the block time of a network. */
+export interface HeadTiming {
+  /** ms between polls of the newest block. */
+  readonly pollIntervalMs: number
+  /** ms between polls of the finalized block, and between checks of the chain ID. */
+  readonly slowPollIntervalMs: number
+  /** Failed polls in a row after which an upstream has no vote on the reported height. */
+  readonly maxSilentPolls: number
+  /** Polls in a row below the reported height, of every upstream, after which the height goes back. */
+  readonly minLowPolls: number
+  /** ms without a head after which a subscription is stale. */
+  readonly staleAfterMs: number
+  /** ms for which a height that another gateway has reported counts as a vote. */
+  readonly peerHeightTtlMs: number
+  /** Blocks that an upstream may lag where the operator sets no `maxLag`. */
+  readonly defaultMaxLagBlocks: number
+}
+
+export const headTimingFor = (blockTimeMs: number): HeadTiming => {
+  const pollIntervalMs = Math.min(maxPollIntervalMs, Math.max(minPollIntervalMs, blockTimeMs / 2))
+  return {
+    pollIntervalMs,
+    slowPollIntervalMs: Math.max(minSlowPollIntervalMs, 16 * blockTimeMs),
+    maxSilentPolls: Math.ceil(maxSilenceMs / pollIntervalMs),
+    minLowPolls: Math.max(minAgreeingPolls, Math.ceil(maxReplicaSkewMs / pollIntervalMs)),
+    staleAfterMs: Math.max(minStaleAfterMs, 4 * blockTimeMs),
+    peerHeightTtlMs: Math.max(minPeerHeightTtlMs, 4 * blockTimeMs),
+    defaultMaxLagBlocks: Math.max(minDefaultLagBlocks, Math.ceil(defaultMaxLagMs / blockTimeMs)),
+  }
+}
 
 export interface PollScheduleOptions {
   readonly clock: Clock
   readonly pollIntervalMs: number
-  /** One round: all nodes are asked. */
+  /** Polls all upstreams. */
   poll(): void
-  /** Calls have ceased. */
+  /** No call has come in for `idleTimeoutMs`. */
   onIdle(): void
 }
 
-/** When nodes are polled: at once when the first call comes, and then for as long as calls come in. */
+/** When upstreams are polled: at once with the first call, then at each interval for as long as calls come in. */
 export class PollSchedule {
   readonly #options: PollScheduleOptions
   #timer: Timer | undefined
-  /** ms of rounds since the last call. */
+  /** Polled time since the last call. */
   #idleMs = 0
 
   constructor(options: PollScheduleOptions) {
     this.#options = options
   }
 
-  /** A call has come. */
+  /** A call has come in. */
   recordActivity(): void {
     this.#idleMs = 0
-    if (this.#timer === undefined) this.#runRound()
+    if (this.#timer === undefined) this.#poll()
   }
 
-  /** Until the next call. */
+  /** No polls until the next call. */
   stop(): void {
     this.#timer?.cancel()
     this.#timer = undefined
   }
 
-  #runRound(): void {
+  #poll(): void {
     const { clock, pollIntervalMs, poll, onIdle } = this.#options
     this.#timer = undefined
     if (this.#idleMs > idleTimeoutMs) return onIdle()
     this.#idleMs += pollIntervalMs
-    this.#timer = clock.after(pollIntervalMs, () => this.#runRound())
+    this.#timer = clock.after(pollIntervalMs, () => this.#poll())
     poll()
   }
 }

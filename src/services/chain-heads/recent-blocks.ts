@@ -1,23 +1,26 @@
 import type { BlockHeader } from './block-header.ts'
+import type { BlockId } from './chain-snapshot.ts'
 
-/** What becomes of a line: what stands above the block `after` goes, or all of it, and these hashes come. */
+/** Blocks that a process remembers: on most networks enough to reach back to the finalized block. */
+export const maxRecentBlocks = 512
+
+/** A change of RecentBlocks: the blocks above `keepThrough` go, or all blocks, and these hashes are appended. */
 export interface RecentBlocksChange {
   readonly isReset: boolean
   readonly keepThrough: number
   readonly hashes: readonly string[]
 }
 
-/** The change that does to a line of at most `most` blocks what the two do, the older first. */
+/** One change that has the effect of both, the older first, on RecentBlocks of at most `maxBlocks`. */
 export const mergeChanges = (older: RecentBlocksChange, newer: RecentBlocksChange, maxBlocks: number): RecentBlocksChange => {
   if (newer.isReset || (newer.keepThrough <= older.keepThrough && !older.isReset)) return newer
   const hashes = [...older.hashes.slice(0, Math.max(0, newer.keepThrough - older.keepThrough)), ...newer.hashes]
-  const excess = hashes.length - maxBlocks
-  return excess < 0 ? { ...older, hashes } : { isReset: true, keepThrough: older.keepThrough + excess, hashes: hashes.slice(excess) }
+  const excessBlocks = hashes.length - maxBlocks
+  if (excessBlocks < 0) return { ...older, hashes }
+  return { isReset: true, keepThrough: older.keepThrough + excessBlocks, hashes: hashes.slice(excessBlocks) }
 }
 
-type RecentBlock = Pick<BlockHeader, 'number' | 'hash'>
-
-/** The newest blocks as one line of parents: each is the parent of the next. What came before is not known. */
+/** The newest blocks of the canonical chain, without a gap: each is the parent of the next. Older blocks are unknown. */
 export class RecentBlocks {
   readonly #maxBlocks: number
   readonly #hashByNumber = new Map<number, string>()
@@ -25,12 +28,11 @@ export class RecentBlocks {
   #lowestNumber = 0
   #highestNumber = -1
 
-  /** `most` blocks are remembered. */
   constructor(maxBlocks: number) {
     this.#maxBlocks = maxBlocks
   }
 
-  /** The number of the newest block; -1 while none is known. */
+  /** The number of the newest block; -1 when there is none. */
   get highestNumber(): number {
     return this.#highestNumber
   }
@@ -43,22 +45,21 @@ export class RecentBlocks {
     return this.#hashByNumber.get(number)
   }
 
-  has({ number, hash }: RecentBlock): boolean {
+  has({ number, hash }: BlockId): boolean {
     return this.#hashByNumber.get(number) === hash
   }
 
-  /** Does the block's parent stand in the line? */
   hasParentOf({ number, parentHash }: BlockHeader): boolean {
     return this.#hashByNumber.get(number - 1) === parentHash
   }
 
-  /** Is the block with this hash an ancestor of the final one, or that itself? */
-  isFinal(hash: string, finalized: RecentBlock): boolean {
+  /** Is the block with this hash the finalized block, or an ancestor of it? */
+  isFinal(hash: string, finalized: BlockId): boolean {
     const number = this.#numberByHash.get(hash)
     return number !== undefined && number <= finalized.number && this.has(finalized)
   }
 
-  /** What makes this line of the other one, which changes with it; undefined when they are the same. */
+  /** The change that makes these blocks out of the others; undefined when both are the same. */
   changeFrom(other: RecentBlocks): RecentBlocksChange | undefined {
     let keepThrough = this.#highestNumber
     while (keepThrough >= this.#lowestNumber && other.hashAt(keepThrough) !== this.#hashByNumber.get(keepThrough)) keepThrough -= 1
@@ -76,14 +77,14 @@ export class RecentBlocks {
     this.append(blocks)
   }
 
-  /** Forgets everything above the block with this number. */
+  /** Removes the blocks above this number. */
   truncateTo(number: number): void {
     while (this.#highestNumber > number && this.#hashByNumber.size > 0) this.#remove(this.#highestNumber--)
     if (this.#hashByNumber.size === 0) this.#highestNumber = -1
   }
 
-  /** Begins anew with these blocks, each the parent of the next. */
-  reset(blocks: readonly RecentBlock[]): void {
+  /** Replaces all blocks by these, each the parent of the next. */
+  reset(blocks: readonly BlockId[]): void {
     this.#hashByNumber.clear()
     this.#numberByHash.clear()
     this.#lowestNumber = blocks[0]?.number ?? 0
@@ -91,8 +92,8 @@ export class RecentBlocks {
     this.append(blocks)
   }
 
-  /** Adds blocks at the tip, each the parent of the next, the first a child of the tip. */
-  append(blocks: readonly RecentBlock[]): void {
+  /** Appends blocks, each the parent of the next; the first is a child of the newest block. The oldest are dropped. */
+  append(blocks: readonly BlockId[]): void {
     for (const { number, hash } of blocks) {
       this.#hashByNumber.set(number, hash)
       this.#numberByHash.set(hash, number)

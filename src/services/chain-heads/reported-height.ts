@@ -1,48 +1,90 @@
+import { thenMaybe } from '../../util/maybe-promise.ts'
+import type { MaybePromise } from '../../util/maybe-promise.ts'
 import type { Clock } from '../clock.ts'
-import type { HeadPlausibility } from './head-plausibility.ts'
-import type { UpstreamTracker } from './upstream-tracker.ts'
-import { HeightWatermark, agreeingPollsFor } from './height-watermark.ts'
-import type { HeightBroadcast } from './height-broadcast-types.ts'
+import type { HeadPlausibility, HeadReporter } from './head-plausibility.ts'
+
+/** Shares the reported height of one network with other processes: the workers of this gateway, or other gateways. */
+export interface HeightBroadcast {
+  /**
+   * Callers are about to be given this height. Undefined where there is no acknowledgment to wait for. Otherwise it resolves,
+   * and soon, once every process has the height.
+   */
+  raise(height: number): Promise<void> | undefined
+  /** The height has gone back: callers may be given lower heights again. */
+  lower(height: number): void
+  /** The listener receives, from now on, the heights that other processes report. */
+  subscribe(listener: HeightListener): void
+}
+
+/**
+ * Another process has a greater height, from the named upstream if that is an upstream of this gateway. Returns the height
+ * that callers may be given.
+ */
+export type HeightListener = (height: number, upstream?: string) => MaybePromise<number>
+
+/** What one upstream, or another gateway, says about the height. */
+export interface HeightVote {
+  /** Undefined before the first head. */
+  readonly height: number | undefined
+  /** Answered polls in a row below the reported height. */
+  readonly lowPolls: number
+  /** It has not answered for so long that it has no vote. */
+  readonly isSilent: boolean
+}
 
 export interface ReportedHeightOptions {
   readonly clock: Clock
   readonly plausibility: HeadPlausibility
-  /** ms between polls. */
-  readonly pollIntervalMs: number
-  /** Those who hear of it. */
+  /** Polls in a row below the height, of every upstream, after which it goes back. */
+  readonly minLowPolls: number
   readonly heightBroadcasts: readonly HeightBroadcast[]
-  /** ms after which a height that others told says nothing about the chain any more. */
+  /** ms for which a height that another gateway has reported counts as a vote. */
   readonly peerHeightTtlMs: number
-  /** The nodes that are believed. */
-  reporters(): readonly UpstreamTracker[]
+  /** The upstreams whose heads are plausible. */
+  reporters(): readonly (HeadReporter & HeightVote)[]
 }
 
-/** The height that callers are told here, kept in step with those who tell it elsewhere. */
+/**
+ * The reported height: the number of the block that callers are given as the newest. It is 0 before the first head.
+ *
+ * - It never goes back because one upstream lags behind another, or takes over from another.
+ * - A caller is given it only when all workers of this gateway have it: `sharedHeight` waits for their acknowledgments.
+ *   Gateways on other machines are informed, and not waited for.
+ * - It goes back when every upstream that answers has been below it for `minLowPolls` polls in a row, as when a development
+ *   chain was reset. A height that another gateway has reported within `peerHeightTtlMs` is one more vote against that.
+ * - It goes back at once when it has become implausible.
+ * - It stays while no upstream answers.
+ */
 export class ReportedHeight {
   readonly #options: ReportedHeightOptions
-  readonly #watermark: HeightWatermark
+  #height = 0
   #pendingBroadcast: Promise<void> | undefined
-  /** What others told last. */
-  #peerHeight: { readonly height: number; readonly at: number } | undefined
+  #peerHeight: { readonly height: number; readonly receivedAt: number } | undefined
 
   constructor(options: ReportedHeightOptions) {
     this.#options = options
-    this.#watermark = new HeightWatermark(agreeingPollsFor(options.pollIntervalMs))
   }
 
   get height(): number {
-    return this.#watermark.value
+    return this.#height
   }
 
-  /** The height, once all who must know do. */
-  get sharedHeight(): number | Promise<number> {
-    const height = this.height
-    return this.#pendingBroadcast === undefined ? height : this.#pendingBroadcast.then(() => height)
+  /** The height, once every process that must have it has it. */
+  get sharedHeight(): MaybePromise<number> {
+    const height = this.#height
+    return thenMaybe(this.#pendingBroadcast, () => height)
+  }
+
+  /** Is a height above the reported one implausible? `reporter` is the upstream that answered it to a caller. */
+  isImplausible(height: number, reporter: HeadReporter | undefined): boolean {
+    if (height <= this.#height) return false
+    const others = this.#options.reporters().filter(each => each !== reporter)
+    return this.#options.plausibility.isImplausible({ number: height }, others, reporter)
   }
 
   raise(height: number): void {
-    if (height <= this.height) return
-    this.#watermark.raise(height)
+    if (height <= this.#height) return
+    this.#height = height
     const acknowledgments = this.#options.heightBroadcasts.flatMap(broadcast => broadcast.raise(height) ?? [])
     if (acknowledgments.length === 0) return
     const pending = Promise.all(acknowledgments).then(() => {
@@ -51,28 +93,37 @@ export class ReportedHeight {
     this.#pendingBroadcast = pending
   }
 
-  /** Goes back when the witnesses agree on it, or on its being impossible; gives the height before, if so. */
+  /** Goes back if the upstreams agree on it, or if the height is implausible. Returns the previous height if it went back. */
   lowerIfAgreed(): number | undefined {
-    const [previous, reporters] = [this.height, this.#options.reporters()]
-    const isImpossible = previous > 0 && this.#options.plausibility.isImplausible({ number: previous }, reporters)
-    if (isImpossible) this.#peerHeight = undefined
-    if (!(isImpossible ? this.#watermark.lowerTo(reporters) : this.#watermark.lowerIfAgreed([...reporters, ...this.#peerVotes()])))
-      return undefined
-    for (const broadcast of this.#options.heightBroadcasts) broadcast.lower(this.height)
-    return previous
+    const { plausibility, minLowPolls } = this.#options
+    const reporters = this.#options.reporters()
+    if (this.#height > 0 && plausibility.isImplausible({ number: this.#height }, reporters)) {
+      this.#peerHeight = undefined
+      return this.#lowerTo(reporters)
+    }
+    const votes = [...reporters, ...this.#peerVotes()].filter(vote => !vote.isSilent)
+    const isAgreed = votes.length > 0 && votes.every(({ lowPolls }) => lowPolls >= minLowPolls)
+    return isAgreed ? this.#lowerTo(votes) : undefined
   }
 
-  /** Others tell their callers this height, of nodes that are not ours. */
+  /** Another gateway has reported this height, from upstreams of its own. */
   recordPeerHeight(height: number): void {
     if (this.#options.plausibility.isImplausible({ number: height }, this.#options.reporters())) return
-    this.#peerHeight = { height, at: this.#options.clock.monotonic() }
+    this.#peerHeight = { height, receivedAt: this.#options.clock.monotonic() }
     this.raise(height)
   }
 
-  /** Others are one more voice, for as long as they may be taken to be there. */
-  #peerVotes() {
+  #lowerTo(votes: readonly HeightVote[]): number | undefined {
+    const previous = this.#height
+    this.#height = votes.reduce((highest, { height = 0 }) => Math.max(highest, height), 0)
+    if (this.#height >= previous) return undefined
+    for (const broadcast of this.#options.heightBroadcasts) broadcast.lower(this.#height)
+    return previous
+  }
+
+  #peerVotes(): readonly HeightVote[] {
     const { clock, peerHeightTtlMs } = this.#options
-    const isPeerActive = this.#peerHeight !== undefined && clock.monotonic() - this.#peerHeight.at < peerHeightTtlMs
-    return isPeerActive ? [{ height: this.#peerHeight?.height, lowPolls: 0, isSilent: false }] : []
+    if (this.#peerHeight === undefined || clock.monotonic() - this.#peerHeight.receivedAt >= peerHeightTtlMs) return []
+    return [{ height: this.#peerHeight.height, lowPolls: 0, isSilent: false }]
   }
 }

@@ -1,74 +1,72 @@
+import { getOrCreate } from '../../util/get-or-create.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge, Metrics } from '../metrics.ts'
+import type { Exclusion, ExclusionReason, Head } from './chain-snapshot.ts'
+import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
-import { minAgreeingPolls } from './height-watermark.ts'
-import type { Head, ExclusionReason, Exclusion } from './chain-state.ts'
 
-/** What nodes are judged by. */
 export interface ExclusionCriteria {
+  /** The network's head. */
   readonly head: Head | undefined
-  /** Blocks that a node may be behind it. */
-  readonly maxLag: number
-  /** Names of nodes whose heads are doubted. */
+  /** Blocks that an upstream may lag behind the head. */
+  readonly maxLagBlocks: number
+  /** The names of the upstreams whose heads are implausible. */
   readonly implausible: ReadonlySet<string>
 }
 
-/** Which nodes calls should not go to, and why: told in the log when it changes, and as a metric. */
+/** Which upstreams are excluded from calls, and why. A change is logged; a metric has the state. */
 export class UpstreamExclusions {
   readonly #log: Log
   readonly #metrics: Metrics<'network'>
   readonly #exclusions = new Map<string, Exclusion>()
-  /** How often a node that is doubted had answered before. */
-  readonly #headsWhenDoubted = new Map<string, number>()
+  /** Of each upstream with an implausible head: the heads that it had returned before. */
+  readonly #headsBeforeImplausible = new Map<string, number>()
 
   constructor(log: Log, metrics: Metrics<'network'>) {
     this.#log = log
     this.#metrics = metrics
   }
 
-  get(name: string): Exclusion | undefined {
-    return this.#exclusions.get(name)
+  get(upstream: string): Exclusion | undefined {
+    return this.#exclusions.get(upstream)
   }
 
   evaluate(upstreams: readonly UpstreamTracker[], criteria: ExclusionCriteria): void {
-    const names = new Set(upstreams.map(node => node.name))
+    const names = new Set(upstreams.map(({ name }) => name))
     for (const [name, { reason }] of this.#exclusions) if (!names.has(name)) this.#clear(name, reason)
-    for (const node of upstreams) this.#set(node, this.#exclusionOf(node, criteria))
+    for (const upstream of upstreams) this.#set(upstream, this.#exclusionOf(upstream, criteria))
   }
 
-  #exclusionOf(tracker: UpstreamTracker, { head, maxLag, implausible }: ExclusionCriteria): Exclusion | undefined {
-    if (tracker.isWrongChain) return { reason: 'chain', description: `it is on chain ${tracker.upstreamChainId}` }
-    const ahead = head === undefined || tracker.head === undefined ? 0 : tracker.head.number - head.number
-    if (this.#isPersistentlyImplausible(tracker, implausible))
-      return { reason: 'ahead', description: `it is ${ahead} blocks ahead of what can be` }
-    return -ahead > maxLag ? { reason: 'lag', description: `it is ${-ahead} blocks behind` } : undefined
+  #exclusionOf(upstream: UpstreamTracker, { head, maxLagBlocks, implausible }: ExclusionCriteria): Exclusion | undefined {
+    if (upstream.isWrongChain) return { reason: 'chain', description: `its chain ID is ${upstream.upstreamChainId}` }
+    const aheadBlocks = head === undefined || upstream.head === undefined ? 0 : upstream.head.number - head.number
+    if (this.#isPersistentlyImplausible(upstream, implausible))
+      return { reason: 'ahead', description: `its head is implausibly high: ${aheadBlocks} blocks ahead` }
+    return -aheadBlocks > maxLagBlocks ? { reason: 'lag', description: `its head lags ${-aheadBlocks} blocks behind` } : undefined
   }
 
-  /** Nodes do not hear of a block at the same moment: one that is first has until the next answers. */
+  /** Upstreams do not receive a block at the same moment: the first has it alone until the others are polled. */
   #isPersistentlyImplausible({ name, headsReceived }: UpstreamTracker, implausible: ReadonlySet<string>): boolean {
     if (!implausible.has(name)) {
-      this.#headsWhenDoubted.delete(name)
+      this.#headsBeforeImplausible.delete(name)
       return false
     }
-    const headsBefore = this.#headsWhenDoubted.get(name) ?? headsReceived
-    this.#headsWhenDoubted.set(name, headsBefore)
-    return headsReceived - headsBefore >= minAgreeingPolls - 1
+    return headsReceived - getOrCreate(this.#headsBeforeImplausible, name, () => headsReceived) >= minAgreeingPolls - 1
   }
 
-  #set(tracker: UpstreamTracker, exclusion: Exclusion | undefined): void {
-    const upstream = tracker.name
+  #set({ name: upstream }: UpstreamTracker, exclusion: Exclusion | undefined): void {
     const previous = this.#exclusions.get(upstream)
     if (exclusion !== undefined) this.#exclusions.set(upstream, exclusion)
     if (exclusion?.reason === previous?.reason) return
     if (previous !== undefined) this.#gauge(upstream, previous.reason).set(0)
     if (exclusion === undefined) {
       this.#exclusions.delete(upstream)
-      return this.#log.info({ upstream }, 'upstream is used again')
+      return this.#log.info({ upstream }, 'upstream no longer excluded')
     }
-    const { reason, description: because } = exclusion
+    const { reason, description } = exclusion
     this.#gauge(upstream, reason).set(1)
-    this.#log[logLevels[reason]]({ upstream, reason, because }, logMessages[reason])
+    this.#log[logLevels[reason]]({ upstream, reason, description }, logMessages[reason])
   }
 
   #clear(upstream: string, reason: ExclusionReason): void {
@@ -81,11 +79,11 @@ export class UpstreamExclusions {
   }
 }
 
-/** What waiting mends is a warning, what somebody must mend an error. */
+/** A lag usually ends by itself: a warning. The other reasons need an operator: an error. */
 const logLevels = { chain: 'error', lag: 'warn', ahead: 'error' } as const
 
 const logMessages: Readonly<Record<ExclusionReason, string>> = {
-  chain: 'upstream is passed over: it is on another chain',
-  lag: 'upstream is passed over: it is too far behind',
-  ahead: 'upstream is passed over: its head is higher than can be',
+  chain: 'upstream excluded: wrong chain ID',
+  lag: 'upstream excluded: its head lags too far behind',
+  ahead: 'upstream excluded: its head is implausibly high',
 }

@@ -1,22 +1,21 @@
 import type { Clock } from '../clock.ts'
 import type { BlockHeader } from './block-header.ts'
-import { LowPollCounter } from './height-watermark.ts'
-import type { Head } from './chain-state.ts'
+import type { Head } from './chain-snapshot.ts'
 
-/** A failing node's head counts no longer after so many polls in a row. */
+/** Failed polls in a row after which the last head of an upstream no longer counts. */
 const maxFailedPolls = 3
 
 export interface UpstreamHeadOptions {
   readonly clock: Clock
   /** ms between polls. */
   readonly pollIntervalMs: number
-  /** Polls in a row without an answer after which a node has no say in the height. */
+  /** Failed polls in a row after which an upstream has no vote on the reported height. */
   readonly maxSilentPolls: number
-  /** The height that callers were told. */
+  /** The height that callers are given. */
   reportedHeight(): number
 }
 
-/** How high a node is, by what it told last: when it was polled, unasked, or in answers to callers. */
+/** The head of one upstream: from polls, from its subscription, and from answers to callers. */
 export class UpstreamHead {
   readonly #options: UpstreamHeadOptions
   readonly #lowPolls: LowPollCounter
@@ -24,7 +23,7 @@ export class UpstreamHead {
   #latestBlock: BlockHeader | undefined
   #failedPolls = 0
   #headsReceived = 0
-  /** The highest that callers were answered since the newest block was asked for. */
+  /** The highest height in answers to callers since the last poll began. */
   #observedHeight = 0
 
   constructor(options: UpstreamHeadOptions) {
@@ -36,22 +35,22 @@ export class UpstreamHead {
     return this.#head
   }
 
-  /** The newest block that it has shown, as long as it answers. */
+  /** The newest block that polls or the subscription returned, as long as the upstream answers. */
   get latestBlock(): BlockHeader | undefined {
     return this.#head === undefined ? undefined : this.#latestBlock
   }
 
-  /** The head with its parent, when the node has shown it. */
+  /** The block of the head; undefined when the head is only a height from an answer to a caller. */
   get headBlock(): BlockHeader | undefined {
     return this.#latestBlock !== undefined && this.#latestBlock.hash === this.#head?.hash ? this.#latestBlock : undefined
   }
 
-  /** How often it has shown its head. */
+  /** How many heads polls and the subscription have returned. */
   get headsReceived(): number {
     return this.#headsReceived
   }
 
-  /** How often in a row it was below the height that callers were told. */
+  /** Polls in a row below the reported height. */
   get lowPolls(): number {
     return this.#lowPolls.count
   }
@@ -60,32 +59,59 @@ export class UpstreamHead {
     return this.#failedPolls >= this.#options.maxSilentPolls
   }
 
-  /** The next block that it shows is newer than anything it answered to callers until now. */
+  /** The block that this poll returns is newer than every answer to a caller until now. */
   beginPoll(): void {
     this.#observedHeight = 0
   }
 
-  /** It shows its newest block. */
+  /** A poll, or the subscription, has returned the newest block. */
   update(block: BlockHeader, isNotification: boolean): void {
     this.#failedPolls = 0
     this.#headsReceived += 1
-    // A caller's answer overtook the poll.
+    // An answer to a caller has overtaken the poll.
     if (block.number < this.#observedHeight) return
     this.#lowPolls.record(block.number < this.#options.reportedHeight(), isNotification)
     this.#head = { number: block.number, hash: block.hash, ...(block.timestampMs !== undefined && { timestampMs: block.timestampMs }) }
     this.#latestBlock = block
   }
 
-  /** It did not show its newest block when it was asked for it. */
+  /** A poll has returned no block. */
   recordFailure(): void {
     this.#failedPolls += 1
     if (this.#failedPolls >= maxFailedPolls) this.#head = undefined
   }
 
-  /** An answer of the node to a caller said how high it is. */
+  /** An answer to a caller contained this height. */
   observeHeight(number: number): void {
     this.#observedHeight = Math.max(this.#observedHeight, number)
     if (number >= this.#options.reportedHeight()) this.#lowPolls.record(false, true)
     if (this.#head === undefined || number > this.#head.number) this.#head = { number }
+  }
+}
+
+/**
+ * Counts how often in a row an upstream is below the reported height. Notifications count at most once per poll interval:
+ * after a reorg an upstream may publish every block of the new branch at once.
+ */
+class LowPollCounter {
+  readonly #clock: Clock
+  readonly #pollIntervalMs: number
+  #count = 0
+  #lastLowAt = -Infinity
+
+  constructor(clock: Clock, pollIntervalMs: number) {
+    this.#clock = clock
+    this.#pollIntervalMs = pollIntervalMs
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  record(isLow: boolean, isNotification: boolean): void {
+    const now = this.#clock.monotonic()
+    if (isLow && isNotification && now - this.#lastLowAt < this.#pollIntervalMs) return
+    this.#count = isLow ? this.#count + 1 : 0
+    if (isLow) this.#lastLowAt = now
   }
 }

@@ -5,21 +5,24 @@ import type { UpstreamClient } from '../upstream-client/index.ts'
 import { parseBlockReply } from './block-header.ts'
 import type { BlockHeader } from './block-header.ts'
 
-/** Asks the node for something about its chain, before all calls that wait for it. */
+/** Sends one upstream a request about its chain, ahead of the calls that wait for the upstream's concurrency limit. */
 export type UpstreamRequester = (method: string, ...params: readonly Json[]) => Promise<Reply>
 
 export const openUpstreamRequester =
-  (agents: UpstreamClient, target: Target, signal: Signal): UpstreamRequester =>
+  (upstreamClient: UpstreamClient, target: Target, signal: Signal): UpstreamRequester =>
   (method, ...params) =>
-    agents.request(
+    upstreamClient.request(
       target,
       { method, params },
       { timeoutMs: requestTimeoutMs, maxBytes: maxResponseBytes, signal, idempotent: true, bypassConcurrencyLimit: true },
     )
 
-/** A block by its hash or number; undefined when the node does not tell. */
+/** The block with this hash or number; undefined when the upstream does not return it. */
 export const fetchBlock = async (request: UpstreamRequester, hashOrNumber: string): Promise<BlockHeader | undefined> =>
-  parseBlockReply(await request(hashOrNumber.length === 66 ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', hashOrNumber, false))
+  parseBlockReply(await request(hashOrNumber.length === hashLength ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', hashOrNumber, false))
+
+/** `0x` and 32 bytes in hex. */
+const hashLength = 66
 
 const requestTimeoutMs = 2000
 const maxResponseBytes = 8_388_608

@@ -2,42 +2,41 @@ import type { Target } from '../../plugin/call.ts'
 import type { Signal } from '../../plugin/cancellation.ts'
 import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
-import type { UpstreamClient } from '../upstream-client/index.ts'
+import type { Secret } from '../../plugin/secret.ts'
 import type { Log } from '../log.ts'
+import type { UpstreamClient } from '../upstream-client/index.ts'
 import { parseBlockReply } from './block-header.ts'
 import type { BlockHeader } from './block-header.ts'
-import type { HeadReport, AncestorCheckResult } from './head-plausibility.ts'
-import { NewHeadsSubscription } from './new-heads-subscription.ts'
-import { fetchBlock, openUpstreamRequester } from './upstream-requester.ts'
-import type { UpstreamRequester } from './upstream-requester.ts'
 import { ChainIdCheck } from './chain-id-check.ts'
-import { AncestorCheck } from './ancestor-check.ts'
+import type { Head } from './chain-snapshot.ts'
+import { AncestorCheck } from './head-plausibility.ts'
+import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
+import { NewHeadsSubscription } from './new-heads-subscription.ts'
 import { withRateLimitBackoff } from './rate-limited-requester.ts'
-import type { Head } from './chain-state.ts'
 import { UpstreamHead } from './upstream-head.ts'
 import type { UpstreamHeadOptions } from './upstream-head.ts'
+import { fetchBlock, openUpstreamRequester } from './upstream-requester.ts'
+import type { UpstreamRequester } from './upstream-requester.ts'
 
 export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
   readonly target: Target
   readonly chainId: number
-  /** In ms. */
-  readonly blockTime: number
   readonly upstreamClient: UpstreamClient
   readonly log: Log
   readonly signal: Signal
-  /** ms between questions for the finalized block, and for the chain. */
+  /** ms between polls of the finalized block, and between checks of the chain ID. */
   readonly slowPollIntervalMs: number
+  /** ms without a head after which the subscription is stale. */
+  readonly staleAfterMs: number
   /** From 0 to below 1. */
   random(): number
-  /** Is the older block of an age that fits the newer one? */
   isAgePlausible(newer: HeadReport, older: HeadReport): boolean
-  /** The node has told something unasked. */
-  onHead(upstream: UpstreamTracker): void
+  /** The subscription has changed what is known of the upstream. */
+  onHead(): void
 }
 
-/** What one node tells of its chain: when it is polled, each thing at most once at a time, or unasked over its WebSocket. */
+/** The head, the finalized block and the chain ID of one upstream. Each of them is requested at most once at a time. */
 export class UpstreamTracker {
-  readonly target: Target
   readonly #options: UpstreamTrackerOptions
   readonly #request: UpstreamRequester
   readonly #chainIdCheck: ChainIdCheck
@@ -48,13 +47,12 @@ export class UpstreamTracker {
   #isPolling = false
   #finalizedDueAt = 0
   #finalityResets = 0
-  /** Of its connections, as far as they have been noticed. */
+  /** Lost connections that have led to a check of the chain ID. */
   #disconnects: number
 
   constructor(options: UpstreamTrackerOptions) {
     const { target, chainId, upstreamClient, clock, signal, slowPollIntervalMs, isAgePlausible } = options
     this.#options = options
-    this.target = target
     this.#disconnects = upstreamClient.disconnects(target)
     this.#request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock)
     this.#chainIdCheck = new ChainIdCheck({ chainId, clock, intervalMs: slowPollIntervalMs, request: () => this.#request('eth_chainId') })
@@ -65,92 +63,92 @@ export class UpstreamTracker {
       isAgePlausible,
       requestBlock: number => this.#request('eth_getBlockByNumber', number, false),
     })
-    this.#subscription = target.ws && new NewHeadsSubscription({ ...this.#subscriptionOptions(), url: target.ws })
+    this.#subscription = target.ws && this.#createSubscription(target.ws)
   }
 
   get name(): string {
-    return this.target.name
+    return this.#options.target.name
   }
 
   get head(): Head | undefined {
     return this.isWrongChain ? undefined : this.#head.head
   }
 
-  /** The newest block that it has shown, as long as it answers. */
-  get latestBlock(): HeadReport | undefined {
-    return this.isWrongChain ? undefined : this.#head.latestBlock
-  }
-
-  /** What it had to show when it was asked for an earlier block, as long as it answers. */
-  get ancestorCheckResult(): AncestorCheckResult | undefined {
-    return this.head === undefined ? undefined : this.#ancestorCheck.result
-  }
-
-  /** The head with its parent, when the node has shown it. */
-  get headBlock(): BlockHeader | undefined {
-    return this.isWrongChain ? undefined : this.#head.headBlock
-  }
-
-  /** The newest block that the node says is final; undefined while its chain has not been proved to be ours. */
-  get finalized(): BlockHeader | undefined {
-    return this.#chainIdCheck.isExpectedChain ? this.#finalized : undefined
-  }
-
-  /** Is it on another chain than ours? */
-  get isWrongChain(): boolean {
-    return this.#chainIdCheck.isWrongChain
-  }
-
-  /** The id of its chain; undefined as long as it did not give one. */
-  get upstreamChainId(): number | undefined {
-    return this.#chainIdCheck.upstreamChainId
-  }
-
-  /** Does it tell of heads unasked? */
-  get isSubscribed(): boolean {
-    return this.#subscription?.isFresh === true
-  }
-
-  /** How often it has shown its head. */
-  get headsReceived(): number {
-    return this.#head.headsReceived
-  }
-
   get height(): number | undefined {
     return this.head?.number
   }
 
+  /** The newest block that polls or the subscription returned, as long as the upstream answers. */
+  get latestBlock(): HeadReport | undefined {
+    return this.isWrongChain ? undefined : this.#head.latestBlock
+  }
+
+  /** The block of the head; undefined when the head is only a height from an answer to a caller. */
+  get headBlock(): BlockHeader | undefined {
+    return this.isWrongChain ? undefined : this.#head.headBlock
+  }
+
+  /** Undefined before the first check, and while the upstream does not answer. */
+  get ancestorCheckResult(): AncestorCheckResult | undefined {
+    return this.head === undefined ? undefined : this.#ancestorCheck.result
+  }
+
+  /** The newest finalized block; undefined until the upstream has returned the expected chain ID. */
+  get finalized(): BlockHeader | undefined {
+    return this.#chainIdCheck.isExpectedChain ? this.#finalized : undefined
+  }
+
+  /** Has the upstream returned the ID of another chain? */
+  get isWrongChain(): boolean {
+    return this.#chainIdCheck.isWrongChain
+  }
+
+  /** The chain ID that the upstream returned; undefined before it returned one. */
+  get upstreamChainId(): number | undefined {
+    return this.#chainIdCheck.upstreamChainId
+  }
+
+  /** Do heads come over the subscription, so that no polls are needed? */
+  get isSubscribed(): boolean {
+    return this.#subscription?.isFresh === true
+  }
+
+  /** How many heads polls and the subscription have returned. */
+  get headsReceived(): number {
+    return this.#head.headsReceived
+  }
+
+  /** Polls in a row below the reported height. */
   get lowPolls(): number {
     return this.#head.lowPolls
   }
 
+  /** Has the upstream no vote on the reported height? */
   get isSilent(): boolean {
     return this.isWrongChain || this.#head.isSilent
   }
 
-  /** An answer of the node to a caller said how high it is. */
+  /** An answer to a caller contained this height. */
   observeHeight(number: number): void {
     this.#head.observeHeight(number)
   }
 
-  /** What it said to be final was undone, or cannot be: it is asked again at the next poll. */
+  /** The finalized block was reverted, or is implausible: it is requested again with the next poll. */
   discardFinalized(): void {
     this.#finalityResets += 1
     this.#finalized = undefined
     this.#finalizedDueAt = 0
   }
 
-  /** Calls come in: it may tell of heads unasked. */
   openSubscription(): void {
     if (!this.isWrongChain) this.#subscription?.open()
   }
 
-  /** Nobody calls any more. */
   closeSubscription(): void {
     this.#subscription?.close()
   }
 
-  /** Asks for the newest block, unless it is still being asked, or tells of it unasked. */
+  /** Requests the newest block, unless that request is in flight, or the subscription provides heads. */
   async poll(): Promise<void> {
     if (this.#isPolling) return
     this.#isPolling = true
@@ -165,16 +163,16 @@ export class UpstreamTracker {
   }
 
   /**
-   * Asks for the final block, when that is due. Resolves with it when it has changed. It counts if others agree, and
-   * nothing was undone meanwhile: then it may be what was said before that.
+   * Requests the finalized block when that is due. Resolves with it when it has changed. The block counts only if
+   * `isConfirmed` agrees. If finality was reverted during the request, the response may be older than that and is dropped.
    */
-  async pollFinalized(isConfirmed: (final: BlockHeader) => Promise<boolean>): Promise<BlockHeader | undefined> {
+  async pollFinalized(isConfirmed: (finalized: BlockHeader) => Promise<boolean>): Promise<BlockHeader | undefined> {
     const now = this.#options.clock.monotonic()
     if (!this.#chainIdCheck.isExpectedChain || now < this.#finalizedDueAt) return undefined
     this.#finalizedDueAt = now + this.#options.slowPollIntervalMs
     const [previous, resetsBefore] = [this.#finalized, this.#finalityResets]
     const reported = parseBlockReply(await this.#request('eth_getBlockByNumber', 'finalized', false))
-    // None that it has not reached itself.
+    // A finalized block above the upstream's own head is implausible.
     if (reported === undefined || reported.number > (this.#head.head?.number ?? -1) || reported.hash === previous?.hash) return undefined
     const isAgreed = await isConfirmed(reported)
     if (resetsBefore !== this.#finalityResets) return undefined
@@ -183,22 +181,21 @@ export class UpstreamTracker {
     return this.finalized
   }
 
-  /** Asks for an earlier block, when that is due: the newest may be a number that somebody made up. */
+  /** Requests an ancestor of the head when that is due. */
   async checkAncestor(): Promise<void> {
     if (this.headBlock !== undefined) await this.#ancestorCheck.check(this.headBlock)
   }
 
-  /** A block by its hash or number; undefined when the node does not tell. */
+  /** The block with this hash or number; undefined when the upstream does not return it. */
   fetchBlock(hashOrNumber: string): Promise<BlockHeader | undefined> {
     return fetchBlock(this.#request, hashOrNumber)
   }
 
-  /** Asks for the chain id: at first, after a connection came back, and now and then. */
   checkChainId(): Promise<void> {
     return this.#chainIdCheck.check()
   }
 
-  /** Another node may be there now, as after a restart: its chain is asked for before anything else. */
+  /** After a lost connection another node may be at this URL, as after a restart: its chain ID is requested first. */
   #checkDisconnects(): void {
     const { upstreamClient, target } = this.#options
     const disconnects = upstreamClient.disconnects(target)
@@ -211,43 +208,37 @@ export class UpstreamTracker {
     const reply = await this.#request('eth_getBlockByNumber', 'latest', false)
     const block = parseBlockReply(reply)
     if (block === undefined) {
-      if (isUpstreamFailure(reply)) this.#chainIdCheck.invalidate()
+      if (mayBeReplaced(reply)) this.#chainIdCheck.invalidate()
       return this.#head.recordFailure()
     }
     this.#subscription?.comparePolledHead(block)
     this.#head.update(block, this.isSubscribed)
   }
 
-  #subscriptionOptions(): Omit<ConstructorParameters<typeof NewHeadsSubscription>[0], 'url'> {
-    const {
-      chainId,
-      blockTime,
-      clock,
-      log,
-      random,
-      target: { name: upstream },
-      onHead,
-    } = this.#options
-    return {
+  #createSubscription(url: Secret): NewHeadsSubscription {
+    const { chainId, clock, staleAfterMs, random, log, onHead } = this.#options
+    const upstream = this.name
+    return new NewHeadsSubscription({
+      url,
       chainId,
       clock,
-      staleAfterMs: Math.max(2000, 4 * blockTime),
+      staleAfterMs,
       random,
       onHead: block => {
         this.#head.beginPoll()
         this.#head.update(block, true)
-        onHead(this)
+        onHead()
       },
       onSubscribed: isResubscription => {
-        log.info({ upstream }, 'upstream tells of heads by subscription')
+        log.info({ upstream }, 'newHeads subscription established')
         if (!isResubscription) return
         this.#chainIdCheck.invalidate()
-        void this.#chainIdCheck.check().then(() => onHead(this))
+        void this.#chainIdCheck.check().then(onHead)
       },
-      onFailure: cause => log.warn({ upstream, cause }, 'upstream tells of no heads by subscription: it is polled'),
-    }
+      onFailure: cause => log.warn({ upstream, cause }, 'newHeads subscription failed: heads are polled'),
+    })
   }
 }
 
-/** Another node may answer next. One that limits us is there. */
-const isUpstreamFailure = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller' && reply.category !== 'rateLimited'
+/** After such a failure another node may answer next. A rate limit comes from the same node. */
+const mayBeReplaced = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller' && reply.category !== 'rateLimited'

@@ -6,24 +6,25 @@ import { RedisConnection } from './redis-connection.ts'
 import { heightsChannel, redisKeys } from './redis-layout.ts'
 import { lowerHeight, raiseHeight } from './redis-scripts.ts'
 
-/** ms for which a height is kept that nobody raises: callers have long forgotten it. */
+/** A height that no gateway raises is removed from Redis after this time: callers rely on it no longer. */
 const heightTtlMs = 600_000
 
-/** The heights that gateways on other machines tell callers. */
+/** Broadcasts between gateways that share one Redis. */
 export interface HeightBroadcasts {
   readonly heightBroadcastsOf: HeightBroadcastsOf
   close(): Promise<void>
 }
 
 /**
- * Heights over Redis, on two connections of its own that are opened when the first network is. Nobody ever waits for it:
- * what Redis does not take is dropped, and told anew once it is back, as is what was missed meanwhile.
+ * Shares reported heights over Redis, on two connections of its own that are opened with the first network. No call ever waits
+ * for them. What Redis does not accept is dropped. After each reconnect the heights are published again, and the heights that
+ * were missed are read.
  */
 export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): HeightBroadcasts => {
   const networks = new Map<string, RedisHeightBroadcast>()
   let connections: { readonly publisher: RedisConnection; readonly subscriber: RedisConnection } | undefined
 
-  /** Redis tells us our own words too, perhaps when they are not true any more. */
+  /** Redis delivers a gateway's own messages to it too, perhaps when the height has gone back since. */
   const senderId = randomBytes(8).toString('hex')
 
   const handleMessage = (message: string): void => {
@@ -38,11 +39,11 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
     const subscriber: RedisConnection = new RedisConnection(address, clock, {
       retryInitialConnect: true,
       onReady: () => {
-        // Said anew each time, because the first time may have been cut short.
+        // Subscribed with each connection, because the first subscription may have been interrupted.
         void subscriber.subscribe(heightsChannel, handleMessage).then(() => networks.forEach(network => network.resync()))
       },
     })
-    // Nothing but close() ends their patience.
+    // open() rejects only after close().
     for (const connection of [publisher, subscriber]) connection.open().catch(() => undefined)
     return { publisher, subscriber }
   }
@@ -63,19 +64,20 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
 class RedisHeightBroadcast implements HeightBroadcast {
   readonly #network: string
   readonly #senderId: string
-  readonly #connection: RedisConnection
+  readonly #publisher: RedisConnection
   #listener: HeightListener = height => height
-  /** What callers are told here, and the greatest that Redis is known to have. */
+  /** The height that this gateway reports. */
   #height = 0
+  /** The greatest height that Redis is known to have. */
   #storedHeight = 0
-  /** Something is to be said, or asked for, beyond what is under way. */
+  /** The height is to be published after the script that runs. */
   #isPending = false
-  #isSending = false
+  #isPublishing = false
 
-  constructor(network: string, senderId: string, connection: RedisConnection) {
+  constructor(network: string, senderId: string, publisher: RedisConnection) {
     this.#network = network
     this.#senderId = senderId
-    this.#connection = connection
+    this.#publisher = publisher
   }
 
   raise(height: number): undefined {
@@ -85,50 +87,50 @@ class RedisHeightBroadcast implements HeightBroadcast {
 
   lower(height: number): void {
     this.#height = this.#storedHeight = height
-    void this.#connection.runScript(lowerHeight, [redisKeys.height(this.#network)], [height]).catch(() => undefined)
+    void this.#publisher.runScript(lowerHeight, [redisKeys.height(this.#network)], [height]).catch(() => undefined)
   }
 
   subscribe(listener: HeightListener): void {
     this.#listener = listener
   }
 
-  /** Others tell this height. An answer on one connection may have been overtaken by news on the other. */
+  /** Another gateway reports this height. A script's reply on one connection may be older than a message on the other. */
   handlePeerHeight(height: number): void {
     if (height < this.#storedHeight) return
     this.#storedHeight = height
     if (height > this.#height) void this.#listener(height)
   }
 
-  /** Redis may have lost what it had, and others may have told it more. */
+  /** After a reconnect Redis may have lost the height, and may have a greater height of another gateway. */
   resync(): void {
     this.#storedHeight = 0
     this.#publish()
   }
 
-  /** The greatest height there is; `sent` was ours, and may have been taken back since. */
+  /** `height` is the greatest in Redis. `sent` is what this gateway has published; its height may have gone back since. */
   #handleStoredHeight(height: number, sent: number): void {
     if (height > sent) this.handlePeerHeight(height)
     else if (sent === this.#height) this.#storedHeight = Math.max(this.#storedHeight, sent)
   }
 
-  /** One message at a time, the newest height in it: a Redis that is slow gets fewer. */
+  /** One script at a time, with the newest height: a slow Redis gets fewer of them. */
   #publish(): void {
     this.#isPending = true
-    if (!this.#isSending) void this.#publishPending()
+    if (!this.#isPublishing) void this.#publishPending()
   }
 
   async #publishPending(): Promise<void> {
-    this.#isSending = true
+    this.#isPublishing = true
     while (this.#isPending) {
       this.#isPending = false
       const sent = this.#height
       const args = [sent, heightTtlMs, heightsChannel, `${this.#senderId} ${this.#network}`]
-      // While Redis is away nothing is due: sync() comes when it is back.
-      await this.#connection.runScript(raiseHeight, [redisKeys.height(this.#network)], args).then(
+      // A failure needs no retry: resync() comes with the next connection.
+      await this.#publisher.runScript(raiseHeight, [redisKeys.height(this.#network)], args).then(
         height => this.#handleStoredHeight(Number(height), sent),
         () => undefined,
       )
     }
-    this.#isSending = false
+    this.#isPublishing = false
   }
 }

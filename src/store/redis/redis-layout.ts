@@ -28,7 +28,7 @@ export const redisKeys = {
   /** String: the latest day that any process has seen. */
   latestDay: 'tollgate:{processes}:day',
 
-  /** String: the greatest height that callers of a network (its name and chain) were told lately. */
+  /** String: the greatest height that a gateway has reported lately, for a network (its name and chain ID). */
   height: (network: string): string => `tollgate:{heights}:${network}`,
 
   /** Hash of one account's hour: `<group> calls` and `<group> credits`. */
@@ -44,7 +44,7 @@ export const redisKeys = {
 /** Where changes of accounts and keys are told; the message is the teller's own random name. */
 export const changesChannel = 'tollgate:news'
 
-/** Where heights are told that callers of a network may have been told: `<height> <who tells it> <network>`. */
+/** Reported heights are published here: `<height> <sender> <network>`. */
 export const heightsChannel = 'tollgate:heights'
 
 /** Changes when keys or rows change so that an older Tollgate would misread them. */

@@ -134,8 +134,8 @@ return 1
 `)
 
 /**
- * Raises the height that callers of a network are told, tells all gateways when it is new, and gives the greatest.
- * KEYS: height. ARGV: height, ms that it is kept, channel; who raises it, and the network.
+ * Raises the reported height of a network, publishes it to all gateways when it is new, and returns the greatest.
+ * KEYS: height. ARGV: height, time to live in ms, channel, `<sender> <network>`.
  */
 export const raiseHeight = script(`
 local height, known = tonumber(ARGV[1]), tonumber(redis.call('GET', KEYS[1]) or 0)
@@ -145,7 +145,7 @@ redis.call('PUBLISH', ARGV[3], ARGV[1] .. ' ' .. ARGV[4])
 return height
 `)
 
-/** The chain has become shorter. KEYS: height. ARGV: height. */
+/** Removes a greater height than this one: the chain is shorter. KEYS: height. ARGV: height. */
 export const lowerHeight = script(`
 if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) end
 return 0

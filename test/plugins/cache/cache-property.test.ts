@@ -7,7 +7,7 @@ import type { Next } from '../../../src/plugin/plugin.ts'
 import { isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
-import { openHeads } from '../../../src/services/chain-heads/index.ts'
+import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import type { UpstreamClient, MethodTable } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { TestClock, TestLog, fakeCall, fakeResult, createStage } from '../../support/fakes.ts'
@@ -81,7 +81,7 @@ class World {
     for (const node of this.nodes) this.#histories.set(node, [{ since: -Infinity, head: node.head, final: node.final }])
     const { clock } = this
     const network = { name: 'model', chainId: 1, blockTime }
-    const heads = openHeads({
+    const heads = new HeadTracker({
       ...network,
       upstreamClient: { request: this.#poll, disconnects: () => 0 },
       clock,

@@ -4,7 +4,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
-import { openHeads } from '../../../src/services/chain-heads/index.ts'
+import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import { formatMetrics, createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
 import { ModelChain, ModelNode, ancestorAt, toQuantity, seededRandom } from '../../support/model-chain.ts'
@@ -37,7 +37,7 @@ const openModelHeads = (names: readonly string[] = ['a', 'b'], maxLag?: number, 
       return value === undefined ? refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' }) : fakeResult(value)
     },
   }
-  const heads = openHeads({ chainId: 1, blockTime: 1000, upstreamClient: agents, clock, log, metrics })
+  const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient: agents, clock, log, metrics })
   const stop = heads.track(names.map(targetOf), { maxLag })
   const settle = () => new Promise(setImmediate)
   const turn = async (ms: number) => {
@@ -122,7 +122,7 @@ t.test('a node that limits us', async t => {
         return { ...refuse('unavailable', { cause: 'HTTP 429' }), ...says, ...(retryAfter !== undefined && { retryAfter }) }
       },
     }
-    const heads = openHeads({
+    const heads = new HeadTracker({
       chainId: 1,
       blockTime: 1000,
       upstreamClient: agents,
@@ -284,7 +284,7 @@ t.test('a reorganisation', async t => {
     await turn(500)
     t.not(heads.snapshot.headVersion, before.headVersion)
     t.equal(heads.snapshot.finalityVersion, before.finalityVersion)
-    t.same(messages(), ['info reorganisation'])
+    t.same(messages(), ['info chain reorg'])
     t.ok(asked.includes('a eth_getBlockByHash'))
     t.match(formatMetrics(metrics.families()), /tollgate_reorgs_total 1\n/)
   })
@@ -301,7 +301,7 @@ t.test('a reorganisation', async t => {
       await turn(500)
       t.equal(heads.snapshot.finalityVersion, before.finalityVersion + 1, `a new chain of ${length} blocks`)
       t.notOk(heads.snapshot.isFinal('a', 50))
-      t.ok(messages().includes('warn final blocks were undone'))
+      t.ok(messages().includes('warn finalized blocks were reverted'))
     }
   })
 
@@ -354,7 +354,7 @@ t.test('a node', async t => {
       ['b', 'a'],
     )
     t.match(heads.status.upstreams, [
-      { name: 'a', head: 96, usable: false, because: 'it is 4 blocks behind' },
+      { name: 'a', head: 96, usable: false, because: 'its head lags 4 blocks behind' },
       { name: 'b', head: 100, usable: true },
     ])
     t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="lag"\} 1/)
@@ -365,7 +365,7 @@ t.test('a node', async t => {
       ['a', 'b'],
     )
     t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="lag"\} 0/)
-    t.same(messages(), ['warn upstream is passed over: it is too far behind', 'info upstream is used again'])
+    t.same(messages(), ['warn upstream excluded: its head lags too far behind', 'info upstream no longer excluded'])
   })
 
   t.test('of another chain is left out, told as an error, and looked at again', async t => {
@@ -376,7 +376,7 @@ t.test('a node', async t => {
       heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
       ['b'],
     )
-    t.same(messages(), ['error upstream is passed over: it is on another chain'], 'before any call')
+    t.same(messages(), ['error upstream excluded: wrong chain ID'], 'before any call')
     await touch()
     t.match(heads.status, { head: 100 })
     t.notOk(asked.includes('a eth_getBlockByNumber'), 'its blocks are not asked for')
@@ -497,10 +497,10 @@ t.test('a head that cannot be', async t => {
     t.equal(heads.reportHeight('a', absurd), 100)
     t.same(messages(), [], 'another node may show as much in a moment')
     await turn(1000)
-    t.same(messages(), ['error upstream is passed over: its head is higher than can be'])
+    t.same(messages(), ['error upstream excluded: its head is implausibly high'])
     t.same(names(heads.orderUpstreams([targetOf('a'), targetOf('b')])), ['b', 'a'])
     t.match(heads.status.upstreams, [
-      { name: 'a', usable: false, because: `it is ${absurd - 100} blocks ahead of what can be` },
+      { name: 'a', usable: false, because: `its head is implausibly high: ${absurd - 100} blocks ahead` },
       { name: 'b', usable: true },
     ])
     t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="ahead"\} 1/)
@@ -589,7 +589,7 @@ t.test('a head that cannot be', async t => {
     t.equal(heads.reportHeight('b', 100), 100)
     t.notOk(heads.snapshot.isFinal('a', 60))
     t.ok(heads.snapshot.finalityVersion > era, 'what was kept for final is dropped')
-    t.ok(messages().includes('warn what a node called final cannot be believed'))
+    t.ok(messages().includes('warn finalized block discarded: the head of its upstream is implausible'))
   })
 
   t.test('that an answer told before the first poll is taken back with it', async t => {
@@ -763,7 +763,7 @@ t.test('the height that callers are told', async t => {
     t.not(heads.snapshot.headVersion, epoch, 'other answers follow at once')
     await turn(500)
     t.equal(heads.reportHeight('a', 80), 80)
-    t.ok(messages().includes('warn the chain has become shorter'))
+    t.ok(messages().includes('warn reported height went back: the chain is shorter'))
   })
 
   t.test('a node that has been silent for a minute has no say', async t => {

@@ -4,7 +4,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import { systemClock } from '../../../src/services/clock.ts'
-import { openHeads } from '../../../src/services/chain-heads/index.ts'
+import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import type { HeightBroadcast } from '../../../src/services/chain-heads/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { openRedisHeightBroadcasts } from '../../../src/store/redis/redis-height-broadcast.ts'
@@ -72,11 +72,12 @@ testBroadcastContract('the pipes of workers', false, async () => {
     send(message: Parameters<Parameters<WorkerHeightBroadcast['addWorker']>[0]['send']>[0]) {
       if (message.kind !== 'height') return
       heardThere.push(message.height)
-      setImmediate(() => here.handleMessage(member, { kind: 'seen', network: 'model', height: message.height }))
+      setImmediate(() => here.handleMessage(member, { kind: 'heightAck', network: 'model', height: message.height }))
     },
   }
   here.addWorker(member)
-  const raiseThere = (height: number) => here.handleMessage(member, { kind: 'tell', id: height, network: 'model', upstream: 'a', height })
+  const raiseThere = (height: number) =>
+    here.handleMessage(member, { kind: 'reportHeight', id: height, network: 'model', upstream: 'a', height })
   return { here, receivedThere: heardThere, raiseThere }
 })
 
@@ -125,7 +126,7 @@ t.test('gateways on several machines', { skip: skipWithoutRedis }, async t => {
     }
     const news = openBroadcasts(t).heightBroadcastsOf(network, chainId)
     const log = new TestLog()
-    const heads = openHeads({
+    const heads = new HeadTracker({
       chainId,
       blockTime: 1000,
       upstreamClient: agents,

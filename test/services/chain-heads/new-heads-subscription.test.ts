@@ -6,7 +6,7 @@ import type { UpstreamClient } from '../../../src/services/upstream-client/index
 import { createMemoryBudget } from '../../../src/services/memory-budget.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import { NewHeadsSubscription } from '../../../src/services/chain-heads/new-heads-subscription.ts'
-import { openHeads } from '../../../src/services/chain-heads/index.ts'
+import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { startAnvilChain } from '../../support/anvil-chain.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
@@ -81,7 +81,7 @@ t.test('a subscription', async t => {
     await next('block 5')
     for (const wait of [375, 750, 1500]) {
       node.dropConnections()
-      t.same(await next(/^end/), ['end: the connection was closed'])
+      t.same(await next(/^end/), ['end: connection closed'])
       t.notOk(feed.isFresh)
       clock.advance(wait - 1)
       await new Promise(setImmediate)
@@ -128,22 +128,22 @@ t.test('a subscription', async t => {
     shown(7)
     t.same(events, [])
     shown(7)
-    t.same(await next(/^end/), ['end: it tells of no heads'])
+    t.same(await next(/^end/), ['end: polls return heads that the subscription does not'])
     clock.advance(375)
     await next('open again')
   })
 
   const troubles: readonly [string, (node: FakeSubscriptionNode) => void, RegExp][] = [
-    ['is on another chain', node => node.setResponse('eth_chainId', '0x5'), /^end: it is on chain 5$/],
+    ['is on another chain', node => node.setResponse('eth_chainId', '0x5'), /^end: wrong chain ID 5$/],
     [
       'does not tell its chain',
       node => node.setResponse('eth_chainId', { error: { code: -32601, message: 'no' } }),
-      /does not tell its chain/,
+      /^end: eth_chainId failed$/,
     ],
     [
       'does not know eth_subscribe',
       node => node.setResponse('eth_subscribe', { error: { code: -32601, message: 'no' } }),
-      /does not take eth_subscribe/,
+      /^end: eth_subscribe failed$/,
     ],
   ]
   for (const [what, spoil, cause] of troubles) {
@@ -167,7 +167,7 @@ t.test('a subscription', async t => {
     feed.open()
     await node.waitForRequests('eth_subscribe', 1)
     clock.advance(5000)
-    t.same(await next(/^end/), ['end: no subscription in time'])
+    t.same(await next(/^end/), ['end: subscribing timed out'])
   })
 
   t.test('ends when what comes is no JSON, too deep or too long', async t => {
@@ -194,7 +194,7 @@ t.test('a subscription', async t => {
     const node = await startSubscriptionNode(1)
     const { feed, next } = await openSubscription(t, { ...node, url: `${node.url}/#` })
     feed.open()
-    t.same(await next(/^end/), ['end: its URL is none of a WebSocket'])
+    t.same(await next(/^end/), ['end: invalid WebSocket URL'])
   })
 
   t.test('is closed, and stays so, when nobody wants it any more', async t => {
@@ -228,7 +228,7 @@ t.test('heads by subscription', async t => {
         return fakeResult(method === 'eth_chainId' ? '0x1' : params[0] === 'finalized' ? null : rawBlock(head))
       },
     }
-    const heads = openHeads({ chainId: 1, blockTime: 1000, upstreamClient: agents, clock, log, metrics: createMetricsRegistry() })
+    const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient: agents, clock, log, metrics: createMetricsRegistry() })
     const target: Target = { name: 'a', url: new Secret('http://a.test'), ws: new Secret(node.url), source: 'node' }
     const stop = heads.track([target])
     t.teardown(async () => {
@@ -332,8 +332,8 @@ t.test('heads by subscription', async t => {
     await node.waitForRequests('eth_subscribe', 2)
     await waitUntil(() => asked.includes('eth_chainId'))
     t.match(log.lines, [
-      { message: /by subscription$/ },
-      { fields: { upstream: 'a', cause: 'the connection was closed' }, message: /polled/ },
+      { message: /subscription established$/ },
+      { fields: { upstream: 'a', cause: 'connection closed' }, message: /polled/ },
     ])
   })
 
@@ -366,7 +366,7 @@ t.test('a real node', async t => {
     },
   }
   const log = new TestLog()
-  const heads = openHeads({
+  const heads = new HeadTracker({
     chainId: 31337,
     blockTime: 12_000,
     upstreamClient: counted,
@@ -380,7 +380,7 @@ t.test('a real node', async t => {
     await Promise.all([agents.close(), chain.stop()])
   })
   heads.recordActivity()
-  await waitUntil(() => log.lines.some(({ message }) => message.includes('by subscription')))
+  await waitUntil(() => log.lines.some(({ message }) => message.includes('subscription established')))
   await waitUntil(() => heads.status.head !== undefined)
 
   t.test('tells of its heads, one block after the other, without being polled', async t => {
@@ -397,7 +397,7 @@ t.test('a real node', async t => {
   t.test('tells of a reorganisation', async () => {
     const { headVersion: epoch } = heads.snapshot
     await chain.request('anvil_reorg', 2, [])
-    await waitUntil(() => heads.snapshot.headVersion !== epoch && log.lines.some(({ message }) => message === 'reorganisation'))
+    await waitUntil(() => heads.snapshot.headVersion !== epoch && log.lines.some(({ message }) => message === 'chain reorg'))
   })
 
   t.test('that dies is noticed, as 1006 or otherwise', async t => {
