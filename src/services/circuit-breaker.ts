@@ -73,7 +73,10 @@ export class CircuitBreaker {
     return !this.#opossum.closed
   }
 
-  /** Records the outcome of a call. Outcomes that come while the breaker is open, of calls from before, are not counted. */
+  /**
+   * Records the outcome of a call. While the breaker is open nothing is counted: such calls began before it opened. After it
+   * has closed, failures from before it opened still count in the window, but no longer as failures in a row.
+   */
   record(outcome: CallOutcome): void {
     if (outcome === 'ignored' || this.isOpen) return
     if (outcome === 'success') {

@@ -2,27 +2,27 @@ import { chunksOf, toBuffer } from '../../json/chunked-bytes.ts'
 import type { RawJson } from '../../json/chunked-bytes.ts'
 import { ResponseParser } from '../../json-rpc/parse-response.ts'
 
-/** A result that stands for as long as a block does. */
+/** A result that is valid as long as its final block is on the chain. */
 export interface SharedCacheEntry {
   /** The JSON text of the result, as the node wrote it. */
   readonly result: RawJson
   /** How many elements it has, when it is an array. */
   readonly count?: number | undefined
-  /** The final block that the node knew when it was asked: on a chain that has it, the result is right. */
+  /** The finalized block of the node before it was requested: on a chain that has this block, the result is right. */
   readonly finalizedBlock: { readonly number: number; readonly hash: string }
 }
 
-/** Changes when entries change so that an older Tollgate would misread them; a part of every key too. */
+/** The version of the format, part of every key. It changes when an older Tollgate would misread an entry. */
 export const entryVersion = 1
 
-/** More than whatever stands before a result. */
+/** More than the bytes before the result in any entry. */
 export const maxEntryHeaderBytes = 512
 
-/** One line about the entry, then the result as a node would send it, so that it is read with the same care. */
+/** A header line, then the result as a JSON-RPC response, so that it is parsed with the same checks. */
 export const serializeEntry = (name: string, { result, finalizedBlock }: SharedCacheEntry): Buffer =>
   Buffer.concat([Buffer.from(`${entryHeaderOf(name, finalizedBlock)}\n${responsePrefix}`), ...chunksOf(result), Buffer.from('}')])
 
-/** Undefined for what is no entry of this name: cut off, written by another version, or by somebody else. */
+/** Undefined for bytes that are no entry of this name: truncated, or written by another version or program. */
 export const parseEntry = (name: string, bytes: Buffer): SharedCacheEntry | undefined => {
   const headerEnd = bytes.subarray(0, maxEntryHeaderBytes).indexOf(0x0a)
   const [, number, hash = ''] = /^\S+ \S+ (\d{1,15}) (0x[0-9a-f]{1,64})$/.exec(bytes.toString('latin1', 0, Math.max(0, headerEnd))) ?? []
@@ -32,7 +32,7 @@ export const parseEntry = (name: string, bytes: Buffer): SharedCacheEntry | unde
   if (!parser.push(bytes.subarray(headerEnd + 1))) return undefined
   const response = parser.finish(responseId)
   if (response.kind !== 'result' || response.streamStatus !== undefined) return undefined
-  // A copy, as it is kept for long: what came from the connection may be a part of something larger.
+  // A copy: the bytes may be part of a larger buffer of the connection, which a cached result would keep in memory.
   return { result: Buffer.from(toBuffer(response.result)), count: response.count, finalizedBlock }
 }
 

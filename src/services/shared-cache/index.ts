@@ -1,4 +1,5 @@
 import type { Secret } from '../../plugin/secret.ts'
+import { getOrCreate } from '../../util/get-or-create.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
@@ -8,19 +9,19 @@ import type { AcceptEntry, RedisCache } from './redis-cache.ts'
 export type { SharedCacheEntry } from './cache-entry.ts'
 export type { AcceptEntry } from './redis-cache.ts'
 
-/** Answers that processes and machines share. It may be slow, away or empty at any time; nobody ever waits for it. */
+/** Results that processes and machines share. Redis may be slow, unreachable or empty at any time: no call waits for it. */
 export interface SharedCache {
   /**
-   * What was kept under the name, if Redis gives it and `accept` agrees within 5 ms in all; whatever is longer than
-   * `maxBytes`, or not what keep() writes, is not found. Names hold no secrets.
+   * The entry of the name, if Redis returns it and `accept` agrees within 5 ms in all. An entry above `maxBytes`, and bytes
+   * that set() did not write, are not found. Names hold no secrets.
    */
   get(name: string, maxBytes: number, accept: AcceptEntry): Promise<SharedCacheEntry | undefined>
-  /** For `ttl` ms at most. Returns at once; whether it is kept nobody hears. */
+  /** Writes in the background: an entry that cannot be written is dropped. */
   set(name: string, entry: SharedCacheEntry, ttlMs: number): void
 }
 
 export interface SharedCaches {
-  /** Connects, in the background; the same Redis gives the same cache. To be called when a stage starts. */
+  /** Connects in the background. The same URL gives the same cache. A plugin calls this in start(). */
   open(redis: Secret): SharedCache
 }
 
@@ -30,15 +31,11 @@ export interface SharedCachesOptions {
   readonly metrics: Metrics
 }
 
-/** The client of Redis is loaded when the first cache is opened: most gateways have none. */
+/** The Redis client is loaded when the first cache is opened: most gateways have none. */
 export const openSharedCaches = (options: SharedCachesOptions): SharedCaches & { close(): Promise<void> } => {
   const opened = new Map<string, OpenedCache>()
   return {
-    open(redis) {
-      const existing = opened.get(redis.reveal()) ?? connectCache(redis, options)
-      opened.set(redis.reveal(), existing)
-      return existing
-    },
+    open: redis => getOrCreate(opened, redis.reveal(), () => connectCache(redis, options)),
     async close() {
       await Promise.all([...opened.values()].map(each => each.close()))
     },
@@ -77,7 +74,6 @@ const loadRedisCache = async (url: Secret, options: SharedCachesOptions) => {
     onError: cause => cache.onConnectionError(cause),
   })
   const cache = new RedisCache({ ...options, redis, address: String(url) })
-  // Nothing but close() ends its patience.
-  redis.open().catch(() => undefined)
+  redis.open().catch(() => undefined) // retries until close(), which rejects it
   return { cache, redis }
 }

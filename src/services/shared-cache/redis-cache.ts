@@ -1,25 +1,28 @@
 import type { RedisConnection } from '../../store/redis/redis-connection.ts'
+import { CircuitBreaker } from '../circuit-breaker.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
-import type { Counter, Metrics } from '../metrics.ts'
+import type { Counter, Gauge, Metrics } from '../metrics.ts'
 import { maxEntryHeaderBytes, parseEntry, entryVersion, serializeEntry } from './cache-entry.ts'
 import type { SharedCacheEntry } from './cache-entry.ts'
-import { createCacheBreaker } from './cache-breaker.ts'
-import type { CacheBreaker } from './cache-breaker.ts'
 
-/** How long a look-up may take, acceptance included, before it counts as a miss; in ms. */
+/** A look-up that takes longer, acceptance included, is a miss. */
 const lookupTimeoutMs = 5
-/** Look-ups under way, and bytes on their way to be kept: beyond them it is as if there were no cache. */
+/** Beyond so many look-ups in flight, or bytes being written, calls go on as if there were no cache. */
 const maxConcurrentLookups = 256
 const maxPendingWriteBytes = 8 << 20
 
+/** Five look-ups in a row without an answer in time, or a fifth of at least 50 within 10 s. */
+const breakerLimits = { consecutiveFailures: 5, errorPercent: 20, minCalls: 50, windowMs: 10_000 }
+const probeBackoff = { minMs: 250, maxMs: 16_000 }
+
 type LookupOutcome = 'hit' | 'miss' | 'late' | 'failed' | 'skipped'
 
-/** Is the entry, which is well-formed, what is looked for? */
+/** Decides whether a well-formed entry may be returned. */
 export type AcceptEntry = (entry: SharedCacheEntry) => boolean | Promise<boolean>
 
-/** What it needs of its connection. */
+/** The commands that the cache sends over its connection. */
 export type RedisCommands = Pick<RedisConnection, 'sendCommand' | 'sendBinaryCommand'>
 
 export interface RedisCacheOptions {
@@ -31,21 +34,24 @@ export interface RedisCacheOptions {
   readonly metrics: Metrics
 }
 
-/** A cache in Redis. What is slow, broken or away there costs callers the hit, and nothing else. */
+/** A cache in Redis. A Redis that is slow, failing or unreachable costs callers the cache hit, and nothing else. */
 export class RedisCache {
   readonly #options: RedisCacheOptions
-  readonly #breaker: CacheBreaker
+  readonly #breaker: CircuitBreaker
+  readonly #upGauge: Gauge
   readonly #lookupCounters: Readonly<Record<LookupOutcome, Counter>>
   #activeLookups = 0
   #pendingWriteBytes = 0
-  #isRejectingWrites = false
-  /** What its connection suffers from. */
+  #hasWriteFailed = false
+  /** Why Redis could not be reached; undefined while it is connected. */
   #connectionError: string | undefined
+  #lastError = ''
+  #reportedState: 'open' | 'closed' | undefined
 
   constructor(options: RedisCacheOptions) {
-    const { clock, log, metrics, address: redis } = options
+    const { clock, metrics, address: redis } = options
     this.#options = options
-    const upGauge = metrics.gauge(metricDefinitions.sharedCacheUp, { redis })
+    this.#upGauge = metrics.gauge(metricDefinitions.sharedCacheUp, { redis })
     const counter = (outcome: LookupOutcome) => metrics.counter(metricDefinitions.sharedCacheLookups, { redis, outcome })
     this.#lookupCounters = {
       hit: counter('hit'),
@@ -54,41 +60,40 @@ export class RedisCache {
       failed: counter('failed'),
       skipped: counter('skipped'),
     }
-    upGauge.set(0)
-    this.#breaker = createCacheBreaker({
+    this.#upGauge.set(0)
+    this.#breaker = new CircuitBreaker({
       clock,
-      healthCheck: () => this.#healthCheck(),
-      onStateChange(isClosed, cause) {
-        upGauge.set(isClosed ? 1 : 0)
-        if (isClosed) log.info({ redis }, 'the shared cache is used')
-        else log.warn({ redis, cause }, 'the shared cache is left alone until it answers in time')
-      },
+      ...breakerLimits,
+      probeBackoff,
+      initialState: 'open', // so that no caller waits for the first connection
+      probe: () => this.#probe(),
+      onStateChange: state => this.#reportState(state),
     })
   }
 
-  /** The connection breaks, or does not come about. */
+  /** The connection broke, or could not be made. */
   onConnectionError(cause: string): void {
     this.#connectionError = cause
   }
 
-  /** A connection has come about. */
   async onConnected(): Promise<void> {
     this.#connectionError = undefined
     await this.#breaker.probe()
-    if (this.#breaker.isClosed) await warnOfEvictionPolicy(this.#options).catch(() => undefined) // a Redis that says less is fine too
+    if (!this.#breaker.isOpen) await warnOfEvictionPolicy(this.#options).catch(() => undefined) // INFO may be forbidden
   }
 
-  /** What is kept under the name, if it is found and accepted within the budget. */
+  /** The entry of the name, if it is found and accepted in time. */
   async get(name: string, maxBytes: number, accept: AcceptEntry): Promise<SharedCacheEntry | undefined> {
-    if (!this.#breaker.isClosed || this.#activeLookups >= maxConcurrentLookups) return void this.#lookupCounters.skipped.add()
+    if (this.#breaker.isOpen || this.#activeLookups >= maxConcurrentLookups) return void this.#lookupCounters.skipped.add()
     const timeout = startLookupTimeout(this.#options.clock)
     try {
       const bytes = await Promise.race([this.#read(name, maxBytes), timeout.expired])
       if (!Buffer.isBuffer(bytes)) {
-        this.#breaker.recordFailure(bytes.message)
+        this.#lastError = bytes.message
+        this.#breaker.record('failure')
         return void this.#lookupCounters[bytes === lookupTimeoutError ? 'late' : 'failed'].add()
       }
-      this.#breaker.recordSuccess()
+      this.#breaker.record('success')
       const found = await Promise.race([parseIfAccepted(name, bytes, accept), timeout.expired])
       this.#lookupCounters[found === lookupTimeoutError ? 'late' : found === undefined ? 'miss' : 'hit'].add()
       return found instanceof Error ? undefined : found
@@ -97,10 +102,10 @@ export class RedisCache {
     }
   }
 
-  /** Returns at once; whether it was kept nobody hears. `ttl` in ms. */
+  /** Writes in the background. An entry that cannot be written is dropped. */
   set(name: string, entry: SharedCacheEntry, ttlMs: number): void {
     const byteLength = entry.result.byteLength + maxEntryHeaderBytes
-    if (!this.#breaker.isClosed || this.#pendingWriteBytes + byteLength > maxPendingWriteBytes) return
+    if (this.#breaker.isOpen || this.#pendingWriteBytes + byteLength > maxPendingWriteBytes) return
     this.#pendingWriteBytes += byteLength
     void this.#write(name, entry, ttlMs).finally(() => {
       this.#pendingWriteBytes -= byteLength
@@ -111,13 +116,13 @@ export class RedisCache {
     this.#breaker.stop()
   }
 
-  /** A part of what may lie there is enough to see that it is too long. */
+  /** Reads at most so much that an entry above `maxBytes` is seen to be too long. */
   async #read(name: string, maxBytes: number): Promise<Buffer | Error> {
     this.#activeLookups += 1
     try {
       return await this.#options.redis.sendBinaryCommand('GETRANGE', redisKeyOf(name), '0', String(maxBytes + maxEntryHeaderBytes))
     } catch (error) {
-      return error as Error // the connection throws nothing else
+      return error as Error // RedisConnection rejects with nothing else
     } finally {
       this.#activeLookups -= 1
     }
@@ -127,23 +132,35 @@ export class RedisCache {
     const { redis, log, address } = this.#options
     try {
       await redis.sendBinaryCommand('SET', redisKeyOf(name), serializeEntry(name, entry), 'PX', String(ttlMs))
-      this.#isRejectingWrites = false
+      this.#hasWriteFailed = false
     } catch (error) {
-      if (!this.#isRejectingWrites) log.warn({ redis: address, cause: (error as Error).message }, 'the shared cache does not take answers')
-      this.#isRejectingWrites = true
+      if (!this.#hasWriteFailed) log.warn({ redis: address, cause: (error as Error).message }, 'shared cache write failed')
+      this.#hasWriteFailed = true
     }
   }
 
-  async #healthCheck(): Promise<string | undefined> {
+  async #probe(): Promise<boolean> {
     const { redis, clock } = this.#options
     const timeout = startLookupTimeout(clock)
     const ping = redis.sendCommand('PING').then(
       () => undefined,
       (error: Error) => error,
     )
-    const fault = await Promise.race([ping, timeout.expired])
+    const error = await Promise.race([ping, timeout.expired])
     timeout.cancel()
-    return fault && (this.#connectionError ?? fault.message)
+    if (error === undefined) return true
+    this.#lastError = this.#connectionError ?? error.message
+    this.#reportState('open') // a breaker that begins open does not change its state
+    return false
+  }
+
+  #reportState(state: 'open' | 'closed'): void {
+    if (state === this.#reportedState) return
+    this.#reportedState = state
+    const { log, address: redis } = this.#options
+    this.#upGauge.set(state === 'open' ? 0 : 1)
+    if (state === 'closed') log.info({ redis }, 'shared cache up')
+    else log.warn({ redis, cause: this.#lastError }, 'shared cache down: look-ups are skipped until Redis answers in time')
   }
 }
 
@@ -156,24 +173,24 @@ const parseIfAccepted = async (name: string, bytes: Buffer, accept: AcceptEntry)
 
 const lookupTimeoutError = new Error(`no answer within ${lookupTimeoutMs} ms`)
 
-/** An answer that has come while this process was busy is in time: it is looked at before the time is over. */
+/** One timeout for both parts of a look-up. An answer that arrived while the process was busy is read before it expires. */
 const startLookupTimeout = (clock: Clock): { readonly expired: Promise<Error>; cancel(): void } => {
-  let end = (): void => undefined
-  const over = new Promise<Error>(resolve => {
+  let cancel = (): void => undefined
+  const expired = new Promise<Error>(resolve => {
     const timer = clock.after(lookupTimeoutMs, () => void setImmediate(() => resolve(lookupTimeoutError)))
-    end = () => timer.cancel()
+    cancel = () => timer.cancel()
   })
-  return { expired: over, cancel: () => end() }
+  return { expired, cancel: () => cancel() }
 }
 
-/** What an operator should change. */
+/** A Redis that evicts nothing refuses new entries once it is full. */
 const warnOfEvictionPolicy = async ({ redis, address, log }: RedisCacheOptions): Promise<void> => {
   const info = String(await redis.sendCommand('INFO', 'memory'))
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1]
   if (policy !== 'noeviction') return
   log.warn(
     { redis: address },
-    'the redis of the shared cache makes no room for new answers: ' +
-      'give the cache a redis of its own, with maxmemory and maxmemory-policy allkeys-lru',
+    'the maxmemory-policy of the shared cache is noeviction: a full Redis refuses new entries; ' +
+      'use a separate Redis for the cache, with maxmemory and maxmemory-policy allkeys-lru',
   )
 }
