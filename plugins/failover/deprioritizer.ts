@@ -1,69 +1,72 @@
-import { isFailure } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, getOrCreate, isFailure } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, Reply, Request, Services } from '../../src/plugin/plugin.ts'
-import type { BreakerOptions } from './circuit-breaker.ts'
-import { historyAgeOf } from './history-age.ts'
-import type { HistoryAge } from './history-age.ts'
+import type { FailoverOptions } from './failover-options.ts'
 
-/** Of a method: all its questions, or those of one depth. */
-type QuestionGroup = 'all' | HistoryAge
+/** The requests of a method that are counted together: all of them, or those of one age. */
+type RequestGroup = 'all' | HistoryAge
+
+interface FailureCount {
+  readonly failures: number
+  /** When the node is no longer deprioritized, on the monotonic clock. */
+  readonly until: number
+}
 
 /**
- * The questions at which a node is outdone: it fails them, in a way that a question may bring about, and another node
- * answers the same ones. No breaker counts that, since callers could cut the node off; but it is asked last, so that
- * such questions do not cost two attempts each. When nobody else can answer, it is asked all the same.
+ * Finds the requests that one node fails and other nodes answer. No breaker counts such failures, since callers can cause
+ * them; but the node is requested last for such requests, so that each of them does not take two attempts. When no other
+ * node can answer, the node is requested all the same.
  *
- * What it lacks, a block or a state, says something about questions of the same depth only: who asks for old state does
- * not move recent calls to another node.
+ * A missing block or state counts only for requests of the same age: requests for old state do not move calls for recent
+ * state to another node.
  */
 export class Deprioritizer {
-  readonly #options: Pick<BreakerOptions, 'consecutiveFailures' | 'openFor'>
+  readonly #options: Pick<FailoverOptions['breaker'], 'consecutiveFailures' | 'openFor'>
   readonly #services: Services
-  /** By method. */
-  readonly #failuresByMethod = new Map<string, Map<QuestionGroup, { readonly failures: number; readonly until: number }>>()
+  readonly #countsByMethod = new Map<string, Map<RequestGroup, FailureCount>>()
 
-  constructor(options: Pick<BreakerOptions, 'consecutiveFailures' | 'openFor'>, services: Services) {
+  constructor(options: Pick<FailoverOptions['breaker'], 'consecutiveFailures' | 'openFor'>, services: Services) {
     this.#options = options
     this.#services = services
   }
 
-  /** After `openFor` it takes one more such question to begin another. */
+  /** After `openFor` one more failure of such a request is enough to begin anew. */
   isDeprioritized(request: Request): boolean {
-    const counts = this.#failuresByMethod.get(request.method)
+    const counts = this.#countsByMethod.get(request.method)
     if (counts === undefined) return false
     const now = this.#services.clock.monotonic()
-    return this.#groupsOf(request).some(share => {
-      const { failures, until } = counts.get(share) ?? { failures: 0, until: 0 }
+    return this.#groupsOf(request).some(group => {
+      const { failures, until } = counts.get(group) ?? { failures: 0, until: 0 }
       return failures >= this.#options.consecutiveFailures && now < until
     })
   }
 
-  /** Another node has answered what this one replied to so. */
-  recordOutdoneBy(upstream: string, request: Request, reply: Reply): void {
-    const group = this.#groupOf(request, reply)
+  /** Another node answered the request to which `upstream` gave the reply. */
+  recordAnsweredElsewhere(upstream: string, request: Request, reply: Reply): void {
+    const group = this.#failedGroupOf(request, reply)
     if (group === undefined) return
     const [{ method }, { consecutiveFailures, openFor }, { clock, log }] = [request, this.#options, this.#services]
-    const counts = this.#failuresByMethod.get(method) ?? new Map<QuestionGroup, { failures: number; until: number }>()
+    const counts = getOrCreate(this.#countsByMethod, method, () => new Map<RequestGroup, FailureCount>())
     const failures = 1 + (counts.get(group)?.failures ?? 0)
-    this.#failuresByMethod.set(method, counts.set(group, { failures, until: clock.monotonic() + openFor }))
-    if (failures === consecutiveFailures)
-      log.warn({ upstream, method, blocks: group }, 'upstream is asked last: others answer what it fails')
+    counts.set(group, { failures, until: clock.monotonic() + openFor })
+    if (failures !== consecutiveFailures) return
+    log.warn({ upstream, method, blocks: group }, 'upstream deprioritized: other upstreams succeed where it fails')
   }
 
-  /** It has answered. */
+  /** The node answered the request. */
   recordSuccess(request: Request): void {
-    const counts = this.#failuresByMethod.get(request.method)
+    const counts = this.#countsByMethod.get(request.method)
     if (counts === undefined) return
-    for (const share of this.#groupsOf(request)) counts.delete(share)
-    if (counts.size === 0) this.#failuresByMethod.delete(request.method)
+    for (const group of this.#groupsOf(request)) counts.delete(group)
+    if (counts.size === 0) this.#countsByMethod.delete(request.method)
   }
 
-  #groupsOf(request: Request): readonly QuestionGroup[] {
-    const depth = historyAgeOf(request, this.#services)
-    return depth === undefined ? ['all'] : ['all', depth]
+  #groupsOf(request: Request): readonly RequestGroup[] {
+    const age = historyAgeOf(request, this.#services)
+    return age === undefined ? ['all'] : ['all', age]
   }
 
-  /** Undefined: breakers count it; or it is the question's doing, and says nothing about others. */
-  #groupOf(request: Request, reply: Reply): QuestionGroup | undefined {
+  /** Undefined for failures that breakers count, and for those that say nothing about other requests. */
+  #failedGroupOf(request: Request, reply: Reply): RequestGroup | undefined {
     if (!isFailure(reply)) return 'all'
     if (reply.retryElsewhere !== true) return undefined
     if (reply.fault !== 'caller') return 'all'
@@ -72,3 +75,35 @@ export class Deprioritizer {
 }
 
 const missingDataCategories: ReadonlySet<ErrorCategory | undefined> = new Set(['blockNotFound', 'stateUnavailable'])
+
+/** What blocks a request is about: those whose state each full node has, older ones, or a block named by its hash. */
+type HistoryAge = 'recent' | 'historical' | 'byHash'
+
+/** Full nodes have the state of so many newest blocks. */
+const fullStateBlocks = 128
+/** Nodes differ by so many blocks: whether a node has state that is so near to its oldest cannot be known. */
+const headToleranceBlocks = 32
+
+/** The newest block that the request names by its number. */
+export const newestBlockNumber = ({ method, params }: Request, { methods }: Pick<Services, 'methods'>): number | undefined => {
+  const blocks = blockSelectorOf(methods.get(method), params)
+  if (blocks === undefined || 'hash' in blocks) return undefined
+  const numbers = [blocks.from, blocks.to].filter(block => typeof block === 'number')
+  return numbers.length === 0 ? undefined : Math.max(...numbers)
+}
+
+/** Undefined where the age cannot be known. */
+const historyAgeOf = (
+  { method, params }: Request,
+  { methods, heads: { snapshot } }: Pick<Services, 'methods' | 'heads'>,
+): HistoryAge | undefined => {
+  const blocks = blockSelectorOf(methods.get(method), params)
+  if (blocks === undefined || 'hash' in blocks) return blocks && 'byHash'
+  const { from } = blocks
+  if (from === 'earliest') return 'historical'
+  // Finalized blocks are hours old on some networks; safe blocks lie between them and the head.
+  const number = from === 'finalized' || from === 'safe' ? snapshot.finalizedBlockOf()?.number : from
+  if (typeof number !== 'number') return 'recent'
+  const age = snapshot.head === undefined ? fullStateBlocks : snapshot.head - number
+  return age < fullStateBlocks - headToleranceBlocks ? 'recent' : age < fullStateBlocks + headToleranceBlocks ? undefined : 'historical'
+}

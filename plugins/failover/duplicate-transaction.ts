@@ -3,8 +3,8 @@ import { isFailure } from '../../src/plugin/plugin.ts'
 import type { Reply, Request } from '../../src/plugin/plugin.ts'
 
 /**
- * A transaction was sent to one node, which failed before it said whether it took it, and then to a second. What the
- * second says of a transaction that it has already is a success, where it is certain that it is this very one.
+ * The reply to a transaction that was sent to a second node, after the first failed without saying whether it accepted the
+ * transaction. An error of the second node is a success where it is certain that the node has this very transaction.
  */
 export const resolveDuplicateTransaction = async (
   reply: Reply,
@@ -20,13 +20,13 @@ export const resolveDuplicateTransaction = async (
   return { source, ...(upstream !== undefined && { upstream }), result: Buffer.from(`"${hash}"`) }
 }
 
-/** A nonce is used up by this transaction or by another. */
+/** The nonce may have been used by this transaction or by another. */
 const isTransactionKnown = async (hash: string, sendRequest: (request: Request) => Promise<Reply>): Promise<boolean> => {
-  const found = await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] })
-  return !isFailure(found) && found.result.at(0) === '{'.charCodeAt(0)
+  const reply = await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] })
+  return !isFailure(reply) && reply.result.at(0) === '{'.charCodeAt(0)
 }
 
-/** Keccak-256 of what was sent (EIP-2718); undefined with blobs, where more is sent than is hashed (EIP-4844). */
+/** Keccak-256 of the sent bytes (EIP-2718). Undefined for transactions with blobs, whose hash leaves out the blobs (EIP-4844). */
 const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
   method !== 'eth_sendRawTransaction' || typeof raw !== 'string' || raw.startsWith('0x03')
     ? undefined

@@ -1,39 +1,38 @@
-import { isFailure, refuse } from '../../src/plugin/plugin.ts'
+import { Cancellation, isFailure, onAbort, refuse } from '../../src/plugin/plugin.ts'
 import type { Clock, Failure, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
-import type { RetryBudget } from './retry-budget.ts'
-import { hedge } from './hedge.ts'
-import type { NextBelow, FailoverCall, UpstreamNode } from './upstream-node.ts'
 import { resolveDuplicateTransaction } from './duplicate-transaction.ts'
-import { attemptWithin } from './attempt-within.ts'
+import { hedge } from './hedge.ts'
+import type { Attempt } from './hedge.ts'
+import type { RetryBudget } from './retry-budget.ts'
+import type { FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
-/** What a call's way depends on. */
+/** The nodes that a call may use, and its limits. */
 export interface NodeSelection {
   readonly methodClass: string
   readonly method: Method | undefined
-  /** Own nodes in the order in which this call tries them. */
+  /** Own nodes, in the order in which the call tries them. */
   readonly candidates: readonly UpstreamNode[]
   readonly retryBudget: RetryBudget
   readonly clock: Clock
   readonly mayHedge: boolean
 }
 
-/** One call's way over the nodes. Each is asked once at most. */
+/** The failover of one call: it tries node after node, each at most once, until a reply is final. */
 export class FailoverAttempt {
   readonly #call: FailoverCall
   readonly #next: NextBelow
   readonly #selection: NodeSelection
-  readonly #tried = new Set<UpstreamNode>()
-  /** What nodes said to it that is not the answer, if another one knows better. */
-  readonly #rejectedReplies: { readonly node: UpstreamNode; readonly reply: Reply }[] = []
-  /** A node was asked and failed; the next one is an attempt beyond the first. */
-  #hasFailed = false
-  /** What the caller gets if no node knows better. */
-  #bestFailure: Failure | undefined
-  /** What no node should answer, but one did: better than nothing. */
-  #unexpectedReply: Reply | undefined
   readonly #startedAt: number
-  /** Own nodes work, but have more to do than they may. */
+  readonly #triedNodes = new Set<UpstreamNode>()
+  /** Replies that were not final, as another node may have a better one. */
+  readonly #rejectedReplies: { readonly node: UpstreamNode; readonly reply: Reply }[] = []
+  /** A node was requested, and failed: each further attempt is a retry. */
+  #hasFailed = false
+  /** An own node refused the call because of its concurrency limit, so it is no outage. */
   #isAtConcurrencyLimit = false
+  /** A result of a type that the method does not give: better than an error. */
+  #unexpectedResult: Reply | undefined
+  #bestFailure: Failure | undefined
 
   constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection) {
     this.#call = call
@@ -43,7 +42,7 @@ export class FailoverAttempt {
     selection.retryBudget.recordCall()
   }
 
-  /** The partner is for an outage: each own node failed this call, or is cut off or rests. */
+  /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting. */
   async run(partner: UpstreamNode | undefined): Promise<Reply> {
     for (let node = this.#pickNode(); node !== undefined; node = this.#pickNode()) {
       const reply = await this.#attempt(node)
@@ -51,83 +50,102 @@ export class FailoverAttempt {
     }
     const isOutage = (this.#bestFailure === undefined || this.#bestFailure.fault === 'upstream') && !this.#isAtConcurrencyLimit
     const forwarded = isOutage && partner?.isUsable(this.#selection.methodClass) ? await this.#attempt(partner) : undefined
-    return forwarded ?? this.#unexpectedReply ?? this.#bestFailure ?? noUpstream(this.#selection.candidates)
+    return forwarded ?? this.#bestReply ?? noUpstream(this.#selection.candidates)
   }
 
   #pickNode(): UpstreamNode | undefined {
     const { candidates, methodClass } = this.#selection
     const { request } = this.#call.context
-    const mayAnswer = (each: UpstreamNode) => !this.#tried.has(each) && each.isUsable(methodClass)
-    const node = candidates.find(each => mayAnswer(each) && !each.isDeprioritized(request)) ?? candidates.find(mayAnswer)
-    if (node !== undefined) this.#tried.add(node)
+    const mayTry = (node: UpstreamNode) => !this.#triedNodes.has(node) && node.isUsable(methodClass)
+    const node = candidates.find(each => mayTry(each) && !each.isDeprioritized(request)) ?? candidates.find(mayTry)
+    if (node !== undefined) this.#triedNodes.add(node)
     return node
   }
 
-  /** Undefined: another node is to be asked. Without a place in the budget, or time, it is the end of the way. */
+  /** The final reply of the call; undefined when another node may be tried. */
   async #attempt(node: UpstreamNode): Promise<Reply | undefined> {
-    const { retryBudget, methodClass } = this.#selection
-    const isRetry = this.#hasFailed
-    if (isRetry && !(await retryBudget.reserve()))
-      return this.#unexpectedReply ?? this.#bestFailure ?? noUpstream(this.#selection.candidates)
-    let isFinal = false
+    return this.#hasFailed ? this.#retry(node) : this.#finalOf(await this.#request(node), node)
+  }
+
+  /** An attempt after a failed one. Without retry budget or time the best reply so far is final. */
+  async #retry(node: UpstreamNode): Promise<Reply | undefined> {
+    const { retryBudget, methodClass, candidates } = this.#selection
+    if (!(await retryBudget.reserve())) return this.#bestReply ?? noUpstream(candidates)
+    let hasRetryFailed = true
     try {
-      // It may have been cut off, or limit us, while its place was waited for.
-      if (isRetry && !node.isUsable(methodClass)) {
-        isFinal = true
+      // A breaker may have opened, or a rate limit begun, while the budget was waited for.
+      if (!node.isUsable(methodClass)) {
+        hasRetryFailed = false
         return undefined
       }
-      const answer = await (isRetry ? this.#requestWithinMaxTime(node) : this.#request(node))
-      if (answer === undefined) return this.#unexpectedReply ?? this.#bestFailure ?? retryTimeout(node)
-      const settled = this.#resolveDuplicate(answer, node)
-      const reply = settled instanceof Promise ? await settled : settled
-      isFinal = isFinalReply(reply)
-      if (!isFinal) this.#recordRejected(reply, node)
-      else if (!isFailure(reply) && reply.source === 'node') {
-        for (const beaten of this.#rejectedReplies) beaten.node.deprioritize(this.#call.context.request, beaten.reply)
-      }
-      return isFinal ? reply : undefined
+      const reply = await this.#requestWithinMaxTime(node)
+      if (reply === undefined) return this.#bestReply ?? retryTimeout(node)
+      const final = this.#finalOf(await this.#resolveDuplicate(reply, node), node)
+      hasRetryFailed = final === undefined
+      return final
     } finally {
-      if (isRetry) retryBudget.release(!isFinal)
+      retryBudget.release(hasRetryFailed)
     }
   }
 
-  /** Of two that were asked at once, the one that was asked second may have replied. */
-  #recordRejected(reply: Reply, requestedNode: UpstreamNode): void {
-    const node = this.#selection.candidates.find(({ name }) => name === reply.upstream) ?? requestedNode
-    if (!isFailure(reply)) this.#unexpectedReply ??= reply
+  /** The reply, if it is final. A result of an own node then counts against the nodes whose replies were rejected. */
+  #finalOf(reply: Reply, node: UpstreamNode): Reply | undefined {
+    if (!isFinalReply(reply)) return this.#reject(reply, node)
+    if (!isFailure(reply) && reply.source === 'node') {
+      for (const rejected of this.#rejectedReplies) rejected.node.recordAnsweredElsewhere(this.#call.context.request, rejected.reply)
+    }
+    return reply
+  }
+
+  /** The reply may come from the hedge of the request rather than from the node that was picked. */
+  #reject(reply: Reply, pickedNode: UpstreamNode): undefined {
+    const node = this.#selection.candidates.find(({ name }) => name === reply.upstream) ?? pickedNode
     this.#rejectedReplies.push({ node, reply })
     this.#hasFailed ||= reply.source !== 'gateway'
-    if (!isFailure(reply)) return
-    if (reply.retryElsewhere === true) this.#bestFailure = betterFailure(this.#bestFailure, reply)
+    if (!isFailure(reply)) this.#unexpectedResult ??= reply
+    else if (reply.retryElsewhere === true) this.#bestFailure = betterFailure(this.#bestFailure, reply)
     else if (reply.source === 'gateway') this.#isAtConcurrencyLimit = true
   }
 
-  /** The time of a method is for all nodes together (contract 8). */
+  /** The best of the rejected replies. */
+  get #bestReply(): Reply | undefined {
+    return this.#unexpectedResult ?? this.#bestFailure
+  }
+
+  /** The maxTime of a method bounds all attempts together (contract 8). Undefined when it is over. */
   #requestWithinMaxTime(node: UpstreamNode): Promise<Reply | undefined> {
-    const { methodClass, method, clock } = this.#selection
+    const { method, clock } = this.#selection
     if (method?.maxTime === undefined) return this.#request(node)
-    const signal = this.#call.signal ?? this.#call.origin.signal
     const remainingMs = method.maxTime - (clock.monotonic() - this.#startedAt)
-    return attemptWithin(remainingMs, end => node.request({ ...this.#call, signal: end }, methodClass, this.#next), clock, signal)
+    return attemptWithin(remainingMs, this.#attemptOn(node), clock, this.#signal)
   }
 
   #request(node: UpstreamNode): Promise<Reply> {
     const { methodClass, method, clock, mayHedge } = this.#selection
-    const delay = mayHedge && method?.idempotent === true && !this.#hasFailed ? node.p95LatencyMs(methodClass) : undefined
-    if (delay === undefined) return node.request(this.#call, methodClass, this.#next)
-    const signal = this.#call.signal ?? this.#call.origin.signal
-    const attemptOn = (one: UpstreamNode) => (end: Signal) => one.request({ ...this.#call, signal: end }, methodClass, this.#next)
-    return hedge(
-      attemptOn(node),
-      () => {
-        const other = this.#pickHedgeNode()
-        return other && attemptOn(other)
-      },
-      { clock, signal, delayMs: delay, isFinal: isFinalReply, better: betterReply },
-    )
+    const delayMs = mayHedge && method?.idempotent === true && !this.#hasFailed ? node.p95LatencyMs(methodClass) : undefined
+    if (delayMs === undefined) return node.request(this.#call, methodClass, this.#next)
+    const attemptOnHedgeNode = (): Attempt | undefined => {
+      const hedgeNode = this.#pickHedgeNode()
+      return hedgeNode && this.#attemptOn(hedgeNode)
+    }
+    return hedge(this.#attemptOn(node), attemptOnHedgeNode, {
+      clock,
+      signal: this.#signal,
+      delayMs,
+      isFinal: isFinalReply,
+      better: betterReply,
+    })
   }
 
-  /** An attempt that is not needed takes its place for good: it is load, whoever wins. */
+  get #signal(): Signal {
+    return this.#call.signal ?? this.#call.origin.signal
+  }
+
+  #attemptOn(node: UpstreamNode): Attempt {
+    return signal => node.request({ ...this.#call, signal }, this.#selection.methodClass, this.#next)
+  }
+
+  /** A hedge counts as a failed retry, whichever attempt is answered first: it is extra load. */
   #pickHedgeNode(): UpstreamNode | undefined {
     const { retryBudget } = this.#selection
     if (!retryBudget.tryReserve()) return undefined
@@ -138,24 +156,43 @@ export class FailoverAttempt {
 
   #resolveDuplicate(reply: Reply, node: UpstreamNode): Reply | Promise<Reply> {
     const { method, methodClass } = this.#selection
-    if (method?.idempotent !== false || !this.#hasFailed || !isFailure(reply)) return reply
+    if (method?.idempotent !== false || !isFailure(reply)) return reply
     return resolveDuplicateTransaction(reply, this.#call.context.request, request =>
       node.request({ ...this.#call, context: { ...this.#call.context, request } }, methodClass, this.#next),
     )
   }
 }
 
-/** Of answers that another node may better, the first that is about the question rather than about its node. */
+/** The reply to an attempt; undefined when it has failed because `timeoutMs` were over. */
+const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: Clock, signal: Signal): Promise<Reply | undefined> => {
+  if (timeoutMs <= 0) return undefined
+  const cancellation = new Cancellation()
+  let isLate = false
+  const timer = clock.after(timeoutMs, () => {
+    isLate = true
+    cancellation.abort()
+  })
+  const stopListening = onAbort(signal, () => cancellation.abort())
+  try {
+    const reply = await attempt(cancellation)
+    return isLate && isFailure(reply) ? undefined : reply
+  } finally {
+    timer.cancel()
+    stopListening()
+  }
+}
+
+/** The first failure that is about the request rather than about its node. */
 const betterFailure = (one: Failure | undefined, other: Failure): Failure =>
   one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
 
 const betterReply = (one: Reply, other: Reply): Reply => (!isFailure(one) ? one : isFailure(other) ? betterFailure(one, other) : other)
 
-/** Whatever came, no other node need be asked. */
+/** True when no other node can have a better reply. */
 const isFinalReply = (reply: Reply): boolean =>
   isFailure(reply) ? reply.fault !== 'upstream' && reply.retryElsewhere !== true : reply.unexpectedType !== true
 
-/** Nodes failed, and then the query had no time left: not the caller's doing, so it costs nothing. */
+/** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
 const retryTimeout = ({ name: upstream }: UpstreamNode): Failure => refuse('timeout', { upstream, fault: 'upstream' })
 
 const noUpstream = (candidates: readonly UpstreamNode[]): Failure => {

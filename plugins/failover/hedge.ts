@@ -1,21 +1,22 @@
-import { Cancellation } from '../../src/plugin/plugin.ts'
+import { Cancellation, onAbort } from '../../src/plugin/plugin.ts'
 import type { Clock, Reply, Signal } from '../../src/plugin/plugin.ts'
 
+/** A request to one node, which ends early when the signal aborts. */
 export type Attempt = (signal: Signal) => Promise<Reply>
 
 export interface HedgeOptions {
   readonly clock: Clock
-  /** Ends both. */
+  /** Aborts both attempts. */
   readonly signal: Signal
-  /** In ms, before the second is asked. */
+  /** How long the first attempt may take before the second begins. */
   readonly delayMs: number
-  /** Is the reply one to give back? Otherwise the other one is waited for. */
+  /** True for a reply that ends the other attempt; otherwise the other attempt is waited for. */
   isFinal(reply: Reply): boolean
-  /** Which of two to give back when neither is good. */
+  /** The better of two replies of which none is final. */
   better(one: Reply, other: Reply): Reply
 }
 
-/** Asks `first`, and when it takes longer than `delay` what `second` gives. The first good reply ends the other. */
+/** Runs `first`, and when it takes longer than `delayMs` also the attempt that `second` returns. The first final reply wins. */
 export const hedge = (
   first: Attempt,
   second: () => Attempt | undefined,
@@ -27,24 +28,24 @@ export const hedge = (
     const cancelAll = (): void => cancellations.forEach(cancellation => cancellation.abort())
     const settle = (reply: Reply): void => {
       timer.cancel()
-      signal.removeEventListener('abort', cancelAll)
+      stopListening()
       cancelAll()
       resolve(reply)
     }
     const start = (attempt: Attempt): void => {
-      const end = new Cancellation()
-      cancellations.add(end)
-      if (signal.aborted) end.abort()
-      attempt(end).then(reply => {
-        cancellations.delete(end)
+      const cancellation = new Cancellation()
+      cancellations.add(cancellation)
+      if (signal.aborted) cancellation.abort()
+      attempt(cancellation).then(reply => {
+        cancellations.delete(cancellation)
         best = best === undefined || isFinal(reply) ? reply : better(best, reply)
         if (isFinal(reply) || cancellations.size === 0) settle(best)
       }, reject)
     }
     const timer = clock.after(delayMs, () => {
-      const ask = second()
-      if (ask !== undefined) start(ask)
+      const attempt = second()
+      if (attempt !== undefined) start(attempt)
     })
-    signal.addEventListener('abort', cancelAll)
+    const stopListening = onAbort(signal, cancelAll)
     start(first)
   })

@@ -1,14 +1,13 @@
 import { definePlugin, assertKnownMethods } from '../../src/plugin/plugin.ts'
 import type { Path, ReportProblem, Secret, Target } from '../../src/plugin/plugin.ts'
-import { RetryBudget } from './retry-budget.ts'
-import { newestBlockNumber } from './history-age.ts'
-import { UpstreamNode } from './upstream-node.ts'
-import { failoverOptions } from './failover-options.ts'
-import { createSelectionOrder } from './selection-order.ts'
-import { mayForward, PartnerNode } from './partner-node.ts'
+import { newestBlockNumber } from './deprioritizer.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
+import { failoverOptions } from './failover-options.ts'
+import { mayForward, PartnerNode } from './partner-node.ts'
+import { RetryBudget } from './retry-budget.ts'
+import { UpstreamNode } from './upstream-node.ts'
 
-/** Asks one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
+/** Requests one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
 export default definePlugin({
   name: 'failover',
   summary: 'Chooses the node for a call: the first that can answer, then the partner for plans that qualify.',
@@ -16,16 +15,16 @@ export default definePlugin({
   reads: ['request', 'account'],
   writes: ['target'],
   repeats: true,
-  vary: (notes, { partner }, origin) => (partner !== undefined && mayForward(partner, notes, origin) ? 'forwarding' : ''),
+  vary: (context, { partner }, origin) => (partner !== undefined && mayForward(partner, context, origin) ? 'forwarding' : ''),
   check({ upstreams, partner, breaker }, report) {
     upstreams.forEach(({ url }, i) => checkHttpScheme(url, ['upstreams', i, 'url'], report))
     if (partner !== undefined) checkHttpScheme(partner.url, ['partner', 'url'], report)
     const names = upstreams.map(upstream => upstream.name)
     names.forEach((name, i) => {
-      if (names.indexOf(name) < i) report(['upstreams', i, 'name'], `two upstreams are named "${name}"`)
+      if (names.indexOf(name) < i) report(['upstreams', i, 'name'], `duplicate upstream name "${name}"`)
     })
     if (partner !== undefined && names.includes(partner.name)) {
-      report(['partner', 'name'], `an upstream is named "${partner.name}" too`)
+      report(['partner', 'name'], `duplicate name "${partner.name}": an upstream has the same name`)
     }
     upstreams.forEach(({ ws }, i) => {
       if (ws !== undefined && !/^wss?:/i.test(ws.reveal())) report(['upstreams', i, 'ws'], 'ws must begin with ws:// or wss://')
@@ -37,18 +36,18 @@ export default definePlugin({
   create({ upstreams, partner, breaker, hedge, maxLag }, services) {
     const forwardedMethods = partner?.methods.map((method, i) => ({ path: ['partner', 'methods', i], method })) ?? []
     assertKnownMethods(forwardedMethods, services.methods)
-    const targets = upstreams.map(({ weight: _share, ...upstream }): Target => ({ ...upstream, source: 'node' }))
+    const targets = upstreams.map(({ weight: _weight, ...upstream }): Target => ({ ...upstream, source: 'node' }))
     const nodes = targets.map(target => new UpstreamNode(target, breaker, services))
     const partnerNode = partner && new PartnerNode(partner, breaker, services)
     const selectionOrder = createSelectionOrder(
       nodes,
       upstreams.map(upstream => upstream.weight),
     )
-    const budget = new RetryBudget(services.clock)
-    let unfollow = () => {}
+    const retryBudget = new RetryBudget(services.clock)
+    let stopTracking = () => {}
     return {
       async start() {
-        unfollow = services.heads.track(targets, { maxLag })
+        stopTracking = services.heads.track(targets, { maxLag })
       },
       handle(call, next) {
         const { request } = call.context
@@ -60,18 +59,36 @@ export default definePlugin({
           selectionOrder(node => node.isUsable(methodClass)),
           newestBlock,
         )
-        const selection = { methodClass, method, candidates, retryBudget: budget, clock: services.clock, mayHedge: hedge }
+        const selection = { methodClass, method, candidates, retryBudget, clock: services.clock, mayHedge: hedge }
         const mayForwardCall = partner !== undefined && mayForward(partner, call.context, call.origin)
         return new FailoverAttempt(call, next, selection).run(mayForwardCall ? partnerNode : undefined)
       },
       async stop() {
-        unfollow()
-        for (const each of [...nodes, ...(partnerNode ? [partnerNode] : [])]) each.stop()
+        stopTracking()
+        for (const node of [...nodes, ...(partnerNode ? [partnerNode] : [])]) node.stop()
       },
     }
   },
 })
 
 const checkHttpScheme = (url: Secret, path: Path, report: ReportProblem): void => {
-  if (!/^https?:/i.test(url.reveal())) report(path, 'nodes are asked over HTTP: the URL must begin with http:// or https://')
+  if (!/^https?:/i.test(url.reveal())) report(path, 'url must begin with http:// or https://')
+}
+
+/** The order in which a call tries nodes. */
+type SelectionOrder = (isUsable: (node: UpstreamNode) => boolean) => readonly UpstreamNode[]
+
+/** As listed; with weights, usable nodes take turns as the first by the smooth weighted round robin of nginx. */
+const createSelectionOrder = (nodes: readonly UpstreamNode[], weights: readonly (number | undefined)[]): SelectionOrder => {
+  if (weights.every(weight => weight === undefined)) return () => nodes
+  const weighted = nodes.map((node, i) => ({ node, weight: weights[i] ?? 1, currentWeight: 0 }))
+  const byWeight = weighted.toSorted((a, b) => b.weight - a.weight)
+  return isUsable => {
+    const usable = weighted.filter(({ node, weight }) => weight > 0 && isUsable(node))
+    for (const each of usable) each.currentWeight += each.weight
+    const first = usable.toSorted((a, b) => b.currentWeight - a.currentWeight)[0]
+    if (first === undefined) return byWeight.map(({ node }) => node)
+    first.currentWeight -= usable.reduce((sum, { weight }) => sum + weight, 0)
+    return [first.node, ...byWeight.flatMap(each => (each === first ? [] : [each.node]))]
+  }
 }

@@ -6,7 +6,7 @@ import type { FailoverOptions } from './failover-options.ts'
 
 export type PartnerOptions = NonNullable<FailoverOptions['partner']>
 
-/** May the call go to the partner in an outage: by its method, by the account's plan, and by what the caller wants? */
+/** Whether the call may go to the partner in an outage: by its method, the account's plan and the request header. */
 export const mayForward = (
   { methods, when }: Pick<PartnerOptions, 'methods' | 'when'>,
   { request, account }: Pick<CallContext, 'request' | 'account'>,
@@ -17,14 +17,14 @@ export const mayForward = (
   (when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true')
 
 /**
- * The partner as a node. It is asked for nothing but what is forwarded, except that the first of these calls, and then
- * one in a while, takes the question for its chain along: what it says of another chain nobody gets.
+ * The partner as a node. It gets forwarded calls only, and beside the first of them, then every 10 minutes, eth_chainId: no
+ * caller gets a reply from another chain.
  */
 export class PartnerNode extends UpstreamNode {
   readonly #services: Services
-  readonly #identity: ChainIdCheck
+  readonly #chainIdCheck: ChainIdCheck
   #nextCheckAt = -Infinity
-  #chainCheck: Promise<void> | undefined
+  #pendingCheck: Promise<void> | undefined
 
   constructor({ methods: _methods, when: _when, ...partner }: PartnerOptions, breaker: FailoverOptions['breaker'], services: Services) {
     const target: Target = { ...partner, source: 'partner' }
@@ -34,45 +34,45 @@ export class PartnerNode extends UpstreamNode {
       clock,
       network: { chainId },
     } = services
-    const terms = { timeoutMs: 1000, maxBytes: 65_536, signal: this.cancellation, idempotent: true, bypassConcurrencyLimit: true }
+    const requestOptions = { timeoutMs: 1000, maxBytes: 65_536, signal: this.cancellation, idempotent: true, bypassConcurrencyLimit: true }
     this.#services = services
-    this.#identity = new ChainIdCheck({
+    this.#chainIdCheck = new ChainIdCheck({
       chainId,
       clock,
-      intervalMs: chainRecheckMs,
-      request: () => upstreamClient.request(target, { method: 'eth_chainId', params: [] }, terms),
+      intervalMs: recheckMs,
+      request: () => upstreamClient.request(target, { method: 'eth_chainId', params: [] }, requestOptions),
     })
   }
 
-  override isUsable(kind: string): boolean {
-    return !(this.#identity.isWrongChain && this.#services.clock.monotonic() < this.#nextCheckAt) && super.isUsable(kind)
+  override isUsable(methodClass: string): boolean {
+    return !(this.#chainIdCheck.isWrongChain && this.#services.clock.monotonic() < this.#nextCheckAt) && super.isUsable(methodClass)
   }
 
-  override async request(call: FailoverCall, kind: string, next: NextBelow): Promise<Reply> {
-    const [reply] = await Promise.all([super.request(call, kind, next), this.#checkChain()])
-    if (!this.#identity.isWrongChain) return reply
-    return refuse('unavailable', { source: 'partner', upstream: this.name, cause: 'it is on another chain' })
+  override async request(call: FailoverCall, methodClass: string, next: NextBelow): Promise<Reply> {
+    const [reply] = await Promise.all([super.request(call, methodClass, next), this.#checkChain()])
+    if (!this.#chainIdCheck.isWrongChain) return reply
+    return refuse('unavailable', { source: 'partner', upstream: this.name, cause: 'wrong chain' })
   }
 
-  /** One that does not say, in time or in a chain id, may be on our chain. */
+  /** A partner that gives no chain id in time is taken to be on the expected chain. */
   #checkChain(): Promise<void> {
     const now = this.#services.clock.monotonic()
-    if (this.#chainCheck === undefined || this.#identity.isExpectedChain || now >= this.#nextCheckAt) {
-      this.#nextCheckAt = now + chainRetryMs
-      if (this.#identity.isWrongChain) this.#identity.invalidate()
-      this.#chainCheck = this.#identity.check().then(() => this.#reportWrongChain())
+    if (this.#pendingCheck === undefined || this.#chainIdCheck.isExpectedChain || now >= this.#nextCheckAt) {
+      this.#nextCheckAt = now + recheckFailedMs
+      if (this.#chainIdCheck.isWrongChain) this.#chainIdCheck.invalidate()
+      this.#pendingCheck = this.#chainIdCheck.check().then(() => this.#reportWrongChain())
     }
-    return this.#chainCheck
+    return this.#pendingCheck
   }
 
   #reportWrongChain(): void {
-    const { isWrongChain, upstreamChainId } = this.#identity
+    const { isWrongChain, upstreamChainId } = this.#chainIdCheck
     if (!isWrongChain) return
-    const because = `it is on chain ${upstreamChainId}`
-    this.#services.log.error({ upstream: this.name, reason: 'chain', because }, 'the partner is left out: it is on another chain')
+    const { log, network } = this.#services
+    log.error({ upstream: this.name, chainId: upstreamChainId, expectedChainId: network.chainId }, 'partner excluded: wrong chain')
   }
 }
 
-/** In ms, until it is asked again: the right chain, and anything else or nothing. */
-const chainRecheckMs = 600_000
-const chainRetryMs = 60_000
+/** Until eth_chainId is requested again: after the expected chain id, and after any other reply. */
+const recheckMs = 600_000
+const recheckFailedMs = 60_000

@@ -1,57 +1,52 @@
 import type { Clock } from '../../src/plugin/plugin.ts'
 
-/** The share of the calls of a window, and the least number, of attempts beyond the first (Envoy's retry budget). */
+/** Retries are at most this ratio of the calls in the window, or the minimum if that is more (Envoy's retry budget). */
 const maxRetryRatio = 0.2
 const minRetries = 3
-/** In ms. */
 const windowMs = 10_000
-const sliceCount = 10
+const bucketCount = 10
 
 /**
- * Attempts beyond a call's first, bounded so that a storm cannot double the load. What shows a storm is attempts that
- * fail: one that is answered gives its place back, and those for which there is none wait for it. So all calls move to
- * a healthy node, and few to one that fails as well.
+ * Bounds retries, so that an outage cannot double the load. A retry that succeeds returns its place, and retries without a
+ * place wait for one: so all calls move to a healthy node, and few to a node that fails too.
  */
 export class RetryBudget {
   readonly #clock: Clock
-  readonly #callCount: SlidingWindowCounter
-  readonly #failedRetryCount: SlidingWindowCounter
-  readonly #waiting: ((may: boolean) => void)[] = []
-  #running = 0
+  readonly #callCount = new SlidingWindowCounter()
+  readonly #failedRetryCount = new SlidingWindowCounter()
+  readonly #waiting: ((isReserved: boolean) => void)[] = []
+  #retriesInFlight = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
-    this.#callCount = new SlidingWindowCounter()
-    this.#failedRetryCount = new SlidingWindowCounter()
   }
 
-  /** A call begins. */
   recordCall(): void {
     this.#callCount.add(this.#now)
   }
 
-  /** May it be tried once more? If so, finish() must follow. */
+  /** Reserves a retry, which must be released; false when the budget is exhausted. */
   reserve(): boolean | Promise<boolean> {
     if (this.#isAvailable) return this.#reserveNow()
-    // With none under way no place can come back.
-    return this.#running > 0 && new Promise<boolean>(resolve => this.#waiting.push(resolve))
+    // Only a retry in flight can return its place.
+    return this.#retriesInFlight > 0 && new Promise<boolean>(resolve => this.#waiting.push(resolve))
   }
 
-  /** The same at once: for what is not needed, only faster. */
+  /** Reserves a retry only if that is possible without waiting. */
   tryReserve(): boolean {
     return this.#isAvailable && this.#waiting.length === 0 && this.#reserveNow()
   }
 
   release(failed: boolean): void {
-    this.#running -= 1
+    this.#retriesInFlight -= 1
     if (failed) this.#failedRetryCount.add(this.#now)
     while (this.#waiting.length > 0 && this.#isAvailable) this.#waiting.shift()?.(this.#reserveNow())
-    if (this.#running === 0) for (const refuse of this.#waiting.splice(0)) refuse(false)
+    if (this.#retriesInFlight === 0) for (const settle of this.#waiting.splice(0)) settle(false)
   }
 
   get #isAvailable(): boolean {
     const maxRetries = Math.max(minRetries, maxRetryRatio * this.#callCount.sum(this.#now))
-    return this.#running + this.#failedRetryCount.sum(this.#now) + 1 <= maxRetries
+    return this.#retriesInFlight + this.#failedRetryCount.sum(this.#now) + 1 <= maxRetries
   }
 
   get #now(): number {
@@ -59,20 +54,20 @@ export class RetryBudget {
   }
 
   #reserveNow(): true {
-    this.#running += 1
+    this.#retriesInFlight += 1
     return true
   }
 }
 
-/** Counts over the last window, forgetting a slice at a time. */
+/** Counts in the last `windowMs`; expires them one bucket at a time. */
 class SlidingWindowCounter {
-  readonly #counts = new Array<number>(sliceCount).fill(0)
+  readonly #counts = new Array<number>(bucketCount).fill(0)
   #sum = 0
-  #lastSlice = 0
+  #lastBucket = 0
 
   add(now: number): void {
     this.#expire(now)
-    this.#counts[this.#lastSlice % sliceCount]! += 1
+    this.#counts[this.#lastBucket % bucketCount]! += 1
     this.#sum += 1
   }
 
@@ -82,11 +77,11 @@ class SlidingWindowCounter {
   }
 
   #expire(now: number): void {
-    const slice = Math.floor(now / (windowMs / sliceCount))
-    for (let at = Math.max(this.#lastSlice + 1, slice - sliceCount + 1); at <= slice; at++) {
-      this.#sum -= this.#counts[at % sliceCount]!
-      this.#counts[at % sliceCount] = 0
+    const bucket = Math.floor(now / (windowMs / bucketCount))
+    for (let i = Math.max(this.#lastBucket + 1, bucket - bucketCount + 1); i <= bucket; i++) {
+      this.#sum -= this.#counts[i % bucketCount]!
+      this.#counts[i % bucketCount] = 0
     }
-    this.#lastSlice = slice
+    this.#lastBucket = bucket
   }
 }

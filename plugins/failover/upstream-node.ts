@@ -1,82 +1,87 @@
-import { probeUpstream, isFailure, Cancellation, metricDefinitions, withContext, singleFlight } from '../../src/plugin/plugin.ts'
-import type { Call, Counter, Failure, Next, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
-import { openObservedBreaker } from './circuit-breaker.ts'
-import type { Breaker, BreakerOptions, AttemptResult } from './circuit-breaker.ts'
+import {
+  Cancellation,
+  CircuitBreaker,
+  RateLimitBackoff,
+  getOrCreate,
+  isFailure,
+  metricDefinitions,
+  probeUpstream,
+  singleFlight,
+  withContext,
+} from '../../src/plugin/plugin.ts'
+import type { Call, CallOutcome, Counter, Failure, Next, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { Deprioritizer } from './deprioritizer.ts'
-import { LatencyTracker } from './latency-tracker.ts'
-import { RateLimitBackoff } from './rate-limit-backoff.ts'
+import type { FailoverOptions } from './failover-options.ts'
 
-/** A call as it comes to failover, and the plugins below. */
+/** A call as failover gets it, and the plugins below failover. */
 export type FailoverCall = Call<'request' | 'account'>
 export type NextBelow = Next<'request' | 'account' | 'target'>
 
-/** An own node or the partner, and what is known of its health. */
+/** An own node or the partner, with its health: circuit breakers by class of method, rate limit, and what it fails to answer. */
 export class UpstreamNode {
   readonly name: string
   readonly #target: Target
-  readonly #breakerOpenMs: number
+  readonly #options: FailoverOptions['breaker']
   readonly #services: Services
   readonly #failures: Counter
   readonly #rateLimit: RateLimitBackoff
   readonly #deprioritizer: Deprioritizer
-  readonly #latencies = createByMethodClass(() => new LatencyTracker())
-  readonly #breakers: ByMethodClass<Breaker>
-  /** Ends what is asked of it beside calls. */
+  /** By class of method. */
+  readonly #latencies = new Map<string, LatencyTracker>()
+  readonly #breakers = new Map<string, CircuitBreaker>()
+  /** Ends requests that are not part of a call. */
   protected readonly cancellation = new Cancellation()
 
-  constructor(target: Target, options: BreakerOptions, services: Services) {
+  constructor(target: Target, options: FailoverOptions['breaker'], services: Services) {
     const { name } = target
     this.name = name
     this.#target = target
-    this.#breakerOpenMs = options.openFor
+    this.#options = options
     this.#services = services
     this.#failures = services.metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })
     this.#rateLimit = new RateLimitBackoff(services.clock)
     this.#deprioritizer = new Deprioritizer(options, services)
-    const probe = probeOf(target, services, this.cancellation)
-    this.#breakers = createByMethodClass(kind => openObservedBreaker(name, kind, options, probe, services))
   }
 
-  /** False while it is cut off for this class of method, or rests. */
-  isUsable(kind: string): boolean {
-    return this.#rateLimit.mayRequest && !this.#breakers.get(allClasses).isOpen && !this.#breakers.get(kind).isOpen
+  /** False while a breaker is open for this class of method, or the node is rate limiting. */
+  isUsable(methodClass: string): boolean {
+    return this.#rateLimit.mayRequest && !this.#breakerOf(allClasses).isOpen && !this.#breakerOf(methodClass).isOpen
   }
 
-  /** Others answer what it fails: it comes last for this question. */
+  /** True while other nodes answer such requests, and this node fails them. */
   isDeprioritized(request: Request): boolean {
     return this.#deprioritizer.isDeprioritized(request)
   }
 
-  /** Another one has answered the question that it replied to so. */
-  deprioritize(request: Request, reply: Reply): void {
-    this.#deprioritizer.recordOutdoneBy(this.name, request, reply)
+  /** Another node answered the request to which this node gave the reply. */
+  recordAnsweredElsewhere(request: Request, reply: Reply): void {
+    this.#deprioritizer.recordAnsweredElsewhere(this.name, request, reply)
   }
 
-  async request(call: FailoverCall, kind: string, next: NextBelow): Promise<Reply> {
+  async request(call: FailoverCall, methodClass: string, next: NextBelow): Promise<Reply> {
     const { request } = call.context
     const { clock } = this.#services
-    const isTrial = this.#rateLimit.beginRequest()
-    const begun = clock.monotonic()
-    let verdict: AttemptResult | undefined
+    const isProbe = this.#rateLimit.begin()
+    const startedAt = clock.monotonic()
+    let outcome: CallOutcome = 'ignored'
     try {
       const reply = await next(withContext(call, { target: this.#target }))
-      verdict = this.#recordReply(reply, kind, request)
-      if (verdict === 'good') this.#latencies.get(kind).record(clock.monotonic() - begun)
-      if (isRateLimited(reply)) this.#beginBackoff(reply, isTrial, request)
+      outcome = this.#recordReply(reply, methodClass, request)
+      if (outcome === 'success') getOrCreate(this.#latencies, methodClass, createLatencyTracker).record(clock.monotonic() - startedAt)
       return reply
     } finally {
-      this.#rateLimit.onOtherReply(isTrial, verdict)
+      this.#rateLimit.end(isProbe, outcome === 'success')
     }
   }
 
-  /** In ms: 95 % of its calls of this class take less. Undefined while too few are known. */
-  p95LatencyMs(kind: string): number | undefined {
-    return this.#latencies.get(kind).p95
+  /** The 95th percentile of the latency of its calls of this class; undefined while there are too few. */
+  p95LatencyMs(methodClass: string): number | undefined {
+    return this.#latencies.get(methodClass)?.p95
   }
 
-  /** In ms, until it may be usable again. */
+  /** Milliseconds until the node may be usable again. */
   retryInMs(): number {
-    return this.#rateLimit.remainingMs > 0 ? this.#rateLimit.remainingMs : this.#breakerOpenMs
+    return this.#rateLimit.remainingMs > 0 ? this.#rateLimit.remainingMs : this.#options.openFor
   }
 
   stop(): void {
@@ -84,61 +89,98 @@ export class UpstreamNode {
     for (const breaker of this.#breakers.values()) breaker.stop()
   }
 
-  #recordReply(reply: Reply, kind: string, request: Request): AttemptResult | undefined {
-    const result = attemptResultOf(reply)
-    if (result !== undefined) this.#breakers.get(kind).record(result)
-    if (result === 'good') this.#deprioritizer.recordSuccess(request)
-    if (result === 'bad' && isFailure(reply)) this.#reportFailure(reply, request)
-    return result
+  #recordReply(reply: Reply, methodClass: string, request: Request): CallOutcome {
+    const outcome = outcomeOf(reply)
+    this.#breakerOf(methodClass).record(outcome)
+    if (outcome === 'success') this.#deprioritizer.recordSuccess(request)
+    if (outcome === 'failure' && isFailure(reply)) this.#reportFailure(reply, request)
+    if (isRateLimited(reply)) this.#beginBackoff(reply, request)
+    return outcome
   }
 
   #reportFailure({ unresponsive, cause, error }: Failure, { method }: Request): void {
-    if (unresponsive === true) this.#breakers.get(allClasses).open()
+    if (unresponsive === true) this.#breakerOf(allClasses).open()
     this.#failures.add()
     this.#services.log.warn({ upstream: this.name, method, cause: cause ?? error.message }, 'upstream failed')
   }
 
-  #beginBackoff({ retryAfter }: Failure, wasProbe: boolean, { method }: Request): void {
-    this.#rateLimit.onRateLimited(retryAfter, wasProbe)
-    this.#services.log.warn({ upstream: this.name, method, rest: this.#rateLimit.remainingMs }, 'upstream limits us')
+  #beginBackoff({ retryAfter }: Failure, { method }: Request): void {
+    this.#rateLimit.onRateLimited(retryAfter)
+    this.#services.log.warn({ upstream: this.name, method, backoffMs: this.#rateLimit.remainingMs }, 'upstream rate limited')
   }
+
+  #breakerOf(methodClass: string): CircuitBreaker {
+    return getOrCreate(this.#breakers, methodClass, this.#createBreaker)
+  }
+
+  readonly #createBreaker = (methodClass: string): CircuitBreaker => {
+    const { log, metrics, clock } = this.#services
+    const { openFor, window, ...limits } = this.#options
+    const labels = { upstream: this.name, class: methodClass }
+    const gauge = metrics.gauge(metricDefinitions.upstreamBreakerOpen, labels)
+    gauge.set(0)
+    return new CircuitBreaker({
+      clock,
+      ...limits,
+      windowMs: window,
+      probeBackoff: { minMs: openFor, maxMs: openFor },
+      probe: this.#probe,
+      onStateChange: state => {
+        gauge.set(state === 'open' ? 1 : 0)
+        log.warn({ ...labels, breaker: state }, `circuit breaker ${state}`)
+      },
+    })
+  }
+
+  /** One probe serves the breakers of all classes. */
+  readonly #probe = singleFlight(async (): Promise<boolean> => {
+    const result = await probeUpstream(this.#target, this.#services, { timeoutMs: probeTimeoutMs, signal: this.cancellation })
+    return result === 'healthy'
+  })
 }
 
-/** The class of a breaker that cuts off the node for all classes. */
+/** The class of the breaker that stops calls of every class. */
 const allClasses = 'all'
 
+const probeTimeoutMs = 2000
+
 /**
- * Undefined says nothing about the node: its rate limit, ours, a query that takes too long, a caller who left, an error
- * that callers can bring about. Breakers that counted these would let one caller cut off everybody.
+ * Ignored are replies that say nothing about the health of the node: rate limits, the gateway's own limits, a query that
+ * takes too long, a caller who left, errors that callers can cause. If breakers counted those, one caller could open them
+ * for everybody.
  */
-const attemptResultOf = (reply: Reply): AttemptResult | undefined => {
-  if (!isFailure(reply)) return reply.unexpectedType === true ? undefined : 'good'
-  if (reply.retryElsewhere === true) return undefined
-  if (reply.fault === 'upstream') return reply.source === 'gateway' || isRateLimited(reply) ? undefined : 'bad'
-  return reply.fault === 'caller' && (reply.kind === 'node' || reply.kind === 'tooMany') ? 'good' : undefined
+const outcomeOf = (reply: Reply): CallOutcome => {
+  if (!isFailure(reply)) return reply.unexpectedType === true ? 'ignored' : 'success'
+  if (reply.retryElsewhere === true) return 'ignored'
+  if (reply.fault === 'upstream') return reply.source === 'gateway' || isRateLimited(reply) ? 'ignored' : 'failure'
+  return reply.fault === 'caller' && (reply.kind === 'node' || reply.kind === 'tooMany') ? 'success' : 'ignored'
 }
 
 const isRateLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.category === 'rateLimited'
 
-const probeOf = (target: Target, services: Services, signal: Signal): (() => Promise<AttemptResult>) =>
-  singleFlight(async () => ((await probeUpstream(target, services, { timeoutMs: 2000, signal })) === 'good' ? 'good' : 'bad'))
+/** The percentile is taken of the last `maxSamples` calls, anew after `samplesPerUpdate` of them. */
+const maxSamples = 128
+const samplesPerUpdate = 16
 
-/** Things by class of method, made when first asked for. */
-interface ByMethodClass<T> {
-  get(kind: string): T
-  values(): Iterable<T>
-}
+/** The latency of recent calls. */
+export class LatencyTracker {
+  readonly #samplesMs: number[] = []
+  #count = 0
+  #p95: number | undefined
+  #computedAtCount = 0
 
-const createByMethodClass = <T>(make: (kind: string) => T): ByMethodClass<T> => {
-  const made = new Map<string, T>()
-  return {
-    get(kind) {
-      const known = made.get(kind)
-      if (known !== undefined) return known
-      const fresh = make(kind)
-      made.set(kind, fresh)
-      return fresh
-    },
-    values: () => made.values(),
+  record(ms: number): void {
+    this.#samplesMs[this.#count % maxSamples] = ms
+    this.#count += 1
+  }
+
+  /** In ms; undefined while there are too few samples. Computed when it is read: few networks hedge. */
+  get p95(): number | undefined {
+    const roundedCount = this.#count - (this.#count % samplesPerUpdate)
+    if (roundedCount === this.#computedAtCount) return this.#p95
+    this.#computedAtCount = roundedCount
+    return (this.#p95 = this.#samplesMs.toSorted((a, b) => a - b)[Math.floor(this.#samplesMs.length * 0.95)])
   }
 }
+
+const createLatencyTracker = (): LatencyTracker => new LatencyTracker()

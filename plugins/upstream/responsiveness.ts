@@ -8,7 +8,7 @@ export const createResponsivenessProbe = (services: Services) => {
     const running = probes.get(target.name)
     if (running !== undefined) return running
     const isResponsive = probeUpstream(target, services, { timeoutMs: 1000, signal: new Cancellation() })
-      .then(pulse => pulse !== 'none')
+      .then(result => result !== 'unreachable')
       .finally(() => probes.delete(target.name))
     isResponsive.then(
       alive => {

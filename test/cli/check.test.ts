@@ -110,7 +110,7 @@ t.test('with the built-in plugins, what could never answer is a problem: no time
   }
   const { code, err } = await check(t, files, {}, dryRunNetworks, builtIn)
   t.equal(code, exitCodes.config)
-  t.match(err.join(''), /13:47: failover: nodes are asked over HTTP: the URL must begin with http:\/\/ or https:\/\//)
+  t.match(err.join(''), /13:47: failover: url must begin with http:\/\/ or https:\/\//)
   for (const name of ['timeout', 'maxBytes', 'probeAfter']) t.match(err.join(''), `${name} must be greater than 0`)
   const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { openFor: 0s } }' })
   t.match(await check(t, { ...files, 'networks/real-net.yaml': idle }, {}, dryRunNetworks, builtIn), {

@@ -1,35 +1,32 @@
 import { isFailure, refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
 import type { Clock } from '../clock.ts'
+import { RateLimitBackoff } from '../upstream-client/rate-limit-backoff.ts'
 import type { UpstreamRequester } from './upstream-requester.ts'
 
-/** In ms: the first rest of a node that does not say for how long, doubled each time; and the longest of any. */
-const minBackoffMs = 1_000
-const maxBackoffMs = 60_000
-
-/** Leaves a node alone that limits us, for as long as it says: meanwhile whoever asks is told that. */
+/** Sends no requests while the upstream is rate limiting them: callers get a rate-limit error at once. */
 export const withRateLimitBackoff = (request: UpstreamRequester, clock: Clock): UpstreamRequester => {
-  let [backoffUntil, limitedCount] = [-Infinity, 0]
+  const backoff = new RateLimitBackoff(clock)
   return async (method, ...params) => {
-    if (clock.monotonic() < backoffUntil) return rateLimitedReply
-    const reply = await request(method, ...params)
-    if (!isRateLimited(reply)) {
-      limitedCount = 0
-    } else if (clock.monotonic() >= backoffUntil) {
-      // One refusal of several that were asked for at once.
-      const backoffMs = reply.retryAfter === undefined ? minBackoffMs * 2 ** limitedCount : 1000 * reply.retryAfter
-      limitedCount += 1
-      backoffUntil = clock.monotonic() + Math.min(maxBackoffMs, Math.max(minBackoffMs, backoffMs))
+    if (!backoff.mayRequest) return rateLimitedReply
+    const isProbe = backoff.begin()
+    let isAnswered = false
+    try {
+      const reply = await request(method, ...params)
+      isAnswered = !isRateLimited(reply)
+      if (isRateLimited(reply)) backoff.onRateLimited(reply.retryAfter)
+      return reply
+    } finally {
+      backoff.end(isProbe, isAnswered)
     }
-    return reply
   }
 }
 
-/** Over HTTP, or in JSON-RPC: of what is asked here nothing is too much but that it is asked so often. */
+/** Over HTTP, or as a JSON-RPC error: the requests that are sent here are too small to exceed any other limit. */
 const isRateLimited = (reply: Reply): reply is Failure =>
   isFailure(reply) && (reply.category === 'rateLimited' || (reply.kind === 'node' && rateLimitCodes.has(reply.error.code)))
 
-/** Limit exceeded (EIP-1474), and HTTP's number for it. */
+/** Limit exceeded (EIP-1474), and the HTTP status 429 as a JSON-RPC code. */
 const rateLimitCodes: ReadonlySet<number> = new Set([-32005, 429])
 
-const rateLimitedReply = refuse('unavailable', { category: 'rateLimited', cause: 'the node limits us' })
+const rateLimitedReply = refuse('unavailable', { category: 'rateLimited', cause: 'the upstream is rate limiting' })

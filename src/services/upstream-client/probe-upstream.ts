@@ -5,30 +5,30 @@ import type { RequestOptions } from './index.ts'
 import type { MethodTable, Services } from '../index.ts'
 
 /**
- * How a node is, by its answer to what costs it nothing. `good` also when it limits us: it lives, and is well. `ill`: it
- * answers, but with an error. `none`: what comes, if anything does, is no JSON-RPC, as from a proxy whose node is gone.
+ * The health of a node by its reply to a cheap request. `healthy` includes a node that is rate limiting. `erroring`: the
+ * reply is an error. `unreachable`: no JSON-RPC came from the node, as from a proxy whose backend is down.
  */
-export type ProbeResult = 'good' | 'ill' | 'none'
+export type ProbeResult = 'healthy' | 'erroring' | 'unreachable'
 
 const probeRequest = { method: 'eth_blockNumber', params: [] }
 
-/** Asks the node for its height, ahead of all calls that wait for a place. */
+/** Requests the height of the node, ahead of the calls that wait for its concurrency limit. */
 export const probeUpstream = async (
   target: Target,
   { upstreamClient, methods }: Pick<Services, 'upstreamClient' | 'methods'>,
-  terms: Pick<RequestOptions, 'timeoutMs' | 'signal'>,
+  options: Pick<RequestOptions, 'timeoutMs' | 'signal'>,
 ): Promise<ProbeResult> => {
   const reply = await upstreamClient.request(target, probeRequest, {
-    ...terms,
+    ...options,
     maxBytes: 65_536,
     idempotent: true,
     bypassConcurrencyLimit: true,
   })
-  if (!isFailure(reply) || errorCategoryOf(reply, methods) === 'rateLimited') return 'good'
-  return reply.fault === 'upstream' ? 'none' : 'ill'
+  if (!isFailure(reply) || errorCategoryOf(reply, methods) === 'rateLimited') return 'healthy'
+  return reply.fault === 'upstream' ? 'unreachable' : 'erroring'
 }
 
-/** Limits come as HTTP, or in the words of JSON-RPC. */
+/** A rate limit comes as an HTTP status, or as a JSON-RPC error. */
 const errorCategoryOf = ({ kind, error, nodeError, category }: Failure, methods: MethodTable): ErrorCategory | undefined => {
   const rpcError = kind === 'node' ? error : nodeError
   return rpcError === undefined ? category : methods.errorCategory(rpcError, probeRequest.method)

@@ -14,31 +14,35 @@ const nodeErrorReply = (code: number, message: string): Failure => ({
   source: 'node',
   upstream: 'own',
 })
-const noAnswer = (over: Partial<Failure>): Failure => ({ ...refuse('unavailable', { source: 'node' }), ...over })
+const unavailable = (over: Partial<Failure>): Failure => ({ ...refuse('unavailable', { source: 'node' }), ...over })
 
-for (const [what, reply, pulse] of [
-  ['tells its height', fakeResult('0x10'), 'good'],
-  ['limits us over HTTP', noAnswer({ category: 'rateLimited', cause: 'HTTP 429' }), 'good'],
-  ['limits us in JSON-RPC', nodeErrorReply(-32005, 'daily request count exceeded, request rate limited'), 'good'],
-  ['limits us in JSON-RPC with HTTP 503', noAnswer({ cause: 'HTTP 503', nodeError: { code: 429, message: 'Too Many Requests' } }), 'good'],
-  ['answers with an error of its own', nodeErrorReply(-32603, 'internal error'), 'ill'],
-  ['answers when we have no room for it', refuse('unavailable', { source: 'gateway', fault: 'gateway' }), 'ill'],
-  ['answers nothing', refuse('timeout', { source: 'node', fault: 'upstream' }), 'none'],
-  ['lets a proxy say that it is gone', noAnswer({ cause: 'HTTP 502' }), 'none'],
+for (const [what, reply, result] of [
+  ['returns its height', fakeResult('0x10'), 'healthy'],
+  ['is rate limiting over HTTP', unavailable({ category: 'rateLimited', cause: 'HTTP 429' }), 'healthy'],
+  ['is rate limiting in JSON-RPC', nodeErrorReply(-32005, 'daily request count exceeded, request rate limited'), 'healthy'],
   [
-    'lets a proxy say so in JSON-RPC',
-    noAnswer({ cause: 'HTTP 503', nodeError: { code: -32011, message: 'no backend is currently healthy' } }),
-    'none',
+    'is rate limiting in JSON-RPC with HTTP 503',
+    unavailable({ cause: 'HTTP 503', nodeError: { code: 429, message: 'Too Many Requests' } }),
+    'healthy',
+  ],
+  ['returns an error', nodeErrorReply(-32603, 'internal error'), 'erroring'],
+  ['answers while the gateway has no memory for the response', refuse('unavailable', { source: 'gateway', fault: 'gateway' }), 'erroring'],
+  ['does not answer', refuse('timeout', { source: 'node', fault: 'upstream' }), 'unreachable'],
+  ['is down behind a proxy', unavailable({ cause: 'HTTP 502' }), 'unreachable'],
+  [
+    'is down behind a proxy that answers in JSON-RPC',
+    unavailable({ cause: 'HTTP 503', nodeError: { code: -32011, message: 'no backend is currently healthy' } }),
+    'unreachable',
   ],
 ] as const satisfies readonly (readonly [string, Reply, string])[]) {
-  t.test(`the pulse of a node that ${what} is ${pulse}`, async t => {
+  t.test(`the probe of a node that ${what} is ${result}`, async t => {
     t.equal(
       await probeUpstream(
         target,
         { methods, upstreamClient: { request: async () => reply, disconnects: () => 0 } },
         { timeoutMs: 1000, signal: new Cancellation() },
       ),
-      pulse,
+      result,
     )
   })
 }

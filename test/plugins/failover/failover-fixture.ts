@@ -1,0 +1,82 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Test } from 'tap'
+import failover from '../../../plugins/failover/index.ts'
+import type { Call, ContextKey } from '../../../src/plugin/call.ts'
+import { refuse } from '../../../src/plugin/reply.ts'
+import type { Failure, Reply } from '../../../src/plugin/reply.ts'
+import { Secret } from '../../../src/plugin/secret.ts'
+import type { Heads, MethodTable, UpstreamClient } from '../../../src/services/index.ts'
+import { TestClock, TestLog, account, createStage, fakeCall } from '../../support/fakes.ts'
+
+/** The part of a method table that failover reads. */
+const table = {
+  get: (name: string) =>
+    (
+      ({
+        eth_getLogs: { class: 'logs', idempotent: true, maxTime: 10_000, blockParam: 0 },
+        eth_call: { class: 'state', idempotent: true, blockParam: 1 },
+        eth_getTransactionReceipt: { class: 'light', idempotent: true },
+        eth_sendRawTransaction: { class: 'light', idempotent: false },
+      }) as Record<string, object>
+    )[name],
+} as unknown as MethodTable
+
+export const node = (name: string, over = {}) => ({ name, url: new Secret(`http://${name}.test`), ...over })
+export const breaker = { minCalls: 4, errorPercent: 50, window: 10_000, consecutiveFailures: 4, openFor: 60_000 }
+export const partner = { ...node('p'), methods: ['eth_getLogs'], when: 'outage' }
+export const growth = { account: { ...account, plan: { ...account.plan, forwarding: true } } }
+
+export const getLogs = (over = {}) => fakeCall('eth_getLogs', [{}], over)
+export const failure = (name: string, over: Partial<Failure> = {}): Failure => ({
+  ...refuse('unavailable', { source: 'node', upstream: name, cause: 'HTTP 500' }),
+  ...over,
+})
+export const rateLimited = (retryAfter?: number): Failure =>
+  failure('a', { category: 'rateLimited', cause: 'HTTP 429', ...(retryAfter !== undefined && { retryAfter }) })
+
+/** What a node replies to a call. */
+export type Responder = (call: Call<ContextKey>) => Reply | Promise<Reply>
+
+/** A failover stage over nodes whose replies the test gives; a node without a responder fails. */
+export const openFailover = (
+  t: Pick<Test, 'teardown'>,
+  responders: Record<string, Responder>,
+  options: object = {},
+  { respondToProbe = () => failure('x'), heads }: { respondToProbe?: () => Reply | Promise<Reply>; heads?: Heads } = {},
+) => {
+  const clock = new TestClock()
+  const log = new TestLog()
+  /** Requests that failover sends on its own: `a eth_blockNumber`. */
+  const probes: string[] = []
+  const upstreamClient: UpstreamClient = {
+    disconnects: () => 0,
+    async request({ name }, { method }) {
+      probes.push(`${name} ${method}`)
+      return respondToProbe()
+    },
+  }
+  const stage = createStage(
+    failover,
+    { upstreams: [node('a'), node('b')], breaker, ...options },
+    { methods: table, upstreamClient, clock, log, ...(heads && { heads }) },
+  )
+  t.teardown(() => stage.stop?.())
+  /** The names of the requested nodes, in order. */
+  const requested: string[] = []
+  const request = (call: Call<ContextKey>) =>
+    stage.handle(call, async below => {
+      const { context } = below as Call<ContextKey> // the pipeline passes the whole context
+      requested.push(context.target.name)
+      return responders[context.target.name]?.(below as Call<ContextKey>) ?? failure(context.target.name)
+    })
+  const requestMany = async (count: number, call: () => Call<ContextKey> = getLogs) => {
+    for (let i = 0; i < count; i++) await request(call())
+  }
+  const countOf = (name: string) => requested.filter(each => each === name).length
+  /** Time passes, and probes end that are due. */
+  const advance = async (ms: number) => {
+    clock.advance(ms)
+    await turn()
+  }
+  return { request, requestMany, requested, countOf, probes, clock, advance, log, stage }
+}

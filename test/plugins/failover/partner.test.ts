@@ -1,0 +1,122 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import failover from '../../../plugins/failover/index.ts'
+import type { Json } from '../../../src/plugin/call.ts'
+import { refuse } from '../../../src/plugin/reply.ts'
+import type { Reply } from '../../../src/plugin/reply.ts'
+import { account, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { failure, getLogs, growth, openFailover, partner, rateLimited } from './failover-fixture.ts'
+
+t.test('the partner', async t => {
+  t.test('gets eth_getLogs when own nodes are down and the plan qualifies', async t => {
+    const { request, requested } = openFailover(t, { p: () => fakeResult('p') }, { partner })
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    t.same(requested, ['a', 'b', 'p'])
+  })
+
+  t.test('gets nothing for a plan that does not qualify, of another method, or while a node answers', async t => {
+    const { request, requested } = openFailover(t, { p: () => fakeResult('p') }, { partner })
+    t.equal(valueOrErrorCode(await request(getLogs())), -32002)
+    t.equal(valueOrErrorCode(await request(fakeCall('eth_call', [], growth))), -32002)
+    t.notOk(requested.includes('p'))
+    const healthy = openFailover(t, { a: () => fakeResult('a') }, { partner })
+    t.equal(valueOrErrorCode(await healthy.request(getLogs(growth))), 'a')
+    t.same(healthy.requested, ['a'])
+  })
+
+  t.test('makes answers vary by the right to forwarding, for its methods only', async t => {
+    const vary = (context: object, options: object, headers = {}) =>
+      failover.vary?.(context as never, options as never, fakeOrigin({ headers }))
+    const context = { ...getLogs(growth).context }
+    t.equal(vary(context, { partner }), 'forwarding')
+    t.equal(vary(context, {}), '')
+    t.equal(vary({ ...context, account }, { partner }), '')
+    t.equal(vary({ ...context, request: { method: 'eth_call', params: [] } }, { partner }), '')
+    const onRequest = { partner: { ...partner, when: 'header' } }
+    t.equal(vary(context, onRequest), '')
+    t.equal(vary(context, onRequest, { 'enable-failover': 'true' }), 'forwarding')
+  })
+
+  t.test('is requested at once when all own nodes have an open breaker or are rate limiting', async t => {
+    const { request, requested, requestMany } = openFailover(
+      t,
+      { a: () => failure('a', { unresponsive: true }), b: () => rateLimited(60), p: () => fakeResult('p') },
+      { partner },
+    )
+    await requestMany(1)
+    requested.length = 0
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    t.same(requested, ['p'])
+  })
+
+  t.test('answers no caller while its chain id is another', async t => {
+    let chainId: Json = '0x5'
+    const { request, requested, clock, countOf, log, probes } = openFailover(
+      t,
+      { p: () => fakeResult('p') },
+      { partner },
+      { respondToProbe: () => fakeResult(chainId) },
+    )
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
+    t.same(
+      log.lines.filter(({ level }) => level === 'error'),
+      [{ level: 'error', fields: { upstream: 'p', chainId: 5, expectedChainId: 31337 }, message: 'partner excluded: wrong chain' }],
+    )
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
+    t.equal(countOf('p'), 1, 'it is excluded for a minute')
+    chainId = '0x7A69'
+    clock.advance(60_000)
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    const before = probes.length
+    clock.advance(599_999)
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    t.notOk(probes.slice(before).includes('p eth_chainId'))
+    chainId = '0x1'
+    clock.advance(1)
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
+    t.equal(requested.filter(name => name === 'p').length, 4)
+  })
+
+  t.test('answers no caller before its chain id is known', async t => {
+    let respond = (_reply: Reply) => {}
+    const chainId = new Promise<Reply>(resolve => {
+      respond = resolve
+    })
+    const { request, countOf, requestMany, probes } = openFailover(
+      t,
+      { p: () => fakeResult('p') },
+      { partner },
+      { respondToProbe: () => chainId },
+    )
+    await requestMany(12) // opens the breakers of the own nodes
+    const replies = [request(getLogs(growth)), request(getLogs(growth))]
+    await turn()
+    t.equal(countOf('p'), 2)
+    respond(fakeResult('0x5'))
+    for (const reply of await Promise.all(replies)) t.equal(valueOrErrorCode(reply), -32002)
+    t.equal(probes.filter(each => each === 'p eth_chainId').length, 1, 'it is requested once')
+  })
+
+  t.test('is excluded for no reply but another chain id', async t => {
+    for (const reply of [
+      refuse('unavailable'),
+      refuse('method'),
+      ...['0x7a69', 'yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => fakeResult(id)),
+    ]) {
+      const { request, probes } = openFailover(t, { p: () => fakeResult('p') }, { partner }, { respondToProbe: () => reply })
+      t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p', JSON.stringify(valueOrErrorCode(reply)))
+      t.ok(probes.includes('p eth_chainId'))
+    }
+  })
+
+  t.test('with `when: header` is for callers who send Enable-Failover: true', async t => {
+    const replyTo = async (headers: Record<string, string>, context = growth) => {
+      const { request } = openFailover(t, { p: () => fakeResult('p') }, { partner: { ...partner, when: 'header' } })
+      return valueOrErrorCode(await request({ ...getLogs(context), origin: fakeOrigin({ headers }) }))
+    }
+    t.equal(await replyTo({}), -32002)
+    t.equal(await replyTo({ 'enable-failover': 'false' }), -32002)
+    t.equal(await replyTo({ 'enable-failover': 'True' }), 'p')
+    t.equal(await replyTo({ 'enable-failover': 'true' }, { account }), -32002, 'the plan must qualify all the same')
+  })
+})

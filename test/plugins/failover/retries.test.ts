@@ -1,0 +1,224 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import type { Test } from 'tap'
+import { RetryBudget } from '../../../plugins/failover/retry-budget.ts'
+import { LatencyTracker } from '../../../plugins/failover/upstream-node.ts'
+import type { Call, ContextKey } from '../../../src/plugin/call.ts'
+import { Cancellation } from '../../../src/plugin/cancellation.ts'
+import type { Signal } from '../../../src/plugin/cancellation.ts'
+import { isCharged, refuse } from '../../../src/plugin/reply.ts'
+import type { Failure, Reply } from '../../../src/plugin/reply.ts'
+import { TestClock, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { breaker, failure, getLogs, node, openFailover, rateLimited } from './failover-fixture.ts'
+import type { Responder } from './failover-fixture.ts'
+
+const neverOpen = { ...breaker, minCalls: 1e6, consecutiveFailures: 1e6 }
+
+t.test('retries', async t => {
+  t.test('are no more than 20 % of calls while they fail', async t => {
+    const { request, requested } = openFailover(t, {}, { breaker: neverOpen })
+    await Promise.all(Array.from({ length: 500 }, () => request(getLogs())))
+    t.ok(requested.length <= 600, `${requested.length} attempts for 500 calls`)
+    t.ok(requested.length >= 590)
+  })
+
+  t.test('are for all calls when the next node is healthy, also when the calls come at once', async t => {
+    const { request, requested } = openFailover(t, { b: async () => (await turn(), fakeResult('b')) })
+    const replies = await Promise.all(Array.from({ length: 500 }, () => request(getLogs())))
+    t.ok(replies.every(reply => valueOrErrorCode(reply) === 'b'))
+    t.equal(requested.length, 1000)
+  })
+
+  t.test('go to no node whose breaker opened, or whose rate limit began, while they waited for the budget', async t => {
+    const answers: ((reply: Reply) => void)[] = []
+    let isUp = true
+    const { request, countOf, requestMany } = openFailover(
+      t,
+      { a: () => (isUp ? fakeResult('a') : failure('a')), b: () => new Promise(resolve => answers.push(resolve)) },
+      { breaker: neverOpen },
+    )
+    await requestMany(100)
+    isUp = false
+    const replies = Array.from({ length: 30 }, () => request(getLogs()))
+    await turn()
+    t.equal(countOf('b'), 26, 'a fifth of 130 calls')
+    answers.shift()?.(rateLimited(10))
+    await turn()
+    for (const answer of answers) answer(fakeResult('b'))
+    t.same((await Promise.all(replies)).map(valueOrErrorCode).sort(), [...Array(5).fill(-32002), ...Array(25).fill('b')])
+    t.equal(countOf('b'), 26)
+  })
+
+  t.test('share the maxTime of a method with the first attempt', async t => {
+    const ends: Signal[] = []
+    const waitForAbort = (call: Call<ContextKey>) =>
+      new Promise<Reply>(resolve => {
+        const signal = call.signal ?? call.origin.signal
+        ends.push(signal)
+        signal.addEventListener('abort', () => resolve(refuse('unavailable', { fault: 'caller', source: 'node' })))
+      })
+    const failAfter =
+      (ms: number): Responder =>
+      () => {
+        opened.clock.advance(ms)
+        return failure('a')
+      }
+    let opened = openFailover(t, { a: failAfter(3000), b: waitForAbort })
+    const reply = opened.request(getLogs())
+    await turn()
+    opened.clock.advance(6999)
+    t.equal(ends[0]?.aborted, false)
+    opened.clock.advance(1)
+    const late = await reply
+    t.match(late, { error: { code: -32005, message: 'query timeout exceeded' }, fault: 'upstream', upstream: 'b', status: 200 })
+    t.notOk(isCharged(late), 'nodes failed first')
+    opened = openFailover(t, { a: failAfter(3000), b: () => fakeResult('b') })
+    t.equal(valueOrErrorCode(await opened.request(getLogs())), 'b')
+    opened = openFailover(t, { a: failAfter(10_000), b: () => fakeResult('b') })
+    t.match(await opened.request(getLogs()), { error: { code: -32005 } })
+    t.same(opened.requested, ['a'])
+    opened = openFailover(t, { a: failAfter(10_000), b: () => fakeResult('b') })
+    t.equal(valueOrErrorCode(await opened.request(fakeCall('eth_call'))), 'b', 'other methods have no maxTime')
+  })
+
+  t.test('end when their caller leaves', async t => {
+    let end: Signal | undefined
+    const { request } = openFailover(t, {
+      b: call =>
+        new Promise(() => {
+          end = call.signal
+        }),
+    })
+    const signal = new Cancellation()
+    void request({ ...getLogs(), origin: fakeOrigin({ signal }) })
+    await turn()
+    t.equal(end?.aborted, false)
+    signal.abort()
+    t.equal(end?.aborted, true)
+  })
+
+  t.test('are at least three, and the budget is renewed as its window moves on', async t => {
+    const clock = new TestClock()
+    const budget = new RetryBudget(clock)
+    const exhaust = async () => {
+      let retries = 0
+      while (await budget.reserve()) {
+        budget.release(true)
+        retries += 1
+      }
+      return retries
+    }
+    budget.recordCall()
+    t.equal(await exhaust(), 3)
+    clock.advance(11_000)
+    t.equal(await exhaust(), 3)
+    for (let i = 0; i < 100; i++) budget.recordCall()
+    t.equal(await exhaust(), 17)
+  })
+})
+
+t.test('hedging', async t => {
+  /** A node `a` that was fast for so many calls, and is slow from now on. */
+  const openWithSlowNode = async (t: Pick<Test, 'teardown'>, responders: Record<string, Responder>, calls = 200) => {
+    let isSlow = false
+    const ends: Signal[] = []
+    const respondSlowly: Responder = call => {
+      if (!isSlow) return fakeResult('a')
+      ends.push(call.signal ?? call.origin.signal)
+      return new Promise(() => undefined)
+    }
+    const opened = openFailover(t, { a: respondSlowly, b: () => fakeResult('b'), ...responders }, { hedge: true })
+    await opened.requestMany(calls)
+    isSlow = true
+    opened.requested.length = 0
+    return { ...opened, ends }
+  }
+  const afterTwoTurns = async (reply: Reply): Promise<Reply> => {
+    await turn()
+    await turn()
+    return reply
+  }
+
+  t.test('requests the next node too, and cancels the slow request', async t => {
+    const { request, requested, clock, ends } = await openWithSlowNode(t, {})
+    const reply = request(getLogs())
+    clock.advance(1)
+    t.equal(valueOrErrorCode(await reply), 'b')
+    t.same(requested, ['a', 'b'])
+    t.equal(ends[0]?.aborted, true)
+  })
+
+  t.test('waits for the first node when the second fails', async t => {
+    const { request, clock } = await openWithSlowNode(t, { a: () => afterTwoTurns(fakeResult('a')), b: () => failure('b') })
+    const reply = request(getLogs())
+    clock.advance(1)
+    t.equal(valueOrErrorCode(await reply), 'a')
+  })
+
+  t.test('returns the error that is about the request rather than about a node, when both fail', async t => {
+    const requestError: Failure = { ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', retryElsewhere: true }
+    let isFailing = false
+    const { request, requested, clock } = await openWithSlowNode(t, {
+      a: () => (isFailing ? turn(requestError) : fakeResult('a')),
+      b: () => afterTwoTurns(failure('b')),
+    })
+    isFailing = true
+    const reply = request(getLogs())
+    clock.advance(1)
+    t.equal(valueOrErrorCode(await reply), -32602)
+    t.same(requested, ['a', 'b'])
+  })
+
+  t.test('counts what the second node lacks against that node alone', async t => {
+    const lacking: Failure = {
+      ...refuse('params', { source: 'node', upstream: 'b', category: 'blockNotFound', retryElsewhere: true }),
+      kind: 'node',
+    }
+    let isFailing = false
+    const { request, requested, clock, requestMany } = openFailover(
+      t,
+      {
+        a: () => (isFailing ? afterTwoTurns(failure('a', { retryElsewhere: true })) : fakeResult('a')),
+        b: () => lacking,
+        c: () => fakeResult('c'),
+      },
+      { upstreams: ['a', 'b', 'c'].map(name => node(name)), hedge: true },
+    )
+    await requestMany(200)
+    isFailing = true
+    for (let i = 0; i < 6; i++) {
+      requested.length = 0
+      const reply = request(getLogs())
+      clock.advance(1)
+      t.equal(valueOrErrorCode(await reply), 'c')
+    }
+    t.same(requested, ['a', 'c'])
+  })
+
+  t.test('is not for methods that are not idempotent', async t => {
+    const send = () => fakeCall('eth_sendRawTransaction', ['0x01'])
+    const { request, requested, clock, requestMany } = await openWithSlowNode(t, { a: () => turn(fakeResult('a')) })
+    await requestMany(200, send)
+    requested.length = 0
+    const reply = request(send())
+    clock.advance(60_000)
+    t.equal(valueOrErrorCode(await reply), 'a')
+    t.same(requested, ['a'])
+  })
+
+  t.test('sends no second request for more than a fifth of the calls', async t => {
+    const { request, countOf, clock } = await openWithSlowNode(t, {}, 50)
+    for (let i = 0; i < 40; i++) void request(getLogs())
+    clock.advance(1)
+    await turn()
+    t.equal(countOf('a'), 40)
+    t.equal(countOf('b'), 18)
+  })
+
+  t.test('waits for the 95th percentile of the latency', async t => {
+    const latencies = new LatencyTracker()
+    t.equal(latencies.p95, undefined)
+    for (let ms = 1; ms <= 100; ms++) latencies.record(ms)
+    t.ok(Number(latencies.p95) >= 90 && Number(latencies.p95) <= 96)
+  })
+})
