@@ -6,18 +6,33 @@ import { CommandError, getAccount, getPlan, withStoreContext } from './store-con
 import { UsageError } from './command.ts'
 import type { Command } from './command.ts'
 import { formatTable } from './text-table.ts'
-import { readStoreArguments, runSubcommand } from './args.ts'
+import { readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 
-/** Who is billed. */
+/** In place of a number: the credits of the plan. */
+const planDefaultKeyword = 'plan'
+
+const options = {
+  plan: { type: 'string', placeholder: 'PLAN', description: 'The plan of the account: one of `plans` in gateway.yaml.' },
+  credits: {
+    type: 'string',
+    placeholder: 'N',
+    description: 'Daily credits of this account in place of those of its plan; `plan` removes them again.',
+  },
+  ...storeOptions,
+} as const
+
+/** Accounts, which are billed. */
 export const accountsCommand: Command = {
   name: 'accounts',
-  summary: 'Adds and lists accounts, moves them between plans, and gives them credits of their own.',
+  summary: 'Adds and lists accounts, and changes their plan or their daily credits.',
   usage: [
     'accounts add NAME --plan PLAN [--credits N] [--json] [--config DIR]',
     'accounts list [--json] [--config DIR]',
     'accounts set NAME [--plan PLAN] [--credits N|plan] [--json] [--config DIR]',
   ],
+  positionals: { NAME: 'The name or the id of the account. A new name consists of 1 to 64 letters, digits or . _ - @ characters.' },
+  options,
   run: async (args, terminal) => runSubcommand({ add, list, set }, args, terminal),
 }
 
@@ -25,11 +40,12 @@ const add: Subcommand = (args, terminal) => {
   const {
     values: { plan, credits, config, json },
     positionals: [accountName],
-  } = readStoreArguments(args, ['NAME'], options)
-  if (plan === undefined) throw new UsageError('--plan PLAN is missing')
+  } = readArguments(args, ['NAME'], options)
+  if (plan === undefined) throw new UsageError('missing option --plan PLAN')
   const ownCredits = readCredits(credits)
   return withStoreContext(config, terminal, async ({ store, plans }) => {
-    if (!isAccountName(accountName)) throw new CommandError(`"${accountName}" is no name: 1 to 64 letters, digits or . _ - @ were wanted`)
+    if (!isAccountName(accountName))
+      throw new CommandError(`invalid account name "${accountName}": expected 1 to 64 letters, digits or . _ - @, not starting with acc_`)
     const account = {
       id: generateAccountId(),
       name: accountName,
@@ -37,7 +53,7 @@ const add: Subcommand = (args, terminal) => {
       created: systemClock.now(),
       ...(ownCredits && { credits: ownCredits }),
     }
-    if (!(await store.addAccount(account))) throw new CommandError(`there is an account "${accountName}" already`)
+    if (!(await store.addAccount(account))) throw new CommandError(`account "${accountName}" already exists`)
     terminal.out(json ? JSON.stringify(toAccountJson(account)) : `added account ${accountName} (${account.id}) on ${describePlan(account)}`)
   })
 }
@@ -45,7 +61,7 @@ const add: Subcommand = (args, terminal) => {
 const list: Subcommand = (args, terminal) => {
   const {
     values: { config, json },
-  } = readStoreArguments(args, [], {})
+  } = readArguments(args, [], storeOptions)
   return withStoreContext(config, terminal, async ({ store }) => {
     const rows = await store.accounts()
     if (json) return terminal.out(JSON.stringify(rows.map(toAccountJson)))
@@ -59,8 +75,8 @@ const set: Subcommand = (args, terminal) => {
   const {
     values: { plan, credits, config, json },
     positionals: [accountName],
-  } = readStoreArguments(args, ['NAME'], options)
-  if (plan === undefined && credits === undefined) throw new UsageError('--plan PLAN or --credits N is missing')
+  } = readArguments(args, ['NAME'], options)
+  if (plan === undefined && credits === undefined) throw new UsageError('nothing to change: expected --plan or --credits')
   const ownCredits = readCredits(credits)
   return withStoreContext(config, terminal, async ({ store, plans }) => {
     const { id } = await getAccount(store, accountName)
@@ -69,28 +85,23 @@ const set: Subcommand = (args, terminal) => {
       ...(ownCredits !== undefined && { credits: ownCredits }),
     }
     const account = await store.changeAccount(id, change)
-    if (account === undefined) throw new CommandError(`there is no account "${accountName}" any more`)
+    if (account === undefined) throw new CommandError(`account "${accountName}" no longer exists`)
     terminal.out(json ? JSON.stringify(toAccountJson(account)) : `account ${account.name} is on ${describePlan(account)} now`)
   })
 }
 
-const options = { plan: { type: 'string' }, credits: { type: 'string' } } as const
-
-/** In place of a number: what the plan gives. */
-const planDefaultKeyword = 'plan'
-
-/** Null gives up credits of its own. */
+/** Null: the credits of the plan apply again. */
 const readCredits = (text: string | undefined): number | null | undefined => {
   if (text === undefined) return undefined
   if (text === planDefaultKeyword) return null
   const credits = Number(text)
   if (/^\d+$/.test(text) && credits > 0 && Number.isSafeInteger(credits)) return credits
   throw new UsageError(
-    `--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${planDefaultKeyword}\` for what the plan gives, not "${text}"`,
+    `--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${planDefaultKeyword}\` for those of the plan, not "${text}"`,
   )
 }
 
-/** Names are words of the command line, and never look like an id. */
+/** A name needs no quotes in a shell and cannot be mistaken for an id. */
 const isAccountName = (text: string): boolean => /^(?!acc_)[\w.@-]{1,64}$/.test(text)
 
 const describePlan = ({ plan, credits }: AccountRow): string =>

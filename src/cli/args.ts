@@ -1,13 +1,12 @@
 import { parseArgs } from 'node:util'
-import type { ParseArgsConfig } from 'node:util'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { UsageError } from './command.ts'
-import type { Terminal } from './command.ts'
+import type { CommandOption, Terminal } from './command.ts'
 
-/** What a command does after its first word. */
+/** What a command does after its subcommand. */
 export type Subcommand = (args: readonly string[], terminal: Terminal) => Promise<number>
 
-/** Runs the verb that the first word names. */
+/** Runs the subcommand that the first argument names. */
 export const runSubcommand = (
   subcommands: Readonly<Record<string, Subcommand>>,
   [name, ...args]: readonly string[],
@@ -16,46 +15,45 @@ export const runSubcommand = (
   const names = Object.keys(subcommands)
   const subcommand = name !== undefined && Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
   if (subcommand !== undefined) return subcommand(args, terminal)
-  if (name === undefined) throw new UsageError(`a word is missing: ${names.join(', ')}`)
-  throw new UsageError(`"${name}" is not one of ${names.join(', ')}${formatHint(didYouMean(name, names))}`)
+  if (name === undefined) throw new UsageError(`missing subcommand: expected ${formatAlternatives(names)}`)
+  throw new UsageError(`unknown subcommand "${name}": expected ${formatAlternatives(names)}${formatHint(didYouMean(name, names))}`)
 }
 
-/** The options of all commands on the store. */
-const commonOptions = {
-  config: { type: 'string', default: 'configs' },
-  json: { type: 'boolean', default: false },
-} as const
+export const configOption = {
+  type: 'string',
+  placeholder: 'DIR',
+  default: 'configs',
+  description: 'The configuration directory.',
+} as const satisfies CommandOption
 
-type OptionDefinitions = NonNullable<ParseArgsConfig['options']>
-type OptionValues<O extends OptionDefinitions> = ReturnType<typeof parseArgs<{ options: O }>>['values']
-type ParsedArguments<O extends OptionDefinitions, N> = {
+export const jsonOption = { type: 'boolean', default: false, description: 'Prints JSON, for programs.' } as const satisfies CommandOption
+
+/** The options of all commands that work on the store of a configuration. */
+export const storeOptions = { json: jsonOption, config: configOption } as const
+
+type Options = Readonly<Record<string, CommandOption>>
+type OptionValues<O extends Options> = ReturnType<typeof parseArgs<{ options: O }>>['values']
+type ParsedArguments<O extends Options, N> = {
   readonly values: OptionValues<O>
   readonly positionals: { readonly [K in keyof N]: string }
 }
 
-/** Reads `--config`, `--json` and these options, and as many other words as there are `names` for them. Throws Misuse. */
-export const readStoreArguments = <const O extends OptionDefinitions, const N extends readonly string[]>(
-  args: readonly string[],
-  names: N,
-  options: O,
-): ParsedArguments<O & typeof commonOptions, N> => readArguments(args, names, { ...options, ...commonOptions })
-
-/** The same for a command that has no other options than these. */
-export const readArguments = <const O extends OptionDefinitions, const N extends readonly string[]>(
+/** Reads `options` and exactly one positional argument for each of `names`. Throws UsageError. */
+export const readArguments = <const O extends Options, const N extends readonly string[]>(
   args: readonly string[],
   names: N,
   options: O,
 ): ParsedArguments<O, N> => {
   const { values, positionals } = parseOrThrow(args, options)
   const missing = names[positionals.length]
-  if (missing !== undefined) throw new UsageError(`${missing} is missing`)
-  if (positionals.length > names.length) throw new UsageError(`"${positionals[names.length]}" is one word too many`)
-  // As many words as names, as was just checked.
+  if (missing !== undefined) throw new UsageError(`missing argument ${missing}`)
+  if (positionals.length > names.length) throw new UsageError(`unexpected argument "${positionals[names.length]}"`)
+  // As many as there are names: checked in the two lines above.
   return { values, positionals: positionals as { readonly [K in keyof N]: string } }
 }
 
-/** The value of `--config`, for commands that take no other word. */
-export const readConfigDir = (args: readonly string[]): string => readArguments(args, [], { config: commonOptions.config }).values.config
+/** The value of `--config`, for commands that take nothing else. */
+export const readConfigDir = (args: readonly string[]): string => readArguments(args, [], { config: configOption }).values.config
 
 /** `a,b` as a list. */
 export const readList = (name: string, text: string | undefined): readonly string[] | undefined => {
@@ -63,13 +61,17 @@ export const readList = (name: string, text: string | undefined): readonly strin
     ?.split(',')
     .map(item => item.trim())
     .filter(item => item !== '')
-  if (items?.length === 0) throw new UsageError(`--${name} needs at least one name`)
+  if (items?.length === 0) throw new UsageError(`--${name} requires at least one name`)
   return items && [...new Set(items)]
 }
 
 export const formatHint = (text: string | undefined): string => (text === undefined ? '' : `; ${text}`)
 
-const parseOrThrow = <const O extends OptionDefinitions>(
+/** `a, b or c`. */
+export const formatAlternatives = (names: readonly string[]): string =>
+  names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
+
+const parseOrThrow = <const O extends Options>(
   args: readonly string[],
   options: O,
 ): { readonly values: OptionValues<O>; readonly positionals: readonly string[] } => {
@@ -80,16 +82,12 @@ const parseOrThrow = <const O extends OptionDefinitions>(
   }
 }
 
-/** What parseArgs complains of, in our words: its own tell how to get round its rules. */
-const describeParseError = ({ code, message }: NodeJS.ErrnoException, options: OptionDefinitions): string => {
+/** In place of the messages of parseArgs, which explain how to circumvent its rules. */
+const describeParseError = ({ code, message }: NodeJS.ErrnoException, options: Options): string => {
   const option = /'(--?[^ '=]+)/.exec(message)?.[1] ?? ''
   if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
-    return `there is no option ${option}${formatHint(
-      didYouMean(
-        option,
-        Object.keys(options).map(name => `--${name}`),
-      ),
-    )}`
+    const names = Object.keys(options).map(name => `--${name}`)
+    return `unknown option ${option}${formatHint(didYouMean(option, names))}`
   }
-  return options[option.slice(2)]?.type === 'boolean' ? `${option} takes no value` : `${option} needs a value`
+  return options[option.slice(2)]?.type === 'boolean' ? `${option} takes no value` : `${option} requires a value`
 }

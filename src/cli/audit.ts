@@ -7,7 +7,7 @@ import type { StoreContext } from './store-context.ts'
 import { exitCodes } from './command.ts'
 import type { Command } from './command.ts'
 import { formatTable } from './text-table.ts'
-import { readStoreArguments } from './args.ts'
+import { readArguments, storeOptions } from './args.ts'
 
 /**
  * A running process reports up to a second late, and later while calls are in flight: only a discrepancy that is found in
@@ -17,10 +17,12 @@ export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>):
   name: 'audit',
   summary: 'Verifies that leased credits and counted calls of every account agree for today.',
   usage: ['audit [--json] [--config DIR]'],
+  positionals: {},
+  options: storeOptions,
   async run(args, terminal) {
     const {
       values: { config, json },
-    } = readStoreArguments(args, [], {})
+    } = readArguments(args, [], storeOptions)
     let rows: readonly AuditRow[] = []
     const code = await withStoreContext(config, terminal, async ({ store, plans }) => {
       rows = await auditAccounts({ store, plans })

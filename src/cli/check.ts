@@ -7,13 +7,15 @@ import { systemClock } from '../services/clock.ts'
 import { readAccounts } from '../store/read-accounts.ts'
 import { exitCodes } from './command.ts'
 import type { Command } from './command.ts'
-import { readConfigDir } from './args.ts'
+import { configOption, readConfigDir } from './args.ts'
 
-/** `build` makes every stage, for the problems that only a plugin's create() finds; it starts none. */
+/** `dryRun` creates every stage, for the problems that only a plugin's create() finds; it starts none. */
 export const createCheckCommand = (plugins: readonly AnyPlugin[], dryRun: (config: Config) => Promise<readonly Problem[]>): Command => ({
   name: 'check',
-  summary: 'Finds every problem of a configuration; starts nothing.',
+  summary: 'Reports every problem of a configuration; starts nothing.',
   usage: ['check [--config DIR]'],
+  positionals: {},
+  options: { config: configOption },
   async run(args, { env, out, err }) {
     const config = await loadConfig(readConfigDir(args), plugins, env)
     const problems = [...config.problems, ...(await dryRun(config))]
@@ -38,7 +40,7 @@ const formatSummary = ({ networks, unserved }: Config): readonly string[] => {
 const describeUnset = (variables: readonly string[]): string =>
   variables.length === 1 ? `${variables[0]} is not set` : `${variables.join(', ')} are not set`
 
-/** Accounts keep the name of their plan when it goes, and come back with it; meanwhile their calls are refused. */
+/** An account whose plan is removed from gateway.yaml keeps the plan's name: its calls are rejected until the plan is back. */
 const findMissingPlans = async ({ gateway }: Config): Promise<readonly string[]> => {
   if (gateway === undefined) return []
   const accounts = await readAccounts(gateway.store, systemClock)
@@ -50,7 +52,7 @@ const findMissingPlans = async ({ gateway }: Config): Promise<readonly string[]>
       .sort()
     const more = names.length > maxListedNames ? ', …' : ''
     return (
-      `  warning: gateway.yaml has no plan \`${plan}\`; the calls of ${countNoun(names.length, 'account')} that have it are refused: ` +
+      `  warning: gateway.yaml has no plan \`${plan}\`: calls of ${countNoun(names.length, 'account')} on this plan are rejected: ` +
       `${names.slice(0, maxListedNames).join(', ')}${more}`
     )
   })

@@ -1,3 +1,5 @@
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { AnvilError, startAnvil } from './anvil.ts'
 import type { Anvil } from './anvil.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
@@ -8,19 +10,23 @@ import type { GatewayConfig } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
+import { hashApiKey, keyHint, isWellFormedKey, generateAccountId, generateApiKey, generateKeyId } from '../services/accounts/api-key.ts'
+import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { getOrCreateDevKey } from './dev-key.ts'
-import type { DevKey } from './dev-key.ts'
-import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
-import { readConfigDir } from './args.ts'
+import { printStartupErrors, loadValidConfig } from './startup.ts'
+import { runUntilSignal } from './signals.ts'
+import { configOption, readConfigDir } from './args.ts'
 
-/** What `npm start` runs: a local node, an account with a key, the gateway, and a line to paste. */
+/** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */
 export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'dev',
   summary: 'Starts a local Ethereum node and the gateway in front of it, with a key to try.',
   usage: ['dev [--config DIR]'],
+  positionals: {},
+  options: { config: configOption },
   async run(args, terminal) {
     const dir = readConfigDir(args)
     const { config: gateway, problems } = readGatewayConfig(dir, terminal.env)
@@ -28,14 +34,14 @@ export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
       printProblems(problems, terminal.err)
       return exitCodes.config
     }
-    return runUntilSignal(asked => runDev(gateway, { dir, plugins, stopRequested: asked }, terminal))
+    return runUntilSignal(stopRequested => runDev(gateway, { dir, plugins, stopRequested }, terminal))
   },
 })
 
 interface DevOptions {
   readonly dir: string
   readonly plugins: readonly AnyPlugin[]
-  /** Resolves when it shall stop. */
+  /** Resolves at the first SIGTERM or SIGINT. */
   readonly stopRequested: Promise<void>
 }
 
@@ -49,14 +55,14 @@ const runDev = async (gateway: GatewayConfig, { dir, plugins, stopRequested }: D
         : await serveUntilStopped(config, { key: await getOrCreateDevKey(gateway, dir), anvil: node.anvil, stopRequested }, terminal)
     await node.stop()
     return code
-  } catch (fault) {
-    if (!(fault instanceof AnvilError || fault instanceof StoreError)) throw fault
-    terminal.err(`tollgate: ${fault.message}`)
+  } catch (error) {
+    if (!(error instanceof AnvilError || error instanceof StoreError)) throw error
+    terminal.err(`tollgate: ${error.message}`)
     return exitCodes.failed
   }
 }
 
-/** The operator's own node when DEVNET_URL names one, else anvil. */
+/** The operator's node when DEVNET_URL names one, else anvil. */
 const openDevNode = async ({ env }: Terminal): Promise<Pick<Anvil, 'url' | 'stop'> & { anvil?: Anvil }> => {
   const url = env['DEVNET_URL'] ?? ''
   if (url !== '') return { url, stop: async () => undefined }
@@ -91,8 +97,8 @@ const formatWelcome = ({ networks, unserved }: ValidConfig, urls: Gateway['urls'
     `  HTTP       ${urls.rpc}${path}`,
     `  WebSocket  ${urls.rpc.replace('http', 'ws')}/ws${path}`,
     ...(urls.admin === undefined ? [] : [`  Admin      ${urls.admin}/readyz  ${urls.admin}/metrics`]),
-    ...(anvil === undefined ? [] : [`  Node       ${anvil.url} (anvil, ends with this)`]),
-    `  Key        kept in ${key.displayPath}`,
+    ...(anvil === undefined ? [] : [`  Node       ${anvil.url} (anvil; stops with the gateway)`]),
+    `  Key        stored in ${key.displayPath}`,
     `  Networks   ${networks.map(network => network.name).join(', ')}`,
     ...(unserved.length === 0 ? [] : [`             not served until a URL is set: ${unserved.map(each => each.network).join(', ')}`]),
     '',
@@ -100,6 +106,57 @@ const formatWelcome = ({ networks, unserved }: ValidConfig, urls: Gateway['urls'
     '',
     `curl -s ${urls.rpc}${path} -H 'Content-Type: application/json' -d '${body}'`,
     '',
-    'Ctrl-C stops both.',
+    anvil === undefined ? 'Ctrl-C stops the gateway.' : 'Ctrl-C stops the gateway and the node.',
   ]
+}
+
+/** An API key to try the gateway with. */
+interface DevKey {
+  readonly apiKey: string
+  /** The file that stores it, relative to the working directory. */
+  readonly displayPath: string
+}
+
+/**
+ * The key in the file `dev.key`, if it is still active; else a new key of the account `dev`, written there with mode 600.
+ * The file is in the folder of the embedded store; with another store in `data`, next to the configuration in `dir`.
+ */
+const getOrCreateDevKey = async ({ store: address, plans }: GatewayConfig, dir: string): Promise<DevKey> => {
+  const path = join(address.kind === 'lmdb' ? address.path : join(dir, '../data'), 'dev.key')
+  const store = await openStore(address, systemClock)
+  try {
+    const storedKey = readFileIfExists(path)
+    const apiKey =
+      storedKey !== undefined && (await isActiveKey(store, storedKey)) ? storedKey : await createDevKey(store, Object.keys(plans)[0] ?? '')
+    if (apiKey !== storedKey) {
+      mkdirSync(dirname(path), { recursive: true })
+      writeFileSync(path, `${apiKey}\n`, { mode: 0o600 })
+      chmodSync(path, 0o600) // the mode above applies to a new file only
+    }
+    return { apiKey, displayPath: relative(process.cwd(), path) }
+  } finally {
+    await store.close()
+  }
+}
+
+const readFileIfExists = (path: string): string | undefined => {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return undefined
+  }
+}
+
+const isActiveKey = async (store: Store, text: string): Promise<boolean> => {
+  const holder = isWellFormedKey(text) ? await store.findKey(hashApiKey(text)) : undefined
+  return holder !== undefined && holder.key.revoked === undefined
+}
+
+const createDevKey = async (store: Store, plan: string): Promise<string> => {
+  const created = systemClock.now()
+  const account = (await store.account('dev')) ?? { id: generateAccountId(), name: 'dev', plan, created }
+  await store.addAccount(account)
+  const apiKey = generateApiKey().reveal()
+  await store.addKey(hashApiKey(apiKey), { id: generateKeyId(), account: account.id, created, hint: keyHint(apiKey) })
+  return apiKey
 }

@@ -10,19 +10,39 @@ import { CommandError, getAccount, withStoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
 import type { Command } from './command.ts'
 import { formatFields, formatTable } from './text-table.ts'
-import { formatHint, readList, readStoreArguments, runSubcommand } from './args.ts'
+import { formatAlternatives, formatHint, readArguments, readList, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 
-/** What opens the gateway. */
+/** In place of a list: no restriction. */
+const allKeyword = 'all'
+
+const allowlistOptions = {
+  networks: {
+    type: 'string',
+    placeholder: 'A,B',
+    description: 'The networks that the key may call; `all`, and without it: every network.',
+  },
+  methods: { type: 'string', placeholder: 'A,B', description: 'The methods that the key may call; `all`, and without it: every method.' },
+  origins: {
+    type: 'string',
+    placeholder: 'A,B',
+    description: 'The web pages that may use the key, by origin, such as https://dapp.example; `all`, and without it: every page.',
+  },
+  ...storeOptions,
+} as const
+
+/** API keys. */
 export const keysCommand: Command = {
   name: 'keys',
   summary: 'Adds, lists, changes and revokes the API keys of an account.',
   usage: [
-    'keys add ACCOUNT [--networks a,b] [--methods a,b] [--origins a,b] [--json] [--config DIR]',
+    'keys add ACCOUNT [--networks A,B] [--methods A,B] [--origins A,B] [--json] [--config DIR]',
     'keys list ACCOUNT [--json] [--config DIR]',
-    'keys set ID [--networks a,b|all] [--methods a,b|all] [--origins a,b|all] [--json] [--config DIR]',
+    'keys set ID [--networks A,B|all] [--methods A,B|all] [--origins A,B|all] [--json] [--config DIR]',
     'keys revoke ID [--json] [--config DIR]',
   ],
+  positionals: { ACCOUNT: 'The name or the id of the account.', ID: 'The id of the key, as `keys list` shows it.' },
+  options: allowlistOptions,
   run: async (args, terminal) => runSubcommand({ add, list, set, revoke }, args, terminal),
 }
 
@@ -30,7 +50,7 @@ const add: Subcommand = (args, terminal) => {
   const {
     values,
     positionals: [accountName],
-  } = readStoreArguments(args, ['ACCOUNT'], allowlistOptions)
+  } = readArguments(args, ['ACCOUNT'], allowlistOptions)
   const { config, json } = values
   const allowlists = readAllowlists(values)
   return withStoreContext(config, terminal, async ({ store }) => {
@@ -43,7 +63,7 @@ const add: Subcommand = (args, terminal) => {
     warnUnknownMethods(allowlists.methods ?? [], config, terminal.err)
     if (json) return terminal.out(JSON.stringify({ ...toKeyJson(row, account), key: apiKey }))
     for (const line of formatFields({ key: apiKey, id: row.id, account: account.name, ...formatAllowlists(row) })) terminal.out(line)
-    terminal.out('Keep the key now: it is not stored and cannot be shown again.')
+    terminal.out('Save the key now: only its hash is stored, and it cannot be shown again.')
   })
 }
 
@@ -51,7 +71,7 @@ const list: Subcommand = (args, terminal) => {
   const {
     values: { config, json },
     positionals: [accountName],
-  } = readStoreArguments(args, ['ACCOUNT'], {})
+  } = readArguments(args, ['ACCOUNT'], storeOptions)
   return withStoreContext(config, terminal, async ({ store }) => {
     const account = await getAccount(store, accountName)
     const rows = await store.keys(account.id)
@@ -73,10 +93,10 @@ const set: Subcommand = (args, terminal) => {
   const {
     values,
     positionals: [id],
-  } = readStoreArguments(args, ['ID'], allowlistOptions)
+  } = readArguments(args, ['ID'], allowlistOptions)
   const { config, json } = values
   const allowlists = readAllowlists(values)
-  if (Object.keys(allowlists).length === 0) throw new UsageError('nothing is to be changed: --networks, --methods or --origins is missing')
+  if (Object.keys(allowlists).length === 0) throw new UsageError('nothing to change: expected --networks, --methods or --origins')
   return withStoreContext(config, terminal, async ({ store }) => {
     checkAllowlists(allowlists, config)
     const row = (await store.changeKey(id, allowlists)) ?? throwUnknownKey(id)
@@ -84,7 +104,7 @@ const set: Subcommand = (args, terminal) => {
     const account = await getAccount(store, row.account)
     if (json) return terminal.out(JSON.stringify(toKeyJson(row, account)))
     for (const line of formatFields({ id, account: account.name, ...formatAllowlists(row) })) terminal.out(line)
-    if (row.revoked !== undefined) terminal.out(`It opens nothing: it is revoked since ${formatRevokedAt(row)}.`)
+    if (row.revoked !== undefined) terminal.out(`This key was revoked at ${formatRevokedAt(row)}: its calls are rejected.`)
   })
 }
 
@@ -92,16 +112,14 @@ const revoke: Subcommand = (args, terminal) => {
   const {
     values: { config, json },
     positionals: [id],
-  } = readStoreArguments(args, ['ID'], {})
+  } = readArguments(args, ['ID'], storeOptions)
   return withStoreContext(config, terminal, async ({ store }) => {
     const row = (await store.revokeKey(id, systemClock.now())) ?? throwUnknownKey(id)
     const account = await getAccount(store, row.account)
     if (json) return terminal.out(JSON.stringify(toKeyJson(row, account)))
-    terminal.out(`key ${id} of account ${account.name} is revoked since ${formatRevokedAt(row)}`)
+    terminal.out(`key ${id} of account ${account.name} was revoked at ${formatRevokedAt(row)}`)
   })
 }
-
-const allowlistOptions = { networks: { type: 'string' }, methods: { type: 'string' }, origins: { type: 'string' } } as const
 
 const readAllowlists = (values: { readonly [K in keyof KeyChange]?: string | undefined }): KeyChange => {
   const networks = readAllowlist('networks', values.networks)
@@ -118,10 +136,8 @@ const readAllowlists = (values: { readonly [K in keyof KeyChange]?: string | und
 const readAllowlist = (name: string, text: string | undefined): readonly string[] | null | undefined =>
   text?.trim() === allKeyword ? null : readList(name, text)
 
-const allKeyword = 'all'
-
 const throwUnknownKey = (id: string): never => {
-  throw new CommandError(`there is no key with the id "${id}"; \`keys list ACCOUNT\` shows the ids`)
+  throw new CommandError(`unknown key id "${id}"; \`keys list ACCOUNT\` shows the ids`)
 }
 
 const checkAllowlists = ({ networks, origins }: KeyChange, dir: string): void => {
@@ -129,31 +145,30 @@ const checkAllowlists = ({ networks, origins }: KeyChange, dir: string): void =>
   checkOrigins(origins ?? [])
 }
 
-const checkNetworks = (wanted: readonly string[], dir: string): void => {
+const checkNetworks = (requested: readonly string[], dir: string): void => {
   const known = networkNames(dir)
-  const unknown = wanted.find(name => !known.includes(name))
+  const unknown = requested.find(name => !known.includes(name))
   if (unknown === undefined) return
-  const help = didYouMean(unknown, known) ?? (known.length === 0 ? 'there are none yet' : `there are ${known.join(', ')}`)
-  throw new CommandError(`there is no network "${unknown}"${formatHint(help)}`)
+  const hint = didYouMean(unknown, known) ?? (known.length === 0 ? 'there are none yet' : `expected ${formatAlternatives(known)}`)
+  throw new CommandError(`unknown network "${unknown}"${formatHint(hint)}`)
 }
 
-/** Not refused: a network may offer methods that no table has. */
-const warnUnknownMethods = (wanted: readonly string[], dir: string, warn: (line: string) => void): void => {
+/** A warning only: the `params` plugin of a network may add methods that no table has. */
+const warnUnknownMethods = (methods: readonly string[], dir: string, warn: (line: string) => void): void => {
   const known = declaredMethodNames(dir)
-  for (const name of known.length === 0 ? [] : wanted.filter(one => !known.includes(one))) {
-    const help = didYouMean(name, known)
-    warn(`warning: no method table has "${name}"${formatHint(help)}`)
+  for (const name of known.length === 0 ? [] : methods.filter(method => !known.includes(method))) {
+    warn(`warning: no method table has "${name}"${formatHint(didYouMean(name, known))}`)
   }
 }
 
-/** A browser sends scheme, host and port, and nothing after them; any other text would match no page. */
-const checkOrigins = (wanted: readonly string[]): void => {
-  for (const text of wanted) {
+/** Browsers send scheme, host and port in `Origin`; any other text would match no page. */
+const checkOrigins = (origins: readonly string[]): void => {
+  for (const text of origins) {
     const origin = URL.canParse(text) ? new URL(text).origin : undefined
     if (origin === text) continue
     const hasNoOrigin = origin === undefined || origin === 'null'
-    const help = hasNoOrigin ? 'write it like https://dapp.example' : `did you mean \`${origin}\`?`
-    throw new CommandError(`"${text}" is not the origin of a page; ${help}`)
+    const hint = hasNoOrigin ? 'expected an origin such as https://dapp.example' : `did you mean \`${origin}\`?`
+    throw new CommandError(`invalid origin "${text}"; ${hint}`)
   }
 }
 

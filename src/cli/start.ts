@@ -7,28 +7,31 @@ import { openLog } from '../services/log.ts'
 import type { Log } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
-import { readConfigDir } from './args.ts'
+import { printStartupErrors, loadValidConfig } from './startup.ts'
+import { runUntilSignal } from './signals.ts'
+import { configOption, readConfigDir } from './args.ts'
 
-/** Production: serves a configuration directory; stdout is one JSON object a line. */
+/** Serves a configuration directory in production; standard output is one JSON object a line. */
 export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'start',
   summary: 'Serves the networks of a configuration directory.',
   usage: ['start [--config DIR]'],
+  positionals: {},
+  options: { config: configOption },
   async run(args, terminal) {
     const dir = readConfigDir(args)
     const config = await loadValidConfig(dir, plugins, terminal)
     if (config === undefined) return exitCodes.config
     const log = openLog(config.gateway.log)
     if (cluster.isWorker) return runWorker(config, log, terminal)
-    return runUntilSignal(asked => serveUntilStopped(config, { dir, log, stopRequested: asked }, terminal))
+    return runUntilSignal(stopRequested => serveUntilStopped(config, { dir, log, stopRequested }, terminal))
   },
 })
 
 interface StartOptions {
   readonly dir: string
   readonly log: Log
-  /** Resolves when it shall stop. */
+  /** Resolves at the first SIGTERM or SIGINT. */
   readonly stopRequested: Promise<void>
 }
 
@@ -46,11 +49,11 @@ const serveUntilStopped = async (config: ValidConfig, { dir, log, stopRequested 
   return exitCodes.ok
 }
 
-/** Loaded only where there are workers, as the worker's side below. */
+/** Loaded only where there are workers, as the worker's side in runWorker(). */
 const openPrimaryProcess = async (config: ValidConfig, dir: string, log: Log): Promise<Pick<Gateway, 'urls' | 'stop'>> =>
   (await import('../cluster/primary.ts')).openPrimary(config, dir, log)
 
-/** Said at any level of the log: whoever started the gateway waits for this line. */
+/** Logged at any log level: whoever started the gateway waits for this line. */
 const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string }): void => {
   const served = networks.map(({ name, hosts }) => ({ network: name, hosts }))
   openLog('info').info({ event: 'listening', ...urls, networks: served }, `listening on ${urls.rpc}`)

@@ -9,22 +9,22 @@ import { StoreError } from '../store/store.ts'
 import type { AccountRow, Store } from '../store/store.ts'
 import { exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
-import { formatHint } from './args.ts'
+import { formatAlternatives, formatHint } from './args.ts'
 
-/** What the commands on accounts work with; open while one of them runs, also beside gateways that serve. */
+/** What commands on accounts use. Gateways may use the same store at the same time. */
 export interface StoreContext {
   readonly store: Store
   readonly plans: Plans
 }
 
-/** What was asked for cannot be done; the message is the one line that the operator sees. */
+/** The command cannot be carried out; the message is the one line that the operator sees. */
 export class CommandError extends Error {}
 
 /** Opens the store that the configuration in `dir` names, lets `work` use it, and resolves with the exit code. */
 export const withStoreContext = async (
   dir: string,
   { env, err }: Terminal,
-  work: (books: StoreContext) => Promise<void>,
+  work: (context: StoreContext) => Promise<void>,
 ): Promise<number> => {
   const { config, problems } = readGatewayConfig(dir, env)
   printProblems(problems, err)
@@ -45,15 +45,15 @@ export const getAccount = async (store: Store, nameOrId: string): Promise<Accoun
   const account = await store.account(nameOrId)
   if (account !== undefined) return account
   const names = (await store.accounts()).map(({ name }) => name)
-  throw new CommandError(`there is no account "${nameOrId}"${formatHint(didYouMean(nameOrId, names))}`)
+  throw new CommandError(`unknown account "${nameOrId}"${formatHint(didYouMean(nameOrId, names))}`)
 }
 
-/** Shown in place of the limit of an account whose plan does not stand in gateway.yaml any more. */
+/** Printed in place of the limit of an account whose plan is no longer in gateway.yaml. */
 export const removedPlanLabel = 'gone'
 
 /** The plan with this name. */
 export const getPlan = (plans: Plans, name: string): Plan => {
   const plan = Object.hasOwn(plans, name) ? plans[name] : undefined
   if (plan !== undefined) return plan
-  throw new CommandError(`there is no plan "${name}": gateway.yaml has ${Object.keys(plans).join(', ')}`)
+  throw new CommandError(`unknown plan "${name}": expected ${formatAlternatives(Object.keys(plans))}`)
 }

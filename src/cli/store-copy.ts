@@ -13,14 +13,27 @@ import type { Store } from '../store/store.ts'
 import { CommandError } from './store-context.ts'
 import { UsageError, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { readArguments, runSubcommand } from './args.ts'
+import { jsonOption, readArguments, runSubcommand } from './args.ts'
 import type { Subcommand } from './args.ts'
 
-/** Moves an installation between a folder and a Redis. */
+/** Both stores are arguments: no configuration is read. */
+const options = {
+  live: { type: 'boolean', description: 'Copies although gateways use the stores; for gateways that serve no calls meanwhile.' },
+  json: jsonOption,
+} as const
+
+const progressBarWidth = 30
+
+/** Without a terminal, progress is printed for each tenth of the accounts. */
+const progressSteps = 10
+
+/** Moves an installation between an embedded store and a Redis. */
 export const storeCommand: Command = {
   name: 'store',
-  summary: 'Copies all of a store into another: lmdb:PATH or redis://HOST:PORT, either way.',
+  summary: 'Copies a whole store into another: from LMDB to Redis or back.',
   usage: ['store copy FROM TO [--live] [--json]'],
+  positionals: { FROM: 'The store to copy: lmdb:PATH or redis://HOST:PORT.', TO: 'The store to copy into, in the same form.' },
+  options,
   run: async (args, terminal) => runSubcommand({ copy }, args, terminal),
 }
 
@@ -40,8 +53,7 @@ const copy: Subcommand = async (args, terminal) => {
       terminal.status?.('')
       if (json) return terminal.out(JSON.stringify(copied))
       const { accounts, keys, balances, counts } = copied
-      const found = `${accounts} accounts, ${keys} keys, ${balances} of today's balances, ${counts} counts of calls`
-      terminal.out(`copied and compared: ${found}`)
+      terminal.out(`copied and compared: ${accounts} accounts, ${keys} keys, ${balances} of today's balances, ${counts} usage counts`)
     })
   } catch (error) {
     if (!(error instanceof CommandError || error instanceof StoreError)) throw error
@@ -50,9 +62,6 @@ const copy: Subcommand = async (args, terminal) => {
     return exitCodes.failed
   }
 }
-
-/** Both stores are named by words: there is no configuration to read. */
-const options = { live: { type: 'boolean' }, json: { type: 'boolean' } } as const
 
 const readStoreAddress = (name: string, text: string, { env }: Terminal): StoreAddress => {
   const substituted = expandVariables(text, env)
@@ -65,10 +74,10 @@ const readStoreAddress = (name: string, text: string, { env }: Terminal): StoreA
 
 const formatAddress = (address: StoreAddress): string => (address.kind === 'lmdb' ? address.path : address.url.reveal())
 
-/** Opening it would make it, and a mistyped path would be an empty store. */
+/** Opening a store creates it: a mistyped path would be copied as an empty store. */
 const requireExistingStore = (address: StoreAddress): void => {
   if (address.kind === 'lmdb' && !existsSync(join(address.path, 'data.mdb'))) {
-    throw new CommandError(`there is no store in ${address.path}`)
+    throw new CommandError(`no store in ${address.path}`)
   }
 }
 
@@ -87,23 +96,25 @@ const requireNoGateways = async (stores: Readonly<Record<string, Store>>): Promi
   for (const [name, store] of Object.entries(stores)) {
     const processes = await store.countLiveProcesses()
     if (processes === 0) continue
-    const who = processes === 1 ? 'a gateway process uses' : `${processes} gateway processes use`
-    throw new CommandError(`${who} ${name}: stop the gateways for an exact copy, or add --live while they are idle`)
+    const subject = processes === 1 ? 'a gateway process uses' : `${processes} gateway processes use`
+    throw new CommandError(`${subject} ${name}: stop the gateways for an exact copy, or add --live while they are idle`)
   }
 }
 
-/** One line that is drawn over and over where somebody watches, else a line for each tenth of the way. */
+/** One line that is overwritten on a terminal, else a line for each tenth of the accounts. */
 const createProgressReporter = ({ err, status }: Terminal): CopyProgress => {
-  let lastReportedTenth = 0
+  let lastReportedStep = 0
   return {
     accounts(done, all) {
       if (status !== undefined) return status(`${formatProgressBar(done / all)} ${done} of ${all} accounts`)
-      if (Math.floor((10 * done) / all) <= lastReportedTenth) return
-      lastReportedTenth = Math.floor((10 * done) / all)
+      const step = Math.floor((progressSteps * done) / all)
+      if (step <= lastReportedStep) return
+      lastReportedStep = step
       err(`${done} of ${all} accounts`)
     },
-    counts: done => status?.(`${formatProgressBar(1)} ${done} counts of calls`),
+    counts: done => status?.(`${formatProgressBar(1)} ${done} usage counts`),
   }
 }
 
-const formatProgressBar = (fraction: number): string => `[${'#'.repeat(Math.round(30 * fraction)).padEnd(30, '.')}]`
+const formatProgressBar = (fraction: number): string =>
+  `[${'#'.repeat(Math.round(progressBarWidth * fraction)).padEnd(progressBarWidth, '.')}]`

@@ -10,41 +10,56 @@ import type { StoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatFields, formatTable } from './text-table.ts'
-import { formatHint, readStoreArguments } from './args.ts'
+import { formatAlternatives, formatHint, readArguments, storeOptions } from './args.ts'
 
-/** Where an account's credits of today are, or what they went into. */
+/** More days than any retention keeps; a bound for the query. */
+const maxDays = 3_660
+
+const options = {
+  by: { type: 'string', placeholder: 'FIELD', description: `Counts calls by one field: ${formatAlternatives(groupings)}.` },
+  days: {
+    type: 'string',
+    placeholder: 'N',
+    description: `With --by: the last N days (UTC) up to today, from 1 to ${maxDays}; 1 if absent.`,
+  },
+  csv: { type: 'boolean', description: 'With --by: prints CSV.' },
+  ...storeOptions,
+} as const
+
+/** The balance of an account today, or its calls. */
 export const usageCommand: Command = {
   name: 'usage',
-  summary: 'Shows what an account has used of its credits today, or its calls by what they have in common.',
+  summary: "Shows an account's credits of today, or its calls by method, network and other fields.",
   usage: ['usage ACCOUNT [--json] [--config DIR]', `usage ACCOUNT --by ${groupings.join('|')} [--days N] [--json|--csv] [--config DIR]`],
+  positionals: { ACCOUNT: 'The name or the id of the account.' },
+  options,
   async run(args, terminal) {
     const {
       values: { config, json, csv = false, by, days },
-      positionals: [owner],
-    } = readStoreArguments(args, ['ACCOUNT'], options)
-    if (by === undefined && (csv || days !== undefined)) throw new UsageError(`--by is missing: one of ${groupings.join(', ')}`)
-    if (json && csv) throw new UsageError('--json and --csv were given: one is wanted')
+      positionals: [accountName],
+    } = readArguments(args, ['ACCOUNT'], options)
+    if (by === undefined && (csv || days !== undefined))
+      throw new UsageError(`missing option --by: expected ${formatAlternatives(groupings)}`)
+    if (json && csv) throw new UsageError('--json and --csv cannot be combined')
     const format = json ? 'json' : csv ? 'csv' : 'text'
-    const wish = by === undefined ? undefined : ({ by: readGrouping(by), days: readDays(days), format } as const)
-    return withStoreContext(config, terminal, async books => {
-      const account = await getAccount(books.store, owner)
-      await (wish === undefined ? printBalance(books, account, json, terminal) : printCounts(books, account, wish, terminal))
+    const query = by === undefined ? undefined : ({ by: readGrouping(by), days: readDays(days), format } as const)
+    return withStoreContext(config, terminal, async context => {
+      const account = await getAccount(context.store, accountName)
+      await (query === undefined ? printBalance(context, account, json, terminal) : printCounts(context, account, query, terminal))
     })
   },
 }
 
-const options = { by: { type: 'string' }, days: { type: 'string' }, csv: { type: 'boolean' } } as const
-
 const readGrouping = (text: string): Grouping => {
   const found = groupings.find(each => each === text)
   if (found !== undefined) return found
-  throw new UsageError(`--by must be one of ${groupings.join(', ')}, not "${text}"${formatHint(didYouMean(text, groupings))}`)
+  throw new UsageError(`--by must be ${formatAlternatives(groupings)}, not "${text}"${formatHint(didYouMean(text, groupings))}`)
 }
 
 const readDays = (text = '1'): number => {
   const days = Number(text)
-  if (/^\d+$/.test(text) && days > 0 && days <= 3_660) return days
-  throw new UsageError(`--days must be a number from 1 to 3660, not "${text}"`)
+  if (/^\d+$/.test(text) && days > 0 && days <= maxDays) return days
+  throw new UsageError(`--days must be a number from 1 to ${maxDays}, not "${text}"`)
 }
 
 const printBalance = async ({ store, plans }: StoreContext, account: AccountRow, json: boolean, { out }: Terminal) => {
@@ -60,7 +75,7 @@ interface CountsQuery {
   readonly format: 'json' | 'csv' | 'text'
 }
 
-/** Today, as far as it has come, and the days before it. */
+/** Today so far, and the days before. */
 const printCounts = async ({ store }: StoreContext, { id, name }: AccountRow, { by, days, format }: CountsQuery, { out }: Terminal) => {
   const { day: today } = await store.dayTotals(id)
   const firstDay = today - days + 1

@@ -60,41 +60,41 @@ t.test('what cannot be done is one line and exit code 1', async t => {
     t.same([code, out.length, err.length], [1, 0, 1])
     return err[0]?.replace('tollgate: ', '')
   }
-  t.equal(await refused('add', 'alice', '--plan', 'core'), 'there is an account "alice" already')
-  t.equal(await refused('add', 'bo', '--plan', 'gold'), 'there is no plan "gold": gateway.yaml has core, growth')
-  t.match(await refused('add', 'bo bo', '--plan', 'core'), /^"bo bo" is no name: /)
-  t.match(await refused('add', 'acc_1', '--plan', 'core'), /is no name/)
-  t.equal(await refused('set', 'alcie', '--plan', 'core'), 'there is no account "alcie"; did you mean `alice`?')
-  t.equal(await refused('set', 'alice', '--plan', 'gold'), 'there is no plan "gold": gateway.yaml has core, growth')
+  t.equal(await refused('add', 'alice', '--plan', 'core'), 'account "alice" already exists')
+  t.equal(await refused('add', 'bo', '--plan', 'gold'), 'unknown plan "gold": expected core or growth')
+  t.match(await refused('add', 'bo bo', '--plan', 'core'), /^invalid account name "bo bo": expected 1 to 64 /)
+  t.match(await refused('add', 'acc_1', '--plan', 'core'), /^invalid account name "acc_1"/)
+  t.equal(await refused('set', 'alcie', '--plan', 'core'), 'unknown account "alcie"; did you mean `alice`?')
+  t.equal(await refused('set', 'alice', '--plan', 'gold'), 'unknown plan "gold": expected core or growth')
 })
 
-t.test('wrong words are a misuse', async t => {
+t.test('wrong arguments are a usage error', async t => {
   const misused = async (...words: string[]) => {
     const { code, err } = await runCommand(words.some(word => ['revoke', 'key_1'].includes(word)) ? keysCommand : accountsCommand, words)
     t.equal(code, 64)
     return err[0]
   }
-  t.equal(await misused(), 'a word is missing: add, list, set')
-  t.equal(await misused('lsit'), '"lsit" is not one of add, list, set; did you mean `list`?')
-  t.equal(await misused('constructor'), '"constructor" is not one of add, list, set')
-  t.equal(await misused('add', '--plan', 'core'), 'NAME is missing')
-  t.equal(await misused('add', 'alice'), '--plan PLAN is missing')
-  t.equal(await misused('add', 'alice', 'bo', '--plan', 'core'), '"bo" is one word too many')
-  t.equal(await misused('list', '--plan', 'core'), 'there is no option --plan')
-  t.equal(await misused('add', 'alice', '--pln', 'core'), 'there is no option --pln; did you mean `--plan`?')
-  t.equal(await misused('add', 'alice', '-p'), 'there is no option -p')
-  t.equal(await misused('add', 'alice', '--plan'), '--plan needs a value')
-  t.equal(await misused('add', 'alice', '--plan', '--json'), '--plan needs a value')
+  t.equal(await misused(), 'missing subcommand: expected add, list or set')
+  t.equal(await misused('lsit'), 'unknown subcommand "lsit": expected add, list or set; did you mean `list`?')
+  t.equal(await misused('constructor'), 'unknown subcommand "constructor": expected add, list or set')
+  t.equal(await misused('add', '--plan', 'core'), 'missing argument NAME')
+  t.equal(await misused('add', 'alice'), 'missing option --plan PLAN')
+  t.equal(await misused('add', 'alice', 'bo', '--plan', 'core'), 'unexpected argument "bo"')
+  t.equal(await misused('list', '--plan', 'core'), 'unknown option --plan')
+  t.equal(await misused('add', 'alice', '--pln', 'core'), 'unknown option --pln; did you mean `--plan`?')
+  t.equal(await misused('add', 'alice', '-p'), 'unknown option -p')
+  t.equal(await misused('add', 'alice', '--plan'), '--plan requires a value')
+  t.equal(await misused('add', 'alice', '--plan', '--json'), '--plan requires a value')
   t.equal(await misused('list', '--json=yes'), '--json takes no value')
-  t.equal(await misused('set', 'alice'), '--plan PLAN or --credits N is missing')
+  t.equal(await misused('set', 'alice'), 'nothing to change: expected --plan or --credits')
   for (const credits of ['0', '-1', '1.5', '1e3', '9007199254740992', 'lots', '']) {
     t.equal(
       await misused('set', 'alice', `--credits=${credits}`),
-      `--credits must be a number from 1 to 9007199254740991, or \`plan\` for what the plan gives, not "${credits}"`,
+      `--credits must be a number from 1 to 9007199254740991, or \`plan\` for those of the plan, not "${credits}"`,
     )
   }
-  t.equal(await misused('revoke'), 'ID is missing')
-  t.equal(await misused('set', 'key_1'), 'nothing is to be changed: --networks, --methods or --origins is missing')
+  t.equal(await misused('revoke'), 'missing argument ID')
+  t.equal(await misused('set', 'key_1'), 'nothing to change: expected --networks, --methods or --origins')
 })
 
 t.test('a bad configuration is shown with its place, exit code 78', async t => {
@@ -150,7 +150,7 @@ t.test('a key is revoked by its id', async t => {
   const { revoked } = (await json(keysCommand, 'revoke', id)) as { revoked: string }
   t.match(revoked, time)
   t.match(await json(keysCommand, 'list', 'alice'), [{ id, revoked }])
-  t.same((await run(keysCommand, 'revoke', id)).out, [`key ${id} of account alice is revoked since ${revoked}`])
+  t.same((await run(keysCommand, 'revoke', id)).out, [`key ${id} of account alice was revoked at ${revoked}`])
 })
 
 t.test('the lists of a key are changed by its id, those that are named', async t => {
@@ -171,11 +171,14 @@ t.test('the lists of a key are changed by its id, those that are named', async t
   t.same(Object.keys(opened).sort(), ['account', 'created', 'hint', 'id'])
   t.same(await json(keysCommand, 'list', 'alice'), [opened])
   const refused = async (...words: string[]) => (await run(keysCommand, 'set', ...words)).err[0]
-  t.match(await refused('key_9', '--networks', 'all'), /^tollgate: there is no key with the id "key_9"/)
-  t.match(await refused(made.id, '--networks', 'devent'), /there is no network "devent"; did you mean `devnet`\?$/)
-  t.match(await refused(made.id, '--origins', 'dapp'), /"dapp" is not the origin of a page/)
+  t.match(await refused('key_9', '--networks', 'all'), /^tollgate: unknown key id "key_9"/)
+  t.match(await refused(made.id, '--networks', 'devent'), /unknown network "devent"; did you mean `devnet`\?$/)
+  t.match(await refused(made.id, '--origins', 'dapp'), /invalid origin "dapp"/)
   await run(keysCommand, 'revoke', made.id)
-  t.match((await run(keysCommand, 'set', made.id, '--networks', 'devnet')).out.at(-1), /^It opens nothing: it is revoked since 20/)
+  t.match(
+    (await run(keysCommand, 'set', made.id, '--networks', 'devnet')).out.at(-1),
+    /^This key was revoked at 20\S+: its calls are rejected\.$/,
+  )
 })
 
 t.test('people see a key with a warning, and lists of keys as tables', async t => {
@@ -189,7 +192,7 @@ t.test('people see a key with a warning, and lists of keys as tables', async t =
     /^networks  devnet$/,
     /^methods   all$/,
     /^origins   all$/,
-    /^Keep the key now/,
+    /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
     /^ID                KEY    NETWORKS  METHODS  ORIGINS  CREATED                   REVOKED$/,
@@ -201,20 +204,20 @@ t.test('a key for what does not exist is refused', async t => {
   const { run } = await createTestConfigs(t)
   await run(accountsCommand, 'add', 'alice', '--plan', 'core')
   const refused = async (...words: string[]) => (await run(keysCommand, ...words)).err[0]
-  t.equal(await refused('add', 'alice', '--networks', 'devent'), 'tollgate: there is no network "devent"; did you mean `devnet`?')
+  t.equal(await refused('add', 'alice', '--networks', 'devent'), 'tollgate: unknown network "devent"; did you mean `devnet`?')
   t.equal(
     await refused('add', 'alice', '--networks', 'devnet.test'),
-    'tollgate: there is no network "devnet.test"; there are base-mainnet, devnet',
+    'tollgate: unknown network "devnet.test"; expected base-mainnet or devnet',
   )
-  t.equal(await refused('add', 'alice', '--networks', ','), '--networks needs at least one name')
+  t.equal(await refused('add', 'alice', '--networks', ','), '--networks requires at least one name')
   t.equal(
     await refused('add', 'alice', '--origins', 'https://dapp.test/'),
-    'tollgate: "https://dapp.test/" is not the origin of a page; did you mean `https://dapp.test`?',
+    'tollgate: invalid origin "https://dapp.test/"; did you mean `https://dapp.test`?',
   )
   t.equal(
     await refused('add', 'alice', '--origins', 'dapp'),
-    'tollgate: "dapp" is not the origin of a page; write it like https://dapp.example',
+    'tollgate: invalid origin "dapp"; expected an origin such as https://dapp.example',
   )
-  t.equal(await refused('list', 'bob'), 'tollgate: there is no account "bob"')
-  t.match(await refused('revoke', 'key_1'), /^tollgate: there is no key with the id "key_1"/)
+  t.equal(await refused('list', 'bob'), 'tollgate: unknown account "bob"')
+  t.match(await refused('revoke', 'key_1'), /^tollgate: unknown key id "key_1"/)
 })

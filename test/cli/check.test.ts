@@ -255,7 +255,7 @@ t.test('accounts whose plan is gone are told of, and an existing store stays as 
   const before = await data()
   t.match(await ran(), {
     code: exitCodes.ok,
-    out: { length: 3, 2: '  warning: gateway.yaml has no plan `core`; the calls of 2 accounts that have it are refused: alice, bo' },
+    out: { length: 3, 2: '  warning: gateway.yaml has no plan `core`: calls of 2 accounts on this plan are rejected: alice, bo' },
   })
   t.same(await data(), before)
   await writeFile(join(dir, '..', 'data', 'data.mdb'), 'no store')
@@ -276,7 +276,7 @@ t.test('so are those in a redis, and one that cannot be asked is passed over', {
   await store.close()
   t.match(await check(t, files), {
     code: exitCodes.ok,
-    out: { length: 3, 2: '  warning: gateway.yaml has no plan `core`; the calls of 1 account that have it are refused: alice' },
+    out: { length: 3, 2: '  warning: gateway.yaml has no plan `core`: calls of 1 account on this plan are rejected: alice' },
   })
   await redis.kill()
   t.match(await check(t, files), { code: exitCodes.ok, out: { length: 2 }, err: [] })
@@ -298,7 +298,7 @@ t.test('other words than --config DIR are misuse', async t => {
     t.equal(code, exitCodes.usage)
     return err[0]
   }
-  t.equal(await misused('configs'), '"configs" is one word too many')
-  t.equal(await misused('--dir', 'configs'), 'there is no option --dir')
-  t.equal(await misused('--config'), '--config needs a value')
+  t.equal(await misused('configs'), 'unexpected argument "configs"')
+  t.equal(await misused('--dir', 'configs'), 'unknown option --dir')
+  t.equal(await misused('--config'), '--config requires a value')
 })

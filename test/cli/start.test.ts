@@ -239,10 +239,13 @@ t.test('a plugin from outside may start and stop without promises; one that does
 t.test('the command line', async t => {
   const deployment = createDeployment({ networks: {} })
   t.teardown(() => deployment.remove())
-  t.match(await deployment.run('nonsense'), { code: 64, stderr: /no command "nonsense"\n/ })
-  t.match(await deployment.run('chek'), { code: 64, stderr: /no command "chek"; did you mean `check`\?/ })
+  t.match(await deployment.run('nonsense'), { code: 64, stderr: /unknown command "nonsense"\n/ })
+  t.match(await deployment.run('chek'), { code: 64, stderr: /unknown command "chek"; did you mean `check`\?/ })
   t.match(await deployment.run('start', '--nonsense'), { code: 64, stderr: /nonsense/ })
-  t.match(await deployment.run('start', '--help'), { code: 0, stdout: /tollgate start/ })
+  t.match(await deployment.run('start', '--help'), {
+    code: 0,
+    stdout: /^  tollgate start \[--config DIR\]\n\n  --config DIR  .*configs\.$/m,
+  })
 })
 
 t.test('tollgate dev', async t => {

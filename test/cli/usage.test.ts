@@ -63,7 +63,7 @@ t.test('an account whose plan is gone from gateway.yaml is shown without a limit
 
 t.test('usage of an account that does not exist is refused', async t => {
   const { run } = await createTestConfigs(t)
-  t.same(await run(usageCommand, 'alice'), { code: 1, out: [], err: ['tollgate: there is no account "alice"'] })
+  t.same(await run(usageCommand, 'alice'), { code: 1, out: [], err: ['tollgate: unknown account "alice"'] })
 })
 
 t.test('usage --by counts calls by what they have in common', async t => {
@@ -141,11 +141,11 @@ t.test('usage --by counts calls by what they have in common', async t => {
 
   t.test('words that make no sense are exit code 64', async t => {
     for (const [words, message] of [
-      [['--by', 'methd'], /^--by must be one of method, .*, not "methd"; did you mean `method`\?$/],
-      [['--csv'], /^--by is missing/],
-      [['--days', '7'], /^--by is missing/],
+      [['--by', 'methd'], /^--by must be method, .* or day, not "methd"; did you mean `method`\?$/],
+      [['--csv'], /^missing option --by: expected method, /],
+      [['--days', '7'], /^missing option --by/],
       [['--by', 'key', '--days', '0'], /^--days must be a number from 1 to 3660, not "0"$/],
-      [['--by', 'key', '--csv', '--json'], /^--json and --csv were given/],
+      [['--by', 'key', '--csv', '--json'], /^--json and --csv cannot be combined$/],
     ] as const)
       t.match(await run(usageCommand, 'alice', ...words), { code: 64, err: [message] })
   })

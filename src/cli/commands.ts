@@ -1,0 +1,20 @@
+import { loadModulesSync } from '../runtime/load-modules-sync.ts'
+import type { Command } from './command.ts'
+
+/** All commands. Each is loaded when it is called: the gateway takes half a second to load, and most commands need little of it. */
+export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = {
+  dev: async () => (await import('./dev.ts')).createDevCommand(await loadBuiltInPlugins()),
+  start: async () => {
+    loadModulesSync(new URL('./start.js', import.meta.url), new URL('../../plugins/index.js', import.meta.url))
+    return (await import('./start.ts')).createStartCommand(await loadBuiltInPlugins())
+  },
+  check: async () =>
+    (await import('./check.ts')).createCheckCommand(await loadBuiltInPlugins(), (await import('../core/dry-run.ts')).dryRunNetworks),
+  accounts: async () => (await import('./accounts.ts')).accountsCommand,
+  keys: async () => (await import('./keys.ts')).keysCommand,
+  usage: async () => (await import('./usage.ts')).usageCommand,
+  audit: async () => (await import('./audit.ts')).auditCommand,
+  store: async () => (await import('./store-copy.ts')).storeCommand,
+}
+
+const loadBuiltInPlugins = async () => (await import('../../plugins/index.ts')).plugins

@@ -1,0 +1,29 @@
+import t from 'tap'
+import { formatCommandHelp } from '../../src/cli/command.ts'
+import { commandLoaders } from '../../src/cli/commands.ts'
+
+const commands = await Promise.all(Object.values(commandLoaders).map(load => load()))
+
+void t.test('every command is loaded by its name', async t => {
+  t.same(
+    commands.map(({ name }) => name),
+    Object.keys(commandLoaders),
+  )
+})
+
+void t.test('the usage of a command names exactly the options and positional arguments that it describes', async t => {
+  for (const { name, usage, options, positionals } of commands) {
+    const namesOf = (pattern: RegExp) => new Set(usage.flatMap(form => Array.from(form.matchAll(pattern), ([, found = '']) => found)))
+    t.same(namesOf(/--(\w+)/g), new Set(Object.keys(options)), name)
+    t.same(namesOf(/(?<!--\w+) ([A-Z]+)(?= |$)/g), new Set(Object.keys(positionals)), name)
+  }
+})
+
+void t.test('the help of a command describes every option and argument in a sentence', async t => {
+  for (const command of commands) {
+    for (const { description } of Object.values(command.options)) t.match(description, /^[A-Z].*\.$/, command.name)
+    for (const description of Object.values(command.positionals)) t.match(description, /^[A-Z].*\.$/, command.name)
+    const help = formatCommandHelp(command).join('\n')
+    for (const name of Object.keys(command.options)) t.match(help, new RegExp(`^  --${name}\\b.*  [A-Z]`, 'm'), command.name)
+  }
+})
