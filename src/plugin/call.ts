@@ -77,8 +77,8 @@ export interface Target {
 }
 
 /**
- * What plugins tell the plugins below them. A plugin from outside adds its own notes by declaration merging:
- * `declare module 'tollgate/plugin' { interface Notes { region: string } }`.
+ * What plugins tell the plugins below them. A plugin from outside adds keys of its own by declaration merging:
+ * `declare module 'tollgate/plugin' { interface CallContext { region: string } }`.
  */
 export interface CallContext {
   readonly request: Request

@@ -68,9 +68,9 @@ export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends Con
   readonly summary: string
   /** Shape, defaults and wording of the options; their type follows from it. */
   readonly options: S
-  /** Notes that an earlier plugin must have written. */
+  /** Context keys that an earlier plugin must have written. */
   readonly reads?: readonly Reads[]
-  /** Notes that `next` gets from this plugin. */
+  /** Context keys that this plugin adds for `next`. */
   readonly writes?: readonly Writes[]
   /** It never calls next(); the last plugin of a pipeline must be terminal, and no other may be. */
   readonly terminal?: true

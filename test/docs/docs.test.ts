@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { plugins } from '../../plugins/index.ts'
@@ -114,6 +115,32 @@ t.test('every metric that is named exists, and docs/operations.md names each', a
   const metricsIn = (text: string) => Array.from(text.matchAll(/(?<!name: ')\btollgate_\w+/g), ([name]) => name)
   for (const { file, text } of pages) for (const metric of metricsIn(text)) t.ok(defined.has(metric), `${file}: ${metric}`)
   t.same(new Set(metricsIn(readPage('docs/operations.md').text)), defined)
+})
+
+t.test('every file that is named exists', async t => {
+  const named = pages.flatMap(page => codeSpansOf(page).map(code => ({ file: page.file, path: code })))
+  const paths = named.filter(({ path }) => /^(?:src|plugins|test|configs|docs)\/[\w./-]*$/.test(path))
+  t.ok(paths.length > 40, `${paths.length} paths`)
+  for (const { file, path } of paths) t.ok(/NAME/.test(path) || existsSync(path), `${file}: ${path}`)
+})
+
+t.test('every error message that is shown beside its code is one of the code', async t => {
+  const sources = ['src', 'plugins'].flatMap(folder =>
+    (readdirSync(folder, { recursive: true }) as string[]).map(file => join(folder, file)),
+  )
+  const code = sources.filter(file => file.endsWith('.ts')).map(file => readFileSync(file, 'utf8'))
+  const messages = pages.flatMap(({ file, text }) =>
+    Array.from(text.matchAll(/-3[23]\d{3} `([^`]+)`/g), ([, message = '']) => ({ file, message })),
+  )
+  t.ok(messages.length > 4)
+  for (const { file, message } of messages) {
+    // The number of a limit is inserted where the message is made.
+    const pieces = message.trim().split(/\b10000\b/)
+    t.ok(
+      code.some(text => pieces.every(piece => text.includes(piece))),
+      `${file}: ${message}`,
+    )
+  }
 })
 
 t.test('docs/errors.md lists the error categories of the method table, and no other', async t => {
