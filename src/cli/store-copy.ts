@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { cwd } from 'node:process'
-import { parseStoreAddress } from '../config/store-address.ts'
+import { parseStoreAddress } from '../config/addresses.ts'
 import type { StoreAddress } from '../config/types.ts'
 import { expandVariables } from '../config/variables.ts'
 import { systemClock } from '../services/clock.ts'

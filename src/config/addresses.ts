@@ -1,12 +1,10 @@
 import { isIP } from 'node:net'
+import { resolve } from 'node:path'
 import { domainToASCII } from 'node:url'
-import type { Address } from './types.ts'
+import { Secret } from '../plugin/secret.ts'
+import type { Address, StoreAddress } from './types.ts'
 
-/** A name by RFC 1123, or an IPv4 address; in lower case. Underscores pass, because containers are named with them. */
-const isHostName = (text: string): boolean =>
-  isIP(text) === 4 || (text.length <= 253 && text.split('.').every(part => dnsLabelPattern.test(part)) && !/(^|\.)\d+$/.test(text))
-
-/** A host as Host headers are compared with it, in lower case, IPv6 without brackets; undefined when it is none. */
+/** A host as Host headers are compared with it: lower case, IPv6 without brackets; undefined when the text is no host. */
 export const normalizeHost = (text: string): string | undefined => {
   const host = text.toLowerCase()
   if (isHostName(host)) return host
@@ -14,7 +12,15 @@ export const normalizeHost = (text: string): string | undefined => {
   return isIP(unbracketed) === 6 && !unbracketed.includes('%') ? new URL(`http://[${unbracketed}]`).hostname.slice(1, -1) : undefined
 }
 
-/** What was probably meant by a host that is none. */
+/** A name by RFC 1123, or an IPv4 address; in lower case. Underscores are accepted, as names of containers have them. */
+const isHostName = (text: string): boolean =>
+  isIP(text) === 4 ||
+  (text.length <= maxHostNameChars && text.split('.').every(part => dnsLabelPattern.test(part)) && !/(^|\.)\d+$/.test(text))
+
+const maxHostNameChars = 253
+const dnsLabelPattern = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/
+
+/** The host that was probably meant by a text that is none. */
 export const suggestHost = (text: string): string | undefined => {
   const hostPart = text
     .trim()
@@ -25,18 +31,56 @@ export const suggestHost = (text: string): string | undefined => {
   return normalizeHost(hostPart) ?? normalizeHost(domainToASCII(hostPart))
 }
 
-/** Is it `host:port`, with brackets round an IPv6 host? */
+/** `host:port`, with brackets around an IPv6 host. */
 export const isHostPort = (text: string): boolean => {
   const [, host = '', port = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? []
   const bracketed = /^\[(.*)\]$/.exec(host)?.[1]
   const isHost = bracketed === undefined ? isHostName(host.toLowerCase()) : isIP(bracketed) === 6
-  return isHost && port !== '' && Number(port) < 65_536
+  return isHost && port !== '' && Number(port) <= maxPort
 }
 
-/** The two parts of a text that isAddress(); the host without brackets. */
+const maxPort = 65_535
+
+/** The two parts of a text that isHostPort(); the host without brackets. */
 export const parseAddress = (text: string): Address => {
   const colon = text.lastIndexOf(':')
   return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) }
 }
 
-const dnsLabelPattern = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/
+/** Reads `lmdb:PATH`, relative to `baseDir`, or a Redis URL; undefined when the text is neither. */
+export const parseStoreAddress = (text: string, baseDir: string): StoreAddress | undefined => {
+  if (text.startsWith(lmdbPrefix)) {
+    const path = text.slice(lmdbPrefix.length)
+    return path === '' ? undefined : { kind: 'lmdb', path: resolve(baseDir, path) }
+  }
+  const url = parseRedisUrl(text)
+  return url && { kind: 'redis', url }
+}
+
+const lmdbPrefix = 'lmdb:'
+
+/** A Secret that shows host and port; undefined when the text is no Redis URL. */
+export const parseRedisUrl = (text: string): Secret | undefined => {
+  const url = /^rediss?:\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined
+  return url && isSupportedRedisUrl(url) ? new Secret(text, `${url.hostname}:${url.port || defaultRedisPort}`) : undefined
+}
+
+const defaultRedisPort = 6379
+
+/** The database is a number; a query or a fragment would have no effect, so a URL must not have one. */
+const isSupportedRedisUrl = ({ hostname, pathname, search, hash, username, password }: URL): boolean =>
+  normalizeHost(hostname) !== undefined &&
+  /^(\/\d*)?$/.test(pathname) &&
+  search === '' &&
+  hash === '' &&
+  isPercentEncoded(username) &&
+  isPercentEncoded(password)
+
+const isPercentEncoded = (text: string): boolean => {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
+}

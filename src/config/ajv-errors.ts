@@ -1,26 +1,25 @@
 import type { ErrorObject } from 'ajv'
 import type { Path } from '../plugin/plugin.ts'
 import type { ObjectSchema, Schema } from '../plugin/options-schema.ts'
+import { jsonPointer, parseJsonPointer } from '../util/json-pointer.ts'
 import { formats } from './formats.ts'
-import { childSchema, schemaAt } from './json-schema.ts'
-import { parseJsonPointer, jsonPointer } from './path.ts'
 import { formatSuggestion } from '../util/did-you-mean.ts'
 import { closestKey, didYouMeanKey } from '../util/renamed-keys.ts'
 import type { Problem } from './problem.ts'
+import { childSchema, describeSchema, schemaAt } from './schema.ts'
 import type { YamlFile } from './yaml-file.ts'
-import { describeValue, describeSchema, formatOptionPath } from './describe.ts'
 
 /** A map of options inside a file. */
 export interface OptionsLocation<S extends ObjectSchema = ObjectSchema> {
   readonly source: YamlFile
-  /** Where in the file the map stands. */
+  /** The path of the map in the file. */
   readonly namePath: Path
   /** Whose options they are; empty for the file itself. */
   readonly owner: string
   readonly schema: S
 }
 
-/** Ajv's errors about the map at the site, as problems in our words: one for each mistake. */
+/** Ajv's errors about the map at the location, as problems: one for each mistake. */
 export const problemsOfAjvErrors = (errors: readonly ErrorObject[], location: OptionsLocation): readonly Problem[] => {
   const unknown = errors.filter(error => error.keyword === 'additionalProperties')
   const missing = errors
@@ -40,46 +39,46 @@ const unknownPropertyOf = ({ params }: ErrorObject): string => String(params['ad
 const missingPropertyOf = ({ params }: ErrorObject): string => String(params['missingProperty'])
 
 /** Is the missing key there, but mistyped? */
-const isMistyped = (missing: ErrorObject, unknown: ErrorObject, site: OptionsLocation): boolean =>
+const isMistyped = (missing: ErrorObject, unknown: ErrorObject, location: OptionsLocation): boolean =>
   missing.instancePath === unknown.instancePath &&
-  closestKey(unknownPropertyOf(unknown), knownKeysAt(site, parseJsonPointer(unknown.instancePath))) === missingPropertyOf(missing)
+  closestKey(unknownPropertyOf(unknown), knownKeysAt(location, parseJsonPointer(unknown.instancePath))) === missingPropertyOf(missing)
 
 const knownKeysAt = ({ schema }: OptionsLocation, inside: Path): readonly string[] => {
   const here = schemaAt(schema, inside)
   return Object.keys(here?.type === 'object' ? (here.properties ?? {}) : {})
 }
 
-const unknownKeyProblem = (site: OptionsLocation, inside: Path, key: string): Problem => {
-  const known = knownKeysAt(site, inside)
-  const owner = formatOptionPath(site.owner, inside)
-  const message = owner ? `${owner} has no ${site.owner ? 'option' : 'key'} \`${key}\`` : `unknown key \`${key}\``
-  const hint = didYouMeanKey(key, known) ?? (known.length > 0 ? `known are: ${known.join(', ')}` : 'it has none')
-  return site.source.problemAtKey([...site.namePath, ...inside, key], message, hint)
+const unknownKeyProblem = (location: OptionsLocation, inside: Path, key: string): Problem => {
+  const known = knownKeysAt(location, inside)
+  const owner = formatOptionPath(location.owner, inside)
+  const message = `unknown ${location.owner ? 'option' : 'key'} \`${key}\`${owner && ` of ${owner}`}`
+  const hint = didYouMeanKey(key, known) ?? describeKeys(known)
+  return location.source.problemAtKey([...location.namePath, ...inside, key], message, hint)
 }
 
 const missingKeyProblem = ({ source, namePath, owner, schema }: OptionsLocation, inside: Path, key: string): Problem => {
   const wanted = childSchema(schemaAt(schema, inside), key)
-  const message = `${formatOptionPath(owner, inside) || 'the file'} needs \`${key}\`${wanted ? `: ${describeSchema(wanted)}` : ''}`
+  const message = `${formatOptionPath(owner, inside) || 'the file'} requires \`${key}\`${wanted ? `: ${describeSchema(wanted)}` : ''}`
   return source.problemAtKey([...namePath, ...inside, key], message, wanted?.description)
 }
 
 const wrongValueProblem = ({ source, namePath, owner, schema }: OptionsLocation, inside: Path): Problem => {
-  const place = [...namePath, ...inside]
+  const path = [...namePath, ...inside]
   const wanted = schemaAt(schema, inside) ?? {}
   // A URL may hold a provider's key or a password.
   const isUrl = wanted.type === 'string' && (wanted.format === 'url' || wanted.format === 'redis')
-  const found = isUrl ? '' : `, not ${describeValue(source, place)}`
+  const found = isUrl ? '' : `, not ${source.describeValueAt(path)}`
   const message = `${formatOptionPath(owner, inside) || 'the file'} must be ${describeSchema(wanted)}${found}`
-  return source.problemAt(place, message, suggestFix(source, place, wanted))
+  return source.problemAt(path, message, suggestFix(source, path, wanted))
 }
 
-/** What was probably meant by a value that is refused. */
+/** What was probably meant by a value that is not accepted. */
 const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | undefined => {
   const value = source.valueAt(path)
   const text = source.expandedTexts.get(jsonPointer(path))
   if (text && text.values.length > 0) return text.isBareVariable ? undefined : quotedVariableHint(wanted)
   if (wanted.type === 'boolean') return formatSuggestion(booleanSpellings[String(value).toLowerCase()])
-  if (wanted.type === 'object') return describeKeys(wanted)
+  if (wanted.type === 'object' && wanted.properties !== undefined) return describeKeys(Object.keys(wanted.properties))
   if (wanted.type !== 'string') return undefined
   if (wanted.format === 'url') return 'for example https://node.example.org/KEY'
   const mendText = wanted.format && formats[wanted.format].suggest
@@ -91,12 +90,13 @@ const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | unde
 /** Only an unquoted variable can become a number or a boolean. */
 const quotedVariableHint = (wanted: Schema): string | undefined =>
   ['integer', 'number', 'boolean'].includes(wanted.type ?? '')
-    ? 'a variable in quotes stays a text: write it without them, on a line of its own'
+    ? 'a variable in quotes is always a string: write it without quotes, on a line of its own'
     : undefined
 
-const describeKeys = ({ properties = {} }: ObjectSchema): string | undefined => {
-  const keys = Object.keys(properties)
-  return keys.length > 0 ? `its keys are: ${keys.join(', ')}` : undefined
-}
+const describeKeys = (keys: readonly string[]): string => (keys.length > 0 ? `known keys: ${keys.join(', ')}` : 'it has no keys')
 
 const booleanSpellings: Readonly<Record<string, string>> = { yes: 'true', on: 'true', no: 'false', off: 'false' }
+
+/** `failover.upstreams[0].url`: a place inside the options of `owner`, or inside a file when `owner` is empty. */
+const formatOptionPath = (owner: string, path: Path): string =>
+  path.reduce<string>((text, part) => (typeof part === 'number' ? `${text}[${part}]` : text === '' ? part : `${text}.${part}`), owner)

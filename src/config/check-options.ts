@@ -2,29 +2,28 @@ import { dirname } from 'node:path'
 import { Ajv } from 'ajv'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Infer, ObjectSchema, Schema } from '../plugin/options-schema.ts'
+import { getOrCreate } from '../util/get-or-create.ts'
+import { jsonPointer } from '../util/json-pointer.ts'
 import { formats } from './formats.ts'
-import { childSchema, toJsonSchema } from './json-schema.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
-import { mapItems, jsonPointer } from './path.ts'
+import { mapItems } from './path.ts'
 import type { Problem } from './problem.ts'
+import { childSchema, toJsonSchema } from './schema.ts'
 import { problemsOfAjvErrors } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
 
-/** What came of one map of options. */
+/** The result for one map of options. */
 export interface CheckedOptions<Options> {
-  /** With defaults and converted; undefined when there are problems or something is missing. */
+  /** With defaults, and converted; undefined when there are problems or missing variables. */
   readonly options: Options | undefined
   readonly problems: readonly Problem[]
-  /** Only in an optional network: pointers of what was left out, and the variables without which too little is left. */
+  /** Only in an optional network: pointers of omitted options, and the variables without which too little is left. */
   readonly omitted: readonly string[]
   readonly missingVariables: readonly string[]
 }
 
-/**
- * Checks the map at the site against its schema. Variables that are not set are no problem here: whoever knows the
- * whole file reports them.
- */
+/** Checks the map at the location against its schema. Unset variables are reported elsewhere, for the whole file. */
 export const checkOptions = <const S extends ObjectSchema>(
   location: OptionsLocation<S>,
   { optional }: { readonly optional: boolean } = { optional: false },
@@ -34,14 +33,14 @@ export const checkOptions = <const S extends ObjectSchema>(
   const value = coerceVariables(
     source.valueAt(namePath),
     schema,
-    place => source.expandedTexts.get(prefix + place)?.isBareVariable === true,
+    pointer => source.expandedTexts.get(prefix + pointer)?.isBareVariable === true,
   )
-  // That a text whose variables are missing is no number, say, follows from its own problem.
+  // An unset variable is a problem of its own; that its text is no number, say, follows from that.
   const errors = validate(schema, value).filter(error => !hasUnresolvedVariables(source.expandedTexts.get(prefix + error.instancePath)))
   const omission = optional ? omitUnsetOptionals(value, schema, source, namePath) : { value, omitted: [], missingVariables: [] }
   const isValid = errors.length === 0 && omission.missingVariables.length === 0
   return {
-    // The one cast: Ajv has just held the value against the schema that the type is inferred from.
+    // The one cast: Ajv has just checked the value against the schema that the type is inferred from.
     options: isValid ? (convertFormats(omission.value, schema, dirname(source.path)) as Infer<S>) : undefined,
     problems: problemsOfAjvErrors(errors, location),
     omitted: omission.omitted,
@@ -49,7 +48,7 @@ export const checkOptions = <const S extends ObjectSchema>(
   }
 }
 
-/** Why Ajv does not take the schema; undefined when it does. */
+/** Why Ajv does not accept the schema; undefined when it does. */
 export const schemaError = (schema: ObjectSchema): string | undefined => {
   try {
     validatorOf(schema)
@@ -63,7 +62,7 @@ const ajv = new Ajv({
   strict: true,
   allErrors: true,
   useDefaults: true,
-  // The meta schema would take 30 ms of each start, and types have proved the schemas. Each is used only a few times.
+  // The meta schema would take 30 ms of each start, and types check the schemas. Each is used only a few times.
   meta: false,
   validateSchema: false,
   code: { optimize: false },
@@ -72,24 +71,20 @@ for (const [name, { accepts }] of Object.entries(formats)) ajv.addFormat(name, a
 
 const validators = new WeakMap<ObjectSchema, ValidateFunction>()
 
-const validatorOf = (schema: ObjectSchema): ValidateFunction => {
-  const known = validators.get(schema) ?? ajv.compile(toJsonSchema(schema))
-  validators.set(schema, known)
-  return known
-}
+const validatorOf = (schema: ObjectSchema): ValidateFunction => getOrCreate(validators, schema, () => ajv.compile(toJsonSchema(schema)))
 
-/** Fills the defaults into the value. */
+/** Adds the defaults to the value. */
 const validate = (schema: ObjectSchema, value: unknown): readonly ErrorObject[] => {
   const validator = validatorOf(schema)
   return validator(value) ? [] : (validator.errors ?? [])
 }
 
-/** A copy in which a map without entries may be written as nothing, and whole variables became what is wanted. */
-const coerceVariables = (value: unknown, schema: Schema, isBare: (place: string) => boolean): unknown => {
-  const visit = (value: unknown, schema: Schema | undefined, place: string): unknown => {
+/** A copy in which empty values are maps, and unquoted variables are numbers or booleans, where the schema wants these. */
+const coerceVariables = (value: unknown, schema: Schema, isBare: (pointer: string) => boolean): unknown => {
+  const visit = (value: unknown, schema: Schema | undefined, pointer: string): unknown => {
     if (schema?.type === 'object' && (value === null || value === undefined)) return {}
-    if (typeof value === 'string') return isBare(place) ? coerceText(value, schema) : value
-    return mapItems(value, (item, part) => visit(item, childSchema(schema, part), place + jsonPointer([part])))
+    if (typeof value === 'string') return isBare(pointer) ? coerceText(value, schema) : value
+    return mapItems(value, (item, part) => visit(item, childSchema(schema, part), pointer + jsonPointer([part])))
   }
   return visit(value, schema, '')
 }
@@ -100,7 +95,7 @@ const coerceText = (text: string, schema: Schema | undefined): unknown => {
   return isNumber ? Number(text) : text
 }
 
-/** Durations, sizes, URLs and paths become what plugins get. */
+/** Durations, sizes, URLs and paths become numbers, secrets and absolute paths. */
 const convertFormats = (value: unknown, schema: Schema | undefined, directory: string): unknown => {
   const format = schema?.type === 'string' ? schema.format : undefined
   if (typeof value === 'string') return format ? formats[format].convert(value, directory) : value

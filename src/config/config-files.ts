@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { relative } from 'node:path'
 
-/** The names of what a directory holds, sorted; none when it cannot be read. */
+/** The names of all files in a directory, sorted; none when it cannot be read. */
 export const fileNamesIn = (dir: string): readonly string[] => {
   try {
     return readdirSync(dir).sort()
@@ -12,7 +12,7 @@ export const fileNamesIn = (dir: string): readonly string[] => {
 
 export const isDirectory = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
-/** The YAML files in a directory, without their ending. */
+/** The names of the YAML files in a directory, without `.yaml`. */
 export const yamlBaseNames = (dir: string): readonly string[] =>
   fileNamesIn(dir)
     .filter(file => file.endsWith('.yaml') && !file.startsWith('.'))

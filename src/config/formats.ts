@@ -1,16 +1,16 @@
 import { resolve } from 'node:path'
 import type { StringSchema } from '../plugin/options-schema.ts'
 import { Secret } from '../plugin/secret.ts'
-import { parseRedisUrl } from './store-address.ts'
+import { parseRedisUrl } from './addresses.ts'
 
-/** What a text of a format means. */
+/** A format of strings. */
 export interface Format {
   /** In a message, after "must be". */
   readonly description: string
   accepts(text: string): boolean
   /** What the plugin gets; `directory` is that of the YAML file. Only for texts that are accepted. */
   convert(text: string, directory: string): unknown
-  /** What was probably meant by a text that is not accepted. */
+  /** The accepted text that was probably meant. */
   suggest?(text: string): string | undefined
 }
 

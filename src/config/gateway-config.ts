@@ -1,125 +1,21 @@
 import { existsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
-import type { ObjectSchema } from '../plugin/options-schema.ts'
-import { defaultRpcAddress, gatewayRules, parseWorkerCount } from './gateway-rules.ts'
-import { parseAddress } from './addresses.ts'
-import { isDirectory } from './config-files.ts'
-import { unsetVariableProblems } from './optional-variables.ts'
+import { isJsonObject } from '../util/json.ts'
+import { isHostPort, parseAddress, parseStoreAddress } from './addresses.ts'
 import { checkOptions } from './check-options.ts'
+import { isDirectory } from './config-files.ts'
+import { parseDuration, parseSize } from './formats.ts'
+import { defaultRpcAddress, gatewaySchema } from './gateway-schema.ts'
+import { unsetVariableProblems } from './optional-variables.ts'
+import { isKebabCase } from './path.ts'
 import type { Problem } from './problem.ts'
-import { readYamlFile } from './yaml-file.ts'
-import type { YamlFile } from './yaml-file.ts'
-import { parseStoreAddress } from './store-address.ts'
 import type { GatewayConfig } from './types.ts'
 import type { Env } from './variables.ts'
+import { readYamlFile } from './yaml-file.ts'
+import type { YamlFile } from './yaml-file.ts'
 
-/** What gateway.yaml may say. */
-const gatewaySchema = {
-  type: 'object',
-  description: 'What all networks of one gateway share.',
-  properties: {
-    listen: {
-      type: 'object',
-      description: 'Where the gateway listens: host:port. An IPv6 host stands in brackets; port 0 takes any free port.',
-      properties: {
-        rpc: {
-          type: 'string',
-          default: defaultRpcAddress,
-          description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
-        },
-        portal: { type: 'string', description: 'The dashboard for developers. Nothing listens there yet.' },
-        admin: { type: 'string', description: 'Health and metrics: /livez, /readyz, /metrics. None by default.' },
-      },
-      default: {},
-    },
-    store: {
-      type: 'string',
-      description:
-        'Where accounts, keys and credits are kept: lmdb:PATH, a directory, relative to this file, for one ' +
-        'machine; or a Redis for many, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS).',
-    },
-    workers: { description: 'Processes that share the port: an integer, or auto for one per core; 1 by default.' },
-    memory: {
-      type: 'string',
-      format: 'size',
-      default: '512MiB',
-      description: 'Memory of all caches together, shared out over networks and workers.',
-    },
-    plans: {
-      type: 'object',
-      description: 'What accounts may be sold, by name.',
-      additionalProperties: {
-        type: 'object',
-        description: 'One plan.',
-        properties: {
-          dailyCredits: {
-            type: 'integer',
-            minimum: 1,
-            maximum: Number.MAX_SAFE_INTEGER,
-            description: 'Credits that an account may use in one day, UTC.',
-          },
-          forwarding: {
-            type: 'boolean',
-            default: false,
-            description: 'May eth_getLogs go to a partner provider while no upstream of our own can answer?',
-          },
-        },
-        required: ['dailyCredits'],
-      },
-    },
-    limits: {
-      type: 'object',
-      description: 'What callers may send at once, and what answers to them may take.',
-      properties: {
-        body: { type: 'string', format: 'size', default: '1MiB', description: 'Longest body of an HTTP request.' },
-        frame: { type: 'string', format: 'size', default: '1MiB', description: 'Longest WebSocket message.' },
-        batch: { type: 'integer', minimum: 1, default: 100, description: 'Most calls in one batch.' },
-        depth: { type: 'integer', minimum: 1, default: 64, description: 'Deepest nesting of a message.' },
-        batchReply: { type: 'string', format: 'size', default: '64MiB', description: 'Longest answer to a batch.' },
-        inFlight: {
-          type: 'string',
-          format: 'size',
-          default: '512MiB',
-          description:
-            'Most bytes that answers take together, while they come in from nodes and while they wait for callers to ' +
-            'read them, shared out over the workers.',
-        },
-      },
-      default: {},
-    },
-    usage: {
-      type: 'object',
-      description: 'Counts of calls by account, key, network, method and outcome, for `tollgate usage`.',
-      properties: {
-        retention: { type: 'string', format: 'duration', default: '90d', description: 'How long counts are stored.' },
-      },
-      default: {},
-    },
-    log: {
-      type: 'string',
-      enum: ['debug', 'info', 'warn', 'error', 'silent'],
-      default: 'info',
-      description: 'The least important level that is logged.',
-    },
-    drain: {
-      type: 'object',
-      description: 'What happens between SIGTERM and the end of the process.',
-      properties: {
-        grace: {
-          type: 'string',
-          format: 'duration',
-          default: '0s',
-          description: 'How long new calls are still accepted while /readyz already answers 503, so that load balancers take notice.',
-        },
-        timeout: { type: 'string', format: 'duration', default: '10s', description: 'How long calls in flight may then take to finish.' },
-      },
-      default: {},
-    },
-  },
-  required: ['store', 'plans'],
-} as const satisfies ObjectSchema
-
-/** Reads `<dir>/gateway.yaml`. The config is there exactly when there are no problems. */
+/** Reads `<dir>/gateway.yaml`. The config is present exactly when there are no problems. */
 export const readGatewayConfig = (
   dir: string,
   env: Env,
@@ -139,13 +35,10 @@ export const readGatewayConfig = (
     listen: { rpc, portal, admin },
     workers,
     plans,
-    memory,
-    limits,
-    log,
-    drain,
-    usage,
+    ...rest
   } = options
   const config: GatewayConfig = {
+    ...rest,
     listen: {
       rpc: parseAddress(rpc),
       ...(portal !== undefined && { portal: parseAddress(portal) }),
@@ -154,11 +47,6 @@ export const readGatewayConfig = (
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
-    memory,
-    limits,
-    log,
-    drain,
-    usage,
   }
   return { config, problems }
 }
@@ -168,6 +56,93 @@ const missingFileProblems = ({ path, problems }: YamlFile): readonly Problem[] =
     ? 'give the directory of the configuration with --config DIR'
     : existsSync(path.replace(/yaml$/, 'yml'))
       ? 'rename gateway.yml to gateway.yaml'
-      : 'it says at least where the store is and which plans there are: copy the one that the gateway comes with'
+      : 'it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'
   return existsSync(path) ? problems : problems.map(problem => ({ ...problem, hint }))
 }
+
+/**
+ * A rule of gateway.yaml that its schema cannot express. It reads the file itself, not the checked options, so that all
+ * problems show in one run; where a value has the wrong type, the schema has reported it already.
+ */
+type GatewayRule = (source: YamlFile) => readonly Problem[]
+
+const validAddresses: GatewayRule = source =>
+  ['rpc', 'portal', 'admin'].flatMap(listener => {
+    const path = ['listen', listener]
+    const text = source.textAt(path)
+    if (text === undefined || isHostPort(text)) return []
+    const message = `listen.${listener} must be host:port, not ${source.describeValueAt(path)}`
+    return [source.problemAt(path, message, 'for example 127.0.0.1:8080, or [::1]:8080')]
+  })
+
+const distinctAddresses: GatewayRule = source => {
+  const listen = source.valueAt(['listen'])
+  const listenerByAddress = new Map<unknown, string>()
+  return Object.entries({ rpc: defaultRpcAddress, ...(isJsonObject(listen) && listen) }).flatMap(([listener, text]) => {
+    const other = listenerByAddress.get(text)
+    listenerByAddress.set(text, listener)
+    if (other === undefined || typeof text !== 'string' || !isHostPort(text) || parseAddress(text).port === 0) return []
+    return [source.problemAt(['listen', listener], `listen.${listener} has the same address as listen.${other}`)]
+  })
+}
+
+const supportedStore: GatewayRule = source => {
+  const text = source.textAt(['store'])
+  if (text === undefined || parseStoreAddress(text, '') !== undefined) return []
+  // What follows the scheme may hold a password; a value of the environment is not printed at all.
+  const scheme = source.expandedTexts.has('/store') ? '' : (/^[a-z]+(?=:)/i.exec(text)?.[0] ?? '')
+  const hint = scheme.startsWith('redis')
+    ? 'the whole URL is redis://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX'
+    : 'for example lmdb:../data, or redis://127.0.0.1:6379'
+  const found = ['', 'lmdb', 'redis', 'rediss'].includes(scheme) ? '' : `: ${scheme} is not supported`
+  return [source.problemAt(['store'], `store must be lmdb:PATH or redis://HOST:PORT${found}`, hint)]
+}
+
+const validWorkerCount: GatewayRule = source => {
+  const value = source.valueAt(['workers'])
+  if (value === undefined || value === '' || parseWorkerCount(value) !== undefined) return []
+  return [source.problemAt(['workers'], `workers must be auto or an integer greater than 0, not ${source.describeValueAt(['workers'])}`)]
+}
+
+/** `auto`, or a number, which is a string when a variable holds it. */
+const parseWorkerCount = (value: unknown): number | undefined => {
+  if (value === 'auto') return availableParallelism()
+  const number = typeof value === 'string' ? Number(value) : value
+  return typeof number === 'number' && Number.isSafeInteger(number) && number > 0 ? number : undefined
+}
+
+const validPlanNames: GatewayRule = source => {
+  const plans = source.valueAt(['plans'])
+  if (plans === null || (isJsonObject(plans) && Object.keys(plans).length === 0)) {
+    const hint = 'for example core: { dailyCredits: 3000000 }'
+    return [source.problemAtKey(['plans'], 'plans must contain at least one plan', hint)]
+  }
+  const wrong = Object.keys(isJsonObject(plans) ? plans : {}).filter(name => !isKebabCase(name))
+  return wrong.map(name => source.problemAtKey(['plans', name], `the plan name \`${name}\` must be kebab-case`))
+}
+
+const positiveSizes: GatewayRule = source =>
+  [['memory'], ...['body', 'frame', 'batchReply', 'inFlight'].map(limit => ['limits', limit])].flatMap(path => {
+    const text = source.textAt(path)
+    if (text === undefined || parseSize(text) !== 0) return []
+    return [source.problemAt(path, `${path.join('.')} must be greater than 0, not ${source.describeValueAt(path)}`)]
+  })
+
+const minUsageRetention: GatewayRule = source => {
+  const path = ['usage', 'retention']
+  const retentionMs = parseDuration(source.textAt(path) ?? '')
+  if (retentionMs === undefined || retentionMs >= minUsageRetentionMs) return []
+  return [source.problemAt(path, `usage.retention must be at least 1d, not ${source.describeValueAt(path)}`)]
+}
+
+const minUsageRetentionMs = 86_400_000
+
+const gatewayRules: readonly GatewayRule[] = [
+  validAddresses,
+  distinctAddresses,
+  supportedStore,
+  validWorkerCount,
+  validPlanNames,
+  positiveSizes,
+  minUsageRetention,
+]

@@ -3,15 +3,14 @@ import { join, resolve } from 'node:path'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { fileNamesIn, isDirectory, displayPath, yamlBaseNames } from './config-files.ts'
 import { readGatewayConfig } from './gateway-config.ts'
-import { duplicateHosts } from './hosts.ts'
 import { openMethodTables } from './method-tables.ts'
-import { readNetworkConfig } from './network-config.ts'
+import { duplicateHosts, readNetworkConfig } from './network-config.ts'
 import { sortProblems } from './problem.ts'
 import type { Problem } from './problem.ts'
 import type { Config } from './types.ts'
 import type { Env } from './variables.ts'
 
-/** Reads a whole configuration directory and collects the problems of all its files. Starts nothing. */
+/** Reads a configuration directory and collects the problems of all its files. Opens nothing else. */
 export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env: Env): Promise<Config> => {
   const root = resolve(dir)
   if (!isDirectory(root)) return { gateway: undefined, networks: [], unserved: [], problems: [noDirectoryProblem(root)] }
@@ -43,7 +42,7 @@ const noDirectoryProblem = (dir: string): Problem => ({
   file: displayPath(dir),
   line: 1,
   column: 1,
-  message: existsSync(dir) ? 'this is no directory' : 'there is no such directory',
+  message: existsSync(dir) ? 'not a directory' : 'no such directory',
   hint: 'give the directory of the configuration with --config DIR',
 })
 
@@ -51,11 +50,11 @@ const noNetworksProblem = (dir: string): Problem => ({
   file: displayPath(join(dir, 'networks')),
   line: 1,
   column: 1,
-  message: 'there is no network to serve',
+  message: 'no network is configured',
   hint: `write ${displayPath(networkFilePath(dir, 'NAME'))}`,
 })
 
-/** A file that would be passed over in silence because of its ending. */
+/** Files that would be ignored silently because of their extension. */
 const wrongExtensionProblems = (dir: string): readonly Problem[] =>
   ['networks', 'methods'].flatMap(folder =>
     fileNamesIn(join(dir, folder))
@@ -64,7 +63,7 @@ const wrongExtensionProblems = (dir: string): readonly Problem[] =>
         file: displayPath(join(dir, folder, file)),
         line: 1,
         column: 1,
-        message: 'the file is not read: its name must end in .yaml',
+        message: 'the file is ignored: its name must end in .yaml',
         hint: `rename it to ${file.replace(/yml$/, 'yaml')}`,
       })),
   )

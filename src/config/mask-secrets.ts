@@ -1,12 +1,12 @@
 import type { Expansion } from './variables.ts'
 
-/** In a line of a file also what looks like a provider's key behind a slash: the scheme in front of it may have been forgotten. */
+/** In a line of a file, also masks what looks like a provider's key after a slash: the scheme may have been forgotten. */
 export const maskSourceLine = (line: string): string =>
   maskUrls(line).replace(/(?<=\/)(?=[\w-]*\d)[\w-]{20,}(?![\w.-])/g, found => '*'.repeat(found.length))
 
 /**
- * Of a URL in the text only scheme, host and port stay, because the rest may hold a provider's key or a password.
- * Asterisks keep the text's length, so that a caret below stays under its place.
+ * Masks a URL in the text but for scheme, host and port, because the rest may hold a provider's key or a password.
+ * Asterisks preserve the length of the text, so that a caret below stays under its column.
  */
 export const maskUrls = (text: string): string =>
   text.replace(urlPattern, (_, scheme: string, rest: string) => {
@@ -14,7 +14,7 @@ export const maskUrls = (text: string): string =>
     return scheme + asterisks(user) + host + asterisks(tail)
   })
 
-/** The message without what the texts took from the environment, as it stands there or in JSON. */
+/** The message without the values that the strings took from the environment, as they are or in JSON. */
 export const maskValues = (message: string, expansions: Iterable<Expansion>): string => {
   const values = [...expansions].flatMap(text => text.values)
   const spellings = new Set(values.flatMap(value => [value, JSON.stringify(value).slice(1, -1)]))
@@ -27,7 +27,7 @@ const urlPattern = /\b(?!file:)([a-z][a-z0-9+.-]*:\/\/)((?:\$\{[^}]*\}|\[[\da-f:
 /** The names of variables are no secrets. */
 const asterisks = (text: string): string => text.replace(/\$\{[^}]*\}|[^/@]/g, found => (found.length > 1 ? found : '*'))
 
-/** Texts of one or two characters hide nothing inside words, and would be found in most of them. */
+/** Values of one or two characters are masked only as whole words: they would occur in most words. */
 const occurrencesOf = (text: string): RegExp => {
   const literal = text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
   return new RegExp(text.length > 2 ? literal : `(?<!\\w)${literal}(?!\\w)`, 'g')

@@ -3,15 +3,14 @@ import { compileTable } from '../services/method-table/compile-table.ts'
 import type { CompiledTable } from '../services/method-table/compile-table.ts'
 import { displayPath, yamlBaseNames } from './config-files.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
-import { isObject } from './path.ts'
+import { isJsonObject } from '../util/json.ts'
 import type { Problem } from './problem.ts'
 import { readYamlFile } from './yaml-file.ts'
 import type { YamlFile } from './yaml-file.ts'
-import { describeValue } from './describe.ts'
 
 /** The method tables of one configuration directory; each is read once, however many networks use it. */
 export interface MethodTables {
-  /** The table that the network's file names at `methods`. Its own problems come with the first call only. */
+  /** The table that `methods` of the network's file refers to. Problems of the table come with the first call only. */
   read(network: YamlFile): { readonly table: CompiledTable | undefined; readonly problems: readonly Problem[] }
 }
 
@@ -38,16 +37,16 @@ export const openMethodTables = (dir: string): MethodTables => {
   }
 }
 
-/** What the tables of a directory name, whatever else is wrong with them. */
+/** The methods in all tables of a directory, whatever other problems these have. */
 export const declaredMethodNames = (dir: string): readonly string[] =>
   yamlBaseNames(join(dir, 'methods')).flatMap(name => {
     const methods = readYamlFile(join(dir, 'methods', `${name}.yaml`)).valueAt(['methods'])
-    return isObject(methods) ? Object.keys(methods) : []
+    return isJsonObject(methods) ? Object.keys(methods) : []
   })
 
 const unknownTableProblem = (network: YamlFile, dir: string, names: readonly string[]): Problem => {
   const path = ['methods']
-  const message = `methods must name a file in ${displayPath(join(dir, 'methods'))}, not ${describeValue(network, path)}`
-  const known = names.length > 0 ? `known are: ${names.join(', ')}` : 'there is none yet'
-  return network.problemAt(path, message, didYouMean(network.textAt(path) ?? '', names) ?? known)
+  const message = `methods must name a file in ${displayPath(join(dir, 'methods'))}, not ${network.describeValueAt(path)}`
+  const hint = names.length > 0 ? `known method tables: ${names.join(', ')}` : 'there are no method tables yet'
+  return network.problemAt(path, message, didYouMean(network.textAt(path) ?? '', names) ?? hint)
 }

@@ -1,9 +1,10 @@
 import { basename } from 'node:path'
-import type { AnyPlugin } from '../plugin/plugin.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
+import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import { formatSuggestion } from '../util/did-you-mean.ts'
+import { jsonPointer } from '../util/json-pointer.ts'
+import { normalizeHost, suggestHost } from './addresses.ts'
 import { parseDuration } from './formats.ts'
-import { readHosts } from './hosts.ts'
-import type { ListedHost } from './hosts.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { MethodTables } from './method-tables.ts'
 import { checkOptions } from './check-options.ts'
@@ -16,21 +17,20 @@ import { readStep } from './steps.ts'
 import type { StepDraft } from './steps.ts'
 import type { NetworkConfig, UnservedNetwork } from './types.ts'
 import type { Env } from './variables.ts'
-import { describeValue } from './describe.ts'
 
-/** What a network's file may say; what a step of its pipeline may say depends on the plugin. */
+/** The keys of a network's file; the options of a step depend on its plugin. */
 const networkSchema = {
   type: 'object',
-  description: 'One network: the hosts it is served on, and the plugins that each call passes.',
+  description: 'One network: its hosts, and the plugins that each call passes through.',
   properties: {
-    network: { type: 'string', description: 'The name of the network, in kebab-case; the file is called the same.' },
+    network: { type: 'string', description: 'The name of the network, in kebab-case; the file has the same name.' },
     chainId: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The chain id (EIP-155).' },
     blockTime: { type: 'string', format: 'duration', description: 'The usual time between two blocks, such as 12s.' },
-    methods: { type: 'string', description: 'The method table: the name of a file in methods/, without its ending.' },
+    methods: { type: 'string', description: 'The method table: the name of a file in methods/, without .yaml.' },
     optional: {
       type: 'boolean',
       default: false,
-      description: 'Do without what needs variables that are not set; with too little left, do not serve the network.',
+      description: 'Omit upstreams and other options whose variables are not set; with too few left, do not serve the network.',
     },
     hosts: {
       type: 'array',
@@ -40,8 +40,8 @@ const networkSchema = {
     },
     pipeline: {
       type: 'array',
-      description: 'The plugins that each call passes, outermost first; the last one answers.',
-      items: { description: 'A map with one key, the name of a plugin, that holds its options.' },
+      description: 'The plugins that each call passes through, outermost first; the last one answers.',
+      items: { description: 'A map with one key, the name of a plugin; its value is the options of the plugin.' },
     },
   },
   required: ['network', 'chainId', 'blockTime', 'methods', 'hosts', 'pipeline'],
@@ -51,7 +51,7 @@ const networkSchema = {
 export interface NetworkReadResult {
   readonly problems: readonly Problem[]
   readonly hosts: readonly ListedHost[]
-  /** There when the file has no problems and the network can be served. */
+  /** Present when the file has no problems and the network can be served. */
   readonly config?: NetworkConfig
   readonly unserved?: UnservedNetwork
 }
@@ -113,7 +113,7 @@ const checkPipeline = (source: YamlFile, steps: readonly StepDraft[], plugins: r
   const list = source.valueAt(['pipeline'])
   if (Array.isArray(list) && list.length === 0) {
     const hint = 'it ends with `- upstream: {}`'
-    return [source.problemAtKey(['pipeline'], 'the pipeline is empty: no plugin answers', hint)]
+    return [source.problemAtKey(['pipeline'], 'the pipeline is empty', hint)]
   }
   return [...steps.flatMap(draft => draft.problems), ...checkOrder(steps, plugins)]
 }
@@ -122,16 +122,59 @@ const checkName = (source: YamlFile): readonly Problem[] => {
   const path = ['network']
   const name = source.textAt(path)
   if (name === undefined) return []
-  const found = describeValue(source, path)
+  const found = source.describeValueAt(path)
   if (!isKebabCase(name)) return [source.problemAt(path, `network must be kebab-case, not ${found}`)]
   const file = networkNameOf(source.path)
   return file === name
     ? []
-    : [source.problemAt(path, `network is ${found}, but the file is called ${file}.yaml`, `write \`network: ${file}\`, or rename the file`)]
+    : [source.problemAt(path, `network is ${found}, but the file is named ${file}.yaml`, `write \`network: ${file}\`, or rename the file`)]
 }
 
 const checkBlockTime = (source: YamlFile): readonly Problem[] => {
   const path = ['blockTime']
   const isZero = parseDuration(source.textAt(path) ?? '') === 0
-  return isZero ? [source.problemAt(path, `blockTime must be greater than 0, not ${describeValue(source, path)}`)] : []
+  return isZero ? [source.problemAt(path, `blockTime must be greater than 0, not ${source.describeValueAt(path)}`)] : []
+}
+
+/** A host that a network's file lists. */
+export interface ListedHost {
+  /** As Host headers are compared with it: lower case, IPv6 without brackets. */
+  readonly host: string
+  readonly source: YamlFile
+  readonly path: Path
+}
+
+/** The valid hosts of one network's file, and the problems of the others. */
+const readHosts = (source: YamlFile): { hosts: readonly ListedHost[]; problems: readonly Problem[] } => {
+  const list = source.valueAt(['hosts'])
+  const hosts: ListedHost[] = []
+  const problems: Problem[] = []
+  for (const index of Array.isArray(list) ? list.keys() : []) {
+    const path = ['hosts', index]
+    const text = source.textAt(path)
+    if (text === undefined) continue
+    const host = normalizeHost(text)
+    if (host === undefined) problems.push(invalidHost(source, path, text))
+    else hosts.push({ host, source, path })
+  }
+  return { hosts, problems }
+}
+
+/** A problem for each host that is listed a second time, in one file or in two. */
+export const duplicateHosts = (hosts: readonly ListedHost[]): readonly Problem[] => {
+  const firstByHost = new Map<string, ListedHost>()
+  return hosts.flatMap(listed => {
+    const other = firstByHost.get(listed.host)
+    firstByHost.set(listed.host, other ?? listed)
+    if (other === undefined) return []
+    const { file, line, column } = other.source.problemAt(other.path, '')
+    const found = listed.source.describeValueAt(listed.path)
+    return [listed.source.problemAt(listed.path, `duplicate host ${found}: already listed at ${file}:${line}:${column}`)]
+  })
+}
+
+const invalidHost = (source: YamlFile, path: Path, text: string): Problem => {
+  const hint = source.expandedTexts.has(jsonPointer(path)) ? undefined : formatSuggestion(suggestHost(text))
+  const message = `a host must be a host name or an IP address, without port, not ${source.describeValueAt(path)}`
+  return source.problemAt(path, message, hint)
 }

@@ -1,22 +1,23 @@
 import type { Path } from '../plugin/plugin.ts'
 import type { Schema } from '../plugin/options-schema.ts'
-import { childSchema } from './json-schema.ts'
-import { isObject, jsonPointer } from './path.ts'
+import { isJsonObject } from '../util/json.ts'
+import { jsonPointer } from '../util/json-pointer.ts'
 import type { Problem } from './problem.ts'
+import { childSchema } from './schema.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
 import type { YamlFile } from './yaml-file.ts'
 import { describeUnsetVariable, setVariableHint } from './variables.ts'
 
-/** What an optional network does without because variables are not set. */
+/** What was omitted from an optional network because variables are not set. */
 export interface OmissionResult {
   readonly value: unknown
-  /** Pointers of the objects and texts that were left out. */
+  /** Pointers of the omitted objects and strings. */
   readonly omitted: readonly string[]
   /** Variables without which too little is left: a list too short, a required property gone. */
   readonly missingVariables: readonly string[]
 }
 
-/** Takes out the texts, and the objects with such texts, whose schema says `leaveOutWhenUnset` and whose variable is not set. */
+/** Omits each string whose schema has `omitWhenUnset` and whose variable is not set, and each object that such a string belongs to. */
 export const omitUnsetOptionals = (value: unknown, schema: Schema, source: YamlFile, path: Path): OmissionResult => {
   const omitted: string[] = []
   const missingVariables: string[] = []
@@ -24,7 +25,7 @@ export const omitUnsetOptionals = (value: unknown, schema: Schema, source: YamlF
   const visit = (value: unknown, schema: Schema | undefined, path: Path): unknown => {
     if (Array.isArray(value)) return visitList(value, schema, path)
     const names = unsetVariablesAt(value, schema, source, path)
-    if (names.length === 0) return isObject(value) ? visitMap(value, schema, path) : value
+    if (names.length === 0) return isJsonObject(value) ? visitMap(value, schema, path) : value
     omitted.push(jsonPointer(path))
     return new Omitted(names)
   }
@@ -39,21 +40,21 @@ export const omitUnsetOptionals = (value: unknown, schema: Schema, source: YamlF
 
   const visitMap = (map: Readonly<Record<string, unknown>>, schema: Schema | undefined, path: Path): unknown => {
     const required = schema?.type === 'object' ? (schema.required ?? []) : []
-    const kept: [key: string, item: unknown][] = []
+    const remaining: [key: string, item: unknown][] = []
     for (const [key, value] of Object.entries(map)) {
       const item = visit(value, childSchema(schema, key), [...path, key])
-      if (!(item instanceof Omitted)) kept.push([key, item])
+      if (!(item instanceof Omitted)) remaining.push([key, item])
       else if (required.includes(key)) missingVariables.push(...item.variables)
     }
-    return Object.fromEntries(kept)
+    return Object.fromEntries(remaining)
   }
 
-  const left = visit(value, schema, path)
-  if (left instanceof Omitted) missingVariables.push(...left.variables)
-  return { value: left, omitted, missingVariables }
+  const remaining = visit(value, schema, path)
+  if (remaining instanceof Omitted) missingVariables.push(...remaining.variables)
+  return { value: remaining, omitted, missingVariables }
 }
 
-/** A problem for each variable that is not set, except inside what was left out. */
+/** A problem for each variable that is not set, except inside omitted options. */
 export const unsetVariableProblems = (source: YamlFile, omitted: readonly string[] = []): readonly Problem[] =>
   [...source.expandedTexts].flatMap(([place, { path, unset }]) =>
     isInside(place, omitted)
@@ -61,7 +62,7 @@ export const unsetVariableProblems = (source: YamlFile, omitted: readonly string
       : unset.map(variable => source.problemAt(path, describeUnsetVariable(variable), setVariableHint(variable))),
   )
 
-/** Are all variables below the path there, except inside what was left out? */
+/** Are all variables below the path set, except inside omitted options? */
 export const isComplete = (source: YamlFile, path: Path, omitted: readonly string[]): boolean =>
   [...source.expandedTexts].every(
     ([place, text]) => !hasUnresolvedVariables(text) || !isInside(place, [jsonPointer(path)]) || isInside(place, omitted),
@@ -79,12 +80,12 @@ class Omitted {
 }
 
 /**
- * Unset variables of a text, or among the texts of a map itself, for which it is to be left out; none when one of them
- * says `:?`, which insists on a problem.
+ * The unset variables because of which a string, or a map with its own strings, is omitted; none when one of them has
+ * `:?`, which demands a problem.
  */
 const unsetVariablesAt = (value: unknown, schema: Schema | undefined, source: YamlFile, path: Path): readonly string[] => {
   if (!isOmittable(schema)) return []
-  const keys = isObject(value) ? Object.keys(value).filter(key => !isOmittable(childSchema(schema, key))) : undefined
+  const keys = isJsonObject(value) ? Object.keys(value).filter(key => !isOmittable(childSchema(schema, key))) : undefined
   const places = keys === undefined ? [path] : keys.map(key => [...path, key])
   const unset = places.flatMap(place => source.expandedTexts.get(jsonPointer(place))?.unset ?? [])
   return unset.some(({ requiredMessage }) => requiredMessage !== undefined) ? [] : unset.map(({ name }) => name)

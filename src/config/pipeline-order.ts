@@ -2,16 +2,16 @@ import type { ContextKey } from '../plugin/call.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import type { Problem } from './problem.ts'
 
-/** A step of a pipeline, as far as order is concerned; also one whose options are wrong. */
+/** A step of a pipeline, as far as its order is concerned; its options may have problems. */
 export interface OrderedStep {
   readonly name: string
-  /** Undefined when nobody can tell what the step is: then it may be anything. */
+  /** Undefined when the plugin is unknown: then it may read and write anything. */
   readonly plugin: AnyPlugin | undefined
   /** Placed at the step. */
   problemAtStep(message: string, hint?: string): Problem
 }
 
-/** What is wrong with the order of a pipeline that has steps; `plugins` are those that an operator may add. */
+/** The problems of the order of a pipeline that has steps; `plugins` are those that an operator may add. */
 export const checkOrder = (steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]): readonly Problem[] =>
   [duplicateStepNames, unwrittenContext, terminalPluginLast, onceBelowRepeats, sharesWithoutVary].flatMap(rule => rule(steps, plugins))
 
@@ -21,7 +21,7 @@ const duplicateStepNames: OrderRule = steps =>
   steps
     .filter((step, index) => step.plugin && steps.findIndex(other => other.name === step.name) < index)
     .map(({ name, problemAtStep }) =>
-      problemAtStep(`${name} stands twice: one of them needs a name of its own`, `write { use: ${name}, name: …, with: { options } }`),
+      problemAtStep(`duplicate step ${name}: one of the two requires its own name`, `write { use: ${name}, name: …, with: { options } }`),
     )
 
 const unwrittenContext: OrderRule = (steps, plugins) =>
@@ -29,16 +29,16 @@ const unwrittenContext: OrderRule = (steps, plugins) =>
     const above = steps.slice(0, index)
     if (above.some(step => step.plugin === undefined)) return []
     const unwritten = contextKeys(plugin?.reads).filter(key => !above.some(step => writesKey(step.plugin, key)))
-    return unwritten.map(note =>
-      problemAtStep(`${name} reads \`${note}\`, which no earlier plugin writes`, writerHint(note, steps, plugins)),
+    return unwritten.map(key =>
+      problemAtStep(`${name} reads \`${key}\`, which no earlier plugin writes`, writerHint(key, name, steps, plugins)),
     )
   })
 
-const writerHint = (key: ContextKey, steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]): string | undefined => {
+const writerHint = (key: ContextKey, reader: string, steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]): string | undefined => {
   const below = steps.find(step => writesKey(step.plugin, key))
-  if (below !== undefined) return `${below.name} writes it: move that up`
+  if (below !== undefined) return `move ${below.name}, which writes it, above ${reader}`
   const writer = plugins.find(plugin => writesKey(plugin, key))
-  return writer && `${writer.name} writes it: put that above`
+  return writer && `add ${writer.name}, which writes it, above ${reader}`
 }
 
 const terminalPluginLast: OrderRule = (steps, plugins) => {
@@ -54,7 +54,7 @@ const terminalPluginLast: OrderRule = (steps, plugins) => {
     .map(({ name }) => name)
     .join(' or ')
   const hint = names && `end with ${names}`
-  return [last.problemAtStep(`the last plugin must answer every call, but ${last.name} passes calls on`, hint)]
+  return [last.problemAtStep(`the last plugin must be terminal, but ${last.name} passes calls on`, hint)]
 }
 
 const onceBelowRepeats: OrderRule = steps =>
@@ -73,23 +73,23 @@ const sharesWithoutVary: OrderRule = steps =>
   steps.flatMap(({ name, plugin, problemAtStep }, index) => {
     if (plugin?.vary) return []
     const above = steps.slice(0, index)
-    const callerSpecificKey = contextKeys(plugin?.reads).find(note => sharingStepOf(note, above))
+    const callerSpecificKey = contextKeys(plugin?.reads).find(key => sharingStepOf(key, above))
     const sharer = callerSpecificKey && sharingStepOf(callerSpecificKey, above)
     if (!sharer) return []
-    const message = `${name} reads \`${callerSpecificKey}\` and has no vary(), so ${sharer.name} above it would mix up callers`
+    const message = `${name} reads \`${callerSpecificKey}\` and has no vary(): ${sharer.name} above it would share answers between callers`
     return [problemAtStep(message, `move ${name} above ${sharer.name}`)]
   })
 
 /**
- * The step that shares answers below the one that wrote the note. Whatever is written above it may be about the caller,
- * also by way of another note; but answers are shared only by callers with the same `request`.
+ * The step below the writer of the key that shares answers between callers. Whatever is written above that step may depend
+ * on the caller, except `request`: answers are shared only by callers with the same request.
  */
 const sharingStepOf = (key: ContextKey, steps: readonly OrderedStep[]): OrderedStep | undefined => {
   const writer = steps.findLastIndex(step => writesKey(step.plugin, key))
   return key === 'request' || writer < 0 ? undefined : steps.slice(writer + 1).find(step => step.plugin?.shares)
 }
 
-/** An AnyPlugin has forgotten which notes they are. */
+/** The type of AnyPlugin has lost which keys it reads and writes. */
 const contextKeys = (list: readonly ContextKey[] = []): readonly ContextKey[] => list
 
 const writesKey = (plugin: AnyPlugin | undefined, key: ContextKey): boolean => contextKeys(plugin?.writes).includes(key)

@@ -5,31 +5,32 @@ import { pathToFileURL } from 'node:url'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { isDirectory, displayPath } from './config-files.ts'
 import { schemaError } from './check-options.ts'
-import { isObject, isKebabCase, valueAt } from './path.ts'
+import { isJsonObject } from '../util/json.ts'
+import { isKebabCase, valueAt } from './path.ts'
 
-/** The plugin that a file or package exports by default, or why it is none. */
-export type LoadedPlugin = { readonly plugin: AnyPlugin } | { readonly schemaProblem: string; readonly hint?: string }
+/** The plugin that is the default export of a file or package, or why there is none. */
+export type LoadedPlugin = { readonly plugin: AnyPlugin } | { readonly reason: string; readonly hint?: string }
 
-/** Imports a plugin from outside; a path is relative to `file`, a package is looked for from there. */
+/** Imports an external plugin; a path is relative to `file`, and so is the look-up of a package. */
 export const loadPlugin = async (use: string, file: string): Promise<LoadedPlugin> => {
   const location = resolvePluginPath(use, file)
-  if (location === undefined) return { schemaProblem: `there is no package ${use}`, hint: `npm install ${use}` }
+  if (location === undefined) return { reason: `package ${use} not found`, hint: `npm install ${use}` }
   if (!existsSync(location))
-    return { schemaProblem: `there is no file ${displayPath(location)}`, hint: 'a path begins at the folder of this file' }
-  if (isDirectory(location)) return { schemaProblem: `${displayPath(location)} is a directory`, hint: 'name a file in it' }
+    return { reason: `file ${displayPath(location)} not found`, hint: 'paths are relative to the folder of this file' }
+  if (isDirectory(location)) return { reason: `${displayPath(location)} is a directory`, hint: 'name a file in it' }
   registerSelfImportHook()
   try {
     const module: unknown = await import(pathToFileURL(location).href)
-    return validatePlugin(isObject(module) ? module['default'] : undefined, use)
+    return validatePlugin(isJsonObject(module) ? module['default'] : undefined, use)
   } catch (error) {
     const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-    return { schemaProblem: `cannot load ${use}: ${reason}` }
+    return { reason: `cannot load ${use}: ${reason}` }
   }
 }
 
 let isHookRegistered = false
 
-/** Once per process, and only where a configuration uses code from outside: the hook's thread costs about 30 ms. */
+/** Once per process, and only for configurations with external plugins: the thread of the hook costs about 30 ms. */
 const registerSelfImportHook = (): void => {
   if (!isHookRegistered) register(new URL('./self-import-hook.js', import.meta.url))
   isHookRegistered = true
@@ -67,15 +68,15 @@ const importConditionPaths = [['.', 'import', 'default'], ['.', 'import'], ['imp
 
 const validatePlugin = (exported: unknown, use: string): LoadedPlugin => {
   const hint = 'export default definePlugin({ name, summary, options, create })'
-  if (!isObject(exported)) return { schemaProblem: `${use} exports no plugin by default`, hint }
+  if (!isJsonObject(exported)) return { reason: `${use} has no plugin as its default export`, hint }
   const invalidFields = pluginFields.flatMap(([name, wanted, accepts]) =>
     accepts(exported[name]) ? [] : `${name} must be ${wanted}${exported[name] === undefined ? ', and is missing' : ''}`,
   )
-  if (invalidFields.length > 0) return { schemaProblem: `what ${use} exports is no plugin: ${invalidFields.join('; ')}`, hint }
-  // Its fields have just been looked at; more cannot be known of code from outside.
+  if (invalidFields.length > 0) return { reason: `the default export of ${use} is not a plugin: ${invalidFields.join('; ')}`, hint }
+  // Its fields have just been checked; more cannot be known of external code.
   const plugin = exported as unknown as AnyPlugin
-  const fault = schemaError(plugin.options)
-  return fault === undefined ? { plugin } : { schemaProblem: `the schema of ${use}'s options cannot be used: ${fault}` }
+  const error = schemaError(plugin.options)
+  return error === undefined ? { plugin } : { reason: `the options schema of ${use} is invalid: ${error}` }
 }
 
 const isNonEmptyString = (value: unknown): boolean => typeof value === 'string' && value !== ''
@@ -85,14 +86,14 @@ const isFunction = (value: unknown): boolean => typeof value === 'function'
 const isOptionalFunction = (value: unknown): boolean => value === undefined || isFunction(value)
 
 const pluginFields: readonly (readonly [name: string, wanted: string, accepts: (value: unknown) => boolean])[] = [
-  ['name', 'a kebab-case text', value => typeof value === 'string' && isKebabCase(value)],
-  ['summary', 'a text', isNonEmptyString],
-  ['options', 'a schema of type object', value => isObject(value) && value['type'] === 'object'],
+  ['name', 'a kebab-case string', value => typeof value === 'string' && isKebabCase(value)],
+  ['summary', 'a string', isNonEmptyString],
+  ['options', 'a schema of type object', value => isJsonObject(value) && value['type'] === 'object'],
   ['create', 'a function', isFunction],
   ['check', 'a function', isOptionalFunction],
   ['vary', 'a function', isOptionalFunction],
-  ['reads', 'a list of notes', isOptionalKeyList],
-  ['writes', 'a list of notes', isOptionalKeyList],
+  ['reads', 'a list of context keys', isOptionalKeyList],
+  ['writes', 'a list of context keys', isOptionalKeyList],
   ['terminal', 'true', isOptionalTrue],
   ['repeats', 'true', isOptionalTrue],
   ['once', 'true', isOptionalTrue],

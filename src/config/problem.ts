@@ -1,4 +1,4 @@
-/** Something wrong in the operator's files: where, what was found, what was wanted, and often the fix. */
+/** A problem in the operator's files: where, what was found, what is accepted, and often the fix. */
 export interface Problem {
   /** As operators see it: relative to the current directory when it lies inside. */
   readonly file: string
@@ -20,7 +20,7 @@ export const formatProblem = ({ file, line, column, message, sourceLine, hint = 
   return replaceControlChars(`${headline}\n  ${line} | ${before}${after}\n  ${margin} | ${caretPadding(before)}^ ${hint}`.trimEnd())
 }
 
-/** The whole report, sorted by place, with a closing line that counts. */
+/** The report of all problems, sorted by position, with a last line that counts them. */
 export const formatProblems = (problems: readonly Problem[]): string => {
   const files = new Set(problems.map(problem => problem.file)).size
   const closing = `${countNoun(problems.length, 'problem')} in ${countNoun(files, 'file')}`
@@ -39,7 +39,7 @@ export const countNoun = (n: number, noun: string): string => `${n} ${noun}${n =
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/** The line before and after the place; of a very long line only what is near it. */
+/** The line before and after the column; of a very long line only the part near it. */
 const excerptAround = (line: string, column: number): readonly [before: string, after: string] => {
   const chars = [...line]
   const before = chars.slice(0, column - 1)
@@ -51,14 +51,14 @@ const excerptAround = (line: string, column: number): readonly [before: string, 
   ]
 }
 
-/** Characters that are shown on either side of a place. */
+/** Characters that are shown on either side of the column. */
 const maxExcerptSideChars = 80
 
-// Control characters could move the cursor or hide text; tab and newline are ours.
+// Control characters could move the cursor or hide text; tab and newline cannot.
 const replaceControlChars = (text: string): string => text.replace(/[^\P{Cc}\t\n]/gu, '\ufffd')
 
 const wideCharPattern = /\p{Emoji_Presentation}|[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}]/u
 
-/** Space as wide as the text, so that the caret stands under its character. */
+/** Space as wide as the text, so that the caret is under its character. */
 const caretPadding = (text: string): string =>
   [...text].map(char => (char === '\t' ? char : /\p{Mn}/u.test(char) ? '' : wideCharPattern.test(char) ? '  ' : ' ')).join('')

@@ -1,41 +1,42 @@
-import type { AnyPlugin } from '../plugin/plugin.ts'
-import type { StepSyntax } from './step-syntax.ts'
-import { readStepSyntax } from './step-syntax.ts'
+import type { ObjectSchema } from '../plugin/options-schema.ts'
+import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import { isComplete } from './optional-variables.ts'
 import { checkOptions } from './check-options.ts'
 import type { OrderedStep } from './pipeline-order.ts'
 import { loadPlugin } from './plugin-loader.ts'
-import { jsonPointer } from './path.ts'
-import { didYouMean, closestMatch } from '../util/did-you-mean.ts'
+import { isKebabCase } from './path.ts'
+import { closestMatch, formatSuggestion } from '../util/did-you-mean.ts'
+import { isJsonObject } from '../util/json.ts'
+import { jsonPointer } from '../util/json-pointer.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 import type { Step } from './types.ts'
 
 /** One step of a pipeline, as far as it could be read. */
 export interface StepDraft extends OrderedStep {
-  /** There when nothing is wrong or missing. */
+  /** Present when there are no problems and no missing variables. */
   readonly step?: Step
   readonly problems: readonly Problem[]
-  /** As in Checked. */
+  /** As in CheckedOptions. */
   readonly omitted: readonly string[]
   readonly missingVariables: readonly string[]
 }
 
-/** Where a step stands. */
+/** What the steps of one pipeline have in common. */
 export interface StepReadContext {
   readonly source: YamlFile
-  /** The plugins that come with the gateway. */
+  /** The built-in plugins. */
   readonly plugins: readonly AnyPlugin[]
   readonly optional: boolean
 }
 
-/** Reads the step at this position of the pipeline, and loads its plugin when that comes from outside. */
+/** Reads the step at this position of the pipeline, and loads an external plugin. */
 export const readStep = async (index: number, context: StepReadContext): Promise<StepDraft> => {
   const { source, optional } = context
   const syntax = readStepSyntax(source, index)
   const { plugin, problem } = await findPlugin(syntax, context)
   const name = syntax.name ?? plugin?.name ?? (syntax.pluginName || 'this step')
-  // Nobody can tell what an unknown plugin does without; so its unset variables are not held against it.
+  // Which options of an unknown plugin can be omitted is not known, so its unset variables are no problems.
   const checked = plugin
     ? checkStepOptions(plugin, name, syntax, context)
     : { problems: [], missingVariables: [], omitted: optional ? [jsonPointer(['pipeline', index])] : [] }
@@ -51,30 +52,30 @@ export const readStep = async (index: number, context: StepReadContext): Promise
   }
 }
 
-/** With a problem, the plugin is what was probably meant. */
+/** With a problem, the plugin is the one that was probably meant. */
 interface FoundPlugin {
   readonly plugin: AnyPlugin | undefined
   readonly problem?: Problem
 }
 
-const findPlugin = async (form: StepSyntax, { source, plugins }: StepReadContext): Promise<FoundPlugin> => {
-  const { pluginName, namePath, isExternal } = form
+const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadContext): Promise<FoundPlugin> => {
+  const { pluginName, namePath, isExternal } = syntax
   const plugin = plugins.find(({ name }) => name === pluginName)
   if (plugin !== undefined || pluginName === '') return { plugin }
   const names = plugins.map(({ name }) => name)
   if (isExternal) {
     const loaded = await loadPlugin(pluginName, source.path)
     if ('plugin' in loaded) return loaded
-    const hint = didYouMean(pluginName, names) ?? source.maskValues(loaded.hint ?? '')
-    return { plugin: undefined, problem: source.problemAt(namePath, source.maskValues(loaded.schemaProblem), hint) }
+    const hint = formatSuggestion(closestMatch(pluginName, names)) ?? source.maskValues(loaded.hint ?? '')
+    return { plugin: undefined, problem: source.problemAt(namePath, source.maskValues(loaded.reason), hint) }
   }
   const closest = closestMatch(pluginName, names)
   const hint = /^[./@]|\.js$/.test(pluginName)
     ? `write \`- use: ${pluginName}\``
-    : (didYouMean(pluginName, names) ?? `known are: ${names.join(', ')}`)
+    : (formatSuggestion(closest) ?? `built-in plugins: ${names.join(', ')}`)
   return {
     plugin: plugins.find(({ name }) => name === closest),
-    problem: source.problemAtKey(namePath, `there is no plugin \`${pluginName}\``, hint),
+    problem: source.problemAtKey(namePath, `unknown plugin \`${pluginName}\``, hint),
   }
 }
 
@@ -96,10 +97,87 @@ const checkStepOptions = (plugin: AnyPlugin, name: string, syntax: StepSyntax, {
   }
   const ruleProblems: Problem[] = []
   try {
-    // Checked against its own schema just now.
+    // The options have just been checked against the plugin's schema.
     plugin.check?.(options as never, (path, message) => ruleProblems.push(step.problemAt(path, `${name}: ${message}`)))
   } catch (error) {
-    ruleProblems.push(step.problemAt([], `${name}: its options cannot be checked: ${String(error)}`))
+    ruleProblems.push(step.problemAt([], `${name}: check() of the plugin failed: ${String(error)}`))
   }
   return { step, problems: ruleProblems, omitted, missingVariables }
+}
+
+/** A step as the file writes it: `- NAME: { options }`, or `- use: NAME` with `with` and `name`. */
+interface StepSyntax {
+  /** The name of the plugin, its file or its package; empty when the step names none. */
+  readonly pluginName: string
+  /** The path of the key that is, or holds, `pluginName`. */
+  readonly namePath: Path
+  readonly optionsPath: Path
+  /** `pluginName` may be a file or a package. */
+  readonly isExternal: boolean
+  /** The name that the step gives itself. */
+  readonly name?: string
+  readonly problems: readonly Problem[]
+}
+
+/** The keys of a step with `use`. */
+const useStepSchema = {
+  type: 'object',
+  description: 'An external plugin, or a second step with the same plugin.',
+  properties: {
+    use: {
+      type: 'string',
+      minLength: 1,
+      description: 'A file relative to this one (./my-plugin.js), a package, or a built-in plugin.',
+    },
+    with: { description: 'The options of the plugin.' },
+    name: { type: 'string', description: 'The name of the step, in kebab-case; required when two steps have the same plugin.' },
+  },
+  required: ['use'],
+} as const satisfies ObjectSchema
+
+/** Reads the syntax of the step at this position of the pipeline. */
+const readStepSyntax = (source: YamlFile, index: number): StepSyntax => {
+  const stepPath = ['pipeline', index]
+  const step = source.valueAt(stepPath)
+  if (!isJsonObject(step)) return invalidStep(source, stepPath, step)
+  const [pluginName, otherKey] = Object.keys(step)
+  if (pluginName === undefined) return invalidStep(source, stepPath, step)
+  if (Object.hasOwn(step, 'use')) return readUseStep(source, stepPath)
+  const optionsPath = [...stepPath, pluginName]
+  const problems = otherKey === undefined ? [] : [secondKeyProblem(source, stepPath, pluginName, otherKey)]
+  return { pluginName, namePath: optionsPath, optionsPath, isExternal: false, problems }
+}
+
+const invalidStep = (source: YamlFile, stepPath: Path, step: unknown): StepSyntax => {
+  // It is printed, so it must not come from the environment.
+  const pluginName = source.expandedTexts.has(jsonPointer(stepPath)) ? '' : (source.textAt(stepPath) ?? '')
+  const found = isJsonObject(step) ? 'an empty map' : source.describeValueAt(stepPath)
+  const hint = isKebabCase(pluginName) ? `write \`- ${pluginName}: {}\`` : 'for example `- upstream: { timeout: 10s }`'
+  const problem = source.problemAt(stepPath, `a step must be a map with one key, the plugin's name, not ${found}`, hint)
+  return { pluginName, namePath: stepPath, optionsPath: [...stepPath, pluginName], isExternal: false, problems: [problem] }
+}
+
+const secondKeyProblem = (source: YamlFile, stepPath: Path, pluginName: string, otherKey: string): Problem =>
+  source.problemAtKey(
+    [...stepPath, otherKey],
+    `a step must have one key, the plugin's name, not both \`${pluginName}\` and \`${otherKey}\``,
+    `indent \`${otherKey}\` more if it is an option of ${pluginName}`,
+  )
+
+const readUseStep = (source: YamlFile, stepPath: Path): StepSyntax => {
+  const checked = checkOptions({ source, namePath: stepPath, owner: '', schema: useStepSchema })
+  const name = source.textAt([...stepPath, 'name'])
+  const path = [...stepPath, 'name']
+  const nameProblems =
+    name === undefined || isKebabCase(name)
+      ? []
+      : [source.problemAt(path, `the name of a step must be kebab-case, not ${source.describeValueAt(path)}`)]
+  return {
+    pluginName: source.textAt([...stepPath, 'use']) ?? '',
+    namePath: [...stepPath, 'use'],
+    optionsPath: [...stepPath, 'with'],
+    isExternal: true,
+    ...(name !== undefined && { name }),
+    problems: [...checked.problems, ...nameProblems],
+  }
 }

@@ -5,11 +5,11 @@ import type { Secret } from '../plugin/secret.ts'
 import type { Problem } from './problem.ts'
 import type { CompiledTable } from '../services/method-table/compile-table.ts'
 
-/** gateway.yaml, checked, with defaults. Sizes in bytes, times in ms. */
+/** gateway.yaml, checked, with defaults. Sizes are in bytes, durations in ms. */
 export interface GatewayConfig {
   readonly listen: { readonly rpc: Address; readonly admin?: Address; readonly portal?: Address }
   readonly store: StoreAddress
-  /** Processes that share the port. */
+  /** Worker processes that share the port. */
   readonly workers: number
   readonly plans: Readonly<Record<string, Plan>>
   /** Bytes of all caches together. */
@@ -29,19 +29,19 @@ export interface GatewayConfig {
   }
 }
 
-/** Bounds on what callers send, and on what answers take; sizes in bytes. */
+/** Limits on requests, and on the memory of responses; sizes in bytes. */
 export interface GatewayLimits {
-  /** Longest body of an HTTP request. */
+  /** Maximum size of the body of an HTTP request. */
   readonly body: number
-  /** Longest WebSocket message. */
+  /** Maximum size of a WebSocket message. */
   readonly frame: number
-  /** Most calls in a batch. */
+  /** Maximum number of calls in a batch. */
   readonly batch: number
-  /** Deepest nesting of a message. */
+  /** Maximum nesting depth of a message. */
   readonly depth: number
-  /** Longest answer to a batch. */
+  /** Maximum size of the response to a batch. */
   readonly batchReply: number
-  /** Bytes of all answers that come in from nodes, or wait for callers to read them. */
+  /** Maximum size of all responses together that are arriving from nodes or waiting for callers to read them. */
   readonly inFlight: number
 }
 
@@ -68,28 +68,28 @@ export interface NetworkConfig {
   readonly methods: CompiledTable
   /** Outermost first. */
   readonly steps: readonly Step[]
-  /** The file it stands in, as it is shown to operators. */
+  /** Its file, as operators see it. */
   readonly file: string
 }
 
 /** One plugin in a pipeline. */
 export interface Step {
-  /** The plugin's name, or the name that the step was given because the plugin stands twice. */
+  /** The name of the plugin, or the step's own name. */
   readonly name: string
   readonly plugin: AnyPlugin
-  /** Checked against the plugin's schema, converted, defaults filled in. */
+  /** Checked against the plugin's schema, converted, with defaults. */
   readonly options: unknown
-  /** A problem at a place inside the options. */
+  /** A problem at a path inside the options. */
   problemAt(path: Path, message: string): Problem
 }
 
-/** An optional network that is not served, and the variables that would change that. */
+/** An optional network that is not served, and the variables that are missing for it. */
 export interface UnservedNetwork {
   readonly network: string
   readonly variables: readonly string[]
 }
 
-/** A whole configuration directory. With problems, what could be read all the same. */
+/** A configuration directory. With problems, the parts that could be read. */
 export interface Config {
   readonly gateway: GatewayConfig | undefined
   readonly networks: readonly NetworkConfig[]

@@ -1,28 +1,28 @@
-/** The environment that variables are taken from. */
+/** The environment variables. */
 export type Env = Readonly<Record<string, string | undefined>>
 
-/** A variable that a text needs and the environment lacks. */
+/** A variable that a string refers to and the environment lacks. */
 export interface UnsetVariable {
   readonly name: string
-  /** It is there, but empty: that counts as not set, because compose files pass on what they do not have as empty. */
+  /** It is set to an empty value, which counts as not set: compose files pass unset variables on as empty ones. */
   readonly isEmpty: boolean
-  /** What the file itself says about it, in `${VAR:?message}`. */
+  /** The message of `${VAR:?message}`. */
   readonly requiredMessage?: string
 }
 
-/** What became of a text that held variables. */
+/** A string with its variables expanded. */
 export interface Expansion {
   readonly text: string
-  /** The variables that the text names. */
+  /** The names of its variables. */
   readonly variables: readonly string[]
-  /** What came from the environment: never to be printed. */
+  /** Values of the environment, which must never be printed. */
   readonly values: readonly string[]
   readonly unset: readonly UnsetVariable[]
-  /** What looks like a variable and is none. */
+  /** Parts that look like a variable and are none. */
   readonly malformed: readonly string[]
 }
 
-/** Replaces `${VAR}`, `${VAR:-default}`, `${VAR:?message}` and `$$`; undefined when the text holds none of them. */
+/** Replaces `${VAR}`, `${VAR:-default}`, `${VAR:?message}` and `$$`; undefined when the string has none of them. */
 export const expandVariables = (text: string, env: Env): Expansion | undefined => {
   if (!text.includes('${') && !text.includes('$$')) return undefined
   const names: string[] = []

@@ -1,23 +1,26 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { isCollection, isMap, isScalar, isSeq } from 'yaml'
+import type { ParsedNode } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
+import { jsonPointer } from '../util/json-pointer.ts'
 import { displayPath } from './config-files.ts'
-import { maskValues, maskUrls } from './mask-secrets.ts'
-import { jsonPointer, valueAt } from './path.ts'
-import { offsetOfKey, lineAndColumn, offsetOfValue } from './locate.ts'
+import { maskSourceLine, maskUrls, maskValues } from './mask-secrets.ts'
+import { valueAt } from './path.ts'
 import type { Problem } from './problem.ts'
 import { expandVariables } from './variables.ts'
 import type { Env, Expansion } from './variables.ts'
-import { parseYamlDocument, toPlainValue } from './yaml-document.ts'
+import { pairAt, parseYamlDocument, toPlainValue } from './yaml-document.ts'
+import type { YamlDocument } from './yaml-document.ts'
 
-/** A text that held variables, and where it stands. */
+/** A string that held variables, and its place. */
 export interface ExpandedText extends Expansion {
   readonly path: Path
   /** It was one variable, unquoted and nothing else: a number or true/false, where one is wanted. */
   readonly isBareVariable: boolean
 }
 
-/** One YAML file: its value with variables replaced, and the place of everything in it. */
+/** One YAML file: its value with variables expanded, and the position of everything in it. */
 export interface YamlFile {
   /** As operators see it. */
   readonly file: string
@@ -25,18 +28,20 @@ export interface YamlFile {
   readonly path: string
   /** Undefined when the file cannot be read well enough to go on; then `problems` says why. */
   readonly value: unknown
-  /** What is wrong with the file as YAML, and with the form of its variables. */
+  /** Problems of the file as YAML, and of the syntax of its variables. */
   readonly problems: readonly Problem[]
-  /** The texts in which variables were replaced, by the pointers of their paths. */
+  /** The strings in which variables were expanded, by the JSON pointers of their paths. */
   readonly expandedTexts: ReadonlyMap<string, ExpandedText>
   valueAt(path: Path): unknown
-  /** The text there; undefined when it is none, or when its variables already are a problem. */
+  /** The string there; undefined when it is none, or when its variables already are a problem. */
   textAt(path: Path): string | undefined
-  /** Placed at the value, or at the nearest thing around it that exists. */
+  /** The value there, to follow "not" in a message; of a string with variables only their names. */
+  describeValueAt(path: Path): string
+  /** Placed at the value, or at the nearest node around it that exists. */
   problemAt(path: Path, message: string, hint?: string): Problem
   /** Placed at the key that holds the value. */
   problemAtKey(path: Path, message: string, hint?: string): Problem
-  /** The message without what came from the environment, for messages that the loader did not write itself. */
+  /** The message without values of the environment, for messages that the loader did not write itself. */
   maskValues(message: string): string
 }
 
@@ -46,10 +51,12 @@ export const readYamlFile = (path: string, env?: Env): YamlFile => {
     return parseYamlFile(readFileSync(path, 'utf8'), path, env)
   } catch (error) {
     if (!isSystemError(error)) throw error
-    const message = error.code === 'ENOENT' ? 'there is no such file' : `the file cannot be read: ${error.code}`
+    const message = error.code === 'ENOENT' ? 'no such file' : `the file cannot be read: ${error.code}`
     return { ...parseYamlFile('', path), problems: [{ file: displayPath(path), line: 1, column: 1, message }] }
   }
 }
+
+const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error
 
 /** The same for a text that stands, or would stand, at `path`. */
 export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile => {
@@ -66,22 +73,22 @@ export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile =>
 
   const problemAtOffset = (offset: number, message: string, hint?: string): Problem => ({
     file,
-    ...lineAndColumn(text, offset),
+    ...positionOf(yaml, text, offset),
     message: maskUrls(message),
     ...(hint !== undefined && { hint }),
   })
   const problemAt: YamlFile['problemAt'] = (at, message, hint) => problemAtOffset(offsetOfValue(yaml, at), message, hint)
 
-  const empty = value === null
-  const yamlProblems = [...yaml.problems, ...aliasProblems].map(fault => problemAtOffset(fault.offset, fault.message, fault.hint))
+  const isEmpty = value === null
+  const yamlProblems = [...yaml.problems, ...aliasProblems].map(({ offset, message, hint }) => problemAtOffset(offset, message, hint))
   return {
     file,
     expandedTexts,
     problemAt,
     path: resolve(path),
-    value: empty || aliasProblems.length > 0 ? undefined : value,
+    value: isEmpty || aliasProblems.length > 0 ? undefined : value,
     problems: [
-      ...(empty ? [problemAtOffset(0, 'the file is empty')] : []),
+      ...(isEmpty ? [problemAtOffset(0, 'the file is empty')] : []),
       ...yamlProblems,
       ...malformedVariableProblems(expandedTexts, problemAt),
     ],
@@ -90,24 +97,89 @@ export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile =>
       const found = valueAt(value, at)
       return typeof found === 'string' && !hasUnresolvedVariables(expandedTexts.get(jsonPointer(at))) ? found : undefined
     },
+    describeValueAt: at => describeValue(valueAt(value, at), expandedTexts.get(jsonPointer(at))),
     problemAtKey: (at, message, hint) => problemAtOffset(offsetOfKey(yaml, at), message, hint),
     maskValues: message => maskValues(message, expandedTexts.values()),
   }
 }
 
-/** Are variables missing or malformed in it? */
+/** Are variables of it unset or malformed? */
 export const hasUnresolvedVariables = (text: Expansion | undefined): boolean =>
   text !== undefined && (text.unset.length > 0 || text.malformed.length > 0)
 
-const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error
-
-const malformedVariableProblems = (texts: ReadonlyMap<string, ExpandedText>, problem: YamlFile['problemAt']): readonly Problem[] =>
+const malformedVariableProblems = (texts: ReadonlyMap<string, ExpandedText>, problemAt: YamlFile['problemAt']): readonly Problem[] =>
   [...texts.values()].flatMap(text =>
     text.malformed.map(found =>
-      problem(
+      problemAt(
         text.path,
-        `${found} is not a variable: it must be \${NAME}, \${NAME:-default} or \${NAME:?message}`,
+        `malformed variable ${found}: it must be \${NAME}, \${NAME:-default} or \${NAME:?message}`,
         'write $$ for a dollar sign',
       ),
     ),
   )
+
+const maxShownChars = 60
+
+const describeValue = (value: unknown, text: ExpandedText | undefined): string => {
+  if (text && text.values.length > 0) return `the value of ${text.variables.map(name => `\${${name}}`).join(' and ')}`
+  if (typeof value === 'string') return JSON.stringify(value.length > maxShownChars ? `${value.slice(0, maxShownChars)}…` : value)
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : `a list of ${value.length}`
+  return value === null || value === undefined ? 'an empty value' : typeof value === 'object' ? 'a map' : String(value)
+}
+
+/** The line and column of an offset, and the line's text. */
+const positionOf = ({ lines }: YamlDocument, text: string, anyOffset: number): Pick<Problem, 'line' | 'column' | 'sourceLine'> => {
+  // What is missing at the end of a file is missing after its last word.
+  const offset = Math.min(anyOffset, text.trimEnd().length)
+  const { line, col } = lines.linePos(offset)
+  const lineStart = offset - (col - 1)
+  const sourceLine = text.slice(lineStart).split(/\r?\n/, 1).join('')
+  return {
+    line,
+    column: [...text.slice(lineStart, offset)].length + 1,
+    ...(sourceLine.trim() !== '' && { sourceLine: maskSourceLine(sourceLine) }),
+  }
+}
+
+/** Where the value at the path begins; if it does not exist, the key of the nearest node around it. */
+const offsetOfValue = (yaml: YamlDocument, path: Path): number => {
+  const { node, key, isExact } = findNode(yaml, path)
+  const hasOwnStart = isCollection(node) ? node.flow === true : isScalar(node) ? node.source !== '' : node !== null
+  // A block map or an empty value has nothing to point at but its key.
+  return startOffset(isExact && hasOwnStart ? node : (key ?? node))
+}
+
+/** Where the key begins that holds the value at the path, or the value itself when it is an item of a list. */
+const offsetOfKey = (yaml: YamlDocument, path: Path): number => {
+  const { node, key } = findNode(yaml, path)
+  return startOffset(key ?? node)
+}
+
+const startOffset = (node: ParsedNode | null): number => node?.range[0] ?? 0
+
+interface LocatedNode {
+  readonly node: ParsedNode | null
+  /** The key that holds the node, when a map does. */
+  readonly key?: ParsedNode
+  /** The path ends here; otherwise this is the nearest node around it. */
+  readonly isExact: boolean
+}
+
+/** Follows aliases on its way, but ends at one: its position is the place that was asked for. */
+const findNode = (yaml: YamlDocument, path: Path): LocatedNode =>
+  path.reduce<LocatedNode>(
+    (here, part) => {
+      const next = here.isExact ? childNode(yaml.resolveAlias(here.node), part) : undefined
+      return next ?? { ...here, isExact: false }
+    },
+    { node: yaml.root, isExact: true },
+  )
+
+const childNode = (node: ParsedNode | null | undefined, part: string | number): LocatedNode | undefined => {
+  if (isMap(node)) {
+    const pair = pairAt(node, part)
+    return pair && { node: pair.value, key: pair.key, isExact: true }
+  }
+  const item = isSeq(node) ? node.items[Number(part)] : undefined
+  return item && { node: item, isExact: true }
+}

@@ -65,7 +65,7 @@ networks/a-net.yaml:8:5: ask: cannot be made
   8 |   - ask:
     |     ^
 
-networks/b-net.yaml:7:5: there is no plugin \`shap\`
+networks/b-net.yaml:7:5: unknown plugin \`shap\`
   7 |   - shap:
     |     ^ did you mean \`shape\`?
 
@@ -231,7 +231,7 @@ t.test('a plugin from outside that throws while it is loaded, checked or created
   t.equal(code, exitCodes.config)
   for (const said of [
     /a-net.yaml:8:10: cannot load ..\/broken\/a.mjs: out of order/,
-    /a-net.yaml:9:5: b: its options cannot be checked: TypeError: out of order/,
+    /a-net.yaml:9:5: b: check\(\) of the plugin failed: TypeError: out of order/,
     /a-net.yaml:10:10: broken is a directory\n.*\n.*\^ name a file in it/,
     /b-net.yaml:7:5: c: cannot be created: TypeError: out of order/,
     /b-net.yaml:8:5: d: create\(\) must not be async/,

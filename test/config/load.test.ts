@@ -104,7 +104,7 @@ t.test('the store may be a redis, whose URL is a secret that shows host and port
   for (const text of wrong) {
     t.match(readStore(text).problems, [{ message: 'store must be lmdb:PATH or redis://HOST:PORT' }], text)
   }
-  t.match(readStore('postgres://localhost').problems, [{ message: /: this version has no postgres store$/ }])
+  t.match(readStore('postgres://localhost').problems, [{ message: /: postgres is not supported$/ }])
   t.end()
 })
 
@@ -233,8 +233,8 @@ t.test('nothing that comes from the environment is printed, also beside other te
     { NAME: 'hush' },
   )
   t.match(problems, [
-    { message: 'there is no package my***plugin', hint: 'npm install my***plugin' },
-    { message: /there is no file .*\/\*\*\*\.js$/ },
+    { message: 'package my***plugin not found', hint: 'npm install my***plugin' },
+    { message: /^file .*\/\*\*\*\.js not found$/ },
   ])
 })
 

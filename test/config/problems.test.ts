@@ -32,7 +32,7 @@ t.test('a directory that is not there is one problem with the fix', async t => {
   t.equal(
     formatProblems(problems),
     [
-      'nowhere/at-all:1:1: there is no such directory',
+      'nowhere/at-all:1:1: no such directory',
       '  give the directory of the configuration with --config DIR',
       '',
       '1 problem in 1 file',
@@ -43,7 +43,7 @@ t.test('a directory that is not there is one problem with the fix', async t => {
 t.test('so is a file in place of the directory', async t => {
   const dir = writeConfig(t.testdir(), {})
   const { problems } = await loadConfig(join(dir, 'gateway.yaml'), stubPlugins, {})
-  t.match(problems, [{ message: 'this is no directory', hint: /--config DIR/ }])
+  t.match(problems, [{ message: 'not a directory', hint: /--config DIR/ }])
 })
 
 t.test('a gateway.yml is told to be renamed', async t => {

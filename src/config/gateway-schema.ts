@@ -1,0 +1,109 @@
+import type { ObjectSchema } from '../plugin/options-schema.ts'
+
+export const defaultRpcAddress = '127.0.0.1:8080'
+
+/** The keys of gateway.yaml. */
+export const gatewaySchema = {
+  type: 'object',
+  description: 'Settings that all networks of one gateway share.',
+  properties: {
+    listen: {
+      type: 'object',
+      description: 'Addresses of the listeners: host:port, with brackets around an IPv6 host; port 0 is any free port.',
+      properties: {
+        rpc: {
+          type: 'string',
+          default: defaultRpcAddress,
+          description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
+        },
+        portal: { type: 'string', description: 'The dashboard for developers. Nothing listens there yet.' },
+        admin: { type: 'string', description: 'Health and metrics: /livez, /readyz, /metrics. None by default.' },
+      },
+      default: {},
+    },
+    store: {
+      type: 'string',
+      description:
+        'Where accounts, keys and credits are stored: lmdb:PATH, a directory, relative to this file, for one machine; ' +
+        'or Redis for several machines, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS).',
+    },
+    workers: { description: 'Worker processes that share the port: an integer, or auto for one per core; 1 by default.' },
+    memory: {
+      type: 'string',
+      format: 'size',
+      default: '512MiB',
+      description: 'Memory of all caches together, divided among networks and workers.',
+    },
+    plans: {
+      type: 'object',
+      description: 'The plans that accounts may have, by name.',
+      additionalProperties: {
+        type: 'object',
+        description: 'One plan.',
+        properties: {
+          dailyCredits: {
+            type: 'integer',
+            minimum: 1,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: 'Credits that an account may use in one day, UTC.',
+          },
+          forwarding: {
+            type: 'boolean',
+            default: false,
+            description: 'Whether eth_getLogs may go to a partner provider during an outage of the own upstreams.',
+          },
+        },
+        required: ['dailyCredits'],
+      },
+    },
+    limits: {
+      type: 'object',
+      description: 'Limits on requests of callers, and on the memory of responses to them.',
+      properties: {
+        body: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of the body of an HTTP request.' },
+        frame: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of a WebSocket message.' },
+        batch: { type: 'integer', minimum: 1, default: 100, description: 'Maximum number of calls in one batch.' },
+        depth: { type: 'integer', minimum: 1, default: 64, description: 'Maximum nesting depth of a message.' },
+        batchReply: { type: 'string', format: 'size', default: '64MiB', description: 'Maximum size of the response to a batch.' },
+        inFlight: {
+          type: 'string',
+          format: 'size',
+          default: '512MiB',
+          description:
+            'Maximum size of all responses together that are arriving from nodes or waiting for callers to read them, ' +
+            'divided among the workers.',
+        },
+      },
+      default: {},
+    },
+    usage: {
+      type: 'object',
+      description: 'Counts of calls by account, key, network, method, outcome and hour, for `tollgate usage`.',
+      properties: {
+        retention: { type: 'string', format: 'duration', default: '90d', description: 'How long counts are stored.' },
+      },
+      default: {},
+    },
+    log: {
+      type: 'string',
+      enum: ['debug', 'info', 'warn', 'error', 'silent'],
+      default: 'info',
+      description: 'The lowest level that is logged.',
+    },
+    drain: {
+      type: 'object',
+      description: 'What happens between SIGTERM and the end of the process.',
+      properties: {
+        grace: {
+          type: 'string',
+          format: 'duration',
+          default: '0s',
+          description: 'How long new calls are still accepted while /readyz already answers 503, so that load balancers take notice.',
+        },
+        timeout: { type: 'string', format: 'duration', default: '10s', description: 'How long calls in flight may then take to finish.' },
+      },
+      default: {},
+    },
+  },
+  required: ['store', 'plans'],
+} as const satisfies ObjectSchema
