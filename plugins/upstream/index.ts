@@ -1,21 +1,32 @@
-import { copyReply, definePlugin, isFailure, refuse, toBuffer } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
-import { withReportedHeight } from './reported-height.ts'
+import {
+  Cancellation,
+  copyReply,
+  definePlugin,
+  getOrCreate,
+  isFailure,
+  parseJsonHexQuantity,
+  probeUpstream,
+  refuseTooManyResults,
+  singleFlight,
+  thenMaybe,
+  toBuffer,
+  toHexQuantity,
+} from '../../src/plugin/plugin.ts'
+import type { Call, Failure, Heads, Method, Reply, Request, Result, Results, Services, Target } from '../../src/plugin/plugin.ts'
 import { normalizeError } from './normalize-error.ts'
-import { requestLogs } from './split-logs/param-limit.ts'
-import { createResponsivenessProbe } from './responsiveness.ts'
-import { suggestRange } from './split-logs/suggest-range.ts'
+import { requestLogs } from './split-logs/index.ts'
 import type { RequestLimits } from './split-logs/index.ts'
+import { suggestRange } from './split-logs/suggest-range.ts'
 
-/** Asks the node that `failover` chose, and holds its answer to the contract. */
+/** Sends the request to the node that `failover` chose, and checks and normalizes the response. */
 export default definePlugin({
   name: 'upstream',
-  summary: 'Asks one node over HTTP, with a deadline and a cap on bytes, and checks what it answers.',
+  summary: 'Sends the request to one node over HTTP, with limits on time and bytes, and checks the response.',
   options: {
     type: 'object',
     properties: {
-      timeout: { type: 'string', format: 'duration', default: '10s', description: 'Longest wait for an answer.' },
-      maxBytes: { type: 'string', format: 'size', default: '32MiB', description: 'Longest answer of a node.' },
+      timeout: { type: 'string', format: 'duration', default: '10s', description: 'Maximum time to wait for a response.' },
+      maxBytes: { type: 'string', format: 'size', default: '32MiB', description: 'Maximum size of a response.' },
       probeAfter: {
         type: 'string',
         format: 'duration',
@@ -41,7 +52,7 @@ export default definePlugin({
   terminal: true,
   create({ timeout, maxBytes, probeAfter, maxChunks }, services) {
     const { upstreamClient, clock, heads, methods, results } = services
-    const isResponsive = createResponsivenessProbe(services)
+    const isResponsive = createLivenessProbe(services)
     const paramLimited = new Set<string>()
     const requestOnce =
       (call: Call<'request' | 'target'>, method: Method | undefined) =>
@@ -55,7 +66,8 @@ export default definePlugin({
           idempotent: method?.idempotent ?? false,
         })
         if (isFailure(reply)) return normalizeError(reply, request, methods)
-        if (request.method !== call.context.request.method) return reply // a question about the question
+        const isSubrequest = request.method !== call.context.request.method // of requestLogs()
+        if (isSubrequest) return reply
         return method?.result === 'blockNumber'
           ? withReportedHeight(reply, target.name, heads)
           : checkResult(reply, method, request, results)
@@ -73,11 +85,34 @@ export default definePlugin({
   },
 })
 
+const livenessProbeTimeoutMs = 1_000
+
+/** Is the node alive? One probe at a time per node, however many calls wait for it. */
+const createLivenessProbe = (services: Services) => {
+  const probes = new Map<string, (call: Call) => Promise<boolean>>()
+  const newProbe = (target: Target) =>
+    singleFlight(async (call: Call) => {
+      const health = await probeUpstream(target, services, { timeoutMs: livenessProbeTimeoutMs, signal: new Cancellation() })
+      if (health === 'unreachable') services.log.warn({ upstream: target.name, requestId: call.origin.requestId }, 'upstream unresponsive')
+      return health !== 'unreachable'
+    })
+  return (target: Target, call: Call): Promise<boolean> => getOrCreate(probes, target.name, () => newProbe(target))(call)
+}
+
+/** The height that the node returned, or the greater height that callers have been given already. */
+const withReportedHeight = (result: Result, upstream: string, heads: Heads): Result | Promise<Result> => {
+  const height = parseJsonHexQuantity(toBuffer(result.result).toString('latin1'))
+  if (height === undefined) return copyReply(result, { unexpectedType: true })
+  return thenMaybe(heads.reportHeight(upstream, height), reported =>
+    reported === height ? result : copyReply(result, { result: Buffer.from(`"${toHexQuantity(reported)}"`, 'latin1') }),
+  )
+}
+
 const checkResult = (result: Result, method: Method | undefined, request: Request, results: Results): Reply | Promise<Reply> => {
   const maxResults = method?.maxResults
+  if (maxResults !== undefined && result.count === undefined) return copyReply(result, { unexpectedType: true })
   if (maxResults !== undefined && result.count !== undefined && result.count > maxResults)
     return tooManyResults(result, maxResults, request, results)
-  if (maxResults !== undefined && result.count === undefined) return copyReply(result, { unexpectedType: true })
   return method?.result === 'word' ? padStorageWord(result) : result
 }
 
@@ -87,15 +122,14 @@ const tooManyResults = async (
   request: Request,
   results: Results,
 ): Promise<Failure> => {
-  const message = `query returned more than ${maxResults} results`
   const data = suggestRange(await results.toContiguous(result), maxResults, request.params[0])
-  return refuse('tooMany', { message, data, source, ...(upstream !== undefined && { upstream }) })
+  return refuseTooManyResults(maxResults, { data, source, upstream })
 }
 
-/** Contract 4.2: the value comes as 32 bytes; some nodes leave out leading zeros. */
+/** Contract 4.2: the value is 32 bytes long; some nodes omit leading zeros. */
 const padStorageWord = (result: Result): Result => {
   const text = toBuffer(result.result).toString('latin1')
   if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return copyReply(result, { unexpectedType: true })
-  if (text.length === 68) return result
+  if (text.length === '"0x"'.length + 64) return result
   return copyReply(result, { result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') })
 }

@@ -7,31 +7,31 @@ import { Scanner } from '../json/scanner.ts'
 import { defaultMaxMembers, maxParsedValues } from '../json/top-level-index.ts'
 import type { IndexedMember, ScanError } from '../json/top-level-index.ts'
 
-/** The request to a node, written anew from what was checked: what the caller wrote beside that never gets there. */
+/** The request to a node, serialized from the checked method and params: other members of the caller's request never get there. */
 export const serializeRequest = (id: number, { method, params }: Request): string =>
   `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
 
-/** What a node's answer comes to. */
+/** A node's response. */
 export type ParsedResponse =
   | {
       readonly kind: 'result'
-      /** The result as the node wrote it; a part of the answer, not a copy. */
+      /** The result as the node wrote it; a part of the response, not a copy. */
       readonly result: RawJson
       /** How many elements it has, if it is an array. */
       readonly count: number | undefined
-      /** Nethermind's `_streamStatus` (truncated, timeout or failed): the result ends early. */
+      /** Nethermind's `_streamStatus` (truncated, timeout or failed): the result is incomplete. */
       readonly streamStatus: string | undefined
     }
   | { readonly kind: 'error'; readonly error: RpcError }
-  /** Not an answer to the request; `reason` holds nothing of what the node wrote. */
-  | { readonly kind: 'garbage'; readonly reason: string }
+  /** No JSON-RPC response to the request; `reason` holds nothing of what the node wrote. */
+  | { readonly kind: 'invalidResponse'; readonly reason: string }
 
-/** A node's answer, judged while it arrives: 0.3 ms for each 64 KiB. */
+/** Parses a node's response while it arrives: 0.3 ms for each 64 KiB. */
 export class ResponseParser {
   readonly #scanner = new Scanner({ maxDepth, maxElements: 1, maxValues: Infinity })
   readonly #buffer: ChunkBuffer
 
-  /** `expected`: how long it will be, where the node announced it. */
+  /** `expectedBytes`: the length of the response, where the node announced it. */
   constructor(expectedBytes = 0) {
     this.#buffer = new ChunkBuffer(expectedBytes)
   }
@@ -41,14 +41,14 @@ export class ResponseParser {
     return this.#buffer.byteLength
   }
 
-  /** Takes the next bytes, which must not change afterwards; false when they cannot become an answer any more. */
+  /** Takes the next bytes, which must not change afterwards; false when the response is known to be invalid. */
   push(chunk: Uint8Array): boolean {
     if (chunk.length === 0) return true
     this.#buffer.push(chunk)
     return this.#scanner.push(chunk)
   }
 
-  /** The answer is complete; `id` is that of the request. */
+  /** The response is complete; `id` is the id of the request. */
   finish(id: number): ParsedResponse {
     const error = this.#scanner.end()
     if (error !== undefined) return invalidResponse(scanErrorReasons[error])
@@ -59,7 +59,7 @@ export class ResponseParser {
 
 const maxDepth = 512
 
-const invalidResponse = (reason: string): ParsedResponse => ({ kind: 'garbage', reason })
+const invalidResponse = (reason: string): ParsedResponse => ({ kind: 'invalidResponse', reason })
 
 const scanErrorReasons: Readonly<Record<ScanError, string>> = {
   syntax: 'not JSON',
@@ -69,23 +69,23 @@ const scanErrorReasons: Readonly<Record<ScanError, string>> = {
   values: 'too many values',
 }
 
-/** Some nodes write `"error":null` beside a result or `"result":null` beside an error: the null counts as absent. */
-const parseMembers = (text: RawJson, members: readonly IndexedMember[], id: number): ParsedResponse => {
-  const envelope = findEnvelope(text, members)
-  if (envelope === undefined) return invalidResponse('a member stands twice')
+/** Some nodes send `"error":null` with a result or `"result":null` with an error: the null counts as absent. */
+const parseMembers = (json: RawJson, members: readonly IndexedMember[], id: number): ParsedResponse => {
+  const envelope = findEnvelope(json, members)
+  if (envelope === undefined) return invalidResponse('duplicate member')
   const { result, error } = envelope
   if (envelope.id === undefined) return invalidResponse('no id')
-  if (!equalsLiteral(text, envelope.id, String(id))) return invalidResponse('the id is not that of the request')
-  if (error !== undefined && !isNull(text, error)) {
-    if (result !== undefined && !isNull(text, result)) return invalidResponse('both a result and an error')
-    return parseError(text, error)
+  if (!equalsLiteral(json, envelope.id, String(id))) return invalidResponse('id mismatch')
+  if (error !== undefined && !isNull(json, error)) {
+    if (result !== undefined && !isNull(json, result)) return invalidResponse('both a result and an error')
+    return parseError(json, error)
   }
   if (result === undefined) return invalidResponse('neither a result nor an error')
   return {
     kind: 'result',
-    result: text.subarray(result.start, result.end),
-    count: text.at(result.start) === ascii.openArray ? result.childCount : undefined,
-    streamStatus: parseStreamStatus(text, envelope._streamStatus),
+    result: json.subarray(result.start, result.end),
+    count: json.at(result.start) === ascii.openArray ? result.childCount : undefined,
+    streamStatus: parseStreamStatus(json, envelope._streamStatus),
   }
 }
 
@@ -94,13 +94,13 @@ type EnvelopeMembers = { [name in EnvelopeName]?: IndexedMember }
 
 const envelopeNames = ['id', 'result', 'error', '_streamStatus'] as const
 
-/** In bytes, each character written as \u0000. */
+/** Each character as \u0000. */
 const maxNameBytes = 6 * '_streamStatus'.length
 
-const findEnvelope = (text: RawJson, members: readonly IndexedMember[]): EnvelopeMembers | undefined => {
+const findEnvelope = (json: RawJson, members: readonly IndexedMember[]): EnvelopeMembers | undefined => {
   const envelope: EnvelopeMembers = {}
   for (const member of members) {
-    const name = envelopeNameOf(text, member)
+    const name = envelopeNameOf(json, member)
     if (name === undefined) continue
     if (envelope[name] !== undefined) return undefined
     envelope[name] = member
@@ -108,42 +108,43 @@ const findEnvelope = (text: RawJson, members: readonly IndexedMember[]): Envelop
   return envelope
 }
 
-/** Compares bytes: to cut the name out as a text takes as long as all else that is read of a short answer. */
-const envelopeNameOf = (text: RawJson, { nameStart, nameEnd }: IndexedMember): EnvelopeName | undefined => {
+/** Compares bytes: to make a string of the name takes as long as the rest of parsing a short response. */
+const envelopeNameOf = (json: RawJson, { nameStart, nameEnd }: IndexedMember): EnvelopeName | undefined => {
   const length = nameEnd - nameStart
-  const unescaped = envelopeNames.find(name => name.length === length && startsWithAt(text, nameStart, name))
-  if (unescaped !== undefined || length > maxNameBytes || !toBuffer(text.subarray(nameStart, nameEnd)).includes(ascii.backslash))
+  const unescaped = envelopeNames.find(name => name.length === length && startsWithAt(json, nameStart, name))
+  if (unescaped !== undefined || length > maxNameBytes || !toBuffer(json.subarray(nameStart, nameEnd)).includes(ascii.backslash))
     return unescaped
-  const unescapedName = unescapeName(toLatin1(text, nameStart, nameEnd))
+  const unescapedName = unescapeName(toLatin1(json, nameStart, nameEnd))
   return envelopeNames.find(name => name === unescapedName)
 }
 
-const startsWithAt = (text: RawJson, start: number, word: string): boolean => {
-  if (text instanceof ChunkedBytes) return startsWithAt(toBuffer(text.subarray(start, start + word.length)), 0, word)
-  for (let i = 0; i < word.length; i++) if (text[start + i] !== word.charCodeAt(i)) return false
+const startsWithAt = (json: RawJson, start: number, word: string): boolean => {
+  if (json instanceof ChunkedBytes) return startsWithAt(toBuffer(json.subarray(start, start + word.length)), 0, word)
+  for (let i = 0; i < word.length; i++) if (json[start + i] !== word.charCodeAt(i)) return false
   return true
 }
 
-const equalsLiteral = (text: RawJson, { start, end }: IndexedMember, word: string): boolean =>
-  end - start === word.length && startsWithAt(text, start, word)
+const equalsLiteral = (json: RawJson, { start, end }: IndexedMember, word: string): boolean =>
+  end - start === word.length && startsWithAt(json, start, word)
 
-const isNull = (text: RawJson, { start }: IndexedMember): boolean => text.at(start) === ascii.n
+const isNull = (json: RawJson, { start }: IndexedMember): boolean => json.at(start) === ascii.n
 
-const parseError = (text: RawJson, { start, end }: IndexedMember): ParsedResponse => {
-  if (end - start > maxErrorBytes || !isSafeToParse(toBuffer(text.subarray(start, end)))) return invalidResponse('the error is too large')
+const parseError = (json: RawJson, { start, end }: IndexedMember): ParsedResponse => {
+  if (end - start > maxErrorBytes || !isSafeToParse(toBuffer(json.subarray(start, end)))) return invalidResponse('the error is too large')
   // Object() makes scalars and null look like an object without members.
-  const { code, message, data }: { [name: string]: Json } = Object(JSON.parse(toUtf8(text, start, end)))
+  const { code, message, data }: { [name: string]: Json } = Object(JSON.parse(toUtf8(json, start, end)))
   if (typeof code !== 'number' || !Number.isSafeInteger(code)) return invalidResponse('the error has no integer code')
   if (typeof message !== 'string') return invalidResponse('the error has no message')
   return { kind: 'error', error: data === undefined ? { code, message } : { code, message, data } }
 }
 
 const maxErrorBytes = 1_048_576
+const maxStreamStatusBytes = 32
 
-const isSafeToParse = (text: Uint8Array): boolean =>
-  new Scanner({ maxDepth, maxElements: maxParsedValues, maxValues: maxParsedValues }).push(text)
+const isSafeToParse = (json: Uint8Array): boolean =>
+  new Scanner({ maxDepth, maxElements: maxParsedValues, maxValues: maxParsedValues }).push(json)
 
-const parseStreamStatus = (text: RawJson, member: IndexedMember | undefined): string | undefined =>
-  member === undefined || isNull(text, member)
+const parseStreamStatus = (json: RawJson, member: IndexedMember | undefined): string | undefined =>
+  member === undefined || isNull(json, member)
     ? undefined
-    : toLatin1(text, member.start, Math.min(member.end, member.start + 32)).replaceAll('"', '')
+    : toLatin1(json, member.start, Math.min(member.end, member.start + maxStreamStatusBytes)).replaceAll('"', '')

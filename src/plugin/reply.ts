@@ -1,10 +1,10 @@
 import type { Json } from './call.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
 
-/** Who made the answer. A `gateway` reply is a refusal; `local` needed no node. */
+/** Where the reply comes from. A `gateway` reply is a refusal; a `local` reply needed no node. */
 export type Source = 'gateway' | 'local' | 'cache' | 'node' | 'partner'
 
-/** Whose doing an error is. Breakers count `upstream`; credits are given back for all but `caller`. */
+/** Whose fault an error is. Circuit breakers count `upstream`; credits are refunded for all but `caller`. */
 export type Fault = 'caller' | 'upstream' | 'gateway'
 
 /** The error object of JSON-RPC 2.0 (contract 2.3). */
@@ -16,24 +16,24 @@ export interface RpcError {
 
 interface ReplyMetadata {
   readonly source: Source
-  /** Name of the node or partner that was asked. */
+  /** Name of the node or partner that the request was sent to. */
   readonly upstream?: string | undefined
   readonly cache?: 'hit' | 'miss' | undefined
   /** Credits kept for this call. */
   readonly credits?: number | undefined
-  /** What was drawn for this call. */
+  /** The charge for this call. */
   readonly charge?: Charge | undefined
-  /** What the call was drawn from, or could not be; told in HTTP headers. */
+  /** The account's credits of the day, for the HTTP headers. */
   readonly quota?: CreditQuota | undefined
 }
 
-/** Credits that a call has cost; the door gives them back when it cannot deliver the answer. */
+/** Credits that a call has cost; the server refunds them when it cannot deliver the response. */
 export interface Charge {
-  /** `outcome` is what the caller gets instead; only the first time counts. */
+  /** `outcome` is what the caller gets instead. Only the first refund counts. */
   refund(outcome: RefusalKind): void
 }
 
-/** An account's credits of one day as this process knows them, without asking anybody; read when an answer is written. */
+/** An account's credits of one day as this process knows them, without a store request; read when a response is written. */
 export interface CreditQuota {
   readonly limit: number
   /** An estimate, as other processes spend too: never below zero, never above the limit. */
@@ -44,11 +44,11 @@ export interface CreditQuota {
 
 /** The call succeeded. */
 export interface Result extends ReplyMetadata {
-  /** The JSON text of the result, as the node wrote it: bytes, or above 16 KiB perhaps `Pieces`. */
+  /** The JSON text of the result, as the node wrote it: bytes, or above 16 KiB perhaps ChunkedBytes. */
   readonly result: RawJson
   /** How many elements `result` has, when it is an array. */
   readonly count?: number | undefined
-  /** It is not of the kind that the method gives. Another node may know better, but this is the answer if none does. */
+  /** The result is not of the method's type. Another node may know better, but this is the reply if none does. */
   readonly unexpectedType?: true | undefined
 }
 
@@ -56,30 +56,30 @@ export interface Result extends ReplyMetadata {
 export interface Failure extends ReplyMetadata {
   readonly error: RpcError
   readonly fault: Fault
-  /** The row of the table below, or `node` for an error that a node gave. */
+  /** The row of the table below, or `node` for an error that a node returned. */
   readonly kind: RefusalKind | 'node'
-  /** HTTP status when the failure is the whole answer; inside a batch it is 200. */
+  /** HTTP status when the failure is the whole response; inside a batch it is 200. */
   readonly status: number
   /** Seconds, for the Retry-After header. */
   readonly retryAfter?: number | undefined
-  /** The HTTP methods that the path takes, for the Allow header; POST and OPTIONS unless given. */
+  /** The HTTP methods that the path accepts, for the Allow header; POST and OPTIONS unless given. */
   readonly allow?: string | undefined
-  /** What went wrong behind it, in words for the log; never sent. */
+  /** What went wrong upstream, in words for the log; never sent to the caller. */
   readonly cause?: string | undefined
-  /** The JSON-RPC error that came with an HTTP status that is a failure by itself (5xx). */
+  /** The JSON-RPC error in the body of a response with HTTP status 5xx. */
   readonly nodeError?: RpcError | undefined
-  /** What the node's error means, where its words are known. */
+  /** What the node's error means, where its message matches a pattern of the method table. */
   readonly category?: ErrorCategory | undefined
   /**
-   * Another node may know better, but this is the answer if none does. It says nothing about the node's health: callers
-   * can bring such errors about as they like.
+   * Another node may know better, but this is the reply if none does. It says nothing about the node's health: callers can
+   * cause such errors as they like.
    */
   readonly retryElsewhere?: true | undefined
-  /** The node answered nothing at all, not even what costs it nothing. */
+  /** The node did not even respond to a health check. */
   readonly unresponsive?: true | undefined
 }
 
-/** What nodes say in many words, as one word each; the words stand in the `errors` of a method table. */
+/** What errors of nodes mean; the patterns of their messages are the `errors` of a method table. */
 export const errorCategories = [
   'reverted',
   'alreadyKnown',
@@ -99,7 +99,7 @@ export const errorCategories = [
 
 export type ErrorCategory = (typeof errorCategories)[number]
 
-/** What travels up. */
+/** What a handler returns: the outcome of a call. */
 export type Reply = Result | Failure
 
 interface Refusal {
@@ -118,13 +118,15 @@ const refusal = (status: number, code: number, message: string, fault: Fault = '
   source,
 })
 
-/** Every answer that the gateway itself gives in place of a result. docs/errors.md has the same table; a test compares them. */
+const tooManyResultsMessage = (maxResults: number): string => `query returned more than ${maxResults} results`
+
+/** Every error that the gateway itself returns. docs/errors.md has the same table; a test compares them. */
 export const refusals = {
   parse: refusal(200, -32700, 'parse error'),
   invalid: refusal(200, -32600, 'invalid request'),
   method: refusal(200, -32601, 'the method does not exist/is not available'),
   params: refusal(200, -32602, 'invalid params'),
-  tooMany: refusal(200, -32005, 'query returned more than 10000 results', 'caller', 'node'),
+  tooMany: refusal(200, -32005, tooManyResultsMessage(10_000), 'caller', 'node'),
   timeout: refusal(200, -32005, 'query timeout exceeded', 'caller', 'node'),
   tooLarge: refusal(200, -32003, 'response too large', 'gateway'),
   key: refusal(401, -32090, 'the API key is not valid'),
@@ -144,29 +146,25 @@ export const refusals = {
 
 export type RefusalKind = keyof typeof refusals
 
-/** What one refusal may say beyond its row, or in place of it. */
-export interface RefusalDetails {
+/** What one refusal adds to its row, or replaces. */
+export interface RefusalDetails
+  extends Partial<Pick<Failure, 'retryAfter' | 'allow' | 'source' | 'fault' | 'upstream' | 'cause' | 'category' | 'retryElsewhere'>> {
   readonly message?: string
-  /** For programs; stands in the error. */
-  readonly data?: Json
-  /** Seconds. */
-  readonly retryAfter?: number
-  readonly allow?: string
-  readonly source?: Source
-  readonly fault?: Fault
-  readonly upstream?: string
-  readonly cause?: string
-  readonly category?: ErrorCategory
-  readonly retryElsewhere?: true
+  /** For programs; a member of the error. */
+  readonly data?: Json | undefined
 }
 
-/** The answer of one row of the table. */
+/** The failure of one row of the table. */
 export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Failure => {
   const { status, code, message, fault, source } = refusals[kind]
   const { message: text = message, data, ...rest } = details
   const error: RpcError = data === undefined ? { code, message: text } : { code, message: text, data }
   return { kind, status, fault, source, ...rest, error }
 }
+
+/** The row `tooMany` with the limit of a method (contract 7). */
+export const refuseTooManyResults = (maxResults: number, details: Omit<RefusalDetails, 'message'>): Failure =>
+  refuse('tooMany', { ...details, message: tooManyResultsMessage(maxResults) })
 
 export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
 
@@ -234,7 +232,7 @@ const copyFailure = (failure: Failure): Complete<Failure> => {
 
 /**
  * The rule of charging: a charge is kept unless nothing was delivered, a node or the gateway is at fault, or a refusal is
- * repeated from memory: the caller paid when a node was asked.
+ * repeated from the cache: the caller paid when a node was requested.
  */
 export const isCharged = (reply: Reply): boolean =>
   reply.source !== 'gateway' && !(isFailure(reply) && (reply.fault !== 'caller' || reply.source === 'cache'))

@@ -1,9 +1,9 @@
 import { refuse } from '../plugin/reply.ts'
 import type { RefusalDetails, Failure } from '../plugin/reply.ts'
 
-/** Bytes that answers may take together, while they come in and until callers have read them. */
+/** The bytes that all responses may take together, while they come in and until callers have read them. */
 export interface MemoryBudget {
-  /** False when they do not fit; then nothing is taken. */
+  /** False when the bytes do not fit; then none are reserved. */
   reserve(bytes: number): boolean
   release(bytes: number): void
   readonly reservedBytes: number
@@ -26,13 +26,13 @@ export const createMemoryBudget = (maxBytes: number): MemoryBudget => {
   }
 }
 
-/** The answer in place of one for which there is no room: ours, neither the caller's doing nor a node's. */
+/** The reply in place of a response that does not fit the memory budget: neither the caller's fault nor a node's. */
 export const overloaded = (details: Pick<RefusalDetails, 'upstream'> = {}): Failure =>
   refuse('unavailable', {
     ...details,
     source: 'gateway',
     fault: 'gateway',
     retryAfter: 1,
-    message: 'too many answers wait to be read now',
-    cause: 'answers in flight take all the room they may',
+    message: 'too many responses are waiting to be read; retry later',
+    cause: 'response memory budget exhausted',
   })

@@ -49,7 +49,7 @@ export const metricDefinitions = {
     type: 'gauge',
     labels: ['redis'],
     help: '1 while every worker uses the shared cache.',
-    aggregation: 'least',
+    aggregation: 'min',
   },
   sharedCacheLookups: {
     name: 'tollgate_shared_cache_lookups_total',

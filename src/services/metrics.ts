@@ -1,7 +1,7 @@
 export type MetricType = 'counter' | 'gauge' | 'histogram'
 
 /** How the values of a gauge in several workers become one. */
-export type Aggregation = 'greatest' | 'least' | 'sum'
+export type Aggregation = 'max' | 'min' | 'sum'
 
 /** One metric, by the conventions of Prometheus: base units, counters that end in `_total`. */
 export interface MetricDefinition<Type extends MetricType = MetricType, Label extends string = string> {
@@ -10,7 +10,7 @@ export interface MetricDefinition<Type extends MetricType = MetricType, Label ex
   readonly help: string
   /** Labels with few values: never a key, an account or free text. */
   readonly labels: readonly Label[]
-  /** For gauges; `greatest` unless given. */
+  /** For gauges; `max` unless given. */
   readonly aggregation?: Aggregation
 }
 
@@ -108,7 +108,7 @@ export const createMetricsRegistry = (): MetricsRegistry => {
   }
 }
 
-const defaultAggregation: Readonly<Record<MetricType, Aggregation>> = { counter: 'sum', gauge: 'greatest', histogram: 'sum' }
+const defaultAggregation: Readonly<Record<MetricType, Aggregation>> = { counter: 'sum', gauge: 'max', histogram: 'sum' }
 
 /** The same metrics, with these labels on each. */
 export const withLabels = <Given extends string>(metrics: Metrics, given: LabelValues<Given>): Metrics<Given> => {
@@ -140,8 +140,8 @@ export const mergeMetrics = (processes: readonly (readonly MetricFamily[])[]): r
 }
 
 const aggregators: Readonly<Record<Aggregation, (one: number, other: number) => number>> = {
-  greatest: Math.max,
-  least: Math.min,
+  max: Math.max,
+  min: Math.min,
   sum: (one, other) => one + other,
 }
 

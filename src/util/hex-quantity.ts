@@ -10,3 +10,7 @@ export const parseHexQuantity = (text: unknown): number | undefined => {
   const value = Number(text)
   return Number.isSafeInteger(value) ? value : undefined
 }
+
+/** The number in the JSON text of a hex quantity, such as `"0x1f"` with its quotes; undefined when the text is none. */
+export const parseJsonHexQuantity = (json: string | undefined): number | undefined =>
+  json?.startsWith('"') === true ? parseHexQuantity(json.slice(1, -1)) : undefined

@@ -38,7 +38,7 @@ const withStringResult = (reading: ParsedResponse): object =>
   reading.kind === 'result' ? { ...reading, result: toBuffer(reading.result).toString() } : reading
 
 const result = (result: string, count?: number, streamStatus?: string): object => ({ kind: 'result', result, count, streamStatus })
-const invalidResponse = (reason: string): object => ({ kind: 'garbage', reason })
+const invalidResponse = (reason: string): object => ({ kind: 'invalidResponse', reason })
 const error = (code: number, message: string, data?: Json): object => ({
   kind: 'error',
   error: data === undefined ? { code, message } : { code, message, data },
@@ -93,16 +93,16 @@ t.test('what a node answers, wherever its chunks end', async t => {
     ['an empty object', '{}', invalidResponse('no id')],
     ['no id', '{"jsonrpc":"2.0","result":1}', invalidResponse('no id')],
     ...['8', '70', '"7"', '7.0', '7e0', '-7', 'null', '[7]', 'true'].map(
-      id => [`the id ${id}`, `{"id":${id},"result":1}`, invalidResponse('the id is not that of the request')] as const,
+      id => [`the id ${id}`, `{"id":${id},"result":1}`, invalidResponse('id mismatch')] as const,
     ),
-    ['an error with no id of ours', '{"id":null,"error":{}}', invalidResponse('the id is not that of the request')],
+    ['an error with no id of ours', '{"id":null,"error":{}}', invalidResponse('id mismatch')],
     ['neither', responseText('"jsonrpc":"2.0"'), invalidResponse('neither a result nor an error')],
     ['neither, but null for an error', responseText('"error":null'), invalidResponse('neither a result nor an error')],
     ['both', responseText('"result":1,"error":{"code":3,"message":"x"}'), invalidResponse('both a result and an error')],
-    ['two ids', responseText('"id":7,"result":1'), invalidResponse('a member stands twice')],
-    ['two results', responseText('"result":1,"result":1'), invalidResponse('a member stands twice')],
-    ['two results, one in disguise', responseText('"result":1,"r\\u0065sult":2'), invalidResponse('a member stands twice')],
-    ['two errors', responseText('"error":null,"error":null,"result":1'), invalidResponse('a member stands twice')],
+    ['two ids', responseText('"id":7,"result":1'), invalidResponse('duplicate member')],
+    ['two results', responseText('"result":1,"result":1'), invalidResponse('duplicate member')],
+    ['two results, one in disguise', responseText('"result":1,"r\\u0065sult":2'), invalidResponse('duplicate member')],
+    ['two errors', responseText('"error":null,"error":null,"result":1'), invalidResponse('duplicate member')],
     ...['1', '"x"', '[]', 'true', '{}', '{"message":"x"}', '{"code":"3"}', '{"code":1.5}', '{"code":1e400}'].map(
       text => [`the error ${text}`, responseText(`"error":${text}`), invalidResponse('the error has no integer code')] as const,
     ),

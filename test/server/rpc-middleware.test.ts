@@ -111,7 +111,8 @@ t.test('an answer for which there is no room is refused with the id of its call,
     t.notMatch(head, /^X-Tollgate-Credits/m)
     return text
   }
-  const withId = (id: string) => `{"jsonrpc":"2.0","id":${id},"error":{"code":-32002,"message":"too many answers wait to be read now"}}`
+  const withId = (id: string) =>
+    `{"jsonrpc":"2.0","id":${id},"error":{"code":-32002,"message":"too many responses are waiting to be read; retry later"}}`
   for (const id of ['18446744073709551616', '"a\\u00e9"', 'null']) {
     t.equal(await refusal(`{"jsonrpc":"2.0","id":${id},"method":"eth_getLogs"}`), withId(id))
     t.same(refunds.splice(0), ['unavailable'])

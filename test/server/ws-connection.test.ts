@@ -303,7 +303,7 @@ t.test('who asks for more at once than may wait gets what fits, and is told and 
   t.same(JSON.parse(String(messages[4])), {
     jsonrpc: '2.0',
     id: 'call-4',
-    error: { code: -32002, message: 'too many answers wait to be read now' },
+    error: { code: -32002, message: 'too many responses are waiting to be read; retry later' },
   })
   t.equal(room.reservedBytes, 0)
   deliver(10 * mib)

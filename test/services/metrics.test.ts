@@ -44,7 +44,7 @@ t.test('the counts of several processes add up, and stay what they were', async 
 })
 
 const open = { name: 'tollgate_open', type: 'gauge', help: 'Breaker.', labels: ['upstream'] } as const
-const up = { name: 'tollgate_up', type: 'gauge', help: 'Cache.', labels: [], aggregation: 'least' } as const
+const up = { name: 'tollgate_up', type: 'gauge', help: 'Cache.', labels: [], aggregation: 'min' } as const
 const sockets = { name: 'tollgate_sockets', type: 'gauge', help: 'Sockets.', labels: ['network'], aggregation: 'sum' } as const
 
 t.test('a gauge of several processes is what its maker says, and the greatest where nothing is said', async t => {

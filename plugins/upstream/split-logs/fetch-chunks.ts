@@ -1,29 +1,32 @@
-import { isFailure, refuse } from '../../../src/plugin/plugin.ts'
-import type { Failure, Reply, Result, Target } from '../../../src/plugin/plugin.ts'
+import { isFailure, parseJsonHexQuantity, refuse, refuseTooManyResults } from '../../../src/plugin/plugin.ts'
+import type { Failure, RawJson, Reply, Result, Results, Target } from '../../../src/plugin/plugin.ts'
+import type { ChunkGroup } from './log-filter.ts'
 
 /** A result that is an array. */
 export type LogsResult = Result & { readonly count: number }
 
-/** What pieces of one query have come to; a piece that was not answered has a hole. */
+/** The logs of each chunk of one query; undefined for a chunk without a result. */
+export type LogsOfChunks = readonly (LogsResult | undefined)[]
+
 export interface FetchedChunks {
-  readonly logs: readonly (LogsResult | undefined)[]
-  /** By piece. None: all pieces are answered, and within the limits. */
+  readonly logs: LogsOfChunks
+  /** By the chunk's index. Empty when all chunks have results, and are within the limits. */
   readonly failures: ReadonlyMap<number, Failure>
 }
 
 export interface FetchLimits {
-  /** Most pieces that are asked at the same time. */
+  /** Most chunks that are requested at the same time. */
   readonly maxParallelChunks: number
-  /** Most logs of all pieces together. */
+  /** Most logs of all chunks together. */
   readonly maxResults: number
-  /** Most bytes of all pieces together; while they come in, as much for each of those asked at the same time. */
+  /** Most bytes of all chunks together; while they come in, as much for each chunk in flight. */
   readonly maxBytes: number
   readonly target: Target
 }
 
 /**
- * Asks the pieces in order, a few at a time. The first failure ends it, and `cancel` those under way; but when there
- * are too many logs they may finish: what they hold tells which blocks would fit.
+ * Requests the chunks in order, a few at a time. The first failure ends it and cancels the chunks in flight; but when there
+ * are too many logs, chunks in flight may finish: their logs tell which blocks would fit.
  */
 export const fetchChunks = async (
   count: number,
@@ -36,21 +39,21 @@ export const fetchChunks = async (
   let [next, results, bytes] = [0, 0, 0]
   const metadata = { source: target.source, upstream: target.name }
 
-  const accept = (reply: Reply, piece: number): Failure | undefined => {
+  const accept = (reply: Reply, chunk: number): Failure | undefined => {
     if (isFailure(reply)) return reply
     if (!hasCount(reply)) return refuse('unavailable', { ...metadata, cause: 'logs are no array' })
-    logs[piece] = reply
+    logs[chunk] = reply
     results += reply.count
     bytes += reply.result.byteLength
-    if (results > maxResults) return refuse('tooMany', { ...metadata, message: `query returned more than ${maxResults} results` })
+    if (results > maxResults) return refuseTooManyResults(maxResults, metadata)
     return bytes > maxBytes ? refuse('tooLarge', { ...metadata, retryElsewhere: true }) : undefined
   }
   const worker = async (): Promise<void> => {
     while (failures.size === 0 && next < count) {
-      const piece = next++
-      const failure = accept(await fetchChunk(piece), piece)
+      const chunk = next++
+      const failure = accept(await fetchChunk(chunk), chunk)
       if (failure === undefined) continue
-      failures.set(piece, failure)
+      failures.set(chunk, failure)
       if (failure.kind !== 'tooMany') cancel()
     }
   }
@@ -59,3 +62,54 @@ export const fetchChunks = async (
 }
 
 const hasCount = (result: Result): result is LogsResult => result.count !== undefined
+
+/**
+ * The elements of the whole array, in the order of the chain, byte for byte; several may come as one, with commas between
+ * them. Undefined when the chunks cannot be results of filters of which a log matches one at most.
+ */
+export const mergeChunks = async (
+  groups: readonly ChunkGroup[],
+  logs: LogsOfChunks,
+  results: Results,
+): Promise<readonly RawJson[] | undefined> => {
+  const elements: RawJson[] = []
+  let chunk = 0
+  for (const { filters } of groups) {
+    const nonEmpty = logs.slice(chunk, (chunk += filters.length)).flatMap(each => (each && each.count > 0 ? [each.result] : []))
+    const merged = nonEmpty.length > 1 ? await mergeLogs(nonEmpty, results) : nonEmpty.map(elementsOf)
+    if (merged === undefined) return undefined
+    for (const element of merged) elements.push(element)
+  }
+  return elements
+}
+
+const elementsOf = (array: RawJson): RawJson => array.subarray(1, array.byteLength - 1)
+
+/** A log as its node wrote it, and its position in the chain. */
+interface PositionedLog {
+  readonly rawJson: RawJson
+  readonly block: number
+  readonly index: number
+}
+
+/** Undefined when a log has no position, or is a duplicate. */
+const mergeLogs = async (arrays: readonly RawJson[], results: Results): Promise<readonly RawJson[] | undefined> => {
+  const logs: PositionedLog[] = []
+  for (const array of arrays) {
+    const logsOfArray = await readPositions(array, results)
+    if (logsOfArray === undefined) return undefined
+    for (const log of logsOfArray) logs.push(log)
+  }
+  logs.sort((a, b) => a.block - b.block || a.index - b.index)
+  const hasDuplicate = logs.some((log, i) => log.block === logs[i - 1]?.block && log.index === logs[i - 1]?.index)
+  return hasDuplicate ? undefined : logs.map(log => log.rawJson)
+}
+
+const readPositions = async (array: RawJson, results: Results): Promise<readonly PositionedLog[] | undefined> => {
+  const objects = await results.extractObjectsAsync(array, ['blockNumber', 'logIndex'])
+  const logs = objects?.flatMap(({ rawJson, members }) => {
+    const [block, index] = members.map(parseJsonHexQuantity)
+    return block === undefined || index === undefined ? [] : [{ rawJson, block, index }]
+  })
+  return logs?.length === objects?.length ? logs : undefined
+}

@@ -1,34 +1,32 @@
-import { copyReply, isFailure, Cancellation, refuse } from '../../../src/plugin/plugin.ts'
-import type { Clock, Failure, Heads, Json, Reply, Request, Results, Target, RequestOptions } from '../../../src/plugin/plugin.ts'
+import { Cancellation, copyReply, isFailure, onAbort, refuse, toHexQuantity } from '../../../src/plugin/plugin.ts'
+import type { Clock, Failure, Heads, Json, Reply, Request, RequestOptions, Results, Target } from '../../../src/plugin/plugin.ts'
+import { fetchChunks, mergeChunks } from './fetch-chunks.ts'
 import {
   countListChunks,
   countRanges,
   filterOf,
-  hex,
+  firstRangeOf,
   parseBlockNumber,
   removeDuplicates,
   splitByLists,
   splitRange,
-  firstRangeOf,
 } from './log-filter.ts'
-import type { LogFilter, ChunkGroup } from './log-filter.ts'
-import { fetchChunks } from './fetch-chunks.ts'
-import { mergeChunks } from './merge-chunks.ts'
+import type { ChunkGroup, LogFilter } from './log-filter.ts'
+import { checkNotReorged, resolveBlockRange } from './resolve-block-range.ts'
+import type { ResolvedBlockRange, SendRequest } from './resolve-block-range.ts'
 import { suggestRangeOfChunks } from './suggest-range.ts'
-import { resolveBlockRange, checkNotReorged } from './resolve-block-range.ts'
-import type { SendRequest, ResolvedBlockRange } from './resolve-block-range.ts'
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>
 
-/** A query for logs, and the node that is to answer it. */
+/** A query for logs, and its node. */
 export interface LogsQuery {
   readonly request: Request
   readonly target: Target
-  /** For the query as a whole, however many pieces it comes to. */
+  /** For the query as a whole, however many chunks it has. */
   readonly limits: RequestLimits
   /** Most logs, for the query as a whole. */
   readonly maxResults: number
-  /** Asks the node once; the answer has been judged. */
+  /** Sends one request to the node; the reply is normalized. */
   sendRequest(request: Request, limits: RequestLimits): Promise<Reply>
 }
 
@@ -36,17 +34,44 @@ export interface SplitServices {
   readonly clock: Clock
   readonly results: Results
   readonly heads: Heads
-  /** Most pieces of one query. */
+  /** Most chunks of one query. */
   readonly maxChunks: number
 }
 
+/** Most addresses, and most topics in one position, that geth and Erigon accept. The contract allows 5,000 in all. */
+const usualParamLimit = { maxParams: 1000 }
+
+/** Nodes, by name, whose `maxParams` is not set and that were found to accept no more than the usual number. */
+export type ParamLimitedNodes = Set<string>
+
 /**
- * Asks piece by piece what the node does not take at once, and puts the logs together: those of one chain, in its
- * order, each once, byte for byte, as the chain stood when the query began; or it fails. For this, tags are turned into
- * numbers first, and the last block must have the same hash afterwards: then no block below it was replaced meanwhile.
- * What a number asks for above the head is left to the node, in the last piece, as far as the node takes it.
+ * Requests in chunks what the node is known not to accept at once, or turns out not to accept: when a node without
+ * `maxParams` refuses long lists, the query is repeated within the usual limit, and so are later queries to that node.
  */
-export const requestInChunks = async (query: LogsQuery, services: SplitServices): Promise<Reply> => {
+export const requestLogs = async (query: LogsQuery, services: SplitServices, paramLimited: ParamLimitedNodes): Promise<Reply> => {
+  const { target, limits, request } = query
+  const isLong = target.maxParams === undefined && countListChunks(filterOf(request), usualParamLimit) > 1
+  if (!isLong) return requestInChunks(query, services)
+  const limitedQuery = { ...query, target: { ...target, ...usualParamLimit } }
+  if (paramLimited.has(target.name)) return requestInChunks(limitedQuery, services)
+  const startedAt = services.clock.monotonic()
+  const reply = await requestInChunks(query, services)
+  if (!isRangeTooWide(reply) || reply.source === 'gateway') return reply
+  const timeoutMs = limits.timeoutMs - (services.clock.monotonic() - startedAt)
+  const retried = await requestInChunks({ ...limitedQuery, limits: { ...limits, timeoutMs } }, services)
+  if (!isRangeTooWide(retried)) paramLimited.add(target.name)
+  return retried
+}
+
+const isRangeTooWide = (reply: Reply): boolean => isFailure(reply) && reply.category === 'rangeTooWide'
+
+/**
+ * Requests in chunks what the node does not accept at once, and merges the logs: those of one chain, in its order, each
+ * once, byte for byte, as the chain was when the query began; or it fails. For this, tags are resolved to numbers first, and
+ * the last block must have the same hash afterwards: then no block below it was replaced meanwhile. Blocks above the head
+ * are left to the node, in the last chunk, as far as the node accepts them.
+ */
+const requestInChunks = async (query: LogsQuery, services: SplitServices): Promise<Reply> => {
   const { target, limits } = query
   const filter = removeDuplicates(filterOf(query.request), target)
   const request = { ...query.request, params: [filter] }
@@ -59,7 +84,7 @@ export const requestInChunks = async (query: LogsQuery, services: SplitServices)
   }
 }
 
-/** Without numbers it cannot be told yet. Logs of the pending block, which moves, cannot be put together. */
+/** True also where it depends on what tags resolve to. Logs of the pending block, which changes, cannot be merged. */
 const mayNeedChunks = (filter: LogFilter, target: Target): boolean => {
   const { blockHash, fromBlock, toBlock } = filter
   if (fromBlock === 'pending' || toBlock === 'pending') return false
@@ -69,27 +94,25 @@ const mayNeedChunks = (filter: LogFilter, target: Target): boolean => {
   return from === undefined || to === undefined || to - from >= BigInt(target.maxRange)
 }
 
-/** Asks within what is left of the query's time, until the caller leaves or the query is cancelled. */
+/** Sends requests within what is left of the query's time, until the caller disconnects or the query is canceled. */
 const openDeadline = ({ sendRequest, limits, target }: LogsQuery, clock: Clock): { readonly sendRequest: SendRequest; cancel(): void } => {
   const cancellation = new Cancellation()
-  const deadline = clock.monotonic() + limits.timeoutMs
-  const abort = () => cancellation.abort()
-  if (limits.signal.aborted) abort()
-  else limits.signal.addEventListener('abort', abort)
+  const deadlineAt = clock.monotonic() + limits.timeoutMs
+  const stopListening = onAbort(limits.signal, () => cancellation.abort())
   return {
     async sendRequest(request) {
-      const timeoutMs = deadline - clock.monotonic()
+      const timeoutMs = deadlineAt - clock.monotonic()
       if (timeoutMs <= 0) return refuse('timeout', { source: target.source, upstream: target.name })
       return sendRequest(request, { ...limits, timeoutMs, signal: cancellation })
     },
     cancel() {
-      limits.signal.removeEventListener('abort', abort)
+      stopListening()
       cancellation.abort()
     },
   }
 }
 
-interface SplitQuery extends Omit<LogsQuery, 'ask'> {
+interface SplitQuery extends Omit<LogsQuery, 'sendRequest'> {
   readonly filter: LogFilter
   readonly sendRequest: SendRequest
   cancel(): void
@@ -111,51 +134,55 @@ const splitAndMerge = async (query: SplitQuery, { results, heads, maxChunks }: S
   return isFailure(reply) ? reply : ((await checkNotReorged(range.lastBlock, node)) ?? reply)
 }
 
-/** Not charged: nothing was asked yet, or nothing but where the head is. Another node may take it as it is. */
-const rangeTooWide = (reason: string, { name: upstream }: Target, data?: Json): Failure => {
-  const message = `the query is too wide: ${reason}`
-  return refuse('params', { message, ...(data !== undefined && { data }), upstream, category: 'rangeTooWide', retryElsewhere: true })
-}
+/** Not charged: nothing was requested yet but the head. Another node may accept the query as it is. */
+const rangeTooWide = (reason: string, { name: upstream }: Target, data?: Json): Failure =>
+  refuse('params', {
+    message: `the query is too wide: ${reason}`,
+    data,
+    upstream,
+    category: 'rangeTooWide',
+    retryElsewhere: true,
+  })
 
 const rangeTooLong = ({ from, lastBlock }: ResolvedBlockRange, target: Target, maxRanges: number): Failure => {
   const maxBlocks = BigInt(target.maxRange ?? 1) * BigInt(maxRanges)
-  const why = `${lastBlock.number - from + 1n} blocks, more than the ${maxBlocks} that can be asked for at once`
-  return rangeTooWide(why, target, { from: hex(from), to: hex(from + maxBlocks - 1n) })
+  const reason = `${lastBlock.number - from + 1n} blocks, more than the ${maxBlocks} that can be asked for at once`
+  return rangeTooWide(reason, target, { from: toHexQuantity(from), to: toHexQuantity(from + maxBlocks - 1n) })
 }
 
 /** For blocks that do not exist yet. */
 const firstRangeOfFilter = (filter: LogFilter, target: Target): LogFilter => {
   const [from, to] = [parseBlockNumber(filter['fromBlock']), parseBlockNumber(filter['toBlock'])]
-  return from === undefined || to === undefined ? filter : { ...filter, toBlock: hex(firstRangeOf({ from, to }, target).to) }
+  return from === undefined || to === undefined ? filter : { ...filter, toBlock: toHexQuantity(firstRangeOf({ from, to }, target).to) }
 }
 
 const chunkGroupsOf = (filter: LogFilter, { from, to, lastBlock }: ResolvedBlockRange, target: Target): readonly ChunkGroup[] =>
-  splitRange({ from, to: lastBlock.number }, target).map(span => {
-    // What lies above the head stays in the question, for the node to judge.
-    const end = span.to === lastBlock.number ? firstRangeOf({ from: span.from, to }, target).to : span.to
-    const blocks = { from: hex(span.from), to: hex(end) }
+  splitRange({ from, to: lastBlock.number }, target).map(range => {
+    // Blocks above the head stay in the filter, for the node to judge.
+    const end = range.to === lastBlock.number ? firstRangeOf({ from: range.from, to }, target).to : range.to
+    const blocks = { from: toHexQuantity(range.from), to: toHexQuantity(end) }
     const filters = splitByLists({ ...filter, fromBlock: blocks.from, toBlock: blocks.to }, target)
     return { blocks, filters }
   })
 
+/** Chunks of one query that are requested at the same time, within the node's `concurrency`: else they would refuse each other. */
+const maxParallelChunks = 4
+
 const requestChunks = async (query: SplitQuery, groups: readonly ChunkGroup[], results: Results): Promise<Reply> => {
   const { request, target, limits, maxResults, sendRequest, cancel } = query
-  const chunks = groups.flatMap(slice => slice.filters)
-  const requestChunk = (piece: number): Promise<Reply> => sendRequest({ ...request, params: [chunks[piece] ?? {}] })
+  const filters = groups.flatMap(group => group.filters)
+  const requestChunk = (chunk: number): Promise<Reply> => sendRequest({ ...request, params: [filters[chunk] ?? {}] })
   const { concurrency = maxParallelChunks } = target
   const bounds = { maxParallelChunks: Math.min(maxParallelChunks, concurrency), maxResults, maxBytes: limits.maxBytes, target }
-  const { logs, failures } = await fetchChunks(chunks.length, requestChunk, bounds, cancel)
+  const { logs, failures } = await fetchChunks(filters.length, requestChunk, bounds, cancel)
   const [failure] = failures.values()
   if (failure?.kind === 'tooMany') return withSuggestedRange(failure, suggestRangeOfChunks(groups, logs, failures, maxResults))
   if (failure !== undefined) return failure
   const elements = await mergeChunks(groups, logs, results)
-  const trail = { source: target.source, upstream: target.name }
-  if (elements === undefined) return refuse('unavailable', { ...trail, cause: 'the pieces do not fit together' })
+  const metadata = { source: target.source, upstream: target.name }
+  if (elements === undefined) return refuse('unavailable', { ...metadata, cause: 'the logs of the chunks are inconsistent' })
   const count = logs.reduce((sum, each) => sum + (each?.count ?? 0), 0)
-  return { ...trail, result: await results.joinArray(elements), count }
+  return { ...metadata, result: await results.joinArray(elements), count }
 }
-
-/** Pieces of one query that are asked at the same time, if the node takes so many calls: they must not push each other out. */
-const maxParallelChunks = 4
 
 const withSuggestedRange = (failure: Failure, data: Json): Failure => copyReply(failure, { error: { ...failure.error, data } })

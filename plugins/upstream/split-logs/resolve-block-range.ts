@@ -1,34 +1,31 @@
-import { isFailure, refuse } from '../../../src/plugin/plugin.ts'
+import { isFailure, refuse, toHexQuantity } from '../../../src/plugin/plugin.ts'
 import type { Failure, Json, Reply, Request, Results } from '../../../src/plugin/plugin.ts'
-import { hex, parseBlockNumber } from './log-filter.ts'
-import type { LogFilter } from './log-filter.ts'
+import { parseBlockNumber } from './log-filter.ts'
+import type { BlockRange, LogFilter } from './log-filter.ts'
 
-/** Asks the node of a query within what is left of its time. */
+/** Sends a request to the node of the query, within what is left of the query's time. */
 export type SendRequest = (request: Request) => Promise<Reply>
 
 export interface Block {
   readonly number: bigint
-  /** Missing when the block is final. */
+  /** Undefined when the block is final. */
   readonly hash?: string
 }
 
-/** The blocks of a query as numbers. */
-export interface ResolvedBlockRange {
-  readonly from: bigint
-  /** What was asked for; not below the last block. */
-  readonly to: bigint
+/** The blocks of a query as numbers; `to` is the requested one, which may be above the head. */
+export interface ResolvedBlockRange extends BlockRange {
   /** The last of them that exists. */
   readonly lastBlock: Block
 }
 
-/** The node and what is needed to ask it. */
+/** Requests to the node of the query. */
 export interface NodeQueries {
   readonly sendRequest: SendRequest
   readonly results: Results
   isFinal(block: bigint): boolean
 }
 
-/** Turns tags into numbers, once. Undefined when the chain has no such range: the node knows how to refuse it. */
+/** Resolves tags to numbers, once. Undefined when the chain has no such range: the node refuses it in its own words. */
 export const resolveBlockRange = async (
   { fromBlock = 'latest', toBlock = 'latest' }: LogFilter,
   node: NodeQueries,
@@ -42,20 +39,24 @@ export const resolveBlockRange = async (
   return from > end.number ? undefined : { from, to, lastBlock: end }
 }
 
-/** The block must still be the one of its number: then so are all below it. Undefined when it is. */
+/** The block must still be the canonical block of its number: then all below it are too. Undefined when it is. */
 export const checkNotReorged = async ({ number, hash }: Block, node: NodeQueries): Promise<Failure | undefined> => {
   if (hash === undefined) return undefined
-  const now = await readBlock(hex(number), node)
-  if (now !== undefined && isFailedRead(now)) return now
-  return now?.hash === hash
+  const current = await readBlock(toHexQuantity(number), node)
+  if (current !== undefined && isFailedRead(current)) return current
+  return current?.hash === hash
     ? undefined
-    : refuse('unavailable', { retryElsewhere: true, retryAfter: 1, cause: 'a block was replaced while a query was asked in pieces' })
+    : refuse('unavailable', {
+        retryElsewhere: true,
+        retryAfter: 1,
+        cause: 'chain reorganization while the chunks of a query were requested',
+      })
 }
 
-/** A final block is there, and stays: most queries over many blocks end in one, and need not ask for it twice. */
-const findFinalOrReadBlock = async (block: Json, asking: NodeQueries): Promise<Block | Failure | undefined> => {
+/** A final block exists, and stays: most queries over many blocks end in one, and need no request for it. */
+const findFinalOrReadBlock = async (block: Json, node: NodeQueries): Promise<Block | Failure | undefined> => {
   const number = parseBlockNumber(block)
-  return number !== undefined && asking.isFinal(number) ? { number } : readBlock(block, asking)
+  return number !== undefined && node.isFinal(number) ? { number } : readBlock(block, node)
 }
 
 /** Undefined when the node has no such block. */

@@ -1,17 +1,17 @@
-import { toBuffer } from '../../../src/plugin/plugin.ts'
+import { isJsonObject, toBuffer, toHexQuantity } from '../../../src/plugin/plugin.ts'
 import type { Failure, Json, RpcError } from '../../../src/plugin/plugin.ts'
-import { hex, isObject, parseBlockNumber } from './log-filter.ts'
+import { parseBlockNumber } from './log-filter.ts'
 import type { ChunkGroup, BlockRange } from './log-filter.ts'
-import type { LogsResult } from './fetch-chunks.ts'
+import type { LogsOfChunks } from './fetch-chunks.ts'
 
 type SuggestedBlocks = { readonly from: string; readonly to: string; readonly limit: number }
 
-/** What an indexer reads to ask again with success: blocks `from` to `to` hold at most `limit` logs. */
+/** What an indexer needs to retry with success: blocks `from` to `to` hold at most `limit` logs. */
 export type SuggestedRange = SuggestedBlocks | Pick<SuggestedBlocks, 'limit'>
 
 /**
- * Nodes give logs in order of block, so all blocks before that of log number `limit + 1` fit. Only `{ limit }` when a
- * single block holds too many. Reads the bytes: 10,001 look-ups take about 2 ms, parsing them would take 40.
+ * Nodes return logs in the order of blocks, so all blocks before the block of log number `limit + 1` fit. Only `{ limit }`
+ * when a single block holds too many. Searches the bytes: 10,001 searches take about 2 ms, parsing would take 40.
  */
 export const suggestRange = (logs: Uint8Array, limit: number, filter: Json | undefined): SuggestedRange => {
   const bytes = toBuffer(logs)
@@ -20,16 +20,16 @@ export const suggestRange = (logs: Uint8Array, limit: number, filter: Json | und
   for (let i = 0; i < limit && past !== undefined; i++) past = blockNumberAt(bytes, past.end)
   if (first === undefined || past === undefined) return { limit }
   const from = blockNumberOf(filter) ?? first.number
-  return past.number > from ? { from: hex(from), to: hex(past.number - 1n), limit } : { limit }
+  return past.number > from ? { from: toHexQuantity(from), to: toHexQuantity(past.number - 1n), limit } : { limit }
 }
 
 /**
- * The same for a query that was asked in pieces: the first slices that are answered and fit, one behind the other;
- * where not even the first fits, what its node suggests.
+ * The same for a query that was sent in chunks: the first groups of chunks that have results and fit; where not even the
+ * first group fits, what its node suggests.
  */
 export const suggestRangeOfChunks = (
   groups: readonly ChunkGroup[],
-  logs: readonly (LogsResult | undefined)[],
+  logs: LogsOfChunks,
   failures: ReadonlyMap<number, Failure>,
   limit: number,
 ): SuggestedRange => {
@@ -42,43 +42,46 @@ export const suggestRangeOfChunks = (
   const from = groups[0]?.blocks?.from
   if (from !== undefined && end !== undefined) return { from, to: end, limit }
   const first = groups[0]?.filters.length === 1 ? failures.get(0)?.error.data : undefined
-  return (first ?? { limit }) as SuggestedRange // a failure `tooMany` has no other data
+  return (first ?? { limit }) as SuggestedRange // a failure of the kind `tooMany` has no other data
 }
 
-/** The narrower range that a node's error tells, in its data or its words; never one that was not asked for. */
+/** The narrower range that a node's error suggests, in its data or its message; undefined when it is not within the query's. */
 export const readSuggestedRange = ({ message, data }: RpcError, filter: Json | undefined): Omit<SuggestedBlocks, 'limit'> | undefined => {
   const [from, to] = [blockNumberOf(data, 'from'), blockNumberOf(data, 'to')]
   const suggested = from !== undefined && to !== undefined ? { from, to } : rangeInMessage(message)
   if (suggested === undefined || suggested.from > suggested.to) return undefined
   const isInside = suggested.from >= (blockNumberOf(filter) ?? 0n) && suggested.to <= (blockNumberOf(filter, 'toBlock') ?? suggested.to)
-  return isInside ? { from: hex(suggested.from), to: hex(suggested.to) } : undefined
+  return isInside ? { from: toHexQuantity(suggested.from), to: toHexQuantity(suggested.to) } : undefined
 }
 
-/** Infura, Alchemy and reth, in this order. What stands elsewhere in a message may be the range that was refused. */
+/** Of Infura, Alchemy and reth, in this order. A range elsewhere in a message may be the refused one. */
 const suggestionPhrases = ['try with this block range', 'range should work', 'retry with the range']
 
-/** `[0x1, 0x2]`, `0x1 - 0x2`, `1-2`, `1 to 2`. Each part of it is bounded: no text makes it slow. */
+/** `[0x1, 0x2]`, `0x1 - 0x2`, `1-2`, `1 to 2`. Each part is bounded: no message makes the match slow. */
 const rangePattern = /^[ :[(]{0,4}(0x[0-9a-f]{1,16}|\d{1,16})(?:[ ,-]{1,4}| to )(0x[0-9a-f]{1,16}|\d{1,16})/i
 
+const maxSearchedChars = 2000
+
 const rangeInMessage = (message: string): BlockRange | undefined => {
-  const text = message.slice(0, 2000).toLowerCase()
-  const lead = suggestionPhrases.find(one => text.includes(one))
-  const [, from, to] = (lead && rangePattern.exec(text.slice(text.indexOf(lead) + lead.length))) || []
+  const text = message.slice(0, maxSearchedChars).toLowerCase()
+  const phrase = suggestionPhrases.find(each => text.includes(each))
+  const [, from, to] = (phrase && rangePattern.exec(text.slice(text.indexOf(phrase) + phrase.length))) || []
   return from === undefined || to === undefined ? undefined : { from: BigInt(from), to: BigInt(to) }
 }
 
 const blockNumberKey = Buffer.from('"blockNumber"')
+const quote = 0x22
 
-/** The next block number at or after `start`. A log's other members are hex, so the name cannot stand in a value. */
+/** The next block number at or after `start`. The other members of a log are hex, so no value contains the name. */
 const blockNumberAt = (bytes: Buffer, start: number): { number: bigint; end: number } | undefined => {
   const at = bytes.indexOf(blockNumberKey, start)
   if (at < 0) return undefined
-  const open = bytes.indexOf(0x22, at + blockNumberKey.length)
-  const close = bytes.indexOf(0x22, open + 1)
+  const open = bytes.indexOf(quote, at + blockNumberKey.length)
+  const close = bytes.indexOf(quote, open + 1)
   const number = open > 0 ? parseBlockNumber(bytes.toString('latin1', open + 1, close)) : undefined
   return number === undefined ? undefined : { number, end: close }
 }
 
 /** A member that is a block's number. */
 const blockNumberOf = (value: Json | undefined, member = 'fromBlock'): bigint | undefined =>
-  isObject(value) ? parseBlockNumber(value[member]) : undefined
+  isJsonObject(value) ? parseBlockNumber(value[member]) : undefined

@@ -1,16 +1,18 @@
+import { lookup } from 'node:dns'
+import type { LookupFunction } from 'node:net'
 // Two parts of undici: the whole of it, with fetch and WebSocket, takes three times as long to load (70 ms more).
 import buildConnector from 'undici/lib/core/connect.js'
 import Client from 'undici/lib/dispatcher/client.js'
 import type { Clock } from '../clock.ts'
-import { createCoalescingLookup } from './dns-lookup.ts'
 
-/** In ms. A host name is resolved anew for each connection, so that a node which moves is found within this time. */
+/** Connections older than this are replaced. A host name is resolved anew for each connection: a node that moves is found. */
 const maxConnectionAgeMs = 30_000
+const connectTimeoutMs = 1_000
 
-/** Timers of undici count coarsely and count idle time only: whoever sent a request aborts it in time. */
+/** undici's own response timers are coarse and count idle time only: RequestDeadline aborts a request in time. */
 const clientOptions = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: maxConnectionAgeMs }
 
-/** Codes of connections that we end, or undici by itself: one that was not used for long. */
+/** Codes of connections that the pool ends, or undici by itself: one that was not used for long. */
 const localDisconnectCodes: ReadonlySet<string> = new Set(['UND_ERR_DESTROYED', 'UND_ERR_INFO'])
 
 /** One connection. It opens with its first request. */
@@ -21,14 +23,14 @@ export class PooledConnection extends Client {
 }
 
 /**
- * The connections to one origin. The one that was used last is taken first, and those that are not needed any more close
- * after a while. undici's own pool looks through all of them for each request: 2 % of what a call to a node costs.
+ * The connections to one origin. The connection that was used last is taken first, so that unneeded ones idle and close.
+ * undici's own pool looks through all of its connections for each request: 2 % of what a call to a node costs.
  */
 export class ConnectionPool {
   readonly #origin: string
   readonly #clock: Clock
-  /** One for all, as it keeps the TLS sessions. */
-  readonly #connector = buildConnector({ timeout: 1000, lookup: createCoalescingLookup() })
+  /** One for all connections, as it keeps the TLS sessions. */
+  readonly #connector = buildConnector({ timeout: connectTimeoutMs, lookup: createCoalescingLookup() })
   readonly #connections = new Set<PooledConnection>()
   readonly #idle: PooledConnection[] = []
   #disconnects = 0
@@ -43,7 +45,7 @@ export class ConnectionPool {
     return this.#disconnects
   }
 
-  /** For one request; one that is open, if any is free. */
+  /** For one request; an open connection, if one is idle. */
   acquire(): PooledConnection {
     for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
       if (!this.#isExpired(connection)) return connection
@@ -52,7 +54,7 @@ export class ConnectionPool {
     return this.open()
   }
 
-  /** For one request; a new one. */
+  /** For one request; a new connection. */
   open(): PooledConnection {
     const connection = new PooledConnection(this.#origin, { ...clientOptions, connect: this.#connector })
     connection.on('connect', () => {
@@ -71,13 +73,13 @@ export class ConnectionPool {
     return connection
   }
 
-  /** Its request has been answered, or could not be. */
+  /** Its request has ended, with a response or an error. */
   release(connection: PooledConnection): void {
     if (connection.isOpen && !this.#isExpired(connection)) this.#idle.push(connection)
     else this.destroy(connection)
   }
 
-  /** It closes at once, and nothing more is told of its request. */
+  /** Closes it at once; its request gets no further events. */
   destroy(connection: PooledConnection): void {
     this.#connections.delete(connection)
     void connection.destroy()
@@ -90,5 +92,26 @@ export class ConnectionPool {
 
   #isExpired({ openedAtMs }: PooledConnection): boolean {
     return this.#clock.monotonic() - openedAtMs > maxConnectionAgeMs
+  }
+}
+
+type LookupCallback = Parameters<LookupFunction>[2]
+
+/**
+ * Resolves host names, each only once at a time: a DNS lookup holds one of the few threads of the process for as long as the
+ * name server takes, and so delays other names, decompression and the disk.
+ */
+export const createCoalescingLookup = (resolve: LookupFunction = lookup as LookupFunction): LookupFunction => {
+  const pendingLookups = new Map<string, LookupCallback[]>()
+  return (host, options, callback) => {
+    const key = JSON.stringify([host, options.family, options.hints, options.all])
+    const pending = pendingLookups.get(key)
+    if (pending !== undefined) return void pending.push(callback)
+    const callbacks = [callback]
+    pendingLookups.set(key, callbacks)
+    resolve(host, options, (...result) => {
+      pendingLookups.delete(key)
+      for (const each of callbacks) each(...result)
+    })
   }
 }

@@ -1,7 +1,24 @@
 import type { Transform } from 'node:stream'
-import type { ResponseHandler, InFlightRequest } from './http-client.ts'
+import { createBrotliDecompress, createUnzip } from 'node:zlib'
+import type { InFlightRequest, ResponseHandler } from './http-client.ts'
 
-/** Inflates an answer as it comes, off the event loop and no faster than it is taken. */
+/** What decompresses a body of one Content-Encoding. */
+export interface ContentDecoder {
+  readonly kind: 'zlib' | 'brotli'
+  createStream(): Transform
+}
+
+/** Undefined where the encoding is not supported. One encoding only: each further one multiplies what a few bytes can become. */
+export const decoderFor = (encoding: string): ContentDecoder | undefined =>
+  /^(x-)?gzip$|^deflate$/.test(encoding)
+    ? { kind: 'zlib', createStream: () => createUnzip({ chunkSize: decompressedChunkBytes }) }
+    : encoding === 'br'
+      ? { kind: 'brotli', createStream: () => createBrotliDecompress({ chunkSize: decompressedChunkBytes }) }
+      : undefined
+
+const decompressedChunkBytes = 65_536
+
+/** Decompresses a response as it comes, off the event loop and no faster than it is consumed. */
 export class Decompressor {
   readonly #stream: Transform
   readonly #request: InFlightRequest

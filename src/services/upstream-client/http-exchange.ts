@@ -4,39 +4,37 @@ import type { Failure, ErrorCategory, Reply } from '../../plugin/reply.ts'
 import { ResponseParser, serializeRequest } from '../../json-rpc/parse-response.ts'
 import type { ParsedResponse } from '../../json-rpc/parse-response.ts'
 import type { Clock } from '../clock.ts'
-import { describeNetworkError } from './network-error.ts'
-import type { ConcurrencyLimit } from './concurrency-limit.ts'
-import { readResponseHead, upstreamFailure } from './response-head.ts'
-import type { ContentDecoder } from './response-head.ts'
-import { Decompressor } from './decompression.ts'
-import type { ResponseHeaders, ResponseHandler, HttpClient, InFlightRequest } from './http-client.ts'
-import type { Endpoint } from './endpoint.ts'
 import { overloaded } from '../memory-budget.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
-import type { RequestDeadline } from './request-deadline.ts'
+import { Decompressor } from './decompression.ts'
+import type { ContentDecoder } from './decompression.ts'
+import type { Endpoint, HttpClient, InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
+import { describeNetworkError } from './network-error.ts'
+import type { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
+import { readResponseHead, upstreamFailure } from './response-head.ts'
 
-/** What one request is sent and its answer read with. */
+/** What one request is sent and its response read with. */
 export interface ExchangeOptions {
-  /** Of the request. */
+  /** The JSON-RPC id of the request. */
   readonly id: number
   readonly request: Request
   readonly target: Target
-  /** Most bytes, inflated. */
+  /** Most bytes of the response, after decompression. */
   readonly maxBytes: number
   readonly idempotent: boolean
   readonly clock: Clock
   readonly memoryBudget: MemoryBudget
   readonly decompressionLimits: Readonly<Record<ContentDecoder['kind'], ConcurrencyLimit>>
   readonly deadline: RequestDeadline
-  /** Called once, when it is over. */
+  /** Called once, when the exchange has ended. */
   onSettled(): void
 }
 
-/** Sends a request and reads the answer to its end, or until it cannot become one. Rejects only because of a bug. */
+/** Sends a request and reads the response to its end, or until it is known to be invalid. Rejects only because of a bug. */
 export const sendRequest = (httpClient: HttpClient, endpoint: Endpoint, options: ExchangeOptions): Promise<Reply> =>
   new Promise((resolve, reject) => new HttpExchange(options, resolve, reject).start(httpClient, endpoint))
 
-/** Hears of the answer as it comes: without a stream, and without any promise but the one it settles. */
+/** Reads the response from events: without a stream, and without any promise but the one it settles. */
 class HttpExchange implements ResponseHandler {
   readonly #options: ExchangeOptions
   readonly #resolve: (reply: Reply) => void
@@ -44,13 +42,13 @@ class HttpExchange implements ResponseHandler {
   #inFlight: InFlightRequest | undefined
   #parser: ResponseParser | undefined
   #decompressor: Decompressor | undefined
-  /** Where the inflation has its place. */
+  /** Released when the decompression ends. */
   #decompressionLimit: ConcurrencyLimit | undefined
-  /** What the answer comes to when it is none. */
+  /** The failure when the body is no JSON-RPC response. */
   #fallbackFailure: Failure | undefined
   #discardsResult = false
   #reservedBytes = 0
-  /** Bytes since others had their turn. */
+  /** Bytes read in this turn of the event loop. */
   #bytesThisTurn = 0
   #isSettled = false
 
@@ -98,7 +96,7 @@ class HttpExchange implements ResponseHandler {
   onError(error: unknown): void {
     if (this.#isSettled) return
     const cause = describeNetworkError(error)
-    // A broken exchange is the upstream's fault; a bug of ours is not, and goes on as what it is.
+    // A network error is the upstream's fault; a bug of the gateway is not, and rejects.
     if (cause !== undefined) return this.#settle(this.#fallbackFailure ?? upstreamFailure(this.#options.target, cause))
     this.#cleanUp()
     this.#reject(error)
@@ -114,10 +112,10 @@ class HttpExchange implements ResponseHandler {
     if (!parser.push(bytes)) this.#complete()
   }
 
-  /** Others get their turn: what has arrived is read 2 MB at once, which held up the event loop for 5 ms and more. */
+  /** Pauses until the next turn of the event loop: what has arrived is read 2 MB at once, which blocked it for 5 ms and more. */
   #yieldToEventLoop(length: number): void {
     this.#bytesThisTurn += length
-    if (this.#bytesThisTurn < maxBytesPerTurn || this.#isSettled) return
+    if (this.#bytesThisTurn < maxReceivedBytesPerTurn || this.#isSettled) return
     this.#bytesThisTurn = 0
     this.#inFlight?.pause()
     setImmediate(() => this.#inFlight?.resume())
@@ -126,13 +124,13 @@ class HttpExchange implements ResponseHandler {
   #complete(): void {
     if (this.#isSettled) return
     const response = this.#parser?.finish(this.#options.id)
-    this.#settle(response === undefined ? upstreamFailure(this.#options.target, 'no head') : this.#toReply(response))
+    this.#settle(response === undefined ? upstreamFailure(this.#options.target, 'no response headers') : this.#toReply(response))
   }
 
   #toReply(response: ParsedResponse): Reply {
     const { target } = this.#options
     if (this.#discardsResult && this.#fallbackFailure !== undefined)
-      return copyReply(this.#fallbackFailure, response.kind === 'error' ? { nodeError: response.error } : {})
+      return copyReply(this.#fallbackFailure, { nodeError: response.kind === 'error' ? response.error : undefined })
     switch (response.kind) {
       case 'error':
         return {
@@ -143,7 +141,7 @@ class HttpExchange implements ResponseHandler {
           fault: 'caller',
           status: 200,
         }
-      case 'garbage':
+      case 'invalidResponse':
         return this.#fallbackFailure ?? upstreamFailure(target, response.reason)
       case 'result':
         return response.streamStatus !== undefined
@@ -152,7 +150,7 @@ class HttpExchange implements ResponseHandler {
     }
   }
 
-  /** So many at once. No byte comes until there is a place. */
+  /** Within the limit on concurrent decompressions; no byte comes before it admits this one. */
   async #startDecompression({ kind, createStream }: ContentDecoder, inFlight: InFlightRequest): Promise<void> {
     const {
       decompressionLimits: { [kind]: limit },
@@ -164,7 +162,7 @@ class HttpExchange implements ResponseHandler {
     this.#watchDeadline()
     if (!isAcquired)
       return this.#settle(
-        copyReply(upstreamFailure(target, 'too many compressed answers at once'), { retryElsewhere: true, retryAfter: 1 }),
+        copyReply(upstreamFailure(target, 'too many compressed responses at once'), { retryElsewhere: true, retryAfter: 1 }),
       )
     if (this.#isSettled) return limit.release()
     this.#decompressor = new Decompressor(createStream(), inFlight, {
@@ -178,9 +176,9 @@ class HttpExchange implements ResponseHandler {
 
   #watchDeadline(): void {
     const { deadline, target } = this.#options
-    const onEnd = () => this.#settle(deadline.toFailure(target) ?? upstreamFailure(target, 'it was ended'))
-    deadline.onCancel = onEnd
-    if (deadline.isCanceled) onEnd()
+    const onCancel = () => this.#settle(deadline.toFailure(target) ?? upstreamFailure(target, 'request canceled'))
+    deadline.onCancel = onCancel
+    if (deadline.isCanceled) onCancel()
   }
 
   #settle(reply: Reply): void {
@@ -199,15 +197,14 @@ class HttpExchange implements ResponseHandler {
   }
 }
 
-/** Bytes of one answer that are read in one turn of the event loop: 1.5 ms. */
-const maxBytesPerTurn = 786_432
+/** Bytes of one response that one turn of the event loop reads: 1.5 ms. */
+const maxReceivedBytesPerTurn = 786_432
 
 const responseTooLarge = ({ source, name: upstream }: Target): Failure => refuse('tooLarge', { source, upstream, retryElsewhere: true })
 
-/** A part that looks whole: Nethermind, streaming a result, says only behind it that the query was too much (`_streamStatus`). */
+/** Nethermind streams a result, and reports only behind it, in `_streamStatus`, that the query was too much. */
 const truncatedResult = (target: Target, status: string): Failure => {
-  const meaning = categoryByStreamStatus.get(status)
-  return copyReply(upstreamFailure(target, `the result ends early (${status})`), { category: meaning })
+  return copyReply(upstreamFailure(target, `result truncated (${status})`), { category: categoryByStreamStatus.get(status) })
 }
 
 const categoryByStreamStatus: ReadonlyMap<string, ErrorCategory> = new Map([

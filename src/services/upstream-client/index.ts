@@ -1,53 +1,56 @@
 import type { Request, Target } from '../../plugin/call.ts'
 import { refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
+import { getOrCreate } from '../../util/get-or-create.ts'
 import type { Clock } from '../clock.ts'
-import { sendRequest } from './http-exchange.ts'
-import { ConcurrencyLimit } from './concurrency-limit.ts'
-import { openHttpClient } from './http-client.ts'
-import { parseEndpoint } from './endpoint.ts'
-import type { Endpoint } from './endpoint.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
-import type { RequestOptions } from './request-options.ts'
-import { RequestDeadline } from './request-deadline.ts'
+import { openHttpClient, parseEndpoint } from './http-client.ts'
+import type { Endpoint } from './http-client.ts'
+import { sendRequest } from './http-exchange.ts'
+import { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
+import type { RequestOptions } from './request-limits.ts'
 
-export type { RequestOptions } from './request-options.ts'
+export type { RequestOptions } from './request-limits.ts'
 
-/** Connections to nodes: kept alive, one set per process. */
+/** Sends JSON-RPC requests to nodes, over kept-alive connections that all pipelines of a process share. */
 export interface UpstreamClient {
   /**
-   * Asks the node, and scans what it answers without parsing a result. Whatever is not a well-formed JSON-RPC answer to
-   * this very request comes back as a failure with `fault: 'upstream'`: `kind: 'timeout'` when it is alive but slow,
-   * `category: 'rateLimited'` when it limits us, with its Retry-After, and `hangs` when it answers nothing at all. With the
-   * source `gateway` it was not asked, or not to its end: too many calls at once for it, or too many bytes in all.
+   * Sends the request, and scans the response without parsing a result. Whatever is not a well-formed JSON-RPC response to
+   * this very request comes back as a failure with `fault: 'upstream'`: with `kind: 'timeout'` when the node is alive but
+   * slow, with `category: 'rateLimited'` and its Retry-After when the node limits the gateway, and with `unresponsive` when
+   * it does not even answer the liveness probe. A failure with the source `gateway` is no sign of the node's health: too
+   * many requests at once for the target, or too many bytes of responses in all.
    */
   request(target: Target, request: Request, options: RequestOptions): Promise<Reply>
-  /** How many connections the node has ended so far. When there are more, another node may be there. */
+  /** How many connections the node has closed so far. When there are more, another node may be there. */
   disconnects(target: Target): number
 }
 
-/** What is kept for each target. */
 interface UpstreamState {
   readonly endpoint: Endpoint
   readonly concurrency: ConcurrencyLimit
 }
 
-/** Answers take their place in `room` while they come in; where there is none left, they are given up. */
+/** A decompressor of zlib takes 0.1 MiB. */
+const maxConcurrentZlib = 32
+/** A decompressor of brotli takes up to 16 MiB, however short the response is. */
+const maxConcurrentBrotli = 2
+
+/** Responses reserve their bytes in `memoryBudget` while they come in; a response that does not fit is given up. */
 export const openUpstreamClient = (clock: Clock, memoryBudget: MemoryBudget): UpstreamClient & { close(): Promise<void> } => {
   const httpClient = openHttpClient(clock)
   const states = new WeakMap<Target, UpstreamState>()
-  const stateOf = (target: Target): UpstreamState => {
-    const existing = states.get(target)
-    if (existing !== undefined) return existing
-    const created = { endpoint: parseEndpoint(target.url), concurrency: new ConcurrencyLimit(clock, target.concurrency ?? Infinity) }
-    states.set(target, created)
-    return created
+  const newState = ({ url, concurrency = Infinity }: Target): UpstreamState => ({
+    endpoint: parseEndpoint(url),
+    concurrency: new ConcurrencyLimit(clock, concurrency),
+  })
+  const decompressionLimits = {
+    zlib: new ConcurrencyLimit(clock, maxConcurrentZlib, Infinity),
+    brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
   }
-  // What inflates a brotli answer takes up to 16 MiB, however short the answer is; any other 0.1.
-  const decompressionLimits = { zlib: new ConcurrencyLimit(clock, 32, Infinity), brotli: new ConcurrencyLimit(clock, 2, Infinity) }
   let lastRequestId = 0
-  /** Without a promise of its own: few calls have to wait for their place. */
-  const sendNow = ({ target, request, options, deadline, concurrency }: PendingRequest): Promise<Reply> => {
+  /** Without a promise of its own: few requests have to wait in the queue. */
+  const sendNow = ({ target, request, options, deadline, state, concurrency }: PendingRequest): Promise<Reply> => {
     const id = (lastRequestId += 1)
     const { maxBytes, idempotent = false } = options
     const onSettled = () => {
@@ -55,7 +58,7 @@ export const openUpstreamClient = (clock: Clock, memoryBudget: MemoryBudget): Up
       concurrency?.release()
     }
     const exchangeOptions = { id, request, target, maxBytes, idempotent, clock, memoryBudget, decompressionLimits, deadline, onSettled }
-    return sendRequest(httpClient, stateOf(target).endpoint, exchangeOptions)
+    return sendRequest(httpClient, state.endpoint, exchangeOptions)
   }
   const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
     deadline.stop()
@@ -68,27 +71,28 @@ export const openUpstreamClient = (clock: Clock, memoryBudget: MemoryBudget): Up
   return {
     request(target, request, options) {
       const deadline = new RequestDeadline(clock, options)
-      const concurrency = options.bypassConcurrencyLimit === true ? undefined : stateOf(target).concurrency
-      const pending = { target, request, options, deadline, concurrency }
+      const state = getOrCreate(states, target, newState)
+      const concurrency = options.bypassConcurrencyLimit === true ? undefined : state.concurrency
+      const pending = { target, request, options, deadline, state, concurrency }
       const admission = concurrency?.acquire(deadline) ?? true
       if (admission instanceof Promise) return sendWhenAdmitted(pending, admission)
       return admission ? sendNow(pending) : Promise.resolve(refuseRequest(pending))
     },
-    disconnects: target => httpClient.disconnects(stateOf(target).endpoint),
+    disconnects: target => httpClient.disconnects(getOrCreate(states, target, newState).endpoint),
     close: () => httpClient.close(),
   }
 }
 
-/** One ask, from its beginning. */
 interface PendingRequest {
   readonly target: Target
   readonly request: Request
   readonly options: RequestOptions
   readonly deadline: RequestDeadline
-  /** Where it has a place, or waits for one. */
+  readonly state: UpstreamState
+  /** The limit that the request is held to. */
   readonly concurrency: ConcurrencyLimit | undefined
 }
 
-/** The node did nothing wrong: `source` keeps breakers out of it, `fault` lets another node be asked. */
+/** No sign of the node's health: the source `gateway` keeps circuit breakers out of it, and the fault lets another node be asked. */
 const concurrencyExceeded = ({ name }: Target): Failure =>
-  refuse('unavailable', { source: 'gateway', upstream: name, cause: 'as many calls as its limit are under way' })
+  refuse('unavailable', { source: 'gateway', upstream: name, cause: 'upstream concurrency limit reached' })

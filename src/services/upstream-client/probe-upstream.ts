@@ -1,8 +1,8 @@
 import type { Target } from '../../plugin/call.ts'
 import { isFailure } from '../../plugin/reply.ts'
 import type { Failure, ErrorCategory } from '../../plugin/reply.ts'
-import type { RequestOptions } from './index.ts'
 import type { MethodTable, Services } from '../index.ts'
+import type { RequestOptions } from './request-limits.ts'
 
 /**
  * The health of a node by its reply to a cheap request. `healthy` includes a node that is rate limiting. `erroring`: the
@@ -11,6 +11,7 @@ import type { MethodTable, Services } from '../index.ts'
 export type ProbeResult = 'healthy' | 'erroring' | 'unreachable'
 
 const probeRequest = { method: 'eth_blockNumber', params: [] }
+const maxProbeResponseBytes = 65_536
 
 /** Requests the height of the node, ahead of the calls that wait for its concurrency limit. */
 export const probeUpstream = async (
@@ -20,7 +21,7 @@ export const probeUpstream = async (
 ): Promise<ProbeResult> => {
   const reply = await upstreamClient.request(target, probeRequest, {
     ...options,
-    maxBytes: 65_536,
+    maxBytes: maxProbeResponseBytes,
     idempotent: true,
     bypassConcurrencyLimit: true,
   })

@@ -1,28 +1,23 @@
-import type { Transform } from 'node:stream'
-import { createBrotliDecompress, createUnzip } from 'node:zlib'
 import type { Target } from '../../plugin/call.ts'
 import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
 import type { Clock } from '../clock.ts'
+import { decoderFor } from './decompression.ts'
+import type { ContentDecoder } from './decompression.ts'
 import type { ResponseHeaders } from './http-client.ts'
 
-/** What the head of an answer says about its body. */
+/** What the status and the headers of a response say about its body. */
 export interface ResponseHead {
   /** The body is not worth reading. */
   readonly failure?: Failure
-  /** What it comes to when its body is no JSON-RPC answer, or breaks off. */
+  /** The failure when the body is no JSON-RPC response, or ends early. */
   readonly fallbackFailure?: Failure
-  /** A result in the body counts for nothing, but an error may say more than the head does. */
+  /** A result in the body is ignored; an error may say more than the status does. */
   readonly discardsResult?: true
-  /** What the body must go through first. */
+  /** Decompresses the body. */
   readonly decoder?: ContentDecoder
-  /** Bytes of the body, where the node announced them. */
+  /** Bytes of the body, where the node announced their number. */
   readonly contentLength?: number | undefined
-}
-
-export interface ContentDecoder {
-  readonly kind: 'zlib' | 'brotli'
-  createStream(): Transform
 }
 
 interface HeadContext {
@@ -37,7 +32,7 @@ export const readResponseHead = (status: number, headers: ResponseHeaders, conte
   return tooLongStatuses.has(status) ? { ...body, fallbackFailure: requestTooLong(context.target, `HTTP ${status}`) } : body
 }
 
-/** Some providers put HTTP 503 on a query that takes too long, or on what is over our rate. */
+/** Some providers answer HTTP 503 to a query that takes too long, or that exceeds the rate limit. */
 const mayCarryRpcError = (status: number, headers: ResponseHeaders): boolean =>
   status >= 500 && /^application\/json\b/i.test(String(headers['content-type']))
 
@@ -52,17 +47,15 @@ const readBodyHeaders = (headers: ResponseHeaders, context: HeadContext): Respon
   const name = String(encoding).trim().toLowerCase()
   if (name === 'identity' || name === '') return { contentLength: contentLengthOf(headers) }
   const decoder = decoderFor(name)
-  return decoder === undefined
-    ? { failure: upstreamFailure(context.target, 'the answer is compressed in a way that is not known') }
-    : { decoder }
+  return decoder === undefined ? { failure: upstreamFailure(context.target, 'unsupported content encoding') } : { decoder }
 }
 
 export const upstreamFailure = ({ name: upstream, source }: Target, cause: string): Failure =>
   refuse('unavailable', { source, upstream, cause })
 
 /**
- * The node takes no question of this length. The caller's question is at fault as little as the node's health: the door
- * let it in, so another node, or the partner, is to take it.
+ * The node accepts no request of this length. It is neither the caller's fault, as the gateway accepted the request, nor a
+ * sign of the node's health: another node, or the partner, may accept it.
  */
 const requestTooLong = ({ name: upstream, source }: Target, cause: string): Failure =>
   refuse('bodyTooLarge', { source, upstream, cause, fault: 'upstream', retryElsewhere: true })
@@ -72,7 +65,7 @@ const contentLengthOf = (headers: ResponseHeaders): number | undefined => {
   return Number.isSafeInteger(length) ? length : undefined
 }
 
-/** Some nodes put HTTP 400 on a plain JSON-RPC error. What refuses us, not the call, is the node's own trouble. */
+/** Some nodes answer HTTP 400 with a JSON-RPC error. A status that rejects the gateway, not the call, is an upstream failure. */
 const statusFailure = (status: number, headers: ResponseHeaders, { target, clock }: HeadContext): Failure | undefined => {
   const mayCarryResponse = status === 200 || (status >= 400 && status < 500 && status !== 429 && !rejectingStatuses.has(status))
   if (mayCarryResponse) return undefined
@@ -84,22 +77,12 @@ const statusFailure = (status: number, headers: ResponseHeaders, { target, clock
 
 const rejectingStatuses: ReadonlySet<number> = new Set([401, 402, 403, 404, 405, 407])
 
-/** Of the body, the target, the headers. */
+/** The body, the target or the headers are too long. */
 const tooLongStatuses: ReadonlySet<number> = new Set([413, 414, 431])
 
-/** Retry-After is a number of seconds or a date. */
+/** In seconds; the header is a number of seconds or a date. */
 const parseRetryAfter = (header: string | string[] | undefined, clock: Clock): number | undefined => {
   const text = String(header ?? '').trim()
   const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - clock.now()) / 1000
   return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined
 }
-
-/** One encoding only: each further one multiplies what a few bytes can become. */
-const decoderFor = (encoding: string): ContentDecoder | undefined =>
-  /^(x-)?gzip$|^deflate$/.test(encoding)
-    ? { kind: 'zlib', createStream: () => createUnzip({ chunkSize: decompressedChunkBytes }) }
-    : encoding === 'br'
-      ? { kind: 'brotli', createStream: () => createBrotliDecompress({ chunkSize: decompressedChunkBytes }) }
-      : undefined
-
-const decompressedChunkBytes = 65_536

@@ -466,7 +466,7 @@ t.test('a piece that fails ends the whole, and those under way', async t => {
       return new Promise(resolve =>
         signal.addEventListener('abort', () => {
           cancelled.push(String(fromBlock))
-          resolve(refuse('unavailable', { source: 'node', fault: 'caller', cause: 'the caller left' }))
+          resolve(refuse('unavailable', { source: 'node', fault: 'caller', cause: 'client disconnected' }))
         }),
       )
     },
@@ -488,13 +488,13 @@ t.test('a caller who leaves ends all pieces', async t => {
       if (++waiting === 4) queueMicrotask(() => caller.abort())
       return new Promise(resolve =>
         signal.addEventListener('abort', () =>
-          resolve(refuse('unavailable', { source: 'node', fault: 'caller', cause: 'the caller left' })),
+          resolve(refuse('unavailable', { source: 'node', fault: 'caller', cause: 'client disconnected' })),
         ),
       )
     },
     { maxRange: 1, signal: caller.signal },
   )
-  t.match(reply, { cause: 'the caller left', fault: 'caller' })
+  t.match(reply, { cause: 'client disconnected', fault: 'caller' })
   t.equal(waiting, 4)
 })
 

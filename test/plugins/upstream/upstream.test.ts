@@ -121,7 +121,7 @@ t.test('the answer of a node', async t => {
       )
       return terms[0]?.livenessProbe?.isAlive()
     }
-    const silence = refuse('unavailable', { source: 'node', cause: 'nothing listens there' })
+    const silence = refuse('unavailable', { source: 'node', cause: 'connection refused' })
     t.equal(await isAlive({ ...silence, category: 'rateLimited', cause: 'HTTP 429' }), true)
     t.equal(await isAlive(nodeError({ code: -32603, message: 'internal error' })), true)
     t.equal(await isAlive(silence), false)
@@ -298,7 +298,7 @@ t.test('the error of a node', async t => {
 
   t.test('a result that ends early is no result: too much for the node, or its failure', async t => {
     const partial = (category?: 'tooMany' | 'timeout') => ({
-      ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'the result ends early' }),
+      ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'result truncated' }),
       ...(category && { category }),
     })
     t.match(await ask(fakeCall('eth_getLogs', [filter]), partial('tooMany')), {

@@ -1,0 +1,171 @@
+import type { Signal } from '../../plugin/cancellation.ts'
+import type { Target } from '../../plugin/call.ts'
+import { copyReply, refuse } from '../../plugin/reply.ts'
+import type { Failure } from '../../plugin/reply.ts'
+import type { MaybePromise } from '../../util/maybe-promise.ts'
+import { onAbort } from '../../util/on-abort.ts'
+import type { Clock, Timer } from '../clock.ts'
+
+/** The limits of one request to a node. */
+export interface RequestOptions {
+  /** Longest time until the whole response is there, in ms. The time in the queue of the target's `concurrency` counts too. */
+  readonly timeoutMs: number
+  /** Most bytes of a response; of a compressed one, most bytes after decompression. */
+  readonly maxBytes: number
+  /** The caller has disconnected: cancel the request. */
+  readonly signal: Signal
+  /** Called once when `afterMs` pass without a byte; false means that the node is unresponsive, which ends the request. */
+  readonly livenessProbe?: { readonly afterMs: number; isAlive(): Promise<boolean> }
+  /** The request may be sent twice: it is resent when a kept-alive connection turns out to be closed. */
+  readonly idempotent?: boolean
+  /** For health checks: does not wait for the target's `concurrency`. */
+  readonly bypassConcurrencyLimit?: boolean
+}
+
+/** How long a request waits in the queue before another node had better be asked. */
+const maxQueueWaitMs = 1000
+
+/** A request in the queue, which may be canceled before it is admitted. */
+export interface Waiter {
+  readonly isCanceled: boolean
+  /** What to do on cancellation; one thing at a time. */
+  onCancel: (() => void) | undefined
+}
+
+/** Admits so many requests at once; as many again (or `maxQueued`) may wait, first come, first served. */
+export class ConcurrencyLimit {
+  readonly #clock: Clock
+  readonly #maxConcurrent: number
+  readonly #maxQueued: number
+  /** In order of arrival. */
+  readonly #waiters = new Set<(isAcquired: boolean) => void>()
+  #active = 0
+
+  constructor(clock: Clock, maxConcurrent: number, maxQueued = maxConcurrent) {
+    this.#clock = clock
+    this.#maxConcurrent = maxConcurrent
+    this.#maxQueued = maxQueued
+  }
+
+  /** False when the queue is full, the wait is too long or the request is canceled. After true, release() must follow. */
+  acquire(waiter: Waiter): MaybePromise<boolean> {
+    if (waiter.isCanceled) return false
+    if (this.#active < this.#maxConcurrent) {
+      this.#active += 1
+      return true
+    }
+    return this.#waiters.size < this.#maxQueued && this.#enqueue(waiter)
+  }
+
+  release(): void {
+    const [next] = this.#waiters
+    if (next === undefined) this.#active -= 1
+    else next(true)
+  }
+
+  #enqueue(waiter: Waiter): Promise<boolean> {
+    return new Promise(resolve => {
+      const giveUp = () => settle(false)
+      const settle = (isAcquired: boolean) => {
+        this.#waiters.delete(settle)
+        timer.cancel()
+        waiter.onCancel = undefined
+        resolve(isAcquired)
+      }
+      const timer = this.#clock.after(maxQueueWaitMs, giveUp)
+      waiter.onCancel = giveUp
+      this.#waiters.add(settle)
+    })
+  }
+}
+
+/** More bytes than a slow node drips within the time of a call: then it is the size of the response that takes long. */
+const longResponseBytes = 1_048_576
+
+type CancelReason = 'aborted' | 'timeout' | 'unresponsive'
+
+/** Cancels one request: when the caller disconnects, at the deadline, or when a silent node turns out to be unresponsive. */
+export class RequestDeadline implements Waiter {
+  onCancel: (() => void) | undefined
+  readonly #clock: Clock
+  readonly #options: RequestOptions
+  readonly #deadlineAt: number
+  readonly #stopListening: () => void
+  #timer: Timer | undefined
+  #reason: CancelReason | undefined
+  /** Bytes of the response so far. */
+  #receivedBytes = 0
+
+  /** The time counts from here. */
+  constructor(clock: Clock, options: RequestOptions) {
+    this.#clock = clock
+    this.#options = options
+    this.#deadlineAt = clock.monotonic() + options.timeoutMs
+    this.#stopListening = onAbort(options.signal, () => this.#cancel('aborted'))
+  }
+
+  get isCanceled(): boolean {
+    return this.#reason !== undefined
+  }
+
+  /** The request is in the queue: only the deadline counts. */
+  startDeadline(): void {
+    this.#setTimer(this.#deadlineAt - this.#clock.monotonic(), () => this.#cancel('timeout'))
+  }
+
+  /** The request is about to be sent: silence counts from here. One timer at a time, as each costs a microsecond. */
+  startProbe(): void {
+    const { livenessProbe } = this.#options
+    const remainingMs = this.#deadlineAt - this.#clock.monotonic()
+    if (livenessProbe === undefined || livenessProbe.afterMs >= remainingMs) return this.startDeadline()
+    this.#setTimer(livenessProbe.afterMs, () => {
+      this.startDeadline()
+      if (this.#receivedBytes === 0) void this.#probeLiveness(livenessProbe.isAlive)
+    })
+  }
+
+  /** So many bytes of the response have come. */
+  recordBytes(bytes: number): void {
+    this.#receivedBytes += bytes
+  }
+
+  stop(): void {
+    this.onCancel = undefined
+    this.#timer?.cancel()
+    this.#stopListening()
+  }
+
+  /**
+   * Why the request was canceled, if it was. A response that begins late, or is long, is due to the query; a short response
+   * that begins and does not end is due to the node.
+   */
+  toFailure({ source, name: upstream }: Target): Failure | undefined {
+    switch (this.#reason) {
+      case 'aborted':
+        return refuse('unavailable', { source, upstream, fault: 'caller', cause: 'client disconnected' })
+      case 'timeout':
+        return this.#receivedBytes > 0 && this.#receivedBytes < longResponseBytes
+          ? refuse('unavailable', { source, upstream, cause: 'response incomplete at the deadline' })
+          : refuse('timeout', { source, upstream, fault: 'upstream', cause: 'upstream request timeout' })
+      case 'unresponsive':
+        return copyReply(refuse('unavailable', { source, upstream, cause: 'upstream unresponsive' }), { unresponsive: true })
+      case undefined:
+        return undefined
+    }
+  }
+
+  #setTimer(ms: number, run: () => void): void {
+    this.#timer?.cancel()
+    this.#timer = this.#clock.after(Math.max(0, ms), run)
+  }
+
+  async #probeLiveness(isAlive: () => Promise<boolean>): Promise<void> {
+    if (!(await isAlive()) && this.#receivedBytes === 0) this.#cancel('unresponsive')
+  }
+
+  #cancel(reason: CancelReason): void {
+    if (this.#reason !== undefined) return
+    this.#reason = reason
+    this.onCancel?.()
+  }
+}
