@@ -63,16 +63,16 @@ export type Transmit<M> = (message: M, onSent: () => void) => void
  * wait here, one for each topic: the memory that such a process costs is bounded, and it reads the newest state afterwards.
  */
 export class Channel<M extends WorkerMessage | PrimaryMessage> {
-  readonly #transmitMessage: Transmit<M>
+  readonly #transmit: Transmit<M>
   readonly #pending = new Map<string, M>()
   #inTransitCount = 0
 
   constructor(transmit: Transmit<M>) {
-    this.#transmitMessage = transmit
+    this.#transmit = transmit
   }
 
   send(message: M): void {
-    if (this.#inTransitCount === 0) return this.#transmit(message)
+    if (this.#inTransitCount === 0) return this.#sendNow(message)
     const topic = topicOf(message)
     const older = this.#pending.get(topic)
     // It goes to the end, because it may depend on messages of other topics.
@@ -80,9 +80,9 @@ export class Channel<M extends WorkerMessage | PrimaryMessage> {
     this.#pending.set(topic, older === undefined ? message : coalesce(older, message))
   }
 
-  #transmit(message: M): void {
+  #sendNow(message: M): void {
     this.#inTransitCount += 1
-    this.#transmitMessage(message, () => {
+    this.#transmit(message, () => {
       this.#inTransitCount -= 1
       if (this.#inTransitCount === 0) this.#flush()
     })
@@ -91,7 +91,7 @@ export class Channel<M extends WorkerMessage | PrimaryMessage> {
   #flush(): void {
     const messages = [...this.#pending.values()]
     this.#pending.clear()
-    for (const message of messages) this.#transmit(message)
+    for (const message of messages) this.#sendNow(message)
   }
 }
 

@@ -1,4 +1,4 @@
-/** A worker that says which heights it reads, and does nothing else. */
+/** A worker that acknowledges each height, and does nothing else. */
 process.on('message', ({ kind, network, height }: { kind: string; network: string; height: number }) => {
   if (kind === 'height') process.send?.({ kind: 'heightAck', network, height })
 })

@@ -5,64 +5,62 @@ import { openWorkerPool } from '../../src/cluster/worker-pool.ts'
 import type { WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
 import { WorkerSpawnError } from '../../src/cluster/worker-supervisor.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const exec = fileURLToPath(new URL('height-ack-worker.js', import.meta.url))
 
-/** A crew of one, that reads until it is stopped with SIGSTOP; time stands still for its primary. */
+/** A pool of one worker, which reads until it gets SIGSTOP. The clock of its primary stands still. */
 const openPool = async (env: Record<string, string> = {}) => {
-  const heard: WorkerMessage[] = []
+  const received: WorkerMessage[] = []
   let channel: WorkerChannel | undefined
-  let forgotten = 0
+  let removedWorkers = 0
   const sharedHeads = {
     handleMessage(from: WorkerChannel, message: WorkerMessage) {
       channel = from
-      heard.push(message)
+      received.push(message)
     },
     removeWorker: () => {
-      forgotten += 1
+      removedWorkers += 1
     },
   }
   const [clock, log] = [new TestClock(), new TestLog()]
-  const own = { NODE_OPTIONS: '', ...env } // else tap loads itself into it
-  const pool = await openWorkerPool({ exec, args: [], env: own, size: 1, stopTimeoutMs: 15_000, sharedHeads }, clock, log)
-  const say = (height: number) => channel?.send({ kind: 'height', network: 'x'.repeat(1000), height })
-  const lastAcknowledged = () => heard.reduce((most, message) => (message.kind === 'heightAck' ? Math.max(most, message.height) : most), 0)
-  const worker = Object.values(cluster.workers ?? {}).at(-1) // those before it may not be gone yet
+  const workerEnv = { NODE_OPTIONS: '', ...env } // without tap, which would load itself into the worker
+  const pool = await openWorkerPool({ exec, args: [], env: workerEnv, size: 1, stopTimeoutMs: 15_000, sharedHeads }, clock, log)
+  const sendHeight = (height: number) => channel?.send({ kind: 'height', network: 'x'.repeat(1000), height })
+  const lastAcknowledged = () =>
+    received.reduce((highest, message) => (message.kind === 'heightAck' ? Math.max(highest, message.height) : highest), 0)
+  const worker = Object.values(cluster.workers ?? {}).at(-1) // earlier workers may not have exited yet
   if (worker === undefined) throw new Error('there is no worker')
-  return { crew: pool, worker, clock, log, say, heard, newest: lastAcknowledged, forgotten: () => forgotten }
+  return { pool, worker, clock, log, sendHeight, received, lastAcknowledged, removedWorkerCount: () => removedWorkers }
 }
 
-const waitUntil = async (isSo: () => boolean) => {
-  while (!isSo()) await new Promise(setImmediate)
-}
-
-t.test('a worker that is stopped', async t => {
-  const { crew, worker, clock, log, say, heard, newest } = await openPool()
-  say(1)
-  await waitUntil(() => newest() === 1)
+t.test('a worker that does not read', async t => {
+  const { pool, worker, clock, log, sendHeight, received, lastAcknowledged } = await openPool()
+  sendHeight(1)
+  await waitUntil(() => lastAcknowledged() === 1)
   worker.process.kill('SIGSTOP')
 
-  t.test('costs no more than its pipe holds, and gets the newest when it goes on', async t => {
-    const before = heard.length
+  t.test('costs no more memory than its pipe holds, and gets the newest height when it reads again', async t => {
+    const before = received.length
     for (let height = 2; height <= 10_000; height++) {
-      say(height)
+      sendHeight(height)
       if (height % 10 === 0) await new Promise(setImmediate)
     }
     worker.process.kill('SIGCONT')
-    await waitUntil(() => newest() === 10_000)
-    const read = heard.length - before
-    t.ok(read < 2000, `of 9,999 messages of 1 KB ${read} were sent`)
+    await waitUntil(() => lastAcknowledged() === 10_000)
+    const readCount = received.length - before
+    t.ok(readCount < 2000, `${readCount} of 9,999 messages of 1 KB were sent`)
     worker.process.kill('SIGSTOP')
   })
 
   t.test('is left out of the metrics after a second', async t => {
-    const metrics = crew.metrics()
+    const metrics = pool.metrics()
     clock.advance(1000)
     t.same(await metrics, [])
   })
 
-  t.test('is killed when it does not end in time', async t => {
-    const stopped = crew.stop()
+  t.test('is killed when it does not exit in time', async t => {
+    const stopped = pool.stop()
     clock.advance(14_999)
     t.notOk(worker.isDead())
     clock.advance(1)
@@ -72,50 +70,50 @@ t.test('a worker that is stopped', async t => {
   })
 })
 
-t.test('a worker that the system gives no process for', async t => {
-  // Nothing can be spawned in a directory that is gone.
-  const lose = (cwd: string) => cluster.setupPrimary({ cwd })
-  t.teardown(() => lose(process.cwd()))
+t.test('a worker whose process cannot be started', async t => {
+  // No process can be started in a directory that does not exist.
+  const setWorkingDirectory = (cwd: string) => cluster.setupPrimary({ cwd })
+  t.teardown(() => setWorkingDirectory(process.cwd()))
 
-  t.test('is tried again after a second, while the primary lives on', async t => {
-    const { crew, worker, clock, log, forgotten } = await openPool()
+  t.test('is tried again after a second; the primary goes on', async t => {
+    const { pool, worker, clock, log, removedWorkerCount } = await openPool()
     const failures = () => log.lines.filter(line => line.level === 'error')
-    lose('/nowhere')
+    setWorkingDirectory('/nowhere')
     worker.process.kill('SIGKILL')
     await waitUntil(() => log.lines.length === 1)
     t.match(log.lines, [{ level: 'warn', message: 'worker exited; restarting it', fields: { signal: 'SIGKILL' } }])
     clock.advance(100)
     await waitUntil(() => failures().length === 1)
     t.match(failures(), [{ message: /^worker restart failed/, fields: { err: { message: /could not be started: spawn .*ENOENT/ } } }])
-    t.equal(crew.readyCount, 0)
-    t.equal(forgotten(), 2, 'nobody goes on telling it heights')
+    t.equal(pool.readyCount, 0)
+    t.equal(removedWorkerCount(), 2, 'no height is sent to it any more')
     clock.advance(999)
     await new Promise(setImmediate)
-    t.equal(failures().length, 1, 'not in a hot loop')
+    t.equal(failures().length, 1, 'no busy loop')
     clock.advance(1)
     await waitUntil(() => failures().length === 2)
-    lose(process.cwd())
+    setWorkingDirectory(process.cwd())
     clock.advance(1000)
-    await waitUntil(() => crew.readyCount === 1)
-    const stopped = crew.stop()
+    await waitUntil(() => pool.readyCount === 1)
+    const stopped = pool.stop()
     clock.advance(15_000)
     await stopped
   })
 
-  t.test('does not hold up the end of the others', async t => {
-    const { crew, worker, clock, log } = await openPool()
-    lose('/nowhere')
+  t.test('does not delay the stop of the others', async t => {
+    const { pool, worker, clock, log } = await openPool()
+    setWorkingDirectory('/nowhere')
     worker.process.kill('SIGKILL')
     await waitUntil(() => log.lines.length === 1)
-    clock.advance(100) // it is spawned, and what came of that is not known yet
-    await crew.stop()
-    t.equal(log.lines.length, 2, 'nobody was killed for it')
+    clock.advance(100) // the process is being started, and its error has not come yet
+    await pool.stop()
+    t.equal(log.lines.length, 2, 'no worker was killed')
   })
 
-  t.test('ends the start with a message for the operator, whether the system says so at once or later', async t => {
-    lose('/nowhere')
+  t.test('fails the start with a message for the operator, whether the error comes at once or later', async t => {
+    setWorkingDirectory('/nowhere')
     await t.rejects(openPool(), { constructor: WorkerSpawnError, message: /^worker could not be started: spawn .*ENOENT$/ })
-    lose(process.cwd())
+    setWorkingDirectory(process.cwd())
     await t.rejects(openPool({ LONG: 'x'.repeat(1 << 18) }), {
       constructor: WorkerSpawnError,
       message: /^worker could not be started: spawn E2BIG$/,

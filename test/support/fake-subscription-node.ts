@@ -2,72 +2,87 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { WebSocketServer } from 'ws'
 import type { WebSocket } from 'ws'
+import { toHexQuantity } from '../../src/util/hex-quantity.ts'
 
-/** The WebSocket of a node that tells of new heads, and fails as a test wants. */
+/** The WebSocket side of a node: it publishes new heads, and fails when a test wants it. */
 export interface FakeSubscriptionNode {
   readonly url: string
-  /** Methods that were asked for, oldest first, over all connections. */
+  /** Oldest first, over all connections. */
   readonly requestedMethods: readonly string[]
-  /** What it answers from now on; undefined is no answer at all. */
+  /** The result of the method from now on, or an object with `error`; undefined is no response. */
   setResponse(method: string, result: unknown): void
-  /** Resolves once it has been asked for the method so often. */
+  /** Resolves once there were `count` requests for the method. */
   waitForRequests(method: string, count: number): Promise<void>
-  /** Tells all who subscribed. */
+  /** Sends a notification to each subscriber. */
   publishHead(block: object): void
-  /** Says these very bytes to everybody. */
+  /** Sends this text to each connection. */
   sendText(text: string): void
-  /** How many are connected. */
   readonly connectionCount: number
-  /** Drops everybody without a word: they see 1006. */
+  /** Terminates each connection without a close frame: the client gets 1006. */
   dropConnections(): void
   stop(): Promise<void>
 }
 
+const subscriptionId = '0xfeed'
+
 export const startSubscriptionNode = async (chainId: number, port = 0): Promise<FakeSubscriptionNode> => {
   const server = new WebSocketServer({ host: '127.0.0.1', port })
   await once(server, 'listening')
-  const answers = new Map<string, unknown>([
-    ['eth_chainId', `0x${chainId.toString(16)}`],
-    ['eth_subscribe', '0xfeed'],
+  const responses = new Map<string, unknown>([
+    ['eth_chainId', toHexQuantity(chainId)],
+    ['eth_subscribe', subscriptionId],
   ])
-  const asked: string[] = []
-  const subscribed = new Set<WebSocket>()
+  const requestedMethods: string[] = []
+  const subscribers = new Set<WebSocket>()
   server.on('connection', socket => {
     socket.on('message', data => {
       const { id, method } = JSON.parse(String(data))
-      asked.push(method)
-      const result = answers.get(method)
+      requestedMethods.push(method)
+      const result = responses.get(method)
       if (result !== undefined) socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...(typeof result === 'object' ? result : { result }) }))
-      if (method === 'eth_subscribe') subscribed.add(socket)
-      server.emit('asked')
+      if (method === 'eth_subscribe') subscribers.add(socket)
+      server.emit('request')
     })
-    socket.on('close', () => subscribed.delete(socket))
+    socket.on('close', () => subscribers.delete(socket))
   })
-  const drop = () => {
+  const dropConnections = () => {
     for (const socket of server.clients) socket.terminate()
   }
-  const say = (text: string, to: Iterable<WebSocket> = server.clients) => {
+  const sendText = (text: string, to: Iterable<WebSocket> = server.clients) => {
     for (const socket of to) socket.send(text)
   }
   return {
     url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    requestedMethods: asked,
-    dropConnections: drop,
-    sendText: say,
-    setResponse: (method, result) => void answers.set(method, result),
+    requestedMethods,
+    dropConnections,
+    sendText,
+    setResponse: (method, result) => void responses.set(method, result),
     async waitForRequests(method, count) {
-      while (asked.filter(each => each === method).length < count) await once(server, 'asked')
+      while (requestedMethods.filter(requested => requested === method).length < count) await once(server, 'request')
     },
     publishHead: block =>
-      say(JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: '0xfeed', result: block } }), subscribed),
+      sendText(
+        JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: subscriptionId, result: block } }),
+        subscribers,
+      ),
     get connectionCount() {
       return server.clients.size
     },
     async stop() {
       const closed = once(server, 'close')
       server.close()
-      drop()
+      dropConnections()
       await closed
     },
   }
 }
+
+/** A block as nodes return it. */
+export const blockJson = (number: number) => ({
+  number: toHexQuantity(number),
+  hash: hashOf(number),
+  parentHash: hashOf(number - 1),
+  timestamp: '0x1',
+})
+
+export const hashOf = (number: number) => `0x${number.toString(16).padStart(64, '0')}`

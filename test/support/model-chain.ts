@@ -1,43 +1,46 @@
 import type { Json } from '../../src/plugin/call.ts'
+import { toHexQuantity } from '../../src/util/hex-quantity.ts'
 
-/** A block of the model; what it leaves behind is in it, so that an answer follows from the block alone. */
+/** A block with the state after it, so that every response follows from the block alone. */
 export interface ModelBlock {
   readonly number: number
   readonly hash: string
   readonly parent: ModelBlock | undefined
   /** The storage after this block. */
   readonly slots: readonly string[]
-  /** What its one log says. */
+  /** The data of its one log. */
   readonly logData: string
 }
 
-/** Numbers from 0 to below `below`. */
-export type RandomBelow = (below: number) => number
+/** A whole number from 0 to below `limit`. */
+export type RandomBelow = (limit: number) => number
 
-/** Small and the same everywhere (mulberry32). */
+/** The same numbers for the same seed on every machine (mulberry32). */
 export const seededRandom =
   (seed: number): RandomBelow =>
-  below => {
+  limit => {
     seed = (seed + 0x6d2b79f5) | 0
     let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296) * below)
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296) * limit)
   }
-
-export const toQuantity = (value: number): string => `0x${value.toString(16)}`
 
 const toWord = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
 
-/** Each height has one transaction; blocks that compete for the height hold the same. */
+/** The hash of the one transaction at this height: the same in every branch. */
 export const transactionAt = (number: number): string => toWord(0xf00000 + number)
 
+/** The ancestor with this number, or the block itself; undefined above the block. */
 export const ancestorAt = (block: ModelBlock, number: number): ModelBlock | undefined => {
-  let at: ModelBlock | undefined = block
-  while (at !== undefined && at.number > number) at = at.parent
-  return at?.number === number ? at : undefined
+  let ancestor: ModelBlock | undefined = block
+  while (ancestor !== undefined && ancestor.number > number) ancestor = ancestor.parent
+  return ancestor?.number === number ? ancestor : undefined
 }
 
-/** A chain that grows, forks above what is final, and makes blocks final. */
+const maxReorgDepth = 8
+const maxFinalityLagBlocks = 12
+
+/** A chain that is mined, reorged and finalized at random. */
 export class ModelChain {
   readonly #random: RandomBelow
   #blockCount = 0
@@ -62,27 +65,28 @@ export class ModelChain {
     this.#tip = this.#make(this.#tip)
   }
 
-  /** Replaces blocks that are not final; the new branch is one longer than the old. */
+  /** Replaces up to 8 blocks that are not finalized by a branch that is one block longer. */
   reorg(): void {
-    const depth = 1 + this.#random(8)
+    const depth = 1 + this.#random(maxReorgDepth)
     const fork = ancestorAt(this.#tip, Math.max(this.#final.number, this.#tip.number - depth)) ?? this.#final
     const length = this.#tip.number - fork.number + 1
     this.#tip = fork
     for (let i = 0; i < length; i++) this.mine()
   }
 
-  /** Replaces so many blocks, final or not, by so many others. */
+  /** Replaces `depth` blocks, finalized or not, by `length` others. */
   fork(depth: number, length: number): void {
     this.#tip = ancestorAt(this.#tip, this.#tip.number - depth) ?? this.#final
     for (let i = 0; i < length; i++) this.mine()
   }
 
+  /** Finalizes a block close to the tip, unless a newer block is finalized. */
   finalize(): void {
-    const number = this.#tip.number - this.#random(12)
+    const number = this.#tip.number - this.#random(maxFinalityLagBlocks)
     if (number > this.#final.number) this.#final = ancestorAt(this.#tip, number) ?? this.#final
   }
 
-  /** Begins anew from a first block of its own: what was final is so no longer. */
+  /** Starts a new chain from another genesis block, which is all that is finalized. */
   reset(): void {
     this.#tip = this.#make(undefined)
     this.#final = this.#tip
@@ -92,11 +96,17 @@ export class ModelChain {
     const id = (this.#blockCount += 1)
     const slots = parent?.slots.slice() ?? Array.from({ length: 4 }, () => toWord(0))
     slots[this.#random(4)] = toWord(id)
-    return { number: parent === undefined ? 0 : parent.number + 1, hash: toWord(0xb00000000 + id), parent, slots, logData: toQuantity(id) }
+    return {
+      number: parent === undefined ? 0 : parent.number + 1,
+      hash: toWord(0xb00000000 + id),
+      parent,
+      slots,
+      logData: toHexQuantity(id),
+    }
   }
 }
 
-/** A node of the chain: it may lag, or stand on a branch that others have left. */
+/** A node of the chain. Its head may lag, or be on an abandoned branch. */
 export class ModelNode {
   readonly name: string
   head: ModelBlock
@@ -108,13 +118,13 @@ export class ModelNode {
     this.final = final
   }
 
-  /** Undefined is an error. Logs beyond the head are silently missing, as with real nodes. */
+  /** Undefined is an error. Logs above the head are left out without an error, as by real nodes. */
   answer(method: string, params: readonly Json[]): Json | undefined {
     return responseAt(this.head, this.final, method, params)
   }
 }
 
-/** What a node with this head and final block answers. */
+/** The response of a node with this head and finalized block. */
 export const responseAt = (head: ModelBlock, final: ModelBlock, method: string, params: readonly Json[]): Json | undefined => {
   const at = (tag: Json | undefined): ModelBlock | undefined =>
     tag === 'latest'
@@ -130,7 +140,7 @@ export const responseAt = (head: ModelBlock, final: ModelBlock, method: string, 
     case 'eth_chainId':
       return '0x1'
     case 'eth_blockNumber':
-      return toQuantity(head.number)
+      return toHexQuantity(head.number)
     case 'eth_getBlockByNumber':
     case 'eth_getBlockByHash':
       return toBlockJson(at(params[0]))
@@ -144,25 +154,25 @@ export const responseAt = (head: ModelBlock, final: ModelBlock, method: string, 
   return undefined
 }
 
-/** As deep as the model is asked by hash. */
+/** No test requests an older block by its hash. */
 const maxAncestorDepth = 200
 
-const findBlock = (head: ModelBlock, by: Json | undefined): ModelBlock | undefined => {
-  const { blockHash } = Object(by) as { blockHash?: Json }
+const findBlock = (head: ModelBlock, selector: Json | undefined): ModelBlock | undefined => {
+  const { blockHash } = Object(selector) as { blockHash?: Json }
   let block: ModelBlock | undefined = head
   for (let i = 0; i < maxAncestorDepth && block !== undefined && block.hash !== blockHash; i++) block = block.parent
   return block?.hash === blockHash ? block : undefined
 }
 
 const toBlockJson = (block: ModelBlock | undefined): Json =>
-  block === undefined ? null : { number: toQuantity(block.number), hash: block.hash, parentHash: block.parent?.hash ?? toWord(0) }
+  block === undefined ? null : { number: toHexQuantity(block.number), hash: block.hash, parentHash: block.parent?.hash ?? toWord(0) }
 
 const toReceiptJson = (block: ModelBlock | undefined): Json =>
   block === undefined ? null : { transactionHash: transactionAt(block.number), ...blockPositionOf(block), logs: [toLogJson(block)] }
 
 const toLogJson = (block: ModelBlock): Json => ({ ...blockPositionOf(block), data: block.logData })
 
-const blockPositionOf = ({ number, hash }: ModelBlock) => ({ blockNumber: toQuantity(number), blockHash: hash })
+const blockPositionOf = ({ number, hash }: ModelBlock) => ({ blockNumber: toHexQuantity(number), blockHash: hash })
 
 type BlockLookup = (tag: Json | undefined) => ModelBlock | undefined
 
@@ -174,8 +184,8 @@ const toLogsJson = (filter: Json | undefined, head: ModelBlock, at: BlockLookup)
   }
   const height = (tag: Json | undefined): number => (tag === 'latest' ? head.number : Number(tag))
   const logs: Json[] = []
-  const least = height(fromBlock)
+  const lowest = height(fromBlock)
   let block = ancestorAt(head, Math.min(head.number, height(toBlock)))
-  for (; block !== undefined && block.number >= least; block = block.parent) logs.unshift(toLogJson(block))
+  for (; block !== undefined && block.number >= lowest; block = block.parent) logs.unshift(toLogJson(block))
   return logs
 }

@@ -122,7 +122,7 @@ export class CanonicalChain {
 const maxFetchedAncestors = 64
 
 /**
- * What a new head does to the recent blocks. `disconnected`: no fork point was found, so the recent blocks begin anew.
+ * What a new head does to the recent blocks. `disconnected`: no fork point was found, so the recent blocks start again with the new head.
  * `depth`: replaced blocks.
  */
 type ChainUpdate = { readonly kind: 'extended' | 'disconnected' } | { readonly kind: 'reorg'; readonly depth: number }

@@ -91,7 +91,7 @@ export class HeadPlausibility {
     return blocks > 0 && blocks <= minSlackBlocks + maxSpeedup * expectedBlocks && expectedBlocks <= minSlackBlocks + maxSpeedup * blocks
   }
 
-  /** This is the network's head now. It remembers which upstreams have agreed on it, or on one that it can follow. */
+  /** Records the network's head, with the upstreams that have agreed on it or on an earlier head that it can follow. */
   recordAccepted(head: HeadReport, reporters: readonly HeadReporter[]): void {
     const lowest = head.number - this.#slackBlocks
     const names = reporters.filter(each => each.head !== undefined && each.head.number >= lowest).map(({ name }) => name)

@@ -41,7 +41,7 @@ export class HeadSelection {
     return this.#implausible.has(name)
   }
 
-  /** Selects anew. Returns the upstreams whose heads have become implausible. */
+  /** Updates the selection. Returns the upstreams whose heads have become implausible. */
   evaluate(upstreams: readonly UpstreamTracker[]): readonly UpstreamTracker[] {
     const previous = this.#implausible
     this.#upstreams = upstreams

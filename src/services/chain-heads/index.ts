@@ -15,7 +15,7 @@ export { fetchBlock, openUpstreamRequester } from './upstream-requester.ts'
 
 /** Opens the heads of networks: tracked by this process, or received from the primary. */
 export interface HeadsSource {
-  open(network: string, settings: HeadsOptions): Heads
+  open(network: string, options: HeadsOptions): Heads
   /** Resolves, and soon, once the chain IDs of the tracked upstreams have been checked. */
   ready(): Promise<void>
 }

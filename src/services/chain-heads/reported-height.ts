@@ -22,7 +22,7 @@ export interface HeightBroadcast {
  */
 export type HeightListener = (height: number, upstream?: string) => MaybePromise<number>
 
-/** What one upstream, or another gateway, says about the height. */
+/** The vote of one upstream, or of another gateway, on the height. */
 export interface HeightVote {
   /** Undefined before the first head. */
   readonly height: number | undefined

@@ -11,7 +11,8 @@ import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import type { UpstreamClient, MethodTable } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { TestClock, TestLog, fakeCall, fakeResult, createStage } from '../../support/fakes.ts'
-import { ModelChain, ModelNode, ancestorAt, responseAt, toQuantity, seededRandom, transactionAt } from '../../support/model-chain.ts'
+import { toHexQuantity } from '../../../src/util/hex-quantity.ts'
+import { ModelChain, ModelNode, ancestorAt, responseAt, seededRandom, transactionAt } from '../../support/model-chain.ts'
 import type { ModelBlock, RandomBelow } from '../../support/model-chain.ts'
 
 const blockTime = 1000
@@ -186,7 +187,7 @@ class World {
     this.#overtaking.set(node.name, Math.max(height, this.#overtaking.get(node.name) ?? 0))
     if (known === undefined || height > known.number) this.#reported.set(node.name, { number: height, hash: undefined })
     // Known at once, as no other process need hear of it.
-    return fakeResult(toQuantity(Number(this.#heads.reportHeight(node.name, height))), { upstream: node.name })
+    return fakeResult(toHexQuantity(Number(this.#heads.reportHeight(node.name, height))), { upstream: node.name })
   }
 
   readonly #poll: UpstreamClient['request'] = async ({ name }, { method, params }) => {
@@ -214,16 +215,16 @@ class World {
     const { tip } = this.chain
     const hashAt = (number: number): string => ancestorAt(tip, number)?.hash ?? tip.hash
     const recent = () => Math.max(0, tip.number + 1 - this.#random(10) * (1 + this.#random(3)))
-    const block = () => this.#pick<() => Json>([() => 'latest', () => toQuantity(recent()), () => ({ blockHash: hashAt(recent()) })])()
+    const block = () => this.#pick<() => Json>([() => 'latest', () => toHexQuantity(recent()), () => ({ blockHash: hashAt(recent()) })])()
     const from = recent()
-    const ends = ['latest', toQuantity(from), toQuantity(from + 3)]
+    const ends = ['latest', toHexQuantity(from), toHexQuantity(from + 3)]
     return this.#pick<() => Question>([
       () => ({ method: 'eth_blockNumber', params: [] }),
-      () => ({ method: 'eth_getStorageAt', params: ['0xa', toQuantity(this.#random(4)), block()] }),
-      () => ({ method: 'eth_getBlockByNumber', params: [toQuantity(from), false] }),
+      () => ({ method: 'eth_getStorageAt', params: ['0xa', toHexQuantity(this.#random(4)), block()] }),
+      () => ({ method: 'eth_getBlockByNumber', params: [toHexQuantity(from), false] }),
       () => ({ method: 'eth_getBlockByHash', params: [hashAt(from), false] }),
       () => ({ method: 'eth_getTransactionReceipt', params: [transactionAt(from)] }),
-      () => ({ method: 'eth_getLogs', params: [{ fromBlock: toQuantity(from), toBlock: this.#pick(ends) }] }),
+      () => ({ method: 'eth_getLogs', params: [{ fromBlock: toHexQuantity(from), toBlock: this.#pick(ends) }] }),
     ])()
   }
 

@@ -1,0 +1,148 @@
+import type { Json, Target } from '../../src/plugin/call.ts'
+import { refuse } from '../../src/plugin/reply.ts'
+import { Secret } from '../../src/plugin/secret.ts'
+import { Channel } from '../../src/cluster/channel.ts'
+import type { NetworkMessage, PrimaryMessage, WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
+import { SharedHeads } from '../../src/cluster/shared-heads.ts'
+import { WorkerHeads } from '../../src/cluster/worker-heads.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import type { UpstreamClient } from '../../src/services/upstream-client/index.ts'
+import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { ModelChain, ModelNode, seededRandom } from '../support/model-chain.ts'
+
+export const targetsOf = (...names: readonly string[]): readonly Target[] =>
+  names.map(name => ({ name, url: new Secret(`http://${name}.test/canary`), source: 'node' }))
+
+/** Messages in one direction, in order. Two fill the pipe. */
+class TestPipe<M extends PrimaryMessage | WorkerMessage> {
+  readonly #onMessage: (message: M) => void
+  readonly #waiting: M[] = []
+  readonly #blockedSends: (() => void)[] = []
+  readonly #channel = new Channel<M>((message, onSent) => this.#send(message, onSent))
+  /** Nothing is delivered. */
+  isPaused = false
+
+  constructor(onMessage: (message: M) => void) {
+    this.#onMessage = onMessage
+  }
+
+  send(message: M): void {
+    this.#channel.send(message)
+  }
+
+  deliver(): boolean {
+    const message = this.isPaused ? undefined : this.#waiting.shift()
+    if (message === undefined) return false
+    this.#blockedSends.shift()?.()
+    this.#onMessage(message)
+    return true
+  }
+
+  /** Messages in the pipe. */
+  get length(): number {
+    return this.#waiting.length
+  }
+
+  /** Like a real pipe, it delivers a copy. */
+  #send(message: M, onSent: () => void): void {
+    this.#waiting.push(JSON.parse(JSON.stringify(message)))
+    if (this.#waiting.length <= 2) onSent()
+    else this.#blockedSends.push(onSent)
+  }
+}
+
+export interface TestWorker {
+  readonly heads: WorkerHeads
+  readonly up: TestPipe<WorkerMessage>
+  readonly down: TestPipe<NetworkMessage>
+  /** The process exits. */
+  kill(): void
+}
+
+/**
+ * A primary and its workers, whose pipes deliver when the test says so, and nodes of one chain. The block time is 1 s, the
+ * poll interval 500 ms.
+ */
+export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => {
+  const chain = new ModelChain(seededRandom(seed))
+  for (let i = 0; i < 100; i++) chain.mine()
+  while (chain.final.number < 60) chain.finalize()
+  const clock = new TestClock()
+  const log = new TestLog()
+  const metrics = createMetricsRegistry()
+  const nodes = names.map(name => new ModelNode(name, chain))
+  const nodeOf = (name: string) => nodes.find(node => node.name === name) as ModelNode
+  const requests: string[] = []
+  const responseOverrides = new Map<string, (method: string, params: readonly Json[]) => Json | undefined>()
+  const upstreamClient: UpstreamClient = {
+    disconnects: () => 0,
+    async request({ name }, { method, params }) {
+      requests.push(`${name} ${method} ${params[0] ?? ''}`)
+      const respond = responseOverrides.get(name) ?? ((m: string, p: readonly Json[]) => nodeOf(name).answer(m, p))
+      const value = respond(method, params)
+      return value === undefined ? refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' }) : fakeResult(value)
+    },
+  }
+  const sharedHeads = new SharedHeads({ upstreamClient, clock, log, metrics, heightBroadcastsOf: () => [] })
+  const workers: TestWorker[] = []
+  const addWorker = (targets = targetsOf(...names)): TestWorker => {
+    const channel: WorkerChannel = {
+      send: message => {
+        if ('network' in message) down.send(message)
+      },
+    }
+    const up = new TestPipe<WorkerMessage>(message => sharedHeads.handleMessage(channel, message))
+    const heads = new WorkerHeads({
+      network: 'model',
+      chainId: 1,
+      blockTime: 1000,
+      upstreamClient,
+      clock,
+      send: message => up.send(message),
+    })
+    const down = new TestPipe<NetworkMessage>(message => heads.handleMessage(message))
+    const worker = {
+      heads,
+      up,
+      down,
+      kill() {
+        up.isPaused = down.isPaused = true
+        sharedHeads.removeWorker(channel)
+      },
+    }
+    workers.push(worker)
+    heads.track(targets)
+    return worker
+  }
+  const pipes = () => workers.flatMap(({ up, down }) => [up, down])
+  const deliverAll = async () => {
+    for (;;) {
+      await new Promise(setImmediate)
+      if (pipes().filter(pipe => pipe.deliver()).length === 0) return
+    }
+  }
+  const advance = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 500) {
+      clock.advance(Math.min(500, left))
+      await deliverAll()
+    }
+  }
+  const takePollCount = () => requests.splice(0).filter(request => request.endsWith('eth_getBlockByNumber latest')).length
+  return {
+    chain,
+    clock,
+    log,
+    metrics,
+    nodes,
+    nodeOf,
+    responseOverrides,
+    sharedHeads,
+    workers,
+    addWorker,
+    pipes,
+    deliverAll,
+    advance,
+    /** Polls of the newest block since the last call of this function. */
+    takePollCount,
+  }
+}

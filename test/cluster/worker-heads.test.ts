@@ -1,0 +1,161 @@
+import t from 'tap'
+import { toHexQuantity } from '../../src/util/hex-quantity.ts'
+import { ancestorAt, seededRandom } from '../support/model-chain.ts'
+import { openCluster } from './model-cluster.ts'
+
+t.test('the reported height of several workers', async t => {
+  t.test('is given to no caller before every worker has it', async t => {
+    const { addWorker, deliverAll, pipes } = openCluster()
+    const [one, two] = [addWorker(), addWorker()]
+    one.heads.recordActivity()
+    await deliverAll()
+    two.down.isPaused = true
+    let reported: number | undefined
+    const pending = Promise.resolve(one.heads.reportHeight('a', 101)).then(height => {
+      reported = height
+    })
+    await deliverAll()
+    t.equal(reported, undefined, 'the other worker does not have it yet')
+    t.equal(two.heads.reportHeight('b', 100), 100)
+    two.down.isPaused = false
+    await deliverAll()
+    await pending
+    t.equal(reported, 101)
+    t.equal(two.heads.reportHeight('b', 100), 101)
+    t.equal(one.heads.reportHeight('b', 99), 101)
+    t.notOk(pipes().some(pipe => pipe.deliver()))
+  })
+
+  t.test('waits 50 ms for a worker or a primary that is busy, and not at all for a worker that has exited', async t => {
+    const { addWorker, deliverAll, clock } = openCluster()
+    const [one, two, three] = [addWorker(), addWorker(), addWorker()]
+    one.heads.recordActivity()
+    await deliverAll()
+    three.kill()
+    two.down.isPaused = true
+    const first = one.heads.reportHeight('a', 101)
+    await deliverAll()
+    clock.advance(50)
+    await deliverAll()
+    t.equal(await first, 101)
+    one.up.isPaused = true
+    const second = one.heads.reportHeight('a', 102)
+    await deliverAll()
+    clock.advance(50)
+    t.equal(await second, 101)
+    two.kill()
+    one.up.isPaused = false
+    await deliverAll()
+    const third = one.heads.reportHeight('a', 103)
+    await deliverAll()
+    t.equal(await third, 103)
+  })
+
+  t.test('does not wait again for a worker that missed an acknowledgment, until its next one', async t => {
+    const { addWorker, deliverAll, clock } = openCluster()
+    const [one, two] = [addWorker(), addWorker()]
+    one.heads.recordActivity()
+    await deliverAll()
+    two.down.isPaused = true
+    const first = one.heads.reportHeight('a', 101)
+    await deliverAll()
+    clock.advance(50)
+    await deliverAll()
+    t.equal(await first, 101)
+    const second = one.heads.reportHeight('a', 102)
+    await deliverAll()
+    t.equal(await second, 102, 'at once')
+    two.down.isPaused = false
+    await deliverAll()
+    two.down.isPaused = true
+    let reported: number | undefined
+    void Promise.resolve(one.heads.reportHeight('a', 103)).then(height => {
+      reported = height
+    })
+    await deliverAll()
+    t.equal(reported, undefined, 'it has acknowledged a height, so this one waits for it')
+    two.down.isPaused = false
+    await deliverAll()
+    t.equal(reported, 103)
+  })
+
+  t.test('is never implausible', async t => {
+    const { addWorker, deliverAll, responseOverrides, nodeOf, clock } = openCluster()
+    for (const name of ['a', 'b']) {
+      responseOverrides.set(name, (method, params) => {
+        const value = nodeOf(name).answer(method, params)
+        return params[0] === 'latest' ? { ...Object(value), timestamp: toHexQuantity(Math.floor(clock.now() / 1000)) } : value
+      })
+    }
+    const [one, two] = [addWorker(), addWorker()]
+    one.heads.recordActivity()
+    await deliverAll()
+    const first = one.heads.reportHeight('a', 1_000_000_000)
+    await deliverAll()
+    t.equal(await first, 100)
+    t.equal(two.heads.reportHeight('b', 100), 100)
+  })
+
+  t.test('goes back for all workers when the chain was reset', async t => {
+    const { addWorker, deliverAll, advance, nodes, chain } = openCluster()
+    const [one, two] = [addWorker(), addWorker()]
+    one.heads.recordActivity()
+    await deliverAll()
+    for (const node of nodes) node.head = ancestorAt(chain.tip, 80) ?? node.head
+    await advance(2500)
+    t.equal(two.heads.reportHeight('a', 80), 100)
+    await advance(500)
+    t.same([one.heads.reportHeight('a', 80), two.heads.reportHeight('a', 80)], [80, 80])
+  })
+
+  t.test('never goes back for one caller, whatever the order of messages (40 random runs of 1,500 steps)', async t => {
+    for (let seed = 1; seed <= 40; seed++) {
+      const violations = await runRandomCluster(seed)
+      t.same(violations, [], `seed ${seed}`)
+    }
+  })
+})
+
+/** Callers call random workers, while blocks are mined, nodes lag, messages are delayed and workers are killed. */
+const runRandomCluster = async (seed: number): Promise<readonly string[]> => {
+  const random = seededRandom(seed)
+  const { addWorker, workers, deliverAll, clock, chain, nodes } = openCluster(seed, ['a', 'b', 'c'])
+  const violations: string[] = []
+  for (let i = 0; i < 3; i++) addWorker()
+  await deliverAll()
+  const running = () => workers.filter(({ up }) => !up.isPaused)
+  const callers = Array.from({ length: 4 }, (_, i) => ({ name: `caller ${i}`, height: 0, isWaiting: false }))
+  const call = async (caller: (typeof callers)[number]) => {
+    caller.isWaiting = true
+    const worker = running()[random(running().length)]
+    const node = nodes[random(nodes.length)]
+    worker?.heads.recordActivity()
+    const height = (await worker?.heads.reportHeight(node?.name ?? '', node?.head.number ?? 0)) ?? caller.height
+    // A worker that was killed meanwhile has answered no caller.
+    if (worker?.up.isPaused === false && height < caller.height)
+      violations.push(`${caller.name} was given ${height} after ${caller.height}`)
+    if (worker?.up.isPaused === false) caller.height = height
+    caller.isWaiting = false
+  }
+  for (let step = 0; step < 1500; step++) {
+    const dice = random(100)
+    const pipes = running().flatMap(({ up, down }) => [up, down])
+    if (dice < 3) chain.mine()
+    else if (dice < 8) Object.assign(nodes[random(nodes.length)] ?? {}, { head: ancestorAt(chain.tip, chain.tip.number - random(3)) })
+    else if (dice < 55) pipes[random(pipes.length)]?.deliver()
+    else if (dice < 85) {
+      const caller = callers[random(callers.length)]
+      if (caller !== undefined && !caller.isWaiting) void call(caller)
+    } else if (dice < 90) await deliverAll()
+    // In all less than the timeouts of acknowledgments, until every pipe is empty again.
+    else if (dice < 91) await deliverAll().then(() => clock.advance(20))
+    else if (dice === 99 && random(20) === 0) {
+      running()[random(running().length)]?.kill()
+      addWorker()
+      await deliverAll()
+    }
+    if (random(4) === 0) await new Promise(setImmediate)
+  }
+  await deliverAll()
+  return violations
+}

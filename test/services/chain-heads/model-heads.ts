@@ -1,0 +1,78 @@
+import type { Json } from '../../../src/plugin/call.ts'
+import { refuse } from '../../../src/plugin/reply.ts'
+import { Secret } from '../../../src/plugin/secret.ts'
+import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
+import { createMetricsRegistry } from '../../../src/services/metrics.ts'
+import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
+import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
+import { ModelChain, ModelNode, ancestorAt, seededRandom } from '../../support/model-chain.ts'
+
+/** A node's result; undefined is a failure. */
+export type ResponseOverride = (method: string, params: readonly Json[]) => Json | undefined | Promise<Json | undefined>
+
+export const targetOf = (name: string) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' as const })
+
+/** Heads of nodes of one chain, which has 100 blocks; block 50 is finalized. The block time is 1 s, the poll interval 500 ms. */
+export const openModelHeads = (names: readonly string[] = ['a', 'b'], maxLag?: number, chainIds: Readonly<Record<string, Json>> = {}) => {
+  const chain = new ModelChain(seededRandom(7))
+  for (let i = 0; i < 50; i++) chain.mine()
+  while (chain.final.number !== 50) chain.finalize()
+  for (let i = 0; i < 50; i++) chain.mine()
+  const clock = new TestClock()
+  const log = new TestLog()
+  const metrics = createMetricsRegistry()
+  const nodes = names.map(name => new ModelNode(name, chain))
+  const nodeOf = (name: string) => nodes.find(node => node.name === name) as ModelNode
+  /** `<node> <method>`, and ` finalized` for requests for the finalized block. */
+  const requests: string[] = []
+  /** By node: answers in place of the node. */
+  const responseOverrides = new Map<string, ResponseOverride>()
+  /** By node: connections that it has closed. */
+  const disconnects = new Map<string, number>()
+  const respond = ({ name, method, params }: { name: string; method: string; params: readonly Json[] }) => {
+    const override = responseOverrides.get(name)
+    if (override !== undefined) return override(method, params)
+    return method === 'eth_chainId' && name in chainIds ? chainIds[name] : nodeOf(name).answer(method, params)
+  }
+  const upstreamClient: UpstreamClient = {
+    disconnects: ({ name }) => disconnects.get(name) ?? 0,
+    async request({ name }, { method, params }) {
+      requests.push(`${name} ${method}${params[0] === 'finalized' ? ' finalized' : ''}`)
+      const value = await respond({ name, method, params })
+      return value === undefined ? refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' }) : fakeResult(value)
+    },
+  }
+  const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics })
+  const stop = heads.track(names.map(targetOf), { maxLag })
+  const settle = () => new Promise(setImmediate)
+  const advance = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 500) {
+      clock.advance(Math.min(500, left))
+      await settle()
+    }
+  }
+  return {
+    chain,
+    heads,
+    clock,
+    metrics,
+    nodes,
+    nodeOf,
+    requests,
+    responseOverrides,
+    disconnects,
+    stop,
+    settle,
+    advance,
+    /** A call comes in, and the polls that it starts are done. */
+    recordCall: async () => {
+      heads.recordActivity()
+      await settle()
+    },
+    requestCount: (ending = 'eth_getBlockByNumber') => requests.filter(request => request.endsWith(ending)).length,
+    moveHeads: (number: number) => {
+      for (const node of nodes) node.head = ancestorAt(chain.tip, number) ?? node.head
+    },
+    logLines: () => log.lines.map(({ level, message }) => `${level} ${message}`),
+  }
+}

@@ -1,0 +1,92 @@
+import t from 'tap'
+import { ancestorAt, seededRandom } from '../../support/model-chain.ts'
+import { openModelHeads } from './model-heads.ts'
+
+t.test('the reported height', async t => {
+  t.test('does not go back when upstreams disagree, or one takes over from another', async t => {
+    const { heads, nodeOf, responseOverrides, chain, recordCall, advance } = openModelHeads()
+    await recordCall()
+    t.equal(heads.reportHeight('a', 101), 101)
+    t.equal(heads.reportHeight('b', 99), 101)
+    responseOverrides.set('a', () => undefined)
+    nodeOf('b').head = ancestorAt(chain.tip, 99) ?? chain.tip
+    for (let i = 0; i < 40; i++) await advance(500)
+    t.equal(heads.reportHeight('b', 99), 101)
+  })
+
+  t.test('is at least the head', async t => {
+    const { heads, recordCall } = openModelHeads()
+    await recordCall()
+    t.equal(heads.reportHeight('b', 90), 100)
+  })
+
+  t.test('does not go back where a provider has replicas behind one URL, some of which lag by 2 s', async t => {
+    const random = seededRandom(5)
+    const { heads, chain, nodeOf, recordCall, clock, settle } = openModelHeads(['a'])
+    const reported: number[] = []
+    for (let i = 0; i < 2000; i++) {
+      if (i % 4 === 0) chain.mine()
+      nodeOf('a').head = ancestorAt(chain.tip, chain.tip.number - 2 * random(2)) ?? chain.tip
+      if (i % 10 === 0) await recordCall()
+      clock.advance(250)
+      await settle()
+      reported.push(Number(await heads.reportHeight('a', nodeOf('a').head.number)))
+    }
+    t.same(
+      reported.filter((height, i) => height < (reported[i - 1] ?? 0)),
+      [],
+    )
+    t.ok((reported.at(-1) ?? 0) >= chain.tip.number - 2)
+  })
+
+  t.test('goes back once each upstream has been below it for 3 s, and three polls: the chain was reset', async t => {
+    const { heads, moveHeads, recordCall, advance, logLines } = openModelHeads()
+    await recordCall()
+    moveHeads(80)
+    const { headVersion } = heads.snapshot
+    await advance(2500)
+    t.equal(heads.reportHeight('a', 80), 100)
+    t.not(heads.snapshot.headVersion, headVersion, 'the head version increases at once')
+    await advance(500)
+    t.equal(heads.reportHeight('a', 80), 80)
+    t.ok(logLines().includes('warn reported height went back: the chain is shorter'))
+  })
+
+  t.test('does not wait for an upstream that has been silent for a minute', async t => {
+    const { heads, responseOverrides, moveHeads, recordCall, advance } = openModelHeads()
+    await recordCall()
+    responseOverrides.set('a', () => undefined)
+    moveHeads(80)
+    for (let i = 0; i < 59; i++) {
+      await recordCall()
+      await advance(1000)
+    }
+    t.equal(heads.reportHeight('b', 80), 100)
+    await recordCall()
+    await advance(2000)
+    t.equal(heads.reportHeight('b', 80), 80)
+  })
+
+  t.test('stays while no upstream answers', async t => {
+    const { heads, responseOverrides, nodeOf, recordCall, advance } = openModelHeads()
+    await recordCall()
+    responseOverrides.set('a', () => undefined)
+    responseOverrides.set('b', () => undefined)
+    for (let i = 0; i < 70; i++) {
+      await recordCall()
+      await advance(1000)
+    }
+    responseOverrides.set('b', (method, params) => nodeOf('b').answer(method, params))
+    t.equal(heads.reportHeight('b', 90), 100)
+  })
+
+  t.test('increases the head version when an answer is above the head', async t => {
+    const { heads, recordCall } = openModelHeads()
+    await recordCall()
+    const { headVersion } = heads.snapshot
+    heads.reportHeight('a', 101)
+    t.not(heads.snapshot.headVersion, headVersion)
+    t.ok(heads.snapshot.isCurrent('a'))
+    t.notOk(heads.snapshot.isCurrent('b'))
+  })
+})

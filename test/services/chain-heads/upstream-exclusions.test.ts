@@ -1,0 +1,126 @@
+import t from 'tap'
+import { formatMetrics } from '../../../src/services/metrics.ts'
+import { ancestorAt } from '../../support/model-chain.ts'
+import { openModelHeads, targetOf } from './model-heads.ts'
+
+t.test('an upstream', async t => {
+  t.test('that lags more than maxLag comes last until it has caught up', async t => {
+    const { heads, chain, nodeOf, recordCall, advance, logLines, metrics } = openModelHeads(['a', 'b'], 3)
+    nodeOf('a').head = ancestorAt(chain.tip, 96) ?? chain.tip
+    await recordCall()
+    t.same(
+      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
+      ['b', 'a'],
+    )
+    t.match(heads.status.upstreams, [
+      { name: 'a', head: 96, usable: false, because: 'its head lags 4 blocks behind' },
+      { name: 'b', head: 100, usable: true },
+    ])
+    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="lag"\} 1/)
+    nodeOf('a').head = ancestorAt(chain.tip, 97) ?? chain.tip
+    await advance(500)
+    t.same(
+      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
+      ['a', 'b'],
+    )
+    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="lag"\} 0/)
+    t.same(logLines(), ['warn upstream excluded: its head lags too far behind', 'info upstream no longer excluded'])
+  })
+
+  t.test('of another chain is excluded, logged as an error, and checked again', async t => {
+    const { heads, responseOverrides, nodeOf, recordCall, settle, advance, logLines, requests } = openModelHeads(['a', 'b'], undefined, {
+      a: '0x5',
+    })
+    nodeOf('a').head = { ...nodeOf('a').head, number: 5000 }
+    await settle()
+    t.same(
+      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
+      ['b'],
+    )
+    t.same(logLines(), ['error upstream excluded: wrong chain ID'], 'before any call')
+    await recordCall()
+    t.match(heads.status, { head: 100 })
+    t.notOk(requests.includes('a eth_getBlockByNumber'), 'its blocks are not requested')
+    nodeOf('a').head = nodeOf('b').head
+    responseOverrides.set('a', (method, params) => nodeOf('a').answer(method, params))
+    for (let i = 0; i < 31; i++) {
+      await recordCall()
+      await advance(1000)
+    }
+    t.same(heads.orderUpstreams([targetOf('a'), targetOf('b')]).length, 2)
+  })
+
+  t.test('has its chain ID checked again after it was unreachable', async t => {
+    const { heads, responseOverrides, nodeOf, recordCall, advance } = openModelHeads(['a', 'b'])
+    await recordCall()
+    responseOverrides.set('a', () => undefined)
+    await advance(500)
+    responseOverrides.set('a', (method, params) => (method === 'eth_chainId' ? '0x5' : nodeOf('a').answer(method, params)))
+    await advance(500)
+    t.same(
+      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
+      ['b'],
+    )
+  })
+
+  t.test('has its chain ID checked again after it has closed a connection, though it answers', async t => {
+    const { heads, responseOverrides, disconnects, nodeOf, recordCall, advance, requestCount } = openModelHeads(['a', 'b'])
+    await recordCall()
+    disconnects.set('a', 1)
+    responseOverrides.set('a', (method, params) => (method === 'eth_chainId' ? '0x5' : nodeOf('a').answer(method, params)))
+    await advance(500)
+    t.same(
+      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
+      ['b'],
+    )
+    t.equal(requestCount('eth_chainId'), 3, 'one for each upstream, and one more')
+  })
+
+  t.test('of another chain is left out even if no other remains, and used once it is on the expected chain', async t => {
+    const { heads, responseOverrides, nodeOf, recordCall, advance } = openModelHeads(['a', 'b'], undefined, { a: '0x5', b: '0x5' })
+    await recordCall()
+    t.ok(heads.status.upstreams.every(({ usable }) => !usable))
+    t.same(heads.orderUpstreams([targetOf('a'), targetOf('b')]), [])
+    responseOverrides.set('a', () => null)
+    responseOverrides.set('b', (method, params) => nodeOf('b').answer(method, params))
+    for (let i = 0; i < 11; i++) {
+      await recordCall()
+      await advance(1000)
+    }
+    t.same(
+      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
+      ['b'],
+      'within 10 s',
+    )
+  })
+
+  t.test('that lags less than maxLag comes last for blocks that it does not have', async t => {
+    const { heads, chain, nodeOf, recordCall } = openModelHeads(['a', 'b', 'c'], 3)
+    nodeOf('a').head = ancestorAt(chain.tip, 98) ?? chain.tip
+    const all = [targetOf('a'), targetOf('b'), targetOf('unknown')]
+    const order = (block?: number) => heads.orderUpstreams(all, block).map(({ name }) => name)
+    t.same(order(100), ['a', 'b', 'unknown'], 'before the first poll')
+    await recordCall()
+    t.same(order(98), ['a', 'b', 'unknown'])
+    t.same(order(99), ['b', 'unknown', 'a'])
+    t.same(order(100), ['b', 'unknown', 'a'])
+    t.same(order(101), ['a', 'b', 'unknown'], 'no upstream has it')
+    t.same(order(), ['a', 'b', 'unknown'])
+    heads.reportHeight('b', 101)
+    t.same(order(101), ['b', 'unknown', 'a'], 'at once with the answer to a caller')
+  })
+
+  t.test('that lags, or is implausibly high, is used when no other remains', async t => {
+    const { heads, chain, nodeOf, recordCall } = openModelHeads(['a', 'b'], 3)
+    nodeOf('a').head = ancestorAt(chain.tip, 90) ?? chain.tip
+    await recordCall()
+    t.match(heads.status.upstreams, [
+      { name: 'a', usable: false },
+      { name: 'b', usable: true },
+    ])
+    t.same(
+      heads.orderUpstreams([targetOf('a')]).map(({ name }) => name),
+      ['a'],
+    )
+  })
+})
