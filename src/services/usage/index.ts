@@ -1,54 +1,55 @@
 import { randomBytes } from 'node:crypto'
-import type { UsageStore } from '../../store/store.ts'
-import type { Clock } from '../clock.ts'
+import { storeTimeoutMs } from '../../store/store.ts'
+import type { UsageReport, UsageStore } from '../../store/store.ts'
+import { hourMs } from '../../util/dates.ts'
+import { singleFlight } from '../../util/single-flight.ts'
+import { withTimeout } from '../../util/with-timeout.ts'
+import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
-import { UsageReporter } from './usage-reporter.ts'
 import { UsageCounters } from './usage-counters.ts'
 import type { CountedCall } from './usage-counters.ts'
 
 export type { CountedCall } from './usage-counters.ts'
 
-/** Counts of calls, for whoever pays for them. */
+/** Counts of calls by account and API key. */
 export interface Usage {
-  /** Counts at once and in memory (no I/O); the store hears of it within a second or so. */
+  /** Counts at once and in memory, without I/O; reported to the store within about a second. */
   count(call: CountedCall): void
 }
 
 export interface UsageService extends Usage {
   start(): Promise<void>
-  /** Tells the store what it has not heard yet. Safe without start(), and twice. */
+  /** Reports what the store does not know yet. Safe without start(), and twice. */
   stop(): Promise<void>
 }
 
 export interface UsageOptions {
   readonly log: Log
-  /** How long the store keeps counts, in ms. */
+  /** The store drops older counts. */
   readonly retentionMs: number
-  /** How many counts (of a group in an hour) may wait for a store that is away; 100,000 unless given, about 20 MB. */
+  /** Counts (of a group in an hour) that may wait for an unavailable store; 100,000 unless given, about 20 MB. */
   readonly maxPendingCounts?: number
-  /** A name that no other start of any process has; 64 random bits unless given. */
+  /** A name that is unique to this start of this process; 64 random bits unless given. */
   readonly newProcessName?: () => string
 }
 
 /**
- * Counts the calls of this process. Each is counted once, however often messages are lost or doubled; a process that is
- * killed takes along what it counted since the last report. While the store is away everything waits here: sums by
- * account, key, network, method, outcome and day stay exact, and hours of a day are put together when memory gets short.
+ * Counts the calls of this process. Each call is counted once, however often messages are lost or duplicated; a process
+ * that is killed loses what it counted since its last report. While the store is unavailable, counts wait in memory. When
+ * they become too many, the hours of a day are merged; sums by account, key, network, method, outcome and day stay exact.
  */
-export const openUsage = (
-  store: UsageStore,
-  clock: Clock,
-  { log, retentionMs, maxPendingCounts = 100_000, newProcessName = () => randomBytes(8).toString('hex') }: UsageOptions,
-): UsageService => {
+export const openUsage = (store: UsageStore, clock: Clock, options: UsageOptions): UsageService => {
   const counters = new UsageCounters(clock)
-  const reporter = new UsageReporter(store, clock, { process: newProcessName(), retentionMs, maxPendingCounts, counters, log })
-  let timer: { cancel(): void } | undefined
+  const reporter = new UsageReporter(store, clock, counters, options)
+  let timer: Timer | undefined
   let stopped: Promise<void> | undefined
 
   const stop = async (): Promise<void> => {
     timer?.cancel()
     for (let attempts = 0; attempts < maxStopAttempts && !reporter.isEmpty; attempts += 1) await reporter.flush()
-    if (!reporter.isEmpty) log.warn({ calls: reporter.pendingCalls }, 'the store was away: the last calls are missing from its counts')
+    if (!reporter.isEmpty) {
+      options.log.warn({ calls: reporter.pendingCalls }, 'store unreachable at shutdown: the usage of the last calls could not be reported')
+    }
   }
   return {
     count: call => counters.record(call),
@@ -61,5 +62,117 @@ export const openUsage = (
 }
 
 const reportIntervalMs = 1_000
-/** A message that is lost must not cost counts. */
+/** A lost message must not cost counts. */
 const maxStopAttempts = 3
+
+/** Reports counts to the store, one report after the other. A report without a response is sent again unchanged. */
+class UsageReporter {
+  readonly #store: UsageStore
+  readonly #clock: Clock
+  readonly #counters: UsageCounters
+  readonly #log: Log
+  readonly #process: string
+  readonly #retentionHours: number
+  readonly #maxPendingCounts: number
+  /** Oldest first. */
+  #unacknowledged: UsageReport[] = []
+  /** Acknowledged lately: a store that loses its last writes gets them again. */
+  #recentReports: { readonly report: UsageReport; readonly until: number }[] = []
+  #seq = 0
+  #lastAcknowledgedSeq = 0
+  #lastReportedHour = -1
+  #hasMergedHours = false
+
+  constructor(
+    store: UsageStore,
+    clock: Clock,
+    counters: UsageCounters,
+    { log, retentionMs, maxPendingCounts = 100_000, newProcessName = () => randomBytes(8).toString('hex') }: UsageOptions,
+  ) {
+    this.#store = store
+    this.#clock = clock
+    this.#counters = counters
+    this.#log = log
+    this.#process = newProcessName()
+    this.#retentionHours = Math.ceil(retentionMs / hourMs)
+    this.#maxPendingCounts = maxPendingCounts
+  }
+
+  /** True when the store has acknowledged every count. */
+  get isEmpty(): boolean {
+    return this.#unacknowledged.length === 0 && this.#counters.size === 0
+  }
+
+  /** Calls that the store may not know of. */
+  get pendingCalls(): number {
+    const counts = this.#unacknowledged.flatMap(report => report.counts)
+    return counts.reduce((sum, { calls }) => sum + calls, this.#counters.calls)
+  }
+
+  /** Reports all counts; those that the store does not acknowledge stay for the next flush. Never rejects. */
+  readonly flush = singleFlight(async (): Promise<void> => {
+    const hour = this.#counters.updateHour()
+    const isAcknowledged = await this.#sendReports()
+    if (isAcknowledged) this.#createReports(hour)
+    if (!isAcknowledged || !(await this.#sendReports())) return this.#limitMemory()
+    this.#lastReportedHour = hour
+    this.#hasMergedHours = false
+  })
+
+  /** False at the first report that the store does not acknowledge. */
+  async #sendReports(): Promise<boolean> {
+    for (let report = this.#unacknowledged[0]; report !== undefined; report = this.#unacknowledged[0]) {
+      if (!(await this.#sendReport(report))) return false
+      this.#unacknowledged.shift()
+    }
+    return true
+  }
+
+  /** Drains the counters. An empty report is made each hour, so that the store drops old counts even without calls. */
+  #createReports(hour: number): void {
+    const counts = this.#counters.drain()
+    const isDue = hour !== this.#lastReportedHour
+    for (let from = 0; from < counts.length || (from === 0 && isDue); from += maxCountsPerReport) {
+      const part = counts.slice(from, from + maxCountsPerReport)
+      this.#unacknowledged.push({ process: this.#process, seq: (this.#seq += 1), counts: part, retentionHours: this.#retentionHours })
+    }
+  }
+
+  /** False when the store fails or times out. */
+  async #sendReport(report: UsageReport): Promise<boolean> {
+    try {
+      this.#acknowledge(report, await withTimeout(this.#clock, storeTimeoutMs, this.#store.reportUsage(report)))
+      return true
+    } catch {
+      // The ledger, which asks the store as often, logs outages.
+      return false
+    }
+  }
+
+  #acknowledge(report: UsageReport, previousSeq: number): void {
+    if (previousSeq < this.#lastAcknowledgedSeq) this.#restoreLostReports(previousSeq)
+    this.#lastAcknowledgedSeq = report.seq
+    const now = this.#clock.monotonic()
+    this.#recentReports.push({ report, until: now + reportHistoryMs })
+    this.#recentReports = this.#recentReports.filter(({ until }, i) => until > now && i >= this.#recentReports.length - maxReportHistory)
+  }
+
+  #restoreLostReports(previousSeq: number): void {
+    const lost = this.#recentReports.filter(({ report }) => report.seq > previousSeq)
+    this.#log.warn({ reports: lost.length }, 'store lost its last writes: recent usage is reported again')
+    for (const { report } of lost) this.#counters.restore(report.counts)
+    this.#recentReports = []
+  }
+
+  #limitMemory(): void {
+    if (!this.#counters.mergeHours(this.#maxPendingCounts) || this.#hasMergedHours) return
+    this.#hasMergedHours = true
+    this.#log.warn({}, 'store still unreachable: pending usage is merged across hours; sums by day stay exact')
+  }
+}
+
+/** A store takes a report in one atomic step, during which other processes wait. */
+const maxCountsPerReport = 1_000
+/** The writes that a store may lose in a power failure. */
+const reportHistoryMs = 10_000
+const maxReportHistory = 50

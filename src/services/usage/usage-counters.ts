@@ -1,12 +1,13 @@
 import type { UsageCount, UsageGroup } from '../../store/store.ts'
+import { getOrCreate } from '../../util/get-or-create.ts'
 import type { Clock } from '../clock.ts'
 import { hourMs, hoursPerDay } from '../../util/dates.ts'
 
-/** What is added to the counts of a group. */
+/** A call that is added to the counts of its group. */
 export interface CountedCall extends UsageGroup {
   /** The day that was charged, in days since 1970, UTC; undefined when none was. */
   readonly day: number | undefined
-  /** One; or minus one, which takes a call back. */
+  /** -1 takes a call back. */
   readonly calls: 1 | -1
   readonly credits: number
 }
@@ -14,16 +15,16 @@ export interface CountedCall extends UsageGroup {
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 type UsageCounter = Mutable<UsageCount>
 
-/** Cells by network, key and method; then by outcome, those of partners apart. */
+/** Counters by network, key and method; then by outcome, with calls that a partner answered apart. */
 type ByNetwork = Map<string, ByKey>
 type ByKey = Map<string, ByMethod>
 type ByMethod = Map<string, { readonly own: Map<string, UsageCounter>; readonly forwarded: Map<string, UsageCounter> }>
 
-/** Calls that were counted and not yet reported: a sheet for each hour. */
+/** Calls that were counted and not reported yet, by hour. */
 export class UsageCounters {
   readonly #clock: Clock
   readonly #byHour = new Map<number, HourCounters>()
-  /** By the machine's clock, as of the last look. */
+  /** By the wall clock, at the last updateHour(). */
   #hour = 0
 
   constructor(clock: Clock) {
@@ -32,45 +33,45 @@ export class UsageCounters {
   }
 
   get size(): number {
-    return sumBy(this.#byHour.values(), sheet => sheet.counters.length)
+    return sumBy(this.#byHour.values(), ({ counters }) => counters.length)
   }
 
   get calls(): number {
-    return sumBy(this.#byHour.values(), sheet => sumBy(sheet.counters, cell => cell.calls))
+    return sumBy(this.#byHour.values(), ({ counters }) => sumBy(counters, ({ calls }) => calls))
   }
 
-  /** Looks at the clock; a look per call would cost more than the counting. Returns the hour. */
+  /** Reads the clock, and returns the hour; to read the clock for each call would cost more than to count the call. */
   updateHour(): number {
     this.#hour = Math.floor(this.#clock.now() / hourMs)
     return this.#hour
   }
 
-  /** Adds to the cell of the call's group: 0.1 microseconds. A charged call counts for the day that was charged. */
+  /** Adds to the counter of the call's group: 0.1 microseconds. A charged call counts for the day that was charged. */
   record(call: CountedCall): void {
     this.#addToHour(call.day === undefined ? this.#hour : clampHourToDay(call.day, this.#hour), call)
   }
 
-  /** Adds what was taken before. */
+  /** Adds counts that were drained before. */
   restore(counts: readonly UsageCount[]): void {
     for (const count of counts) this.#addToHour(count.hour, count)
   }
 
-  /** Everything, oldest first; nothing is left. */
+  /** Removes all counts and returns them, oldest first. */
   drain(): readonly UsageCount[] {
-    const taken = this.#hours.flatMap(hour => this.#byHour.get(hour)?.counters ?? [])
+    const drained = this.#hours.flatMap(hour => this.#byHour.get(hour)?.counters ?? [])
     this.#byHour.clear()
-    // What was counted and taken back at once never was.
-    return taken.filter(({ calls, credits }) => calls !== 0 || credits !== 0)
+    // A call that was counted and taken back needs no report.
+    return drained.filter(({ calls, credits }) => calls !== 0 || credits !== 0)
   }
 
-  /** Puts hours together, the oldest first, until there are no more cells than that, or one hour. True: something was. */
+  /** Merges hours, the oldest first, down to so many counters, or to one hour. False: there was nothing to merge. */
   mergeHours(maxCounters: number): boolean {
     let merged = false
     for (let hours = this.#hours; this.size > maxCounters && hours.length > 1; hours = this.#hours) {
       const [from, to] = oldestHourPair(hours)
-      const counters = this.#byHour.get(from)
+      const counters = this.#byHour.get(from)?.counters ?? []
       this.#byHour.delete(from)
-      for (const cell of counters?.counters ?? []) this.#addToHour(to, cell)
+      for (const counter of counters) this.#addToHour(to, counter)
       merged = true
     }
     return merged
@@ -81,9 +82,7 @@ export class UsageCounters {
   }
 
   #addToHour(hour: number, count: Omit<UsageCount, 'hour'>): void {
-    let counters = this.#byHour.get(hour)
-    if (counters === undefined) this.#byHour.set(hour, (counters = new HourCounters(hour)))
-    counters.add(count)
+    getOrCreate(this.#byHour, hour, newHour).add(count)
   }
 }
 
@@ -100,24 +99,25 @@ class HourCounters {
     const methods = getOrCreate(getOrCreate(this.#byNetwork, count.network, newKeys), count.key, newMethods)
     const { own, forwarded } = getOrCreate(methods, count.method, newOutcomes)
     const byOutcome = count.forwarded ? forwarded : own
-    let counter = byOutcome.get(count.outcome)
-    if (counter === undefined) byOutcome.set(count.outcome, (counter = this.#createCounter(count)))
+    const counter = byOutcome.get(count.outcome) ?? this.#createCounter(byOutcome, count)
     counter.calls += count.calls
     counter.credits += count.credits
   }
 
-  #createCounter({ account, key, network, method, outcome, forwarded }: Omit<UsageCount, 'hour'>): UsageCounter {
+  #createCounter(byOutcome: Map<string, UsageCounter>, count: Omit<UsageCount, 'hour'>): UsageCounter {
+    const { account, key, network, method, outcome, forwarded } = count
     const counter = { hour: this.hour, account, key, network, method, outcome, forwarded, calls: 0, credits: 0 }
+    byOutcome.set(outcome, counter)
     this.counters.push(counter)
     return counter
   }
 }
 
-/** The hour, if it is one of the day; or else the nearest that is. */
+/** The hour of the day that is nearest. */
 const clampHourToDay = (day: number, hour: number): number =>
   Math.min(Math.max(hour, day * hoursPerDay), day * hoursPerDay + hoursPerDay - 1)
 
-/** Two hours that follow each other, of one day if there are such, so that days stay apart. */
+/** Two successive hours to merge: of one day, if a day has two, so that days stay apart. */
 const oldestHourPair = (hours: readonly number[]): readonly [number, number] => {
   const dayOf = (hour: number | undefined) => Math.floor((hour ?? NaN) / hoursPerDay)
   const first = hours.findIndex((hour, i) => dayOf(hour) === dayOf(hours[i + 1]))
@@ -125,17 +125,10 @@ const oldestHourPair = (hours: readonly number[]): readonly [number, number] => 
   return [hours[from] ?? 0, hours[from + 1] ?? 0]
 }
 
+const newHour = (hour: number) => new HourCounters(hour)
 const newKeys = (): ByKey => new Map()
 const newMethods = (): ByMethod => new Map()
 const newOutcomes = () => ({ own: new Map<string, UsageCounter>(), forwarded: new Map<string, UsageCounter>() })
-
-const getOrCreate = <V>(map: Map<string, V>, key: string, make: () => V): V => {
-  const known = map.get(key)
-  if (known !== undefined) return known
-  const fresh = make()
-  map.set(key, fresh)
-  return fresh
-}
 
 const sumBy = <T>(items: Iterable<T>, of: (item: T) => number): number => {
   let total = 0

@@ -1,22 +1,22 @@
 import { hourMs, isoDate, isoTime } from '../../util/dates.ts'
 import type { UsageCount } from '../../store/store.ts'
 
-/** What counts may be grouped by. */
+/** What counts can be grouped by. */
 export const groupings = ['method', 'network', 'key', 'outcome', 'hour', 'day'] as const
 
 export type Grouping = (typeof groupings)[number]
 
-/** Calls that have one thing in common. */
+/** The calls of one group. The members are those of `usage --json`. */
 export interface UsageTotals {
-  /** What they have in common; for an hour or a day its beginning, UTC. */
+  /** The value that the calls have in common; for an hour or a day its beginning, UTC. */
   readonly name: string
   readonly calls: number
-  /** How many of them a partner answered. */
+  /** Calls that a partner answered. */
   readonly forwarded: number
   readonly credits: number
 }
 
-/** Counts by one thing: the dearest first, times in order. */
+/** The totals of each group: hours and days in order, other groups by credits, the most first. */
 export const groupUsage = (counts: readonly UsageCount[], by: Grouping): readonly UsageTotals[] => {
   const groups = new Map<string, UsageTotals>()
   for (const count of counts) {
@@ -29,7 +29,7 @@ export const groupUsage = (counts: readonly UsageCount[], by: Grouping): readonl
   return [...groups.values()].sort(compare)
 }
 
-/** All of them together. */
+/** The totals of all calls. */
 export const totalUsage = (counts: readonly UsageCount[]): UsageTotals => counts.reduce(addCount, { ...zeroTotals, name: 'total' })
 
 const zeroTotals = { calls: 0, forwarded: 0, credits: 0 }

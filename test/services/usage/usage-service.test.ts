@@ -24,13 +24,13 @@ const counted = (over: Partial<CountedCall> = {}): CountedCall => ({
   ...over,
 })
 
-/** One process, its store, and what may go wrong between them. */
+/** One process, its store, and the faults between them. */
 class UsageScenario {
   readonly clock: TestClock
   readonly log = new TestLog()
   readonly reports: UsageReport[] = []
   store: InMemoryUsageStore
-  storeFault: 'down' | 'deaf' | 'hanging' | undefined
+  storeFault: 'refusing' | 'losingResponses' | 'hanging' | undefined
   readonly usage
 
   constructor(start = noon) {
@@ -63,140 +63,140 @@ class UsageScenario {
     return this.rows().reduce<[number, number]>(([calls, credits], row) => [calls + row.calls, credits + row.credits], [0, 0])
   }
 
-  /** `deaf`: the store takes the report, and its answer is lost. */
+  /** `losingResponses`: the store takes the report, and its response is lost. */
   async #transmit(report: UsageReport): Promise<number> {
-    if (this.storeFault === 'down') throw new Error('connection refused')
+    if (this.storeFault === 'refusing') throw new Error('connection refused')
     if (this.storeFault === 'hanging') return new Promise(() => {})
     this.reports.push(report)
-    const had = await this.store.reportUsage(report)
-    if (this.storeFault === 'deaf') throw new Error('connection reset')
-    return had
+    const previousSeq = await this.store.reportUsage(report)
+    if (this.storeFault === 'losingResponses') throw new Error('connection reset')
+    return previousSeq
   }
 }
 
-t.test('calls are in the store a second later, added up by group', async t => {
-  const scene = new UsageScenario()
-  await scene.usage.start()
-  for (let i = 0; i < 5; i += 1) scene.usage.count(counted())
-  scene.usage.count(counted({ method: 'eth_getLogs', credits: 255, forwarded: true }))
-  scene.usage.count(counted({ outcome: 'spent', credits: 0, day: undefined }))
-  t.same(scene.rows(), [])
-  await scene.advance(1_000)
-  t.match(scene.rows(), [
+t.test('calls are in the store a second later, summed by group', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  for (let i = 0; i < 5; i += 1) scenario.usage.count(counted())
+  scenario.usage.count(counted({ method: 'eth_getLogs', credits: 255, forwarded: true }))
+  scenario.usage.count(counted({ outcome: 'spent', credits: 0, day: undefined }))
+  t.same(scenario.rows(), [])
+  await scenario.advance(1_000)
+  t.match(scenario.rows(), [
     { hour, method: 'eth_call', outcome: 'ok', forwarded: false, calls: 5, credits: 400 },
     { hour, method: 'eth_getLogs', outcome: 'ok', forwarded: true, calls: 1, credits: 255 },
     { hour, method: 'eth_call', outcome: 'spent', forwarded: false, calls: 1, credits: 0 },
   ])
-  const { length } = scene.reports
-  await scene.advance(10_000)
-  t.equal(scene.reports.length, length, 'nothing is reported while nobody calls')
+  const { length } = scenario.reports
+  await scenario.advance(10_000)
+  t.equal(scenario.reports.length, length, 'nothing is reported without calls')
 })
 
-t.test('a call can be taken back, before it was reported and after', async t => {
-  const scene = new UsageScenario()
-  await scene.usage.start()
-  const back = () => scene.usage.count(counted({ calls: -1, credits: -80 }))
-  scene.usage.count(counted())
-  back()
-  await scene.advance(1_000)
-  t.same(scene.rows(), [])
-  scene.usage.count(counted())
-  await scene.advance(1_000)
-  back()
-  await scene.advance(1_000)
-  t.same(scene.sums, [0, 0])
+t.test('a call can be taken back before it is reported, and after', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  const takeBack = () => scenario.usage.count(counted({ calls: -1, credits: -80 }))
+  scenario.usage.count(counted())
+  takeBack()
+  await scenario.advance(1_000)
+  t.same(scenario.rows(), [])
+  scenario.usage.count(counted())
+  await scenario.advance(1_000)
+  takeBack()
+  await scenario.advance(1_000)
+  t.same(scenario.sums, [0, 0])
 })
 
-t.test('each call is counted once, whatever becomes of messages', async t => {
-  for (const fault of ['down', 'deaf', 'hanging'] as const) {
+t.test('each call is counted once, whatever happens to messages', async t => {
+  for (const fault of ['refusing', 'losingResponses', 'hanging'] as const) {
     t.test(fault, async t => {
-      const scene = new UsageScenario()
-      await scene.usage.start()
+      const scenario = new UsageScenario()
+      await scenario.usage.start()
       let calls = 0
       for (const state of [undefined, fault, fault, undefined, fault, undefined, undefined]) {
-        scene.storeFault = state
-        for (let i = 0; i < 7; i += 1) scene.usage.count(counted())
+        scenario.storeFault = state
+        for (let i = 0; i < 7; i += 1) scenario.usage.count(counted())
         calls += 7
-        await scene.advance(2_500)
+        await scenario.advance(2_500)
       }
-      t.same(scene.sums, [calls, calls * 80])
-      for (const old of scene.reports) await scene.store.reportUsage(old)
-      t.same(scene.sums, [calls, calls * 80])
+      t.same(scenario.sums, [calls, calls * 80])
+      for (const old of scenario.reports) await scenario.store.reportUsage(old)
+      t.same(scenario.sums, [calls, calls * 80])
     })
   }
 })
 
-t.test('a store that lost its last writes is told them again', async t => {
-  const scene = new UsageScenario()
-  await scene.usage.start()
-  const backup = new InMemoryUsageStore(scene.clock)
+t.test('a store that lost its last writes gets them again', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  const backup = new InMemoryUsageStore(scenario.clock)
   for (let second = 0; second < 8; second += 1) {
-    scene.usage.count(counted())
-    await scene.advance(1_000)
-    if (second === 3) for (const report of scene.reports) await backup.reportUsage(report)
+    scenario.usage.count(counted())
+    await scenario.advance(1_000)
+    if (second === 3) for (const report of scenario.reports) await backup.reportUsage(report)
   }
-  scene.store = backup
-  scene.usage.count(counted())
-  await scene.advance(3_000)
-  t.same(scene.sums, [9, 720])
-  t.match(scene.log.lines, [{ level: 'warn', message: /the store lost/ }])
+  scenario.store = backup
+  scenario.usage.count(counted())
+  await scenario.advance(3_000)
+  t.same(scenario.sums, [9, 720])
+  t.match(scenario.log.lines, [{ level: 'warn', message: /store lost its last writes/ }])
 })
 
-t.test('a charged call counts for the day that was charged, also when it ends after midnight', async t => {
-  const scene = new UsageScenario(Date.UTC(2026, 0, 15, 23, 59, 59))
-  await scene.usage.start()
-  scene.usage.count(counted())
-  await scene.advance(3_000)
-  scene.usage.count(counted())
-  scene.usage.count(counted({ day: day + 1 }))
-  scene.usage.count(counted({ day: undefined, outcome: 'spent', credits: 0 }))
-  await scene.advance(1_000)
+t.test('a charged call counts for the day that was charged, also when the call ends after midnight', async t => {
+  const scenario = new UsageScenario(Date.UTC(2026, 0, 15, 23, 59, 59))
+  await scenario.usage.start()
+  scenario.usage.count(counted())
+  await scenario.advance(3_000)
+  scenario.usage.count(counted())
+  scenario.usage.count(counted({ day: day + 1 }))
+  scenario.usage.count(counted({ day: undefined, outcome: 'spent', credits: 0 }))
+  await scenario.advance(1_000)
   const next = (day + 1) * 24
-  t.match(scene.rows(), [
+  t.match(scenario.rows(), [
     { hour: next - 1, calls: 2 },
     { hour: next, outcome: 'ok', calls: 1 },
     { hour: next, outcome: 'spent', calls: 1 },
   ])
 })
 
-t.test('a clock that is wrong moves calls to the edge of the day that was charged, not out of it', async t => {
-  const scene = new UsageScenario(noon - 3 * dayMs)
-  scene.usage.count(counted())
-  await scene.usage.start()
-  t.match(scene.rows(), [{ hour: day * 24, calls: 1 }])
+t.test('with a wrong clock a call counts for the nearest hour of the day that was charged', async t => {
+  const scenario = new UsageScenario(noon - 3 * dayMs)
+  scenario.usage.count(counted())
+  await scenario.usage.start()
+  t.match(scenario.rows(), [{ hour: day * 24, calls: 1 }])
 })
 
-t.test('while the store is away', async t => {
-  t.test('hours stay apart as long as memory lasts', async t => {
-    const scene = new UsageScenario()
-    await scene.usage.start()
-    scene.storeFault = 'down'
+t.test('while the store is unavailable', async t => {
+  t.test('counts by hour are kept up to the memory limit', async t => {
+    const scenario = new UsageScenario()
+    await scenario.usage.start()
+    scenario.storeFault = 'refusing'
     for (let i = 0; i < 4; i += 1) {
-      scene.usage.count(counted())
-      await scene.advance(hourMs / 2)
+      scenario.usage.count(counted())
+      await scenario.advance(hourMs / 2)
     }
-    scene.storeFault = undefined
-    await scene.advance(1_500)
-    t.match(scene.rows(), [
+    scenario.storeFault = undefined
+    await scenario.advance(1_500)
+    t.match(scenario.rows(), [
       { hour, calls: 2 },
       { hour: hour + 1, calls: 2 },
     ])
   })
 
-  t.test('then hours of a day are put together: sums by day and group stay exact, and it is logged once', async t => {
-    const scene = new UsageScenario(Date.UTC(2026, 0, 15, 21))
-    await scene.usage.start()
-    scene.storeFault = 'down'
+  t.test('above the memory limit hours of a day are merged: sums by day and group stay exact, and it is logged once', async t => {
+    const scenario = new UsageScenario(Date.UTC(2026, 0, 15, 21))
+    await scenario.usage.start()
+    scenario.storeFault = 'refusing'
     for (let i = 0; i < 6; i += 1) {
       const at = day + (i < 3 ? 0 : 1)
-      for (let key = 0; key < 1_500; key += 1) scene.usage.count(counted({ key: `key_${key}`, day: at }))
-      await scene.advance(1_000)
-      scene.clock.advance(hourMs)
+      for (let key = 0; key < 1_500; key += 1) scenario.usage.count(counted({ key: `key_${key}`, day: at }))
+      await scenario.advance(1_000)
+      scenario.clock.advance(hourMs)
       await drainEventLoop()
     }
-    scene.storeFault = undefined
-    await scene.advance(2_000)
-    const rows = scene.rows()
+    scenario.storeFault = undefined
+    await scenario.advance(2_000)
+    const rows = scenario.rows()
     const byDay = new Map<number, number>()
     for (const row of rows) byDay.set(Math.floor(row.hour / 24), (byDay.get(Math.floor(row.hour / 24)) ?? 0) + row.calls)
     t.same(
@@ -208,31 +208,31 @@ t.test('while the store is away', async t => {
     )
     t.ok(rows.length <= 6_500, `${rows.length} rows`)
     t.same(
-      scene.log.lines.map(({ level }) => level),
+      scenario.log.lines.map(({ level }) => level),
       ['warn'],
     )
-    t.ok(Math.max(...scene.reports.map(({ counts }) => counts.length)) <= 1_000)
+    t.ok(Math.max(...scenario.reports.map(({ counts }) => counts.length)) <= 1_000)
   })
 })
 
-t.test('stop reports the rest, and says what could not be reported', async t => {
-  const scene = new UsageScenario()
-  scene.usage.count(counted())
-  await scene.usage.stop()
-  await scene.usage.stop()
-  t.same(scene.sums, [1, 80])
-  const cut = new UsageScenario()
-  cut.storeFault = 'down'
-  cut.usage.count(counted())
-  await cut.usage.stop()
-  t.match(cut.log.lines, [{ level: 'warn', fields: { calls: 1 } }])
+t.test('stop reports the rest, and logs how many calls could not be reported', async t => {
+  const scenario = new UsageScenario()
+  scenario.usage.count(counted())
+  await scenario.usage.stop()
+  await scenario.usage.stop()
+  t.same(scenario.sums, [1, 80])
+  const refused = new UsageScenario()
+  refused.storeFault = 'refusing'
+  refused.usage.count(counted())
+  await refused.usage.stop()
+  t.match(refused.log.lines, [{ level: 'warn', fields: { calls: 1 } }])
 })
 
-t.test('a store that nobody writes to is still asked each hour to drop what is old', async t => {
-  const scene = new UsageScenario()
-  await scene.usage.start()
-  scene.clock.advance(hourMs)
-  await scene.advance(1_000)
-  t.ok(scene.reports.length >= 2)
-  t.match(scene.reports.at(-1), { counts: [], retentionHours: 90 * 24 })
+t.test('an empty report each hour lets the store drop old counts', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  scenario.clock.advance(hourMs)
+  await scenario.advance(1_000)
+  t.ok(scenario.reports.length >= 2)
+  t.match(scenario.reports.at(-1), { counts: [], retentionHours: 90 * 24 })
 })
