@@ -1,28 +1,29 @@
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
+import { hoursPerDay } from '../util/dates.ts'
 import { StoreError, usageGroupKey } from './store.ts'
 import type { AccountRow, HashedKey, KeyRow, Store, UsageCount } from './store.ts'
 
-/** How much there was to copy. */
+/** How much was copied. The members are those of `store copy --json`. */
 export interface CopySummary {
   readonly accounts: number
   readonly keys: number
-  /** Of accounts that called today. */
+  /** Balances of accounts that called today. */
   readonly balances: number
-  /** Rows of counts of calls. */
+  /** Rows of usage. */
   readonly counts: number
 }
 
-/** Told of each account, and then of the counts, of which nobody knows beforehand how many there are. */
+/** Called for each account, and then for counts, whose number is not known beforehand. */
 export interface CopyProgress {
-  accounts(done: number, all: number): void
+  accounts(done: number, total: number): void
   counts(done: number): void
 }
 
 /**
- * Copies accounts, keys, today's ledger and counts of calls, and compares them afterwards. What the target has already
- * stays, so that a copy can be repeated. Rejects with StoreFault, before anything is written, when names are taken, and
- * afterwards when the two differ because one was in use.
+ * Copies accounts, keys, today's ledger and usage, then compares both stores. Rows of the target stay, so that a copy can be
+ * repeated. Rejects with StoreError before anything is written when the target has other accounts of the same names, and
+ * afterwards when the stores differ because one was in use.
  */
 export const copyStore = async (from: Store, to: Store, progress: CopyProgress): Promise<CopySummary> => {
   const accounts = await from.accounts()
@@ -49,9 +50,12 @@ const rejectNameConflicts = async (accounts: readonly AccountRow[], to: Store): 
   const taken: string[] = []
   for (const { id, name } of accounts) if (((await to.account(name)) ?? { id }).id !== id) taken.push(name)
   if (taken.length === 0) return
-  const names = taken.slice(0, 5).join(', ') + (taken.length > 5 ? ` and ${taken.length - 5} more` : '')
-  throw new StoreError(`nothing was copied: the target has other accounts of the same name: ${names}`)
+  const names = taken.slice(0, maxListedNames).join(', ')
+  const more = taken.length > maxListedNames ? ` and ${taken.length - maxListedNames} more` : ''
+  throw new StoreError(`nothing was copied: the target has other accounts of the same name: ${names}${more}`)
 }
+
+const maxListedNames = 5
 
 const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
   if (!(await to.addAccount(account))) await to.changeAccount(account.id, { plan: account.plan, credits: account.credits ?? null })
@@ -63,13 +67,13 @@ const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<num
   return found.length
 }
 
-/** Revoked in either of the two is revoked. */
+/** A key that is revoked in either store is revoked. */
 const mergeRevocation = (key: KeyRow, existing: KeyRow | undefined): KeyRow => ({
   ...(existing?.revoked !== undefined && { revoked: existing.revoked }),
   ...key,
 })
 
-/** The target learns a day like a store that lost its last writes: each process says what it got, returned and used. */
+/** The target restores a day like a store that lost its last writes: from what each process was granted, returned and used. */
 const copyLedgerDay = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
   const { today: day } = await from.dayTotals(id)
   const records = await from.leaseRecords(id, day)
@@ -79,7 +83,7 @@ const copyLedgerDay = async ({ id }: AccountRow, from: Store, to: Store): Promis
   return records.size > 0 ? 1 : 0
 }
 
-/** Counts of one account and hour, together. */
+/** One array for the counts of each account and hour. */
 const countsByHour = async function* (from: Store): AsyncGenerator<readonly UsageCount[]> {
   let rows: UsageCount[] = []
   for await (const count of from.allUsageCounts()) {
@@ -92,18 +96,18 @@ const countsByHour = async function* (from: Store): AsyncGenerator<readonly Usag
   if (rows.length > 0) yield rows
 }
 
-/** What has to be added to the target. What it has counted itself meanwhile is not taken away. */
+/** The counts that the target lacks. Counts of its own are not taken away. */
 const missingCounts = async (rows: readonly UsageCount[], to: Store): Promise<readonly UsageCount[]> => {
   const [{ account = '', hour = 0 } = {}] = rows
-  const known = new Map((await to.usageCounts(account, hour, hour + 1)).map(count => [usageGroupKey(count), count]))
+  const existing = new Map((await to.usageCounts(account, hour, hour + 1)).map(count => [usageGroupKey(count), count]))
   return rows.flatMap(row => {
-    const { calls, credits } = known.get(usageGroupKey(row)) ?? { calls: 0, credits: 0 }
+    const { calls, credits } = existing.get(usageGroupKey(row)) ?? { calls: 0, credits: 0 }
     const difference = { calls: Math.max(0, row.calls - calls), credits: Math.max(0, row.credits - credits) }
     return difference.calls > 0 || difference.credits > 0 ? [{ ...row, ...difference }] : []
   })
 }
 
-/** Reports counts to the target, many at once. */
+/** Reports counts to the target in batches. */
 const openUsageBatch = (to: Store) => {
   const process = `copy-${randomBytes(8).toString('hex')}`
   let [seq, counts]: [number, UsageCount[]] = [0, []]
@@ -115,13 +119,14 @@ const openUsageBatch = (to: Store) => {
     end: flush,
     async add(more: readonly UsageCount[]) {
       counts.push(...more)
-      if (counts.length >= 500) await flush()
+      if (counts.length >= batchSize) await flush()
     },
   }
 }
 
-/** A hundred years: what is too old is for gateways to drop. */
-const unlimitedRetentionHours = 100 * 366 * 24
+const batchSize = 500
+/** A hundred years: gateways drop old counts, a copy does not. */
+const unlimitedRetentionHours = 100 * 366 * hoursPerDay
 
 const compareAccount = async (account: AccountRow, from: Store, to: Store): Promise<void> => {
   const copied = keysByHash(await to.hashedKeys(account.id))
@@ -142,4 +147,4 @@ const compareHour = async (rows: readonly UsageCount[], to: Store): Promise<void
 }
 
 const mismatch = (what: string): StoreError =>
-  new StoreError(`copied, but not the same: ${what} changed meanwhile; stop the gateways and copy again`)
+  new StoreError(`copied, but the stores differ: ${what} changed meanwhile; stop the gateways and copy again`)

@@ -1,20 +1,28 @@
-import { loadModulesSync } from '../runtime/load-modules-sync.ts'
 import type { StoreAddress } from '../config/types.ts'
+import { loadModulesSync } from '../runtime/load-modules-sync.ts'
 import type { Clock } from '../services/clock.ts'
 import type { HeightBroadcasts } from './redis/redis-height-broadcast.ts'
-import type { Store } from './store.ts'
+import type { AccountRow, Store } from './store.ts'
 
-/**
- * Opens the store that gateway.yaml names. Throws StoreFault when the operator must change something first. Only the
- * engine that is used is loaded.
- */
+// Each engine is loaded when it is used: a start with LMDB loads no Redis client.
+
+/** Opens the store that gateway.yaml names. Rejects with StoreError when the operator must change something first. */
 export const openStore = async (address: StoreAddress, clock: Clock): Promise<Store> => {
   if (address.kind !== 'lmdb') return (await import('./redis/redis-store.ts')).openRedisStore(address, clock)
   loadModulesSync(new URL('./lmdb/lmdb-store.js', import.meta.url))
   return (await import('./lmdb/lmdb-store.ts')).openLmdbStore(address.path, clock)
 }
 
-/** What gateways on other machines tell callers, where the store is one that machines share. */
+/**
+ * The accounts of a store, without changing or creating anything. Empty when there is no store yet, or when it cannot be
+ * read: openStore() reports why.
+ */
+export const readAccounts = async (address: StoreAddress, clock: Clock): Promise<readonly AccountRow[]> =>
+  address.kind === 'lmdb'
+    ? (await import('./lmdb/lmdb-accounts.ts')).readLmdbAccounts(address.path)
+    : (await import('./redis/redis-accounts.ts')).readRedisAccounts(address, clock)
+
+/** The heights that gateways on other machines report; none where the store cannot be shared by machines. */
 export const openHeightBroadcasts = async (address: StoreAddress, clock: Clock): Promise<HeightBroadcasts> =>
   address.kind === 'lmdb'
     ? { heightBroadcastsOf: () => [], close: async () => undefined }

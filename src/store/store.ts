@@ -3,11 +3,11 @@ import type { MaybePromise } from '../util/maybe-promise.ts'
 import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease-accounting.ts'
 
 /**
- * What outlives a process: accounts, their keys, the ledger of each day, and counts of calls. Several processes use one
- * store at once. A method that fails throws or rejects, and may be called again.
+ * What outlives a process: accounts, their keys, the ledger of each day, and usage. Several processes use one store at
+ * once. A method that fails throws or rejects, and may be called again.
  */
 export interface Store extends AccountStore, LedgerStore, UsageStore, CopySource {
-  /** Waits until what was begun is written. */
+  /** Waits for writes in flight. */
   close(): Promise<void>
 }
 
@@ -18,39 +18,45 @@ export interface AccountRow {
   readonly id: string
   /** Unique. */
   readonly name: string
-  /** Name of a plan; what it gives stands in gateway.yaml. */
+  /** Name of a plan in gateway.yaml. */
   readonly plan: string
-  /** Credits a day of its own, in place of the plan's. */
+  /** Credits a day of the account's own, in place of the plan's. */
   readonly credits?: number
-  /** Milliseconds since 1970, as `created` and `revoked` below. */
+  /** Milliseconds since 1970, as are `created` and `revoked` of a key. */
   readonly created: number
 }
 
-/** A key as it is stored, found by the hash of its text. */
+/** A key as it is stored, by the hash of its text. */
 export interface KeyRow extends Key {
   /** Id of the account. */
   readonly account: string
   readonly created: number
   readonly revoked?: number
-  /** The last four characters, so that people can tell their keys apart. */
+  /** The last four characters, so that people can tell keys apart. */
   readonly hint: string
 }
 
-/** What becomes different; null takes away what stands there, and what is not named stays. */
+/** A change of members: null removes a member, and a member that is not named stays. */
 export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
 
 /** An account always has a plan. */
 export type AccountChange = RowChange<AccountRow, 'credits'> & Partial<Pick<AccountRow, 'plan'>>
 export type KeyChange = RowChange<KeyRow, 'networks' | 'methods' | 'origins'>
 
-/** A key and whose it is. */
+export const applyChange = <Row extends object>(row: Row, change: { readonly [N in keyof Row]?: Row[N] | null | undefined }): Row => {
+  const members = Object.entries({ ...row, ...change })
+  // The remaining members are of the row's type: only optional members may be null in a change.
+  return Object.fromEntries(members.filter(([, value]) => value !== null && value !== undefined)) as Row
+}
+
+/** A key and its account. */
 export interface KeyWithAccount {
   readonly key: KeyRow
   readonly account: AccountRow
 }
 
 export interface AccountStore {
-  /** False, and nothing is written, when the name is taken. */
+  /** False, and nothing is written, when another account has the name. */
   addAccount(account: AccountRow): Promise<boolean>
   /** The account as it is now; undefined when there is none with this id. */
   changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined>
@@ -63,12 +69,12 @@ export interface AccountStore {
   changeKey(id: string, change: KeyChange): Promise<KeyRow | undefined>
   /** The key as it is now; a key that was revoked before keeps its time. Undefined when there is none with this id. */
   revokeKey(id: string, time: number): Promise<KeyRow | undefined>
-  /** In the order in which they were made. */
+  /** In the order of their creation. */
   keys(account: string): MaybePromise<readonly KeyRow[]>
   findKey(hash: string): MaybePromise<KeyWithAccount | undefined>
-  /** Another number than before after each change of accounts or keys, whichever process made it. */
+  /** Differs after each change of accounts or keys, by whichever process. */
   changeCount(): MaybePromise<number>
-  /** Calls `changed` after accounts or keys changed, as far as the store hears of it. Returns how to stop that. */
+  /** Calls `onChange` after accounts or keys changed, as far as this process is notified. Returns the unsubscribe function. */
   subscribe(onChange: () => void): () => void
 }
 
@@ -81,14 +87,13 @@ export interface StoreDay {
 }
 
 export interface LeaseResponse extends StoreDay {
-  /** What the store has on record for the process that asked, this ask included. */
+  /** The store's record of the process, with this request. */
   readonly counters: LeaseCounters
-  /** What can still be granted; below zero when the limit was lowered. */
+  /** Credits that can still be granted; negative when the limit was lowered. */
   readonly remaining: number
 }
 
 export interface HeartbeatResponse extends StoreDay {
-  /** How many live. */
   readonly liveProcesses: number
 }
 
@@ -96,43 +101,43 @@ export interface HeartbeatResponse extends StoreDay {
 export interface DayTotals extends StoreDay {
   readonly day: number
   readonly leased: number
-  /** As last reported; a process reports within a second. */
+  /** As last reported; processes report within a second. */
   readonly used: number
-  /** In the hands of processes that live. */
+  /** Leased by live processes and not used. */
   readonly held: number
-  /** Taken along by processes that died. */
+  /** Leased by processes that died and not used. */
   readonly forfeited: number
 }
 
-/** Balances by account and UTC day, kept for three days after. */
+/** Leases by account and UTC day. */
 export interface LedgerStore {
-  /** How far ahead a lease should reach, in ms: further where an ask costs more. */
+  /** For how long a lease should last: longer where a request costs more. */
   readonly horizonMs: number
-  /** One atomic step; see lease(). */
+  /** One atomic step: applyLeaseRequest(). */
   requestLease(request: LeaseRequest): Promise<LeaseResponse>
-  /** Says that the process lives; to be repeated each second. */
+  /** To be sent each second by each live process. */
   heartbeat(process: string): Promise<HeartbeatResponse>
-  /** Says that the process has given back all it held, and ends. */
+  /** The process has returned all leased credits, and ends. */
   deregister(process: string): Promise<void>
   /** Today's, unless another day is named. */
   dayTotals(account: string, day?: number): MaybePromise<DayTotals>
 }
 
-/** What calls have in common that are counted together. */
+/** Calls with the same members are counted together. */
 export interface UsageGroup {
   readonly account: string
   /** Id of the API key. */
   readonly key: string
   readonly network: string
-  /** `other` when it does not stand in the network's method table. */
+  /** `other` when the network's method table does not have it. */
   readonly method: string
   /** `ok`, or the kind of the failure. */
   readonly outcome: string
-  /** Was the answer a partner's? */
+  /** True when a partner answered. */
   readonly forwarded: boolean
 }
 
-/** What tells groups of one account apart, as one text; Redis keeps it. */
+/** One text for each group of an account. Redis stores it: it must not change. */
 export const usageGroupKey = ({ key, network, method, outcome, forwarded }: UsageGroup): string =>
   JSON.stringify([key, network, method, outcome, forwarded])
 
@@ -141,45 +146,44 @@ export interface UsageCount extends UsageGroup {
   /** Hours since 1970, UTC. */
   readonly hour: number
   readonly calls: number
-  /** Kept; what was given back is not in it. */
+  /** Without refunds. */
   readonly credits: number
 }
 
 /**
- * What one process has counted since its last report. The number makes it safe to lose, to double and to delay: a report
- * is repeated, unchanged, until it is answered, and only then comes the next one.
+ * The counts of one process since its last report. A report may be lost, duplicated or delayed: it is sent unchanged until
+ * it is acknowledged, and only then the next one is sent.
  */
 export interface UsageReport {
   /** Unique to one start of one process. */
   readonly process: string
-  /** Grows with each report of the process; one that is not newer than the last one changes nothing. */
+  /** Grows with each report of the process; a report with the number of the last one, or a lower number, changes nothing. */
   readonly seq: number
-  /** Added to what is there, below zero too: a call may be taken back later. None at all is allowed. */
+  /** Added to the store's counts. Negative where calls were taken back; may be empty. */
   readonly counts: readonly UsageCount[]
-  /** How many hours are kept; what is older is dropped, sooner or later. */
+  /** Older hours are dropped, sooner or later. */
   readonly retentionHours: number
 }
 
-/** Counts of calls by group and hour. A row is the sum over all processes: rows do not grow with restarts. */
+/** Counts of calls by group and hour, summed over all processes: restarts add no rows. */
 export interface UsageStore {
   /**
-   * One atomic step. Resolves with the number of the newest report of this process that had been taken before: when it
-   * is not the one that was answered last, the store has lost its last writes.
+   * One atomic step. Resolves with the number of the last report that was recorded before. When it is lower than that of the
+   * last acknowledged report, the store has lost its last writes.
    */
   reportUsage(report: UsageReport): Promise<number>
   /** One account's counts from hour `from` up to, not including, hour `to`; in order of hours. */
   usageCounts(account: string, from: number, to: number): MaybePromise<readonly UsageCount[]>
 }
 
-/** What a copy into another store reads, beyond what a gateway does. */
+/** What a copy into another store reads in addition. */
 export interface CopySource {
-  /** How many processes live. */
   countLiveProcesses(): MaybePromise<number>
   /** An account's keys, each with the hash of its text. */
   hashedKeys(account: string): MaybePromise<readonly HashedKey[]>
   /** One account's day by process. */
   leaseRecords(account: string, day: number): MaybePromise<ReadonlyMap<string, LeaseRecord>>
-  /** All counts of calls; those of one account and hour come one after the other. */
+  /** All counts; those of one account and hour are adjacent. */
   allUsageCounts(): AsyncIterable<UsageCount>
 }
 
@@ -188,13 +192,16 @@ export interface HashedKey {
   readonly key: KeyRow
 }
 
-/** A process that has not said for so many ms that it lives is taken for dead. */
+/** The ledger of a day is retained until so many days after it began. */
+export const ledgerRetentionDays = 3
+
+/** A process without a heartbeat for this time counts as dead. */
 export const processTimeoutMs = 5_000
 
-/** The store cannot be used, and the operator can change that; the message says how. */
+/** The store cannot be used, and the message tells the operator what to change. */
 export class StoreError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
-    this.name = 'StoreFault'
+    this.name = 'StoreError'
   }
 }

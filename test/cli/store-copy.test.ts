@@ -165,7 +165,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.equal((await copy(`lmdb:${path}`, redis.url, '--live')).code, 0)
   })
 
-  t.test('says so when the two are not the same in the end', async t => {
+  t.test('reports when the stores differ in the end', async t => {
     const path = join(await tempFolder(t), 'data')
     const [from, to] = [await openFolder(t, path), await openRedis(t)]
     await seedStore(from)
@@ -173,7 +173,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     const ask = { account: 'acc_1', day, process: 'p9', seq: 1, counters: undefined }
     await to.requestLease({ ...ask, minCredits: 0, desiredCredits: 5, limit: 10, shareDivisor: 1 })
     t.same((await copy(`lmdb:${path}`, redis.url)).err.slice(-1), [
-      'tollgate: copied, but not the same: the balance of account alice changed meanwhile; ' + 'stop the gateways and copy again',
+      'tollgate: copied, but the stores differ: the balance of account alice changed meanwhile; ' + 'stop the gateways and copy again',
     ])
   })
 
@@ -200,7 +200,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
       ['carol', () => from.addAccount({ id: 'acc_3', name: 'carol', plan: 'core', created: 1 })],
     ] as const) {
       await t.rejects(copyStore(changing(change), to, quiet), {
-        message: `copied, but not the same: account ${what} or its keys changed meanwhile; stop the gateways and copy again`,
+        message: `copied, but the stores differ: account ${what} or its keys changed meanwhile; stop the gateways and copy again`,
       })
       await copyStore(from, to, quiet)
     }

@@ -117,7 +117,7 @@ t.test('the embedded store', async t => {
   t.test('refuses work after it was closed', async t => {
     const store = await openAt(await tempFolder(t))
     await store.close()
-    await t.rejects(store.heartbeat('p1'), { name: 'StoreFault', message: 'the store is closed' })
+    await t.rejects(store.heartbeat('p1'), { name: 'StoreError', message: 'the store is closed' })
     t.throws(() => store.account('alice'))
   })
 
@@ -138,19 +138,19 @@ t.test('the embedded store', async t => {
   t.test('refuses a file that is no store', async t => {
     const path = await tempFolder(t)
     await writeFile(join(path, 'data.mdb'), 'something else')
-    await t.rejects(openAt(path), { name: 'StoreFault', message: /data\.mdb is not a store, or it is damaged/ })
+    await t.rejects(openAt(path), { name: 'StoreError', message: /data\.mdb is not a store, or it is damaged/ })
   })
 
   t.test('refuses a path that is no folder, and one that LMDB cannot open', async t => {
     const path = await tempFolder(t)
     await writeFile(join(path, 'file'), '')
-    await t.rejects(openAt(join(path, 'file')), { name: 'StoreFault', message: /^cannot use .*file as the store's folder: / })
+    await t.rejects(openAt(join(path, 'file')), { name: 'StoreError', message: /^cannot use .*file as the store's folder: / })
     await mkdir(join(path, 'store', 'data.mdb'), { recursive: true })
-    await t.rejects(openAt(join(path, 'store')), { name: 'StoreFault', message: /^cannot open the store in / })
+    await t.rejects(openAt(join(path, 'store')), { name: 'StoreError', message: /^cannot open the store in / })
   })
 
   t.test('refuses a folder on a network file system', async t => {
-    t.throws(() => assertLocalFilesystem('/mnt/data', 0x6969), { name: 'StoreFault', message: /\/mnt\/data is on .* \(NFS\)/ })
+    t.throws(() => assertLocalFilesystem('/mnt/data', 0x6969), { name: 'StoreError', message: /\/mnt\/data is on .* \(NFS\)/ })
     t.throws(() => assertLocalFilesystem('/mnt/c/data', 0x01021997), { message: /\(9P\)/ })
     t.doesNotThrow(() => assertLocalFilesystem('/data', 0xef53))
   })
@@ -166,6 +166,6 @@ t.test('the embedded store', async t => {
       await tempFolder(t),
     ])
     const message = /^cannot write to the store in .*: (File too large; make room on its disk|Input\/output error)$/
-    t.match(JSON.parse(stdout), { name: 'StoreFault', message, readable: true, recovers: true })
+    t.match(JSON.parse(stdout), { name: 'StoreError', message, readable: true, recovers: true })
   })
 })

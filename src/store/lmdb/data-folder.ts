@@ -2,7 +2,7 @@ import { access, constants, mkdir, open, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StoreError } from '../store.ts'
 
-/** Makes the folder when it is missing, and refuses one that LMDB could not use safely: it says nothing, or crashes. */
+/** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
 export const prepareDataFolder = async (path: string): Promise<void> => {
   try {
     await mkdir(path, { recursive: true, mode: 0o700 })
@@ -14,7 +14,7 @@ export const prepareDataFolder = async (path: string): Promise<void> => {
   await assertLmdbFile(join(path, 'data.mdb'))
 }
 
-/** Locks and memory maps are not shared between machines: two gateways would write over each other. */
+/** Locks and memory maps are not shared between machines: two gateways would overwrite each other. */
 export const assertLocalFilesystem = (path: string, type: number): void => {
   const name = networkFilesystems.get(type)
   if (name === undefined) return
@@ -24,7 +24,7 @@ export const assertLocalFilesystem = (path: string, type: number): void => {
   )
 }
 
-/** The types that statfs(2) lists. */
+/** By the type that statfs(2) returns. */
 const networkFilesystems: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
@@ -41,7 +41,7 @@ const networkFilesystems: ReadonlyMap<number, string> = new Map([
   [0x01161970, 'GFS2'],
 ])
 
-/** LMDB would not notice, and crash. */
+/** A missing or empty file is accepted; LMDB crashes on any other file that is not its own. */
 export const assertLmdbFile = async (file: string): Promise<void> => {
   const found = await stat(file).catch(() => undefined)
   if (found === undefined || !found.isFile() || found.size === 0) return
@@ -51,7 +51,7 @@ export const assertLmdbFile = async (file: string): Promise<void> => {
   )
 }
 
-/** What each LMDB file has in its first bytes, in the byte order of the machine. */
+/** In the first bytes of each LMDB file, in the byte order of the machine. */
 const lmdbMagic = Buffer.from(Uint32Array.of(0xbeefc0de).buffer)
 
 const readHeader = async (path: string): Promise<Buffer> => {

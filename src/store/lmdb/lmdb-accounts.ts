@@ -1,77 +1,80 @@
-import type { RootDatabase } from 'lmdb'
-import { applyChange } from '../apply-change.ts'
-import type { AccountRow, AccountStore, KeyRow } from '../store.ts'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { open } from 'lmdb'
+import { applyChange } from '../store.ts'
+import type { AccountRow, AccountStore, HashedKey, KeyRow } from '../store.ts'
+import { assertLmdbFile } from './data-folder.ts'
+import { openAccountsTable } from './lmdb-tables.ts'
+import type { LmdbTables } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
 
-export const lmdbAccountStore = (root: RootDatabase, transactions: Transactions): AccountStore => {
-  const accounts = root.openDB<AccountRow, string>({ name: 'accounts' })
-  const idsByName = root.openDB<string, string>({ name: 'account-names' })
-  const keys = root.openDB<KeyRow, string>({ name: 'keys' })
-  const hashesById = root.openDB<string, string>({ name: 'key-ids' })
-  const hashesByAccount = root.openDB<string, [string, number, string]>({ name: 'account-keys' })
-  const { watch, change, changes } = openChangeCounter(root, transactions)
+export const lmdbAccountStore = (tables: LmdbTables, transactions: Transactions): AccountStore => {
+  const { accounts, accountIdsByName, keys, keyHashesById, keyHashesByAccount } = tables
+  const { subscribe, change, changeCount } = openChangeCounter(tables, transactions)
 
   const account = (id: string | undefined) => (id ? accounts.get(id) : undefined)
-  const key = (hash: string | undefined) => (hash ? keys.get(hash) : undefined)
 
   const editKey = (id: string, edit: (row: KeyRow) => KeyRow) =>
     change(() => {
-      const hash = hashesById.get(id)
-      const row = key(hash)
-      if (hash === undefined || row === undefined) return undefined
-      const next = edit(row)
-      if (next !== row) keys.put(hash, next)
-      return next
+      const hash = keyHashesById.get(id)
+      const row = hash && keys.get(hash)
+      if (!hash || !row) return undefined
+      const edited = edit(row)
+      if (edited !== row) keys.put(hash, edited)
+      return edited
     })
 
   return {
-    subscribe: watch,
-    changeCount: changes,
+    subscribe,
+    changeCount,
     addAccount: row =>
       change(() => {
-        if (idsByName.get(row.name) !== undefined) return false
+        if (accountIdsByName.get(row.name) !== undefined) return false
         accounts.put(row.id, row)
-        idsByName.put(row.name, row.id)
+        accountIdsByName.put(row.name, row.id)
         return true
       }),
-    changeAccount: (id, wish) =>
+    changeAccount: (id, accountChange) =>
       change(() => {
         const row = account(id)
         if (row === undefined) return undefined
-        const next = applyChange(row, wish)
-        accounts.put(id, next)
-        return next
+        const changed = applyChange(row, accountChange)
+        accounts.put(id, changed)
+        return changed
       }),
-    account: idOrName => account(idOrName) ?? account(idsByName.get(idOrName)),
-    accounts: () => Array.from(idsByName.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
+    account: idOrName => account(idOrName) ?? account(accountIdsByName.get(idOrName)),
+    accounts: () => Array.from(accountIdsByName.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
     addKey: (hash, row) =>
       change(() => {
         keys.put(hash, row)
-        hashesById.put(row.id, hash)
-        hashesByAccount.put([row.account, row.created, row.id], hash)
+        keyHashesById.put(row.id, hash)
+        keyHashesByAccount.put([row.account, row.created, row.id], hash)
       }),
-    changeKey: (id, wish) => editKey(id, row => applyChange(row, wish)),
+    changeKey: (id, keyChange) => editKey(id, row => applyChange(row, keyChange)),
     revokeKey: (id, time) => editKey(id, row => (row.revoked === undefined ? { ...row, revoked: time } : row)),
-    keys: id =>
-      Array.from(hashesByAccount.getRange({ start: [id], end: [id, Infinity] }), ({ value }) => key(value)).filter(
-        row => row !== undefined,
-      ),
+    keys: id => hashedKeys(tables, id).map(({ key }) => key),
     findKey(hash) {
-      const found = key(hash)
-      const owner = account(found?.account)
-      return found && owner && { key: found, account: owner }
+      const key = keys.get(hash)
+      const holder = account(key?.account)
+      return key && holder && { key, account: holder }
     },
   }
 }
 
-/** Tells listeners of this process. That other processes changed something is found by looking how many changes there were. */
-const openChangeCounter = (root: RootDatabase, transactions: Transactions) => {
-  const meta = root.openDB<number, string>({ name: 'meta' })
+/** An account's keys in the order of their creation. */
+export const hashedKeys = ({ keys, keyHashesByAccount }: LmdbTables, account: string): readonly HashedKey[] =>
+  [...keyHashesByAccount.getRange({ start: [account], end: [account, Infinity] })].flatMap(({ value: hash }) => {
+    const key = keys.get(hash)
+    return key === undefined ? [] : [{ hash, key }]
+  })
+
+/** Notifies the subscribers of this process. Changes of other processes are found by the change count. */
+const openChangeCounter = ({ meta }: LmdbTables, transactions: Transactions) => {
   const listeners = new Set<() => void>()
-  const changes = (): number => meta.get('changes') ?? 0
+  const changeCount = (): number => meta.get('changes') ?? 0
   return {
-    changes,
-    watch(onChange: () => void) {
+    changeCount,
+    subscribe(onChange: () => void) {
       listeners.add(onChange)
       return () => {
         listeners.delete(onChange)
@@ -80,11 +83,28 @@ const openChangeCounter = (root: RootDatabase, transactions: Transactions) => {
     async change<T>(write: () => T): Promise<T> {
       const result = await transactions.run(() => {
         const value = write()
-        meta.put('changes', changes() + 1)
+        meta.put('changes', changeCount() + 1)
         return value
       })
       for (const onChange of listeners) onChange()
       return result
     },
+  }
+}
+
+/** The accounts in a folder, opened read-only. None when the folder has no store. */
+export const readLmdbAccounts = async (path: string): Promise<readonly AccountRow[]> => {
+  // LMDB creates a missing lock file, for readers too.
+  if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return []
+  try {
+    await assertLmdbFile(join(path, 'data.mdb'))
+    const root = open({ path, noSubdir: false, maxDbs: 32, encoding: 'json', readOnly: true })
+    try {
+      return Array.from(openAccountsTable(root).getRange(), ({ value }) => value)
+    } finally {
+      await root.close()
+    }
+  } catch {
+    return []
   }
 }

@@ -1,34 +1,37 @@
 import { open } from 'lmdb'
-import type { Database, RootDatabase } from 'lmdb'
+import type { RootDatabase } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
-import { lmdbAccountStore } from './lmdb-accounts.ts'
-import { Transactions } from './transactions.ts'
-import { lmdbCopySource } from './lmdb-copy-source.ts'
-import { prepareDataFolder } from './data-folder.ts'
-import { lmdbLedgerStore } from './lmdb-ledger.ts'
-import { lmdbUsageStore } from './lmdb-usage.ts'
 import { StoreError } from '../store.ts'
-import type { Store } from '../store.ts'
+import type { CopySource, Store } from '../store.ts'
+import { prepareDataFolder } from './data-folder.ts'
+import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
+import { isProcessAlive, lmdbLedgerStore, accountDayRange } from './lmdb-ledger.ts'
+import { openMetaTable, openTables } from './lmdb-tables.ts'
+import type { LmdbTables } from './lmdb-tables.ts'
+import { lmdbUsageStore, toUsageCount } from './lmdb-usage.ts'
+import { Transactions } from './transactions.ts'
 
 /**
- * The embedded store: a folder that several processes of one machine open at once. Reads answer at once; writes happen
- * on a thread of their own and resolve when they are on disk.
+ * The embedded store: a folder that several processes of one machine open at once. Reads are synchronous; writes run on
+ * their own thread and resolve when they are on disk.
  */
 export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> => {
   await prepareDataFolder(path)
   const root = openEnvironment(path)
-  const commits = new Transactions(root, path)
-  await checkVersion(root.openDB<number, string>({ name: 'meta' }), commits, path)
+  const transactions = new Transactions(root, path)
+  // First: a folder of another version must get no tables.
+  await checkVersion(openMetaTable(root), transactions, path)
+  const tables = openTables(root)
   return {
-    ...lmdbAccountStore(root, commits),
-    ...lmdbLedgerStore(root, commits, clock),
-    ...lmdbUsageStore(root, commits, clock),
-    ...lmdbCopySource(root, clock),
-    close: () => commits.close(),
+    ...lmdbAccountStore(tables, transactions),
+    ...lmdbLedgerStore(tables, transactions, clock),
+    ...lmdbUsageStore(tables, transactions, clock),
+    ...lmdbCopySource(tables, clock),
+    close: () => transactions.close(),
   }
 }
 
-/** Changes when rows change so that an older Tollgate would misread them. */
+/** Incremented when an older Tollgate would misread the rows. */
 const schemaVersion = 1
 
 const openEnvironment = (path: string): RootDatabase => {
@@ -42,7 +45,7 @@ const openEnvironment = (path: string): RootDatabase => {
       encoding: 'json',
       // A commit resolves when it is on disk. With overlapping syncs none was faster, and close() hung on a full disk.
       overlappingSync: false,
-      // Batching leaves a promise behind that nobody can catch: on a full disk it would end the process.
+      // Batching leaves a rejected promise that cannot be caught: on a full disk it would end the process.
       eventTurnBatching: false,
     })
   } catch (cause) {
@@ -50,18 +53,28 @@ const openEnvironment = (path: string): RootDatabase => {
   }
 }
 
-const checkVersion = async (meta: Database<number, string>, commits: Transactions, path: string): Promise<void> => {
+const checkVersion = async (meta: LmdbTables['meta'], transactions: Transactions, path: string): Promise<void> => {
   const found =
     meta.get('version') ??
-    (await commits.run(() => {
+    (await transactions.run(() => {
       const first = meta.get('version')
       if (first === undefined) meta.put('version', schemaVersion)
       return first ?? schemaVersion
     }))
   if (found === schemaVersion) return
-  await commits.close()
+  await transactions.close()
   throw new StoreError(
     `the store in ${path} has version ${found}, and this Tollgate reads version ${schemaVersion}: ` +
       'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
   )
 }
+
+const lmdbCopySource = (tables: LmdbTables, clock: Clock): CopySource => ({
+  countLiveProcesses: () => [...tables.heartbeats.getRange()].filter(({ value }) => isProcessAlive(value, clock.now())).length,
+  hashedKeys: account => hashedKeys(tables, account),
+  leaseRecords: (account, day) =>
+    new Map(Array.from(tables.leaseRecords.getRange(accountDayRange(day, account)), ({ key: [, , process], value }) => [process, value])),
+  async *allUsageCounts() {
+    for (const { key, value } of tables.usage.getRange()) yield toUsageCount(key, value)
+  },
+})

@@ -1,22 +1,22 @@
 import type { RootDatabase } from 'lmdb'
 import { StoreError } from '../store.ts'
 
-/** Runs steps on the databases of one folder. Each step is atomic among all processes that have the folder open. */
+/** Runs transactions on one folder; each is atomic among all processes that have the folder open. */
 export class Transactions {
   readonly #root: RootDatabase
   readonly #path: string
   readonly #pending = new Set<Promise<unknown>>()
-  #closed = false
+  #isClosed = false
 
   constructor(root: RootDatabase, path: string) {
     this.#root = root
     this.#path = path
   }
 
-  /** Resolves when what the step wrote is on disk. A step reads and thinks first and writes last. */
+  /** Resolves when the writes are on disk. `write` must do all its reads before its writes. */
   async run<T>(write: () => T): Promise<T> {
-    // Without this check a step on a closed folder would wait for ever.
-    if (this.#closed) throw new StoreError('the store is closed')
+    // LMDB never settles a transaction on a closed folder.
+    if (this.#isClosed) throw new StoreError('the store is closed')
     const committed = this.#root.transaction(write)
     this.#pending.add(committed)
     try {
@@ -28,16 +28,16 @@ export class Transactions {
     }
   }
 
-  /** After all steps, also those that nobody waits for any more: with one under way the process could not exit. */
+  /** Waits for all transactions, also those that no caller waits for: the process cannot exit during a transaction. */
   async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+    if (this.#isClosed) return
+    this.#isClosed = true
     await Promise.allSettled(this.#pending)
     await this.#root.close()
   }
 }
 
-/** A commit that failed carries its reason as a promise that rejects, which must be caught. */
+/** The error of a failed commit has its reason as a promise that rejects, which must be caught. */
 const toStoreError = async (error: unknown, path: string): Promise<unknown> => {
   if (!(error instanceof Error && 'commitError' in error)) return error
   const cause: unknown = await Promise.resolve(error.commitError).catch((reason: unknown) => reason)
@@ -45,5 +45,5 @@ const toStoreError = async (error: unknown, path: string): Promise<unknown> => {
   return new StoreError(`cannot write to the store in ${path}: ${reason}${isDiskFull(reason) ? '; make room on its disk' : ''}`, { cause })
 }
 
-/** The disk, the quota of a user, or what one file may take; LMDB has its own word for the last. */
+/** The disk, a user's quota, or the maximum size of a file (MAP_FULL in LMDB). */
 const isDiskFull = (reason: string): boolean => /No space left|quota exceeded|File too large|MAP_FULL/i.test(reason)

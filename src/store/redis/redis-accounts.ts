@@ -1,15 +1,16 @@
-import { applyChange } from '../apply-change.ts'
-import type { AccountRow, AccountStore, HashedKey, KeyWithAccount, KeyRow } from '../store.ts'
-import type { RedisConnection } from './redis-connection.ts'
-import { redisKeys, changesChannel } from './redis-layout.ts'
-import type { ChangeFeed } from './change-feed.ts'
+import { randomBytes } from 'node:crypto'
+import type { RedisAddress } from '../../config/types.ts'
+import type { Clock } from '../../services/clock.ts'
+import { applyChange } from '../store.ts'
+import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
+import { RedisConnection } from './redis-connection.ts'
+import { changesChannel, redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-scripts.ts'
-import type { Script } from './redis-scripts.ts'
 
-/** Rows are read as this very program has written them: JSON of these types. */
+/** Rows are JSON of these types, written by this program. */
 export const redisAccountStore = (redis: RedisConnection, { subscribe, publisherId, notify }: ChangeFeed): AccountStore => {
-  const runChange = async (script: Script, keysOfScript: readonly string[], args: readonly string[]): Promise<boolean> => {
-    const isDone = (await redis.runScript(script, [...keysOfScript, redisKeys.changes], [...args, changesChannel, publisherId])) === 1
+  const runChange = async (script: scripts.Script, scriptKeys: readonly string[], args: readonly string[]): Promise<boolean> => {
+    const isDone = (await redis.runScript(script, [...scriptKeys, redisKeys.changes], [...args, changesChannel, publisherId])) === 1
     if (isDone) notify()
     return isDone
   }
@@ -17,27 +18,27 @@ export const redisAccountStore = (redis: RedisConnection, { subscribe, publisher
 
   const accountById = async (id: string) => parseRow<AccountRow>(await rowAt(redisKeys.accounts, id))
 
-  /** Undefined when there is no row; else the row as it is afterwards. `next` gives the row itself to leave it. */
-  const updateRow = async <T>(key: string, field: string, next: (row: T) => T): Promise<T | undefined> => {
+  /** Undefined when there is no row; else the new row. `edit` returns the row itself to leave it unchanged. */
+  const updateRow = async <T>(key: string, field: string, edit: (row: T) => T): Promise<T | undefined> => {
     for (;;) {
       const text = await rowAt(key, field)
       if (text === null) return undefined
       const row = JSON.parse(text) as T
-      const updated = next(row)
+      const updated = edit(row)
       if (updated === row) return row
       if (await runChange(scripts.replaceRow, [key], [field, text, JSON.stringify(updated)])) return updated
     }
   }
-  const updateKey = async (id: string, next: (row: KeyRow) => KeyRow) => {
+  const updateKey = async (id: string, edit: (row: KeyRow) => KeyRow) => {
     const hash = await rowAt(redisKeys.keyIds, id)
-    return hash === null ? undefined : updateRow<KeyRow>(redisKeys.keys, hash, next)
+    return hash === null ? undefined : updateRow<KeyRow>(redisKeys.keys, hash, edit)
   }
 
   return {
     subscribe,
     changeCount: async () => Number((await redis.sendCommand('GET', redisKeys.changes)) ?? 0),
     addAccount: row => runChange(scripts.addAccount, [redisKeys.names, redisKeys.accounts], [row.name, row.id, JSON.stringify(row)]),
-    changeAccount: (id, wish) => updateRow<AccountRow>(redisKeys.accounts, id, row => applyChange(row, wish)),
+    changeAccount: (id, change) => updateRow<AccountRow>(redisKeys.accounts, id, row => applyChange(row, change)),
     async account(idOrName) {
       const found = await accountById(idOrName)
       if (found !== undefined) return found
@@ -45,14 +46,13 @@ export const redisAccountStore = (redis: RedisConnection, { subscribe, publisher
       return id === null ? undefined : accountById(id)
     },
     async accounts() {
-      const rows = ((await redis.sendCommand('HVALS', redisKeys.accounts)) as string[]).map(text => JSON.parse(text) as AccountRow)
-      return rows.sort((a, b) => (a.name < b.name ? -1 : 1))
+      return (await readAccountRows(redis)).sort((a, b) => (a.name < b.name ? -1 : 1))
     },
     async addKey(hash, row) {
-      const at = [redisKeys.keys, redisKeys.keyIds, redisKeys.keysOfAccount(row.account)]
-      await runChange(scripts.addKey, at, [hash, JSON.stringify(row), row.id])
+      const scriptKeys = [redisKeys.keys, redisKeys.keyIds, redisKeys.keysOfAccount(row.account)]
+      await runChange(scripts.addKey, scriptKeys, [hash, JSON.stringify(row), row.id])
     },
-    changeKey: (id, wish) => updateKey(id, row => applyChange(row, wish)),
+    changeKey: (id, change) => updateKey(id, row => applyChange(row, change)),
     revokeKey: (id, time) => updateKey(id, row => (row.revoked === undefined ? { ...row, revoked: time } : row)),
     async keys(account) {
       const rows = (await hashedKeys(redis, account)).map(({ key }) => key)
@@ -67,7 +67,7 @@ export const redisAccountStore = (redis: RedisConnection, { subscribe, publisher
   }
 }
 
-/** An account's keys with the hashes of their texts, in any order. */
+/** An account's keys, in any order. */
 export const hashedKeys = async (redis: RedisConnection, account: string): Promise<readonly HashedKey[]> => {
   const hashes = (await redis.sendCommand('SMEMBERS', redisKeys.keysOfAccount(account))) as string[]
   if (hashes.length === 0) return []
@@ -79,3 +79,69 @@ export const hashedKeys = async (redis: RedisConnection, account: string): Promi
 }
 
 const parseRow = <T>(text: string | null): T | undefined => (text === null ? undefined : (JSON.parse(text) as T))
+
+const readAccountRows = async (redis: RedisConnection): Promise<AccountRow[]> => {
+  const texts = (await redis.sendCommand('HVALS', redisKeys.accounts)) as string[]
+  return texts.map(text => JSON.parse(text) as AccountRow)
+}
+
+/** The accounts in a Redis, without writing anything. None when it cannot be read: it may be unreachable from this machine. */
+export const readRedisAccounts = async (address: RedisAddress, clock: Clock): Promise<readonly AccountRow[]> => {
+  const redis = new RedisConnection(address, clock)
+  try {
+    await redis.open()
+    return await readAccountRows(redis)
+  } catch {
+    return []
+  } finally {
+    await redis.close()
+  }
+}
+
+/** Notifies of changes of accounts and keys, in this process and in all others. */
+export interface ChangeFeed extends Pick<AccountStore, 'subscribe'> {
+  /** Identifies the messages of this process, which it need not receive. */
+  readonly publisherId: string
+  /** Notifies the subscribers in this process. */
+  notify(): void
+  close(): Promise<void>
+}
+
+/** Connects at the first subscription. Changes that are missed while the connection is lost are made up for by one notification. */
+export const openChangeFeed = (address: RedisAddress, clock: Clock): ChangeFeed => {
+  const publisherId = randomBytes(8).toString('hex')
+  const listeners = new Set<() => void>()
+  const notify = () => {
+    for (const onChange of listeners) onChange()
+  }
+  let connection: RedisConnection | undefined
+
+  const onMessage = (publisher: string) => {
+    if (publisher !== publisherId) notify()
+  }
+  const connect = (): RedisConnection => {
+    let isFirst = true
+    const onReady = () => {
+      // Each time, because the first SUBSCRIBE may have been lost.
+      void subscriber.subscribe(changesChannel, onMessage)
+      if (!isFirst) notify()
+      isFirst = false
+    }
+    const subscriber = new RedisConnection(address, clock, { retryInitialConnect: true, onReady })
+    // Rejects at close() only.
+    subscriber.open().catch(() => {})
+    return subscriber
+  }
+  return {
+    publisherId,
+    notify,
+    subscribe(onChange) {
+      connection ??= connect()
+      listeners.add(onChange)
+      return () => {
+        listeners.delete(onChange)
+      }
+    },
+    close: async () => connection?.close(),
+  }
+}

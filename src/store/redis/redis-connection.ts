@@ -2,14 +2,15 @@ import { RESP_TYPES, createClient } from '@redis/client'
 import type { Secret } from '../../plugin/secret.ts'
 import { systemClock } from '../../services/clock.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
+import { Backoff } from '../../util/backoff.ts'
 import { TimeoutError, withTimeout } from '../../util/with-timeout.ts'
 import { createSemaphore } from '../../util/semaphore.ts'
 import { StoreError, storeTimeoutMs } from '../store.ts'
 import type { Script } from './redis-scripts.ts'
 
 /**
- * A connection to Redis that mends itself. While there is none, a command fails at once; one that was sent and not
- * answered fails too, and is not sent again. Whatever fails is a StoreFault that names host and port and nothing else.
+ * A connection to Redis that reconnects. While it is disconnected, a command fails at once; a command without a reply fails
+ * when the connection is lost, and is not sent again. Every error is a StoreError that names host and port and nothing else.
  */
 export class RedisConnection {
   readonly #address: ConnectionAddress
@@ -24,8 +25,8 @@ export class RedisConnection {
   #isClosed = false
 
   /**
-   * A patient one waits for a Redis that is not there yet. `onReady` is called after each time that it connected,
-   * `onTrouble` when it breaks or cannot: each command that fails says so itself.
+   * With `retryInitialConnect` open() waits for a Redis that is not reachable yet. `onReady` is called after each connect,
+   * `onError` when the connection is lost or cannot be made; commands that fail report their error themselves.
    */
   constructor(
     address: ConnectionAddress,
@@ -40,10 +41,10 @@ export class RedisConnection {
     this.#client = this.#createClient()
   }
 
-  /** Rejects with StoreFault when Redis cannot be reached, or wants other credentials. */
+  /** Rejects with StoreError when Redis is unreachable, or refuses the credentials. */
   async open(): Promise<void> {
-    // Not the client's own: closed while a ping is under way, it would go on with it for ever. As it is about a socket, the
-    // system's clock counts.
+    // Not the client's own ping timer: closed during a ping, it would ping for ever. A socket lives by the system clock, also
+    // in tests.
     this.#pingTimer = systemClock.every(pingIntervalMs, () => void this.#ping())
     try {
       await this.#client.connect()
@@ -55,7 +56,7 @@ export class RedisConnection {
     }
   }
 
-  /** Runs the script as one step. Redis forgets scripts when it starts, and is then told the text again. */
+  /** Redis forgets scripts when it restarts: then the text is sent again. */
   async runScript(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
     const scriptArgs = [String(keys.length), ...keys, ...args.map(String)]
     try {
@@ -70,9 +71,9 @@ export class RedisConnection {
     return this.#sendLimited(args, {})
   }
 
-  /** The same for words that are bytes, and for an answer that is. */
+  /** For arguments and a reply in bytes. */
   sendBinaryCommand(...args: readonly (string | Buffer)[]): Promise<Buffer> {
-    // A text comes as bytes when it is asked for so; whoever calls knows that the command gives a text.
+    // A bulk string is mapped to a Buffer; the caller knows that the command returns one.
     return this.#sendLimited(args, binaryReply) as Promise<Buffer>
   }
 
@@ -89,23 +90,23 @@ export class RedisConnection {
       return await withTimeout(this.#clock, storeTimeoutMs, client.sendCommand([...args], options))
     } catch (cause) {
       const reason = client === this.#client ? errorMessage(cause) : new TimeoutError(storeTimeoutMs).message
-      // A primary that became a replica: the name may lead to the new one by now.
+      // READONLY: the primary became a replica, and the name may resolve to the new primary.
       if (cause instanceof TimeoutError || reason.startsWith('READONLY')) this.#reconnect(client)
       throw this.#storeError(reason, cause)
     }
   }
 
   /**
-   * Holds over breaks, once it has come through, when this resolves; it does so too when it cannot. The same `hear` is
-   * never called twice for one message.
+   * Resolves when the subscription is in force, which the client renews after each reconnect, or when it failed. The same
+   * `onMessage` is never called twice for one message.
    */
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
     await this.#client.subscribe(channel, onMessage).catch(noop)
   }
 
   /**
-   * Waits for the commands that were given, as long as for any. Safe twice. The client's own close() would not notice that
-   * the connection breaks meanwhile, and wait for answers that cannot come any more.
+   * Waits for commands in flight, up to the timeout of a command. Safe twice. The client's own close() would not notice that
+   * the connection is lost meanwhile, and wait for ever.
    */
   async close(): Promise<void> {
     if (this.#isClosed) return
@@ -119,7 +120,7 @@ export class RedisConnection {
     if (this.#client.isReady) await this.#client.sendCommand(['PING']).catch(noop)
   }
 
-  /** Gives up what hangs, commands in flight with it: a new connection comes sooner than an answer on the old one. */
+  /** Drops a connection that hangs, with its commands in flight: a new connection is faster than a reply on the old one. */
   #reconnect(unresponsive: Client): void {
     if (this.#isClosed || unresponsive !== this.#client) return
     this.#client = this.#createClient()
@@ -132,11 +133,13 @@ export class RedisConnection {
   }
 
   #createClient(): Client {
-    const client: Client = createRedisClient(
-      this.#address,
-      retries => this.#retriesInitialConnect && isInUse() && reconnectDelayMs(retries),
-    )
-    // One that is given up while it waits to connect again would go on for ever.
+    const backoff = new Backoff(reconnectBackoff)
+    const client: Client = createRedisClient(this.#address, retries => {
+      if (!this.#retriesInitialConnect || !isInUse()) return false
+      if (retries === 0) backoff.reset()
+      return withJitter(backoff.next())
+    })
+    // A client that was dropped while it waited to reconnect would go on for ever.
     const isInUse = () => !this.#isClosed && client === this.#client
     client.on('error', (error: unknown) => this.#onError(errorMessage(error)))
     client.on('ready', this.#onReady)
@@ -146,7 +149,7 @@ export class RedisConnection {
 
 type Client = ReturnType<typeof createRedisClient>
 
-/** The URL may hold a password; printed, it shows host and port. */
+/** The URL may contain a password; it prints as host and port. */
 interface ConnectionAddress {
   readonly url: Secret
 }
@@ -165,27 +168,38 @@ const createRedisClient = (address: ConnectionAddress, reconnectStrategy: (retri
   createClient({
     url: address.url.reveal(),
     name: 'tollgate',
-    // HELLO, which version 3 begins with, is unknown to Redis 5; and it would answer with the password in its error.
+    // RESP 3 begins with HELLO, which Redis 5 does not know: its error would repeat the password.
     RESP: 2,
     disableOfflineQueue: true,
-    // Would only count for commands that are not sent yet.
+    // The client's timeout covers only commands that are not sent yet; withTimeout() covers all.
     commandOptions: { timeout: 0 },
-    socket: { connectTimeout: 500, socketTimeout: 2_000, reconnectStrategy },
+    socket: { connectTimeout: connectTimeoutMs, socketTimeout: idleSocketTimeoutMs, reconnectStrategy },
   })
 
-/** Twice as long each time, up to 0.4 s; then up to a quarter more, so that not all processes come at once. */
-const reconnectDelayMs = (retries: number): number => Math.min(400, 25 * 2 ** Math.min(retries, 4)) * (1 + Math.random() / 4)
+const connectTimeoutMs = 500
 
-/** Commands that are under way at once: a fraction of what Redis answers within a second. The rest waits in line. */
+const reconnectBackoff = { minMs: 25, maxMs: 400 }
+
+/** Up to a quarter more, so that not all processes reconnect at once. */
+const withJitter = (delayMs: number): number => delayMs * (1 + Math.random() / 4)
+
+/** A fraction of what Redis answers within a second. More commands wait in a queue. */
 const maxConcurrentCommands = 1_000
 
-/** A ping each second, and nothing for two: that connection is dead, though TCP may not know for minutes. */
+/** A connection without a reply to two pings is dead, though TCP may not notice for minutes. */
 const pingIntervalMs = 1_000
+const idleSocketTimeoutMs = 2_000
 
 const noop = (): void => undefined
 
-/** An attempt on several addresses of a name has no message of its own. */
+/** The AggregateError of an attempt on several addresses has no message of its own. */
 const errorMessage = (error: unknown): string => {
   if (error instanceof AggregateError) return errorMessage(error.errors[0])
   return error instanceof Error ? error.message : String(error)
+}
+
+/** Names and values of an HGETALL reply, which lists them in turn. */
+export const parsePairs = (reply: unknown): readonly (readonly [name: string, value: string])[] => {
+  const items = reply as readonly string[] // as Redis promises
+  return Array.from({ length: items.length / 2 }, (_, i) => [items[2 * i] ?? '', items[2 * i + 1] ?? ''])
 }

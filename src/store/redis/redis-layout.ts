@@ -1,6 +1,6 @@
 /**
- * Every key in Redis. The part in braces is what a cluster places keys by: one script works on keys of one place only.
- * Rows are JSON; Lua takes them as they are, and never writes one anew.
+ * Every key in Redis, by the term that the code uses; the texts are stored, so that they cannot change. A cluster places keys
+ * by the part in braces: the keys of one script have the same. Rows are JSON, which scripts never encode anew.
  */
 export const redisKeys = {
   /** String: the version of this layout. */
@@ -10,7 +10,7 @@ export const redisKeys = {
   accounts: 'tollgate:{accounts}:accounts',
   /** Hash: name of an account -> its id. */
   names: 'tollgate:{accounts}:names',
-  /** Hash: hash of a key's text -> the key's row. */
+  /** Hash: hash of a key's text -> its row. */
   keys: 'tollgate:{accounts}:keys',
   /** Hash: id of a key -> hash of its text. */
   keyIds: 'tollgate:{accounts}:key-ids',
@@ -20,12 +20,12 @@ export const redisKeys = {
   /** String: how many changes of accounts and keys there have been. */
   changes: 'tollgate:{accounts}:changes',
 
-  /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Goes after three days. */
+  /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Expires after three days. */
   ledgerDay: (account: string, day: number): string => `tollgate:{${account}}:day:${day}`,
 
-  /** Sorted set: process -> when it last said that it lives, ms since 1970. */
+  /** Sorted set: process -> its last heartbeat, ms since 1970. */
   processes: 'tollgate:{processes}:seen',
-  /** String: the latest day that any process has seen. */
+  /** String: the latest day that any process has observed. */
   latestDay: 'tollgate:{processes}:day',
 
   /** String: the greatest height that a gateway has reported lately, for a network (its name and chain ID). */
@@ -37,15 +37,15 @@ export const redisKeys = {
   hoursOfAccount: (account: string): string => `tollgate:{usage}:hours:${account}`,
   /** Sorted set: `<account>:<hour>`, by hour. */
   hoursOfAllAccounts: 'tollgate:{usage}:hours',
-  /** String: the number of a process's last report. Goes after three days without one. */
+  /** String: the seq of a process's last report. Expires after three days without a report. */
   lastReport: (process: string): string => `tollgate:{usage}:mark:${process}`,
 } as const
 
-/** Where changes of accounts and keys are told; the message is the teller's own random name. */
+/** Channel of changes of accounts and keys; the message is the publisher's random id. */
 export const changesChannel = 'tollgate:news'
 
 /** Reported heights are published here: `<height> <sender> <network>`. */
 export const heightsChannel = 'tollgate:heights'
 
-/** Changes when keys or rows change so that an older Tollgate would misread them. */
+/** Incremented when an older Tollgate would misread keys or rows. */
 export const layoutVersion = 1

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
-import { processTimeoutMs } from '../store.ts'
+import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
+import type { StoreDay } from '../store.ts'
 import { dayMs, hourMs } from '../../util/dates.ts'
 
-/** A step that Redis runs as one, known to it by the hash of its text. Needs Redis 5 or later, or Valkey. */
+/** A Lua script, which Redis runs as one atomic step and caches by the hash of its text. Needs Redis 5 or later, or Valkey. */
 export interface Script {
   readonly text: string
   readonly sha: string
@@ -10,12 +11,27 @@ export interface Script {
 
 const script = (text: string): Script => ({ text, sha: hash('sha1', text) })
 
-/** A day's rows are kept until three days after it began. */
-export const retentionDays = 3
+/** The days that this process knows of. A day that has begun for it never goes back. */
+export interface RedisDayClock {
+  /** What each script that needs the time takes first: the time in ms, empty for that of Redis, and the latest day. */
+  scriptArgs(): readonly [string, number]
+  observe<T extends StoreDay>(day: T): T
+}
+
+export const openDayClock = (now: (() => number) | undefined): RedisDayClock => {
+  let latestDay = 0
+  return {
+    scriptArgs: () => [now === undefined ? '' : String(now()), latestDay],
+    observe(storeDay) {
+      latestDay = Math.max(latestDay, storeDay.today)
+      return storeDay
+    },
+  }
+}
 
 /**
- * Begins each script that needs the time. Redis's own clock says it; ARGV 1 is for tests that turn one by hand. The day
- * is never before ARGV 2, the latest that the caller has heard of.
+ * Begins each script that needs the time; scriptArgs() gives its arguments. The clock is that of Redis, unless a test gives
+ * the time in ARGV 1. The day is never before ARGV 2, the latest day that the caller knows.
  */
 const readDay = `
 local now = tonumber(ARGV[1])
@@ -30,8 +46,9 @@ local function text(number) return string.format('%.0f', number) end
 `
 
 /**
- * lease() of ../lease.ts, on the day of one account.
- * KEYS: day. ARGV from 3: process, seq, day, need, want, limit, share; granted, returned, used, or three empty ones.
+ * applyLeaseRequest() on the day of one account. A LeaseRequest has other names for `need` (minCredits), `want`
+ * (desiredCredits), `share` (shareDivisor) and `told` (counters.granted).
+ * KEYS: day. ARGV from 3: process, seq, day, need, want, limit, share; granted, returned, used, or three empty texts.
  */
 export const requestLease = script(`${readDay}
 local process, seq, day = 'p:' .. ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -51,12 +68,12 @@ if seq > last then
   leased, granted, returned, used = leased + grant, heals + grant, returns, tonumber(ARGV[12]) or used
   local entry = text(granted) .. ' ' .. text(returned) .. ' ' .. text(used) .. ' ' .. text(seq)
   redis.call('HSET', KEYS[1], 'leased', text(leased), process, entry)
-  redis.call('PEXPIRE', KEYS[1], text((day + ${retentionDays}) * ${dayMs} - now))
+  redis.call('PEXPIRE', KEYS[1], text((day + ${ledgerRetentionDays}) * ${dayMs} - now))
 end
 return { today, endsIn, text(granted), text(returned), text(used), text(limit - leased) }
 `)
 
-/** KEYS: processes, latestDay. ARGV 3: process. Says today, endsIn, and how many processes live. */
+/** KEYS: processes, latestDay. ARGV 3: process. Returns today, endsIn, and the number of live processes. */
 export const heartbeat = script(`${readDay}
 today = math.max(today, tonumber(redis.call('GET', KEYS[2]) or 0))
 redis.call('SET', KEYS[2], text(today))
@@ -66,14 +83,14 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. text(now + ${processTimeoutMs}), 
 return { today, (today + 1) * ${dayMs} - now, redis.call('ZCARD', KEYS[1]) }
 `)
 
-/** KEYS: processes, latestDay. Says today, endsIn, and then the processes that live. */
+/** KEYS: processes, latestDay. Returns today, endsIn, and then the live processes. */
 export const listLiveProcesses = script(`${readDay}
 today = math.max(today, tonumber(redis.call('GET', KEYS[2]) or 0))
 local found = redis.call('ZRANGEBYSCORE', KEYS[1], text(now - ${processTimeoutMs}), text(now + ${processTimeoutMs}))
 return { today, (today + 1) * ${dayMs} - now, unpack(found) }
 `)
 
-/** Ends each script that changes accounts or keys. The last of KEYS is `changes`, the last of ARGV are news and teller. */
+/** Ends each script that changes accounts or keys. The last of KEYS is `changes`; the last of ARGV are the channel and the publisher. */
 const publishChange = `redis.call('INCR', KEYS[#KEYS])
 redis.call('PUBLISH', ARGV[#ARGV - 1], ARGV[#ARGV])
 return 1
@@ -92,13 +109,13 @@ redis.call('HSET', KEYS[2], ARGV[3], ARGV[1])
 redis.call('SADD', KEYS[3], ARGV[1])
 ${publishChange}`)
 
-/** Replaces a row that is still as it was read. KEYS: accounts or keys. ARGV: field, old row, new row. */
+/** Replaces a row, unless it has changed since it was read. KEYS: accounts or keys. ARGV: field, old row, new row. */
 export const replaceRow = script(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 ${publishChange}`)
 
-/** KEYS: keys, accounts. ARGV: hash. Says the row of the key, and that of its account. */
+/** KEYS: keys, accounts. ARGV: hash. Returns the row of the key, and that of its account. */
 export const findKey = script(`
 local key = redis.call('HGET', KEYS[1], ARGV[1])
 if not key then return {} end
@@ -106,8 +123,9 @@ return { key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
 `)
 
 /**
- * KEYS: mark, hours, then usage and hoursOf for each count. ARGV from 3: seq, the hours to keep, how long to keep the
- * mark in ms, then account, hour, group, calls and credits for each count. Says the mark before, and what is too old.
+ * KEYS: lastReport, hoursOfAllAccounts, then usage and hoursOfAccount for each count. ARGV from 3: seq, the retention in
+ * hours, the TTL of lastReport in ms, then account, hour, group, calls and credits for each count. Returns the last seq
+ * before, and the hours that have expired.
  */
 export const reportUsage = script(`${readDay}
 local had = tonumber(redis.call('GET', KEYS[1]) or 0)
@@ -125,7 +143,7 @@ local before = math.floor(now / ${hourMs}) - tonumber(ARGV[4])
 return { had, unpack(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(before), 'LIMIT', 0, 500)) }
 `)
 
-/** Drops one account's hour. KEYS: usage, hoursOf, hours. ARGV: hour, account. */
+/** Drops one account's hour. KEYS: usage, hoursOfAccount, hoursOfAllAccounts. ARGV: hour, account. */
 export const dropHour = script(`
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[1])

@@ -1,19 +1,18 @@
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import { redisAccountStore } from './redis-accounts.ts'
-import { openDayClock } from './redis-day-clock.ts'
-import { RedisConnection } from './redis-connection.ts'
-import { redisCopySource } from './redis-copy-source.ts'
-import { redisKeys, layoutVersion } from './redis-layout.ts'
-import { redisLedgerStore } from './redis-ledger.ts'
-import { openChangeFeed } from './change-feed.ts'
-import { redisUsageStore } from './redis-usage.ts'
 import { StoreError } from '../store.ts'
-import type { Store } from '../store.ts'
+import type { CopySource, Store } from '../store.ts'
+import { hashedKeys, openChangeFeed, redisAccountStore } from './redis-accounts.ts'
+import { RedisConnection } from './redis-connection.ts'
+import { layoutVersion, redisKeys } from './redis-layout.ts'
+import { listLiveProcesses, readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
+import { openDayClock } from './redis-scripts.ts'
+import type { RedisDayClock } from './redis-scripts.ts'
+import { parseHourCounts, parseHourMember, redisUsageStore } from './redis-usage.ts'
 
 /**
- * The store for many machines: a Redis 5 or later, or a Valkey. Redis's own clock names the day; `now`, in ms since
- * 1970, takes its place in tests.
+ * The store for many machines: a Redis 5 or later, or a Valkey. The day is that of Redis's own clock; tests replace the
+ * clock by `now`, in ms since 1970.
  */
 export const openRedisStore = async (address: RedisAddress, clock: Clock, now?: () => number): Promise<Store> => {
   const redis = new RedisConnection(address, clock)
@@ -21,9 +20,9 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, now?: 
   try {
     await checkVersion(redis, address)
     await checkEvictionPolicy(redis, address)
-  } catch (fault) {
+  } catch (error) {
     await redis.close()
-    throw fault
+    throw error
   }
   const dayClock = openDayClock(now)
   const changeFeed = openChangeFeed(address, clock)
@@ -48,7 +47,7 @@ const checkVersion = async (redis: RedisConnection, address: RedisAddress): Prom
   )
 }
 
-/** What Redis drops to make room would be served twice. */
+/** Credits whose lease Redis evicts would be served twice. */
 const checkEvictionPolicy = async (redis: RedisConnection, address: RedisAddress): Promise<void> => {
   // Not every provider allows INFO.
   const info = String(await redis.sendCommand('INFO', 'memory').catch(() => ''))
@@ -59,3 +58,15 @@ const checkEvictionPolicy = async (redis: RedisConnection, address: RedisAddress
       `set its maxmemory-policy to noeviction (it is ${policy})`,
   )
 }
+
+const redisCopySource = (redis: RedisConnection, dayClock: RedisDayClock): CopySource => ({
+  countLiveProcesses: async () => (await listLiveProcesses(redis, dayClock)).processes.length,
+  hashedKeys: account => hashedKeys(redis, account),
+  leaseRecords: async (account, day) => (await readLedgerDay(redis, account, day)).records,
+  async *allUsageCounts() {
+    for (const member of (await redis.sendCommand('ZRANGE', redisKeys.hoursOfAllAccounts, '0', '-1')) as string[]) {
+      const { account, hour } = parseHourMember(member)
+      yield* parseHourCounts(account, hour, await redis.sendCommand('HGETALL', redisKeys.usage(account, hour)))
+    }
+  },
+})

@@ -1,20 +1,20 @@
 import type { UsageCount, UsageStore } from '../store.ts'
 import { usageGroupKey } from '../store.ts'
-import type { RedisDayClock } from './redis-day-clock.ts'
+import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
-import { parsePairs } from './redis-reply.ts'
 import * as scripts from './redis-scripts.ts'
+import type { RedisDayClock } from './redis-scripts.ts'
 import { dayMs } from '../../util/dates.ts'
 
 export const redisUsageStore = (redis: RedisConnection, { scriptArgs }: RedisDayClock): UsageStore => ({
   async reportUsage({ process, seq, counts, retentionHours }) {
-    const touched = counts.flatMap(({ account, hour }) => [redisKeys.usage(account, hour), redisKeys.hoursOfAccount(account)])
-    const added = counts.flatMap(count => [count.account, count.hour, usageGroupKey(count), count.calls, count.credits])
+    const countKeys = counts.flatMap(({ account, hour }) => [redisKeys.usage(account, hour), redisKeys.hoursOfAccount(account)])
+    const countArgs = counts.flatMap(count => [count.account, count.hour, usageGroupKey(count), count.calls, count.credits])
     const [previousSeq, ...expired] = (await redis.runScript(
       scripts.reportUsage,
-      [redisKeys.lastReport(process), redisKeys.hoursOfAllAccounts, ...touched],
-      [...scriptArgs(), seq, retentionHours, lastReportTtlMs, ...added],
+      [redisKeys.lastReport(process), redisKeys.hoursOfAllAccounts, ...countKeys],
+      [...scriptArgs(), seq, retentionHours, lastReportTtlMs, ...countArgs],
     )) as [number, ...string[]]
     await Promise.all(expired.map(hour => dropHour(redis, hour)))
     return previousSeq
@@ -30,8 +30,8 @@ export const redisUsageStore = (redis: RedisConnection, { scriptArgs }: RedisDay
   },
 })
 
-/** A process that says nothing for so long, in ms, says nothing twice. */
-const lastReportTtlMs = scripts.retentionDays * dayMs
+/** A process without reports for this time does not repeat its last one. */
+const lastReportTtlMs = 3 * dayMs
 
 const dropHour = (redis: RedisConnection, member: string): Promise<unknown> => {
   const { account, hour } = parseHourMember(member)
@@ -42,13 +42,13 @@ const dropHour = (redis: RedisConnection, member: string): Promise<unknown> => {
   )
 }
 
-/** A member of `hours`. */
+/** A member of `hoursOfAllAccounts`. */
 export const parseHourMember = (member: string): { readonly account: string; readonly hour: number } => {
   const colon = member.lastIndexOf(':')
   return { account: member.slice(0, colon), hour: Number(member.slice(colon + 1)) }
 }
 
-/** `row` is what HGETALL says of one account's hour. */
+/** `row` is the reply of HGETALL for one account's hour. */
 export const parseHourCounts = (account: string, hour: number, row: unknown): readonly UsageCount[] => {
   const groups = new Map<string, { calls: number; credits: number }>()
   for (const [field, value] of parsePairs(row)) {

@@ -156,7 +156,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await redis.send('FLUSHALL')
     await redis.send('SET', 'tollgate:version', '2')
     await t.rejects(openStore(redis.address, systemClock), {
-      name: 'StoreFault',
+      name: 'StoreError',
       message:
         `the store in redis at 127.0.0.1:${redis.port} has version 2, and this Tollgate reads version 1: ` +
         'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
@@ -167,7 +167,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
   t.test('is refused when it would drop balances to make room', async t => {
     await redis.send('CONFIG', 'SET', 'maxmemory', '100mb', 'maxmemory-policy', 'volatile-lru')
     await t.rejects(openStore(redis.address, systemClock), {
-      name: 'StoreFault',
+      name: 'StoreError',
       message:
         `redis at 127.0.0.1:${redis.port} would drop balances and keys when its memory is full: ` +
         'set its maxmemory-policy to noeviction (it is volatile-lru)',
@@ -191,7 +191,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.equal(await other.account('alice'), undefined, 'another database')
     await other.close()
     await t.rejects(openStore(at('gate:wrong'), systemClock), {
-      name: 'StoreFault',
+      name: 'StoreError',
       message: `cannot use redis at 127.0.0.1:${redis.port}: WRONGPASS invalid username-password pair or user is disabled.`,
     })
   })
@@ -200,8 +200,8 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const store = await openOne(t, new TestClock())
     await store.close()
     await store.close()
-    await t.rejects(store.heartbeat('p1'), { name: 'StoreFault', message: 'the store is closed' })
-    await t.rejects(async () => store.account('alice'), { name: 'StoreFault' })
+    await t.rejects(store.heartbeat('p1'), { name: 'StoreError', message: 'the store is closed' })
+    await t.rejects(async () => store.account('alice'), { name: 'StoreError' })
   })
 })
 
@@ -231,7 +231,7 @@ t.test('a redis that goes away', { skip: skipWithoutRedis }, async t => {
     const each = (systemClock.monotonic() - start) / 100
     t.ok(each < 5, `${each.toFixed(2)} ms a call`)
     const message = new RegExp(`^cannot use redis at 127\\.0\\.0\\.1:${redis.port}: `)
-    await t.rejects(store.heartbeat('p1'), { name: 'StoreFault', message })
+    await t.rejects(store.heartbeat('p1'), { name: 'StoreError', message })
   })
 
   t.test('is in use again within a second of its return, with all it had', async t => {
@@ -257,7 +257,7 @@ t.test('a redis that goes away', { skip: skipWithoutRedis }, async t => {
   t.test('cannot be opened while it is away: that is one line', async t => {
     await redis.kill()
     await t.rejects(openStore(redis.address, systemClock), {
-      name: 'StoreFault',
+      name: 'StoreError',
       message: `cannot use redis at 127.0.0.1:${redis.port}: connect ECONNREFUSED 127.0.0.1:${redis.port}`,
     })
     await redis.restart()
@@ -308,7 +308,7 @@ t.test('a connection closes at once when redis goes while it owes answers', asyn
     const closed = connection.close().then(() => 'closed')
     sockets.forEach(end)
     t.equal(await Promise.race([closed, delay(3_000)]), 'closed', way)
-    t.equal(await asked, 'StoreFault')
+    t.equal(await asked, 'StoreError')
     owing.close()
   }
 })

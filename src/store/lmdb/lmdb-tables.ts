@@ -1,0 +1,51 @@
+import type { RootDatabase } from 'lmdb'
+import type { LeaseRecord } from '../lease-accounting.ts'
+import type { AccountRow, KeyRow } from '../store.ts'
+
+/** A process's last heartbeat. */
+export interface ProcessHeartbeat {
+  readonly pid: number
+  /** Milliseconds since 1970. */
+  readonly seen: number
+}
+
+/** The hour comes first, so that old rows are adjacent. */
+export type UsageRowKey = [hour: number, account: string, key: string, network: string, method: string, outcome: string, forwarded: 0 | 1]
+export type UsageRowValue = readonly [calls: number, credits: number]
+
+/** The last usage report of a process. */
+export interface LastReport {
+  readonly seq: number
+  readonly hour: number
+}
+
+/** Sorts after every id and name in a key. */
+export const maxKeySuffix = '\uffff'
+
+/** `version` of the schema, `changes` of accounts and keys so far, and the latest `day` that any process has seen. */
+export const openMetaTable = (root: RootDatabase) => root.openDB<number, string>({ name: 'meta' })
+
+/** By id. */
+export const openAccountsTable = (root: RootDatabase) => root.openDB<AccountRow, string>({ name: 'accounts' })
+
+/** Every table of the folder. Rows are JSON. The names are stored in the file, so that they cannot change. */
+export const openTables = (root: RootDatabase) => ({
+  meta: openMetaTable(root),
+
+  accounts: openAccountsTable(root),
+  accountIdsByName: root.openDB<string, string>({ name: 'account-names' }),
+  /** By the hash of the key's text. */
+  keys: root.openDB<KeyRow, string>({ name: 'keys' }),
+  keyHashesById: root.openDB<string, string>({ name: 'key-ids' }),
+  keyHashesByAccount: root.openDB<string, [account: string, created: number, id: string]>({ name: 'account-keys' }),
+
+  /** Credits that are leased, over all processes. */
+  leased: root.openDB<number, [day: number, account: string]>({ name: 'sums' }),
+  leaseRecords: root.openDB<LeaseRecord, [day: number, account: string, process: string]>({ name: 'entries' }),
+  heartbeats: root.openDB<ProcessHeartbeat, string>({ name: 'processes' }),
+
+  usage: root.openDB<UsageRowValue, UsageRowKey>({ name: 'usage' }),
+  lastReports: root.openDB<LastReport, string>({ name: 'usage-reports' }),
+})
+
+export type LmdbTables = ReturnType<typeof openTables>
