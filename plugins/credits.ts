@@ -23,7 +23,8 @@ export default definePlugin({
         type: 'object',
         additionalProperties: { type: 'integer', minimum: 0 },
         default: {},
-        description: 'Credits per call by method, over those of the method table.',
+        description: 'Credits per call by method, in place of `cost` in the method table.',
+        examples: [{ eth_call: 40 }],
       },
       onStoreOutage: {
         type: 'string',
@@ -37,6 +38,7 @@ export default definePlugin({
         type: 'integer',
         minimum: 1,
         description: 'With `onStoreOutage: grace`: credits granted in one outage, per process and account.',
+        examples: [10_000],
       },
     },
   },

@@ -13,7 +13,7 @@ export default definePlugin({
       strict: {
         type: 'boolean',
         default: false,
-        description: 'Insist on a numeric id and a params array in each request; viem, cast, geth and web3 then fail.',
+        description: 'Requires a numeric id and a params array in each request; viem, cast, geth and web3 then fail.',
       },
     },
   },

@@ -14,19 +14,22 @@ export default definePlugin({
       strict: {
         type: 'boolean',
         default: false,
-        description: 'Insist on parameters that the method table marks `unless strict`: the block of eth_getStorageAt.',
+        description: 'Requires parameters that the method table marks `unless strict`: the block of eth_getStorageAt.',
       },
       methods: {
         type: 'object',
         additionalProperties: {},
         default: {},
-        description: 'By method: false withdraws it, `params` and `answer` replace those of the table. May be new.',
+        description:
+          'By method: `false` withdraws the method, `params` and `answer` replace those of the method table. New methods may be added.',
+        examples: [{ eth_getProof: false }],
       },
       tags: {
         type: 'object',
         additionalProperties: { type: 'array', items: { type: 'string' } },
         default: {},
-        description: 'By method, the block tags that this network takes, when they are fewer than in the method table.',
+        description: 'By method: the block tags that this network accepts, when they are fewer than in the method table.',
+        examples: [{ eth_getLogs: ['latest', 'earliest', 'pending', 'finalized'] }],
       },
     },
   },

@@ -115,18 +115,19 @@ export const finalizedCacheOptions = {
   redis: {
     type: 'string',
     format: 'redis',
-    description: 'URL of a Redis in which machines share final answers; not the one of the store.',
+    description: 'URL of a Redis in which gateways share finalized results; not the Redis of the store.',
+    examples: ['redis://127.0.0.1:6380'],
   },
   redisTtl: {
     type: 'string',
     format: 'duration',
     default: '1d',
-    description: 'How long an answer is kept there.',
+    description: 'How long a result is stored in `redis`.',
   },
   redisMaxBytes: {
     type: 'string',
     format: 'size',
     default: '1MiB',
-    description: 'Longest answer that is kept there.',
+    description: 'Maximum size of a result that is stored in `redis`.',
   },
 } as const satisfies Record<string, Json>

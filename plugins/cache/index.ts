@@ -25,13 +25,14 @@ export default definePlugin({
         type: 'string',
         format: 'size',
         default: '64MiB',
-        description: "Most memory for this network's answers; less where its share of `memory` in gateway.yaml is less.",
+        description: "Maximum memory for this network's results; less where its share of `memory` in gateway.yaml is less.",
       },
       methods: {
         type: 'object',
         additionalProperties: { type: 'string', enum: cachePolicies },
         default: {},
-        description: 'Cache policy by method, in place of `cache` in the method table: never, latest, block or mined.',
+        description: 'Cache policy by method, in place of `cache` in the method table.',
+        examples: [{ eth_gasPrice: 'never' }],
       },
       cacheTooManyFor: {
         type: 'string',

@@ -9,8 +9,14 @@ const nodeSchema = {
       pattern: '^[!-~]+$',
       label: 'a name of ASCII characters without spaces',
       description: 'Name in headers, logs and metrics, which never show the URL.',
+      examples: ['node-1'],
     },
-    url: { type: 'string', format: 'url', description: 'HTTP URL of the JSON-RPC endpoint.' },
+    url: {
+      type: 'string',
+      format: 'url',
+      description: 'HTTP URL of the JSON-RPC endpoint.',
+      examples: ['https://node.example.com/v1/${NODE_KEY}'],
+    },
     concurrency: {
       type: 'integer',
       minimum: 1,
@@ -21,11 +27,13 @@ const nodeSchema = {
       type: 'integer',
       minimum: 1,
       description: 'Maximum number of blocks in one eth_getLogs of this node; a wider query is split into chunks.',
+      examples: [10_000],
     },
     maxParams: {
       type: 'integer',
       minimum: 1,
       description: 'Maximum number of addresses, and of topics in one position, in one eth_getLogs; a query with more is split.',
+      examples: [1_000],
     },
   },
   required: ['name', 'url'],
@@ -46,12 +54,14 @@ export const failoverOptions = {
             format: 'url',
             omitWhenUnset: true,
             description: 'WebSocket URL of the node: new blocks come by eth_subscribe, and the node is not polled.',
+            examples: ['wss://node.example.com'],
           },
           weight: {
             type: 'number',
             minimum: 0,
             description:
               'Share of the calls, relative to the other weights; 1 where only other nodes have one. 0: only when no other node can answer.',
+            examples: [3],
           },
         },
       },
@@ -80,6 +90,7 @@ export const failoverOptions = {
       type: 'integer',
       minimum: 1,
       description: 'Nodes that are so many blocks behind the head are requested last. Default: 5, or the blocks of 10 s if those are more.',
+      examples: [10],
     },
     hedge: {
       type: 'boolean',

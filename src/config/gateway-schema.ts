@@ -16,8 +16,12 @@ export const gatewaySchema = {
           default: defaultRpcAddress,
           description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
         },
-        portal: { type: 'string', description: 'The dashboard for developers. Nothing listens there yet.' },
-        admin: { type: 'string', description: 'Health and metrics: /livez, /readyz, /metrics. None by default.' },
+        portal: { type: 'string', description: 'The dashboard for developers. Nothing listens there yet.', examples: ['127.0.0.1:8081'] },
+        admin: {
+          type: 'string',
+          description: 'Health and metrics: /livez, /readyz, /metrics. None by default.',
+          examples: ['127.0.0.1:8082'],
+        },
       },
       default: {},
     },
@@ -26,8 +30,12 @@ export const gatewaySchema = {
       description:
         'Where accounts, keys and credits are stored: lmdb:PATH, a directory, relative to this file, for one machine; ' +
         'or Redis for several machines, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS).',
+      examples: ['lmdb:../data', 'redis://127.0.0.1:6379'],
     },
-    workers: { description: 'Worker processes that share the port: an integer, or auto for one per core; 1 by default.' },
+    workers: {
+      description: 'Worker processes that share the port: an integer, or auto for one per core; 1 by default.',
+      examples: [4, 'auto'],
+    },
     memory: {
       type: 'string',
       format: 'size',
@@ -46,6 +54,7 @@ export const gatewaySchema = {
             minimum: 1,
             maximum: Number.MAX_SAFE_INTEGER,
             description: 'Credits that an account may use in one day, UTC.',
+            examples: [3_000_000],
           },
           forwarding: {
             type: 'boolean',

@@ -19,14 +19,18 @@ import type { NetworkConfig, UnservedNetwork } from './types.ts'
 import type { Env } from './variables.ts'
 
 /** The keys of a network's file; the options of a step depend on its plugin. */
-const networkSchema = {
+export const networkSchema = {
   type: 'object',
   description: 'One network: its hosts, and the plugins that each call passes through.',
   properties: {
-    network: { type: 'string', description: 'The name of the network, in kebab-case; the file has the same name.' },
-    chainId: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The chain id (EIP-155).' },
-    blockTime: { type: 'string', format: 'duration', description: 'The usual time between two blocks, such as 12s.' },
-    methods: { type: 'string', description: 'The method table: the name of a file in methods/, without .yaml.' },
+    network: {
+      type: 'string',
+      description: 'The name of the network, in kebab-case; the file has the same name.',
+      examples: ['base-mainnet'],
+    },
+    chainId: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The chain id (EIP-155).', examples: [8453] },
+    blockTime: { type: 'string', format: 'duration', description: 'The usual time between two blocks.', examples: ['12s', '250ms'] },
+    methods: { type: 'string', description: 'The method table: the name of a file in methods/, without .yaml.', examples: ['ethereum'] },
     optional: {
       type: 'boolean',
       default: false,
@@ -37,11 +41,13 @@ const networkSchema = {
       minItems: 1,
       description: 'The hosts that callers use for this network, without port. No other network may list them.',
       items: { type: 'string', description: 'A host name or an IP address.' },
+      examples: [['base-mainnet.rpc.example.com']],
     },
     pipeline: {
       type: 'array',
       description: 'The plugins that each call passes through, outermost first; the last one answers.',
       items: { description: 'A map with one key, the name of a plugin; its value is the options of the plugin.' },
+      examples: [[{ envelope: {} }, { upstream: {} }]],
     },
   },
   required: ['network', 'chainId', 'blockTime', 'methods', 'hosts', 'pipeline'],

@@ -11,6 +11,8 @@ export type Schema = StringSchema | NumberSchema | BooleanSchema | ArraySchema |
 interface DescribedSchema {
   /** One sentence for operators, shown by editors. */
   readonly description?: string
+  /** Values as an operator writes them; required where there is no default. */
+  readonly examples?: readonly unknown[]
 }
 
 export interface StringSchema extends DescribedSchema {

@@ -4,7 +4,7 @@ import type { CachePolicy, ResultKind } from './index.ts'
 
 export type JsonType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'null'
 
-/** What a value must be: JSON Schema, and the named keywords that configs/methods/ethereum.yaml explains. */
+/** What a value must be: JSON Schema, and the keywords that docs/reference/methods.md explains. */
 export interface Rule {
   readonly ref?: string
   readonly title?: string

@@ -213,7 +213,7 @@ test('each fault of an entry is placed', async t => {
   t.strictSame(faults({ category: 'noBackend', methods: ['a'] }), ['errors/0: errors[0] needs "code" or "message"'])
   t.strictSame(faults({ category: 'noBackend', code: '1' }), ['errors/0/code: errors[0].code must be a whole number or an array, not "1"'])
   t.strictSame(faults({ category: 'noBackend', message: 'a*b' }), [
-    'errors/0/message: errors[0].message must be a piece of a message, at least three characters on end beside `*`, not "a*b"',
+    'errors/0/message: errors[0].message must be a piece of a message with at least three characters in a row other than `*`, not "a*b"',
   ])
   t.strictSame(faults({ category: 'noBackend', message: ['fine', '*'] }).length, 1)
   t.strictSame(faults({ category: 'noBackend', mesage: 'busy' }), [

@@ -1,0 +1,145 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import { plugins } from '../../plugins/index.ts'
+import { commandLoaders } from '../../src/cli/commands.ts'
+import { formatOption } from '../../src/cli/command.ts'
+import type { Command } from '../../src/cli/command.ts'
+import { gatewaySchema } from '../../src/config/gateway-schema.ts'
+import { networkSchema } from '../../src/config/network-config.ts'
+import { isCharged, refusals, refuse } from '../../src/plugin/plugin.ts'
+import type { RefusalKind } from '../../src/plugin/plugin.ts'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { methodTableKeywords } from '../../src/services/method-table/table-schema.ts'
+import type { MethodEntry, PositionEntry, TableFile } from '../../src/services/method-table/table-types.ts'
+import { describeOptions, formatOptionsTable } from './reference-options.ts'
+import { code, formatTable, page } from './markdown-tables.ts'
+import { rootDir } from './source-files.ts'
+
+/** The pages of docs/reference/ by file name, made of the schemas and tables that the gateway itself uses. */
+export const createReferencePages = async (): Promise<ReadonlyMap<string, string>> =>
+  new Map([
+    ['plugins.md', createPluginsPage()],
+    ['gateway.md', createGatewayPage()],
+    ['methods.md', createMethodsPage()],
+    ['metrics.md', createMetricsPage()],
+    ['errors.md', createErrorsPage()],
+    ['commands.md', createCommandsPage(await Promise.all(Object.values(commandLoaders).map(load => load())))],
+  ])
+
+const createPluginsPage = (): string =>
+  page('Plugins and their options', [
+    'The plugins that come with the gateway, in the order in which a call passes them. A network file names them in its `pipeline`.',
+    ...plugins.flatMap(({ name, summary, options }) => [
+      `## ${name}`,
+      summary,
+      Object.keys(options.properties ?? {}).length === 0 ? 'No options.' : formatOptionsTable(describeOptions(options)),
+    ]),
+  ])
+
+const createGatewayPage = (): string =>
+  page('Configuration files', [
+    'Durations are written as `250ms`, `10s`, `5m`, `2h` or `1d`, sizes as `512B`, `64KiB`, `1MiB` or `2GiB`. A value may be `${VARIABLE}`.',
+    '## gateway.yaml',
+    gatewaySchema.description,
+    formatOptionsTable(describeOptions(gatewaySchema)),
+    '## networks/NAME.yaml',
+    networkSchema.description,
+    formatOptionsTable(describeOptions(networkSchema)),
+    'The options of the plugins: [plugins.md](plugins.md).',
+  ])
+
+/** What a keyword of the method table is in its schema, as far as the page shows it. */
+interface Keyword {
+  readonly description: string
+  readonly type?: string | readonly string[]
+  readonly enum?: readonly unknown[]
+}
+
+const keywordTypeOf = ({ type = 'any', enum: values }: Keyword): string =>
+  values === undefined ? [type].flat().join(' or ') : values.map(value => code(String(value))).join(', ')
+
+type KeywordSection = keyof typeof methodTableKeywords
+
+const keywordSections: readonly (readonly [section: KeywordSection, title: string, text: string])[] = [
+  ['table', 'The file', 'A method table is a file in `methods/`; a network names it at `methods`.'],
+  ['method', 'A method', 'An entry of `methods`.'],
+  ['position', 'A position', 'An entry of `params`: a rule, and these keywords.'],
+  ['rule', 'A rule', 'JSON Schema with these keywords. `pattern` is not supported: a slow expression would let callers block the process.'],
+  ['error', 'An error', 'An entry of `errors`.'],
+]
+
+const createMethodsPage = (): string =>
+  page('The method table', [
+    ...keywordSections.flatMap(([section, title, text]) => [`## ${title}`, text, formatKeywords(methodTableKeywords[section])]),
+    '## The shipped table',
+    'The methods of `configs/methods/ethereum.yaml`. `?` marks a parameter that may be missing.',
+    formatMethods(parse(readFileSync(join(rootDir, 'configs/methods/ethereum.yaml'), 'utf8'))), // the loader's tests check the file
+  ])
+
+const formatKeywords = (keywords: Readonly<Record<string, Keyword>>): string =>
+  formatTable(
+    ['keyword', 'type', 'description'],
+    Object.entries(keywords).map(([name, keyword]) => [code(name), keywordTypeOf(keyword), keyword.description]),
+  )
+
+const formatMethods = ({ defaults, methods }: TableFile): string =>
+  formatTable(
+    ['method', 'params', 'cost', 'cache', 'class'],
+    Object.entries(methods).map(([name, method]) => [code(name), formatParams(method), ...formatFields({ ...defaults, ...method })]),
+  )
+
+const formatFields = ({ cost, cache, class: methodClass }: TableFile['defaults']): readonly string[] => [String(cost), cache, methodClass]
+
+const formatParams = ({ params, answer }: MethodEntry): string => {
+  if (answer !== undefined) return 'answered by the gateway'
+  if (params === undefined) return 'unchecked'
+  const isOptional = ({ optional = false, default: value }: PositionEntry) => optional !== false || value !== undefined
+  return params.map(position => (isOptional(position) ? `${position.title}?` : position.title)).join(', ') || 'none'
+}
+
+const createMetricsPage = (): string =>
+  page('Metrics', [
+    'What `/metrics` of the admin listener returns, in the text format of Prometheus.',
+    formatTable(
+      ['metric', 'type', 'labels', 'description'],
+      Object.values(metricDefinitions).map(({ name, type, labels, help }) => [code(name), type, labels.map(code).join(', '), help]),
+    ),
+  ])
+
+const createErrorsPage = (): string =>
+  page('Errors', [
+    'The errors that the gateway itself returns. *Fault* says whose doing the error is, *charged* whether the call costs credits.',
+    formatTable(
+      ['kind', 'HTTP', 'code', 'message', 'fault', 'charged'],
+      Object.entries(refusals).map(([kind, { status, code: errorCode, message, fault }]) => [
+        code(kind),
+        String(status),
+        String(errorCode),
+        code(message),
+        fault,
+        isCharged(refuse(kind as RefusalKind)) ? 'yes' : 'no', // Object.entries gives the keys as strings
+      ]),
+    ),
+  ])
+
+const createCommandsPage = (commands: readonly Command[]): string =>
+  page('Commands', [
+    'Exit codes: 0 success, 1 failure, 64 wrong arguments, 78 wrong configuration.',
+    ...commands.flatMap(({ name, summary, usage, positionals, options }) => [
+      `## ${name}`,
+      summary,
+      `\`\`\`\n${usage.map(form => `tollgate ${form}`).join('\n')}\n\`\`\``,
+      formatTable(
+        ['argument', 'default', 'description'],
+        [
+          ...Object.entries(positionals).map(([placeholder, description]) => [code(placeholder), '', description]),
+          ...Object.entries(options).map(([option, definition]) => [
+            code(formatOption(option, definition)),
+            typeof definition.default === 'string' ? code(definition.default) : '',
+            definition.description,
+          ]),
+        ],
+      ),
+    ]),
+  ])
