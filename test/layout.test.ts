@@ -67,11 +67,11 @@ test('a start loads nothing that only some gateways need, or that can come later
   }
   for (const file of ['src/main.ts', 'src/cli/start.ts', 'plugins/index.ts', 'src/store/lmdb/lmdb-store.ts']) load(file)
   t.ok(
-    ['ajv', 'lmdb', 'src/server/websocket.ts'].every(name => loaded.has(name)),
+    ['ajv', 'koa', 'lmdb', 'src/server/websocket.ts'].every(name => loaded.has(name)),
     'imports are found',
   )
   t.same(
-    ['koa', 'ws', '@redis/client', 'src/cluster/primary.ts'].filter(name => loaded.has(name)),
+    ['ws', 'koa-bodyparser', '@redis/client', 'src/cluster/primary.ts'].filter(name => loaded.has(name)),
     [],
   )
 })

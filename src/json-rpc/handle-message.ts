@@ -50,8 +50,11 @@ export const failureResponse = (failure: Failure, id = 'null'): RpcResponse =>
   singleResponse({ reply: failure, body: serializeResponse(id, failure) }, id)
 
 /** Logs a bug, and answers the whole message with an internal error. */
-export const internalErrorResponse = ({ log }: Pick<MessageHandler, 'log'>, origin: Origin, bug: unknown, id?: string): RpcResponse =>
+export const internalErrorResponse = ({ log }: Pick<MessageHandler, 'log'>, origin: FailedOrigin, bug: unknown, id?: string): RpcResponse =>
   failureResponse(logBug(log, origin, bug), id)
+
+/** What the log says of an origin; a request that has not been routed has no network. */
+type FailedOrigin = Pick<Origin, 'requestId'> & Partial<Pick<Origin, 'network'>>
 
 /** A call's reply, and how it is told to the caller, if it is. */
 interface HandledRequest {
@@ -118,7 +121,7 @@ const replaceOversized = (handler: MessageHandler, reply: Reply, { message, id }
   return { reply: refusal, body: serializeResponse(id ?? 'null', refusal) }
 }
 
-const logBug = (log: Log, { requestId, network }: Origin, bug: unknown, message?: Json): Failure => {
+const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, message?: Json): Failure => {
   const stack = bug instanceof Error ? bug.stack : inspect(bug)
   log.error({ requestId, network, method: methodOf(message), stack }, 'a call failed because of a bug')
   return refuse('internal', { data: { requestId } })

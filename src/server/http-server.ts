@@ -1,5 +1,5 @@
 import { createServer } from 'node:http'
-import type { RequestListener, Server } from 'node:http'
+import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Address } from '../config/types.ts'
 
@@ -9,10 +9,16 @@ export class ListenError extends Error {}
 /** Idle connections are kept so long, in ms: longer than the 60 s after which common load balancers drop them, so that they close first. */
 export const keepAliveTimeoutMs = 65_000
 
+export interface HttpServerOptions {
+  /** Which upgrades become `upgrade` events; other requests with an Upgrade header are served as if they had none. Node 22.21 and 24.9. */
+  shouldUpgradeCallback?(request: IncomingMessage): boolean
+}
+
 /** An HTTP server with the limits that keep slow and silent clients from holding it (headers 10 s, request 30 s). */
-export const createHttpServer = (serve: RequestListener): Server =>
+export const createHttpServer = (serve: RequestListener, options: HttpServerOptions = {}): Server =>
   createServer(
     {
+      ...options,
       headersTimeout: 10_000,
       requestTimeout: 30_000,
       connectionsCheckingInterval: 1000,
@@ -50,7 +56,13 @@ const explainListenError = (error: NodeJS.ErrnoException, host: string, port: nu
   }
 }
 
-/** Stops accepting, and closes connections that wait for nothing. */
+/** Loads a listener with its first request. */
+export const lazyListener = (load: () => Promise<RequestListener>): RequestListener => {
+  let loading: Promise<RequestListener> | undefined
+  return (req, res) => void (loading ??= load()).then(serve => serve(req, res))
+}
+
+/** Stops accepting, and closes idle connections. */
 export const closeServer = (server: Server): Promise<void> =>
   new Promise(resolve => {
     server.close(() => resolve())

@@ -8,16 +8,15 @@ import type { Metrics } from '../services/metrics.ts'
 import type { MessageHandler } from '../json-rpc/handle-message.ts'
 import { createMessageParser } from '../json-rpc/parse-request.ts'
 import type { AdminStatus } from './admin.ts'
-import { handleParserErrors } from './raw-response.ts'
-import { ActiveRequests } from './rpc-context.ts'
-import type { RpcContext, NetworkEndpoint } from './rpc-context.ts'
-import { createRequestListener } from './rpc-middleware.ts'
-import { lazyListener } from './lazy-listener.ts'
-import { closeServer, createHttpServer, listen } from './http-server.ts'
-import { createResponseCounter } from './response.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
-import { openHttpDate } from '../runtime/single-write-response.ts'
+import { openSingleWrite } from '../runtime/single-write-response.ts'
 import { sleep } from '../util/sleep.ts'
+import { closeServer, createHttpServer, keepAliveTimeoutMs, lazyListener, listen } from './http-server.ts'
+import { createResponseCounter, openHttpDate } from './response.ts'
+import { createRpcHost } from './rpc-host.ts'
+import { createRpcServer } from './rpc-server.ts'
+import { ActiveRequests } from './rpc-services.ts'
+import type { NetworkEndpoint, RpcServices } from './rpc-services.ts'
 import { WsConnections } from './websocket.ts'
 
 /** A listener. */
@@ -35,33 +34,33 @@ export interface RpcListenerOptions {
   readonly metrics: Metrics
 }
 
-/** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenFault, nothing left open. */
+/** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
 export const openRpcListener = async ({ config, networks, memoryBudget, clock, log, metrics }: RpcListenerOptions): Promise<Listener> => {
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, log }
   const endpointByHost = new Map(networks.flatMap(network => endpointsOf(network, handlerBase)))
   const activeRequests = new ActiveRequests()
-  const rpcContext: RpcContext = {
+  const services: RpcServices = {
     endpointAt: host => endpointByHost.get(host),
     limits: config.limits,
     log,
     activeRequests,
     memoryBudget,
     hintGc: openGcHints(),
+    sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
     httpDate: openHttpDate(clock),
     countResponse: createResponseCounter(metrics),
   }
-  const requestListener = createRequestListener(rpcContext)
-  const server = createHttpServer(requestListener)
-  handleParserErrors(server, rpcContext, requestListener)
+  const wsConnections = new WsConnections(services)
+  const server = createRpcServer(services, createRpcHost(services, wsConnections).callback())
   const url = await listen(server, config.listen.rpc)
-  const wsConnections = new WsConnections(server, rpcContext, clock)
-  return { url, stop: () => drain(rpcContext, server, wsConnections, clock, config.drain.timeout) }
+  wsConnections.start(clock)
+  return { url, stop: () => drain(services, server, wsConnections, clock, config.drain.timeout) }
 }
 
 const endpointsOf = ({ name, hosts, admit, run }: Network, handlerBase: Omit<MessageHandler, 'run'>): [host: string, NetworkEndpoint][] =>
   hosts.map(host => [host, { name, admit, messageHandler: { ...handlerBase, run } }])
 
-/** Opens the admin listener. Rejects with ListenFault. */
+/** Opens the admin listener. Rejects with ListenError. */
 export const openAdminListener = async (address: Address, status: AdminStatus, log: Log): Promise<Listener> => {
   const server = createHttpServer(lazyListener(async () => (await import('./admin.ts')).createAdminApp(status, log).callback()))
   return { url: await listen(server, address), stop: () => closeServer(server) }
@@ -69,7 +68,7 @@ export const openAdminListener = async (address: Address, status: AdminStatus, l
 
 /** No new calls; those in flight finish, until the deadline; sockets close with 1001 after theirs, and have 1 s to say so. */
 const drain = async (
-  { activeRequests, log }: RpcContext,
+  { activeRequests, log }: RpcServices,
   server: Server,
   wsConnections: WsConnections,
   clock: Clock,

@@ -3,11 +3,43 @@ import { unescape as decodePercent } from 'node:querystring'
 import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
+import { RequestOrigin } from './rpc-services.ts'
+import type { NetworkEndpoint, RpcServices } from './rpc-services.ts'
 
-/** The doors of contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket. */
-export type Transport = 'http' | 'websocket'
+/** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket. */
+type Transport = 'http' | 'websocket'
 
-export interface RequestPath {
+export interface RoutedRequest {
+  readonly endpoint: NetworkEndpoint
+  readonly origin: RequestOrigin
+}
+
+/** Finds the network by host and path; a failure is a 404, or a 405 where the path is one of the other transport's. */
+export const routeRequest = (
+  { endpointAt }: Pick<RpcServices, 'endpointAt'>,
+  transport: Transport,
+  request: IncomingMessage,
+): RoutedRequest | Failure => {
+  const host = parseHost(request)
+  const endpoint = host === undefined ? undefined : endpointAt(host)
+  if (endpoint === undefined) return host === undefined ? hostRequired : unknownHost
+  const path = parseRequestPath(request.url ?? '')
+  if ('error' in path) return path
+  if (path.transport !== transport) return transport === 'http' ? upgradeRequired : upgradeNotServed
+  return { endpoint, origin: new RequestOrigin(transport, endpoint.name, path.apiKey, request) }
+}
+
+const hostRequired = refuse('notFound', {
+  message: 'not found: the request must have one Host header, which names the network; the path is /v3/<API_KEY>',
+})
+const unknownHost = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
+const upgradeRequired = refuse('httpMethod', {
+  message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>',
+  allow: 'GET, OPTIONS',
+})
+const upgradeNotServed = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
+
+interface RequestPath {
   readonly transport: Transport
   /** Absent when the path ends before it. */
   readonly apiKey: Secret | undefined
@@ -20,7 +52,7 @@ const versionPattern = /^\/(?:ws\/)?(v\d{1,6})(?:\/|$)/
 const absoluteFormPattern = /^https?:\/\/([^/?#]*)(.*)$/i
 
 /** Reads the path of a request; a query is ignored, anything else must fit exactly. */
-export const parseRequestPath = (url: string): RequestPath | Failure => {
+const parseRequestPath = (url: string): RequestPath | Failure => {
   const target = url.startsWith('/') ? url : (absoluteFormPattern.exec(url)?.[2] ?? url)
   const query = target.indexOf('?')
   const path = query < 0 ? target : target.slice(0, query)
@@ -44,7 +76,7 @@ const maskApiKey = (text: string): string => `…${text.slice(-4)}`
  * The host that a request names, in lower case and without its port. A request with two Host headers names none: proxies
  * and servers differ on which counts (Node takes the first).
  */
-export const parseHost = ({ headers, rawHeaders, url = '' }: IncomingMessage): string | undefined => {
+const parseHost = ({ headers, rawHeaders, url = '' }: IncomingMessage): string | undefined => {
   const host = headers.host
   if (host === undefined) return undefined
   let hostHeaderCount = 0

@@ -1,61 +1,192 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { metricDefinitions } from '../services/metric-definitions.ts'
-import type { Counter, Metrics } from '../services/metrics.ts'
+import { STATUS_CODES, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { isFailure } from '../plugin/reply.ts'
+import type { CreditQuota, Reply } from '../plugin/reply.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
-import type { RpcContext } from './rpc-context.ts'
-import { corsHeaders, formatResponseHeaders, rawHeadersOf } from './response-headers.ts'
+import type { Clock } from '../services/clock.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { Counter, Metrics } from '../services/metrics.ts'
+import { getOrCreate } from '../util/get-or-create.ts'
+import type { RpcServices } from './rpc-services.ts'
 import { setSendTimeout, reserveForResponse, sendCompressed, sendChunks, shouldCompress } from './stream-response.ts'
-import { sendSingleWrite } from '../runtime/single-write-response.ts'
 
-const preflightHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
+/** Names and values in turn. */
+type RawHeaders = readonly string[]
 
-/** Answered before the key is looked at, as browsers send no credentials with it. */
+/** On every response, errors included: without them a browser shows a page nothing of a response. */
+const corsHeaders: RawHeaders = [
+  'Access-Control-Allow-Origin',
+  '*',
+  'Access-Control-Expose-Headers',
+  'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, RateLimit-Policy, RateLimit, Retry-After',
+]
+
+const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
+
+/** Responds to a CORS preflight. */
 export const sendPreflight = (req: IncomingMessage, res: ServerResponse): void => {
   const requestedHeaders = req.headers['access-control-request-headers'] ?? 'Content-Type'
   res.writeHead(204, [...preflightHeaders, 'Access-Control-Allow-Headers', requestedHeaders, 'Vary', 'Access-Control-Request-Headers'])
   res.end()
 }
 
-export const sendResponse = (rpcContext: RpcContext, res: ServerResponse, requestId: string, response: RpcResponse): void => {
+/** Up to here head and body go out in one write, as one text. */
+const maxSingleWriteBytes = 16_384
+
+/** Sends the response; does nothing when one has been sent already or the caller has left. */
+export const sendResponse = (services: RpcServices, res: ServerResponse, requestId: string, response: RpcResponse): void => {
+  if (res instanceof UpgradeResponse) return sendRawResponse(services, res.stream, requestId, response)
   if (res.headersSent || res.destroyed) return
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
-    return sendLongResponse(rpcContext, res, requestId, response)
-  const closesConnection = rpcContext.activeRequests.isDraining
+    return sendLongResponse(services, res, requestId, response)
+  const closesConnection = services.activeRequests.isDraining
   const options = { requestId, closesConnection, isCompressed: false }
   const { status, body } = response
   const text = body === undefined ? '' : bodyToLatin1(body)
   const isSent =
     body !== undefined &&
     !closesConnection &&
-    sendSingleWrite(res, { status, headerLines: formatResponseHeaders(response, options), date: rpcContext.httpDate(), body: text })
+    services.sendSingleWrite(res, {
+      status,
+      headerLines: formatResponseHeaders(response, options),
+      date: services.httpDate(),
+      body: text,
+    })
   if (!isSent) res.writeHead(status, [...rawHeadersOf(response, options)]).end(text, 'latin1')
-  rpcContext.countResponse(status)
+  services.countResponse(status)
 }
 
-/** Looked up once per status, as this is done for each call. */
-export const createResponseCounter = (metrics: Metrics): RpcContext['countResponse'] => {
-  const counters = new Map<number, Counter>()
-  const open = (status: number): Counter => {
-    const counter = metrics.counter(metricDefinitions.httpResponses, { status: String(status) })
-    counters.set(status, counter)
-    return counter
-  }
-  return status => (counters.get(status) ?? open(status)).add()
-}
-
-/** Up to here head and body go out in one write, as one text. */
-const maxSingleWriteBytes = 16_384
-
-const sendLongResponse = (rpcContext: RpcContext, res: ServerResponse, requestId: string, response: RpcResponse): void => {
-  const accepted = reserveForResponse(rpcContext, res, response)
-  setSendTimeout(rpcContext, res, requestId)
+const sendLongResponse = (services: RpcServices, res: ServerResponse, requestId: string, response: RpcResponse): void => {
+  const accepted = reserveForResponse(services, res, response)
+  setSendTimeout(services, res, requestId)
   const isCompressed = shouldCompress(res, accepted)
-  res.writeHead(accepted.status, [
-    ...rawHeadersOf(accepted, { requestId, closesConnection: rpcContext.activeRequests.isDraining, isCompressed }),
-  ])
-  rpcContext.countResponse(accepted.status)
+  const closesConnection = services.activeRequests.isDraining
+  res.writeHead(accepted.status, [...rawHeadersOf(accepted, { requestId, closesConnection, isCompressed })])
+  services.countResponse(accepted.status)
   if (accepted.body === undefined) res.end()
   else if (isCompressed) sendCompressed(res, accepted.body)
   else sendChunks(res, accepted.body)
+}
+
+/** The response to an upgrade or to CONNECT: Node's HTTP server no longer serves the connection of such a request. */
+export class UpgradeResponse extends ServerResponse {
+  /** The connection. */
+  readonly stream: Duplex
+  /** What has arrived behind the request. */
+  readonly head: Buffer
+
+  constructor(request: IncomingMessage, stream: Duplex, head: Buffer) {
+    super(request)
+    this.stream = stream
+    this.head = head
+  }
+}
+
+/**
+ * Sends a short response as text to a connection that Node's HTTP server no longer serves. The connection ends with it, even
+ * if the caller goes on sending.
+ */
+export const sendRawResponse = (
+  { countResponse }: Pick<RpcServices, 'countResponse'>,
+  stream: Duplex,
+  requestId: string,
+  response: RpcResponse,
+  extraHeaders: RawHeaders = [],
+): void => {
+  const lines =
+    formatResponseHeaders(response, { requestId, closesConnection: true, isCompressed: false }) + formatHeaderLines(extraHeaders)
+  const body = response.body === undefined ? '' : bodyToLatin1(response.body)
+  stream.on('error', destroyStream).once('finish', destroyStream)
+  stream.end(`HTTP/1.1 ${response.status} ${STATUS_CODES[response.status]}\r\n${lines}\r\n${body}`, 'latin1')
+  countResponse(response.status)
+}
+
+function destroyStream(this: Duplex): void {
+  this.destroy()
+}
+
+interface ResponseOptions {
+  readonly requestId: string
+  /** The connection ends with it. */
+  readonly closesConnection: boolean
+  readonly isCompressed: boolean
+}
+
+/** The headers of a response, a line each. */
+const formatResponseHeaders = (response: RpcResponse, options: ResponseOptions): string => {
+  let lines = `${rpcHeaderLines}X-Request-Id: ${options.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response.replies)}`
+  if (response.retryAfter !== undefined) lines += `Retry-After: ${response.retryAfter}\r\n`
+  if (response.status === 405) lines += `Allow: ${allowedMethods(response.replies)}\r\n`
+  if (options.closesConnection) lines += 'Connection: close\r\n'
+  return lines
+}
+
+/** The headers of a response as writeHead() takes them. */
+const rawHeadersOf = (response: RpcResponse, options: ResponseOptions): RawHeaders =>
+  formatResponseHeaders(response, options)
+    .split('\r\n')
+    .slice(0, -1)
+    .flatMap(line => {
+      const colon = line.indexOf(':')
+      return [line.slice(0, colon), line.slice(colon + 2)]
+    })
+
+const formatHeaderLines = (headers: RawHeaders): string => {
+  let lines = ''
+  for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`
+  return lines
+}
+
+const rpcHeaderLines = formatHeaderLines([...corsHeaders, 'Cache-Control', 'no-store'])
+
+const formatContentHeaders = ({ body }: RpcResponse, { isCompressed }: ResponseOptions): string =>
+  body === undefined
+    ? ''
+    : isCompressed
+      ? 'Content-Type: application/json\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\n'
+      : `Content-Type: application/json\r\nContent-Length: ${body.byteLength}\r\n`
+
+const allowedMethods = ([refusal]: readonly Reply[]): string =>
+  refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
+
+/** The credits of all calls together; cache and upstream only where there is one call. */
+const formatReplyHeaders = (replies: readonly Reply[]): string => {
+  let credits: number | undefined
+  let quota: CreditQuota | undefined
+  for (const reply of replies) {
+    if (reply.credits !== undefined) credits = (credits ?? 0) + reply.credits
+    quota = reply.quota ?? quota
+  }
+  let lines = credits === undefined ? '' : `X-Tollgate-Credits: ${credits}\r\n`
+  if (quota !== undefined) lines += formatRateLimitHeaders(quota)
+  const only = replies.length === 1 ? replies[0] : undefined
+  if (only?.cache !== undefined) lines += `X-Tollgate-Cache: ${only.cache}\r\n`
+  if (only?.upstream !== undefined) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
+  return lines
+}
+
+/** draft-ietf-httpapi-ratelimit-headers-10; all calls of one request draw from the same quota. */
+const formatRateLimitHeaders = ({ limit, remaining, resetsInMs }: CreditQuota): string =>
+  `RateLimit-Policy: "daily-credits";q=${limit};w=86400\r\n` +
+  `RateLimit: "daily-credits";r=${remaining};t=${Math.ceil(resetsInMs / 1000)}\r\n`
+
+/** The current time as the Date header writes it; formatted once a second. */
+export const openHttpDate = (clock: Clock): RpcServices['httpDate'] => {
+  let second = NaN
+  let formatted = ''
+  return () => {
+    const now = Math.floor(clock.now() / 1000)
+    if (now !== second) formatted = new Date(now * 1000).toUTCString()
+    second = now
+    return formatted
+  }
+}
+
+/** Each status is looked up in the registry once, as responses are counted for each call. */
+export const createResponseCounter = (metrics: Metrics): RpcServices['countResponse'] => {
+  const counters = new Map<number, Counter>()
+  const open = (status: number): Counter => metrics.counter(metricDefinitions.httpResponses, { status: String(status) })
+  return status => getOrCreate(counters, status, open).add()
 }

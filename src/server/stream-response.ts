@@ -6,22 +6,22 @@ import { overloaded } from '../services/memory-budget.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
-import type { RpcContext } from './rpc-context.ts'
-import { refundCharges } from './refund-charges.ts'
+import { refundCharges } from './rpc-services.ts'
+import type { RpcServices } from './rpc-services.ts'
 
 /**
  * An answer that is long takes its place in the room of answers in flight until it has been read. Where there is none
  * left, the caller gets 503 and the charges go back.
  */
 export const reserveForResponse = (
-  rpcContext: Pick<RpcContext, 'memoryBudget' | 'hintGc' | 'log'>,
+  services: Pick<RpcServices, 'memoryBudget' | 'hintGc' | 'log'>,
   res: ServerResponse,
   response: RpcResponse,
 ): RpcResponse => {
-  const { memoryBudget, hintGc } = rpcContext
+  const { memoryBudget, hintGc } = services
   const length = response.body?.byteLength ?? 0
   if (!memoryBudget.reserve(length)) {
-    refundCharges(rpcContext, response.replies, 'unavailable')
+    refundCharges(services, response.replies, 'unavailable')
     return failureResponse(overloaded(), response.id)
   }
   res.once('close', () => {
@@ -33,7 +33,7 @@ export const reserveForResponse = (
 
 /** Room must not be held by callers who read nothing. Who reads, however slowly, is waited for. */
 export const setSendTimeout = (
-  { log, sendTimeoutMs = 30_000 }: Pick<RpcContext, 'log' | 'sendTimeoutMs'>,
+  { log, sendTimeoutMs = 30_000 }: Pick<RpcServices, 'log' | 'sendTimeoutMs'>,
   res: ServerResponse,
   requestId: string,
 ): void => {

@@ -1,96 +1,84 @@
-import type { IncomingMessage, Server } from 'node:http'
-import type { Duplex } from 'node:stream'
-import { refuse } from '../plugin/reply.ts'
+import type { IncomingMessage } from 'node:http'
 import type { Failure } from '../plugin/reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
-import { ignoreUpgrade, sendRawError } from './raw-response.ts'
+import { getOrCreate } from '../util/get-or-create.ts'
+import type { MaybePromise } from '../util/maybe-promise.ts'
+import type { RoutedRequest } from './request-target.ts'
+import { sendResponse } from './response.ts'
+import type { UpgradeResponse } from './response.ts'
+import type { NetworkEndpoint, RpcServices } from './rpc-services.ts'
 import { WsConnection } from './ws-connection.ts'
-import { routeRequest } from './rpc-context.ts'
-import type { RpcContext, NetworkEndpoint, RoutedRequest } from './rpc-context.ts'
 import type { AcceptUpgrade } from './ws-handshake.ts'
 
 const pingIntervalMs = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
 const keyCheckIntervalMs = 400
 
-/** The WebSocket door: `/ws/v3/<API_KEY>` (contract 4.1). */
-export class WsConnections {
-  readonly #rpcContext: RpcContext
-  /** Loaded once the server listens: ws takes 20 of the 400 ms of a start. Whoever comes before that waits for it. */
-  readonly #acceptUpgrade: Promise<AcceptUpgrade>
-  readonly #connections = new Set<WsConnection>()
-  readonly #timers: readonly Timer[]
+/** What is wrong with a key, if anything is. */
+type Admission = Failure | undefined
 
-  constructor(server: Server, rpcContext: RpcContext, clock: Clock) {
-    this.#rpcContext = rpcContext
-    this.#acceptUpgrade = import('./ws-handshake.ts').then(({ createUpgradeHandler }) => createUpgradeHandler(rpcContext))
+/** The open WebSockets of the RPC listener: `/ws/v3/<API_KEY>` (contract 4.1). */
+export class WsConnections {
+  readonly #services: RpcServices
+  readonly #connections = new Set<WsConnection>()
+  #timers: readonly Timer[] = []
+  #handshake: Promise<AcceptUpgrade> | undefined
+
+  constructor(services: RpcServices) {
+    this.#services = services
+  }
+
+  /** Called once the server listens. */
+  start(clock: Clock): void {
     this.#timers = [
-      clock.every(pingIntervalMs, () => this.#connections.forEach(conversation => conversation.ping())),
+      clock.every(pingIntervalMs, () => this.#connections.forEach(connection => connection.ping())),
       clock.every(keyCheckIntervalMs, () => this.#revalidateKeys()),
     ]
-    server.on(
-      'upgrade',
-      (request, stream, head) =>
-        void (isWebSocket(request) ? this.#upgrade(request, stream, head) : ignoreUpgrade(server, request, stream, head)),
-    )
+    void this.#loadHandshake()
   }
 
-  /** The gateway goes away: 1001 for everybody, as soon as their calls in flight have been answered. */
-  drain(): void {
-    for (const timer of this.#timers) timer.cancel()
-    for (const conversation of this.#connections) conversation.drain()
-  }
-
-  /** 1001 for who is left. */
-  close(): void {
-    for (const conversation of this.#connections) conversation.close()
-  }
-
-  terminate(): void {
-    for (const conversation of this.#connections) conversation.terminate()
-  }
-
-  async #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> {
-    stream.on('error', () => stream.destroy())
-    const routed = routeRequest(this.#rpcContext, 'websocket', request)
-    if ('error' in routed) return sendRawError(this.#rpcContext, stream, routed)
-    const failure = await this.#admissionOf(routed)
-    if (failure !== undefined) return sendRawError(this.#rpcContext, stream, failure, routed.origin)
-    const acceptUpgrade = await this.#acceptUpgrade
-    acceptUpgrade(request, stream, head, socket => {
-      const connection = new WsConnection(socket, request.socket, routed, this.#rpcContext)
+  /** Accepts the upgrade, or responds with what is wrong with its key or its handshake. */
+  async open(routed: RoutedRequest, request: IncomingMessage, res: UpgradeResponse): Promise<void> {
+    const { endpoint, origin } = routed
+    const refusal = await endpoint.admit(origin)
+    if (refusal !== undefined) return sendResponse(this.#services, res, origin.requestId, failureResponse(refusal))
+    const acceptUpgrade = await this.#loadHandshake()
+    acceptUpgrade(request, res.stream, res.head, socket => {
+      const connection = new WsConnection(socket, request.socket, routed, this.#services)
       socket.connection = connection
       this.#connections.add(connection)
-      if (this.#rpcContext.activeRequests.isDraining) connection.drain()
+      if (this.#services.activeRequests.isDraining) connection.drain()
       socket.on('close', () => this.#connections.delete(connection))
     })
   }
 
-  #admissionOf(routed: RoutedRequest): Admission | Promise<Admission> {
-    try {
-      const admission = routed.endpoint.admit(routed.origin)
-      return admission instanceof Promise ? admission.catch((bug: unknown) => this.#reportBug(routed, bug)) : admission
-    } catch (bug) {
-      return this.#reportBug(routed, bug)
-    }
+  /** The gateway stops: each connection closes with 1001 as soon as its calls in flight have been answered. */
+  drain(): void {
+    for (const timer of this.#timers) timer.cancel()
+    for (const connection of this.#connections) connection.drain()
   }
 
-  #reportBug({ endpoint, origin }: RoutedRequest, bug: unknown): Failure {
-    this.#rpcContext.log.error(
-      { requestId: origin.requestId, network: endpoint.name, err: bug },
-      'a caller could not be admitted because of a bug',
-    )
-    return refuse('internal', { data: { requestId: origin.requestId } })
+  /** Closes the connections that are left with 1001. */
+  close(): void {
+    for (const connection of this.#connections) connection.close()
   }
 
-  /** Are the keys of open sockets still good? Asked once per key, however many sockets it has open; mostly known at once. */
+  terminate(): void {
+    for (const connection of this.#connections) connection.terminate()
+  }
+
+  /** Not before the server listens: ws takes 20 of the 400 ms of a start. An upgrade that comes earlier waits for it. */
+  #loadHandshake(): Promise<AcceptUpgrade> {
+    return (this.#handshake ??= import('./ws-handshake.ts').then(({ createUpgradeHandler }) => createUpgradeHandler(this.#services)))
+  }
+
+  /** Each key is checked once, however many connections use it; mostly the outcome is known at once. */
   #revalidateKeys(): void {
-    const admissions = new Map<NetworkEndpoint, Map<string | undefined, Admission | Promise<Admission>>>()
+    const admissions = new Map<NetworkEndpoint, Map<string | undefined, MaybePromise<Admission>>>()
     for (const connection of this.#connections) {
       const { endpoint, origin } = connection.routedRequest
-      const byKey = admissions.get(endpoint) ?? new Map<string | undefined, Admission | Promise<Admission>>()
-      admissions.set(endpoint, byKey)
+      const byKey = getOrCreate(admissions, endpoint, () => new Map<string | undefined, MaybePromise<Admission>>())
       const key = origin.key?.reveal()
       const admission = byKey.has(key) ? byKey.get(key) : this.#admissionOf(connection.routedRequest)
       byKey.set(key, admission)
@@ -98,13 +86,22 @@ export class WsConnections {
       else closeOnInvalidKey(connection, admission)
     }
   }
-}
 
-/** What is wrong with a key, if anything is. */
-type Admission = Failure | undefined
+  #admissionOf({ endpoint, origin }: RoutedRequest): MaybePromise<Admission> {
+    try {
+      const admission = endpoint.admit(origin)
+      return admission instanceof Promise ? admission.catch((bug: unknown) => this.#reportBug(origin, bug)) : admission
+    } catch (bug) {
+      return this.#reportBug(origin, bug)
+    }
+  }
+
+  /** A connection is not closed because its key could not be checked. */
+  #reportBug({ requestId, network }: RoutedRequest['origin'], bug: unknown): undefined {
+    this.#services.log.error({ requestId, network, err: bug }, 'API key check of an open WebSocket failed because of a bug')
+  }
+}
 
 const closeOnInvalidKey = (connection: WsConnection, admission: Admission): void => {
   if (admission?.kind === 'key') connection.sendResponse(failureResponse(admission))
 }
-
-const isWebSocket = ({ method, headers }: IncomingMessage): boolean => method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'

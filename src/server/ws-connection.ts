@@ -7,15 +7,16 @@ import { overloaded } from '../services/memory-budget.ts'
 import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
-import type { RpcContext, ActiveRequests, RoutedRequest } from './rpc-context.ts'
+import type { RoutedRequest } from './request-target.ts'
+import { refundCharges } from './rpc-services.ts'
+import type { RpcServices, ActiveRequests } from './rpc-services.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
-import { refundCharges } from './refund-charges.ts'
 
 /** Messages of one socket that are answered at the same time; past it the socket is read no further for a while. */
 const maxConcurrentMessages = 200
 
 /** What a conversation needs of its surroundings. */
-interface WsConnectionOptions extends Pick<RpcContext, 'activeRequests' | 'log' | 'memoryBudget' | 'hintGc'> {
+interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'log' | 'memoryBudget' | 'hintGc'> {
   /** In ms; as it is about a socket, the system's clock counts it. */
   readonly sendTimeoutMs?: number
 }

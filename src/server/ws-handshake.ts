@@ -2,32 +2,33 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 import { refuse } from '../plugin/reply.ts'
-import type { Failure } from '../plugin/reply.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
-import { sendRawError } from './raw-response.ts'
+import type { RpcResponse } from '../json-rpc/handle-message.ts'
+import { sendRawResponse } from './response.ts'
 import type { WsConnection } from './ws-connection.ts'
-import type { RpcContext } from './rpc-context.ts'
+import { nextRequestId } from './rpc-services.ts'
+import type { RpcServices } from './rpc-services.ts'
 
-/** Answers a request that asks for a WebSocket: `open` is called with it, unless the handshake is refused. */
+/** Accepts an upgrade: `open` is called with its WebSocket, unless the handshake is malformed, which is responded to. */
 export type AcceptUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer, open: (socket: RpcWebSocket) => void) => void
 
-export const createUpgradeHandler = (rpcContext: Pick<RpcContext, 'limits' | 'countResponse'>): AcceptUpgrade => {
+export const createUpgradeHandler = (services: Pick<RpcServices, 'limits' | 'countResponse'>): AcceptUpgrade => {
   const server = new WebSocketServer<typeof RpcWebSocket>({
     noServer: true,
-    maxPayload: rpcContext.limits.frame,
+    maxPayload: services.limits.frame,
     perMessageDeflate: false,
     clientTracking: false,
     WebSocket: RpcWebSocket,
   })
   server.on('wsClientError', ({ message }, stream) =>
-    sendRawError(rpcContext, stream, malformedHandshake(message), { more: ['Sec-WebSocket-Version', '13'] }),
+    sendRawResponse(services, stream, nextRequestId(), malformedHandshake(message), ['Sec-WebSocket-Version', '13']),
   )
   return (request, stream, head, open) => server.handleUpgrade(request, stream, head, open)
 }
 
-/** A message over the limit, or text that is not UTF-8, is answered before the close that ws has for it. */
+/** Sends an error response to a message over the limit, and to text that is not UTF-8, before ws closes the connection for it. */
 export class RpcWebSocket extends WebSocket {
-  /** Has the last word, once. */
+  /** Set once; sends that response. */
   connection: WsConnection | undefined
 
   override close(code?: number, reason?: string | Buffer): void {
@@ -43,4 +44,5 @@ export class RpcWebSocket extends WebSocket {
 const messageTooLarge = failureResponse(refuse('bodyTooLarge'))
 const invalidUtf8 = failureResponse(refuse('parse'))
 
-const malformedHandshake = (what: string): Failure => refuse('malformed', { message: `the WebSocket handshake is malformed: ${what}` })
+const malformedHandshake = (problem: string): RpcResponse =>
+  failureResponse(refuse('malformed', { message: `the WebSocket handshake is malformed: ${problem}` }))

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
-import type { RpcContext } from './rpc-context.ts'
+import type { RpcServices } from './rpc-services.ts'
 import { splitIntoFrames, encodeTextFrame } from './ws-frames.ts'
 import type { Frame } from './ws-frames.ts'
 
@@ -22,7 +22,7 @@ const maxQueuedResponses = 200
 const framesPerTurn = 8
 
 /** What an outbox needs of its surroundings. */
-export interface WsSendQueueOptions extends Pick<RpcContext, 'memoryBudget' | 'activeRequests' | 'hintGc'> {
+export interface WsSendQueueOptions extends Pick<RpcServices, 'memoryBudget' | 'activeRequests' | 'hintGc'> {
   /** How long a caller for whom too much waits may read nothing, in ms of the system's clock. */
   readonly sendTimeoutMs: number
   /** Called when the caller has read, and what waits has become less. */

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
@@ -7,8 +6,10 @@ import type { Test } from 'tap'
 import { WebSocket } from 'ws'
 import { refuse } from '../../src/plugin/reply.ts'
 import type { Failure } from '../../src/plugin/reply.ts'
-import { ActiveRequests } from '../../src/server/rpc-context.ts'
-import type { RpcContext } from '../../src/server/rpc-context.ts'
+import { createRpcHost } from '../../src/server/rpc-host.ts'
+import { createRpcServer } from '../../src/server/rpc-server.ts'
+import { ActiveRequests } from '../../src/server/rpc-services.ts'
+import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
 import { createMemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
@@ -43,19 +44,21 @@ const openServer = async (test: Test) => {
       log,
     },
   }
-  const rpcContext: RpcContext = {
+  const services: RpcServices = {
     endpointAt: () => endpoint,
     limits,
     log,
     activeRequests: traffic,
     memoryBudget: room,
     hintGc: () => undefined,
+    sendSingleWrite: () => false,
     httpDate: () => '',
     countResponse: () => undefined,
   }
-  const server = http.createServer().listen(0, '127.0.0.1')
+  const wsConnections = new WsConnections(services)
+  const server = createRpcServer(services, createRpcHost(services, wsConnections).callback()).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const wsConnections = new WsConnections(server, rpcContext, clock)
+  wsConnections.start(clock)
   test.teardown(() => {
     wsConnections.terminate()
     server.close()

@@ -4,20 +4,22 @@ import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
-import { ActiveRequests } from '../../src/server/rpc-context.ts'
-import type { RpcContext } from '../../src/server/rpc-context.ts'
-import { createRequestListener } from '../../src/server/rpc-middleware.ts'
 import { openGcHints } from '../../src/runtime/gc-hints.ts'
+import { openSingleWrite } from '../../src/runtime/single-write-response.ts'
+import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
+import { createRpcHost } from '../../src/server/rpc-host.ts'
+import { ActiveRequests } from '../../src/server/rpc-services.ts'
+import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { createMemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestLog, fakeResult } from '../support/fakes.ts'
 
-// The door itself, before a network whose answers are long.
+// The Koa application, in front of a network whose responses are long.
 
 const mib = 1 << 20
 const defaultResultBytes = 21 * mib
 
-interface ServerOptions extends Partial<Pick<RpcContext, 'sendTimeoutMs' | 'memoryBudget' | 'hintGc'>> {
+interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'memoryBudget' | 'hintGc'>> {
   readonly upstream?: string
   /** Of each result, in bytes. */
   readonly resultBytes?: number
@@ -38,18 +40,22 @@ const openServer = async (
   const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
   const run = () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(size, '0'), charge, credits: 255, upstream })
   const endpoint = { name: 'net', admit: () => undefined, messageHandler: { parse: createMessageParser(limits), run, limits, log } }
-  const rpcContext: RpcContext = {
+  const services: RpcServices = {
     endpointAt: () => endpoint,
     limits,
     log,
     activeRequests: traffic,
     memoryBudget: room,
     hintGc: tidy,
+    sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
     httpDate: () => '',
     countResponse: () => undefined,
     sendTimeoutMs: patience,
   }
-  const server = createServer(createRequestListener(rpcContext)).listen(0, '127.0.0.1')
+  const server = createServer(createRpcHost(services, { open: () => Promise.reject(new Error('no upgrades')) }).callback()).listen(
+    0,
+    '127.0.0.1',
+  )
   await once(server, 'listening')
   const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')
   test.teardown(() => {

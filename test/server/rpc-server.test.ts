@@ -1,0 +1,119 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { openRawConnection } from '../support/rpc-client.ts'
+import { createRpcHost } from '../../src/server/rpc-host.ts'
+import { createRpcServer } from '../../src/server/rpc-server.ts'
+import { ActiveRequests } from '../../src/server/rpc-services.ts'
+import type { RpcServices } from '../../src/server/rpc-services.ts'
+import { WsConnections } from '../../src/server/websocket.ts'
+import { createMemoryBudget } from '../../src/services/memory-budget.ts'
+import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
+import { refuse } from '../../src/plugin/reply.ts'
+import type { Origin } from '../../src/plugin/call.ts'
+import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+
+// Which requests enter the Koa application, seen by a middleware in front of all others.
+
+const log = new TestLog()
+const limits = { body: 1000, frame: 1000, depth: 9, batch: 9, batchReply: 1000, inFlight: 1000 }
+const admit = ({ key }: Origin) => {
+  if (key?.reveal() === 'bug') throw new Error('inside')
+  return key?.reveal() === 'good' ? undefined : refuse('key')
+}
+const messageHandler = { parse: createMessageParser(limits), run: () => Promise.resolve(fakeResult('"0x1"')), limits, log }
+const counted: number[] = []
+const services: RpcServices = {
+  endpointAt: host => (host === 'a' ? { name: 'net', admit, messageHandler } : undefined),
+  limits,
+  log,
+  activeRequests: new ActiveRequests(),
+  memoryBudget: createMemoryBudget(1000),
+  hintGc: () => undefined,
+  sendSingleWrite: () => false,
+  httpDate: () => '',
+  countResponse: status => void counted.push(status),
+}
+const entered: string[] = []
+const wsConnections = new WsConnections(services)
+const host = createRpcHost(services, wsConnections)
+host.middleware.unshift(({ req }, next) => {
+  entered.push(`${req.method} ${req.url}`)
+  return next()
+})
+const server = createRpcServer(services, host.callback()).listen(0, '127.0.0.1')
+await once(server, 'listening')
+wsConnections.start(new TestClock())
+t.teardown(() => {
+  wsConnections.terminate()
+  server.close()
+})
+
+const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
+const requestText = (line: string, ...headers: readonly string[]) => `${line} HTTP/1.1\r\n${['Host: a', ...headers].join('\r\n')}\r\n\r\n`
+const upgrade = [
+  'Connection: Upgrade',
+  'Upgrade: websocket',
+  'Sec-WebSocket-Version: 13',
+  'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+] as const
+const call = (key: string, ...headers: readonly string[]) =>
+  requestText(`POST /v3/${key}`, 'Content-Type: application/json', `Content-Length: ${body.length}`, ...headers) + body
+
+/** The status line of the response, once its headers are there. */
+const statusOf = async (bytes: string): Promise<number> => {
+  const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  raw.write(bytes)
+  const text = await raw.waitFor(/\r\n\r\n/)
+  raw.close()
+  return Number(/^HTTP\/1.1 (\d+) /.exec(text)?.[1])
+}
+
+t.test('every HTTP request runs down the middleware of the host', async t => {
+  for (const [bytes, status, target] of [
+    [call('good'), 200, 'POST /v3/good'],
+    [call('bad'), 401, 'POST /v3/bad'],
+    [call('good', 'Expect: the-best'), 200, 'POST /v3/good'],
+    [call('good', 'Connection: Upgrade', 'Upgrade: h2c'), 200, 'POST /v3/good'],
+    [call('good', 'Connection: Upgrade', 'Upgrade: websocket'), 200, 'POST /v3/good'],
+    [requestText('OPTIONS /v3/good'), 204, 'OPTIONS /v3/good'],
+    [requestText('PUT /v3/good'), 405, 'PUT /v3/good'],
+    [requestText('GET /elsewhere'), 404, 'GET /elsewhere'],
+    [requestText('POST /v3/good', 'Host: b'), 404, 'POST /v3/good'],
+    [requestText('CONNECT a:80'), 405, 'CONNECT a:80'],
+    [requestText('GET /ws/v3/good'), 405, 'GET /ws/v3/good'],
+    [requestText('GET /ws/v3/bad', ...upgrade), 401, 'GET /ws/v3/bad'],
+    [requestText('GET /v3/good', ...upgrade), 404, 'GET /v3/good'],
+    [requestText('GET /ws/v3/good', ...upgrade.slice(0, -1)), 400, 'GET /ws/v3/good'],
+    [requestText('GET /ws/v3/good', ...upgrade), 101, 'GET /ws/v3/good'],
+  ] as const) {
+    t.equal(await statusOf(bytes), status, target)
+    t.same(entered.splice(0), [target])
+    t.same(counted.splice(0), [204, 101].includes(status) ? [] : [status], 'preflights and accepted upgrades are not counted as responses')
+  }
+})
+
+t.test('but what the HTTP parser refuses is no request', async t => {
+  t.equal(await statusOf('no HTTP\r\n\r\n'), 400)
+  t.equal(await statusOf(requestText('POST /v3/good', `X: ${'a'.repeat(20_000)}`)), 431)
+  t.same(entered, [])
+})
+
+t.test('an upgrade waits for the responses to requests that came before it', async t => {
+  const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  raw.write(call('good') + call('good') + requestText('GET /ws/v3/good', ...upgrade))
+  t.match(await raw.waitFor(/HTTP\/1.1 101 [^]*\r\n\r\n/), /^(HTTP\/1.1 200 [^]*"result":[^]*\}){2}HTTP\/1.1 101 /)
+  raw.close()
+})
+
+t.test('what middleware throws is logged once with the request id, and is an internal error without details', async t => {
+  for (const bytes of [call('bug'), requestText('GET /ws/v3/bug', ...upgrade)]) {
+    const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    raw.write(bytes)
+    const text = await raw.waitFor(/\}\}\}$/)
+    raw.close()
+    t.match(text, /^HTTP\/1.1 200 [^]*"id":null,"error":\{"code":-32603,"message":"internal error","data":\{"requestId":"[^"]+"\}\}\}$/)
+    const requestId = /X-Request-Id: (.*)\r\n/i.exec(text)?.[1]
+    t.match(log.lines.splice(0), [{ level: 'error', fields: { requestId, network: 'net', stack: /inside/ } }])
+  }
+})
