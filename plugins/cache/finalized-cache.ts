@@ -1,17 +1,19 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { blockSelectorOf, parseHexQuantity, toBuffer } from '../../src/plugin/plugin.ts'
 import type {
-  SharedCacheEntry,
-  Json,
   CachePolicy,
+  ChainSnapshot,
+  Json,
+  RawJson,
   Reply,
+  Request,
   Result,
   Secret,
   Services,
   SharedCache,
-  ChainSnapshot,
+  SharedCacheEntry,
 } from '../../src/plugin/plugin.ts'
-import type { BlockOfAnswer } from './block-of-answer.ts'
 
 export interface FinalizedCacheOptions {
   readonly redis: Secret
@@ -19,25 +21,23 @@ export interface FinalizedCacheOptions {
   readonly redisMaxBytes: number
 }
 
-/** A question whose answer may be final. */
+/** A request whose answer may be final. */
 export interface CacheQuery {
-  /** The whole key of the answer, which tells it from any other of this network. */
+  /** Identifies the request, and whatever else its answer depends on, within the network. */
   readonly key: string
-  readonly method: string
   readonly policy: CachePolicy
-  /** The block that the answer is about, where the question tells it. */
-  readonly block: BlockOfAnswer | undefined
+  readonly request: Request
 }
 
 /**
- * The second level: answers about final blocks, shared with other machines through Redis. Each is kept with the final
- * block that its node knew when it was asked, and given only where that block is final too: on the same chain, that is,
- * whatever became of the chain that the answer was from.
+ * The second level: answers about finalized blocks, shared between machines through Redis. An entry holds the block that was
+ * finalized on the node that answered. It is returned only where that block is finalized too: so an entry from another chain,
+ * or from a fork, is never returned.
  */
 export class FinalizedCache {
   readonly #options: FinalizedCacheOptions
   readonly #services: Services
-  /** Which final blocks of others are final here. A no may become a yes: this node may only have been behind. */
+  /** By block of an entry, whether it is finalized here. A negative result expires: the nodes may only have been behind. */
   readonly #finalityChecks: LRUCache<string, Promise<boolean>>
   #finalityVersion = 0
   #cache: SharedCache | undefined
@@ -53,12 +53,12 @@ export class FinalizedCache {
     this.#cache = this.#services.sharedCaches.open(this.#options.redis)
   }
 
-  /** Undefined when it is not there, may not be final or cannot be given in time. */
+  /** Undefined when there is no entry, its answer may not be final, or Redis does not return it in time. */
   async get(query: CacheQuery): Promise<Reply | undefined> {
     const { heads, methods } = this.#services
     const finalized = heads.snapshot.finalizedBlockOf()
-    if (this.#cache === undefined || finalized === undefined || !mayBeFinal(query, finalized.number)) return undefined
-    const maxResults = methods.get(query.method)?.maxResults ?? Infinity
+    if (this.#cache === undefined || finalized === undefined || !mayBeFinal(query, methods, finalized.number)) return undefined
+    const maxResults = methods.get(query.request.method)?.maxResults ?? Infinity
     const entry = await this.#cache.get(
       this.#redisKeyOf(query),
       this.#options.redisMaxBytes,
@@ -67,7 +67,7 @@ export class FinalizedCache {
     return entry && { result: entry.result, count: entry.count, source: 'cache', cache: 'hit' }
   }
 
-  /** The answer, proved final by what was known when its node was asked, and that is one of our own. */
+  /** Stores an answer that is final by the snapshot from before its request, if it came from an own node. */
   store({ key }: Pick<CacheQuery, 'key'>, { result, source, upstream }: Result, snapshot: ChainSnapshot): void {
     const { redisTtl, redisMaxBytes } = this.#options
     const finalizedBlock = snapshot.finalizedBlockOf(upstream)
@@ -79,7 +79,7 @@ export class FinalizedCache {
     )
   }
 
-  /** Networks of one name answer alike on all machines. Parameters may be long, and private. */
+  /** Networks of the same name and chain share entries. The key is hashed: parameters may be long, and private. */
   #redisKeyOf({ key }: Pick<CacheQuery, 'key'>): string {
     const { chainId, name } = this.#services.network
     return `${chainId}:${name}:${hash('sha256', key, 'base64url')}`
@@ -91,13 +91,13 @@ export class FinalizedCache {
     if (finalityVersion !== this.#finalityVersion) this.#finalityChecks.clear()
     this.#finalityVersion = finalityVersion
     const id = `${finalizedBlock.number} ${finalizedBlock.hash}`
-    const knownCheck = this.#finalityChecks.get(id)
-    if (knownCheck !== undefined) return knownCheck
+    const existing = this.#finalityChecks.get(id)
+    if (existing !== undefined) return existing
     const check = heads.verifyFinalized(finalizedBlock)
     this.#finalityChecks.set(id, check)
     check.then(
-      holds => {
-        if (!holds) this.#finalityChecks.set(id, check, { ttl: finalityRecheckMs })
+      isFinal => {
+        if (!isFinal) this.#finalityChecks.set(id, check, { ttl: finalityRecheckMs })
       },
       () => this.#finalityChecks.delete(id),
     )
@@ -105,11 +105,32 @@ export class FinalizedCache {
   }
 }
 
-/** For how long a block that is not final here is not asked for again, in ms. */
+/** How long a block counts as not finalized before it is verified again. */
 const finalityRecheckMs = 5_000
 
-const mayBeFinal = ({ policy, block }: CacheQuery, finalizedNumber: number): boolean =>
-  policy === 'mined' || (policy === 'block' && block !== undefined && (typeof block === 'string' || block <= finalizedNumber))
+const mayBeFinal = ({ policy, request }: CacheQuery, methods: Services['methods'], finalizedNumber: number): boolean => {
+  if (policy !== 'block') return policy === 'mined'
+  const block = requestedBlockOf(request, methods)
+  return block !== undefined && (typeof block === 'string' || block <= finalizedNumber)
+}
+
+/** The number or hash of the newest block that the request names; undefined for a request about the head. */
+export const requestedBlockOf = ({ method, params }: Request, methods: Services['methods']): number | string | undefined => {
+  const blocks = blockSelectorOf(methods.get(method), params)
+  if (blocks === undefined) return undefined
+  if ('hash' in blocks) return blocks.hash
+  const { from, to } = blocks
+  return typeof from === 'number' && typeof to === 'number' ? Math.max(from, to) : undefined
+}
+
+/** The number of the block of a transaction or receipt. The logs of a receipt, which may come first, have the same number. */
+export const minedBlockOf = (result: RawJson): number | undefined => {
+  const bytes = toBuffer(result)
+  const start = bytes.indexOf('"blockNumber"')
+  if (start < 0) return undefined
+  const [, text] = /^"blockNumber"\s*:\s*"(0x[0-9a-fA-F]+)"/.exec(bytes.toString('latin1', start, start + 64)) ?? []
+  return parseHexQuantity(text)
+}
 
 export const finalizedCacheOptions = {
   redis: {

@@ -1,19 +1,18 @@
-import { definePlugin, assertKnownMethods, copyReply, memoizeFrozen } from '../../src/plugin/plugin.ts'
-import type { Handler, Json, CachePolicy, Next, Services } from '../../src/plugin/plugin.ts'
-import { SingleFlight } from './single-flight.ts'
-import { MemoryCache } from './memory-cache.ts'
-import type { CacheMiss } from './memory-cache.ts'
+import { Cancellation, assertKnownMethods, copyReply, definePlugin, memoizeFrozen, onAbort } from '../../src/plugin/plugin.ts'
+import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Next, Reply } from '../../src/plugin/plugin.ts'
 import { FinalizedCache, finalizedCacheOptions } from './finalized-cache.ts'
-import { blockOfAnswer } from './block-of-answer.ts'
+import type { CacheQuery } from './finalized-cache.ts'
+import { MemoryCache } from './memory-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
 
 /**
- * Answers from memory, and one upstream call for identical calls in flight. What is final is kept until room is needed.
- * What may change is kept for the time between two polls at most, only until another head becomes known, and only if
- * it comes from a node that had told of the newest head. Errors, `null` and anything pending are never kept. The one
- * exception is a query for too much (`query returned more than 10000 results`): clients repeat it 4 to 10 times within
- * seconds.
+ * Answers from memory, and shares one upstream call among identical calls in flight.
+ *
+ * Final answers are cached until their memory is needed. Answers that may change are cached for one poll interval at most,
+ * until the head changes, and only if they come from a node that had reported the newest head. Errors, `null` and anything
+ * pending are not cached, with one exception: the error of a query for too much (`query returned more than 10000 results`),
+ * which clients repeat 4 to 10 times within seconds.
  */
 export default definePlugin({
   name: 'cache',
@@ -49,7 +48,7 @@ export default definePlugin({
   },
   reads: ['request'],
   shares: true,
-  create({ maxBytes, methods: overrides, cacheTooManyFor, redis, ...limits }, services) {
+  create({ maxBytes, methods: overrides, cacheTooManyFor, redis, ...redisLimits }, services) {
     const { methods, heads, clock } = services
     assertKnownMethods(
       Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
@@ -57,48 +56,78 @@ export default definePlugin({
     )
     const cachePolicyOf = (name: string): CachePolicy => overrides[name] ?? methods.get(name)?.cache ?? 'never'
     const methodCaches = new Map(methods.names.map(name => [name, { policy: cachePolicyOf(name), keyOf: cacheKeyFor(name) }]))
-    const finalizedCache = redis && new FinalizedCache({ redis, ...limits }, services)
+    const finalizedCache = redis && new FinalizedCache({ redis, ...redisLimits }, services)
     const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, finalizedCache)
-    const inFlight = new Map<string, SingleFlight>()
+    const callsInFlight = new Map<string, SharedCall>()
 
     const handle: Handler<'request'> = async (call, next) => {
-      const { method, params } = call.context.request
-      const methodCache = methodCaches.get(method)
+      const { request } = call.context
+      const methodCache = methodCaches.get(request.method)
       if (methodCache === undefined || methodCache.policy === 'never') return next(call)
-      const key = services.vary(call) + methodCache.keyOf(params)
+      const key = services.vary(call) + methodCache.keyOf(request.params)
       const snapshot = heads.snapshot
       const hit = memoryCache.get(key, snapshot)
       if (hit !== undefined) {
-        heads.recordActivity() // what is final is so while nobody sees it undone
+        heads.recordActivity() // the head is followed, so that a reorg ends the hit
         return hit
       }
-      const running = inFlight.get(key)
-      if (running?.mayJoin(snapshot) === true) return copyReply(await running.join(call), { cache: 'hit' })
-      const requestedAt = clock.monotonic()
-      const { policy } = methodCache
-      const ask = finalizedCache === undefined ? next : requestThroughFinalizedCache(finalizedCache, { call, policy, key }, methods, next)
-      const started = new SingleFlight(snapshot, call, ask, () => {
-        if (inFlight.get(key) === started) inFlight.delete(key)
-      })
-      inFlight.set(key, started)
-      const reply = await started.join(call)
-      memoryCache.store({ call, policy, key, snapshot, requestedAt }, reply)
+      const callInFlight = callsInFlight.get(key)
+      if (callInFlight?.mayJoin(snapshot) === true) return copyReply(await callInFlight.join(call), { cache: 'hit' })
+      const miss = { key, policy: methodCache.policy, request, snapshot, requestedAt: clock.monotonic() }
+      const sharedCall = new SharedCall(
+        snapshot,
+        call,
+        finalizedCache === undefined ? next : lookUpBefore(next, finalizedCache, miss),
+        () => {
+          if (callsInFlight.get(key) === sharedCall) callsInFlight.delete(key)
+        },
+      )
+      callsInFlight.set(key, sharedCall)
+      const reply = await sharedCall.join(call)
+      memoryCache.store(miss, reply)
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     }
     return { handle, start: async () => finalizedCache?.open() }
   },
 })
 
-/** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters come normalised: equal questions have equal texts. */
+/** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters are normalized: equal requests have equal texts. */
 const cacheKeyFor = (method: string) => memoizeFrozen((params: readonly Json[]) => `\n${method}\n${JSON.stringify(params)}`)
 
-/** What other machines know comes before a node is asked. */
-const requestThroughFinalizedCache = (
-  shared: FinalizedCache,
-  { call, policy, key }: Pick<CacheMiss, 'call' | 'policy' | 'key'>,
-  methods: Services['methods'],
-  next: Next<'request'>,
-): Next<'request'> => {
-  const query = { key, method: call.context.request.method, policy, block: blockOfAnswer(call, methods) }
-  return async asking => (await shared.get(query)) ?? next(asking)
+/** Looks up the answer in Redis before a node is requested. */
+const lookUpBefore =
+  (next: Next<'request'>, finalizedCache: FinalizedCache, query: CacheQuery): Next<'request'> =>
+  async call =>
+    (await finalizedCache.get(query)) ?? next(call)
+
+/** One upstream call whose reply several callers wait for. It is canceled when the last of them leaves. */
+class SharedCall {
+  readonly #headVersion: number
+  readonly #reply: Promise<Reply>
+  readonly #cancellation = new Cancellation()
+  #waitingCallers = 0
+
+  constructor(snapshot: ChainSnapshot, call: Call<'request'>, next: Next<'request'>, onEnd: () => void) {
+    this.#headVersion = snapshot.headVersion
+    this.#reply = next({ message: call.message, origin: call.origin, signal: this.#cancellation, context: call.context })
+    this.#reply.then(onEnd, onEnd)
+  }
+
+  /** False when the call was canceled, or began before the current head was known: its reply may be about an older head. */
+  mayJoin({ headVersion }: ChainSnapshot): boolean {
+    return !this.#cancellation.aborted && this.#headVersion === headVersion
+  }
+
+  async join(call: Call): Promise<Reply> {
+    this.#waitingCallers += 1
+    const stopListening = onAbort(call.signal ?? call.origin.signal, () => {
+      this.#waitingCallers -= 1
+      if (this.#waitingCallers === 0) this.#cancellation.abort()
+    })
+    try {
+      return await this.#reply
+    } finally {
+      stopListening()
+    }
+  }
 }

@@ -1,38 +1,36 @@
 import { LRUCache } from 'lru-cache'
-import { copyReply, isFailure, ChunkedBytes, toBuffer } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, CachePolicy, Reply, Result, Services, RawJson, ChainSnapshot } from '../../src/plugin/plugin.ts'
-import type { FinalizedCache } from './finalized-cache.ts'
-import { minedBlockOf, blockOfAnswer } from './block-of-answer.ts'
+import { ChunkedBytes, copyReply, isFailure, toBuffer } from '../../src/plugin/plugin.ts'
+import type { CachePolicy, ChainSnapshot, Failure, RawJson, Reply, Result, Services } from '../../src/plugin/plugin.ts'
+import { minedBlockOf, requestedBlockOf } from './finalized-cache.ts'
+import type { CacheQuery, FinalizedCache } from './finalized-cache.ts'
 
-/** A call that a node must answer, and what was known, at which time, before one was asked. */
-export interface CacheMiss {
-  readonly call: Call<'request'>
-  readonly policy: CachePolicy
-  readonly key: string
+/** A request that a node must answer, and what was known before the node was requested. */
+export interface CacheMiss extends CacheQuery {
   readonly snapshot: ChainSnapshot
+  /** On the monotonic clock. */
   readonly requestedAt: number
 }
 
 export interface MemoryCacheOptions {
   readonly maxBytes: number
-  /** ms for which a query for too much is refused. */
+  /** In ms. */
   readonly cacheTooManyFor: number
 }
 
-/** An answer, and how long it stands: while final blocks stand, or while the head does in whose epoch it was asked. */
+/** A reply, valid while the chain has the given versions: of its finalized blocks, or of its head. */
 interface CachedReply {
   readonly reply: Reply
   readonly finalityVersion?: number
   readonly headVersion?: number
 }
 
-/** The first level: answers in the memory of this process. What is proved to be final goes to the second one too. */
+/** The first level: answers in the memory of this process. Final answers are stored in the second level too. */
 export class MemoryCache {
   readonly #options: MemoryCacheOptions
   readonly #services: Services
   readonly #finalizedCache: FinalizedCache | undefined
   readonly #replies: LRUCache<string, CachedReply>
-  /** ms for which an answer is kept that may change. */
+  /** How long an answer is valid that may change with the next block. */
   readonly #latestTtlMs: number
 
   constructor(options: MemoryCacheOptions, services: Services, finalizedCache: FinalizedCache | undefined) {
@@ -44,7 +42,7 @@ export class MemoryCache {
     this.#latestTtlMs = Math.min(network.blockTime, heads.pollIntervalMs)
   }
 
-  /** The answer as later callers get it, if there is one that still stands. */
+  /** The reply for later callers, if it is still valid. */
   get(key: string, snapshot: ChainSnapshot): Reply | undefined {
     const cached = this.#replies.get(key)
     return cached !== undefined && isStillValid(cached, snapshot) ? cached.reply : undefined
@@ -55,14 +53,14 @@ export class MemoryCache {
     const [replies, { heads, clock }, { cacheTooManyFor }] = [this.#replies, this.#services, this.#options]
     const now = heads.snapshot
     if (reply.source === 'cache') {
-      // final, by the word of another machine
+      // From Redis, which holds final answers only.
       if (now.finalityVersion === snapshot.finalityVersion)
         replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
     } else if (isFailure(reply)) {
       if (isTooLargeQuery(reply) && cacheTooManyFor > 0) replies.set(key, { reply: asCacheHit(reply) }, { ttl: cacheTooManyFor })
     } else if (!isCacheable(policy, key, reply)) {
       replies.delete(key)
-    } else if (now.finalityVersion === snapshot.finalityVersion && this.#isProvedFinal(miss, reply)) {
+    } else if (now.finalityVersion === snapshot.finalityVersion && this.#isFinal(miss, reply)) {
       replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
       this.#finalizedCache?.store({ key }, reply, snapshot)
     } else if (now.headVersion === snapshot.headVersion && snapshot.isCurrent(reply.upstream)) {
@@ -71,14 +69,15 @@ export class MemoryCache {
     }
   }
 
-  /** Is the answer about a block that the node which gave it had called final before it was asked? */
-  #isProvedFinal({ call, policy, snapshot }: CacheMiss, { result, upstream }: Result): boolean {
-    const block = policy === 'mined' ? minedBlockOf(result) : policy === 'block' ? blockOfAnswer(call, this.#services.methods) : undefined
+  /** Whether the answer is about a block that was finalized on its node before the node was requested. */
+  #isFinal({ request, policy, snapshot }: CacheMiss, { result, upstream }: Result): boolean {
+    const block =
+      policy === 'mined' ? minedBlockOf(result) : policy === 'block' ? requestedBlockOf(request, this.#services.methods) : undefined
     return block !== undefined && snapshot.isFinal(upstream, block)
   }
 }
 
-/** Bytes that an entry takes beside its key and its result: measured with 100,000 small entries. */
+/** Memory of an entry beside its key and its result: measured with 100,000 small entries. */
 const entryOverheadBytes = 400
 
 const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock }: Services): LRUCache<string, CachedReply> => {
@@ -97,9 +96,9 @@ const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock }: Serv
   )
 }
 
-const isStillValid = ({ finalityVersion, headVersion }: CachedReply, view: ChainSnapshot): boolean =>
-  (finalityVersion === undefined || finalityVersion === view.finalityVersion) &&
-  (headVersion === undefined || headVersion === view.headVersion)
+const isStillValid = ({ finalityVersion, headVersion }: CachedReply, snapshot: ChainSnapshot): boolean =>
+  (finalityVersion === undefined || finalityVersion === snapshot.finalityVersion) &&
+  (headVersion === undefined || headVersion === snapshot.headVersion)
 
 const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
 
@@ -112,14 +111,17 @@ const jsonNull = Buffer.from('null')
 
 const isNullResult = (result: RawJson): boolean => result.byteLength === jsonNull.length && toBuffer(result).equals(jsonNull)
 
-/** The reply as later callers get it: no node was asked for them, so a refusal costs them nothing. */
+/** The reply for later callers: no node is requested for them, so an error costs them nothing. */
 const asCacheHit = (reply: Reply): Reply => {
   const metadata = { source: 'cache', upstream: undefined, cache: 'hit' } as const
   return isFailure(reply) ? copyReply(reply, metadata) : copyReply(reply, { ...metadata, result: detach(reply.result) })
 }
 
-/** What is part of something longer would keep all of that: 64 KiB, for 66 bytes that came compressed. In 1 MiB that is little. */
-const detach = (text: RawJson): RawJson => {
-  if (text instanceof ChunkedBytes) return text.byteLength > 1 << 20 ? text : toBuffer(text)
-  return text.buffer.byteLength - text.byteLength > entryOverheadBytes ? Buffer.from(new Uint8Array(text).buffer) : text
+/**
+ * The result without the buffer that it is a part of, which would stay in memory as long: 64 KiB, for 66 bytes that came
+ * compressed. Chunks above 1 MiB waste little.
+ */
+const detach = (result: RawJson): RawJson => {
+  if (result instanceof ChunkedBytes) return result.byteLength > 1 << 20 ? result : toBuffer(result)
+  return result.buffer.byteLength - result.byteLength > entryOverheadBytes ? Buffer.from(new Uint8Array(result).buffer) : result
 }
