@@ -16,15 +16,15 @@ import { ModelChain, ModelNode, ancestorAt, responseAt, seededRandom, transactio
 import type { ModelBlock, RandomBelow } from '../../support/model-chain.ts'
 
 const blockTime = 1000
-/** ms between polls, and longest that an answer which may still change is kept. */
+/** ms between polls, and the longest that an answer that may change is cached. */
 const interval = 500
 
-interface Question {
+interface RpcRequest {
   readonly method: string
   readonly params: readonly Json[]
 }
 
-/** When and by whom an answer was made, and what the gateway had been told by then. */
+/** The node that made an answer, and the heads that had been reported by then. */
 interface Provenance {
   readonly node: ModelNode
   readonly newest: number
@@ -56,23 +56,23 @@ const methods = { names: Object.keys(table), get: (name: string) => table[name] 
 /** All calls come from one caller: making another takes longer than answering it. */
 const caller = fakeCall('eth_blockNumber')
 
-/** The cache and real heads before three nodes of a model chain, on a clock turned by hand. */
-class World {
+/** The cache and real heads before three nodes of a model chain, on a test clock. */
+class CacheModel {
   readonly clock = new TestClock()
   readonly chain: ModelChain
   readonly nodes: readonly ModelNode[]
   readonly hits = { live: 0, final: 0 }
-  readonly faults: string[] = []
+  readonly violations: string[] = []
   readonly #random: RandomBelow
   readonly #mayReorg: boolean
   readonly #histories = new Map<ModelNode, State[]>()
   readonly #reported = new Map<string, ReportedHead>()
-  /** Heights that answers told while a poll was on its way: a poll that tells of less has been overtaken. */
+  /** Heights in answers while a poll was in flight: a poll that returns a lower height has been overtaken. */
   readonly #overtaking = new Map<string, number>()
   readonly #provenance = new WeakMap<RawJson, Provenance>()
   readonly #heads
   readonly #stage
-  #heard = 0
+  #reportedHeight = 0
 
   constructor(seed: number, mayFall: boolean) {
     this.#random = seededRandom(seed)
@@ -96,48 +96,48 @@ class World {
   }
 
   async step(): Promise<void> {
-    const dice = this.#random(200)
-    if (dice < 4) this.chain.mine()
-    else if (dice < 5) this.chain.reorg()
-    else if (dice < 6) this.chain.finalize()
-    else if (dice < 14) this.#sync()
-    else if (dice < 45) this.clock.advance(this.#random(100))
-    else if (dice < 46) this.clock.advance(5000)
-    else void this.ask(this.#question())
-    if (dice < 46) await new Promise(setImmediate)
+    const choice = this.#random(200)
+    if (choice < 4) this.chain.mine()
+    else if (choice < 5) this.chain.reorg()
+    else if (choice < 6) this.chain.finalize()
+    else if (choice < 14) this.#sync()
+    else if (choice < 45) this.clock.advance(this.#random(100))
+    else if (choice < 46) this.clock.advance(5000)
+    else void this.request(this.#createRequest())
+    if (choice < 46) await new Promise(setImmediate)
   }
 
-  async ask({ method, params }: Question): Promise<Reply> {
+  async request({ method, params }: RpcRequest): Promise<Reply> {
     this.#heads.recordActivity()
-    const before = this.#heard
-    const told = new Map(this.#reported) // answers from memory are chosen at once
-    const asking = { ...caller, context: { ...caller.context, request: { method, params } } }
-    const reply = await this.#stage.handle(asking, this.#next)
-    if (!isFailure(reply)) this.#check({ method, params }, reply.result, reply.source === 'cache' ? told : undefined, before)
+    const before = this.#reportedHeight
+    const reported = new Map(this.#reported) // cache hits are chosen at once
+    const call = { ...caller, context: { ...caller.context, request: { method, params } } }
+    const reply = await this.#stage.handle(call, this.#next)
+    if (!isFailure(reply)) this.#check({ method, params }, reply.result, reply.source === 'cache' ? reported : undefined, before)
     return reply
   }
 
-  #check(question: Question, bytes: RawJson, told: ReadonlyMap<string, ReportedHead> | undefined, before: number): void {
+  #check(request: RpcRequest, bytes: RawJson, reported: ReadonlyMap<string, ReportedHead> | undefined, before: number): void {
     const value = JSON.parse(toBuffer(bytes).toString()) as Json
-    if (question.method === 'eth_blockNumber') this.#checkHeight(Number(value), before)
+    if (request.method === 'eth_blockNumber') this.#checkHeight(Number(value), before)
     const made = this.#provenance.get(bytes)
-    if (told === undefined || made === undefined) return
+    if (reported === undefined || made === undefined) return
     const text = JSON.stringify(value)
     const { final } = this.chain
-    const isTrue = text === JSON.stringify(responseAt(final, final, question.method, question.params))
-    if (isTrue && isAboutNumbers(question)) return void (this.hits.final += 1)
+    const isTrue = text === JSON.stringify(responseAt(final, final, request.method, request.params))
+    if (isTrue && isAboutNumbers(request)) return void (this.hits.final += 1)
     this.hits.live += 1
-    if (!this.#gaveLately(made.node, question, text)) this.faults.push(`old: ${JSON.stringify(question)} ${text}`)
-    if (!isUnchanged(made, told)) this.faults.push(`of another head: ${JSON.stringify(question)} ${text}`)
+    if (!this.#hadAnswerRecently(made.node, request, text)) this.violations.push(`old: ${JSON.stringify(request)} ${text}`)
+    if (!isUnchanged(made, reported)) this.violations.push(`of another head: ${JSON.stringify(request)} ${text}`)
   }
 
   #checkHeight(height: number, before: number): void {
-    if (!this.#mayReorg && height < before) this.faults.push(`the height fell from ${before} to ${height}`)
-    this.#heard = Math.max(this.#heard, height)
+    if (!this.#mayReorg && height < before) this.violations.push(`the height went back from ${before} to ${height}`)
+    this.#reportedHeight = Math.max(this.#reportedHeight, height)
   }
 
-  /** Would the same node have given this answer at some moment between one interval ago and now? */
-  #gaveLately(node: ModelNode, { method, params }: Question, text: string): boolean {
+  /** Whether the node had this answer at some moment between one interval ago and now. */
+  #hadAnswerRecently(node: ModelNode, { method, params }: RpcRequest, text: string): boolean {
     const states = this.#histories.get(node) ?? []
     const from = this.clock.monotonic() - interval
     const firstRecent = states.findLastIndex(({ since }) => since < from)
@@ -146,7 +146,7 @@ class World {
       .some(({ head, final }) => JSON.stringify(responseAt(head, final, method, params)) === text)
   }
 
-  /** A node moves to the tip or somewhere behind it; or learns what is final. */
+  /** A node moves to the tip or somewhere behind it, or finalizes blocks. */
   #sync(): void {
     const [a, b, c] = this.nodes
     const node = this.#pick([a, a, a, a, b, b, b, c]) as ModelNode // there are three
@@ -161,7 +161,7 @@ class World {
     if (history !== undefined && history.length > 400) history.splice(0, 200)
   }
 
-  /** A node that the pipeline below happens to choose; it answers somewhere between the question and its arrival. */
+  /** A node that the pipeline below happens to choose; its state is that of a moment between request and response. */
   readonly #next: Next<ContextKey> = async ({
     context: {
       request: { method, params },
@@ -174,19 +174,19 @@ class World {
     await this.#wait()
     const upstream = node.name
     if (value === undefined) return refuse('unavailable', { upstream })
-    if (method === 'eth_blockNumber') return this.#tell(node, Number(value))
+    if (method === 'eth_blockNumber') return this.#reportHeight(node, Number(value))
     const made = fakeResult(value, { upstream })
-    // In memory of its own, which the cache keeps as it is.
+    // In a buffer of its own, which the cache does not copy.
     const reply = isFailure(made) ? made : { ...made, result: new Uint8Array(toBuffer(made.result)) }
     if (!isFailure(reply)) this.#provenance.set(reply.result, provenance)
     return reply
   }
 
-  #tell(node: ModelNode, height: number): Reply {
+  #reportHeight(node: ModelNode, height: number): Reply {
     const known = this.#reported.get(node.name)
     this.#overtaking.set(node.name, Math.max(height, this.#overtaking.get(node.name) ?? 0))
     if (known === undefined || height > known.number) this.#reported.set(node.name, { number: height, hash: undefined })
-    // Known at once, as no other process need hear of it.
+    // Reported at once, as there are no other processes.
     return fakeResult(toHexQuantity(Number(this.#heads.reportHeight(node.name, height))), { upstream: node.name })
   }
 
@@ -197,7 +197,7 @@ class World {
     await this.#wait()
     const value = node.answer(method, params) ?? null
     await this.#wait()
-    // In a turn of its own: nothing else is told between its being recorded here and its being heard.
+    // In a turn of its own: nothing else is reported between its being recorded here and its being read.
     await new Promise(setImmediate)
     if (isHead) {
       const { number, hash } = value as { number: string; hash: string }
@@ -211,14 +211,14 @@ class World {
     return ms === 0 ? Promise.resolve() : new Promise(resolve => void this.clock.after(ms, resolve))
   }
 
-  #question(): Question {
+  #createRequest(): RpcRequest {
     const { tip } = this.chain
     const hashAt = (number: number): string => ancestorAt(tip, number)?.hash ?? tip.hash
     const recent = () => Math.max(0, tip.number + 1 - this.#random(10) * (1 + this.#random(3)))
     const block = () => this.#pick<() => Json>([() => 'latest', () => toHexQuantity(recent()), () => ({ blockHash: hashAt(recent()) })])()
     const from = recent()
     const ends = ['latest', toHexQuantity(from), toHexQuantity(from + 3)]
-    return this.#pick<() => Question>([
+    return this.#pick<() => RpcRequest>([
       () => ({ method: 'eth_blockNumber', params: [] }),
       () => ({ method: 'eth_getStorageAt', params: ['0xa', toHexQuantity(this.#random(4)), block()] }),
       () => ({ method: 'eth_getBlockByNumber', params: [toHexQuantity(from), false] }),
@@ -233,28 +233,28 @@ class World {
   }
 }
 
-/** Had the node told of the newest head before it was asked, and is that still the newest that was told? */
-const isUnchanged = ({ reported: told, newest }: Provenance, now: ReadonlyMap<string, ReportedHead>): boolean =>
-  told === undefined ||
-  (told.number === newest &&
+/** Whether the node had reported the newest head before its request, and that head is still the newest reported one. */
+const isUnchanged = ({ reported, newest }: Provenance, now: ReadonlyMap<string, ReportedHead>): boolean =>
+  reported === undefined ||
+  (reported.number === newest &&
     newest === newestOf(now) &&
-    [...now.values()].some(({ number, hash }) => number === told.number && hash === told.hash))
+    [...now.values()].some(({ number, hash }) => number === reported.number && hash === reported.hash))
 
-const newestOf = (told: ReadonlyMap<string, ReportedHead>): number =>
-  [...told.values()].reduce((most, { number }) => Math.max(most, number), -1)
+const newestOf = (reported: ReadonlyMap<string, ReportedHead>): number =>
+  [...reported.values()].reduce((most, { number }) => Math.max(most, number), -1)
 
-const isAboutNumbers = ({ params }: Question): boolean => !JSON.stringify(params).includes('latest')
+const isAboutNumbers = ({ params }: RpcRequest): boolean => !JSON.stringify(params).includes('latest')
 
 for (const [what, mayFall, seed] of [
   ['nodes that lag and change branches', false, 1],
   ['nodes that also fall back', true, 2],
 ] as const) {
-  t.test(`50,000 steps with ${what}: each answer from memory is as fresh as promised`, async t => {
-    const world = new World(seed, mayFall)
-    for (let i = 0; i < 50_000; i++) await world.step()
-    t.same(world.faults.slice(0, 5), [])
-    t.comment(JSON.stringify(world.hits))
-    t.ok(world.hits.live > 500, 'enough answers that may change came from memory')
-    t.ok(world.hits.final > 500, 'enough answers about final blocks came from memory')
+  t.test(`50,000 steps with ${what}: each cache hit is as fresh as promised`, async t => {
+    const model = new CacheModel(seed, mayFall)
+    for (let i = 0; i < 50_000; i++) await model.step()
+    t.same(model.violations.slice(0, 5), [])
+    t.comment(JSON.stringify(model.hits))
+    t.ok(model.hits.live > 500, 'enough cache hits may change')
+    t.ok(model.hits.final > 500, 'enough cache hits are about finalized blocks')
   })
 }

@@ -12,7 +12,7 @@ import type { Deployment } from '../../support/deployment.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import { post } from '../../support/rpc-client.ts'
 
-// The second level of the cache: answers that machines share.
+// The second level of the cache: final answers that machines share through Redis.
 
 const table = {
   get: (name: string) =>
@@ -25,25 +25,25 @@ const table = {
       }) as Record<string, object>
     )[name],
   names: ['eth_getStorageAt', 'eth_getLogs', 'eth_getTransactionReceipt', 'eth_blockNumber'],
-} as unknown as MethodTable // what the plugin reads of it
+} as unknown as MethodTable // the part that the plugin reads
 
 const hashOf = (number: number, chain: string): string => `0x${number.toString(16)}${chain}`
 
-/** What one Redis holds. */
+/** A shared cache in memory. */
 const startFakeSharedCache = () => {
-  const kept = new Map<string, SharedCacheEntry>()
-  const looked: string[] = []
+  const entries = new Map<string, SharedCacheEntry>()
+  const lookups: string[] = []
   const caches: SharedCaches = {
     open: () => ({
       async get(name, maxBytes, accept) {
-        looked.push(name)
-        const entry = kept.get(name)
+        lookups.push(name)
+        const entry = entries.get(name)
         return entry !== undefined && entry.result.byteLength <= maxBytes && (await accept(entry)) ? entry : undefined
       },
-      set: (name, entry) => void kept.set(name, entry),
+      set: (name, entry) => void entries.set(name, entry),
     }),
   }
-  return { kept, looked, caches }
+  return { entries, lookups, caches }
 }
 
 interface Machine {
@@ -55,16 +55,16 @@ interface Machine {
   readonly options?: object
 }
 
-/** A gateway whose node `own` is on this chain, and knows this block to be final. */
+/** A gateway whose node `own` is on this chain, with this finalized block. */
 const openMachine = (
   caches: SharedCaches,
   { chain = 'a', final = 16, name = 'net', chainId = 1, vary = '', options = {} }: Machine = {},
 ) => {
-  const world = { chain, final, finalityVersion: 0 }
-  const proved: BlockId[] = []
+  const node = { chain, final, finalityVersion: 0 }
+  const verified: BlockId[] = []
   const heads = {
     get snapshot() {
-      const { chain, final, finalityVersion } = { ...world }
+      const { chain, final, finalityVersion } = { ...node }
       return {
         finalityVersion,
         headVersion: 0,
@@ -76,10 +76,10 @@ const openMachine = (
     pollIntervalMs: 500,
     recordActivity: () => undefined,
     async verifyFinalized(block: BlockId) {
-      proved.push(block)
-      return block.number <= world.final && block.hash === hashOf(block.number, world.chain)
+      verified.push(block)
+      return block.number <= node.final && block.hash === hashOf(block.number, node.chain)
     },
-  } as unknown as Services['heads'] // what the plugin asks of it
+  } as unknown as Services['heads'] // the part that the plugin uses
   const all = {
     maxBytes: 1 << 20,
     methods: {},
@@ -97,16 +97,16 @@ const openMachine = (
     vary: () => vary,
   })
   void stage.start?.()
-  let asked = 0
-  const ask = (c: Call<ContextKey>, reply: Reply = fakeResult('0x1', { upstream: 'own' })) =>
-    stage.handle(c, async () => {
-      asked += 1
+  let requests = 0
+  const request = (call: Call<ContextKey>, reply: Reply = fakeResult('0x1', { upstream: 'own' })) =>
+    stage.handle(call, async () => {
+      requests += 1
       return reply
     })
-  return { ask, world, proved, asked: () => asked }
+  return { request, node, verified, requests: () => requests }
 }
 
-interface Question {
+interface RpcRequest {
   readonly method: string
   readonly params: readonly unknown[]
 }
@@ -115,120 +115,114 @@ const hex = (value: number): string => `0x${value.toString(16)}`
 const storage = (block = '0x10') => fakeCall('eth_getStorageAt', ['0xa', '0x0', block])
 const own = (value: Json) => fakeResult(value, { upstream: 'own' })
 
-t.test('what one machine knows to be final another need not ask for, and neither asks again', async t => {
-  for (const [question, value] of [
+t.test('a final answer of one machine is a cache hit on another', async t => {
+  for (const [call, value] of [
     [storage(), '0x7'],
     [fakeCall('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }]), []],
     [fakeCall('eth_getTransactionReceipt', ['0x1']), { blockNumber: '0x10' }],
   ] as const) {
-    const { caches, looked } = startFakeSharedCache()
+    const { caches, lookups } = startFakeSharedCache()
     const [one, other] = [openMachine(caches), openMachine(caches, { final: 20 })]
-    t.match(await one.ask(question, own(value)), { cache: 'miss' })
-    const hit = await other.ask(question)
+    t.match(await one.request(call, own(value)), { cache: 'miss' })
+    const hit = await other.request(call)
     t.match(hit, { cache: 'hit', source: 'cache' })
     t.equal(hit.upstream, undefined)
     t.same(valueOrErrorCode(hit), value)
-    t.match(await other.ask(question), { cache: 'hit', source: 'cache' })
-    t.equal(other.asked(), 0)
-    t.equal(looked.length, 2, 'what was found is kept in memory')
+    t.match(await other.request(call), { cache: 'hit', source: 'cache' })
+    t.equal(other.requests(), 0)
+    t.equal(lookups.length, 2, 'the entry is cached in memory too')
   }
 })
 
-t.test('only what is proved final, and by an own node, is shared', async t => {
-  for (const [what, question, reply] of [
-    ['a block that is not final', storage('0x11'), own('0x1')],
+t.test('only answers that are final on an own node are shared', async t => {
+  for (const [what, call, reply] of [
+    ['a block that is not finalized', storage('0x11'), own('0x1')],
     ['the newest block', fakeCall('eth_blockNumber'), own('0x10')],
-    ['a receipt in a block that is not final', fakeCall('eth_getTransactionReceipt', ['0x1']), own({ blockNumber: '0x11' })],
+    ['a receipt in a block that is not finalized', fakeCall('eth_getTransactionReceipt', ['0x1']), own({ blockNumber: '0x11' })],
     ['a transaction without a receipt', fakeCall('eth_getTransactionReceipt', ['0x1']), own(null)],
-    ['what a partner says', storage(), fakeResult('0x1', { upstream: 'helper', source: 'partner' })],
-    ['a partner that calls itself like a node', storage(), fakeResult('0x1', { upstream: 'own', source: 'partner' })],
+    ['an answer of a partner', storage(), fakeResult('0x1', { upstream: 'helper', source: 'partner' })],
+    ['an answer of a partner with the name of a node', storage(), fakeResult('0x1', { upstream: 'own', source: 'partner' })],
     ['an error', storage(), refuse('tooMany', { upstream: 'own' })],
-    ['what is too long', storage(), own('0'.repeat(1000))],
+    ['an answer above redisMaxBytes', storage(), own('0'.repeat(1000))],
   ] as const) {
-    const { caches, kept } = startFakeSharedCache()
-    await openMachine(caches).ask(question, reply)
-    t.equal(kept.size, 0, what)
+    const { caches, entries } = startFakeSharedCache()
+    await openMachine(caches).request(call, reply)
+    t.equal(entries.size, 0, what)
   }
 })
 
-t.test('nobody looks for what cannot be there', async t => {
-  const { caches, looked } = startFakeSharedCache()
-  const { ask } = openMachine(caches)
-  for (const question of [
-    storage('latest'),
-    storage('0x11'),
-    storage('pending'),
-    fakeCall('eth_blockNumber'),
-    fakeCall('eth_getLogs', [{}]),
-  ])
-    await ask(question)
-  t.same(looked, [])
+t.test('requests without a final answer cause no look-up', async t => {
+  const { caches, lookups } = startFakeSharedCache()
+  const { request } = openMachine(caches)
+  for (const call of [storage('latest'), storage('0x11'), storage('pending'), fakeCall('eth_blockNumber'), fakeCall('eth_getLogs', [{}])])
+    await request(call)
+  t.same(lookups, [])
 })
 
-t.test('an answer is taken only where the final block that it rests on is final too', async t => {
+t.test('an entry is returned only where its block is finalized too', async t => {
   const { caches } = startFakeSharedCache()
-  await openMachine(caches).ask(storage())
+  await openMachine(caches).request(storage())
   const behind = openMachine(caches, { final: 15 })
-  await behind.ask(storage('0xf'))
+  await behind.request(storage('0xf'))
   const other = openMachine(caches, { chain: 'b', final: 30 })
-  t.match(await other.ask(storage(), own('0x2')), { cache: 'miss' })
+  t.match(await other.request(storage(), own('0x2')), { cache: 'miss' })
   t.equal(
-    valueOrErrorCode(await openMachine(caches, { chain: 'b', final: 30 }).ask(storage())),
+    valueOrErrorCode(await openMachine(caches, { chain: 'b', final: 30 }).request(storage())),
     '0x2',
-    'and replaced by what is right there',
+    'and replaced by the answer of that chain',
   )
   const first = openMachine(caches, { final: 30 })
-  t.match(await first.ask(storage(), own('0x3')), { cache: 'miss' })
-  t.equal(valueOrErrorCode(await first.ask(storage())), '0x3')
+  t.match(await first.request(storage(), own('0x3')), { cache: 'miss' })
+  t.equal(valueOrErrorCode(await first.request(storage())), '0x3')
 })
 
-t.test('a chain whose final blocks are undone proves everything anew', async t => {
+t.test('a reorg of finalized blocks has all entries verified anew', async t => {
   const { caches } = startFakeSharedCache()
-  await Promise.all(['0x1', '0x2', '0x3'].map(block => openMachine(caches).ask(storage(block))))
-  const { ask, world, proved } = openMachine(caches, { final: 20 })
-  t.match(await ask(storage('0x1')), { cache: 'hit' })
-  t.match(await ask(storage('0x2')), { cache: 'hit' })
-  t.equal(proved.length, 1, 'a block is asked for once')
-  Object.assign(world, { chain: 'b', finalityVersion: 1 })
-  t.match(await ask(storage('0x3')), { cache: 'miss' })
-  t.match(await ask(storage('0x1')), { cache: 'miss' })
+  await Promise.all(['0x1', '0x2', '0x3'].map(block => openMachine(caches).request(storage(block))))
+  const { request, node, verified } = openMachine(caches, { final: 20 })
+  t.match(await request(storage('0x1')), { cache: 'hit' })
+  t.match(await request(storage('0x2')), { cache: 'hit' })
+  t.equal(verified.length, 1, 'each block is verified once')
+  Object.assign(node, { chain: 'b', finalityVersion: 1 })
+  t.match(await request(storage('0x3')), { cache: 'miss' })
+  t.match(await request(storage('0x1')), { cache: 'miss' })
 })
 
-t.test('networks, chains and rights of callers are told apart', async t => {
-  const { caches, kept } = startFakeSharedCache()
+t.test('entries differ by network, chain and variant of the caller', async t => {
+  const { caches, entries } = startFakeSharedCache()
   const all = [{}, { name: 'other' }, { chainId: 2 }, { vary: 'forwarding' }]
-  for (const machine of all) t.match(await openMachine(caches, machine).ask(storage()), { cache: 'miss' })
-  t.equal(kept.size, 4)
-  for (const machine of all) t.match(await openMachine(caches, machine).ask(storage()), { cache: 'hit' })
+  for (const machine of all) t.match(await openMachine(caches, machine).request(storage()), { cache: 'miss' })
+  t.equal(entries.size, 4)
+  for (const machine of all) t.match(await openMachine(caches, machine).request(storage()), { cache: 'hit' })
   t.ok(
-    [...kept.keys()].every(name => /^\d+:[a-z]+:[\w-]{43}$/.test(name)),
-    'nothing of a question stands in a name',
+    [...entries.keys()].every(name => /^\d+:[a-z]+:[\w-]{43}$/.test(name)),
+    'a name contains nothing of the request',
   )
 })
 
-t.test('an answer that goes past the limit of this machine is none', async t => {
+t.test('an entry above the maxResults of this machine is not returned', async t => {
   const { caches } = startFakeSharedCache()
-  const question = fakeCall('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }])
-  await openMachine(caches).ask(question, own([1, 2, 3, 4]))
+  const call = fakeCall('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }])
+  await openMachine(caches).request(call, own([1, 2, 3, 4]))
   const counted: SharedCaches = {
     open: () => ({
       ...caches.open(new Secret('x')),
-      get: (name, most, accept) => caches.open(new Secret('x')).get(name, most, entry => accept({ ...entry, count: 4 })),
+      get: (name, maxBytes, accept) => caches.open(new Secret('x')).get(name, maxBytes, entry => accept({ ...entry, count: 4 })),
     }),
   }
-  t.match(await openMachine(counted).ask(question), { cache: 'miss' })
+  t.match(await openMachine(counted).request(call), { cache: 'miss' })
 })
 
-t.test('a thousand identical misses look once, and ask once', async t => {
-  const { caches, looked } = startFakeSharedCache()
-  const { ask, asked } = openMachine(caches)
-  const replies = await Promise.all(Array.from({ length: 1000 }, () => ask(storage())))
+t.test('a thousand identical misses cause one look-up and one request', async t => {
+  const { caches, lookups } = startFakeSharedCache()
+  const { request, requests } = openMachine(caches)
+  const replies = await Promise.all(Array.from({ length: 1000 }, () => request(storage())))
   t.notOk(replies.some(isFailure))
-  t.equal(looked.length, 1)
-  t.equal(asked(), 1)
+  t.equal(lookups.length, 1)
+  t.equal(requests(), 1)
 })
 
-t.test('two gateways with stores of their own share one redis', { skip: skipWithoutRedis }, async t => {
+t.test('two gateways with separate stores share one redis', { skip: skipWithoutRedis }, async t => {
   const [chain, redis] = await Promise.all([startAnvilChain(), startRedisServer()])
   const emitter = await deployEmitter(chain)
   await emitter.emitLogs(3)
@@ -247,52 +241,52 @@ t.test('two gateways with stores of their own share one redis', { skip: skipWith
     await deployment.addAccount(account)
     const { key } = await deployment.addKey(account)
     const gateway = await deployment.start()
-    return async ({ method, params }: Question) => {
-      const answer = await post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
-      return { result: answer.json().result, isHit: answer.headers['x-tollgate-cache'] === 'hit' }
+    return async ({ method, params }: RpcRequest) => {
+      const response = await post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
+      return { result: response.json().result, isHit: response.headers['x-tollgate-cache'] === 'hit' }
     }
   }
   const [one, other] = await Promise.all([start(deployments[0]!, 'alice'), start(deployments[1]!, 'alice')])
   const entries = async () => ((await redis.send('KEYS', 'tollgate:cache:1:31337:devnet:*')) as string[]).length
-  const truth = ({ method, params }: Question) => chain.request<unknown>(method, ...params)
+  const responseOfNode = ({ method, params }: RpcRequest) => chain.request<unknown>(method, ...params)
   let block = 1
-  const shared: Question[] = []
-  const kinds: readonly (() => Question)[] = [
+  const shared: RpcRequest[] = []
+  const requestCreators: readonly (() => RpcRequest)[] = [
     () => ({ method: 'eth_getStorageAt', params: [emitter.address, '0x0', hex(block++)] }),
     () => ({ method: 'eth_getLogs', params: [{ address: emitter.address, fromBlock: '0x0', toBlock: hex(block++) }] }),
     () => ({ method: 'eth_getBlockByNumber', params: [hex(block++), false] }),
   ]
 
-  t.test('what one has asked for the other gives at once', async t => {
-    for (const kind of kinds) {
-      // A gateway must know first what is final; and on a busy machine 5 ms pass in no time. What is asked is always new.
+  t.test('a final answer of one gateway is a cache hit on the other', async t => {
+    for (const createRequest of requestCreators) {
+      // Repeated with new requests, as a gateway first learns what is finalized, and look-ups may be late on a busy machine.
       for (let isHit = false; !isHit; ) {
-        const [question, before] = [kind(), await entries()]
-        const asked = await one(question)
-        if (asked.isHit || (await entries()) === before) continue
-        shared.push(question)
-        const given = await other(question)
-        t.same(given.result, asked.result)
-        isHit = given.isHit
+        const [request, before] = [createRequest(), await entries()]
+        const first = await one(request)
+        if (first.isHit || (await entries()) === before) continue
+        shared.push(request)
+        const second = await other(request)
+        t.same(second.result, first.result)
+        isHit = second.isHit
       }
     }
   })
 
-  t.test('calls go on while redis hangs', async t => {
+  t.test('calls are answered while redis is unresponsive', async t => {
     redis.pause()
     for (let i = 0; i < 20; i++) {
-      const question = kinds[0]!()
-      t.same(await one(question), { result: await truth(question), isHit: false })
+      const request = requestCreators[0]!()
+      t.same(await one(request), { result: await responseOfNode(request), isHit: false })
     }
     redis.resume()
   })
 
-  t.test('when the chain is reset nothing of the old one is told, not even by a gateway that knew neither', async t => {
+  t.test('after a reset of the chain no entry of the old chain is returned, not even by a gateway that started later', async t => {
     await chain.request('anvil_reset')
     await chain.request('anvil_mine', '0x300')
     const late = await start(deployments[0]!, 'bob')
-    // Until it knows what is final, and redis.
-    for (const before = await entries(); (await entries()) === before; ) await late(kinds[0]!())
-    for (let i = 0; i < 3; i++) for (const question of shared) t.same((await late(question)).result, await truth(question))
+    // Until it knows the finalized block, and is connected to redis.
+    for (const before = await entries(); (await entries()) === before; ) await late(requestCreators[0]!())
+    for (let i = 0; i < 3; i++) for (const request of shared) t.same((await late(request)).result, await responseOfNode(request))
   })
 })
