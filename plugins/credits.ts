@@ -15,7 +15,7 @@ import type {
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({
   name: 'credits',
-  summary: "Draws the cost of the method from the account's daily credits, and gives it back when nothing was delivered.",
+  summary: "Charges the cost of the method to the account's daily credits, and refunds it when nothing was delivered.",
   options: {
     type: 'object',
     properties: {
@@ -69,13 +69,13 @@ export default definePlugin({
       const pending: PendingCharge = { usage, network: network.name, method: knownCost === undefined ? 'other' : method, cost }
       const charge = ledger.charge(account, cost, outageGrace)
       return charge instanceof Promise
-        ? charge.then(late => serveCharged(late, pending, call, next))
+        ? charge.then(result => serveCharged(result, pending, call, next))
         : serveCharged(charge, pending, call, next)
     }
   },
 })
 
-/** What is known of a call before it is charged. */
+/** A call before it is charged. */
 interface PendingCharge {
   readonly usage: Usage
   readonly network: string
@@ -97,7 +97,7 @@ const outageGraceOf = (onStoreOutage: 'closed' | 'grace' | 'open', credits: numb
   }
 }
 
-/** As long as a key that was revoked meanwhile may go on, in ms. */
+/** Bounds how long a key that was revoked during the outage is served. */
 const openGraceMs = 300_000
 
 const serveCharged = async (
@@ -149,7 +149,7 @@ const usageRecordOf = (
   credits,
 })
 
-/** A charge that is kept and counted, until the door finds that it cannot deliver. */
+/** A counted charge, which the server refunds when it cannot deliver the answer. */
 class RefundableCharge implements Charge {
   readonly #charge: SuccessfulCharge
   readonly #usage: Usage
@@ -176,7 +176,7 @@ const refusalOf = (charge: Exclude<ChargeResult, { kind: 'charged' }>): Failure 
       })
 
 const storeUnavailable = refuse('unavailable', {
-  message: 'credits cannot be drawn now',
+  message: 'credits cannot be charged now',
   source: 'gateway',
   fault: 'gateway',
   retryAfter: 2,

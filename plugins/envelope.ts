@@ -1,9 +1,7 @@
-import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
-import type { Failure, Json, Request } from '../src/plugin/plugin.ts'
+import { definePlugin, isJsonObject, refuse, withContext } from '../src/plugin/plugin.ts'
+import type { Failure, Json, JsonObject, Request } from '../src/plugin/plugin.ts'
 
-type Envelope = { readonly [name: string]: Json | undefined }
-
-/** What contract 2.2 calls the request envelope; by default as JSON-RPC 2.0 and real clients have it. */
+/** The request envelope of contract 2.2; unless `strict`, as JSON-RPC 2.0 allows it and clients send it. */
 export default definePlugin({
   name: 'envelope',
   summary: 'Checks the shape of a request: jsonrpc, method, params, id.',
@@ -19,44 +17,41 @@ export default definePlugin({
   },
   writes: ['request'],
   create({ strict }) {
-    const checkRest = strict ? checkStrict : checkId
+    const checkIdAndParams = strict ? checkStrictly : checkId
     return (call, next) => {
-      const request = readRequest(call.message, checkRest)
+      const request = readRequest(call.message, checkIdAndParams)
       return 'error' in request ? Promise.resolve(request) : next(withContext(call, { request }))
     }
   },
 })
 
-const readRequest = (message: Json, checkRest: (message: Envelope) => Failure | undefined): Request | Failure => {
-  if (!isObject(message)) return invalidRequest('it must be an object')
-  const failure = checkMembers(message) ?? checkRest(message)
+const readRequest = (message: Json, checkIdAndParams: (message: JsonObject) => Failure | undefined): Request | Failure => {
+  if (!isJsonObject(message)) return invalidRequest('it must be an object')
+  const failure = checkVersionAndMethod(message) ?? checkIdAndParams(message)
   if (failure !== undefined) return failure
-  const method = message['method'] as string // checkMembers saw to it
+  const method = message['method'] as string // checked above
   const params = message['params'] ?? []
   return Array.isArray(params) ? { method, params } : refuse('params', { message: `params must be an array, not ${describeType(params)}` })
 }
 
-const checkMembers = (message: Envelope): Failure | undefined => {
+const checkVersionAndMethod = (message: JsonObject): Failure | undefined => {
   if (message['jsonrpc'] !== '2.0') return invalidRequest('jsonrpc must be "2.0"')
   if (typeof message['method'] !== 'string') return invalidRequest('method must be a string')
   return undefined
 }
 
-const checkId = ({ id }: Envelope): Failure | undefined =>
+const checkId = ({ id }: JsonObject): Failure | undefined =>
   id === undefined || id === null || typeof id === 'number' || typeof id === 'string'
     ? undefined
     : invalidRequest(`id must be a number, a string or null, not ${describeType(id)}`)
 
-const checkStrict = ({ id, params }: Envelope): Failure | undefined => {
+const checkStrictly = ({ id, params }: JsonObject): Failure | undefined => {
   if (typeof id !== 'number') return invalidRequest(`id must be a number, not ${describeType(id)}`)
   if (!Array.isArray(params)) return invalidRequest(`params must be an array, not ${describeType(params)}`)
   return undefined
 }
 
 const invalidRequest = (reason: string): Failure => refuse('invalid', { message: `invalid request: ${reason}` })
-
-const isObject = (value: Json): value is { readonly [name: string]: Json } =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const describeType = (value: Json | undefined): string =>
   value === undefined

@@ -8,5 +8,5 @@ import networkAccess from './network-access.ts'
 import params from './params.ts'
 import upstream from './upstream/index.ts'
 
-/** The plugins that a network file may name. Adding one is one import and one word. */
+/** The built-in plugins. */
 export const plugins: readonly AnyPlugin[] = [envelope, keyAuth, networkAccess, credits, params, cache, failover, upstream]

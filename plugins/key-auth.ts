@@ -1,7 +1,7 @@
 import { definePlugin, refuse, thenMaybe, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Lookup, Origin, Reply } from '../src/plugin/plugin.ts'
 
-/** What was found for the key of a path, or that the path has none. */
+/** The look-up of the key in the path; `missing` when the path has none. */
 type KeyLookup = Lookup | { readonly kind: 'missing' }
 
 declare module '../src/plugin/call.ts' {
@@ -39,25 +39,25 @@ export default definePlugin({
     return {
       admit: origin => thenMaybe(lookUp(origin), refusalOf),
       handle(call, next) {
-        const handleLookup = (found: KeyLookup): Promise<Reply> =>
-          found.kind === 'granted'
-            ? next(withContext(call, { key: found.key, account: found.account }))
-            : Promise.resolve(refusalByLookup[found.kind])
-        const found = lookUp(call.origin)
-        // A key that was seen lately is found at once; waiting for it all the same would cost each call a microsecond.
-        return found instanceof Promise ? found.then(handleLookup) : handleLookup(found)
+        const handleLookup = (lookup: KeyLookup): Promise<Reply> =>
+          lookup.kind === 'granted'
+            ? next(withContext(call, { key: lookup.key, account: lookup.account }))
+            : Promise.resolve(refusalByLookup[lookup.kind])
+        const lookup = lookUp(call.origin)
+        // A cached key is found at once: to await it would take a microsecond of each call.
+        return lookup instanceof Promise ? lookup.then(handleLookup) : handleLookup(lookup)
       },
     }
   },
 })
 const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Failure>> = {
   missing: refuse('key', { message: 'the API key is missing: the path is /v3/<API_KEY>' }),
-  malformed: refuse('key', { message: 'the API key is malformed: it has a typing error or is cut off' }),
+  malformed: refuse('key', { message: 'the API key is malformed: characters are wrong or missing' }),
   unknown: refuse('key', { message: 'the API key is unknown' }),
   revoked: refuse('key', { message: 'the API key has been revoked' }),
-  planNotFound: refuse('key', { message: "the plan of this API key's account is not offered any more" }),
+  planNotFound: refuse('key', { message: 'the plan of this account no longer exists' }),
   storeUnavailable: refuse('unavailable', {
-    message: 'API keys cannot be checked now',
+    message: 'API keys cannot be verified now',
     source: 'gateway',
     fault: 'gateway',
     retryAfter: 2,

@@ -1,10 +1,10 @@
 import { definePlugin, refuse } from '../src/plugin/plugin.ts'
 import type { Failure } from '../src/plugin/plugin.ts'
 
-/** Contract 5.3: the network must be enabled for the key. The key's own lists of methods and origins come on top. */
+/** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods and origins. */
 export default definePlugin({
   name: 'network-access',
-  summary: 'Lets a key call only the networks, methods and origins that are enabled for it.',
+  summary: 'Refuses calls to networks, of methods and from origins that the API key does not allow.',
   options: { type: 'object', properties: {} },
   reads: ['request', 'key'],
   create(_options, { network }) {
@@ -26,7 +26,7 @@ export default definePlugin({
 const forbidden = (message: string, reason: string, allowed: readonly string[]): Failure =>
   refuse('forbidden', { message, data: { reason, allowed } })
 
-/** An entry is a whole origin, or has `*.` for any sub-domain: `https://*.example.org`. Calls without an origin fail. */
+/** An entry is an origin, or has `*.` for any subdomain: `https://*.example.org`. A call without an Origin header is refused. */
 const isAllowedOrigin = (origin: string | undefined, allowed: readonly string[]): boolean =>
   origin !== undefined &&
   allowed.some(entry => {

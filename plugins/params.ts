@@ -1,13 +1,13 @@
 import { definePlugin, Misconfigured, refuse, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
 
-/** What this plugin reads of a table's entry. The other fields concern other plugins, which see the table itself. */
+/** The fields of a table entry that this plugin uses. Other plugins read the table itself, without these overrides. */
 const overridableFields: readonly string[] = ['params', 'answer']
 
-/** Contract 2.4, 4.2 to 4.5 and 8: what stands in `params`, and which methods there are. */
+/** The methods of the network, and the rules of their parameters (contract 2.4, 4.2 to 4.5 and 8). */
 export default definePlugin({
   name: 'params',
-  summary: 'Refuses methods that are not offered and parameters that break their rules; answers what needs no node.',
+  summary: 'Refuses unknown methods and invalid parameters; answers methods that need no node.',
   options: {
     type: 'object',
     properties: {
@@ -37,15 +37,15 @@ export default definePlugin({
   writes: ['request'],
   check({ methods }, report) {
     for (const [name, override] of Object.entries(methods)) {
-      // What is no object at all, create() refuses.
-      const given = typeof override === 'object' && override !== null ? Object.keys(override) : []
-      for (const field of given.filter(one => !overridableFields.includes(one))) {
+      // create() refuses an override that is no object.
+      const fields = typeof override === 'object' && override !== null ? Object.keys(override) : []
+      for (const field of fields.filter(each => !overridableFields.includes(each))) {
         report(['methods', name, field], `methods.${name}.${field} has no effect here: it belongs in the method table`)
       }
     }
   },
   create({ strict, methods: overrides, tags }, services) {
-    // The options' schema leaves overrides open: with() checks them.
+    // with() checks the overrides, whose type the options schema leaves open.
     const overridden = withOptionPath('methods', () => services.methods.with(overrides as Readonly<Record<string, MethodOverride>>, {}))
     const methods = withOptionPath('tags', () => overridden.with({}, tags))
 
@@ -63,7 +63,7 @@ export default definePlugin({
 
 const invalidParams = memoizeFrozen(({ issue }: { readonly issue: string }) => refuse('params', { message: issue }))
 
-/** Faults get the option in front: to with() they begin at the method's name. */
+/** Puts the option before the path of each issue, which begins at the method's name. */
 const withOptionPath = (option: string, change: () => MethodTable): MethodTable => {
   try {
     return change()
@@ -73,7 +73,7 @@ const withOptionPath = (option: string, change: () => MethodTable): MethodTable 
   }
 }
 
-/** In the words of geth, which clients look for. The name is the caller's: short and printable only. */
+/** The message of geth, which clients search for. The name comes from the caller: it is shortened, and made printable. */
 const methodNotFound = (name: string): Failure => {
   const shown = (name.length > 40 ? `${name.slice(0, 37)}...` : name).replace(/[^ -~]/g, '?')
   return refuse('method', { message: `the method ${shown} does not exist/is not available` })

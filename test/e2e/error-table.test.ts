@@ -271,7 +271,7 @@ t.test('an account whose plan is gone gets 401 in plain words, and is served aga
   await store.close()
   const { key: stranded } = await deployment.addKey('gus')
   const refused = await post(gateway.http(stranded), JSON.stringify(request('eth_blockNumber')))
-  assertError(t, refused, 401, -32090, /^the plan of this API key's account is not offered any more$/)
+  assertError(t, refused, 401, -32090, /^the plan of this account no longer exists$/)
   await t.rejects(connectWs(gateway.ws(stranded)), { message: /refused with 401/ })
   t.match(await deployment.run('check'), { code: 0, stdout: /warning: gateway\.yaml has no plan `gold`; .* are refused: gus$/m })
   await deployment.run('accounts', 'set', 'gus', '--plan', 'core')

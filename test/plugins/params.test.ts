@@ -12,39 +12,39 @@ const address = hex(20)
 const methods = openMethodTable(shippedTable, devnet)
 const defaults = { strict: false, methods: {}, tags: {} }
 
-/** What the plugin says, with a node that answers with the parameters it got. */
-const ask = (method: string, list: readonly Json[], options: object = {}): Promise<Reply> =>
-  createStage(params, { ...defaults, ...options }, { methods }).handle(fakeCall(method, list), async asked =>
-    fakeResult(asked.context.request.params),
+/** The reply of the plugin over a node that returns the parameters it got. */
+const request = (method: string, list: readonly Json[], options: object = {}): Promise<Reply> =>
+  createStage(params, { ...defaults, ...options }, { methods }).handle(fakeCall(method, list), async call =>
+    fakeResult(call.context.request.params),
   )
 
 const messageOf = (reply: Reply): string => (isFailure(reply) ? reply.error.message : 'a result')
 
-t.test('passes parameters on in their normal form, with the other notes', async t => {
-  t.same(valueOrErrorCode(await ask('eth_getStorageAt', [hex(20, 'AB'), '0x0'])), [address, '0x0', 'latest'])
-  t.same(valueOrErrorCode(await ask('eth_getLogs', [{ blockhash: hex(32, 'AB') }])), [{ blockHash: hex(32) }])
-  const asked = fakeCall('eth_getBalance', [address])
-  await createStage(params, defaults, { methods }).handle(asked, async ({ context: notes }) => {
-    t.same(notes, { ...asked.context, request: { method: 'eth_getBalance', params: [address, 'latest'] } })
+t.test('passes normalized parameters on, with the rest of the context', async t => {
+  t.same(valueOrErrorCode(await request('eth_getStorageAt', [hex(20, 'AB'), '0x0'])), [address, '0x0', 'latest'])
+  t.same(valueOrErrorCode(await request('eth_getLogs', [{ blockhash: hex(32, 'AB') }])), [{ blockHash: hex(32) }])
+  const call = fakeCall('eth_getBalance', [address])
+  await createStage(params, defaults, { methods }).handle(call, async ({ context }) => {
+    t.same(context, { ...call.context, request: { method: 'eth_getBalance', params: [address, 'latest'] } })
     return fakeResult(null)
   })
-  t.same(asked.context.request.params, [address], 'the call itself is as it was')
+  t.same(call.context.request.params, [address], 'the call itself is unchanged')
 })
 
-t.test('refuses a method that is not offered, in the words that clients look for', async t => {
-  const reply = await ask('eth_coinbase', [])
+t.test('refuses an unknown method with the message that clients search for', async t => {
+  const reply = await request('eth_coinbase', [])
   t.match(reply, { kind: 'method', source: 'gateway', error: { code: -32601 } })
   t.equal(messageOf(reply), 'the method eth_coinbase does not exist/is not available')
   t.notOk(isCharged(reply))
 })
 
-t.test('shows of a strange method name only what is short and printable', async t => {
-  t.equal(messageOf(await ask('\u001b[31m\u202e\n', [])), 'the method ?[31m?? does not exist/is not available')
-  t.equal(messageOf(await ask('x'.repeat(1e6), [])), `the method ${'x'.repeat(37)}... does not exist/is not available`)
-  for (const name of ['', '__proto__', 'constructor', 'toString']) t.equal(valueOrErrorCode(await ask(name, [])), -32601)
+t.test('shortens the name of an unknown method, and makes it printable', async t => {
+  t.equal(messageOf(await request('\u001b[31m\u202e\n', [])), 'the method ?[31m?? does not exist/is not available')
+  t.equal(messageOf(await request('x'.repeat(1e6), [])), `the method ${'x'.repeat(37)}... does not exist/is not available`)
+  for (const name of ['', '__proto__', 'constructor', 'toString']) t.equal(valueOrErrorCode(await request(name, [])), -32601)
 })
 
-t.test('refuses parameters that break a rule before anything else is asked', async t => {
+t.test('refuses parameters that break a rule before a node is requested', async t => {
   const stage = createStage(params, defaults, { methods })
   const reply = await stage.handle(fakeCall('eth_getLogs', [{ address: '0x12' }]), unreachableNext)
   t.match(reply, { kind: 'params', source: 'gateway', error: { code: -32602 } })
@@ -52,7 +52,7 @@ t.test('refuses parameters that break a rule before anything else is asked', asy
   t.notOk(isCharged(reply))
 })
 
-t.test('answers what needs no node, after a look at the parameters', async t => {
+t.test('answers methods that need no node, after checking the parameters', async t => {
   const stage = createStage(params, defaults, { methods })
   const reply = await stage.handle(fakeCall('eth_chainId'), unreachableNext)
   t.match(reply, { source: 'local' })
@@ -62,31 +62,31 @@ t.test('answers what needs no node, after a look at the parameters', async t => 
 })
 
 t.test('with strict, the block of eth_getStorageAt is required', async t => {
-  const reply = await ask('eth_getStorageAt', [address, '0x0'], { strict: true })
+  const reply = await request('eth_getStorageAt', [address, '0x0'], { strict: true })
   t.match(messageOf(reply), /^eth_getStorageAt needs params\[2\], the block parameter/)
-  t.same(valueOrErrorCode(await ask('eth_getStorageAt', [address, '0x0', '0x1'], { strict: true })), [address, '0x0', '0x1'])
+  t.same(valueOrErrorCode(await request('eth_getStorageAt', [address, '0x0', '0x1'], { strict: true })), [address, '0x0', '0x1'])
 })
 
-t.test('a network offers other methods, and other rules', async t => {
+t.test('the options remove, change and add methods', async t => {
   const eth_new = { params: [{ title: 'x', hex: 'number' }] }
   const options = { methods: { eth_call: false, eth_chainId: { answer: { value: '0x1' } }, eth_new } }
-  t.equal(valueOrErrorCode(await ask('eth_call', [{}], options)), -32601)
-  t.equal(valueOrErrorCode(await ask('eth_chainId', [], options)), '0x1')
-  t.same(valueOrErrorCode(await ask('eth_new', ['0x01'], options)), ['0x1'])
+  t.equal(valueOrErrorCode(await request('eth_call', [{}], options)), -32601)
+  t.equal(valueOrErrorCode(await request('eth_chainId', [], options)), '0x1')
+  t.same(valueOrErrorCode(await request('eth_new', ['0x01'], options)), ['0x1'])
 })
 
-t.test('a network that takes fewer tags names the one to use', async t => {
+t.test('a network that supports fewer tags names the tag to use', async t => {
   const tags = { eth_getLogs: ['latest', 'earliest', 'pending', 'finalized'] }
   t.equal(
-    messageOf(await ask('eth_getLogs', [{ fromBlock: 'safe' }], { tags })),
+    messageOf(await request('eth_getLogs', [{ fromBlock: 'safe' }], { tags })),
     'params[0].fromBlock: the tag "safe" is not supported for eth_getLogs on devnet; use "finalized" instead',
   )
-  const taken = await ask('eth_getLogs', [{ fromBlock: 'finalized' }], { tags })
-  t.same(valueOrErrorCode(taken), [{ fromBlock: 'finalized', toBlock: 'latest' }])
+  const accepted = await request('eth_getLogs', [{ fromBlock: 'finalized' }], { tags })
+  t.same(valueOrErrorCode(accepted), [{ fromBlock: 'finalized', toBlock: 'latest' }])
 })
 
-t.test('options that cannot work are placed', async t => {
-  const faults = (options: object) => {
+t.test('issues of options have the path of the option', async t => {
+  const issuesOf = (options: object) => {
     try {
       createStage(params, { ...defaults, ...options }, { methods })
     } catch (error) {
@@ -94,16 +94,16 @@ t.test('options that cannot work are placed', async t => {
     }
     return []
   }
-  t.same(faults({ methods: { eth_cal: false } }), [
+  t.same(issuesOf({ methods: { eth_cal: false } }), [
     { path: ['methods', 'eth_cal'], message: 'methods.eth_cal is not in the method table; did you mean `eth_call`?' },
   ])
-  t.same(faults({ methods: { eth_call: 5 } }), [
+  t.same(issuesOf({ methods: { eth_call: 5 } }), [
     { path: ['methods', 'eth_call'], message: 'methods.eth_call must be false or the fields to change, not 5' },
   ])
-  t.same(faults({ methods: { eth_call: { params: [{ hex: 'number' }] } } }), [
+  t.same(issuesOf({ methods: { eth_call: { params: [{ hex: 'number' }] } } }), [
     { path: ['methods', 'eth_call', 'params', 0], message: 'methods.eth_call.params[0] needs "title"' },
   ])
-  t.same(faults({ tags: { eth_getLogs: ['latest', 'save'] } }), [
+  t.same(issuesOf({ tags: { eth_getLogs: ['latest', 'save'] } }), [
     {
       path: ['tags', 'eth_getLogs', 1],
       message: 'tags.eth_getLogs[1] is "save", which is no tag of eth_getLogs; did you mean `safe`?',
@@ -111,10 +111,10 @@ t.test('options that cannot work are placed', async t => {
   ])
 })
 
-t.test('a field that other plugins read is not changed here', async t => {
+t.test('a field that other plugins read cannot be overridden here', async t => {
   const reports: Json[] = []
   const options = { ...defaults, methods: { eth_call: { cost: 1, params: [] }, eth_new: false } }
-  params.check?.(options as never, (path, message) => void reports.push([...path, message])) // of the plugin's own type
+  params.check?.(options as never, (path, message) => void reports.push([...path, message])) // options of the plugin's own type
   const message = 'methods.eth_call.cost has no effect here: it belongs in the method table'
   t.same(reports, [['methods', 'eth_call', 'cost', message]])
 })

@@ -4,7 +4,7 @@ import { toBuffer } from '../../src/json/chunked-bytes.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin/plugin.ts'
 import { isFailure } from '../../src/plugin/reply.ts'
-import type { Reply } from '../../src/plugin/reply.ts'
+import type { Failure, Reply } from '../../src/plugin/reply.ts'
 import type { Clock, Timer } from '../../src/services/clock.ts'
 import { HeadTracker } from '../../src/services/chain-heads/index.ts'
 import type { Services } from '../../src/services/index.ts'
@@ -109,6 +109,11 @@ export const fakeCall = (method: string, params: readonly Json[] = [], over: Par
 
 export const fakeResult = (value: Json, over: Partial<Reply> = {}): Reply =>
   ({ result: Buffer.from(JSON.stringify(value)), source: 'node', ...over }) as Reply // a spread of a union of shapes
+
+export const failureOf = (reply: Reply): Failure => {
+  if (!isFailure(reply)) throw new Error('expected a failure')
+  return reply
+}
 
 /** A `next` that fails the test when it is reached. */
 export const unreachableNext: Next = () => {

@@ -1,0 +1,173 @@
+import t from 'tap'
+import credits from '../../plugins/credits.ts'
+import { refuse } from '../../src/plugin/reply.ts'
+import type { Reply } from '../../src/plugin/reply.ts'
+import type { ChargeResult, CountedCall, MethodTable } from '../../src/services/index.ts'
+import { createStage, failureOf, fakeCall, fakeResult, unreachableNext } from '../support/fakes.ts'
+
+t.test('credits', async t => {
+  const methods = {
+    names: ['eth_getLogs'],
+    defaultCost: 80,
+    get: (name: string) => (name === 'eth_getLogs' ? { name, cost: 255 } : undefined),
+  } as unknown as MethodTable // the part that the plugin reads
+  const openCredits = (result?: ChargeResult, costs = {}) => {
+    const charges: number[] = []
+    const quota = { limit: 1_000, remaining: 500, resetsInMs: 60_000 }
+    let refunds = 0
+    const charged: ChargeResult = {
+      kind: 'charged',
+      day: 20_468,
+      quota,
+      refund() {
+        refunds += 1
+        return true
+      },
+    }
+    const charge = (_account: unknown, cost: number) => {
+      charges.push(cost)
+      return result ?? charged
+    }
+    const counted: CountedCall[] = []
+    const stage = createStage(
+      credits,
+      { costs, onStoreOutage: 'closed' },
+      { methods, ledger: { charge }, usage: { count: record => void counted.push(record) } },
+    )
+    return { stage, charges, counted, refunds: () => refunds }
+  }
+
+  t.test('charges the cost of the method before the plugins below run, and reports it in the reply', async t => {
+    const { stage, charges, refunds } = openCredits()
+    const reply = await stage.handle(fakeCall('eth_getLogs'), async () => {
+      t.same(charges, [255])
+      return fakeResult([])
+    })
+    t.equal(reply.credits, 255)
+    t.equal(refunds(), 0)
+  })
+
+  t.test('charges the default for a method that is not in the table, and the cost of the options in place of both', async t => {
+    const { stage, charges } = openCredits(undefined, { eth_getLogs: 7 })
+    await stage.handle(fakeCall('eth_other'), async () => fakeResult(1))
+    await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
+    t.same(charges, [80, 7])
+  })
+
+  for (const [what, reply, isKept] of [
+    ['a result of a node', fakeResult(1), true],
+    ['an answer that needs no node', fakeResult(1, { source: 'local' }), true],
+    ['a cache hit', fakeResult(1, { source: 'cache' }), true],
+    ["a node's own error", { ...refuse('unavailable', { fault: 'caller', source: 'node' }), kind: 'node' }, true],
+    ['too many results', refuse('tooMany'), true],
+    ['too many results, from the cache', refuse('tooMany', { source: 'cache' }), false],
+    ['a query that took too long', refuse('timeout'), true],
+    ['invalid parameters', refuse('params'), false],
+    ['a response that is too large', refuse('tooLarge', { source: 'node' }), false],
+    ['no upstream', refuse('unavailable'), false],
+    ['a fault of the gateway', refuse('internal'), false],
+  ] as const) {
+    t.test(`${isKept ? 'keeps' : 'refunds'} the charge for ${what}`, async t => {
+      const { stage, refunds } = openCredits()
+      const returned = await stage.handle(fakeCall('eth_getLogs'), async () => reply as Reply)
+      t.equal(returned.credits, isKept ? 255 : 0)
+      t.equal(refunds(), isKept ? 0 : 1)
+    })
+  }
+
+  t.test('refunds the charge when a plugin below throws', async t => {
+    const { stage, refunds } = openCredits()
+    await t.rejects(
+      stage.handle(fakeCall('eth_getLogs'), async () => {
+        throw new Error('bug')
+      }),
+      { message: 'bug' },
+    )
+    t.equal(refunds(), 1)
+  })
+
+  t.test('counts each call once, by its outcome', async t => {
+    const { stage, counted } = openCredits()
+    const common = { account: 'acc_1', key: 'key_1', network: 'devnet', calls: 1, day: 20_468 }
+    await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult([], { source: 'partner' }))
+    await stage.handle(fakeCall('eth_made_up'), async () => refuse('method'))
+    await t.rejects(
+      stage.handle(fakeCall('eth_getLogs'), async () => {
+        throw new Error('bug')
+      }),
+    )
+    t.same(counted, [
+      { ...common, method: 'eth_getLogs', outcome: 'ok', forwarded: true, credits: 255 },
+      { ...common, method: 'other', outcome: 'method', forwarded: false, credits: 0 },
+      { ...common, method: 'eth_getLogs', outcome: 'internal', forwarded: false, credits: 0 },
+    ])
+    const unavailable = openCredits({ kind: 'storeUnavailable' })
+    await unavailable.stage.handle(fakeCall('eth_getLogs'), unreachableNext)
+    t.match(unavailable.counted, [{ outcome: 'unavailable', day: undefined, credits: 0 }])
+  })
+
+  t.test('counts an answer that the server could not deliver as the error that the caller got instead, without credits', async t => {
+    for (const outcome of ['tooLarge', 'unavailable'] as const) {
+      const { stage, counted } = openCredits()
+      const reply = await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
+      reply.charge?.refund(outcome)
+      t.match(counted, [
+        { outcome: 'ok', calls: 1, credits: 255 },
+        { outcome: 'ok', calls: -1, credits: -255 },
+        { outcome, calls: 1, credits: 0 },
+      ])
+    }
+  })
+
+  t.test('passes the grace of its options to the ledger', async t => {
+    const graces: unknown[] = []
+    const ledger = {
+      charge: (_account: unknown, _cost: number, grace: unknown) => (graces.push(grace), { kind: 'storeUnavailable' } as const),
+    }
+    for (const options of [{ onStoreOutage: 'closed' }, { onStoreOutage: 'grace', grace: 500 }, { onStoreOutage: 'open' }]) {
+      await createStage(credits, { costs: {}, ...options }, { methods, ledger }).handle(fakeCall('eth_getLogs'), unreachableNext)
+    }
+    t.same(graces, [undefined, { maxCredits: 500, maxDurationMs: Infinity }, { maxCredits: Infinity, maxDurationMs: 300_000 }])
+  })
+
+  t.test('`grace` is required with `onStoreOutage: grace`, and only there', async t => {
+    const problemsOf = (options: object) => {
+      const problems: [unknown, string][] = []
+      credits.check?.({ costs: {}, ...options } as never, (path, message) => void problems.push([path, message]))
+      return problems
+    }
+    t.same(problemsOf({ onStoreOutage: 'closed' }), [])
+    t.same(problemsOf({ onStoreOutage: 'grace', grace: 1 }), [])
+    t.match(problemsOf({ onStoreOutage: 'grace' }), [[[], /requires `grace`/]])
+    t.match(problemsOf({ onStoreOutage: 'open', grace: 1 }), [
+      [['grace'], /applies only with `onStoreOutage: grace`, not with `onStoreOutage: open`/],
+    ])
+  })
+
+  t.test('the server can refund the charge when it cannot deliver', async t => {
+    const { stage, refunds } = openCredits()
+    const reply = await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
+    reply.charge?.refund('unavailable')
+    t.equal(refunds(), 1)
+  })
+
+  t.test('refuses with 402 -33000 and without Retry-After when the credits of the day are used up', async t => {
+    const { stage } = openCredits({
+      kind: 'exhausted',
+      limit: 100,
+      used: 90,
+      resetAt: Date.UTC(2026, 0, 16),
+      quota: { limit: 100, remaining: 0, resetsInMs: 1 },
+    })
+    const reply = failureOf(await stage.handle(fakeCall('eth_getLogs'), unreachableNext))
+    t.match(reply, { status: 402, error: { code: -33000, data: { limit: 100, used: 90, resetAt: '2026-01-16T00:00:00.000Z' } } })
+    t.equal(reply.retryAfter, undefined)
+  })
+
+  t.test('refuses with 503 when the store is unreachable', async t => {
+    t.match(failureOf(await openCredits({ kind: 'storeUnavailable' }).stage.handle(fakeCall('eth_getLogs'), unreachableNext)), {
+      status: 503,
+      error: { code: -32002 },
+    })
+  })
+})
