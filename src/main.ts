@@ -36,11 +36,11 @@ const runCommandLine = async ([name, ...args]: readonly string[]): Promise<numbe
   }
 }
 
-const nameColumnWidth = 10
+const nameColumnChars = 10
 
 const printHelp = async (write: (line: string) => void, code: number): Promise<number> => {
   const commands = await Promise.all(Object.values(commandLoaders).map(load => load()))
-  const lines = commands.map(({ name, summary }) => `  ${name.padEnd(nameColumnWidth)} ${summary}`)
+  const lines = commands.map(({ name, summary }) => `  ${name.padEnd(nameColumnChars)} ${summary}`)
   return printLines(
     ['Usage: tollgate COMMAND', '', ...lines, '', '`tollgate COMMAND --help` describes a command and its options.'],
     write,

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { readSourceFiles } from './tools/source-files.ts'
+import { findUnitlessConstants, readSourceFiles } from './tools/source-files.ts'
 import type { SourceFile } from './tools/source-files.ts'
 
 const sources = readSourceFiles(['src', 'plugins'])
@@ -12,8 +12,10 @@ const filesIn = (folder: string): readonly SourceFile[] => {
 }
 
 /** `file -> import` for each import of these files that is not allowed. */
-const forbiddenImports = (files: readonly SourceFile[], isAllowed: (path: string) => boolean): readonly string[] =>
-  files.flatMap(({ file, imports }) => imports.filter(path => !isAllowed(path)).map(path => `${file} -> ${path}`))
+const forbiddenImports = (
+  files: readonly Pick<SourceFile, 'file' | 'imports'>[],
+  isAllowed: (path: string) => boolean,
+): readonly string[] => files.flatMap(({ file, imports }) => imports.filter(path => !isAllowed(path)).map(path => `${file} -> ${path}`))
 
 const filesMatching = (pattern: RegExp, except: readonly string[] = []): readonly string[] =>
   sources.filter(({ file, code }) => pattern.test(code) && !except.includes(file)).map(({ file }) => file)
@@ -21,6 +23,49 @@ const filesMatching = (pattern: RegExp, except: readonly string[] = []): readonl
 test('the sources are found', async t => {
   t.ok(sources.some(({ file }) => file === 'src/main.ts'))
   t.ok(sources.some(({ file, imports }) => file === 'src/plugin/plugin.ts' && imports.includes('src/plugin/call.ts')))
+})
+
+/**
+ * The folders of src that each folder may import, besides itself; a folder after `types` only for types. `cli` may import
+ * every folder.
+ */
+const allowedImports: Readonly<Record<string, string>> = {
+  util: 'types plugin services',
+  json: 'util',
+  'json-rpc': 'util json plugin types services',
+  plugin: 'util json services',
+  store: 'util runtime services types config plugin',
+  services: 'util json json-rpc plugin store',
+  config: 'util plugin services',
+  runtime: 'types services',
+  server: 'util plugin services json-rpc runtime types config core',
+  core: 'util json plugin services store server types config',
+  cluster: 'util plugin services store server runtime types config core',
+}
+
+/** `src/json/scanner.ts` is in `json`; a file beside the folders is in none. */
+const folderOf = (path: string): string | undefined => /^src\/([^/]+)\//.exec(path)?.[1]
+
+test('each folder of src imports only the folders below it', async t => {
+  const folders = new Set(filesIn('src/').flatMap(({ file }) => folderOf(file) ?? []))
+  t.same([...folders].filter(folder => allowedImports[folder] === undefined).sort(), ['cli'])
+  for (const [folder, allowed] of Object.entries(allowedImports)) {
+    const [values = '', types = ''] = allowed.split('types')
+    const isIn = (path: string, names: string) => [folder, ...names.split(' ')].includes(folderOf(path) ?? '')
+    const files = filesIn(`src/${folder}/`)
+    t.same(
+      forbiddenImports(files, path => isIn(path, `${values} ${types}`)),
+      [],
+    )
+    t.same(
+      forbiddenImports(
+        files.map(({ file, valueImports }) => ({ file, imports: valueImports })),
+        path => folderOf(path) === undefined || isIn(path, values),
+      ),
+      [],
+      `${folder}: only types`,
+    )
+  }
 })
 
 test('plugins import nothing from src but the contract', async t => {
@@ -31,17 +76,41 @@ test('plugins import nothing from src but the contract', async t => {
   )
 })
 
-test('src knows plugins only through their list, in one place', async t => {
+test('src imports plugins only through their list, in one place', async t => {
   const imports = forbiddenImports(filesIn('src/'), path => !path.startsWith('plugins/'))
   t.same(imports, ['src/cli/commands.ts -> plugins/index.ts'])
 })
 
-test('json, json-rpc and services know nothing of the servers', async t => {
+/** The one folder or file in which each of these packages is used. */
+const packageUsers: Readonly<Record<string, string>> = {
+  koa: 'src/server/',
+  lmdb: 'src/store/lmdb/',
+  '@redis/client': 'src/store/redis/',
+  undici: 'src/services/upstream-client/',
+  opossum: 'src/services/circuit-breaker.ts',
+  pino: 'src/services/log.ts',
+  yaml: 'src/config/',
+}
+
+test('each package is used in one place', async t => {
+  for (const [name, place] of Object.entries(packageUsers)) {
+    const users = sources
+      .filter(({ valueImports }) => valueImports.some(used => used === name || used.startsWith(`${name}/`)))
+      .map(({ file }) => file)
+    t.ok(users.length > 0, `${name} is used`)
+    t.same(
+      users.filter(file => !file.startsWith(place)),
+      [],
+      name,
+    )
+  }
+})
+
+test('sockets of callers are known to the server alone, and to what it uses of Node', async t => {
+  const servers = sources.filter(({ code }) => /\b(?:IncomingMessage|ServerResponse|createHttpServer|WebSocketServer)\b/.test(code))
+  t.ok(servers.length > 0)
   t.same(
-    forbiddenImports(
-      [...filesIn('src/json/'), ...filesIn('src/json-rpc/'), ...filesIn('src/services/')],
-      path => !path.startsWith('src/server/'),
-    ),
+    servers.map(({ file }) => file).filter(file => !/^src\/(?:server|runtime)\//.test(file)),
     [],
   )
 })
@@ -86,6 +155,51 @@ test('types are never switched off', async t => {
     sources.filter(({ text }) => /@ts-(?:ignore|nocheck)/.test(text)).map(({ file }) => file),
     [],
   )
+})
+
+/**
+ * Words that must not come back into names of files and of exports: metaphors, which need a dictionary, and everyday words
+ * where the field has a term.
+ */
+const forbiddenWords = new Set(
+  (
+    'agents bare beaten belief books claim crew desk door doors drift elsewhere epoch era familiar feel gate hangs haste hear hearer ' +
+    'inert keeper kept lane lanes lazily leftovers lend lent misuse odd outdone outline outside patience plant polite pulse purse ' +
+    'remembering retell said sheet sheets shift sentence standing stranger strangers talker tell teller tells tidy told trip truth ' +
+    'verdict visit voyage weather whole witness'
+  ).split(' '),
+)
+
+/** `ChunkedBytes` and `chunked-bytes` are the words `chunked` and `bytes`. */
+const wordsOf = (name: string): readonly string[] =>
+  name
+    .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .split(/[^A-Za-z0-9]+/)
+    .map(word => word.toLowerCase())
+
+const exportPattern = /^export (?:(?:abstract|async|declare) )*(?:const|class|function|interface|type|enum) (\w+)/gm
+
+/** The names of a file and of its exports. */
+const namesIn = ({ file, code }: SourceFile): readonly string[] => [
+  file.replace(/\.tsx?$/, ''),
+  ...Array.from(code.matchAll(exportPattern), ([, name = '']) => name),
+]
+
+test('files and exports are named by terms, not by metaphors', async t => {
+  const files = readSourceFiles(['src', 'plugins', 'test'])
+  t.ok(files.flatMap(namesIn).includes('openGateway'), 'names are found')
+  const misnamed = files.flatMap(source =>
+    namesIn(source).flatMap(name =>
+      wordsOf(name)
+        .filter(word => forbiddenWords.has(word))
+        .map(word => `${source.file}: ${word} in ${name}`),
+    ),
+  )
+  t.same(misnamed, [])
+})
+
+test('the name of a numeric constant says its unit, or what it limits', async t => {
+  t.same(findUnitlessConstants(sources), [])
 })
 
 /** The files of one circle of imports, or none. */

@@ -22,10 +22,10 @@ const options = {
   json: jsonOption,
 } as const
 
-const progressBarWidth = 30
+const progressBarChars = 30
 
 /** Without a terminal, progress is printed for each tenth of the accounts. */
-const progressSteps = 10
+const progressStepCount = 10
 
 /** Moves an installation between an embedded store and a Redis. */
 export const storeCommand: Command = {
@@ -107,7 +107,7 @@ const createProgressReporter = ({ err, status }: Terminal): CopyProgress => {
   return {
     accounts(done, all) {
       if (status !== undefined) return status(`${formatProgressBar(done / all)} ${done} of ${all} accounts`)
-      const step = Math.floor((progressSteps * done) / all)
+      const step = Math.floor((progressStepCount * done) / all)
       if (step <= lastReportedStep) return
       lastReportedStep = step
       err(`${done} of ${all} accounts`)
@@ -117,4 +117,4 @@ const createProgressReporter = ({ err, status }: Terminal): CopyProgress => {
 }
 
 const formatProgressBar = (fraction: number): string =>
-  `[${'#'.repeat(Math.round(progressBarWidth * fraction)).padEnd(progressBarWidth, '.')}]`
+  `[${'#'.repeat(Math.round(progressBarChars * fraction)).padEnd(progressBarChars, '.')}]`

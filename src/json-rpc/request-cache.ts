@@ -1,6 +1,7 @@
 import type { Json } from '../plugin/call.ts'
 import { deepFreeze } from '../util/frozen.ts'
 import { detach } from '../json/chunked-bytes.ts'
+import { ascii } from '../json/grammar.ts'
 
 /** A request; of one that is kept, nobody reads the id. */
 export interface ParsedRequest {
@@ -64,16 +65,12 @@ const idStart = (raw: string): number => {
   const keyAt = raw.indexOf('"id":')
   if (keyAt < 0) return -1
   const valueAt = keyAt + 5
-  return raw.charCodeAt(valueAt) === space ? valueAt + 1 : valueAt
+  return raw.charCodeAt(valueAt) === ascii.space ? valueAt + 1 : valueAt
 }
 
 /** Behind the digits. Where they are no number of JSON, or none at all, behind none of them. */
 const idEnd = (raw: string, start: number): number => {
   let end = start
-  for (let code = raw.charCodeAt(end); code >= zero && code <= nine; code = raw.charCodeAt(end)) end++
-  return end > start + 1 && raw.charCodeAt(start) === zero ? start : end
+  for (let code = raw.charCodeAt(end); code >= ascii.zero && code <= ascii.nine; code = raw.charCodeAt(end)) end++
+  return end > start + 1 && raw.charCodeAt(start) === ascii.zero ? start : end
 }
-
-const space = 0x20
-const zero = 0x30
-const nine = 0x39

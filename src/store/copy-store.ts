@@ -119,12 +119,12 @@ const openUsageBatch = (to: Store) => {
     end: flush,
     async add(more: readonly UsageCount[]) {
       counts.push(...more)
-      if (counts.length >= batchSize) await flush()
+      if (counts.length >= maxBatchedCounts) await flush()
     },
   }
 }
 
-const batchSize = 500
+const maxBatchedCounts = 500
 /** A hundred years: gateways drop old counts, a copy does not. */
 const unlimitedRetentionHours = 100 * 366 * hoursPerDay
 

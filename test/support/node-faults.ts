@@ -217,7 +217,7 @@ export const swapResponses = (): NodeFault => {
 }
 
 /** It closes a kept connection just when the next request comes over it. */
-export const closeKeptAlive: NodeFault = (socket, asked) => {
+export const closeIdleConnection: NodeFault = (socket, asked) => {
   if (asked.connectionRequestCount > 10) return void socket.resetAndDestroy()
   socket.write(httpResponse(correctResponse(asked)))
 }
@@ -228,7 +228,7 @@ export const compressResponse = (encoding: 'gzip' | 'deflate' | 'br'): NodeFault
 
 /** No faults, seen from the outside: who asks a node that does this must not notice. */
 export const toleratedBehaviors = {
-  'closes kept connections': closeKeptAlive,
+  'closes kept connections': closeIdleConnection,
   'packs without being asked': compressResponse('gzip'),
   'answers in slices': (socket, asked) => {
     const bytes = httpResponse(correctResponse(asked))

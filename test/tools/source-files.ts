@@ -13,7 +13,9 @@ export interface SourceFile {
   readonly code: string
   /** The files of this project that it imports, types included. */
   readonly imports: readonly string[]
-  /** Files and packages that are loaded before it: without imports of types, and without what it loads later. */
+  /** Files and packages that it imports, without those that it imports only for types. */
+  readonly valueImports: readonly string[]
+  /** The same without dynamic imports: the files and packages that are loaded before it. */
   readonly staticImports: readonly string[]
 }
 
@@ -31,12 +33,14 @@ const readSourceFile = (file: string): SourceFile => {
   const uncommented = stripComments(text, string => string)
   const resolve = (specifier: string): string => (specifier.startsWith('.') ? join(dirname(file), specifier) : specifier)
   const specifiersOf = (pattern: RegExp) => [...uncommented.matchAll(pattern)].map(([, specifier = '']) => resolve(specifier))
+  const staticImports = specifiersOf(/^(?:import|export) (?!type\b)(?:[\w*, ]*(?:\{[^}]*\})? from )?'([^']+)'/gm)
   return {
     file,
     text,
     code: stripComments(text, () => "''"),
     imports: specifiersOf(/\b(?:from|import)\s*\(?\s*'(\.[^']+)'/g),
-    staticImports: specifiersOf(/^import (?!type\b)[^']*'([^']+)'/gm),
+    valueImports: [...staticImports, ...specifiersOf(/\bimport\(\s*'([^']+)'/g)],
+    staticImports,
   }
 }
 
@@ -52,3 +56,15 @@ export const withImporters = (sources: readonly SourceFile[], files: readonly st
   for (const file of found) for (const source of sources) if (source.imports.includes(file)) found.add(source.file)
   return found
 }
+
+const numericConstantPattern = /^(?:export )?const (\w+)(?:: number)? = [-\d_.a-fxo*+/<() ]*\d[-\d_.a-fxo*+/<() ]*(?: as const)?$/gm
+
+/** A limit in front (`maxRetries`) or a unit behind (`timeoutMs`). */
+const unitOrLimitPattern =
+  /^(max|min|default)[A-Z]|(Per[A-Z]\w*|Ms|Micros|Seconds|Minutes|Hours|Days|Bytes|Bits|Blocks|Digits|Chars|Port|Code|Id|Version|Percent|Ratio|Factor|Weight|Threshold|Share|Count|Depth)$/
+
+/** `file name` for each numeric constant whose name says neither its unit nor what it limits. */
+export const findUnitlessConstants = (sources: readonly SourceFile[]): readonly string[] =>
+  sources.flatMap(({ file, code }) =>
+    [...code.matchAll(numericConstantPattern)].flatMap(([, name = '']) => (unitOrLimitPattern.test(name) ? [] : [`${file} ${name}`])),
+  )

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { readSourceFiles, rootDir } from './source-files.ts'
+import { findUnitlessConstants, readSourceFiles, rootDir } from './source-files.ts'
 import type { SourceFile } from './source-files.ts'
 
 // npm run stats [-- --json]: the size and the shape of src and plugins. The limits of files and functions stand in biome.json.
@@ -35,17 +35,6 @@ const findSingleImporters = (sources: readonly SourceFile[]): readonly string[] 
     return importer !== undefined && others.length === 0 ? [`${file} <- ${importer}`] : []
   })
 }
-
-const numericConstantPattern = /^(?:export )?const (\w+) = [-\d_.a-fxo*+/<() ]*\d[-\d_.a-fxo*+/<() ]*$/gm
-
-/** A bound in front (`maxRetries`) or a unit behind (`timeoutMs`). */
-const unitOrBoundPattern =
-  /^(max|min|default)[A-Z]|(Per[A-Z]\w*|Ms|Micros|Seconds|Minutes|Hours|Days|Bytes|Bits|Blocks|Digits|Chars|Port|Code|Id|Version|Percent|Ratio|Factor|Weight|Threshold|Share|Count|Length)$/
-
-const findUnitlessConstants = (sources: readonly SourceFile[]): readonly string[] =>
-  sources.flatMap(({ file, code }) =>
-    [...code.matchAll(numericConstantPattern)].flatMap(([, name = '']) => (unitOrBoundPattern.test(name) ? [] : [`${file} ${name}`])),
-  )
 
 const sources = readSourceFiles(folders)
 

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import type { FunctionCoverage } from './call-coverage.ts'
-import { readSourceFiles, withImporters } from './source-files.ts'
+import { findUnitlessConstants, readSourceFiles, withImporters } from './source-files.ts'
 
 const runTool = async (name: string): Promise<unknown> => {
   const script = fileURLToPath(new URL(`./${name}.js`, import.meta.url))
@@ -34,8 +34,22 @@ void t.test('statistics hold the size of the sources and what exceeds a limit', 
   })
 })
 
+void t.test('a numeric constant whose name says neither its unit nor what it limits is found', async t => {
+  const code =
+    'const patience = 5\nexport const few: number = 1 << 4\nconst retryDelayMs = 250\nconst maxRetries = 3\nconst callsPerLease = 8\n'
+  const source = { file: 'a.ts', text: code, code, imports: [], valueImports: [], staticImports: [] }
+  t.same(findUnitlessConstants([source]), ['a.ts patience', 'a.ts few'])
+})
+
 void t.test('the importers of a file are found, directly or through others', async t => {
-  const source = (file: string, ...imports: readonly string[]) => ({ file, text: '', code: '', imports, staticImports: [] })
+  const source = (file: string, ...imports: readonly string[]) => ({
+    file,
+    text: '',
+    code: '',
+    imports,
+    valueImports: [],
+    staticImports: [],
+  })
   const sources = [source('a.ts'), source('b.ts', 'a.ts'), source('c.ts', 'b.ts'), source('d.ts', 'e.ts'), source('e.ts')]
   t.same([...withImporters(sources, ['a.ts'])], ['a.ts', 'b.ts', 'c.ts'])
 })

@@ -70,14 +70,14 @@ const rangeInMessage = (message: string): BlockRange | undefined => {
 }
 
 const blockNumberKey = Buffer.from('"blockNumber"')
-const quote = 0x22
+const quoteCode = 0x22
 
 /** The next block number at or after `start`. The other members of a log are hex, so no value contains the name. */
 const blockNumberAt = (bytes: Buffer, start: number): { number: bigint; end: number } | undefined => {
   const at = bytes.indexOf(blockNumberKey, start)
   if (at < 0) return undefined
-  const open = bytes.indexOf(quote, at + blockNumberKey.length)
-  const close = bytes.indexOf(quote, open + 1)
+  const open = bytes.indexOf(quoteCode, at + blockNumberKey.length)
+  const close = bytes.indexOf(quoteCode, open + 1)
   const number = open > 0 ? parseBlockNumber(bytes.toString('latin1', open + 1, close)) : undefined
   return number === undefined ? undefined : { number, end: close }
 }

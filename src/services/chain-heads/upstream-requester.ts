@@ -19,10 +19,10 @@ export const openUpstreamRequester =
 
 /** The block with this hash or number; undefined when the upstream does not return it. */
 export const fetchBlock = async (request: UpstreamRequester, hashOrNumber: string): Promise<BlockHeader | undefined> =>
-  parseBlockReply(await request(hashOrNumber.length === hashLength ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', hashOrNumber, false))
+  parseBlockReply(await request(hashOrNumber.length === hashChars ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', hashOrNumber, false))
 
 /** `0x` and 32 bytes in hex. */
-const hashLength = 66
+const hashChars = 66
 
 const requestTimeoutMs = 2000
 const maxResponseBytes = 8_388_608

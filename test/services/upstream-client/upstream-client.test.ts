@@ -23,7 +23,7 @@ import type { MemoryBudget } from '../../../src/services/memory-budget.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
 import { TestClock } from '../../support/fakes.ts'
-import { closeKeptAlive, faults, httpResponse, respondCorrectly, compressResponse } from '../../support/node-faults.ts'
+import { closeIdleConnection, faults, httpResponse, respondCorrectly, compressResponse } from '../../support/node-faults.ts'
 import type { NodeFault } from '../../support/node-faults.ts'
 import { startFakeNode } from '../../support/fake-node.ts'
 import { unreachableUrl, expectedResultOf, startBlackHole, startFaultyNode, startTlsNode } from '../../support/faulty-node.ts'
@@ -166,7 +166,7 @@ t.test('callers who disconnect', async t => {
 
 t.test('a kept-alive connection that closes as it is used again', async t => {
   t.test('10,000 calls see no error', async t => {
-    const { client, target, node } = await startUpstream(t, closeKeptAlive)
+    const { client, target, node } = await startUpstream(t, closeIdleConnection)
     let wrong = 0
     for (let round = 0; round < 100; round++) {
       const replies = await Promise.all(Array.from({ length: 100 }, () => client.request(target, request, requestOptions())))
@@ -177,7 +177,7 @@ t.test('a kept-alive connection that closes as it is used again', async t => {
   })
 
   t.test('a request that is not idempotent is not resent', async t => {
-    const { client, target, node } = await startUpstream(t, closeKeptAlive)
+    const { client, target, node } = await startUpstream(t, closeIdleConnection)
     for (let i = 0; i < 10; i++) {
       t.equal(text(await client.request(target, request, requestOptions({ idempotent: false }))), expectedResult)
       await turn() // the connection is free again
@@ -190,7 +190,7 @@ t.test('a kept-alive connection that closes as it is used again', async t => {
   })
 
   t.test('is counted, unlike a connection that the client closes', async t => {
-    const { node, client, target, send } = await startUpstream(t, closeKeptAlive)
+    const { node, client, target, send } = await startUpstream(t, closeIdleConnection)
     t.equal(client.disconnects(target), 0)
     for (let i = 0; i < 11; i++) t.equal(text(await send()), expectedResult)
     t.equal(client.disconnects(target), 1)
