@@ -65,7 +65,7 @@ export class Deprioritizer {
     return age === undefined ? ['all'] : ['all', age]
   }
 
-  /** Undefined for failures that breakers count, and for those that say nothing about other requests. */
+  /** Undefined for failures that breakers count, and for failures that are no evidence about other requests. */
   #failedGroupOf(request: Request, reply: Reply): RequestGroup | undefined {
     if (!isFailure(reply)) return 'all'
     if (reply.retryElsewhere !== true) return undefined

@@ -145,7 +145,7 @@ const allClasses = 'all'
 const probeTimeoutMs = 2000
 
 /**
- * Ignored are replies that say nothing about the health of the node: rate limits, the gateway's own limits, a query that
+ * Ignored are replies that are no evidence of the health of the node: rate limits, the gateway's own limits, a query that
  * takes too long, a caller who left, errors that callers can cause. If breakers counted those, one caller could open them
  * for everybody.
  */

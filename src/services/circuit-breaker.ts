@@ -5,7 +5,7 @@ import type { BackoffOptions } from '../util/backoff.ts'
 import { singleFlight } from '../util/single-flight.ts'
 import type { Clock, Timer } from './clock.ts'
 
-/** What the end of a call says about the service that was called. `ignored` says nothing, as when the caller left. */
+/** How a call ended for the service that was called. `ignored`: without evidence of its health, as when the caller left. */
 export type CallOutcome = 'success' | 'failure' | 'ignored'
 
 export interface CircuitBreakerOptions {
@@ -135,6 +135,6 @@ const thresholdEpsilonPercent = 1e-9
 /** The longest that a timer of Node.js takes: opossum has no option for none. */
 const maxTimerMs = 2 ** 31 - 1
 
-/** One error for all: nobody reads it, and its stack trace would take 2 us. */
+/** One error for all: it is never read, and its stack trace would take 2 us. */
 const callFailed = new Error('the call failed')
 const failedCall = (): Promise<void> => Promise.reject(callFailed)

@@ -33,7 +33,7 @@ t.test('key-auth', async t => {
     ['unknown', /unknown/],
     ['revoked', /revoked/],
   ] as const) {
-    t.test(`refuses a ${kind} key with 401 -32090 and says so, before the body and for each message`, async t => {
+    t.test(`refuses a ${kind} key with 401 -32090 and the reason, before the body and for each message`, async t => {
       const { admit, handle } = createKeyAuth({ kind })
       const origin = originWithKey()
       for (const reply of [await admit?.(origin), failureOf(await handle({ ...fakeCall('m'), origin }, unreachableNext))]) {

@@ -88,7 +88,7 @@ t.test('counts the calls of the window only', async t => {
   t.ok(breaker.isOpen)
 })
 
-t.test('counts nothing that says nothing', async t => {
+t.test('does not count ignored outcomes', async t => {
   const { breaker, record } = createBreaker(t)
   for (let i = 0; i < 100; i++) breaker.record('ignored')
   await record('failure')
@@ -120,7 +120,7 @@ t.test('takes a probe that throws for one that failed', async t => {
   t.ok(breaker.isOpen)
 })
 
-t.test('opens when it is told to, once', async t => {
+t.test('opens on open(), once', async t => {
   const { breaker, states, advance, probes } = createBreaker(t)
   breaker.open()
   breaker.open()
@@ -152,7 +152,7 @@ t.test('probes after growing delays, which a success resets', async t => {
   await expectProbesAfter(250)
 })
 
-t.test('may begin open, be probed at once, and ends for good', async t => {
+t.test('may begin open, can be probed at once, and stays open after stop()', async t => {
   const { breaker, states, advance, probes, setHealthy } = createBreaker(t, { initialState: 'open' })
   t.ok(breaker.isOpen)
   await advance(openMs)
@@ -171,7 +171,7 @@ t.test('may begin open, be probed at once, and ends for good', async t => {
   t.equal(probes(), 2)
 })
 
-t.test('stops while a probe is under way', async t => {
+t.test('stops while a probe is in flight', async t => {
   let answer = (_isHealthy: boolean): void => undefined
   const { breaker, states, advance } = createBreaker(t, {
     probe: () =>

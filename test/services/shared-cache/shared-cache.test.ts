@@ -121,13 +121,13 @@ t.test('a cache in redis', { skip: skipWithoutRedis }, async t => {
     const { caches, cache, waitUntilUsed, waitUntilFound, getInTime, count } = openCache(redis.url)
     t.teardown(() => caches.close())
     await waitUntilUsed(true)
-    cache.set('good', createEntry({ a: '0x1' }), 60_000)
-    await waitUntilFound('good')
-    const valid = String(await redis.send('GET', 'tollgate:cache:1:good'))
+    cache.set('name', createEntry({ a: '0x1' }), 60_000)
+    await waitUntilFound('name')
+    const valid = String(await redis.send('GET', 'tollgate:cache:1:name'))
     const before = count('hit')
     const put = async (text: string) => {
-      await redis.send('SET', 'tollgate:cache:1:good', text)
-      return getInTime('good', 64)
+      await redis.send('SET', 'tollgate:cache:1:name', text)
+      return getInTime('name', 64)
     }
     for (const text of [
       '',
@@ -138,8 +138,8 @@ t.test('a cache in redis', { skip: skipWithoutRedis }, async t => {
       `${valid} `.slice(1),
       `${valid}}`,
       valid.replace('0x1', '0x"1'),
-      valid.replace('1 good', '2 good'),
-      valid.replace('good', 'evil'),
+      valid.replace('1 name', '2 name'),
+      valid.replace('name', 'other'),
       valid.replace(hash, '0x'),
       valid.replace(hash, 'x'),
       valid.replace('16', '-1'),
@@ -151,10 +151,10 @@ t.test('a cache in redis', { skip: skipWithoutRedis }, async t => {
       '\u0000'.repeat(1000),
     ])
       t.equal(await put(text), undefined, JSON.stringify(text.slice(0, 150)))
-    await redis.send('DEL', 'tollgate:cache:1:good')
-    await redis.send('LPUSH', 'tollgate:cache:1:good', 'x')
-    t.equal(await getInTime('good', 64), undefined, 'a list')
-    await redis.send('DEL', 'tollgate:cache:1:good')
+    await redis.send('DEL', 'tollgate:cache:1:name')
+    await redis.send('LPUSH', 'tollgate:cache:1:name', 'x')
+    t.equal(await getInTime('name', 64), undefined, 'a list')
+    await redis.send('DEL', 'tollgate:cache:1:name')
     t.equal(count('hit'), before)
     t.ok(await put(valid), 'the valid entry is found')
   })
