@@ -1,37 +1,40 @@
 import type { OutageGrace } from '../../src/services/ledger/index.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
-/** What goes wrong in a run, and how often. Most runs leave most of it out, so that no fault hides another's doings. */
+/** The faults of a run and their rates. Most runs have few kinds of faults, so that no fault hides the effects of another. */
 export interface FaultProfile {
-  /** Chances per message. `lost`: the question or its answer; `late`: by seconds, behind those that were sent later. */
+  /** Probability per request that it or its response is lost. */
   readonly lossRate: number
+  /** Probability per request. */
   readonly duplicationRate: number
+  /** Probability per message that it is delayed by seconds, so that later messages overtake it. */
   readonly delayRate: number
-  /** Most that a message takes, ms. */
+  /** Of a message that is not delayed. */
   readonly maxLatencyMs: number
-  /** Chance per call that it is given back. */
+  /** Probability per call. */
   readonly refundRate: number
-  /** Times per second. */
   readonly killsPerSecond: number
   readonly stopsPerSecond: number
   readonly stallsPerSecond: number
   readonly outagesPerSecond: number
   readonly planChangesPerSecond: number
-  /** Somebody sets the clock of a process's machine. */
+  /** Of the wall clock of a process. */
   readonly clockJumpsPerSecond: number
   readonly restoresPerSecond: number
-  /** Somebody sets the store's clock; then nobody can say what is served on which true day. */
+  /** With these, the true day of a served call cannot be checked. */
   readonly storeClockJumpsPerSecond: number
-  /** What may be lent while the store is away. */
   readonly grace: OutageGrace
   readonly hasMidnight: boolean
-  /** Everybody rests for ten minutes. */
+  /** No calls for ten minutes. */
   readonly hasIdlePeriod: boolean
 }
 
+/** In either direction. */
+export const maxClockJumpMs = 3_600_000
+
 export const randomFaultProfile = (random: SeededRandom): FaultProfile => {
   const grace = randomGrace(random)
-  const sometimes = (probability: number, most: number) => (random.chance(probability) ? random.between(0, most) : 0)
+  const sometimes = (probability: number, max: number) => (random.chance(probability) ? random.between(0, max) : 0)
   return {
     lossRate: sometimes(0.5, 0.3),
     duplicationRate: sometimes(0.4, 0.3),
@@ -52,7 +55,7 @@ export const randomFaultProfile = (random: SeededRandom): FaultProfile => {
   }
 }
 
-/** Closed, grace and open. */
+/** The policies `closed`, `grace` and `open` of the credits plugin. */
 const randomGrace = (random: SeededRandom): OutageGrace =>
   random.pick<() => OutageGrace>([
     () => ({ maxCredits: 0, maxDurationMs: 0 }),

@@ -4,9 +4,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Bug } from './bugs.ts'
 import type { SystemUnderTest } from './simulation.ts'
 
-/** Runs with a copy of the compiled ledger that has the bug in it. What runs for everybody else is not touched. */
-export const withBug = async <T>(bug: Bug, run: (subject: SystemUnderTest) => Promise<T>): Promise<T> => {
-  const folder = await mkdtemp(join(import.meta.dirname, 'planted-'))
+/** Runs with a copy of the compiled ledger that has the bug. The original is not changed. */
+export const withBug = async <T>(bug: Bug, run: (target: SystemUnderTest) => Promise<T>): Promise<T> => {
+  const folder = await mkdtemp(join(import.meta.dirname, 'injected-'))
   try {
     return await run(await injectBug(bug, folder))
   } finally {
@@ -24,12 +24,12 @@ const injectBug = async (bug: Bug, folder: string): Promise<SystemUnderTest> => 
     await mkdir(dirname(copy), { recursive: true })
     await writeFile(copy, relative(root, file) === bug.file ? replace(text, bug) : text)
   }
-  if (!files.has(join(root, bug.file))) throw new Error(`${bug.file} takes no part in the simulation`)
+  if (!files.has(join(root, bug.file))) throw new Error(`${bug.file} is not part of the simulation`)
   const copy = pathToFileURL(join(folder, relative(root, entryPoint))).href
-  return (await import(copy)) as SystemUnderTest // a copy of that module
+  return (await import(copy)) as SystemUnderTest // a copy of this module
 }
 
-/** A file and all that it imports from this project, by path. */
+/** The texts of a file and of all that it imports from this project, by path. */
 const readWithImports = async (file: string, found = new Map<string, string>()): Promise<ReadonlyMap<string, string>> => {
   if (found.has(file)) return found
   const text = await readFile(file, 'utf8')
@@ -40,6 +40,6 @@ const readWithImports = async (file: string, found = new Map<string, string>()):
 
 const replace = (text: string, { name, file, original: from, replacement: to }: Bug): string => {
   const parts = text.split(from)
-  if (parts.length !== 2) throw new Error(`"${name}" fits ${file} in ${parts.length - 1} places, not in one`)
+  if (parts.length !== 2) throw new Error(`"${name}" matches ${parts.length - 1} places in ${file}, not one`)
   return parts.join(to)
 }

@@ -1,118 +1,128 @@
-import { minCost } from './simulated-account.ts'
+import { dayMs } from '../../src/util/dates.ts'
+import { maxClockJumpMs } from './fault-profile.ts'
+import { maxCost, minCost } from './simulated-account.ts'
 import type { SimulatedAccount } from './simulated-account.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 import { sum } from './observed-day.ts'
 import type { ObservedDay } from './observed-day.ts'
 import type { Simulation } from './simulation.ts'
 
-/** What one process served, leased and holds. */
-export const checkLease = (world: Simulation, observed: ObservedDay): void => {
-  const entry = world.leaseRecord(observed)
-  const held = entry.granted - entry.returned - observed.served
-  const maxExpected = maxHeld(world, observed) + observed.forgottenReturns
-  if (held > maxExpected) world.fail(`${observed.label}: ${held} held, which is more than ${maxExpected}`)
-  checkOverdraft(world, observed, observed.overdraftAgainst(entry))
-  if (world.isStoreDayCorrect) checkCalendarDay(world, observed)
+/** Checks what one process served, leased and holds. */
+export const checkLease = (simulation: Simulation, observed: ObservedDay): void => {
+  const record = simulation.leaseRecord(observed)
+  const held = record.granted - record.returned - observed.served
+  const maxExpected = maxHeld(simulation, observed) + observed.forgottenReturns
+  if (held > maxExpected) simulation.fail(`${observed.label}: ${held} held, which is more than ${maxExpected}`)
+  checkOverdraft(simulation, observed, observed.overdraftAgainst(record))
+  if (simulation.isStoreDayCorrect) checkCalendarDay(simulation, observed)
 }
 
-/** What is served is leased, or lent by grace. */
-const checkOverdraft = (world: Simulation, sheet: ObservedDay, overdraft: number): void => {
-  if (overdraft > world.faultProfile.grace.maxCredits) world.fail(`${sheet.label}: ${overdraft} more served than leased`)
-  // What was lent and given back may be spent again later.
-  if (overdraft <= sheet.overdraft) return
-  checkOverdraftAllowed(world, sheet)
-  sheet.overdraft = overdraft
+/** Every served credit is leased, or overdrawn within the grace. */
+const checkOverdraft = (simulation: Simulation, observed: ObservedDay, overdraft: number): void => {
+  if (overdraft > simulation.faultProfile.grace.maxCredits) simulation.fail(`${observed.label}: served exceeds leased by ${overdraft}`)
+  // An overdraft that was refunded may be spent again later.
+  if (overdraft <= observed.overdraft) return
+  checkOverdraftAllowed(simulation, observed)
+  observed.overdraft = overdraft
 }
 
-/** Credits are lent only while the process hears nothing from the store, and not for longer than grace lasts. */
-const checkOverdraftAllowed = (world: Simulation, { label: title, machine: { reachability: contact } }: ObservedDay): void => {
-  const { grace, stallsPerSecond: stall } = world.faultProfile
-  // Who stands still notices late that nothing is heard.
-  if (stall > 0) return
-  if (!contact.maySeemUnavailable) world.fail(`${title}: credits are lent, though the store answers`)
-  const outageMs = world.virtualTime.now - contact.lastAnsweredAt
-  if (outageMs > grace.maxDurationMs + maxDetectionDelayMs) world.fail(`${title}: credits are lent after ${outageMs} ms`)
+/** A process overdraws only while the store is unreachable for it, and not after the grace has ended. */
+const checkOverdraftAllowed = (simulation: Simulation, { label, process: { reachability } }: ObservedDay): void => {
+  const { grace, stallsPerSecond } = simulation.faultProfile
+  // A stalled process detects an outage late.
+  if (stallsPerSecond > 0) return
+  if (!reachability.maySeemUnavailable) simulation.fail(`${label}: credits are overdrawn, though the store is reachable`)
+  const outageMs = simulation.virtualTime.now - reachability.lastAnsweredAt
+  if (outageMs > grace.maxDurationMs + maxDetectionDelayMs) simulation.fail(`${label}: credits are overdrawn after ${outageMs} ms`)
 }
 
-/** A process asks each second, and waits for the answer a second and a little more; ms. */
+/** A heartbeat interval, and the timeout of the heartbeat, both with the lateness of timers. */
 const maxDetectionDelayMs = 2_100
 
-/** The store's own books of one account's day. */
-export const checkTotals = (world: Simulation, account: SimulatedAccount, day: number): void => {
-  const { leased, used, held, forfeited } = world.store.dayTotals(account.id, day)
-  const most = maxServed(world, account, day)
-  if (leased > most) world.fail(`${account.id}: ${leased} leased of ${most}`)
+/** Checks the store's totals of one account's day. */
+export const checkTotals = (simulation: Simulation, account: SimulatedAccount, day: number): void => {
+  const { leased, used, held, forfeited } = simulation.store.dayTotals(account.id, day)
+  const maxLeased = maxServed(simulation, account, day)
+  if (leased > maxLeased) simulation.fail(`${account.id}: ${leased} leased of ${maxLeased}`)
   if (leased !== used + held + forfeited) {
-    world.fail(`${account.id}: ${leased} leased, but ${used} used, ${held} held and ${forfeited} forfeited`)
+    simulation.fail(`${account.id}: ${leased} leased, but ${used} used, ${held} held and ${forfeited} forfeited`)
   }
-  const isMixed = world.processes.some(machine => world.observedDay(machine, account, day).hasMixedBackups)
+  const isMixed = simulation.processes.some(process => simulation.observedDay(process, account, day).hasMixedBackups)
   if (!isMixed && Math.min(used, held, forfeited) < 0) {
-    world.fail(`${account.id}: below zero: ${used} used, ${held} held or ${forfeited} forfeited`)
+    simulation.fail(`${account.id}: negative: ${used} used, ${held} held or ${forfeited} forfeited`)
   }
 }
 
-/** Whatever processes believe, nobody is served more on a day than its balance. */
-const checkCalendarDay = (world: Simulation, { account }: ObservedDay): void => {
-  const served = account.served(world.today)
-  const lent = sum(world.processes.map(machine => world.observedDay(machine, account, world.today).overdraft))
-  const most = maxServed(world, account, world.today) + lent
-  if (served > most) world.fail(`${account.id}: ${served} served of ${most}`)
+/** Whatever day processes assume, no account is served more than its limit on a true day. */
+const checkCalendarDay = (simulation: Simulation, { account }: ObservedDay): void => {
+  const served = account.served(simulation.today)
+  const overdraft = sum(simulation.processes.map(process => simulation.observedDay(process, account, simulation.today).overdraft))
+  const max = maxServed(simulation, account, simulation.today) + overdraft
+  if (served > max) simulation.fail(`${account.id}: ${served} served of ${max}`)
 }
 
 /**
- * After a backup was put back: what was granted in the time that was lost may be granted once more. What was lent is
- * charged when the store is back, whether or not it is there.
+ * Grants that a restored backup lacks may be granted once more. An overdraft is charged after the outage, even beyond the
+ * limit.
  */
-const maxServed = (world: Simulation, account: SimulatedAccount, day: number): number =>
-  world.limit(account, day) + account.forgottenGrants(day) + account.overdraft(day)
+const maxServed = (simulation: Simulation, account: SimulatedAccount, day: number): number =>
+  maxLimit(simulation, account, day) + account.forgottenGrants(day) + account.overdraft(day)
+
+/** The highest limit that any process may use on that day, which begins early when the store's clock jumps. */
+const maxLimit = ({ isStoreDayCorrect }: Simulation, account: SimulatedAccount, day: number): number =>
+  account.maxLimitSince(day * dayMs - (isStoreDayCorrect ? 0 : maxClockJumpMs))
+
+/** 1 % of the day's limit, or one call. */
+export const maxLease = (simulation: Simulation, account: SimulatedAccount, day: number): number =>
+  Math.max(Math.floor(maxLimit(simulation, account, day) / 100), maxCost)
 
 /**
- * What a process may take along when it is killed: a chunk, and what was given back to it since. A store that forgot
- * what it granted may answer a late ask once more.
+ * What a process may forfeit when it is killed: a lease, and refunds since. A store that forgot a grant may grant it again
+ * for a delayed request.
  */
-export const maxHeld = (world: Simulation, { account, day, recentRefunds: fresh, hasForgottenState: isForgotten }: ObservedDay): number =>
-  world.maxLease(account, day) * (isForgotten ? 2 : 1) + sum(fresh.map(({ cost }) => cost))
+export const maxHeld = (simulation: Simulation, { account, day, recentRefunds, hasForgottenState }: ObservedDay): number =>
+  maxLease(simulation, account, day) * (hasForgottenState ? 2 : 1) + sum(recentRefunds.map(({ cost }) => cost))
 
-/** A process that has stopped left nothing behind, and the store knows all that it served. */
-export const checkStopped = (world: Simulation, machine: SimulatedProcess): void => {
-  checkSettled(world, machine, ({ hasForgottenState: isForgotten }) => !isForgotten)
+/** A process that has stopped holds nothing, and the store knows all that it served. */
+export const checkStopped = (simulation: Simulation, process: SimulatedProcess): void => {
+  checkSettled(simulation, process, ({ hasForgottenState }) => !hasForgottenState)
 }
 
-/** Nobody has called for a while: nothing is held, and nothing is unknown. */
-export const checkIdle = (world: Simulation): void => {
-  for (const machine of world.liveProcesses) checkSettled(world, machine, ({ hasForgottenState: isForgotten }) => !isForgotten)
+/** Without calls for a while, nothing is held, and the store knows all that was served. */
+export const checkIdle = (simulation: Simulation): void => {
+  for (const process of simulation.liveProcesses) checkSettled(simulation, process, ({ hasForgottenState }) => !hasForgottenState)
 }
 
-/** Everybody has had calls, time, and a store that answers: what it forgot is known again, and nothing is left over. */
-export const checkFinalState = (world: Simulation): void => {
-  // After ten minutes of rest a process has forgotten what it would have to tell.
-  const isKnown = (day: number) => day === world.today && !world.faultProfile.hasIdlePeriod
-  for (const machine of world.liveProcesses) {
-    checkSettled(world, machine, ({ hasForgottenState: isForgotten, day }) => !isForgotten || isKnown(day))
+/** After calls to every account, and time with a reachable store, forgotten state is restored and every credit is accounted for. */
+export const checkFinalState = (simulation: Simulation): void => {
+  // After ten idle minutes a process has evicted the account, and cannot restore the store's state.
+  const isRestored = (day: number) => day === simulation.today && !simulation.faultProfile.hasIdlePeriod
+  for (const process of simulation.liveProcesses) {
+    checkSettled(simulation, process, ({ hasForgottenState, day }) => !hasForgottenState || isRestored(day))
   }
-  for (const account of world.accounts) {
-    for (const day of world.days) checkTotals(world, account, day)
-    checkUnserved(world, account)
+  for (const account of simulation.accounts) {
+    for (const day of simulation.days) checkTotals(simulation, account, day)
+    checkUnserved(simulation, account)
   }
 }
 
-/** Who has no more to say about a day cannot put right a store that forgot it; `isHealed` tells who has. */
-const checkSettled = (world: Simulation, machine: SimulatedProcess, isHealed: (sheet: ObservedDay) => boolean): void => {
-  if (machine.pendingCalls !== 0) world.fail(`${machine.pendingCalls} calls still wait in ${machine.name}`)
-  for (const sheet of world.observedDays(machine).filter(sheet => !sheet.hasMixedBackups && isHealed(sheet))) {
-    const { granted, returned, used } = world.leaseRecord(sheet)
+/** `isChecked`: false for a day whose forgotten state the process cannot restore. */
+const checkSettled = (simulation: Simulation, process: SimulatedProcess, isChecked: (observed: ObservedDay) => boolean): void => {
+  if (process.pendingCalls !== 0) simulation.fail(`${process.pendingCalls} calls are still pending in ${process.name}`)
+  for (const observed of simulation.observedDays(process).filter(observed => !observed.hasMixedBackups && isChecked(observed))) {
+    const { granted, returned, used } = simulation.leaseRecord(observed)
     const held = granted - returned - used
-    if (held !== 0) world.fail(`${sheet.label}: ${held} held at the end`)
-    if (used !== sheet.served) world.fail(`${sheet.label}: ${sheet.served} served, but the store knows of ${used}`)
+    if (held !== 0) simulation.fail(`${observed.label}: ${held} held at the end`)
+    if (used !== observed.served) simulation.fail(`${observed.label}: ${observed.served} served, but the store knows of ${used}`)
   }
 }
 
-/** What is not served was taken along by those who were killed, or is too little for a call. */
-const checkUnserved = (world: Simulation, account: SimulatedAccount): void => {
-  const sheets = world.processes.map(machine => world.observedDay(machine, account, world.today))
-  const gone = sheets.filter(({ machine }) => machine.state !== 'alive')
-  const forfeited = sum(gone.map(({ maxForfeited: forfeit, forgottenReturns: stuck }) => forfeit + stuck))
-  const unserved = account.limit - sum(sheets.map(({ served }) => served))
+/** Unserved credits were forfeited by killed processes, or are too few for a call. */
+const checkUnserved = (simulation: Simulation, account: SimulatedAccount): void => {
+  const observedDays = simulation.processes.map(process => simulation.observedDay(process, account, simulation.today))
+  const ended = observedDays.filter(({ process }) => process.state !== 'alive')
+  const forfeited = sum(ended.map(({ maxForfeited, forgottenReturns }) => maxForfeited + forgottenReturns))
+  const unserved = account.limit - sum(observedDays.map(({ served }) => served))
   const maxUnserved = minCost + forfeited
-  if (unserved >= maxUnserved) world.fail(`${account.id}: ${unserved} not served, which is not less than ${maxUnserved}`)
+  if (unserved >= maxUnserved) simulation.fail(`${account.id}: ${unserved} not served, which is not less than ${maxUnserved}`)
 }

@@ -1,46 +1,71 @@
 import { emptyLeaseRecord } from '../../src/store/lease-accounting.ts'
-import type { LeaseCounters } from '../../src/store/lease-accounting.ts'
+import type { LeaseRecord } from '../../src/store/lease-accounting.ts'
 import type { SimulatedAccount } from './simulated-account.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 
-/** One process's day with one account, as somebody outside sees it; credits. */
+/** The credits of one account's day in one process, as an observer counts them. */
 export class ObservedDay {
-  readonly machine: SimulatedProcess
+  readonly process: SimulatedProcess
   readonly account: SimulatedAccount
   readonly day: number
-  /** Less what was given back. */
+  /** Without refunds. */
   served = 0
-  /** The most that it served beyond what the store had granted, since the store heard of it last. */
+  /** The most that was served beyond the grants, since the last request that reported it. */
   overdraft = 0
-  /** The store forgot something of it, when a backup was put back. */
+  /** A restored backup lacks requests of this day. */
   hasForgottenState = false
-  /** A backup was put back that is newer than the one before: of what happened in between some is known and some is not. */
+  /** A backup was restored that is newer than the one restored before: the store has only a part of what happened in between. */
   hasMixedBackups = false
-  /** What it forgot having granted. */
+  /** Grants that restored backups lack. */
   forgottenGrants = 0
-  /** What it forgot having got back. */
+  /** Returned credits that restored backups lack. */
   forgottenReturns = 0
-  /** What the process may have taken along when it ended. */
+  /** The most that the process may have forfeited when it ended. */
   maxForfeited = 0
-  /** What the store had on record after the last ask. */
-  lastRecord: LeaseCounters = emptyLeaseRecord
-  /** Refunds since the process last held no more than a chunk. */
+  /** The store's record after the last request. */
+  lastRecord: LeaseRecord = emptyLeaseRecord
+  /** Refunds since the process last held no more than one lease. */
   recentRefunds: readonly Refund[] = []
 
-  constructor(machine: SimulatedProcess, account: SimulatedAccount, day: number) {
-    this.machine = machine
+  constructor(process: SimulatedProcess, account: SimulatedAccount, day: number) {
+    this.process = process
     this.account = account
     this.day = day
   }
 
-  /** What is served beyond what the store has granted and not got back, or had before it forgot. */
-  overdraftAgainst({ granted, returned }: LeaseCounters): number {
+  /** What is served beyond the grants that were not returned, with the grants that the store has forgotten. */
+  overdraftAgainst({ granted, returned }: LeaseRecord): number {
     return this.served - (granted - returned) - this.forgottenGrants
+  }
+
+  recordServed(trueDay: number, credits: number): void {
+    this.served += credits
+    this.account.recordServed(trueDay, credits)
+  }
+
+  /** A request reports the overdraft, and the store charges it. */
+  recordReportedOverdraft(record: LeaseRecord, reportedGrants: number): void {
+    const credits = Math.max(0, Math.min(reportedGrants, record.granted) - this.lastRecord.granted)
+    this.account.recordOverdraft(this.day, credits)
+    // Credits that were returned before they were overdrawn anew did not look like an overdraft.
+    this.overdraft = Math.max(0, this.overdraft - credits + record.returned - this.lastRecord.returned)
+  }
+
+  recordRestore(before: LeaseRecord, restored: LeaseRecord): void {
+    const [granted, returned] = [before.granted - restored.granted, before.returned - restored.returned]
+    // Negative: this backup is newer than the one restored before.
+    this.hasMixedBackups ||= granted < 0 || returned < 0
+    const lostGrants = Math.max(0, granted) + Math.max(0, -returned)
+    this.hasForgottenState ||= before.seq !== restored.seq
+    this.lastRecord = restored
+    this.forgottenGrants += lostGrants
+    this.forgottenReturns += Math.max(0, returned) + Math.max(0, -granted)
+    this.account.recordForgottenGrant(this.day, lostGrants)
   }
 
   /** For messages. */
   get label(): string {
-    return `${this.machine.name} with ${this.account.id}`
+    return `${this.process.name} with ${this.account.id}`
   }
 }
 

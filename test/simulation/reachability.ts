@@ -1,14 +1,13 @@
-/** How long a process waits for an answer at least, ms. */
-const storeTimeoutMs = 1_000
+import { storeTimeoutMs } from '../../src/store/store.ts'
 
-/** What a process can know of its store, as somebody outside sees it: which questions were answered, and when. */
+/** What a process can know of its store: which requests were answered, and when. */
 export class Reachability {
-  /** When it last heard an answer in time. */
+  /** The time of the last response within the timeout. */
   lastAnsweredAt: number
   readonly #now: () => number
-  /** When those that are not answered yet were sent. */
-  readonly #unanswered = new Set<{ readonly sent: number }>()
-  /** Since it last heard an answer in time one was not. */
+  /** Requests in flight. */
+  readonly #unanswered = new Set<{ readonly sentAt: number }>()
+  /** A request has failed since then. */
   #hasFailed = false
 
   constructor(now: () => number) {
@@ -16,31 +15,31 @@ export class Reachability {
     this.lastAnsweredAt = now()
   }
 
-  /** Watches what becomes of a question. */
-  track<T>(answer: Promise<T>): Promise<T> {
-    const request = { sent: this.#now() }
+  track<T>(response: Promise<T>): Promise<T> {
+    const request = { sentAt: this.#now() }
     this.#unanswered.add(request)
     const end = (inTime: boolean): void => {
       this.#unanswered.delete(request)
       if (inTime) this.lastAnsweredAt = this.#now()
-      this.#hasFailed = !inTime && (this.#hasFailed || this.#failsAfterLastAnswer(request.sent))
+      this.#hasFailed = !inTime && (this.#hasFailed || this.#failsAfterLastAnswer(request.sentAt))
     }
-    answer.then(
-      () => end(this.#now() - request.sent <= storeTimeoutMs),
+    response.then(
+      () => end(this.#now() - request.sentAt <= storeTimeoutMs),
       () => end(false),
     )
-    return answer
+    return response
   }
 
-  /** May the process take the store for away? */
+  /** May the process consider the store unavailable? */
   get maySeemUnavailable(): boolean {
     return (
-      this.#hasFailed || [...this.#unanswered].some(({ sent }) => this.#now() - sent >= storeTimeoutMs && this.#failsAfterLastAnswer(sent))
+      this.#hasFailed ||
+      [...this.#unanswered].some(({ sentAt }) => this.#now() - sentAt >= storeTimeoutMs && this.#failsAfterLastAnswer(sentAt))
     )
   }
 
-  /** Whoever waits in vain notices a little later. */
-  #failsAfterLastAnswer(sent: number): boolean {
-    return Math.min(sent + storeTimeoutMs + 50, this.#now()) >= this.lastAnsweredAt
+  /** A timeout is noticed up to 50 ms late. */
+  #failsAfterLastAnswer(sentAt: number): boolean {
+    return Math.min(sentAt + storeTimeoutMs + 50, this.#now()) >= this.lastAnsweredAt
   }
 }

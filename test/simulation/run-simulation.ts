@@ -14,29 +14,38 @@ export interface SimulationResult {
   readonly calls: number
   readonly kills: number
   readonly stops: number
-  /** The first thing that happened and must not. */
   readonly violation: string | undefined
 }
 
-/** One run of the ledger in a world that the seed alone decides. `trace` is told what happens. */
-export const simulate = async (subject: SystemUnderTest, seed: number, trace?: (line: string) => void): Promise<SimulationResult> => {
+/** One run of the ledger, which the seed alone determines. `trace` is called with a line for each event. */
+export const simulate = async (
+  systemUnderTest: SystemUnderTest,
+  seed: number,
+  trace?: (line: string) => void,
+): Promise<SimulationResult> => {
   const random = new SeededRandom(seed)
-  const weather = randomFaultProfile(random)
+  const faultProfile = randomFaultProfile(random)
   const length = random.between(2_000, 10_000)
-  const pace = randomLoadProfile(random)
-  const machines = random.integer(1, 4)
-  const limits = randomLimits(random, (machines * length) / pace.meanGapMs)
-  const world = new Simulation(subject, { start: randomStart(random, weather, length), random, faultProfile: weather, limits, trace })
-  world.trace(() => `seed ${seed}: ${JSON.stringify({ weather, pace, machines, limits })}`)
-  for (let i = 0; i < machines; i += 1) scheduleCalls(world, world.start(), pace)
-  injectFaults(world, machine => scheduleCalls(world, machine, pace))
-  await world.virtualTime.advance(length)
-  await endFaults(world, pace)
-  checkIdle(world)
-  await exhaustAllAccounts(world)
-  await world.virtualTime.advance(6_000)
-  checkFinalState(world)
-  return { ...world.counts, violation: world.violation }
+  const loadProfile = randomLoadProfile(random)
+  const processes = random.integer(1, 4)
+  const limits = randomLimits(random, (processes * length) / loadProfile.meanGapMs)
+  const simulation = new Simulation(systemUnderTest, {
+    start: randomStart(random, faultProfile, length),
+    random,
+    faultProfile,
+    limits,
+    trace,
+  })
+  simulation.trace(() => `seed ${seed}: ${JSON.stringify({ faultProfile, loadProfile, processes, limits })}`)
+  for (let i = 0; i < processes; i += 1) scheduleCalls(simulation, simulation.start(), loadProfile)
+  injectFaults(simulation, process => scheduleCalls(simulation, process, loadProfile))
+  await simulation.virtualTime.advance(length)
+  await endFaults(simulation, loadProfile)
+  checkIdle(simulation)
+  await exhaustAllAccounts(simulation)
+  await simulation.virtualTime.advance(6_000)
+  checkFinalState(simulation)
+  return { ...simulation.counts, violation: simulation.violation }
 }
 
 export interface SimulationResults {
@@ -46,12 +55,17 @@ export interface SimulationResults {
   readonly failed: readonly { readonly seed: number; readonly violation: string }[]
 }
 
-/** One run after the other, from seed `from` on; ends sooner when `enough` of them have failed. */
-export const simulateAll = async (subject: SystemUnderTest, from: number, seeds: number, enough = Infinity): Promise<SimulationResults> => {
+/** One run after the other, from seed `from` on; ends early after `maxFailures`. */
+export const simulateAll = async (
+  systemUnderTest: SystemUnderTest,
+  from: number,
+  seeds: number,
+  maxFailures = Infinity,
+): Promise<SimulationResults> => {
   const sums = { calls: 0, kills: 0, stops: 0 }
   const failed: { seed: number; violation: string }[] = []
-  for (let seed = from; seed < from + seeds && failed.length < enough; seed += 1) {
-    const { calls, kills, stops, violation } = await simulate(subject, seed)
+  for (let seed = from; seed < from + seeds && failed.length < maxFailures; seed += 1) {
+    const { calls, kills, stops, violation } = await simulate(systemUnderTest, seed)
     sums.calls += calls
     sums.kills += kills
     sums.stops += stops
@@ -60,13 +74,13 @@ export const simulateAll = async (subject: SystemUnderTest, from: number, seeds:
   return { ...sums, failed }
 }
 
-export const replayOf = (seed: number): string => `replay it, told step by step: npm run simulate -- --seed ${seed}`
+export const replayOf = (seed: number): string => `to replay it with a trace: npm run simulate -- --seed ${seed}`
 
-/** How fast calls come. */
+/** The rate of calls. */
 interface LoadProfile {
-  /** Between two bursts of one process, on average; ms. */
+  /** Between two bursts of one process. */
   readonly meanGapMs: number
-  /** Most calls of a big burst. */
+  /** Calls of a large burst. */
   readonly maxBurst: number
 }
 
@@ -80,70 +94,70 @@ const randomStart = (random: SeededRandom, { hasMidnight }: FaultProfile, length
   return hasMidnight ? midnight - random.between(0, length) : midnight - dayMs / 2
 }
 
-/** Some are used up at once, some in the middle, some never. */
+/** Some limits are exhausted at once, some in the middle of the run, some never. */
 const randomLimits = (random: SeededRandom, bursts: number): readonly number[] =>
   Array.from({ length: random.integer(1, 3) }, () =>
     random.chance(0.3) ? random.pick([5, 80, 300, 1_000, 5_000]) : Math.ceil(bursts * random.between(20, 300)),
   )
 
-/** Callers call, now and then many at once, now and then not for a while. */
-const scheduleCalls = (world: Simulation, machine: SimulatedProcess, pace: LoadProfile): void => {
-  const { random } = world
-  const gap = random.chance(0.01) ? random.between(1_000, 4_000) : random.between(0, 2 * pace.meanGapMs)
-  machine.schedule(gap, () => {
-    if (machine.state !== 'alive' || world.network.isFaultless) return
-    callBurst(world, machine, random.chance(0.1) ? random.integer(5, pace.maxBurst) : random.integer(1, 3))
-    scheduleCalls(world, machine, pace)
+/** Schedules bursts of calls, a few of them large, with a few long gaps. */
+const scheduleCalls = (simulation: Simulation, process: SimulatedProcess, loadProfile: LoadProfile): void => {
+  const { random } = simulation
+  const gap = random.chance(0.01) ? random.between(1_000, 4_000) : random.between(0, 2 * loadProfile.meanGapMs)
+  process.schedule(gap, () => {
+    if (process.state !== 'alive' || simulation.network.isFaultless) return
+    callBurst(simulation, process, random.chance(0.1) ? random.integer(5, loadProfile.maxBurst) : random.integer(1, 3))
+    scheduleCalls(simulation, process, loadProfile)
   })
 }
 
-const callBurst = (world: Simulation, machine: SimulatedProcess, calls: number): void => {
-  const account = world.accounts[world.random.integer(0, world.accounts.length - 1)]
+const callBurst = (simulation: Simulation, process: SimulatedProcess, calls: number): void => {
+  const account = simulation.accounts[simulation.random.integer(0, simulation.accounts.length - 1)]
   if (account === undefined) return
-  world.trace(() => `${machine.name} ${account.id} is called ${calls} times`)
-  for (let i = 0; i < calls; i += 1) void world.call(machine, account, world.random.pick(costs))
+  simulation.trace(() => `${process.name} ${account.id} is called ${calls} times`)
+  for (let i = 0; i < calls; i += 1) void simulation.call(process, account, simulation.random.pick(costs))
 }
 
-/** Nothing goes wrong any more; whoever is late arrives. */
-const endFaults = async (world: Simulation, pace: LoadProfile): Promise<void> => {
-  const { network: wire, virtualTime: timeline, faultProfile: weather } = world
-  wire.isFaultless = true
-  wire.state = 'open'
-  world.storeClockSkewMs = 0
-  if (world.liveProcesses.length === 0) world.start()
-  await timeline.advance(8_000)
-  if (!weather.hasIdlePeriod) return
-  await timeline.advance(610_000)
-  for (const machine of world.liveProcesses) for (let i = 0; i < 5; i += 1) callBurst(world, machine, pace.maxBurst)
-  await timeline.advance(8_000)
+/** Turns off all faults; delayed messages arrive. */
+const endFaults = async (simulation: Simulation, loadProfile: LoadProfile): Promise<void> => {
+  const { network, virtualTime, faultProfile } = simulation
+  network.isFaultless = true
+  network.state = 'open'
+  simulation.storeClockSkewMs = 0
+  if (simulation.liveProcesses.length === 0) simulation.start()
+  await virtualTime.advance(8_000)
+  if (!faultProfile.hasIdlePeriod) return
+  await virtualTime.advance(610_000)
+  for (const process of simulation.liveProcesses) for (let i = 0; i < 5; i += 1) callBurst(simulation, process, loadProfile.maxBurst)
+  await virtualTime.advance(8_000)
 }
 
-/** Everybody calls until nothing more is served, waits for what others give back, and calls again. */
-const exhaustAllAccounts = async (world: Simulation): Promise<void> => {
+/** Every process calls until no call is served, waits for credits that other processes return, and calls again. */
+const exhaustAllAccounts = async (simulation: Simulation): Promise<void> => {
   let before = -1
-  while (before !== world.counts.calls && world.violation === undefined) {
-    before = world.counts.calls
+  while (before !== simulation.counts.calls && simulation.violation === undefined) {
+    before = simulation.counts.calls
     let open = 0
-    for (const machine of world.liveProcesses) {
-      for (const account of world.accounts) {
+    for (const process of simulation.liveProcesses) {
+      for (const account of simulation.accounts) {
         open += 1
-        void exhaustAccount(world, machine, account).then(() => {
+        void exhaustAccount(simulation, process, account).then(() => {
           open -= 1
         })
       }
     }
-    for (let waits = 0; open > 0 && waits < 60; waits += 1) await world.virtualTime.advance(1_000)
-    if (open > 0) world.fail('a call is never answered')
-    await world.virtualTime.advance(4_000)
+    for (let waits = 0; open > 0 && waits < 60; waits += 1) await simulation.virtualTime.advance(1_000)
+    if (open > 0) simulation.fail('a call is pending for ever')
+    await simulation.virtualTime.advance(4_000)
   }
 }
 
-const exhaustAccount = async (world: Simulation, machine: SimulatedProcess, account: SimulatedAccount): Promise<void> => {
+const exhaustAccount = async (simulation: Simulation, process: SimulatedProcess, account: SimulatedAccount): Promise<void> => {
   for (const cost of [maxCost, ...costs].sort((one, other) => other - one)) {
-    for (let most = account.limit + 100 * maxCost; ; most -= cost) {
-      if (most < 0) return world.fail(`${account.id}: served without end`)
-      const { kind } = await world.call(machine, account, cost)
-      if (kind === 'storeUnavailable') world.fail(`${machine.name} takes the store for away, and it answers`)
+    for (let remaining = account.limit + 100 * maxCost; ; remaining -= cost) {
+      if (remaining < 0) return simulation.fail(`${account.id}: served without end`)
+      const { kind } = await simulation.call(process, account, cost)
+      if (kind === 'storeUnavailable') simulation.fail(`${process.name} considers the store unavailable, though it is reachable`)
       if (kind !== 'charged') break
     }
   }

@@ -1,4 +1,4 @@
-/** Numbers that look like chance and are the same for the same seed, on every machine. */
+/** Pseudorandom numbers, the same for the same seed on every machine. */
 export class SeededRandom {
   #state: number
 
@@ -6,7 +6,7 @@ export class SeededRandom {
     this.#state = Math.imul(seed, 0x9e3779b1)
   }
 
-  /** From 0 up to, not including, 1: a counter, well stirred (splitmix). */
+  /** From 0 up to, not including, 1: splitmix32. */
   next(): number {
     this.#state = (this.#state + 0x9e3779b9) | 0
     let mixed = Math.imul(this.#state ^ (this.#state >>> 16), 0x21f0aaad)
@@ -18,13 +18,13 @@ export class SeededRandom {
     return this.next() < probability
   }
 
-  between(least: number, most: number): number {
-    return least + this.next() * (most - least)
+  between(min: number, max: number): number {
+    return min + this.next() * (max - min)
   }
 
-  /** A whole number; both ends are possible. */
-  integer(least: number, most: number): number {
-    return Math.floor(this.between(least, most + 1))
+  /** From `min` to `max`, both included. */
+  integer(min: number, max: number): number {
+    return Math.floor(this.between(min, max + 1))
   }
 
   pick<T>(list: readonly [T, ...T[]]): T {

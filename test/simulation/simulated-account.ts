@@ -1,14 +1,14 @@
-/** One account: its credits a day, which change with its plan, and what was served to it. */
+/** One account: its credits a day, which change with its plan, and the credits that were served to it. */
 export class SimulatedAccount {
   readonly id: string
   limit: number
   /** Credits served by true day, less refunds. */
   readonly #served = new Map<number, number>()
-  /** Credits that the store forgot having granted, when a backup was put back; by day. */
+  /** Grants that the store forgot when a backup was restored, by day. */
   readonly #forgottenGrants = new Map<number, number>()
-  /** Credits that were lent while the store was away, and that it was told of afterwards; by day. */
+  /** Overdrafts that were reported to the store after an outage, by day. */
   readonly #overdraft = new Map<number, number>()
-  /** Limits that are in force or were. */
+  /** Of now and before. */
   readonly #limits: LimitPeriod[]
 
   constructor(id: string, limit: number) {
@@ -41,7 +41,7 @@ export class SimulatedAccount {
     return this.#overdraft.get(day) ?? 0
   }
 
-  /** The old limit still counts until then: not everybody hears of the new one at once. Returns it. */
+  /** The old limit counts until then, because processes learn of the new limit at different times. Returns the old limit. */
   changeLimit(limit: number, until: number): LimitPeriod {
     const last = this.#limits.at(-1) ?? { limit, until }
     last.until = until
@@ -50,7 +50,7 @@ export class SimulatedAccount {
     return last
   }
 
-  /** The highest limit that anybody may have gone by since that time. */
+  /** The highest limit that any process may have used since that time. */
   maxLimitSince(since: number): number {
     return Math.max(...this.#limits.filter(({ until }) => until >= since).map(({ limit }) => limit))
   }
@@ -61,7 +61,7 @@ interface LimitPeriod {
   until: number
 }
 
-/** What calls cost. */
+/** Credits per call. */
 export const costs = [5, 17, 80, 80, 255, 300] as const
 export const minCost = 5
 export const maxCost = 300

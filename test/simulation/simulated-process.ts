@@ -1,4 +1,4 @@
-import type { Account as Customer } from '../../src/plugin/call.ts'
+import type { Account } from '../../src/plugin/call.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import type { Log } from '../../src/services/log.ts'
 import type { LedgerService } from '../../src/services/ledger/index.ts'
@@ -12,25 +12,25 @@ import type { VirtualTime } from './virtual-time.ts'
 
 type OpenLedgerFn = (store: LedgerStore, clock: Clock, options: { log: Log; newProcessName: () => string }) => LedgerService
 
-/** One process with clocks of its own. When it is dead it hears nothing, and nothing that it planned happens. */
+/** One process with its own clocks. A dead process gets no responses, and none of its timers run. */
 export class SimulatedProcess {
   readonly name: string
   readonly log = new TestLog()
   readonly reachability: Reachability
-  /** What it was seen to serve, by day and account. */
+  /** By day and account. */
   readonly observedDays = new Map<number, Map<SimulatedAccount, ObservedDay>>()
-  /** The accounts with their plans, as far as it has heard. */
-  readonly accounts = new Map<SimulatedAccount, Customer>()
+  /** The accounts with their plans, as this process knows them. */
+  readonly accounts = new Map<SimulatedAccount, Account>()
   state: 'alive' | 'stopping' | 'stopped' | 'dead' = 'alive'
-  /** How far its wall clock is ahead of the truth, ms. */
+  /** By how much its wall clock is ahead of the true time. */
   clockSkewMs: number
-  /** It stands still until then. */
+  /** The process runs nothing until then. */
   stalledUntil = -Infinity
-  /** Calls that wait for their verdict. */
+  /** Calls without a result yet. */
   pendingCalls = 0
   readonly #virtualTime: VirtualTime
   readonly #random: SeededRandom
-  readonly #started: number
+  readonly #startedAt: number
   #ledger: LedgerService | undefined
 
   constructor(name: string, virtualTime: VirtualTime, random: SeededRandom) {
@@ -38,7 +38,7 @@ export class SimulatedProcess {
     this.reachability = new Reachability(() => virtualTime.now)
     this.#virtualTime = virtualTime
     this.#random = random
-    this.#started = virtualTime.now - random.between(0, 1e9)
+    this.#startedAt = virtualTime.now - random.between(0, 1e9)
     this.clockSkewMs = random.between(-30_000, 30_000)
   }
 
@@ -52,7 +52,7 @@ export class SimulatedProcess {
     void this.#ledger.start()
   }
 
-  /** Runs after so many ms, or as soon after that as it does not stand still; never when it is dead by then. */
+  /** Runs after `ms`, or when a stall ends after that; never when the process is dead by then. */
   schedule(ms: number, run: () => void): { cancel(): void } {
     const now = this.#virtualTime.now
     return this.#virtualTime.after(Math.max(ms, this.stalledUntil - now), () => {
@@ -65,7 +65,7 @@ export class SimulatedProcess {
   #clock(): Clock {
     const after: Clock['after'] = (ms, run) => {
       let isCancelled = false
-      // Node's timers come late rather than early.
+      // Node's timers fire late rather than early.
       const timer = this.schedule(ms + this.#random.between(0, 2), () => {
         if (!isCancelled) run()
       })
@@ -78,7 +78,7 @@ export class SimulatedProcess {
     }
     return {
       now: () => Math.floor(this.#virtualTime.now + this.clockSkewMs),
-      monotonic: () => this.#virtualTime.now - this.#started,
+      monotonic: () => this.#virtualTime.now - this.#startedAt,
       after,
       every: (ms, run) => {
         let timer = after(ms, () => again())

@@ -1,3 +1,3 @@
-// What is simulated, in one module, so that a copy of all of it can be made with a bug planted in it.
+// Everything under test in one module, so that a copy of it can be made with an injected bug.
 export { openLedger } from '../../src/services/ledger/index.ts'
 export { InMemoryLedgerStore } from '../store/in-memory-store.ts'

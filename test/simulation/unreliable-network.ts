@@ -5,11 +5,11 @@ import type { SeededRandom } from './seeded-random.ts'
 import type { VirtualTime } from './virtual-time.ts'
 import type { FaultProfile } from './fault-profile.ts'
 
-/** What lies between the processes and their store: it loses, doubles, delays and reorders. */
+/** The network between the processes and their store: loses, duplicates, delays and reorders messages. */
 export class UnreliableNetwork {
-  /** `silent`: whoever asks hears nothing; `refusing`: they hear so at once. */
+  /** `silent`: requests get no response; `refusing`: they fail at once. */
   state: 'open' | 'silent' | 'refusing' = 'open'
-  /** None of the faults below any more. */
+  /** Turns off all faults. */
   isFaultless = false
   readonly #virtualTime: VirtualTime
   readonly #random: SeededRandom
@@ -17,42 +17,42 @@ export class UnreliableNetwork {
   readonly #store: LedgerStore
   readonly #onLeaseRequest: OnLeaseRequest
 
-  constructor({ store, virtualTime: timeline, random, faultProfile: weather }: NetworkOptions, asked: OnLeaseRequest) {
+  constructor({ store, virtualTime, random, faultProfile }: NetworkOptions, onLeaseRequest: OnLeaseRequest) {
     this.#store = store
-    this.#virtualTime = timeline
+    this.#virtualTime = virtualTime
     this.#random = random
-    this.#faultProfile = weather
-    this.#onLeaseRequest = asked
+    this.#faultProfile = faultProfile
+    this.#onLeaseRequest = onLeaseRequest
   }
 
   /** The store as one process sees it. */
-  storeFor(machine: SimulatedProcess): LedgerStore {
+  storeFor(process: SimulatedProcess): LedgerStore {
     const store = this.#store
     return {
       horizonMs: store.horizonMs,
-      requestLease: ask => {
-        const sent = this.#virtualTime.now
-        return machine.reachability.track(
-          this.#transmit(machine, () => {
-            const answer = store.requestLease(ask)
-            this.#onLeaseRequest(machine, ask, sent)
-            return answer
+      requestLease: request => {
+        const sentAt = this.#virtualTime.now
+        return process.reachability.track(
+          this.#transmit(process, () => {
+            const response = store.requestLease(request)
+            this.#onLeaseRequest(process, request, sentAt)
+            return response
           }),
         )
       },
-      heartbeat: process => machine.reachability.track(this.#transmit(machine, () => store.heartbeat(process))),
-      deregister: process => this.#transmit(machine, () => store.deregister(process)),
+      heartbeat: name => process.reachability.track(this.#transmit(process, () => store.heartbeat(name))),
+      deregister: name => this.#transmit(process, () => store.deregister(name)),
       dayTotals: (account, day) => store.dayTotals(account, day),
     }
   }
 
-  #transmit<T>(machine: SimulatedProcess, question: () => Promise<T>): Promise<T> {
+  #transmit<T>(process: SimulatedProcess, request: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const refuse = () => machine.schedule(this.#randomDelayMs(), () => reject(new Error('connection refused')))
+      const refuse = () => process.schedule(this.#randomDelayMs(), () => reject(new Error('connection refused')))
       const arrive = (): void => {
         if (this.state === 'refusing') return void refuse()
         if (this.state === 'silent') return
-        void question().then(answer => this.#sendResponse(machine, () => resolve(answer), refuse))
+        void request().then(response => this.#sendResponse(process, () => resolve(response), refuse))
       }
       this.#send(arrive)
       if (this.#happens(this.#faultProfile.duplicationRate)) this.#send(arrive)
@@ -63,9 +63,9 @@ export class UnreliableNetwork {
     if (!this.#happens(this.#faultProfile.lossRate / 2)) this.#virtualTime.after(this.#randomDelayMs(), arrive)
   }
 
-  /** An answer that is lost is missed, or the connection is seen to break. */
-  #sendResponse(machine: SimulatedProcess, resolve: () => void, refuse: () => void): void {
-    if (!this.#happens(this.#faultProfile.lossRate / 2)) machine.schedule(this.#randomDelayMs(), resolve)
+  /** For a lost response the process waits, or its connection breaks. */
+  #sendResponse(process: SimulatedProcess, resolve: () => void, refuse: () => void): void {
+    if (!this.#happens(this.#faultProfile.lossRate / 2)) process.schedule(this.#randomDelayMs(), resolve)
     else if (this.#random.chance(0.3)) refuse()
   }
 
@@ -80,7 +80,7 @@ export class UnreliableNetwork {
   }
 }
 
-/** Most that a message takes; ms. */
+/** Of a message. */
 export const maxDelayMs = 2_500
 
 interface NetworkOptions {
@@ -90,5 +90,5 @@ interface NetworkOptions {
   readonly faultProfile: FaultProfile
 }
 
-/** Is told after the store has taken an ask that was sent at that time. */
-type OnLeaseRequest = (machine: SimulatedProcess, ask: LeaseRequest, sent: number) => void
+/** Called after the store has applied a request that was sent at that time. */
+type OnLeaseRequest = (process: SimulatedProcess, request: LeaseRequest, sentAt: number) => void

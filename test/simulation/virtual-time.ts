@@ -1,45 +1,45 @@
 import type { Timer } from '../../src/services/clock.ts'
 
-/** Virtual time: what is planned happens in the order of its time, and of its planning where times are equal. */
+/** Virtual time: runs events in the order of their times, and events of equal times in the order in which they were scheduled. */
 export class VirtualTime {
   /** True time: milliseconds since 1970, UTC. */
   now: number
-  /** The next one stands last. */
+  /** The next event is the last element. */
   readonly #scheduled: ScheduledEvent[] = []
   #isStopped = false
   readonly #onSettled: () => void
 
-  /** `settled` is called after each thing that happened, when nothing follows from it any more. */
-  constructor(now: number, settled: () => void) {
+  /** `onSettled` is called after each event, when no promise can go on any more. */
+  constructor(now: number, onSettled: () => void) {
     this.now = now
-    this.#onSettled = settled
+    this.#onSettled = onSettled
   }
 
   after(ms: number, run: () => void): Timer {
-    const planned: ScheduledEvent = { at: this.now + ms, run }
-    this.#scheduled.splice(this.#indexFor(planned.at), 0, planned)
+    const event: ScheduledEvent = { at: this.now + ms, run }
+    this.#scheduled.splice(this.#indexFor(event.at), 0, event)
     return {
       cancel: () => {
-        planned.run = undefined
+        event.run = undefined
       },
     }
   }
 
-  /** Nothing happens any more. */
+  /** No more events run. */
   stop(): void {
     this.#isStopped = true
   }
 
-  /** Time passes. Between two things that were planned, every promise that can settle does so. */
+  /** Runs the events of the next `ms`. Between two events every promise that can settle does so. */
   async advance(ms: number): Promise<void> {
     const end = this.now + ms
-    await drained()
+    await drainPromises()
     for (let next = this.#scheduled.at(-1); next !== undefined && next.at <= end; next = this.#scheduled.at(-1)) {
       this.#scheduled.pop()
       if (next.run === undefined) continue
       this.now = next.at
       next.run()
-      await drained()
+      await drainPromises()
       this.#onSettled()
       if (this.#isStopped) return
     }
@@ -63,5 +63,5 @@ interface ScheduledEvent {
   run: (() => void) | undefined
 }
 
-/** Node comes to its next tick when no promise is left that could go on; its loop takes three times as long. */
-const drained = (): Promise<void> => new Promise(resolve => process.nextTick(resolve))
+/** A nextTick runs when no promise can go on; a turn of the event loop takes three times as long. */
+const drainPromises = (): Promise<void> => new Promise(resolve => process.nextTick(resolve))
