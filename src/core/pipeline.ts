@@ -10,7 +10,7 @@ import type { Services } from '../services/index.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
 import { getOrCreate } from '../util/get-or-create.ts'
-import { isJsonObject } from '../util/json.ts'
+import { methodNameOf } from '../util/json.ts'
 
 /** A stage whose context the loader has checked; the types of contexts end here. */
 export type AnyStage = Stage<never, never>
@@ -87,7 +87,7 @@ export const withCallMetrics = (run: Next, { network, methods, metrics, clock }:
       outcome = isFailure(reply) ? reply.kind : 'ok'
       return reply
     } finally {
-      counterOf(methodOf(call), outcome).add()
+      counterOf(methodNameOf(call.message) ?? 'other', outcome).add()
       callDuration.observe((clock.monotonic() - startedAtMs) / 1000)
     }
   }
@@ -96,6 +96,3 @@ export const withCallMetrics = (run: Next, { network, methods, metrics, clock }:
 /** The types promise it, but not for a plugin written in JavaScript. */
 const isReply = (reply: Reply | undefined): boolean =>
   reply instanceof Object && (isFailure(reply) || reply.result instanceof Uint8Array || reply.result instanceof ChunkedBytes)
-
-const methodOf = ({ message }: Call): string =>
-  isJsonObject(message) && typeof message['method'] === 'string' ? message['method'] : 'other'

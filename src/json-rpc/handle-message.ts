@@ -4,36 +4,38 @@ import type { Next } from '../plugin/plugin.ts'
 import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
 import type { Log } from '../services/log.ts'
-import type { ParseMessage, IncomingRequest } from './parse-request.ts'
+import { methodNameOf } from '../util/json.ts'
+import type { IncomingRequest, ParseMessage } from './parse-request.ts'
 import { serializeBatch, serializeResponse } from './serialize-response.ts'
 import type { ResponseBody } from './serialize-response.ts'
 
-/** What stands behind a door: the pipeline of a network. */
+/** What messages to one network are handled with. */
 export interface MessageHandler {
   readonly parse: ParseMessage
+  /** The network's pipeline. */
   readonly run: Next
   readonly limits: {
-    /** Longest answer to a batch, in bytes. */
+    /** Most bytes of the response to a batch. */
     readonly batchReply: number
   }
   readonly log: Log
 }
 
-/** What a caller gets for one message. */
+/** The response to one message. */
 export interface RpcResponse {
-  /** The caller's id as it came, where a single call has one; else `null`. */
+  /** The id of a single call as it came; else `null`. */
   readonly id: string
-  /** Undefined when nothing is owed: all calls were notifications. */
+  /** Undefined when all calls were notifications, which get no response. */
   readonly body: ResponseBody | undefined
   /** HTTP status. */
   readonly status: number
   /** Seconds, for the Retry-After header. */
   readonly retryAfter: number | undefined
-  /** In order of position; for headers and metrics. */
+  /** In the order of the calls; for headers and metrics. */
   readonly replies: readonly Reply[]
 }
 
-/** Answers one message, whatever it is. Never throws and never rejects: a bug costs its own call and is logged. */
+/** Responds to one message, whatever it is. Never throws and never rejects: a bug fails its own call and is logged. */
 export const handleMessage = async (handler: MessageHandler, bytes: Uint8Array, origin: Origin): Promise<RpcResponse> => {
   try {
     const message = handler.parse(bytes)
@@ -45,18 +47,18 @@ export const handleMessage = async (handler: MessageHandler, bytes: Uint8Array, 
   }
 }
 
-/** The answer to a message that was refused as a whole: mostly before any call was read from it, which gives it no id. */
+/** The response to a message that was refused as a whole: mostly before it was parsed, so without an id. */
 export const failureResponse = (failure: Failure, id = 'null'): RpcResponse =>
   singleResponse({ reply: failure, body: serializeResponse(id, failure) }, id)
 
-/** Logs a bug, and answers the whole message with an internal error. */
+/** Logs a bug; the response to the whole message is an internal error. */
 export const internalErrorResponse = ({ log }: Pick<MessageHandler, 'log'>, origin: FailedOrigin, bug: unknown, id?: string): RpcResponse =>
   failureResponse(logBug(log, origin, bug), id)
 
-/** What the log says of an origin; a request that has not been routed has no network. */
+/** What the log says of an origin; a request that was not routed has no network. */
 type FailedOrigin = Pick<Origin, 'requestId'> & Partial<Pick<Origin, 'network'>>
 
-/** A call's reply, and how it is told to the caller, if it is. */
+/** A call's reply, and its serialized response, if it gets one. */
 interface HandledRequest {
   readonly reply: Reply
   readonly body: ResponseBody | undefined
@@ -69,7 +71,7 @@ const singleResponse = ({ reply, body }: HandledRequest, id = 'null'): RpcRespon
       ? { id, body, status: reply.status, retryAfter: reply.retryAfter, replies: [reply] }
       : { id, body, status: 200, retryAfter: undefined, replies: [reply] }
 
-/** Starts the call at once: nothing is awaited before the pipeline runs. */
+/** Runs the pipeline at once: nothing is awaited before. */
 const handleRequest = async (
   handler: MessageHandler,
   { message, id, refusal }: IncomingRequest,
@@ -77,31 +79,31 @@ const handleRequest = async (
 ): Promise<HandledRequest> => {
   try {
     const reply = refusal ?? (await handler.run({ message, origin, signal: undefined, context: {} }))
-    return { reply, body: serializeIfOwed(id, reply) }
+    return { reply, body: serializeUnlessNotification(id, reply) }
   } catch (bug) {
     const reply = logBug(handler.log, origin, bug, message)
-    return { reply, body: serializeIfOwed(id, reply) }
+    return { reply, body: serializeUnlessNotification(id, reply) }
   }
 }
 
-/** A notification is owed no answer, except that it was none: what is not a valid request is always told. */
-const serializeIfOwed = (id: string | undefined, reply: Reply): ResponseBody | undefined =>
+/** A notification gets no response; a message without an id that is no valid request is no notification. */
+const serializeUnlessNotification = (id: string | undefined, reply: Reply): ResponseBody | undefined =>
   id !== undefined
     ? serializeResponse(id, reply)
     : isFailure(reply) && reply.kind === 'invalid'
       ? serializeResponse('null', reply)
       : undefined
 
-/** All calls at once, started in order of position; the answers stand in order of position, notifications left out. */
+/** Runs all calls at once, started in their order. The responses are in the order of the calls, without notifications. */
 const handleBatch = async (handler: MessageHandler, batch: readonly IncomingRequest[], origin: Origin): Promise<RpcResponse> => {
   const handled = await Promise.all(batch.map(request => handleRequest(handler, request, origin)))
   let remainingBytes = handler.limits.batchReply - '['.length
-  const fitting = handled.map((one, position) => {
-    if (one.body === undefined) return one
-    const byteLength = one.body.byteLength + ','.length
-    if (byteLength > remainingBytes) return replaceOversized(handler, one.reply, batch[position]!, origin)
+  const fitting = handled.map((each, position) => {
+    if (each.body === undefined) return each
+    const byteLength = each.body.byteLength + ','.length
+    if (byteLength > remainingBytes) return replaceOversized(handler, each.reply, batch[position]!, origin)
     remainingBytes -= byteLength
-    return one
+    return each
   })
   const bodies = fitting.flatMap(({ body }) => body ?? [])
   const replies = fitting.map(({ reply }) => reply)
@@ -110,7 +112,7 @@ const handleBatch = async (handler: MessageHandler, batch: readonly IncomingRequ
     : { id: 'null', body: serializeBatch(bodies), status: 200, retryAfter: undefined, replies }
 }
 
-/** The call was served, but its answer finds no room in the batch's: it is taken back. */
+/** The call succeeded, but its response does not fit the response to the batch: its charge is refunded. */
 const replaceOversized = (handler: MessageHandler, reply: Reply, { message, id }: IncomingRequest, origin: Origin): HandledRequest => {
   let refusal = refuse('tooLarge')
   try {
@@ -123,11 +125,8 @@ const replaceOversized = (handler: MessageHandler, reply: Reply, { message, id }
 
 const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, message?: Json): Failure => {
   const stack = bug instanceof Error ? bug.stack : inspect(bug)
-  log.error({ requestId, network, method: methodOf(message), stack }, 'a call failed because of a bug')
+  log.error({ requestId, network, method: methodNameOf(message)?.slice(0, maxLoggedMethodChars), stack }, 'internal error')
   return refuse('internal', { data: { requestId } })
 }
 
-const methodOf = (message: Json | undefined): string | undefined =>
-  typeof message === 'object' && message !== null && 'method' in message && typeof message.method === 'string'
-    ? message.method.slice(0, 100)
-    : undefined
+const maxLoggedMethodChars = 100

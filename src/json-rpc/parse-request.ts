@@ -1,12 +1,13 @@
-import type { Json } from '../plugin/call.ts'
-import { refuse } from '../plugin/reply.ts'
-import type { Failure } from '../plugin/reply.ts'
-import { ParsedRequestCache } from './request-cache.ts'
-import type { ParsedRequest } from './request-cache.ts'
 import { detach, toLatin1, unescapeName } from '../json/chunked-bytes.ts'
+import { ascii } from '../json/grammar.ts'
 import { Scanner } from '../json/scanner.ts'
 import { defaultMaxMembers, maxParsedValues } from '../json/top-level-index.ts'
 import type { IndexedItem, IndexedMember, ScanError } from '../json/top-level-index.ts'
+import type { Json } from '../plugin/call.ts'
+import { refuse } from '../plugin/reply.ts'
+import type { Failure } from '../plugin/reply.ts'
+import { deepFreeze } from '../util/frozen.ts'
+import type { JsonObject } from '../util/json.ts'
 
 export interface MessageLimits {
   /** How deep arrays and objects may nest, a batch's own array included. */
@@ -20,20 +21,20 @@ export interface IncomingRequest {
   /** Parsed; nothing about it has been checked. */
   readonly message: Json
   /**
-   * What to write as the id of the answer: the bytes of the request's id (one character per byte), or `null` where they
-   * are not a number, a string or null. Undefined when the request has no id.
+   * The id of the response: the bytes of the request's id (one character per byte), or `null` where they are not a number,
+   * a string or null. Undefined when the request has no id.
    */
   readonly id: string | undefined
-  /** Its answer, when it must not run at all. */
+  /** The reply, when the request must not run at all. */
   readonly refusal: Failure | undefined
 }
 
-/** A request, a batch of them, or the one answer to a message that holds none. */
+/** A request, a batch of them, or the failure of the whole message. */
 export type ParsedMessage = IncomingRequest | readonly IncomingRequest[] | Failure
 
 export type ParseMessage = (bytes: Uint8Array) => ParsedMessage
 
-/** Reads what callers send. It is scanned before anything is parsed: no nesting and no number of values can hurt. */
+/** Parses messages of callers. A message is scanned before it is parsed: no nesting and no number of values can do harm. */
 export const createMessageParser = (limits: MessageLimits): ParseMessage => {
   const requestCache = new ParsedRequestCache()
   return bytes => {
@@ -68,7 +69,7 @@ const scanFailure = (error: ScanError, { depth, batch }: MessageLimits): Failure
 
 const invalidRequest = (reason: string): Failure => refuse('invalid', { message: `invalid request: ${reason}` })
 
-/** Must not stand twice: parsing would keep the last of two, and another reader of the same bytes perhaps the first. */
+/** Must not be duplicated: JSON.parse would keep the last of two, and another parser of the same bytes perhaps the first. */
 const envelopeMembers = ['jsonrpc', 'id', 'method', 'params']
 
 /** A whole message, one character per byte. */
@@ -84,24 +85,24 @@ const parseItem = ({ raw, hasNonAscii, requestCache }: MessageSource, { start, e
   let id: string | undefined
   let idMember: IndexedMember | undefined
   let refusal: Failure | undefined
-  /** A bit for each name of the envelope. */
+  /** A bit for each of envelopeMembers. */
   let seenBits = 0
   for (const member of members) {
     const position = envelopePositionOf(raw, member)
     if (position < 0) continue
     const isDuplicate = (seenBits & (1 << position)) !== 0
-    if (isDuplicate) refusal ??= invalidRequest(`${envelopeMembers[position]} stands twice`)
+    if (isDuplicate) refusal ??= invalidRequest(`duplicate member ${envelopeMembers[position]}`)
     seenBits |= 1 << position
     if (envelopeMembers[position] !== 'id') continue
     id = isDuplicate ? 'null' : validIdOrNull(detach(raw.slice(member.start, member.end)))
     idMember = member
   }
   if (idMember !== undefined && refusal === undefined && !hasNonAscii)
-    requestCache.add(text, idMember.start - start, idMember.end - start, message as ParsedRequest)
+    requestCache.add(text, idMember.start - start, idMember.end - start, message as JsonObject) // an item with members is an object
   return { message, id, refusal }
 }
 
-/** Which name of the envelope the member has; -1 for any other. Nothing is cut out of the message for a plain name. */
+/** The member's position in envelopeMembers; -1 for any other member. A name without escapes is not copied. */
 const envelopePositionOf = (raw: string, { nameStart, nameEnd }: IndexedMember): number => {
   const position = envelopeMembers.findIndex(name => name.length === nameEnd - nameStart && raw.startsWith(name, nameStart))
   if (position >= 0 || !raw.slice(nameStart, nameEnd).includes('\\')) return position
@@ -112,3 +113,70 @@ const latin1ToUtf8 = (raw: string): string => Buffer.from(raw, 'latin1').toStrin
 
 /** Only numbers, strings and null are ids (JSON-RPC 2.0); their text begins with -, a digit, a quote or n. */
 const validIdOrNull = (rawId: string): string => (/^[-0-9"n]/.test(rawId) ? rawId : 'null')
+
+/** Longest request that is cached: an eth_getLogs fits, a request that takes much memory once it is parsed does not. */
+const maxCachedRequestBytes = 512
+/** Two generations are cached: at most 1,000 requests. */
+const maxGenerationEntries = 500
+
+/**
+ * Clients send the same few requests over and over, each time with another id. A request that differs from an earlier one in
+ * nothing but the digits of its id is neither scanned nor parsed again: a number in place of another does not change the
+ * rest. That takes 0.4 us where parsing takes 1.4, and saves plugins what they have computed from parameters that are shared.
+ * Two generations of a Map, as lru-cache takes 20 ns more for a hit and 300 ns more for a miss, when it evicts.
+ */
+class ParsedRequestCache {
+  /** By text without the digits of the id. Undefined after the first time, as most requests are never repeated. */
+  #newer = new Map<string, JsonObject | undefined>()
+  #older = new Map<string, JsonObject | undefined>()
+
+  /** `raw` is a whole request, one character per byte. */
+  get(raw: string): (IncomingRequest & { readonly message: JsonObject }) | undefined {
+    if (raw.length > maxCachedRequestBytes) return undefined
+    const start = idStart(raw)
+    const end = start < 0 ? start : idEnd(raw, start)
+    if (end === start) return undefined
+    const request = this.#find(raw.slice(0, start) + raw.slice(end))
+    const id = raw.slice(start, end)
+    return request && { message: { ...request, id: Number(id) }, id, refusal: undefined }
+  }
+
+  /** Caches a request from its second time on; its id is between `start` and `end`. */
+  add(raw: string, start: number, end: number, message: JsonObject): void {
+    if (raw.length > maxCachedRequestBytes || start !== idStart(raw)) return
+    const key = raw.slice(0, start) + raw.slice(end)
+    const isRepeated = this.#newer.has(key) || this.#older.has(key)
+    this.#set(key, isRepeated ? deepFreeze(message) : undefined)
+  }
+
+  #find(key: string): JsonObject | undefined {
+    const newer = this.#newer.get(key)
+    if (newer !== undefined) return newer
+    const older = this.#older.get(key)
+    if (older !== undefined) this.#set(key, older)
+    return older
+  }
+
+  #set(key: string, request: JsonObject | undefined): void {
+    if (this.#newer.size === maxGenerationEntries) {
+      this.#older = this.#newer
+      this.#newer = new Map()
+    }
+    this.#newer.set(detach(key), request)
+  }
+}
+
+/** Where the id's digits begin, if the first `"id":` of the text is the id's: the same place for all texts without the digits. */
+const idStart = (raw: string): number => {
+  const keyAt = raw.indexOf('"id":')
+  if (keyAt < 0) return -1
+  const valueAt = keyAt + '"id":'.length
+  return raw.charCodeAt(valueAt) === ascii.space ? valueAt + 1 : valueAt
+}
+
+/** The end of the digits; `start` where they are not a JSON number, or there are none. */
+const idEnd = (raw: string, start: number): number => {
+  let end = start
+  for (let code = raw.charCodeAt(end); code >= ascii.zero && code <= ascii.nine; code = raw.charCodeAt(end)) end++
+  return end > start + 1 && raw.charCodeAt(start) === ascii.zero ? start : end
+}

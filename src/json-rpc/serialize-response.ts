@@ -3,14 +3,14 @@ import { ChunkedBytes, toLatin1 } from '../json/chunked-bytes.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply, RpcError } from '../plugin/reply.ts'
 
-/** A message to send: pieces in order, so that long ones need no copy. Text holds one byte per character (latin1). */
+/** A message to send: chunks in order, so that long results are not copied. A string has one character per byte (latin1). */
 export interface ResponseBody {
   readonly chunks: readonly (string | Uint8Array)[]
-  /** Bytes of all pieces together. */
+  /** Bytes of all chunks together. */
   readonly byteLength: number
 }
 
-/** The response to one call. `id` is the caller's id as it came, and a result goes out as the node wrote it. */
+/** The response to one call. `id` is the caller's id as it came; a result is sent as the node wrote it. */
 export const serializeResponse = (id: string, reply: Reply): ResponseBody => {
   const isError = isFailure(reply)
   const value = isError ? serializeError(reply.error) : reply.result
@@ -19,13 +19,12 @@ export const serializeResponse = (id: string, reply: Reply): ResponseBody => {
   return { chunks: [prefix, value, '}'], byteLength: prefix.length + value.length + 1 }
 }
 
-/** As bytes where it is not ASCII. A refusal that is given again and again is written once. */
+/** As bytes where it is not ASCII. A refusal that is returned again and again is serialized once. */
 const serializeError = memoizeFrozen((error: RpcError) => toAsciiOrBytes(JSON.stringify(error)))
 
-/** A text of ASCII only stands for its bytes as it is. */
 const toAsciiOrBytes = (text: string): string | Uint8Array => (/[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text)
 
-/** The response to a batch. Short pieces are copied together, as sending a piece costs more than copying it. */
+/** The response to a batch. Short chunks are copied together, as to send a chunk costs more than to copy it. */
 export const serializeBatch = (bodies: readonly ResponseBody[]): ResponseBody => {
   const chunks: (string | Uint8Array)[] = []
   let byteLength = 1
@@ -48,14 +47,14 @@ export const serializeBatch = (bodies: readonly ResponseBody[]): ResponseBody =>
 
 const maxCopiedBytes = 16_384
 
-/** A short message as one text, one byte per character (latin1). */
+/** A short message as one string, one character per byte (latin1). */
 export const bodyToLatin1 = ({ chunks }: ResponseBody): string => {
   let text = ''
   for (const chunk of chunks) text += typeof chunk === 'string' ? chunk : toLatin1(chunk)
   return text
 }
 
-/** The whole message in one piece, copied. */
+/** The whole message in one buffer, copied. */
 export const bodyToBuffer = ({ chunks, byteLength }: ResponseBody): Buffer => {
   const bytes = Buffer.allocUnsafe(byteLength)
   let at = 0

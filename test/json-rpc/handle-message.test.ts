@@ -8,6 +8,7 @@ import { handleMessage, internalErrorResponse, failureResponse } from '../../src
 import type { RpcResponse } from '../../src/json-rpc/handle-message.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/serialize-response.ts'
+import { isJsonObject } from '../../src/util/json.ts'
 import { fakeOrigin, TestLog } from '../support/fakes.ts'
 
 const limits = { depth: 64, batch: 100, batchReply: 64 << 20 }
@@ -22,12 +23,9 @@ const nodeErrorReply = (code: number, message: string, data?: Json): Reply => ({
   source: 'node',
 })
 
-const isObject = (json: Json): json is { readonly [name: string]: Json } =>
-  typeof json === 'object' && json !== null && !Array.isArray(json)
-
-/** Refuses what is no request, as the first plugin of a pipeline does, and answers everything else with "0x1". */
+/** Refuses what is no request, as the first plugin of a pipeline does; every other result is "0x1". */
 const runEnvelope: Next = async ({ message }) => {
-  const id = isObject(message) ? message['id'] : true
+  const id = isJsonObject(message) ? message['id'] : true
   return typeof id === 'boolean' || (typeof id === 'object' && id !== null)
     ? refuse('invalid', { message: 'invalid request: test' })
     : resultOf('"0x1"')
@@ -39,7 +37,7 @@ interface HandlerOverrides {
   readonly limits?: object
 }
 
-/** One for all: what it has become familiar with must not show. */
+/** One parser for all tests: what it has cached must not change a response. */
 const parse = createMessageParser(limits)
 
 const handle = (message: string | Uint8Array, over: HandlerOverrides = {}): Promise<RpcResponse> =>
@@ -96,19 +94,19 @@ t.test('the id comes back as it was written', async t => {
   }
 })
 
-t.test('what cannot be an id is answered with null', async t => {
+t.test('an id of another type comes back as null', async t => {
   for (const id of ['true', 'false', '{}', '[]', '[1]', '{"id":1}']) {
     t.equal(await handleToText(request(id)), invalidRequestText('test'), id)
-    t.equal(await handleToText(request(id), withReply(resultOf('"0x1"'))), successText('null'), `${id}, where nobody minds`)
+    t.equal(await handleToText(request(id), withReply(resultOf('"0x1"'))), successText('null'), `${id}, where the pipeline accepts it`)
   }
 })
 
-t.test('the id is found wherever it stands and however its name is written', async t => {
+t.test('the id is found at any position and however its name is escaped', async t => {
   t.equal(await handleToText(' {\n"params" : [ {"id":2} ] , "\\u0069d"\t:\r1 , "method":"x","jsonrpc":"2.0" } '), successText('1'))
   t.equal(await handleToText('{"x":{"id":2},"Id":3,"id ":4,"méthod":5,"id":1}'), successText('1'))
 })
 
-t.test('a result goes out as the node wrote it, and is not copied', async t => {
+t.test('a result is sent as the node wrote it, and is not copied', async t => {
   const result = '{ "n": 90071992547409931.0, "s":"\\u0041é", "a":[ 1,2 ] }'
   t.equal(await handleToText(request('1'), withReply(resultOf(result))), `{"jsonrpc":"2.0","id":1,"result":${result}}`)
   const reply = { result: Buffer.alloc(100_000, 0x20), source: 'node' } as const
@@ -120,13 +118,13 @@ t.test('a result goes out as the node wrote it, and is not copied', async t => {
   }
 })
 
-t.test('an error is written with code, message and data, in any script', async t => {
+t.test('an error is serialized with code, message and data, in any script', async t => {
   const text = await handleToText(request('1'), withReply(nodeErrorReply(-32000, 'größer 漢 "x"\n', { at: ['0x1', null] })))
   const error = '{"code":-32000,"message":"größer 漢 \\"x\\"\\n","data":{"at":["0x1",null]}}'
   t.equal(text, `{"jsonrpc":"2.0","id":1,"error":${error}}`)
 })
 
-t.test('status and retryAfter are those of a single failure, and 200 for anything that succeeds', async t => {
+t.test('status and retryAfter are those of a single failure; the status of a success is 200', async t => {
   t.match(await handle(request('1')), { status: 200, retryAfter: undefined })
   const tooFast = withReply(refuse('rate', { retryAfter: 2 }))
   t.match(await handle(request('1'), tooFast), { status: 429, retryAfter: 2 })
@@ -150,14 +148,14 @@ t.test('a JSON value that is no request is one invalid request with id null, nev
 })
 
 t.test('a notification', async t => {
-  t.test('runs and gets no answer', async t => {
+  t.test('runs and gets no response', async t => {
     const ran: Json[] = []
     const all = await handle(notification, { run: async ({ message }) => (ran.push(message), resultOf('1')) })
     t.match(all, { body: undefined, status: 204, replies: [{ source: 'node' }] })
     t.same(ran, [JSON.parse(notification)])
   })
 
-  t.test('gets none either when it fails', async t => {
+  t.test('gets none when it fails either', async t => {
     const bug: Next = () => {
       throw new Error('a bug')
     }
@@ -166,7 +164,7 @@ t.test('a notification', async t => {
     }
   })
 
-  t.test('is answered with id null when it is not a request at all', async t => {
+  t.test('gets a response with id null when it is no valid request', async t => {
     const refusing = withReply(refuse('invalid', { message: 'invalid request: test' }))
     t.equal(await handleToText('{}', refusing), invalidRequestText('test'))
     t.equal(await handleToText('[{}]', refusing), batchOf(invalidRequestText('test')))
@@ -174,7 +172,7 @@ t.test('a notification', async t => {
 })
 
 t.test('a batch', async t => {
-  t.test('is answered in order of position, whatever the order of completion', async t => {
+  t.test('gets its responses in the order of the calls, whatever the order of completion', async t => {
     const waiting: (() => void)[] = []
     const run: Next = ({ message }) =>
       new Promise(resolve => {
@@ -202,16 +200,19 @@ t.test('a batch', async t => {
   t.test('may use an id twice', async t => {
     t.equal(await handleToText(batchOf(request('1'), request('1'))), batchOf(successText('1'), successText('1')))
   })
-  t.test('leaves notifications out', async t => {
+  t.test('has no responses to notifications', async t => {
     const batch = batchOf(notification, request('1'), notification, request('2'))
     t.equal(await handleToText(batch), batchOf(successText('1'), successText('2')))
   })
-  t.test('of notifications only is owed nothing', async t => {
+  t.test('of notifications only gets no response', async t => {
     t.match(await handle(batchOf(notification, notification)), { body: undefined, status: 204, replies: { length: 2 } })
   })
-  t.test('answers each junk entry by itself', async t => {
-    const junk = ['1', '"x"', 'null', '[]', batchOf(request('1'))]
-    t.equal(await handleToText(batchOf(...junk, request('7'))), batchOf(...junk.map(() => invalidRequestText('test')), successText('7')))
+  t.test('has an error for each entry that is no request', async t => {
+    const invalid = ['1', '"x"', 'null', '[]', batchOf(request('1'))]
+    t.equal(
+      await handleToText(batchOf(...invalid, request('7'))),
+      batchOf(...invalid.map(() => invalidRequestText('test')), successText('7')),
+    )
   })
   t.test('that is empty is one invalid request, not an empty array', async t => {
     t.equal(await handleToText('[]'), invalidRequestText('the batch is empty'))
@@ -233,14 +234,14 @@ t.test('a batch', async t => {
   })
 })
 
-t.test('an answer to a batch over its limit', async t => {
-  const taken: string[] = []
+t.test('a response to a batch that exceeds its limit', async t => {
+  const refunds: string[] = []
   const run: Next = async ({ message }) => {
     const id = String((message as { id?: Json }).id)
     return resultOf(`"${'x'.repeat(id === '2' ? 500 : 10)}"`, {
       charge: {
         refund: outcome => {
-          taken.push(`${id} ${outcome}`)
+          refunds.push(`${id} ${outcome}`)
         },
       },
     })
@@ -248,22 +249,22 @@ t.test('an answer to a batch over its limit', async t => {
   const small = (id: number): string => `{"jsonrpc":"2.0","id":${id},"result":"xxxxxxxxxx"}`
   const tooLarge = (id: number): string => errorText(String(id), -32003, 'response too large')
   const batch = batchOf(notification, ...['1', '2', '3', '4'].map(id => request(id)))
-  const room = batchOf(small(1), small(3)).length
+  const fittingBytes = batchOf(small(1), small(3)).length
 
-  t.test('leaves out what does not fit any more, and takes its charge back', async t => {
-    const text = await handleToText(batch, { run, limits: { batchReply: room } })
+  t.test('replaces what does not fit with an error, and refunds its charge', async t => {
+    const text = await handleToText(batch, { run, limits: { batchReply: fittingBytes } })
     t.equal(text, batchOf(small(1), tooLarge(2), small(3), tooLarge(4)))
-    t.same(taken.splice(0), ['2 tooLarge', '4 tooLarge'])
-    const less = await handleToText(batch, { run, limits: { batchReply: room - 1 } })
+    t.same(refunds.splice(0), ['2 tooLarge', '4 tooLarge'])
+    const less = await handleToText(batch, { run, limits: { batchReply: fittingBytes - 1 } })
     t.equal(less, batchOf(small(1), tooLarge(2), tooLarge(3), tooLarge(4)))
-    t.same(taken.splice(0), ['2 tooLarge', '3 tooLarge', '4 tooLarge'])
+    t.same(refunds.splice(0), ['2 tooLarge', '3 tooLarge', '4 tooLarge'])
   })
-  t.test('names what became of each call', async t => {
-    const { replies } = await handle(batch, { run, limits: { batchReply: room } })
-    const became = replies.map(reply => ('kind' in reply ? reply.kind : reply.source))
-    t.same(became, ['node', 'node', 'tooLarge', 'node', 'tooLarge'])
+  t.test('has the outcome of each call', async t => {
+    const { replies } = await handle(batch, { run, limits: { batchReply: fittingBytes } })
+    const outcomes = replies.map(reply => ('kind' in reply ? reply.kind : reply.source))
+    t.same(outcomes, ['node', 'node', 'tooLarge', 'node', 'tooLarge'])
   })
-  t.test('survives a withdrawal that throws', async t => {
+  t.test('survives a refund that throws', async t => {
     const log = new TestLog()
     const broken: Next = async () =>
       resultOf('"xxxxxxxxxx"', {
@@ -283,7 +284,7 @@ t.test('an answer to a batch over its limit', async t => {
   })
 })
 
-t.test('a bug costs its own call only, is logged once, and shows nothing of itself', async t => {
+t.test('a bug fails its own call only, is logged once, and is not shown to the caller', async t => {
   const internal = (id: string): string =>
     `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"internal error","data":{"requestId":"r-1"}}}`
   const bugs: readonly [string, Next][] = [
@@ -313,11 +314,11 @@ t.test('a bug costs its own call only, is logged once, and shows nothing of itse
         throw null
       },
     ],
-    ['an error that cannot be written', async () => ({ error: { code: 1n }, status: 200 }) as never],
+    ['an error that cannot be serialized', async () => ({ error: { code: 1n }, status: 200 }) as never],
   ]
   for (const [what, bug] of bugs) {
     const log = new TestLog()
-    const first: Next = call => (isObject(call.message) && call.message['id'] === 1 ? bug(call) : runEnvelope(call))
+    const first: Next = call => (isJsonObject(call.message) && call.message['id'] === 1 ? bug(call) : runEnvelope(call))
     const text = await handleToText(batchOf(request('1'), request('2')), { run: first, log })
     t.equal(text, batchOf(internal('1'), successText('2')), what)
     const fields = { requestId: 'r-1', network: 'devnet', method: 'eth_blockNumber', stack: String }
@@ -331,7 +332,7 @@ t.test('a bug costs its own call only, is logged once, and shows nothing of itse
   t.match(log.lines, [{ fields: { method: undefined, stack: /^Error: secret\n {4}at / } }])
 })
 
-t.test('no message can hurt', async t => {
+t.test('no message does harm', async t => {
   const never: Next = () => {
     throw new Error('reached')
   }
@@ -354,31 +355,31 @@ t.test('no message can hurt', async t => {
     t.equal(await handleToText(request('1', members), { run: never }), invalidRequestText('more than 32 members in a request'))
   })
 
-  t.test('a member of the envelope that stands twice', async t => {
-    const twice = (id: string, name: string): string => errorText(id, -32600, `invalid request: ${name} stands twice`)
-    t.equal(await handleToText(request('1', ',"method":"eth_sendRawTransaction"'), { run: never }), twice('1', 'method'))
-    t.equal(await handleToText(request('1', ',"params":[],"params":[1]'), { run: never }), twice('1', 'params'))
-    t.equal(await handleToText(request('1', ',"jsonrpc":"2.0"'), { run: never }), twice('1', 'jsonrpc'))
-    t.equal(await handleToText(request('1', ',"id":1'), { run: never }), twice('null', 'id'))
-    t.equal(await handleToText(request('1', ',"\\u0069d":2'), { run: never }), twice('null', 'id'))
-    t.equal(await handleToText(request('1', ',"m\\u0065tho\\u0064":"x"'), { run: never }), twice('1', 'method'))
-    t.equal(await handleToText('{"method":"a","method":"b"}', { run: never }), twice('null', 'method'))
+  t.test('a duplicate member of the envelope', async t => {
+    const duplicate = (id: string, name: string): string => errorText(id, -32600, `invalid request: duplicate member ${name}`)
+    t.equal(await handleToText(request('1', ',"method":"eth_sendRawTransaction"'), { run: never }), duplicate('1', 'method'))
+    t.equal(await handleToText(request('1', ',"params":[],"params":[1]'), { run: never }), duplicate('1', 'params'))
+    t.equal(await handleToText(request('1', ',"jsonrpc":"2.0"'), { run: never }), duplicate('1', 'jsonrpc'))
+    t.equal(await handleToText(request('1', ',"id":1'), { run: never }), duplicate('null', 'id'))
+    t.equal(await handleToText(request('1', ',"\\u0069d":2'), { run: never }), duplicate('null', 'id'))
+    t.equal(await handleToText(request('1', ',"m\\u0065tho\\u0064":"x"'), { run: never }), duplicate('1', 'method'))
+    t.equal(await handleToText('{"method":"a","method":"b"}', { run: never }), duplicate('null', 'method'))
     const batch = batchOf(request('1', ',"params":[],"params":[]'), request('2'))
-    t.equal(await handleToText(batch), batchOf(twice('1', 'params'), successText('2')))
-    t.equal(await handleToText(request('1', ',"params":[{"id":1,"id":2,"method":3}],"x":1,"x":2')), successText('1'), 'others may')
+    t.equal(await handleToText(batch), batchOf(duplicate('1', 'params'), successText('2')))
+    t.equal(await handleToText(request('1', ',"params":[{"id":1,"id":2,"method":3}],"x":1,"x":2')), successText('1'), 'other members may')
   })
 
   t.test('__proto__ is a name like any other', async t => {
     const messages: Json[] = []
-    const keep: Next = async ({ message }: Call) => (messages.push(message), resultOf('1'))
+    const record: Next = async ({ message }: Call) => (messages.push(message), resultOf('1'))
     const proto = '"__proto__":{"polluted":1}'
-    await handle(request('1', `,${proto},"params":[{${proto},"constructor":{"prototype":{"polluted":1}}}]`), { run: keep })
+    await handle(request('1', `,${proto},"params":[{${proto},"constructor":{"prototype":{"polluted":1}}}]`), { run: record })
     t.same(Object.keys(messages[0] as object), ['jsonrpc', 'id', 'method', '__proto__', 'params'])
     t.equal((messages[0] as { polluted?: 1 }).polluted, undefined)
     t.equal(({} as { polluted?: 1 }).polluted, undefined)
   })
 
-  t.test('any bytes are answered with JSON or with nothing', async t => {
+  t.test('any bytes get a JSON response or none', async t => {
     const part = fc.constantFrom(
       '{',
       '}',
@@ -411,7 +412,7 @@ t.test('no message can hurt', async t => {
   })
 })
 
-t.test('bytes that are no Buffer are read as well', async t => {
+t.test('bytes that are no Buffer are parsed too', async t => {
   const bytes = new Uint8Array(Buffer.from(`  ${request('"é"')}`)).subarray(2)
   t.equal(
     responseTextOf(await handleMessage({ parse, run: runEnvelope, limits, log: new TestLog() }, bytes, fakeOrigin())),

@@ -20,7 +20,7 @@ const paramsOf = (incoming: ParsedMessage): Json | undefined => {
   return typeof message === 'object' && message !== null && 'params' in message ? message.params : undefined
 }
 
-/** Requests that are alike, unlike only in their ids, or made to be mistaken for one another. */
+/** Requests that are alike, differ only in their ids, or could be mistaken for one another. */
 const id = fc.oneof(
   fc.nat(20).map(String),
   fc.constantFrom('00', '01', '-1', '1.5', '1e2', '"1"', '""', 'null', 'true', '', '18446744073709551616'),
@@ -47,14 +47,14 @@ const template = fc.oneof(
   fc.array(request, { maxLength: 6 }).map(all => `[${all.join()}]`),
 )
 
-t.test('a message means the same whatever was read before it', async t => {
-  const known = createMessageParser(limits)
+t.test('a message means the same whatever was parsed before it', async t => {
+  const parse = createMessageParser(limits)
   fc.assert(
     fc.property(template, fc.array(id, { minLength: 3, maxLength: 8 }), (text, ids) => {
       for (let i = 0; i + 1 < ids.length; i++) {
         let at = i
         const message = bytes(text.replaceAll('#', () => ids[at++ % ids.length] as string))
-        t.strictSame(known(message), createMessageParser(limits)(message))
+        t.strictSame(parse(message), createMessageParser(limits)(message))
       }
     }),
     { numRuns: 3000 },
@@ -62,26 +62,27 @@ t.test('a message means the same whatever was read before it', async t => {
 })
 
 t.test('only the digits of the id itself may differ', async t => {
-  const read = createMessageParser(limits)
-  const say = (text: string) => read(bytes(text))
+  const parse = createMessageParser(limits)
+  const parseText = (text: string) => parse(bytes(text))
   for (const other of ['"x"', 'null', '{}']) {
-    for (const own of [1, 2, 3]) t.match(say(`{"a":{"id":${other}},"id":${own}}`), { id: String(own) })
-    t.match(say(`{"a":{"id":4${other}},"id":}`), { kind: 'parse' })
-    for (const own of [1, 2, 3]) t.match(say(`{"id":${own},"a":${other}}`), { id: String(own) })
-    for (const wrong of ['01', '00', '1 2', '+1', '1.', '']) t.match(say(`{"id":${wrong},"a":${other}}`), { kind: 'parse' }, wrong)
+    for (const ownId of [1, 2, 3]) t.match(parseText(`{"a":{"id":${other}},"id":${ownId}}`), { id: String(ownId) })
+    t.match(parseText(`{"a":{"id":4${other}},"id":}`), { kind: 'parse' })
+    for (const ownId of [1, 2, 3]) t.match(parseText(`{"id":${ownId},"a":${other}}`), { id: String(ownId) })
+    for (const wrong of ['01', '00', '1 2', '+1', '1.', '']) t.match(parseText(`{"id":${wrong},"a":${other}}`), { kind: 'parse' }, wrong)
   }
 })
 
-t.test('a request that is asked again and again is parsed twice, and what calls then share cannot be changed', async t => {
-  const read = createMessageParser(limits)
-  const ask = (id: number | string) => read(bytes(`{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":[{"data":["0x"]},"latest"]}`))
-  const [first, second, third, fourth] = [1, 22, 333, '9007199254740993'].map(ask) as [
+t.test('a repeated request is parsed twice, and what calls share after that is frozen', async t => {
+  const parse = createMessageParser(limits)
+  const parseWithId = (id: number | string) =>
+    parse(bytes(`{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":[{"data":["0x"]},"latest"]}`))
+  const [first, second, third, fourth] = [1, 22, 333, '9007199254740993'].map(parseWithId) as [
     ParsedMessage,
     ParsedMessage,
     ParsedMessage,
     ParsedMessage,
   ]
-  t.notOk(Object.isFrozen(paramsOf(first)), 'most are never seen again')
+  t.notOk(Object.isFrozen(paramsOf(first)), 'most are never repeated')
   t.equal(paramsOf(third), paramsOf(second))
   t.equal(paramsOf(fourth), paramsOf(second))
   t.match(third, { id: '333', message: { id: 333, method: 'eth_call' } })
@@ -93,37 +94,37 @@ t.test('a request that is asked again and again is parsed twice, and what calls 
   t.throws(() => object!.data.push('0x1'), TypeError)
 })
 
-t.test('what is long is read anew each time, and a thousand other requests make an old one forgotten', async t => {
-  const read: ParseMessage = createMessageParser(limits)
-  const ask = (params: string) => paramsOf(read(bytes(`{"id":1,"params":${params}}`)))
+t.test('a long request is not cached, and a thousand other requests evict an old one', async t => {
+  const parse: ParseMessage = createMessageParser(limits)
+  const paramsOfRequest = (params: string) => paramsOf(parse(bytes(`{"id":1,"params":${params}}`)))
   const long = `["${'0'.repeat(600)}"]`
-  for (let i = 0; i < 3; i++) t.notOk(Object.isFrozen(ask(long)))
-  ask('[0]')
-  const kept = ask('[0]')
-  t.equal(ask('[0]'), kept)
-  for (let i = 1; i <= 1000; i++) ask(`[${i}]`)
-  t.not(ask('[0]'), kept)
+  for (let i = 0; i < 3; i++) t.notOk(Object.isFrozen(paramsOfRequest(long)))
+  paramsOfRequest('[0]')
+  const cached = paramsOfRequest('[0]')
+  t.equal(paramsOfRequest('[0]'), cached)
+  for (let i = 1; i <= 1000; i++) paramsOfRequest(`[${i}]`)
+  t.not(paramsOfRequest('[0]'), cached)
 })
 
-t.test('neither a request that is remembered nor an id keeps the rest of its message in memory', async t => {
-  const read = createMessageParser(limits)
+t.test('neither a cached request nor an id keeps the rest of its message in memory', async t => {
+  const parse = createMessageParser(limits)
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void // V8's, as the flag describes it
-  const live = (): number => {
-    for (let i = 0; i < 2; i++) collect() // what lies outside is let go of with the second
+  const liveBytes = (): number => {
+    for (let i = 0; i < 2; i++) collect() // memory outside the heap is freed by the second
     const { heapUsed, external, arrayBuffers } = process.memoryUsage()
-    return heapUsed + external - arrayBuffers // long texts lie outside the heap, as do messages before they are text
+    return heapUsed + external - arrayBuffers // long strings are outside the heap, as are messages before they are strings
   }
   const pad = ' '.repeat(1 << 20)
   const id = `"${'a'.repeat(30)}"`
-  const kept: unknown[] = []
-  const before = live()
+  const ids: unknown[] = []
+  const before = liveBytes()
   for (let i = 0; i < 30; i++) {
-    read(bytes(`{"id":1,"params":[${i}],"a":"${'b'.repeat(30)}"}${pad}`))
-    read(bytes(`[{"id":1,"params":["${i}"]},{"id":2}${pad}]`))
-    const { id: told } = read(bytes(`{"id":${id},"a":0}${pad}`)) as IncomingRequest
-    kept.push(told)
+    parse(bytes(`{"id":1,"params":[${i}],"a":"${'b'.repeat(30)}"}${pad}`))
+    parse(bytes(`[{"id":1,"params":["${i}"]},{"id":2}${pad}]`))
+    const { id: parsedId } = parse(bytes(`{"id":${id},"a":0}${pad}`)) as IncomingRequest
+    ids.push(parsedId)
   }
-  t.ok(live() - before < 10 << 20)
-  t.ok(kept.every(told => told === id))
+  t.ok(liveBytes() - before < 10 << 20)
+  t.ok(ids.every(parsedId => parsedId === id))
 })

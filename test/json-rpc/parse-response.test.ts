@@ -6,26 +6,29 @@ import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
 import { ResponseParser, serializeRequest } from '../../src/json-rpc/parse-response.ts'
 import type { ParsedResponse } from '../../src/json-rpc/parse-response.ts'
 
-/** Feeds the answer in chunks that end at the cuts; the request's id is 7. Its length makes no difference where it is announced. */
-const parseChunks = (answer: string | Uint8Array, cuts: readonly number[] = []): ParsedResponse => {
-  const bytes = Buffer.from(answer)
-  const [reading, announced] = [feedChunks(new ResponseParser(), bytes, cuts), feedChunks(new ResponseParser(bytes.length), bytes, cuts)]
-  deepStrictEqual(withStringResult(announced), withStringResult(reading))
-  return reading
+/** Parses the response in chunks that end at the cuts; the request's id is 7. An announced length makes no difference. */
+const parseChunks = (response: string | Uint8Array, cuts: readonly number[] = []): ParsedResponse => {
+  const bytes = Buffer.from(response)
+  const [parsed, announced] = [
+    parseInChunks(new ResponseParser(), bytes, cuts),
+    parseInChunks(new ResponseParser(bytes.length), bytes, cuts),
+  ]
+  deepStrictEqual(withStringResult(announced), withStringResult(parsed))
+  return parsed
 }
 
-const feedChunks = (reader: ResponseParser, bytes: Buffer, cuts: readonly number[]): ParsedResponse => {
+const parseInChunks = (parser: ResponseParser, bytes: Buffer, cuts: readonly number[]): ParsedResponse => {
   let from = 0
   for (const end of [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)) {
-    reader.push(bytes.subarray(from, end))
+    parser.push(bytes.subarray(from, end))
     from = end
   }
-  return reader.finish(7)
+  return parser.finish(7)
 }
 
-/** The same in two long pieces: white space stands before and behind. */
-const parsePadded = (answer: Uint8Array, cut: number): ParsedResponse =>
-  feedChunks(new ResponseParser(), Buffer.concat([padding, answer, padding]), [padding.length + cut])
+/** The same in two long chunks, with white space before and behind. */
+const parsePadded = (response: Uint8Array, cut: number): ParsedResponse =>
+  parseInChunks(new ResponseParser(), Buffer.concat([padding, response, padding]), [padding.length + cut])
 
 const padding = Buffer.alloc(20_000, ' ')
 
@@ -33,9 +36,9 @@ const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i
 
 const responseText = (more: string): string => `{"jsonrpc":"2.0","id":7,${more}}`
 
-/** The reading with its text as a string. */
-const withStringResult = (reading: ParsedResponse): object =>
-  reading.kind === 'result' ? { ...reading, result: toBuffer(reading.result).toString() } : reading
+/** The parsed response with its result as a string. */
+const withStringResult = (parsed: ParsedResponse): object =>
+  parsed.kind === 'result' ? { ...parsed, result: toBuffer(parsed.result).toString() } : parsed
 
 const result = (result: string, count?: number, streamStatus?: string): object => ({ kind: 'result', result, count, streamStatus })
 const invalidResponse = (reason: string): object => ({ kind: 'invalidResponse', reason })
@@ -44,7 +47,7 @@ const error = (code: number, message: string, data?: Json): object => ({
   error: data === undefined ? { code, message } : { code, message, data },
 })
 
-t.test('a request is written anew, in the order that nodes write themselves', async t => {
+t.test('a request is serialized anew, in the order that nodes use themselves', async t => {
   t.equal(
     serializeRequest(7, { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
     '{"jsonrpc":"2.0","id":7,"method":"eth_getLogs","params":[{"topics":[null,"0x1"]},"größer"]}',
@@ -56,8 +59,8 @@ t.test('a request is written anew, in the order that nodes write themselves', as
   )
 })
 
-t.test('what a node answers, wherever its chunks end', async t => {
-  const cases: readonly (readonly [what: string, answer: string, reading: object])[] = [
+t.test('a response, wherever its chunks end', async t => {
+  const cases: readonly (readonly [what: string, response: string, parsed: object])[] = [
     ['a result', responseText('"result":"0x1"'), result('"0x1"')],
     ['null', responseText('"result":null'), result('null')],
     ['a list is counted', responseText('"result":[{"a":[1,2]},[3],"4,5"]'), result('[{"a":[1,2]},[3],"4,5"]', 3)],
@@ -67,11 +70,11 @@ t.test('what a node answers, wherever its chunks end', async t => {
     ['no jsonrpc', '{"id":7,"result":1}', result('1')],
     ['members of its own', responseText('"usage":{"id":8,"error":1},"result":1'), result('1')],
     ['names with escapes', '{"\\u0069d":7,"r\\u0065sult":"\\u0041"}', result('"\\u0041"')],
-    ['what parsing would change', responseText('"result":{"n":1e400,"a":1,"a":2}'), result('{"n":1e400,"a":1,"a":2}')],
+    ['what JSON.parse would change', responseText('"result":{"n":1e400,"a":1,"a":2}'), result('{"n":1e400,"a":1,"a":2}')],
     ['no error', responseText('"result":1,"error":null'), result('1')],
     ['no error, and null for a result', responseText('"error":null,"result":null'), result('null')],
-    ['a result that ends early', responseText('"_streamStatus":"truncated","result":[1]'), result('[1]', 1, 'truncated')],
-    ['one that does not', responseText('"_streamStatus":null,"result":[1]'), result('[1]', 1)],
+    ['a truncated result', responseText('"_streamStatus":"truncated","result":[1]'), result('[1]', 1, 'truncated')],
+    ['a complete result', responseText('"_streamStatus":null,"result":[1]'), result('[1]', 1)],
     ['an odd status', responseText('"result":1,"_streamStatus":[0]'), result('1', undefined, '[0]')],
 
     ['an error', responseText('"error":{"code":-32000,"message":"nö"}'), error(-32000, 'nö')],
@@ -83,8 +86,8 @@ t.test('what a node answers, wherever its chunks end', async t => {
 
     ['nothing', '', invalidResponse('not JSON')],
     ['a page', '<html>502 Bad Gateway</html>', invalidResponse('not JSON')],
-    ['half an answer', responseText('"result":[1,2').slice(0, -1), invalidResponse('not JSON')],
-    ['an answer and a half', `${responseText('"result":1')}{`, invalidResponse('not JSON')],
+    ['half a response', responseText('"result":[1,2').slice(0, -1), invalidResponse('not JSON')],
+    ['a response and a half', `${responseText('"result":1')}{`, invalidResponse('not JSON')],
     ['a byte order mark', `\ufeff${responseText('"result":1')}`, invalidResponse('not JSON')],
     ['a scalar', '7', invalidResponse('not an object')],
     ['a batch', `[${responseText('"result":1')}]`, invalidResponse('not an object')],
@@ -95,13 +98,13 @@ t.test('what a node answers, wherever its chunks end', async t => {
     ...['8', '70', '"7"', '7.0', '7e0', '-7', 'null', '[7]', 'true'].map(
       id => [`the id ${id}`, `{"id":${id},"result":1}`, invalidResponse('id mismatch')] as const,
     ),
-    ['an error with no id of ours', '{"id":null,"error":{}}', invalidResponse('id mismatch')],
+    ['an error with another id', '{"id":null,"error":{}}', invalidResponse('id mismatch')],
     ['neither', responseText('"jsonrpc":"2.0"'), invalidResponse('neither a result nor an error')],
     ['neither, but null for an error', responseText('"error":null'), invalidResponse('neither a result nor an error')],
     ['both', responseText('"result":1,"error":{"code":3,"message":"x"}'), invalidResponse('both a result and an error')],
     ['two ids', responseText('"id":7,"result":1'), invalidResponse('duplicate member')],
     ['two results', responseText('"result":1,"result":1'), invalidResponse('duplicate member')],
-    ['two results, one in disguise', responseText('"result":1,"r\\u0065sult":2'), invalidResponse('duplicate member')],
+    ['two results, one with an escaped name', responseText('"result":1,"r\\u0065sult":2'), invalidResponse('duplicate member')],
     ['two errors', responseText('"error":null,"error":null,"result":1'), invalidResponse('duplicate member')],
     ...['1', '"x"', '[]', 'true', '{}', '{"message":"x"}', '{"code":"3"}', '{"code":1.5}', '{"code":1e400}'].map(
       text => [`the error ${text}`, responseText(`"error":${text}`), invalidResponse('the error has no integer code')] as const,
@@ -124,13 +127,13 @@ t.test('whatever the result is and however it is cut, its bytes come back', asyn
   const property = fc.property(fc.json({ stringUnit: 'binary' }), fc.nat(3), cuts, (json, spaces, at) => {
     const text = JSON.stringify(JSON.parse(json), null, spaces)
     const value: unknown = JSON.parse(text)
-    const reading = parseChunks(responseText(`"result":${text}`), at)
-    deepStrictEqual(withStringResult(reading), result(text, Array.isArray(value) ? value.length : undefined))
+    const parsed = parseChunks(responseText(`"result":${text}`), at)
+    deepStrictEqual(withStringResult(parsed), result(text, Array.isArray(value) ? value.length : undefined))
   })
   fc.assert(property, { numRuns: 500 })
 })
 
-t.test('nothing a node writes can hurt', async t => {
+t.test('no response does harm', async t => {
   const nested = (levels: number): string => responseText(`"result":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`)
   const fail = (text: string): string => responseText(`"error":{"code":3,"message":"x","data":${text}}`)
 
@@ -158,24 +161,24 @@ t.test('nothing a node writes can hurt', async t => {
   })
 })
 
-t.test('reading stops where an answer is lost', async t => {
-  const reader = new ResponseParser()
-  t.equal(reader.push(Buffer.from('{"id":')), true)
-  t.equal(reader.push(Buffer.from('<html>')), false)
-  t.equal(reader.push(Buffer.from(responseText('"result":1'))), false)
-  t.strictSame(reader.finish(7), invalidResponse('not JSON'))
+t.test('parsing stops where a response is known to be invalid', async t => {
+  const parser = new ResponseParser()
+  t.equal(parser.push(Buffer.from('{"id":')), true)
+  t.equal(parser.push(Buffer.from('<html>')), false)
+  t.equal(parser.push(Buffer.from(responseText('"result":1'))), false)
+  t.strictSame(parser.finish(7), invalidResponse('not JSON'))
 })
 
 t.test('a result is not copied, but for short chunks', async t => {
   const one = Buffer.from(responseText('"result":"0x1"'))
-  const reader = new ResponseParser()
-  reader.push(one)
-  const reading = reader.finish(7)
-  t.equal(reading.kind === 'result' && toBuffer(reading.result).buffer, one.buffer)
+  const parser = new ResponseParser()
+  parser.push(one)
+  const parsed = parser.finish(7)
+  t.equal(parsed.kind === 'result' && toBuffer(parsed.result).buffer, one.buffer)
 
   const result = `"${'0'.repeat(3 << 20)}"`
   const whole = Buffer.from(responseText(`"result":${result}`))
-  const long = feedChunks(
+  const long = parseInChunks(
     new ResponseParser(),
     whole,
     Array.from({ length: 48 }, (_, i) => (i + 1) << 16),
@@ -185,7 +188,7 @@ t.test('a result is not copied, but for short chunks', async t => {
   t.equal(buffers.length, 49)
   t.ok(buffers.slice(0, -1).every(buffer => buffer === whole.buffer))
 
-  const short = feedChunks(new ResponseParser(), whole, everyByte(whole.subarray(0, 300_000)))
+  const short = parseInChunks(new ResponseParser(), whole, everyByte(whole.subarray(0, 300_000)))
   t.ok(short.kind === 'result' && toBuffer(short.result).equals(Buffer.from(result)))
-  t.ok(short.kind === 'result' && short.result instanceof ChunkedBytes && short.result.chunks.length < 10, 'none of its pieces is short')
+  t.ok(short.kind === 'result' && short.result instanceof ChunkedBytes && short.result.chunks.length < 10, 'none of its chunks is short')
 })

@@ -19,7 +19,7 @@ const scan = (bytes: Uint8Array, cuts: readonly number[] = [], limits = unlimite
   return scanner
 }
 
-const scanResult = ({ error: fault, isArray, hasNonAscii: isWide, items }: Scanner): object => ({ fault, isArray, isWide, items })
+const scanResult = ({ error, isArray, hasNonAscii, items }: Scanner): object => ({ error, isArray, hasNonAscii, items })
 
 const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
 
@@ -32,7 +32,7 @@ const parse = (bytes: Uint8Array): { readonly value: unknown } | undefined => {
   }
 }
 
-/** Parses an item part by part, from the places that the outline gives. */
+/** Parses an item member by member, at the offsets of the index. */
 const parseItem = (bytes: Uint8Array, { start, end, members }: IndexedItem): unknown => {
   const whole = parse(bytes.subarray(start, end))
   ok(whole, 'an item is JSON by itself')
@@ -49,17 +49,17 @@ const parseItem = (bytes: Uint8Array, { start, end, members }: IndexedItem): unk
   )
 }
 
-/** The verdict is that of JSON.parse, the outline fits its value, and neither depends on where chunks end. */
+/** The scanner agrees with JSON.parse, the index fits its value, and neither depends on where chunks end. */
 const assertMatchesJsonParse = (bytes: Uint8Array, ...splits: readonly number[][]): void => {
   const scanner = scan(bytes)
-  const truth = parse(bytes)
+  const expected = parse(bytes)
   for (const cuts of splits) deepStrictEqual(scanResult(scan(bytes, cuts)), scanResult(scanner))
   if (scanner.error === 'members') return
-  equal(scanner.error, truth === undefined ? 'syntax' : undefined)
-  if (truth === undefined) return
-  equal(scanner.isArray, Array.isArray(truth.value))
+  equal(scanner.error, expected === undefined ? 'syntax' : undefined)
+  if (expected === undefined) return
+  equal(scanner.isArray, Array.isArray(expected.value))
   const values = scanner.items.map(item => parseItem(bytes, item))
-  deepStrictEqual(scanner.isArray ? values : values[0], truth.value)
+  deepStrictEqual(scanner.isArray ? values : values[0], expected.value)
   equal(
     scanner.hasNonAscii,
     bytes.some(byte => byte >= 0x80),
@@ -72,13 +72,13 @@ const stringPart = fc.oneof(
   fc.stringMatching(/^[0-9a-f]{0,12}$/),
   fc.constantFrom('\\u0069', '\\ud800', '\\uDFFF', '\\"', '\\\\', '\\/', 'é', '\u2028', '漢', '😀', '\u007f'),
 )
-const string = fc.array(stringPart, { maxLength: 4 }).map(pieces => `"${pieces.join('')}"`)
+const string = fc.array(stringPart, { maxLength: 4 }).map(parts => `"${parts.join('')}"`)
 const name = fc.oneof(string, fc.constantFrom('"id"', '"\\u0069d"', '"result"', '"__proto__"', '"constructor"', '""'))
 const number = fc.stringMatching(/^-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,3})?$/)
 const list = (open: string, item: fc.Arbitrary<string>, close: string): fc.Arbitrary<string> =>
   fc.tuple(space, fc.array(item, { maxLength: 5 })).map(([gap, items]) => open + gap + items.join(',') + close)
 
-/** JSON texts as nobody would write them: every form of space, number and escape, names twice. */
+/** Unusual JSON texts: every form of space, number and escape, duplicate names. */
 const { json } = fc.letrec<{ json: string; value: string }>(tie => ({
   json: fc.tuple(space, tie('value'), space).map(parts => parts.join('')),
   value: fc.oneof(
@@ -106,24 +106,24 @@ const significantByte = fc.constantFrom(
   0xff,
 )
 const mutation = fc.record({
-  how: fc.constantFrom('put', 'insert', 'cut'),
+  edit: fc.constantFrom('replace', 'insert', 'delete'),
   at: fc.nat(),
   byte: fc.oneof(significantByte, fc.nat(255)),
   length: fc.nat(4),
 })
 
-/** A JSON text with some bytes changed, put in or cut out: mostly not JSON any more, but nearly. */
+/** A JSON text with some bytes replaced, inserted or deleted: mostly no JSON any more, but nearly. */
 const mutated = fc.tuple(json, fc.array(mutation, { minLength: 1, maxLength: 3 })).map(([text, changes]) => {
   const bytes = [...bytesOf(text)]
-  for (const { how, at, byte, length } of changes) {
-    const place = at % (bytes.length + 1)
-    if (how === 'cut') bytes.splice(place, length)
-    else bytes.splice(place, how === 'put' ? 1 : 0, byte)
+  for (const { edit, at, byte, length } of changes) {
+    const offset = at % (bytes.length + 1)
+    if (edit === 'delete') bytes.splice(offset, length)
+    else bytes.splice(offset, edit === 'replace' ? 1 : 0, byte)
   }
   return Uint8Array.from(bytes)
 })
 
-const junk = fc.array(significantByte, { maxLength: 8 }).map(bytes => Uint8Array.from(bytes))
+const invalidBytes = fc.array(significantByte, { maxLength: 8 }).map(bytes => Uint8Array.from(bytes))
 
 const cuts = fc.array(fc.nat(400), { maxLength: 6 })
 const checkMany = (texts: fc.Arbitrary<Uint8Array>, numRuns: number) => (): void => {
@@ -332,53 +332,53 @@ t.test('the scanner agrees with JSON.parse, however the text is cut into chunks'
   t.doesNotThrow(checkMany(json.map(bytesOf), 1500), 'about JSON texts')
   t.doesNotThrow(checkMany(mutated, 3000), 'about JSON texts with a few bytes changed')
   t.doesNotThrow(checkMany(fc.uint8Array({ maxLength: 24 }), 1000), 'about any bytes')
-  t.doesNotThrow(checkMany(junk, 3000), 'about telling bytes')
+  t.doesNotThrow(checkMany(invalidBytes, 3000), 'about significant bytes')
 
-  t.same(texts.map(bytesOf).filter(differs).map(String), [], 'about texts picked by hand')
-  for (const [before, after, place] of [
+  t.same(texts.map(bytesOf).filter(differs).map(String), [], 'about selected texts')
+  for (const [before, after, where] of [
     ['22', '22', 'in a string'],
     ['', '31', 'before a number'],
   ]) {
     const wrong = characters.filter(hex => differs(Buffer.from(`${before}${hex}${after}`, 'hex')))
-    t.same(wrong, [], `about characters ${place}`)
+    t.same(wrong, [], `about characters ${where}`)
   }
 })
 
-t.test('a text past a limit is refused, and one at the limit is not', async t => {
-  const faultOf = (text: string, limits: Partial<ScanLimits> = {}) => scan(bytesOf(text), [], { ...unlimited, ...limits }).error
+t.test('a text that exceeds a limit is refused, and a text at the limit is not', async t => {
+  const errorOf = (text: string, limits: Partial<ScanLimits> = {}) => scan(bytesOf(text), [], { ...unlimited, ...limits }).error
   const nested = (depth: number) => '{"a":['.repeat(depth / 2) + ']}'.repeat(depth / 2)
   const members = (count: number) => `{${Array.from({ length: count }, (_, i) => `"${i}":[]`).join()}}`
 
   t.test('depth', async t => {
-    t.equal(faultOf(nested(64), { maxDepth: 64 }), undefined)
-    t.equal(faultOf(nested(66), { maxDepth: 64 }), 'depth')
-    t.equal(faultOf('[[]]', { maxDepth: 2 }), undefined)
-    t.equal(faultOf('[[[]]]', { maxDepth: 2 }), 'depth')
+    t.equal(errorOf(nested(64), { maxDepth: 64 }), undefined)
+    t.equal(errorOf(nested(66), { maxDepth: 64 }), 'depth')
+    t.equal(errorOf('[[]]', { maxDepth: 2 }), undefined)
+    t.equal(errorOf('[[[]]]', { maxDepth: 2 }), 'depth')
   })
 
   t.test('members of the object, or of each object in a batch; not of objects further down', async t => {
-    t.equal(faultOf(members(32)), undefined)
-    t.equal(faultOf(members(33)), 'members')
-    t.equal(faultOf(`[${members(32)},${members(32)}]`), undefined)
-    t.equal(faultOf(`[{},${members(33)}]`), 'members')
-    t.equal(faultOf(`[[${members(33)}]]`), undefined)
-    t.equal(faultOf(`{"a":${members(33)}}`), undefined)
+    t.equal(errorOf(members(32)), undefined)
+    t.equal(errorOf(members(33)), 'members')
+    t.equal(errorOf(`[${members(32)},${members(32)}]`), undefined)
+    t.equal(errorOf(`[{},${members(33)}]`), 'members')
+    t.equal(errorOf(`[[${members(33)}]]`), undefined)
+    t.equal(errorOf(`{"a":${members(33)}}`), undefined)
   })
 
   t.test('elements of a batch, not of arrays further down', async t => {
-    t.equal(faultOf('[1,[],{}]', { maxElements: 3 }), undefined)
-    t.equal(faultOf('[1,[],{},4]', { maxElements: 3 }), 'elements')
-    t.equal(faultOf('{"a":[1,2,3,4]}', { maxElements: 3 }), undefined)
-    t.equal(faultOf('[[1,2,3,4]]', { maxElements: 3 }), undefined)
-    t.equal(faultOf('1', { maxElements: 1 }), undefined)
+    t.equal(errorOf('[1,[],{}]', { maxElements: 3 }), undefined)
+    t.equal(errorOf('[1,[],{},4]', { maxElements: 3 }), 'elements')
+    t.equal(errorOf('{"a":[1,2,3,4]}', { maxElements: 3 }), undefined)
+    t.equal(errorOf('[[1,2,3,4]]', { maxElements: 3 }), undefined)
+    t.equal(errorOf('1', { maxElements: 1 }), undefined)
   })
 
   t.test('values anywhere', async t => {
-    t.equal(faultOf('{"a":[1,{}],"b":2}', { maxValues: 5 }), undefined)
-    t.equal(faultOf('{"a":[1,{}],"b":2}', { maxValues: 4 }), 'values')
+    t.equal(errorOf('{"a":[1,{}],"b":2}', { maxValues: 5 }), undefined)
+    t.equal(errorOf('{"a":[1,{}],"b":2}', { maxValues: 4 }), 'values')
   })
 
-  t.test('at the first byte past it, whatever follows', async t => {
+  t.test('at the first byte that exceeds it, whatever follows', async t => {
     const scanner = new Scanner({ ...unlimited, maxDepth: 64, maxElements: 100 })
     t.equal(scanner.push(bytesOf('['.repeat(64))), true)
     t.equal(scanner.push(bytesOf('[')), false)
@@ -390,8 +390,8 @@ t.test('a text past a limit is refused, and one at the limit is not', async t =>
     t.equal(batch.end(), 'elements')
   })
 
-  t.test('but without one, a million levels are no more than a million bytes', async t => {
-    t.equal(faultOf('['.repeat(1_000_000)), 'syntax')
-    t.equal(faultOf('['.repeat(1_000_000) + ']'.repeat(1_000_000)), undefined)
+  t.test('without a limit, a million levels are scanned like any million bytes', async t => {
+    t.equal(errorOf('['.repeat(1_000_000)), 'syntax')
+    t.equal(errorOf('['.repeat(1_000_000) + ']'.repeat(1_000_000)), undefined)
   })
 })
