@@ -4,36 +4,36 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-/** The gateway's command line. */
+/** The command line of the gateway. */
 export const tollgateScript = new URL('../../src/main.js', import.meta.url)
 
-/** Keys to call with; only `good` opens anything. */
+/** API keys for calls. */
 export interface BenchKeys {
-  readonly good: string
-  /** One letter is wrong: its checksum does not fit. */
+  readonly valid: string
+  /** The valid key with a wrong letter: its checksum does not match. */
   readonly mistyped: string
-  /** Well-formed, but of another gateway. */
+  /** A well-formed key of another gateway. */
   readonly unknown: string
 }
 
 export interface GatewayConfigs {
   readonly config: string
-  /** The same gateway as two workers; it shares the store of the other. */
+  /** The same gateway with two workers and the same store. */
   readonly workersConfig: string
   readonly keys: BenchKeys
 }
 
-/** Writes a configuration in `dir` whose one network asks `node`, with an account that never runs out of credits. */
+/** Writes a configuration in `dir` with one network, whose upstream is `node`, and an account that never runs out of credits. */
 export const writeGatewayConfigs = async (dir: string, node: string, workers: number | undefined): Promise<GatewayConfigs> => {
-  const [good, unknown] = (await Promise.all(
-    ['gateway', 'elsewhere'].map(async name => {
+  const [valid, unknown] = (await Promise.all(
+    ['gateway', 'other-gateway'].map(async name => {
       await writeConfig(join(dir, name), { node, workers })
       return addKey(join(dir, name))
     }),
   )) as [string, string]
-  const mistyped = good.slice(0, -1) + (good.endsWith('a') ? 'b' : 'a')
+  const mistyped = valid.slice(0, -1) + (valid.endsWith('a') ? 'b' : 'a')
   await writeConfig(join(dir, 'workers'), { node, workers: 2, store: '../gateway/data' })
-  return { config: join(dir, 'gateway'), workersConfig: join(dir, 'workers'), keys: { good, mistyped, unknown } }
+  return { config: join(dir, 'gateway'), workersConfig: join(dir, 'workers'), keys: { valid, mistyped, unknown } }
 }
 
 interface ConfigOptions {
@@ -56,8 +56,8 @@ plans: { big: { dailyCredits: 1000000000000000 } }
 `
 
 /**
- * What is in the cache stays there for the whole run. An answer longer than a quarter of the cache is not kept: the big
- * ones come from the node each time, and what the process needs for them is not hidden behind what it keeps.
+ * The block time is long: cached results stay cached for the whole run. A result longer than a quarter of the cache is not
+ * cached: large results come from the node each time, and the memory of the cache does not hide the memory that they need.
  */
 const networkYaml = (node: string): string => `network: bench
 chainId: 1337

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
 import { cannedResults, logContract, maxLogs, logDataWords } from './request-templates.ts'
-import { listenAndAnnounce } from './baselines/baseline-listen.ts'
+import { listenAndAnnounce } from './baselines/baseline-server.ts'
 
-// A node that knows its answers by heart; the port is its argument, when it must be a certain one.
+// A node with canned responses. Its argument is the port to listen on; any free port if absent.
 
 interface RpcRequest {
   readonly id: unknown
@@ -31,20 +31,23 @@ const logsJson = (words: number): Buffer => {
 
 const toJsonBytes = (result: unknown): Buffer => Buffer.from(JSON.stringify(result))
 const resultsByMethod = new Map(Object.entries(cannedResults).map(([method, result]) => [method, toJsonBytes(result)]))
-const logsByContract = new Map([logDataWords.small, logDataWords.large].map(count => [logContract(count), logsJson(count)]))
+const logsByContract = new Map([logDataWords.small, logDataWords.large].map(words => [logContract(words), logsJson(words)]))
 const noLogs = Buffer.from('[]')
 
 const resultOf = ({ method, params }: RpcRequest): Buffer => {
   if (method !== 'eth_getLogs') return resultsByMethod.get(method) ?? Buffer.from('null')
-  const filter = params?.[0] as { address?: string } | undefined // whatever else it is, it has no such address
+  const filter = params?.[0] as { address?: string } | undefined // anything else has no such address
   return logsByContract.get(filter?.address ?? '') ?? noLogs
 }
+
+/** Up to this length one write costs less than three. */
+const maxConcatBytes = 65_536
 
 const sendResponse = (res: ServerResponse, parts: readonly Buffer[]): void => {
   const length = parts.reduce((sum, part) => sum + part.length, 0)
   res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': length })
-  if (length < 65_536) return void res.end(Buffer.concat(parts))
-  for (const part of parts) res.write(part) // as it is: a copy of 21 MB would be what takes longest here
+  if (length < maxConcatBytes) return void res.end(Buffer.concat(parts))
+  for (const part of parts) res.write(part) // a copy of 21 MB would take longer than everything else
   res.end()
 }
 
@@ -55,7 +58,7 @@ const respond = (request: RpcRequest): Buffer[] => [
 ]
 
 const respondToBatch = (batch: readonly RpcRequest[]): Buffer[] => [
-  ...batch.flatMap((asked, i) => [Buffer.from(i > 0 ? ',' : '['), ...respond(asked)]),
+  ...batch.flatMap((request, i) => [Buffer.from(i > 0 ? ',' : '['), ...respond(request)]),
   Buffer.from(']'),
 ]
 
@@ -64,8 +67,8 @@ listenAndAnnounce(
     const chunks: Buffer[] = []
     req.on('data', (chunk: Buffer) => chunks.push(chunk))
     req.on('end', () => {
-      const asked = JSON.parse(Buffer.concat(chunks).toString()) as RpcRequest | RpcRequest[] // only gateways ask here
-      sendResponse(res, Array.isArray(asked) ? respondToBatch(asked) : respond(asked))
+      const message = JSON.parse(Buffer.concat(chunks).toString()) as RpcRequest | RpcRequest[] // only gateways send requests here
+      sendResponse(res, Array.isArray(message) ? respondToBatch(message) : respond(message))
     })
   }),
   Number(process.argv[2] ?? 0),

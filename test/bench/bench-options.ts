@@ -1,26 +1,27 @@
 import { parseArgs } from 'node:util'
 
-/** Another gateway that already listens. */
+/** Another gateway, which is already running. */
 export interface Peer {
   readonly name: string
   readonly url: string
   readonly pid?: number
 }
 
-/** How much is measured. Times in ms. */
+/** The extent of a run. */
 export interface RunSettings {
+  /** Rounds of each scenario. */
   readonly rounds: number
   /** Length of a round. */
   readonly roundMs: number
-  /** Least length of the round before the first, which is not counted. */
+  /** Minimum length of the warm-up, which is not counted. */
   readonly minWarmUpMs: number
-  /** Length of a round in which calls come at a rate: fewer of them, and it is the slowest that are looked at. */
+  /** Length of a round with a constant rate of calls: it has fewer calls, of which the slowest count. */
   readonly constantRateRoundMs: number
-  /** After this long without a call a process is at rest. */
+  /** How long a process is without calls before its idle memory is read. */
   readonly idleBeforeReadingMs: number
   readonly coldStarts: number
   readonly idleSockets: number
-  /** Cases that have not begun by then are left out. */
+  /** Cases that have not started by then are skipped. */
   readonly timeLimitMs: number
 }
 
@@ -30,7 +31,7 @@ export interface BenchOptions {
   readonly only: readonly string[]
   readonly peers: readonly Peer[]
   readonly workers?: number
-  /** Where the node listens that all gateways ask; 0 for any free port. */
+  /** Port of the node that is the upstream of all gateways; 0 is any free port. */
   readonly nodePort: number
   readonly json?: string
   readonly svg?: string
@@ -38,14 +39,14 @@ export interface BenchOptions {
 
 export const usageText = `npm run bench -- [options]
 
-  --quick                within a minute: fewer cases, fewer and shorter rounds, wider spreads
-  --only CASE,...        only these cases
-  --rounds N             rounds of each case
-  --workers N            workers of the gateway
-  --peer NAME=URL[,PID]  measures another gateway that listens already, in the same turns; may stand several times
-  --node PORT            where the node listens, so that peers can be told
-  --json FILE            everything measured
-  --svg FILE             a picture of the ratios`
+  --quick                takes a minute: fewer cases, fewer and shorter rounds, wider spreads
+  --only CASE,...        runs only these cases
+  --rounds N             number of rounds of each scenario
+  --workers N            number of workers of the gateway
+  --peer NAME=URL[,PID]  also measures a gateway that is already running; may be repeated
+  --node PORT            port of the node, for the configuration of peers; any free port if absent
+  --json FILE            writes all measurements
+  --svg FILE             draws the ratios`
 
 const fullRunSettings: RunSettings = {
   rounds: 9,
@@ -68,7 +69,7 @@ const quickRunSettings: RunSettings = {
   timeLimitMs: 45_000,
 }
 
-/** Throws an Error that says which word is wrong. */
+/** Throws an Error that names the wrong option. */
 export const parseBenchOptions = (args: readonly string[]): BenchOptions => {
   const { values } = parseArgs({
     args: [...args],
@@ -84,9 +85,9 @@ export const parseBenchOptions = (args: readonly string[]): BenchOptions => {
     },
   })
   const { quick, only, rounds, workers, peer, node, json, svg } = values
-  const effort = quick ? quickRunSettings : fullRunSettings
+  const settings = quick ? quickRunSettings : fullRunSettings
   return {
-    settings: rounds === undefined ? effort : { ...effort, rounds: parseCount('rounds', rounds) },
+    settings: rounds === undefined ? settings : { ...settings, rounds: parseCount('rounds', rounds) },
     quick,
     only: only.split(',').filter(Boolean),
     peers: peer.map(parsePeer),

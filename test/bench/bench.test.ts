@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { createResponseCheck } from './load/response-check.ts'
 import { requestIdOf } from './load/connections.ts'
-import { ratioOf, spreadOf } from './stats.ts'
+import { ratioOf, spreadOf } from './figures.ts'
 
 void t.test('the median of an even number of rounds lies between the middle two', async t => {
   t.same(spreadOf([4, 1, 3, 2]), { median: 2.5, min: 1, max: 4 })
@@ -19,7 +19,7 @@ void t.test('a ratio is that of the medians, its spread that of the rounds', asy
   t.equal(ratioOf([undefined], [1]), undefined)
 })
 
-void t.test('a wrong answer is noticed', async t => {
+void t.test('a wrong response is detected', async t => {
   const body = (id: number, result: string) => [Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":"${result}"}`)]
   const check = (first: readonly Buffer[], status = 200, then = first) => {
     const check = createResponseCheck({ status: 200, result: '"0x1"' })
@@ -32,10 +32,10 @@ void t.test('a wrong answer is noticed', async t => {
   t.match(check(body(7, '0x1')), 'the id is not')
   t.match(check([Buffer.from('{"error":{}}')]), 'without "result"')
   t.match(check([Buffer.from('"result"')].concat(Buffer.from('{'))), 'not JSON')
-  t.match(check(body(requestIdOf(0), '0x1'), 200, body(requestIdOf(1), '0x123')), 'an answer of')
+  t.match(check(body(requestIdOf(0), '0x1'), 200, body(requestIdOf(1), '0x123')), 'a response of')
 })
 
-void t.test('the benchmark measures a case beside its baselines', async t => {
+void t.test('the benchmark measures a case and its baselines', async t => {
   const json = join(t.testdir(), 'results.json')
   const main = fileURLToPath(new URL('./bench.js', import.meta.url))
   const { stdout } = await promisify(execFile)(process.execPath, [main, '--quick', '--rounds', '1', '--only', 'cached', '--json', json])

@@ -14,13 +14,13 @@ import { formatCaseResult } from './results-table.ts'
 const describeMachine = (): string =>
   [`Node ${process.version}`, `${type()} ${release()}`, `${cpus().length} cores`, cpus()[0]?.model.trim()].join(', ')
 
-const describeRun = ({ settings: effort, quick, workers }: BenchOptions): string =>
+const describeRun = ({ settings, quick, workers }: BenchOptions): string =>
   [
     `${describeMachine()}, load average ${loadavg()[0]?.toFixed(1)} before the run`,
-    `${effort.rounds} rounds of ${effort.roundMs} ms for each line, in turn`,
+    `${settings.rounds} rounds of ${settings.roundMs} ms for each scenario, in turn`,
     ...(workers === undefined ? [] : [`${workers} workers`]),
-    ...(quick ? ['--quick: not all cases, few and short rounds; look at the spreads before you believe a figure'] : []),
-    'Figures are medians, with the least and the most of all rounds. CPU is that of the server process, user and kernel.',
+    ...(quick ? ['--quick: not all cases, few and short rounds; a wide spread makes a figure unreliable'] : []),
+    'Figures are medians, with minimum and maximum of all rounds. CPU is user and kernel time of the server process.',
     ...(hasProc ? [] : ['This system has no /proc: CPU and memory are not measured.']),
     '',
   ].join('\n')
@@ -29,7 +29,7 @@ interface CaseReport extends CaseResult {
   readonly case: Case
 }
 
-/** Runs the cases one after another. One that breaks does not spoil the rest. */
+/** Runs the cases one after another. A case that fails does not stop the others. */
 const runCases = async (options: BenchOptions, selected: readonly Case[]): Promise<readonly CaseReport[]> => {
   const servers = await openBenchServers(options)
   const reports: CaseReport[] = []
@@ -44,7 +44,7 @@ const runCases = async (options: BenchOptions, selected: readonly Case[]): Promi
   return reports
 }
 
-/** Prints the case as soon as it is done; undefined when it broke. */
+/** Prints the result of the case; undefined when the case failed. */
 const runCase = async (servers: BenchServers, each: Case): Promise<CaseResult | undefined> => {
   try {
     const outcome = await each.run(servers, line => console.log(line))
@@ -58,40 +58,40 @@ const runCase = async (servers: BenchServers, each: Case): Promise<CaseResult | 
   }
 }
 
-const logSkipped = ({ name }: Case): undefined => void console.log(`left out: ${name}, for want of time`)
+const logSkipped = ({ name }: Case): undefined => void console.log(`skipped: ${name}: the time limit of the run is over`)
 
-const writeResults = async ({ json, svg, settings: effort, quick, workers }: BenchOptions, done: readonly CaseReport[]): Promise<void> => {
-  const results = done.map(({ case: { name, title }, rows, figures }) => ({ name, title, rows, figures }))
-  const facts = { machine: describeMachine(), quick, effort, workers } // not the peers: their URLs may hold keys
+const writeResults = async ({ json, svg, settings, quick, workers }: BenchOptions, reports: readonly CaseReport[]): Promise<void> => {
+  const results = reports.map(({ case: { name, title }, rows, figures }) => ({ name, title, rows, figures }))
+  const facts = { machine: describeMachine(), quick, settings, workers } // not the peers: their URLs may hold keys
   if (json !== undefined) await writeFile(json, `${JSON.stringify({ ...facts, results }, null, 2)}\n`)
   if (svg !== undefined) await writeFile(svg, drawSvg(results, describeMachine()))
 }
 
-const isSelected = ({ name, skipInQuick: twin }: Case, { only, quick }: BenchOptions): boolean =>
-  only.length > 0 ? only.includes(name) : !(quick && twin === true)
+const isSelected = ({ name, skipInQuick }: Case, { only, quick }: BenchOptions): boolean =>
+  only.length > 0 ? only.includes(name) : !(quick && skipInQuick === true)
 
-/** Undefined after the wrong word has been named. */
-const parseCommandLine = (): { options: BenchOptions; chosen: readonly Case[] } | undefined => {
+/** Undefined after a wrong option has been reported. */
+const parseCommandLine = (): { options: BenchOptions; selected: readonly Case[] } | undefined => {
   try {
     const options = parseBenchOptions(process.argv.slice(2))
     const unknown = options.only.find(name => !cases.some(each => each.name === name))
-    if (unknown !== undefined) throw new Error(`there is no case "${unknown}"`)
-    return { options, chosen: cases.filter(each => isSelected(each, options)) }
+    if (unknown !== undefined) throw new Error(`unknown case "${unknown}"`)
+    return { options, selected: cases.filter(each => isSelected(each, options)) }
   } catch (error) {
     console.error(`${(error as Error).message}\n\n${usageText}\n\nCases: ${cases.map(({ name }) => name).join(', ')}`)
     return undefined
   }
 }
 
-/** The exit code says whether everything was measured and all answers were right, not whether targets were met. */
+/** The exit code says whether everything was measured and all responses were right, not whether the targets were met. */
 const main = async (): Promise<number> => {
   const commandLine = parseCommandLine()
   if (commandLine === undefined) return 64
-  // Whatever is going on fails then, and is cleared away.
+  // Stopping the servers makes the running case fail, and the files are then removed.
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, stopAll)
   try {
     console.log(describeRun(commandLine.options))
-    await writeResults(commandLine.options, await runCases(commandLine.options, commandLine.chosen))
+    await writeResults(commandLine.options, await runCases(commandLine.options, commandLine.selected))
     return Number(process.exitCode ?? 0)
   } catch (error) {
     if (isStopped()) return 130

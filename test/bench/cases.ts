@@ -28,14 +28,14 @@ export interface CaseResult {
 export interface Case {
   readonly name: string
   readonly title: string
-  /** So much like another case that `--quick` leaves it out, unless it is asked for. */
+  /** `--quick` skips the case, because it resembles another one, unless `--only` names it. */
   readonly skipInQuick?: true
-  run(servers: BenchServers, skip: ReportSkipped): Promise<CaseResult>
+  run(servers: BenchServers, reportSkipped: ReportSkipped): Promise<CaseResult>
 }
 
 type RunCase = Case['run']
 
-/** What is the same in most lanes. */
+/** What most scenarios have in common. */
 const httpScenario = { path: '', transport: 'http:', connections: 32 } as const
 
 const baselineNames: Readonly<Record<Baseline, string>> = {
@@ -46,22 +46,22 @@ const baselineNames: Readonly<Record<Baseline, string>> = {
   ws: 'bare ws',
 }
 
-const gatewayScenario = ({ keys }: BenchServers, calls: RequestTemplate): Scenario => ({
+const gatewayScenario = ({ keys }: BenchServers, request: RequestTemplate): Scenario => ({
   ...httpScenario,
   name: 'tollgate',
   server: 'gateway',
-  path: `v3/${keys.good}`,
-  request: calls,
+  path: `v3/${keys.valid}`,
+  request,
 })
 
-const baselineScenario = (server: Baseline, calls: RequestTemplate): Scenario => ({
+const baselineScenario = (server: Baseline, request: RequestTemplate): Scenario => ({
   ...httpScenario,
   name: baselineNames[server],
   server,
-  request: calls,
+  request,
 })
 
-/** Peers get the same calls; what their node answers is their affair. */
+/** Peers get the same calls; their results are not compared, because their node may be another. */
 const peerScenarios = (
   { peers }: BenchServers,
   { request: { body, batchSize }, warmUpRequest: _warmUp, ...scenario }: Scenario,
@@ -75,74 +75,77 @@ const peerScenarios = (
   }))
 
 const cachedCalls =
-  (calls: RequestTemplate): RunCase =>
-  async (servers, skip) => {
-    const gateway = gatewayScenario(servers, calls)
-    const others = [baselineScenario('http', calls), baselineScenario('koa', calls), ...peerScenarios(servers, gateway)]
-    const rows = await compareScenarios(servers, [gateway, ...others], skip)
+  (request: RequestTemplate): RunCase =>
+  async (servers, reportSkipped) => {
+    const gateway = gatewayScenario(servers, request)
+    const others = [baselineScenario('http', request), baselineScenario('koa', request), ...peerScenarios(servers, gateway)]
+    const rows = await compareScenarios(servers, [gateway, ...others], reportSkipped)
     return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.http, 1.8), cpuRatio(rows, baselineNames.koa, baselineNames.http)] }
   }
 
-/** Calls that are alike the gateway reads and judges once; here it must look for what it has found out before. */
-const variedCalls: RunCase = async (servers, skip) => {
+/** The gateway parses and checks a repeated request once; here it has to look up what it has found out about 2,000 requests. */
+const variedCalls: RunCase = async (servers, reportSkipped) => {
   const gateway = gatewayScenario(servers, variedStorageAtRequest)
   const rows = await compareScenarios(
     servers,
     [gateway, baselineScenario('http', variedStorageAtRequest), ...peerScenarios(servers, gateway)],
-    skip,
+    reportSkipped,
   )
   return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.http)] }
 }
 
-const uncachedCalls: RunCase = async (servers, skip) => {
+const uncachedCalls: RunCase = async (servers, reportSkipped) => {
   const gateway = gatewayScenario(servers, uncachedStorageAtRequest)
   const rows = await compareScenarios(
     servers,
     [gateway, baselineScenario('proxy', uncachedStorageAtRequest), ...peerScenarios(servers, gateway)],
-    skip,
+    reportSkipped,
   )
   return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.proxy, 1.4)] }
 }
 
 const overWebSockets =
   (connections: number, pipelining: number): RunCase =>
-  async (servers, skip) => {
+  async (servers, reportSkipped) => {
     const socket = { transport: 'ws:', connections, pipelining } as const
-    const gateway = { ...gatewayScenario(servers, storageAtRequest), ...socket, path: `ws/v3/${servers.keys.good}` }
+    const gateway = { ...gatewayScenario(servers, storageAtRequest), ...socket, path: `ws/v3/${servers.keys.valid}` }
     const others = [{ ...baselineScenario('ws', storageAtRequest), ...socket }, ...peerScenarios(servers, gateway)]
-    const rows = await compareScenarios(servers, [gateway, ...others], skip)
+    const rows = await compareScenarios(servers, [gateway, ...others], reportSkipped)
     return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.ws, 1.6)] }
   }
 
-const inBatches: RunCase = async (servers, skip) => {
+const inBatches: RunCase = async (servers, reportSkipped) => {
   const scenarios = {
     batch: { ...gatewayScenario(servers, batchRequest), name: 'tollgate, batch of 100' },
     single: { ...gatewayScenario(servers, storageAtRequest), name: 'tollgate, one call' },
-    bare: { ...baselineScenario('http', batchRequest), name: `${baselineNames.http}, batch of 100` },
+    baseline: { ...baselineScenario('http', batchRequest), name: `${baselineNames.http}, batch of 100` },
   }
-  const rows = await compareScenarios(servers, [...Object.values(scenarios), ...peerScenarios(servers, scenarios.batch)], skip)
+  const rows = await compareScenarios(servers, [...Object.values(scenarios), ...peerScenarios(servers, scenarios.batch)], reportSkipped)
   return {
     rows,
-    figures: [cpuRatio(rows, scenarios.batch.name, scenarios.single.name, 0.25), cpuRatio(rows, scenarios.batch.name, scenarios.bare.name)],
+    figures: [
+      cpuRatio(rows, scenarios.batch.name, scenarios.single.name, 0.25),
+      cpuRatio(rows, scenarios.batch.name, scenarios.baseline.name),
+    ],
   }
 }
 
-/** As many connections to each process: one that has fewer finds fewer calls at once, and each costs a little more, whoever it is. */
-const inTwoWorkers: RunCase = async (servers, skip) => {
+/** The same number of connections to each process: with fewer connections, fewer calls arrive together, and each costs a little more. */
+const inTwoWorkers: RunCase = async (servers, reportSkipped) => {
   const one = { ...gatewayScenario(servers, storageAtRequest), name: 'tollgate, one process' }
   const two = { ...one, name: 'tollgate, two workers', server: 'workers' as const, connections: 2 * one.connections }
-  const rows = await compareScenarios(servers, [one, two], skip)
+  const rows = await compareScenarios(servers, [one, two], reportSkipped)
   return { rows, figures: [cpuRatio(rows, two.name, one.name, 1.1)] }
 }
 
-/** One answer at a time, so that memory above rest is what one answer takes. */
+/** One response at a time, so that peak minus idle memory is what one response takes. */
 const largeResponses =
   (dataWords: number): RunCase =>
-  async (servers, skip) => {
+  async (servers, reportSkipped) => {
     const single = { connections: 1, warmUpRequest: storageAtRequest, loopSampleIntervalMs: 1 } as const
     const gateway = { ...gatewayScenario(servers, logsRequest(dataWords)), ...single }
     const others = [{ ...baselineScenario('pipe', logsRequest(dataWords)), ...single }, ...peerScenarios(servers, gateway)]
-    const rows = await compareScenarios(servers, [gateway, ...others], skip)
+    const rows = await compareScenarios(servers, [gateway, ...others], reportSkipped)
     return {
       rows,
       figures: [
@@ -155,16 +158,16 @@ const largeResponses =
     }
   }
 
-/** Refusing must not cost more than answering, or refused calls are a way to hurt those who pay. */
-const rejectedCalls: RunCase = async (servers, skip) => {
+/** Rejecting a call must not cost more than answering it: otherwise rejected calls could slow down paying callers. */
+const rejectedCalls: RunCase = async (servers, reportSkipped) => {
   const { unknown, mistyped } = servers.keys
-  const accepted = { ...gatewayScenario(servers, storageAtRequest), name: 'answered from the cache' }
+  const accepted = { ...gatewayScenario(servers, storageAtRequest), name: 'cached call' }
   const rejected = [
     { ...gatewayScenario(servers, badKeyRequest), name: 'mistyped key', path: `v3/${mistyped}` },
     { ...gatewayScenario(servers, badKeyRequest), name: 'unknown key', path: `v3/${unknown}` },
     { ...gatewayScenario(servers, badParamsRequest), name: 'bad parameters' },
   ]
-  const rows = await compareScenarios(servers, [accepted, ...rejected], skip)
+  const rows = await compareScenarios(servers, [accepted, ...rejected], reportSkipped)
   return { rows, figures: rejected.map(({ name }) => cpuRatio(rows, name, accepted.name, 1)) }
 }
 
@@ -175,15 +178,15 @@ export const cases: readonly Case[] = [
   { name: 'varied', title: 'HTTP, eth_getStorageAt from the cache, 2,000 slots in turn', skipInQuick: true, run: variedCalls },
   { name: 'uncached', title: 'HTTP, eth_getStorageAt from the node', run: uncachedCalls },
   { name: 'batch', title: 'HTTP, batches of 100 from the cache', run: inBatches },
-  { name: 'ws-1', title: 'WebSocket, from the cache, 1 socket, 32 calls at once', run: overWebSockets(1, 32) },
+  { name: 'ws-1', title: 'WebSocket, from the cache, 1 socket, 32 concurrent calls', run: overWebSockets(1, 32) },
   { name: 'ws-100', title: 'WebSocket, from the cache, 100 sockets', skipInQuick: true, run: overWebSockets(100, 1) },
   { name: 'ws-1000', title: 'WebSocket, from the cache, 1,000 sockets', run: overWebSockets(1000, 1) },
   { name: 'logs', title: 'HTTP, eth_getLogs, 10,000 logs in 6 MB', run: largeResponses(logDataWords.small) },
   { name: 'large', title: 'HTTP, eth_getLogs, 10,000 logs in 21 MB', skipInQuick: true, run: largeResponses(logDataWords.large) },
-  { name: 'mixed', title: 'HTTP, 500 small calls/s while 6 MB answers come at 5/s', run: mixedLoad },
-  { name: 'refused', title: 'HTTP, refused calls', run: rejectedCalls },
+  { name: 'mixed', title: 'HTTP, 500 small calls/s with 5 responses of 6 MB per second', run: mixedLoad },
+  { name: 'rejected', title: 'HTTP, rejected calls', run: rejectedCalls },
   { name: 'workers', title: 'HTTP, from the cache, two workers', skipInQuick: true, run: inTwoWorkers },
   { name: 'ledger', title: 'The ledger', run: ledgerCost },
   { name: 'sockets', title: 'Idle WebSockets', run: idleWebSockets },
-  { name: 'start', title: 'Start and rest', run: coldStart },
+  { name: 'start', title: 'Cold start and idle memory', run: coldStart },
 ]

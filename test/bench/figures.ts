@@ -1,15 +1,13 @@
 import type { ScenarioResult } from './measure.ts'
-import { ratioOf, spreadOf } from './stats.ts'
-import type { Spread } from './stats.ts'
 
-/** One figure that the benchmark is about. */
+/** A figure of the benchmark, with its target. */
 export interface Figure {
   readonly title: string
-  /** `×` alone is a ratio to another lane. */
-  readonly unit: '×' | '× the answer' | 'ms' | 'µs' | 'MB' | '%'
-  /** Absent when it cannot be measured here. */
+  /** `×` alone is a ratio to another scenario. */
+  readonly unit: '×' | '× the response' | 'ms' | 'µs' | 'MB' | '%'
+  /** Absent where this system cannot measure it. */
   readonly value?: Spread
-  /** The most it should be; absent when it only stands beside others. */
+  /** The maximum; absent for a figure that is only shown for comparison. */
   readonly target?: number
 }
 
@@ -20,24 +18,55 @@ export const createFigure = (title: string, unit: Figure['unit'], value: Spread 
   ...(target === undefined ? {} : { target }),
 })
 
-/** CPU per call of one lane as a multiple of another's in the same rounds. */
+/** CPU per call of one scenario, as a multiple of that of another in the same rounds. */
 export const cpuRatio = (rows: readonly ScenarioResult[], of: string, to: string, target?: number): Figure =>
   createFigure(`CPU of ${of} / ${to}`, '×', ratioOf(cpuMicrosOfRounds(rows, of), cpuMicrosOfRounds(rows, to)), target)
 
 const cpuMicrosOfRounds = (rows: readonly ScenarioResult[], name: string): readonly (number | undefined)[] =>
   rows.find(row => row.name === name)?.rounds.map(round => round.cpuMicrosPerCall) ?? []
 
-/** The longest time for which the event loop was held up in a round. */
+/** The longest block of the event loop in a round. */
 export const longestLoopBlock = (rows: readonly ScenarioResult[], of: string, target?: number): Figure =>
   createFigure(`longest event-loop block of ${of}`, 'ms', spreadOf(roundsOf(rows, of).map(round => round.loopMax)), target)
 
-/** Memory at its peak, above that at rest, as a multiple of the answer's length. */
+/** Peak memory minus idle memory, as a multiple of the length of the response. */
 export const peakMemoryPerResponse = (rows: readonly ScenarioResult[], of: string, target?: number): Figure => {
   const idleRssMB = rows.find(row => row.name === of)?.idleRssMB
-  const multiples = roundsOf(rows, of).map(({ peakRssMB: peak, responseMB: size }) =>
-    peak === undefined || idleRssMB === undefined ? undefined : (peak - idleRssMB) / size,
+  const multiples = roundsOf(rows, of).map(({ peakRssMB, responseMB }) =>
+    peakRssMB === undefined || idleRssMB === undefined ? undefined : (peakRssMB - idleRssMB) / responseMB,
   )
-  return createFigure(`peak memory of ${of} above rest`, '× the answer', spreadOf(multiples), target)
+  return createFigure(`peak memory of ${of} above idle`, '× the response', spreadOf(multiples), target)
 }
 
 const roundsOf = (rows: readonly ScenarioResult[], name: string) => rows.find(row => row.name === name)?.rounds ?? []
+
+/** Median, minimum and maximum of several measurements. */
+export interface Spread {
+  readonly median: number
+  readonly min: number
+  readonly max: number
+}
+
+/** One value per round, where it could be measured. */
+export type RoundValues = readonly (number | undefined)[]
+
+/** Undefined where nothing was measured. */
+export const spreadOf = (values: RoundValues): Spread | undefined => {
+  const sorted = values.filter(value => value !== undefined).sort((one, other) => one - other)
+  const [min, max] = [sorted[0], sorted.at(-1)]
+  if (min === undefined || max === undefined) return undefined
+  const middle = sorted.length / 2
+  const median = ((sorted[Math.ceil(middle) - 1] ?? min) + (sorted[Math.floor(middle)] ?? max)) / 2
+  return { median, min, max }
+}
+
+/** The ratio of the medians; its spread is that of the ratios within each round, measured under the same load of the machine. */
+export const ratioOf = (of: RoundValues, to: RoundValues): Spread | undefined => {
+  const [numerator, denominator] = [spreadOf(of), spreadOf(to)]
+  const ratios = spreadOf(of.map((value, i) => divide(value, to[i])))
+  if (numerator === undefined || denominator === undefined || ratios === undefined) return undefined
+  return { ...ratios, median: numerator.median / denominator.median }
+}
+
+const divide = (numerator: number | undefined, denominator: number | undefined): number | undefined =>
+  numerator === undefined || denominator === undefined ? undefined : numerator / denominator

@@ -6,19 +6,22 @@ import { measureRound, openSession, pidsOf, toScenarioResult } from './measure.t
 import type { Scenario, ScenarioResult } from './measure.ts'
 import { maxOpenFiles, readProcessUsage } from './proc-fs.ts'
 import type { ServerName, BenchServers } from './servers.ts'
-import { spreadOf } from './stats.ts'
+import { spreadOf } from './figures.ts'
 
-/** What 10,000 sockets may add, in MB. */
+/** Target for the memory of 10,000 sockets. */
 const maxAddedMB = 120
 
-/** Calls per second, one on each socket: all at once would measure a burst. */
+/** The rate of the calls, one on each socket: all at once would be a burst. */
 const callsPerSecond = 2500
 
-/** Memory that open WebSockets take, each after one call. */
+/** What a process opens besides sockets. */
+const reservedFiles = 500
+
+/** Memory of open WebSockets, each after one call. */
 export const idleWebSockets = async (servers: BenchServers): Promise<CaseResult> => {
-  // Either end needs one file per socket, and some for itself.
-  const count = Math.min(servers.settings.idleSockets, maxOpenFiles() - 500)
-  const gatewayMemory = await measureIdleMemory(servers, 'gateway', 'tollgate', `ws/v3/${servers.keys.good}`, count)
+  // Each process needs one file per socket.
+  const count = Math.min(servers.settings.idleSockets, maxOpenFiles() - reservedFiles)
+  const gatewayMemory = await measureIdleMemory(servers, 'gateway', 'tollgate', `ws/v3/${servers.keys.valid}`, count)
   const baselineMemory = await measureIdleMemory(servers, 'ws', 'bare ws', '', count)
   const title = (name: string) => `${count.toLocaleString('en')} idle sockets add to ${name}`
   return {
@@ -32,16 +35,16 @@ export const idleWebSockets = async (servers: BenchServers): Promise<CaseResult>
 
 const measureIdleMemory = async (
   servers: BenchServers,
-  kind: ServerName,
+  serverName: ServerName,
   name: string,
   path: string,
   connections: number,
 ): Promise<{ row: ScenarioResult; added: number | undefined }> => {
-  const server = await servers.start(kind)
+  const server = await servers.start(serverName)
   try {
     await pause(servers.settings.idleBeforeReadingMs)
     const idleRssMB = readProcessUsage(pidsOf(server))?.rssMB
-    const scenario: Scenario = { name, server: kind, path, transport: 'ws:', connections, request: storageAtRequest }
+    const scenario: Scenario = { name, server: serverName, path, transport: 'ws:', connections, request: storageAtRequest }
     const openScenario = { scenario, server, session: await openSession(servers, scenario, server), idleRssMB }
     const round = await measureRound(servers, openScenario, { durationMs: (1000 * connections) / callsPerSecond, callsPerSecond })
     await pause(servers.settings.idleBeforeReadingMs)

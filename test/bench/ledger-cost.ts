@@ -10,53 +10,53 @@ import { openStore } from '../../src/store/open-store.ts'
 import type { LedgerStore } from '../../src/store/store.ts'
 import type { CaseResult } from './cases.ts'
 import { createFigure } from './figures.ts'
-import { spreadOf } from './stats.ts'
+import { spreadOf } from './figures.ts'
 
-/** What the ledger adds to a call of an active account, on the embedded store; with the least and the largest plan. */
+/** What the ledger adds to a call of an active account, with the embedded store; for the smallest and the largest plan. */
 export const ledgerCost = async (): Promise<CaseResult> => {
   const [smallPlan, largePlan] = [await measureCharges(3_000_000), await measureCharges(1_000_000_000)]
   return {
     rows: [],
     figures: [
-      createFigure('99 of 100 calls: the ledger adds', 'µs', spreadOf([smallPlan.p99, largePlan.p99]), 50),
-      createFigure('questions to the store per call, 3 million credits a day', '%', spreadOf([smallPlan.pendingCharge]), 1),
-      createFigure('questions to the store per call, 1,000 million credits a day', '%', spreadOf([largePlan.pendingCharge]), 0.2),
+      createFigure('p99 that the ledger adds to a call', 'µs', spreadOf([smallPlan.p99, largePlan.p99]), 50),
+      createFigure('store requests per call, 3 million credits a day', '%', spreadOf([smallPlan.storeRequestPercent]), 1),
+      createFigure('store requests per call, 1,000 million credits a day', '%', spreadOf([largePlan.storeRequestPercent]), 0.2),
     ],
   }
 }
 
 const callCount = 12_000
-/** Calls of one account that come at once every `gap` ms: 4,000 a second. */
+/** Concurrent calls of one account every `burstIntervalMs`: 4,000 a second. */
 const callsPerBurst = 20
 const burstIntervalMs = 5
 const creditsPerCall = 80
 
-const measureCharges = async (dailyCredits: number): Promise<{ readonly p99: number; readonly pendingCharge: number }> => {
+const measureCharges = async (dailyCredits: number): Promise<{ readonly p99: number; readonly storeRequestPercent: number }> => {
   const dir = await mkdtemp(join(tmpdir(), 'tollgate-bench-'))
   const store = await openStore({ kind: 'lmdb', path: dir }, systemClock)
   let storeRequests = 0
-  const counted: LedgerStore = {
+  const countingStore: LedgerStore = {
     ...store,
-    requestLease: ask =>
-      store.requestLease(ask).finally(() => {
+    requestLease: request =>
+      store.requestLease(request).finally(() => {
         storeRequests += 1
       }),
   }
-  const ledger = openLedger(counted, systemClock, { log: openLog('silent') })
+  const ledger = openLedger(countingStore, systemClock, { log: openLog('silent') })
   await ledger.start()
   const account: Account = { id: 'acc_1', name: 'acc_1', plan: { name: 'plan', dailyCredits, forwarding: false } }
-  const times: number[] = []
+  const timesMs: number[] = []
   for (let i = 0; i < callCount; i += 1) {
-    const before = systemClock.monotonic()
-    const asked = ledger.charge(account, creditsPerCall)
-    const result = asked instanceof Promise ? await asked : asked
-    times.push(systemClock.monotonic() - before)
+    const startMs = systemClock.monotonic()
+    const pending = ledger.charge(account, creditsPerCall)
+    const result = pending instanceof Promise ? await pending : pending
+    timesMs.push(systemClock.monotonic() - startMs)
     if (result.kind !== 'charged') throw new Error(`a call was not charged: ${result.kind}`)
     if (i % callsPerBurst === 0) await pause(burstIntervalMs)
   }
   await ledger.stop()
   await store.close()
   await rm(dir, { recursive: true, force: true })
-  times.sort((one, other) => one - other)
-  return { p99: (times[Math.floor(callCount * 0.99)] ?? NaN) * 1_000, pendingCharge: (100 * storeRequests) / callCount }
+  timesMs.sort((one, other) => one - other)
+  return { p99: (timesMs[Math.floor(callCount * 0.99)] ?? NaN) * 1_000, storeRequestPercent: (100 * storeRequests) / callCount }
 }

@@ -6,30 +6,38 @@ import type { OpenCommand, LoadCommand } from './load/load-process-main.ts'
 
 /** Open connections that carry one kind of call. */
 export interface LoadSession {
-  /** Rejects at the first wrong answer, and when answers stay away. */
+  /** Rejects at the first wrong response, and at the timeout. */
   run(options: LoadOptions): Promise<LoadResult>
   close(): Promise<void>
 }
 
-/** The process that calls, seen from the benchmark. */
+/** How long opening thousands of connections may take. */
+const openTimeoutMs = 60_000
+
+/** How long the calls in flight at the end of a run may take. */
+const drainTimeoutMs = 30_000
+
+const closeTimeoutMs = 10_000
+
+/** The process that generates load, seen from the benchmark. */
 export class LoadProcess {
   readonly #child: ChildProcess
-  readonly #pending = new Map<number, (answer: LoadReply) => void>()
+  readonly #pending = new Map<number, (reply: LoadReply) => void>()
   #lastId = 0
 
   constructor() {
     this.#child = fork(fileURLToPath(new URL('./load/load-process-main.js', import.meta.url)))
-    this.#child.on('message', (answer: LoadReply) => this.#settle(answer))
+    this.#child.on('message', (reply: LoadReply) => this.#settle(reply))
     this.#child.on('exit', () => {
       for (const id of [...this.#pending.keys()]) this.#settle({ id, error: 'the load process ended' })
     })
   }
 
-  async open(opening: Omit<OpenCommand, 'kind'>): Promise<LoadSession> {
-    const session = (await this.#request({ kind: 'open', ...opening }, 60_000)) as number
+  async open(command: Omit<OpenCommand, 'kind'>): Promise<LoadSession> {
+    const session = (await this.#request({ kind: 'open', ...command }, openTimeoutMs)) as number
     return {
-      run: async pace => (await this.#request({ kind: 'run', session, options: pace }, pace.durationMs + 30_000)) as LoadResult,
-      close: async () => void (await this.#request({ kind: 'close', session }, 10_000)),
+      run: async options => (await this.#request({ kind: 'run', session, options }, options.durationMs + drainTimeoutMs)) as LoadResult,
+      close: async () => void (await this.#request({ kind: 'close', session }, closeTimeoutMs)),
     }
   }
 
@@ -40,19 +48,19 @@ export class LoadProcess {
   #request(command: LoadCommand, timeoutMs: number): Promise<unknown> {
     const id = (this.#lastId += 1)
     return new Promise((resolve, reject) => {
-      const timeout = setTimeout(() => this.#settle({ id, error: `no end of "${command.kind}" within ${timeoutMs} ms` }), timeoutMs)
-      this.#pending.set(id, ({ value, error: fault }) => {
+      const timeout = setTimeout(() => this.#settle({ id, error: `"${command.kind}" timed out after ${timeoutMs} ms` }), timeoutMs)
+      this.#pending.set(id, ({ value, error }) => {
         clearTimeout(timeout)
-        if (fault === undefined) resolve(value)
-        else reject(new Error(fault))
+        if (error === undefined) resolve(value)
+        else reject(new Error(error))
       })
-      this.#child.send({ id, order: command })
+      this.#child.send({ id, command })
     })
   }
 
-  #settle(answer: LoadReply): void {
-    this.#pending.get(answer.id)?.(answer)
-    this.#pending.delete(answer.id)
+  #settle(reply: LoadReply): void {
+    this.#pending.get(reply.id)?.(reply)
+    this.#pending.delete(reply.id)
   }
 }
 

@@ -7,7 +7,7 @@ import { processTreeOf, readProcessUsage, resetPeakRss } from './proc-fs.ts'
 import type { ServerProcess } from './server-process.ts'
 import type { ServerName, BenchServers } from './servers.ts'
 
-/** One kind of call to one server: what stands in a line of the table. */
+/** One kind of call to one server: a line of the table. */
 export interface Scenario {
   readonly name: string
   readonly server: ServerName
@@ -15,42 +15,44 @@ export interface Scenario {
   readonly path: string
   readonly transport: 'http:' | 'ws:'
   readonly connections: number
-  /** Calls in flight on each line; one, when absent. */
+  /** Calls in flight on each connection; 1 if absent. */
   readonly pipelining?: number
   readonly request: RequestTemplate
-  /** Time in ms between looks at the event loop; 10, when absent, which shows what many calls together do. */
+  /** How often the event loop is sampled; 10 ms if absent, which shows what many calls together do. */
   readonly loopSampleIntervalMs?: number
-  /** Calls that the process has answered before its memory at rest is read: code and heap are then in place. */
+  /** Sent before idle memory is read, so that code is compiled and the heap has grown. */
   readonly warmUpRequest?: RequestTemplate
 }
 
-/** One turn of a lane. What cannot be seen on this system, or in a process of somebody else, is absent. */
+const defaultSampleIntervalMs = 10
+
+/** One round of a scenario. What cannot be measured on this system, or in the process of a peer, is absent. */
 export interface Round {
   readonly callsPerSecond: number
-  /** Latency of a message in ms. */
+  /** Latency of a message, in ms. */
   readonly p50: number
   readonly p99: number
-  /** MB of one answer. */
+  /** Size of a response. */
   readonly responseMB: number
-  /** CPU of the server's process in us per call. */
+  /** CPU time of the server process. */
   readonly cpuMicrosPerCall?: number
-  /** Peak of its memory, in MB. */
+  /** Peak of its resident memory. */
   readonly peakRssMB?: number
-  /** Delay of its event loop, in ms. */
+  /** Delay of its event loop, in ms: 99th percentile and maximum. */
   readonly loopP99?: number
   readonly loopMax?: number
-  /** Share of the time that went into garbage collections. */
+  /** Share of the time that was spent in garbage collections. */
   readonly gcShare?: number
 }
 
 export interface ScenarioResult {
   readonly name: string
   readonly rounds: readonly Round[]
-  /** Memory of the process before these calls, in MB. */
+  /** Resident memory of the process before these calls. */
   readonly idleRssMB?: number
 }
 
-/** A server with connections to it, after its warm-up. */
+/** A server and connections to it, after the warm-up. */
 export interface OpenScenario {
   readonly scenario: Scenario
   readonly server: ServerProcess
@@ -58,10 +60,10 @@ export interface OpenScenario {
   readonly idleRssMB: number | undefined
 }
 
-/** Told which lane cannot take part, and why. */
+/** Prints which scenario is skipped, and why. */
 export type ReportSkipped = (line: string) => void
 
-/** Measures lanes in turn, forth and back: a slow drift of the machine meets all of them alike. */
+/** Measures scenarios in turn, in alternating order: a slow drift of the machine affects all of them equally. */
 export const compareScenarios = async (
   servers: BenchServers,
   scenarios: readonly Scenario[],
@@ -69,15 +71,15 @@ export const compareScenarios = async (
 ): Promise<readonly ScenarioResult[]> => {
   const started = new Map<ServerName, ServerProcess>()
   try {
-    const names = [...new Set(scenarios.map(lane => lane.server))]
+    const names = [...new Set(scenarios.map(scenario => scenario.server))]
     await Promise.all(names.map(async name => started.set(name, await servers.start(name))))
-    for (const lane of scenarios) await sendWarmUpRequest(servers, lane, started.get(lane.server) as ServerProcess)
+    for (const scenario of scenarios) await sendWarmUpRequest(servers, scenario, started.get(scenario.server) as ServerProcess)
     await pause(servers.settings.idleBeforeReadingMs)
     const idleRss = new Map([...started].map(([name, server]) => [name, readProcessUsage(pidsOf(server))?.rssMB]))
     const opened: OpenScenario[] = []
-    for (const lane of scenarios) {
-      const one = await openScenario(servers, lane, started.get(lane.server) as ServerProcess, reportSkipped)
-      if (one !== undefined) opened.push({ ...one, idleRssMB: idleRss.get(lane.server) })
+    for (const scenario of scenarios) {
+      const open = await openScenario(servers, scenario, started.get(scenario.server) as ServerProcess, reportSkipped)
+      if (open !== undefined) opened.push({ ...open, idleRssMB: idleRss.get(scenario.server) })
     }
     return await runRounds(servers, opened)
   } finally {
@@ -87,26 +89,30 @@ export const compareScenarios = async (
 
 const sendWarmUpRequest = async (
   servers: BenchServers,
-  { warmUpRequest: first, ...scenario }: Scenario,
+  { warmUpRequest: request, ...scenario }: Scenario,
   server: ServerProcess,
 ): Promise<void> => {
-  if (first === undefined) return
-  const session = await openSession(servers, { ...scenario, request: first }, server)
-  await warmUp(servers, { ...scenario, request: first }, session)
+  if (request === undefined) return
+  const session = await openSession(servers, { ...scenario, request }, server)
+  await warmUp(servers, { ...scenario, request }, session)
   await session.close()
 }
 
-/** On a slow or busy machine it takes longer to come to as many calls as the compiler needs to see. */
+/** V8 compiles what has run often enough: a slow or busy machine needs more runs to reach as many calls. */
+const maxWarmUpRuns = 5
+const minWarmUpCalls = 5000
+const minWarmUpBytes = 200e6
+
 const warmUp = async (servers: BenchServers, scenario: Scenario, session: LoadSession): Promise<void> => {
   let [calls, bytes] = [0, 0]
-  for (let i = 0; i < 5 && calls < 5000 && bytes < 200e6; i++) {
+  for (let i = 0; i < maxWarmUpRuns && calls < minWarmUpCalls && bytes < minWarmUpBytes; i++) {
     const result = await session.run({ durationMs: servers.settings.minWarmUpMs, ...pipeliningOf(scenario) })
     calls += result.responses * (scenario.request.batchSize ?? 1)
     bytes += result.bodyBytes
   }
 }
 
-/** A peer that does not give the right answer is left out; a wrong answer of anybody else ends the benchmark. */
+/** A peer with a wrong response is skipped; a wrong response of another server ends the benchmark. */
 const openScenario = async (
   servers: BenchServers,
   scenario: Scenario,
@@ -119,7 +125,7 @@ const openScenario = async (
     return { scenario, server, session }
   } catch (error) {
     if (!scenario.server.startsWith('peer:')) throw withScenarioName(scenario, error)
-    reportSkipped(`left out: ${withScenarioName(scenario, error).message}`)
+    reportSkipped(`skipped: ${withScenarioName(scenario, error).message}`)
     return undefined
   }
 }
@@ -142,7 +148,7 @@ export const openSession = (
   })
 }
 
-const expectedResponseOf = ({ body: _sent, ...expected }: RequestTemplate) => expected
+const expectedResponseOf = ({ body: _body, ...expected }: RequestTemplate) => expected
 
 const runRounds = async (servers: BenchServers, opened: readonly OpenScenario[]): Promise<readonly ScenarioResult[]> => {
   const rounds = new Map<OpenScenario, Round[]>(opened.map(each => [each, []]))
@@ -167,22 +173,22 @@ export const toScenarioResult = (
   ...(idleRssMB === undefined ? {} : { idleRssMB }),
 })
 
-/** Runs one round and reads what the server's process used for it. */
+/** Runs one round, and measures what the server process used. */
 export const measureRound = async (
   servers: BenchServers,
-  { scenario: lane, server, session }: OpenScenario,
+  { scenario, server, session }: OpenScenario,
   options: LoadOptions,
 ): Promise<Round> => {
   const pids = pidsOf(server)
   resetPeakRss(pids)
-  await servers.monitors.begin(pids, lane.loopSampleIntervalMs ?? 10)
+  await servers.monitors.begin(pids, scenario.loopSampleIntervalMs ?? defaultSampleIntervalMs)
   const before = readProcessUsage(pids)
-  const result = await session.run(options).catch((fault: unknown) => {
-    throw withScenarioName(lane, fault)
+  const result = await session.run(options).catch((error: unknown) => {
+    throw withScenarioName(scenario, error)
   })
   const after = readProcessUsage(pids)
   const reports = await servers.monitors.end(pids)
-  const calls = result.responses * (lane.request.batchSize ?? 1)
+  const calls = result.responses * (scenario.request.batchSize ?? 1)
   const cpu = before === undefined || after === undefined ? undefined : after.cpuMicros - before.cpuMicros
   return {
     callsPerSecond: calls / result.durationSeconds,

@@ -3,36 +3,37 @@ import type { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import type { MonitorReport } from './process-monitor.ts'
 
-/** The probes in the measured processes, by process id. */
+/** Controls the process monitors in the measured processes. */
 export interface MonitorServer {
-  /** Where a probe reports to; the value of TOLLGATE_BENCH_MONITOR. */
+  /** The socket that process monitors connect to; the value of TOLLGATE_BENCH_MONITOR. */
   readonly path: string
-  /** From here on delays and collections count, with a look every `gap` ms. Processes without a probe are left out. */
+  /** Starts a measurement with a sample every `intervalMs`. Processes without a monitor are skipped. */
   begin(pids: readonly number[], intervalMs: number): Promise<void>
+  /** Ends the measurement. */
   end(pids: readonly number[]): Promise<readonly MonitorReport[]>
-  /** Ends every process that still has a probe. */
+  /** Ends every process that still has a monitor. */
   close(): void
 }
 
 export const openMonitorServer = (path: string): Promise<MonitorServer> => {
   const monitorsByPid = new Map<number, MonitorConnection>()
   const server = createServer(socket => {
-    const probe = new MonitorConnection(socket)
-    void probe.nextLine().then(pid => monitorsByPid.set(Number(pid), probe))
-    socket.on('error', () => undefined) // its process has ended
+    const monitor = new MonitorConnection(socket)
+    void monitor.nextLine().then(pid => monitorsByPid.set(Number(pid), monitor))
+    socket.on('error', () => undefined) // the process has ended
     socket.on('close', () => {
-      for (const [pid, each] of monitorsByPid) if (each === probe) monitorsByPid.delete(pid)
+      for (const [pid, each] of monitorsByPid) if (each === monitor) monitorsByPid.delete(pid)
     })
   })
   const requestAll = (pids: readonly number[], command: string) =>
     Promise.all(pids.flatMap(pid => monitorsByPid.get(pid)?.request(command) ?? []))
   const monitorServer: MonitorServer = {
     path,
-    begin: async (pids, gap) => void (await requestAll(pids, `begin ${gap}`)),
+    begin: async (pids, intervalMs) => void (await requestAll(pids, `begin ${intervalMs}`)),
     end: async pids => (await requestAll(pids, 'end')).map(line => JSON.parse(line) as MonitorReport),
     close() {
       server.close()
-      for (const probe of monitorsByPid.values()) probe.close()
+      for (const monitor of monitorsByPid.values()) monitor.close()
     },
   }
   return new Promise((resolve, reject) => server.once('error', reject).listen(path, () => resolve(monitorServer)))

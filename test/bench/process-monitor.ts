@@ -3,38 +3,38 @@ import { connect } from 'node:net'
 import { PerformanceObserver, createHistogram } from 'node:perf_hooks'
 import { isMainThread } from 'node:worker_threads'
 
-// Loaded into each measured process with --import, so that none of them carries code of the benchmark, and all bear
-// the same cost: while a round runs, a timer that looks at the event loop every so many milliseconds.
+// Loaded into each measured process with --import: no server contains code of the benchmark, and all have the same cost,
+// a timer that samples the event loop while a round runs.
 
-/** What a process tells about one round. Times in ms. */
+/** The report of a process on one round. Times in ms. */
 export interface MonitorReport {
   readonly pid: number
-  /** How late the timer came because the event loop was held up: in 99 of 100 cases at most, and ever. */
+  /** Delay of the timer because the event loop was blocked: 99th percentile and maximum. */
   readonly loopP99: number
   readonly loopMax: number
-  /** Spent in garbage collections. */
+  /** Time spent in garbage collections. */
   readonly gcMs: number
 }
 
 /**
- * How long the event loop is held up. Node's own monitor counts it as delay, too, when the system
- * gives the core to another process; here load, node and server share a few cores, so that part is taken off.
+ * Measures how long the event loop is blocked. Node's own monitor also counts the time in which the system gives the core
+ * to another process; load generator, node and server share a few cores here, so this time is subtracted.
  */
 class EventLoopMonitor {
   readonly #runQueueWaitMs = openRunQueueWait()
   #delays = createHistogram()
   #timer: NodeJS.Timeout | undefined
 
-  /** Looks every `gap` ms. At 1 ms, which shows how long each block is, that takes less than 1 % of a core. */
+  /** Samples every `intervalMs`. At 1 ms, which shows the length of each block, that takes less than 1 % of a core. */
   begin(intervalMs: number): void {
     this.#delays = createHistogram()
-    let [then, waitedThen] = [performance.now(), this.#runQueueWaitMs()]
+    let [lastMs, lastWaitMs] = [performance.now(), this.#runQueueWaitMs()]
     this.#timer = setInterval(() => {
-      const [now, waited] = [performance.now(), this.#runQueueWaitMs()]
-      const delayMs = now - then - (waited - waitedThen) - intervalMs
+      const [nowMs, waitMs] = [performance.now(), this.#runQueueWaitMs()]
+      const delayMs = nowMs - lastMs - (waitMs - lastWaitMs) - intervalMs
       this.#delays.record(Math.max(1, Math.round(delayMs * 1e6)))
-      then = now
-      waitedThen = waited
+      lastMs = nowMs
+      lastWaitMs = waitMs
     }, intervalMs)
   }
 
@@ -44,7 +44,7 @@ class EventLoopMonitor {
   }
 }
 
-/** How long this thread has been ready to run while others ran, in ms; 0 where Linux does not tell. */
+/** How long this thread has been ready to run while others ran, in ms; 0 without /proc. */
 const openRunQueueWait = (): (() => number) => {
   const file = `/proc/self/task/${process.pid}/schedstat`
   if (!existsSync(file)) return () => 0
@@ -56,29 +56,29 @@ const openRunQueueWait = (): (() => number) => {
 const reportToBench = (path: string): void => {
   const loop = new EventLoopMonitor()
   let gcMs = 0
-  const add = (entries: readonly { readonly duration: number }[]): void => {
+  const addPauses = (entries: readonly { readonly duration: number }[]): void => {
     for (const { duration } of entries) gcMs += duration
   }
-  const gcObserver = new PerformanceObserver(list => add(list.getEntries()))
+  const gcObserver = new PerformanceObserver(list => addPauses(list.getEntries()))
   gcObserver.observe({ entryTypes: ['gc'] })
 
   const begin = (intervalMs: number): object => {
-    add(gcObserver.takeRecords())
+    addPauses(gcObserver.takeRecords())
     gcMs = 0
     loop.begin(intervalMs)
     return {}
   }
   const end = (): MonitorReport => {
-    add(gcObserver.takeRecords())
+    addPauses(gcObserver.takeRecords())
     return { pid: process.pid, ...loop.end(), gcMs }
   }
 
   const socket = connect(path, () => socket.write(`${process.pid}\n`))
   socket.on('data', data => {
-    const [command, gap] = data.toString().split(' ')
-    socket.write(`${JSON.stringify(command === 'begin' ? begin(Number(gap)) : end())}\n`)
+    const [command, intervalMs] = data.toString().split(' ')
+    socket.write(`${JSON.stringify(command === 'begin' ? begin(Number(intervalMs)) : end())}\n`)
   })
-  socket.on('error', () => process.exit()) // the benchmark is gone: nobody else would end this process
+  socket.on('error', () => process.exit()) // the benchmark has ended: nothing else would end this process
   socket.on('close', () => process.exit())
   socket.unref()
 }

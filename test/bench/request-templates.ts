@@ -1,11 +1,11 @@
 import type { ExpectedResponse } from './load/response-check.ts'
 
-/** A kind of call: its message, in which `#id#`, `#hex#` and `#some#` are filled in anew each time, and its right answer. */
+/** A kind of call: its message, with the placeholders `#id#`, `#hex#` and `#some#`, and the expected response. */
 export interface RequestTemplate extends ExpectedResponse {
   readonly body: string
 }
 
-/** What the node answers by method; the last four are what other gateways ask a node when they start. */
+/** Results of the node by method; other gateways request the last four when they start. */
 export const cannedResults: Readonly<Record<string, unknown>> = {
   eth_getStorageAt: `0x${'5'.padStart(64, '0')}`,
   eth_blockNumber: '0x14b1e5a',
@@ -15,13 +15,13 @@ export const cannedResults: Readonly<Record<string, unknown>> = {
   eth_getBlockByNumber: { number: '0x14b1e5a', hash: `0x${'b'.repeat(64)}`, timestamp: '0x67000000', transactions: [] },
 }
 
-/** Most results of one query (contract 8). */
+/** Maximum number of results of a query (contract 8). */
 export const maxLogs = 10_000
 
-/** Words of data in each log: they make 10,000 logs 6 MB or 21 MB long. */
+/** Words of data in each log: 10,000 logs are 6 MB or 21 MB. */
 export const logDataWords = { small: 1, large: 24 } as const
 
-/** The contract whose logs have so many words of data. */
+/** The contract whose logs have this many words of data. */
 export const logContract = (words: number): string => `0x${String(words).padStart(40, '0')}`
 
 const rpcMessage = (method: string, params: string, id = '#id#'): string =>
@@ -38,13 +38,13 @@ export const storageAtRequest: RequestTemplate = {
 
 export const blockNumberRequest: RequestTemplate = { body: rpcMessage('eth_blockNumber', '[]'), ...expectCannedResult('eth_blockNumber') }
 
-/** 2,000 slots in turn: in a cache, but not the same call again and again. */
+/** 2,000 slots in turn: cached, but not a repetition of the same call. */
 export const variedStorageAtRequest: RequestTemplate = {
   body: rpcMessage('eth_getStorageAt', storageParams('0x#some#')),
   ...expectCannedResult('eth_getStorageAt'),
 }
 
-/** Each call asks for another slot, so that none is in a cache. */
+/** Each call requests another slot: no result is cached. */
 export const uncachedStorageAtRequest: RequestTemplate = {
   body: rpcMessage('eth_getStorageAt', storageParams('0x#hex#')),
   ...expectCannedResult('eth_getStorageAt'),
@@ -56,17 +56,17 @@ export const batchRequest: RequestTemplate = {
   batchSize: 100,
 }
 
-/** Each call asks for another range, so that none is in a cache. */
+/** Each call requests another range: no result is cached. */
 export const logsRequest = (words: number): RequestTemplate => ({
   body: rpcMessage('eth_getLogs', `[{"address":"${logContract(words)}","fromBlock":"0x#hex#","toBlock":"0x7fffffff"}]`),
   status: 200,
   resultCount: maxLogs,
 })
 
-/** For a path whose key is not valid. */
+/** For a path with an invalid key. */
 export const badKeyRequest: RequestTemplate = { body: storageAtRequest.body, status: 401, errorCode: -32090 }
 
-/** The address is a byte short. */
+/** The address is one byte too short. */
 export const badParamsRequest: RequestTemplate = {
   body: rpcMessage('eth_getStorageAt', storageParams('0x0').replace('0x295a', '0x5a')),
   status: 200,

@@ -1,7 +1,7 @@
 import type { Figure } from './figures.ts'
-import type { Spread } from './stats.ts'
+import type { Spread } from './figures.ts'
 
-/** A case and its figures, as far as they can be drawn. */
+/** What is drawn of a case. */
 export interface ChartCase {
   readonly title: string
   readonly figures: readonly Figure[]
@@ -14,14 +14,18 @@ interface Bar {
   readonly target: number
 }
 
-const heading = 'Tollgate as a multiple of what stands beside it; a line marks the target'
+const heading = 'Tollgate as a multiple of its baseline; a line marks the target'
+/** Legible on white and on black. */
 const gray = '#7d8590'
+const metColor = '#2da44e'
+const missedColor = '#d1642e'
+
 const chartWidthPx = 760
 const barsLeftPx = 350
 const barHeightPx = 40
 const barsTopPx = 40
 
-/** Each ratio to another lane as a bar, with a line at its target. The colours can be read on white and on black. */
+/** Each ratio to another scenario as a bar, with a line at its target. */
 export const drawSvg = (cases: readonly ChartCase[], footnote: string): string => {
   const bars = cases.flatMap(({ title, figures }) => figures.flatMap(figure => barsOf(title, figure)))
   const maxRatio = Math.max(...bars.map(({ value, target }) => Math.max(value.median, target))) * 1.15
@@ -41,7 +45,7 @@ const barsOf = (title: string, { title: figure, unit, value, target }: Figure): 
 
 const drawBar = ({ title, figure, value, target }: Bar, y: number, scale: (ratio: number) => number): string => {
   const [end, mark] = [scale(value.median), scale(target)]
-  const color = value.median <= target ? '#2da44e' : '#d1642e'
+  const color = value.median <= target ? metColor : missedColor
   return `<text x="10" y="${y + 14}">${escapeXml(title)}</text>
 <text x="10" y="${y + 29}" font-size="11">${escapeXml(figure)}</text>
 <rect x="${barsLeftPx}" y="${y + 4}" width="${formatPx(end - barsLeftPx)}" height="24" fill="${color}"/>

@@ -1,10 +1,10 @@
 import type { Case, CaseResult } from './cases.ts'
 import type { Figure } from './figures.ts'
 import type { Round, ScenarioResult } from './measure.ts'
-import { spreadOf } from './stats.ts'
-import type { Spread } from './stats.ts'
+import { spreadOf } from './figures.ts'
+import type { Spread } from './figures.ts'
 
-/** One case as lines of text: what each lane did, then the figures with their targets. Medians over the rounds. */
+/** A case as text: a line for each scenario, then the figures with their targets. Values are medians of the rounds. */
 export const formatCaseResult = ({ title, name }: Case, { rows, figures }: CaseResult): string => {
   const cells = rows.map(row => columns.map(({ cell }) => cell(row)))
   return [
@@ -30,8 +30,8 @@ const columns: readonly Column[] = [
   { head: 'loop p99 ms', cell: row => formatNumber(medianOf(row, 'loopP99'), 1) },
   { head: 'max ms', cell: row => formatNumber(medianOf(row, 'loopMax'), 1) },
   { head: 'GC %', cell: row => formatNumber(medianOf(row, 'gcShare', 100), 1) },
-  { head: 'MB at rest', cell: row => formatNumber(row.idleRssMB, 0) },
-  { head: 'peak', cell: row => formatNumber(medianOf(row, 'peakRssMB'), 0) },
+  { head: 'idle MB', cell: row => formatNumber(row.idleRssMB, 0) },
+  { head: 'peak MB', cell: row => formatNumber(medianOf(row, 'peakRssMB'), 0) },
 ]
 
 const medianOf = ({ rounds }: ScenarioResult, metric: keyof Round, factor = 1): number | undefined => {
@@ -43,8 +43,8 @@ const formatFigure = ({ value, unit, target }: Figure): readonly string[] => {
   const targetText = target === undefined ? '' : `at most ${target} ${unit}`
   if (value === undefined) return ['not measured', '', targetText]
   const digits = unit.startsWith('×') ? 2 : value.median < 100 ? 1 : 0
-  const verdict = target === undefined ? '' : value.median <= target ? 'met' : 'MISSED'
-  return [`${formatNumber(value.median, digits)} ${unit}`, formatRange(value, digits), targetText, verdict]
+  const outcome = target === undefined ? '' : value.median <= target ? 'met' : 'MISSED'
+  return [`${formatNumber(value.median, digits)} ${unit}`, formatRange(value, digits), targetText, outcome]
 }
 
 const formatRange = (spread: Spread | undefined, digits: number): string =>
@@ -53,7 +53,7 @@ const formatRange = (spread: Spread | undefined, digits: number): string =>
 const formatNumber = (value: number | undefined, digits: number): string =>
   value === undefined ? '-' : value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 
-/** Names to the left, numbers to the right. */
+/** Names are aligned left, numbers right. */
 const alignColumns = (lines: readonly (readonly string[])[]): readonly string[] => {
   const widths: number[] = []
   for (const line of lines)

@@ -9,7 +9,7 @@ export interface ServerProcess {
   readonly url: string
   /** Absent for a peer whose process is not known. */
   readonly pid?: number
-  /** From its start to its first line that says `listening`, in ms. */
+  /** From the start of the process to its line `listening`. */
   readonly startupMs: number
   stop(): Promise<void>
 }
@@ -17,28 +17,30 @@ export interface ServerProcess {
 export interface LaunchOptions {
   readonly script: URL
   readonly args: readonly string[]
-  /** Where its probe reports to; without it the process runs as anybody else's would. */
+  /** Socket of the monitor server; without it the process has no monitor. */
   readonly monitorPath?: string
 }
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
-/** Longest wait for a process to listen, and to end once told to, in ms. */
+/** How long a process may take to listen, and to end after a signal. */
 const processTimeoutMs = 30_000
 
-/** Those that nobody has told to end. */
+/** Processes that have not been stopped. */
 const runningChildren = new Set<Child>()
 let isStopping = false
 
-/** Starts a Node process, and resolves when it says on stdout that it listens. */
+const maxLastLines = 20
+
+/** Starts a Node.js process, and resolves when the process prints that it listens. */
 export const startServer = async (options: LaunchOptions): Promise<ServerProcess> => {
-  const startedAt = performance.now()
+  const startMs = performance.now()
   const child = spawnServer(options)
   const url = await waitForListeningUrl(child)
-  return { url, pid: child.pid as number, startupMs: performance.now() - startedAt, stop: () => stopServer(child) }
+  return { url, pid: child.pid as number, startupMs: performance.now() - startMs, stop: () => stopServer(child) }
 }
 
-/** Ends what is still running, at once; nothing starts any more. */
+/** Kills all processes immediately; none can be started any more. */
 export const stopAll = (): void => {
   isStopping = true
   for (const child of runningChildren) child.kill('SIGKILL')
@@ -47,18 +49,18 @@ export const stopAll = (): void => {
 
 export const isStopped = (): boolean => isStopping
 
-/** Whatever ends before it is told to has its last words printed. */
-const spawnServer = ({ script, args, monitorPath: probe }: LaunchOptions): Child => {
+/** Prints the last lines of a process that ends without having been stopped. */
+const spawnServer = ({ script, args, monitorPath }: LaunchOptions): Child => {
   if (isStopping) throw new Error('the benchmark is stopping')
-  const preload = probe === undefined ? [] : ['--import', new URL('./process-monitor.js', import.meta.url).href]
+  const preload = monitorPath === undefined ? [] : ['--import', new URL('./process-monitor.js', import.meta.url).href]
   const child = spawn(process.execPath, [...preload, fileURLToPath(script), ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, NODE_ENV: 'production', ...(probe === undefined ? {} : { TOLLGATE_BENCH_MONITOR: probe }) },
+    env: { ...process.env, NODE_ENV: 'production', ...(monitorPath === undefined ? {} : { TOLLGATE_BENCH_MONITOR: monitorPath }) },
   })
   runningChildren.add(child)
   const lastLines: string[] = []
   for (const input of [child.stdout, child.stderr]) {
-    createInterface({ input }).on('line', line => void (lastLines.push(line) > 20 && lastLines.shift()))
+    createInterface({ input }).on('line', line => void (lastLines.push(line) > maxLastLines && lastLines.shift()))
   }
   child.on('close', (code, signal) => {
     if (!runningChildren.delete(child)) return
@@ -69,9 +71,9 @@ const spawnServer = ({ script, args, monitorPath: probe }: LaunchOptions): Child
 
 const waitForListeningUrl = (child: Child): Promise<string> =>
   new Promise((resolve, reject) => {
-    const fail = (how: string) => {
+    const fail = (reason: string) => {
       clearTimeout(timeout)
-      reject(new Error(`a server ${how}`))
+      reject(new Error(`a server ${reason}`))
     }
     const timeout = setTimeout(() => fail(`did not listen within ${processTimeoutMs} ms`), processTimeoutMs)
     child.once('close', () => fail('ended before it listened'))
@@ -85,7 +87,7 @@ const waitForListeningUrl = (child: Child): Promise<string> =>
 
 const parseListeningUrl = (line: string): string | undefined => {
   try {
-    const { event, rpc } = JSON.parse(line) as { event?: string; rpc?: string } // a line of a log is an object
+    const { event, rpc } = JSON.parse(line) as { event?: string; rpc?: string } // each log line is an object
     return event === 'listening' ? rpc : undefined
   } catch {
     return undefined

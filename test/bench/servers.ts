@@ -10,28 +10,28 @@ import type { MonitorServer } from './monitor-server.ts'
 import { startServer, stopAll } from './server-process.ts'
 import type { ServerProcess } from './server-process.ts'
 
-/** What is measured beside the gateway; each is a file in baselines/. */
+/** What the gateway is compared with; each baseline is a file in baselines/. */
 export type Baseline = 'http' | 'koa' | 'proxy' | 'pipe' | 'ws'
 
-/** The servers that cases may start. */
+/** The servers that a case may start. */
 export type ServerName = 'gateway' | 'workers' | Baseline | `peer:${string}`
 
-/** What cases work with. */
+/** What a case uses. */
 export interface BenchServers {
   readonly settings: RunSettings
   readonly keys: BenchKeys
   readonly peers: readonly Peer[]
   readonly monitors: MonitorServer
   readonly loadProcess: LoadProcess
-  /** For load that must not slow down the calls of the other. */
+  /** For load that must not delay the calls of the first load process. */
   readonly secondLoadProcess: LoadProcess
-  /** Starts a server, unless it is a peer, which runs already; `unmonitored` leaves out the probe. */
+  /** Starts a server, unless it is a peer, which is already running; `unmonitored` omits the process monitor. */
   start(name: ServerName, monitoring?: 'unmonitored'): Promise<ServerProcess>
-  /** Ends everything that was started, and takes away every file. */
+  /** Ends all processes and removes all files. */
   close(): Promise<void>
 }
 
-export const openBenchServers = async ({ settings: effort, peers, workers, nodePort: node }: BenchOptions): Promise<BenchServers> => {
+export const openBenchServers = async ({ settings, peers, workers, nodePort }: BenchOptions): Promise<BenchServers> => {
   const dir = await mkdtemp(join(tmpdir(), 'tollgate-bench-'))
   const loadProcesses: LoadProcess[] = []
   const close = async () => {
@@ -40,8 +40,8 @@ export const openBenchServers = async ({ settings: effort, peers, workers, nodeP
     await rm(dir, { recursive: true, force: true })
   }
   try {
-    const probes = await openMonitorServer(join(dir, 'probes'))
-    const upstream = await startServer({ script: scriptUrl('bench-node'), args: [String(node)], monitorPath: probes.path })
+    const monitors = await openMonitorServer(join(dir, 'monitors'))
+    const upstream = await startServer({ script: scriptUrl('bench-node'), args: [String(nodePort)], monitorPath: monitors.path })
     const { config, workersConfig, keys } = await writeGatewayConfigs(dir, upstream.url, workers)
     const configs = new Map([
       ['gateway', config],
@@ -53,20 +53,20 @@ export const openBenchServers = async ({ settings: effort, peers, workers, nodeP
         : { script: scriptUrl(`baselines/${name}-baseline`), args: [upstream.url] }
     loadProcesses.push(new LoadProcess(), new LoadProcess())
     return {
-      settings: effort,
+      settings,
       keys,
       peers,
-      monitors: probes,
+      monitors,
       loadProcess: loadProcesses[0] as LoadProcess,
       secondLoadProcess: loadProcesses[1] as LoadProcess,
       start(name, monitoring) {
         const peer = peers.find(each => `peer:${each.name}` === name)
         if (peer !== undefined) return Promise.resolve({ ...peer, startupMs: 0, stop: () => Promise.resolve() })
-        return startServer({ ...launchOptionsOf(name), ...(monitoring === undefined ? { monitorPath: probes.path } : {}) })
+        return startServer({ ...launchOptionsOf(name), ...(monitoring === undefined ? { monitorPath: monitors.path } : {}) })
       },
       async close() {
         await close()
-        probes.close()
+        monitors.close()
       },
     }
   } catch (error) {

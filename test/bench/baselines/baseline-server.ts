@@ -1,4 +1,5 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { cannedResults } from '../request-templates.ts'
 
 interface RpcRequest {
@@ -19,9 +20,9 @@ export const sendJson = (res: ServerResponse, body: string): void => {
   res.end(body)
 }
 
-/** Parses what is asked and answers a constant: the least that a server of JSON-RPC can do. */
+/** Parses the request and returns a constant: the minimum that a JSON-RPC server must do. */
 export const respond = (text: string): string => {
-  const request = JSON.parse(text) as RpcRequest | RpcRequest[] // only the benchmark asks here
+  const request = JSON.parse(text) as RpcRequest | RpcRequest[] // only the benchmark sends requests here
   return Array.isArray(request) ? `[${request.map(respondToOne).join()}]` : respondToOne(request)
 }
 
@@ -29,3 +30,15 @@ const results = new Map(Object.entries(cannedResults).map(([method, result]) => 
 
 const respondToOne = ({ id, method }: RpcRequest): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${results.get(method) ?? 'null'}}`
+
+/** Connections stay open while the other servers of a case have their turn. */
+const keepAliveTimeoutMs = 65_000
+
+/** Listens on the loopback interface, and prints the same line as the gateway. */
+export const listenAndAnnounce = (server: Server, port = 0): void => {
+  server.keepAliveTimeout = keepAliveTimeoutMs
+  server.listen(port, '127.0.0.1', () => {
+    const { port } = server.address() as AddressInfo // the address of a TCP server is always an AddressInfo
+    process.stdout.write(`${JSON.stringify({ event: 'listening', rpc: `http://127.0.0.1:${port}` })}\n`)
+  })
+}

@@ -1,7 +1,6 @@
 import { createServer } from 'node:http'
-import { respond, readBody, sendJson } from './baseline-server.ts'
-import { listenAndAnnounce } from './baseline-listen.ts'
+import { listenAndAnnounce, readBody, respond, sendJson } from './baseline-server.ts'
 
-// An HTTP server with nothing in it.
+// A bare HTTP server.
 
 listenAndAnnounce(createServer(async (req, res) => sendJson(res, respond(await readBody(req)))))

@@ -1,9 +1,8 @@
 import { createServer } from 'node:http'
-import { readBody } from './baseline-server.ts'
+import { listenAndAnnounce, readBody } from './baseline-server.ts'
 import { requestNode } from './request-node.ts'
-import { listenAndAnnounce } from './baseline-listen.ts'
 
-// Passes answers on as they come in, looking at nothing.
+// A proxy that pipes responses without reading them.
 
 listenAndAnnounce(
   createServer(async (req, res) => {

@@ -1,9 +1,8 @@
 import { createServer } from 'node:http'
-import { readBody, sendJson } from './baseline-server.ts'
+import { listenAndAnnounce, readBody, sendJson } from './baseline-server.ts'
 import { requestNode } from './request-node.ts'
-import { listenAndAnnounce } from './baseline-listen.ts'
 
-// Parses and writes anew what is asked and what is answered, as a proxy that looks at both must.
+// A proxy that parses and serializes each request and each response.
 
 listenAndAnnounce(
   createServer(async (req, res) => {

@@ -1,9 +1,8 @@
 import { createServer } from 'node:http'
 import { WebSocketServer } from 'ws'
-import { respond } from './baseline-server.ts'
-import { listenAndAnnounce } from './baseline-listen.ts'
+import { listenAndAnnounce, respond } from './baseline-server.ts'
 
-// A WebSocket server with nothing in it.
+// A bare WebSocket server.
 
 const server = createServer()
 const sockets = new WebSocketServer({ server, perMessageDeflate: false, clientTracking: false })

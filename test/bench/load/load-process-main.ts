@@ -2,33 +2,32 @@ import { createResponseCheck } from './response-check.ts'
 import type { ExpectedResponse } from './response-check.ts'
 import { LoadGenerator } from './load-generator.ts'
 import type { LoadOptions } from './load-generator.ts'
-import { openHttpConnection } from './http-connection.ts'
+import { openHttpConnection, openWebSocketConnection } from './connections.ts'
 import type { LoadConnection } from './connections.ts'
-import { openWebSocketConnection } from './websocket-connection.ts'
 
-// The process that calls. Orders come over IPC and are carried out one after another or side by side, as they come.
+// The process that generates load. It runs the commands that it receives over IPC, concurrently.
 
-/** Connections that wait with their call: opened once, used for several runs. */
+/** Opens the connections of a session, which serve several runs. */
 export interface OpenCommand {
   readonly kind: 'open'
   readonly url: string
-  /** How many; the URL's scheme says whether they are HTTP connections or WebSockets. */
+  /** Number of connections; the scheme of the URL says whether they are HTTP connections or WebSockets. */
   readonly connections: number
-  /** With `#id#`, `#hex#` and `#some#` where they belong. */
+  /** The message of each call, with the placeholders `#id#`, `#hex#` and `#some#`. */
   readonly body: string
   readonly expected: ExpectedResponse
 }
 
-/** What this process does; the answer to `open` names the session, that to `run` is a Loaded. */
+/** A command of the benchmark. `open` returns the number of the session, `run` a LoadResult. */
 export type LoadCommand =
   | OpenCommand
   | { readonly kind: 'run'; readonly session: number; readonly options: LoadOptions }
   | { readonly kind: 'close'; readonly session: number }
 
-/** Connections that are being opened at once: fewer than any server lets wait to be accepted. */
+/** Connections that are opened concurrently: fewer than the accept backlog of any server. */
 const maxOpening = 64
 
-const loadSessions: { drive: LoadGenerator; lines: readonly LoadConnection[] }[] = []
+const loadSessions: { generator: LoadGenerator; connections: readonly LoadConnection[] }[] = []
 
 const openSession = async ({ url, connections: count, body: message, expected }: OpenCommand): Promise<number> => {
   const generator = new LoadGenerator(message, createResponseCheck(expected))
@@ -40,22 +39,22 @@ const openSession = async ({ url, connections: count, body: message, expected }:
     connections.push(...(await Promise.all(next)))
   }
   generator.setConnections(connections)
-  return loadSessions.push({ drive: generator, lines: connections }) - 1
+  return loadSessions.push({ generator, connections }) - 1
 }
 
 const execute = (command: LoadCommand): unknown => {
   if (command.kind === 'open') return openSession(command)
   const session = loadSessions[command.session]
-  if (command.kind === 'run') return session?.drive.run(command.options)
-  for (const line of session?.lines ?? []) line.close()
+  if (command.kind === 'run') return session?.generator.run(command.options)
+  for (const connection of session?.connections ?? []) connection.close()
   return undefined
 }
 
-process.on('message', async ({ id, order }: { id: number; order: LoadCommand }) => {
+process.on('message', async ({ id, command }: { id: number; command: LoadCommand }) => {
   try {
-    process.send?.({ id, value: await execute(order) })
-  } catch (fault) {
-    process.send?.({ id, fault: (fault as Error).message })
+    process.send?.({ id, value: await execute(command) })
+  } catch (error) {
+    process.send?.({ id, error: (error as Error).message })
   }
 })
 process.on('disconnect', () => process.exit())

@@ -1,35 +1,38 @@
 import { requestIdOf } from './connections.ts'
 
-/** What an answer must be. */
+/** What a response must be. */
 export interface ExpectedResponse {
   /** The HTTP status. */
   readonly status: number
   /** The JSON text of each result. */
   readonly result?: string
-  /** How many elements each result has. */
+  /** Number of elements of each result. */
   readonly resultCount?: number
-  /** The code of the error that must come in place of a result. */
+  /** Code of the error that is expected instead of a result. */
   readonly errorCode?: number
-  /** How many calls each message holds; more than one is a batch, whose ids count from 1. */
+  /** Number of calls in each message; absent for a single call. The ids of a batch count from 1. */
   readonly batchSize?: number
 }
 
-/** An answer as it came in, its body in pieces. */
+/** A response as it was received, its body in chunks. */
 export interface ReceivedResponse {
   readonly status: number
   readonly body: readonly Buffer[]
   readonly bodyBytes: number
 }
 
-/** Says what is wrong with the answer to call `n`. */
+/** Describes what is wrong with the response to call `n`. */
 export type ResponseCheck = (n: number, received: ReceivedResponse) => string | undefined
 
-/** Of so many answers one is checked to the letter. */
-const fullCheckInterval = 1000
+/** One of so many responses is parsed and compared. */
+const responsesPerFullCheck = 1000
+
+/** How much of a wrong response a message shows. */
+const maxShownChars = 200
 
 /**
- * Checks each answer for its status, its kind, and that it is as long as the first one; the first and then each
- * thousandth is parsed and compared. Parsing all of them would cost more than the sending.
+ * Checks the status of each response, whether it is a result or an error, and that it is as long as the first; the first
+ * and then each thousandth is parsed and compared. Parsing all of them would cost more than sending the calls.
  */
 export const createResponseCheck = (expected: ExpectedResponse): ResponseCheck => {
   const member = expected.errorCode === undefined ? '"result"' : '"error"'
@@ -39,24 +42,24 @@ export const createResponseCheck = (expected: ExpectedResponse): ResponseCheck =
     const bodyStart = body.length === 1 ? (body[0] as Buffer) : Buffer.from(bodyStartOf(body))
     const fault =
       status !== expected.status
-        ? `HTTP ${status} in place of ${expected.status}`
+        ? `HTTP ${status} instead of ${expected.status}`
         : bodyStart.includes(member)
           ? undefined
-          : `an answer without ${member}`
-    if (fault !== undefined) return `${fault}: ${bodyStart.toString('latin1', 0, 200)}`
-    if (checkedCount++ % fullCheckInterval === 0) {
+          : `a response without ${member}`
+    if (fault !== undefined) return `${fault}: ${bodyStart.toString('latin1', 0, maxShownChars)}`
+    if (checkedCount++ % responsesPerFullCheck === 0) {
       expectedBytes = length
       return checkContent(expected, n, Buffer.concat(body).toString())
     }
-    return length === expectedBytes ? undefined : `an answer of ${length} bytes in place of ${expectedBytes}`
+    return length === expectedBytes ? undefined : `a response of ${length} bytes instead of ${expectedBytes}`
   }
 }
 
-/** The head of a long body, where the names of its members stand. */
+/** The beginning of a long body, which holds the names of its members. */
 const bodyStartOf = (body: readonly Buffer[]): string =>
   body
     .slice(0, 4)
-    .map(part => part.toString('latin1', 0, 200))
+    .map(part => part.toString('latin1', 0, maxShownChars))
     .join('')
 
 interface RpcResponse {
@@ -66,15 +69,15 @@ interface RpcResponse {
 }
 
 const checkContent = (expected: ExpectedResponse, n: number, text: string): string | undefined => {
-  const { batchSize: batch } = expected
+  const { batchSize } = expected
   const parsed = parseJson(text)
-  if (parsed === undefined) return `an answer that is not JSON: ${text.slice(0, 200)}`
-  const responses = (Array.isArray(parsed) ? parsed : [parsed]) as readonly RpcResponse[] // each member is looked at below
-  if (responses.length !== (batch ?? 1)) return `${responses.length} answers in place of ${batch ?? 1}`
-  for (const [i, answer] of responses.entries()) {
-    const id = batch === undefined ? requestIdOf(n) : i + 1
-    const wrong = checkResponse(expected, id, answer)
-    if (wrong !== undefined) return `${wrong}: ${JSON.stringify(answer).slice(0, 200)}`
+  if (parsed === undefined) return `a response that is not JSON: ${text.slice(0, maxShownChars)}`
+  const responses = (Array.isArray(parsed) ? parsed : [parsed]) as readonly RpcResponse[] // each member is checked below
+  if (responses.length !== (batchSize ?? 1)) return `${responses.length} responses instead of ${batchSize ?? 1}`
+  for (const [i, response] of responses.entries()) {
+    const id = batchSize === undefined ? requestIdOf(n) : i + 1
+    const fault = checkResponse(expected, id, response)
+    if (fault !== undefined) return `${fault}: ${JSON.stringify(response).slice(0, maxShownChars)}`
   }
   return undefined
 }
@@ -87,7 +90,7 @@ const parseJson = (text: string): unknown => {
   }
 }
 
-/** A refusal that comes before the body has been read cannot know the id. */
+/** An error that is sent before the body has been read has the id null. */
 const checkResponse = (expected: ExpectedResponse, id: number, { id: found, result, error }: RpcResponse): string | undefined =>
   found !== id && !(error !== undefined && found === null)
     ? `the id is not ${id}`
@@ -96,5 +99,5 @@ const checkResponse = (expected: ExpectedResponse, id: number, { id: found, resu
       : expected.result !== undefined && JSON.stringify(result) !== expected.result
         ? `the result is not ${expected.result}`
         : expected.resultCount !== undefined && !(Array.isArray(result) && result.length === expected.resultCount)
-          ? `the result has not ${expected.resultCount} elements`
+          ? `the result does not have ${expected.resultCount} elements`
           : undefined
