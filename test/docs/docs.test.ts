@@ -10,6 +10,13 @@ import { anchorsOf, codeBlocksOf, codeSpansOf, readPage, readPages, relativeLink
 
 const pages = readPages()
 const readme = readPage('README.md')
+/** The text of each file of src and plugins. */
+const sourceTexts = (): readonly string[] =>
+  ['src', 'plugins']
+    .flatMap(folder => (readdirSync(folder, { recursive: true }) as string[]).map(file => join(folder, file)))
+    .filter(file => file.endsWith('.ts'))
+    .map(file => readFileSync(file, 'utf8'))
+
 const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly scripts: object; readonly files: readonly string[] }
 
 t.test('README stays within 1,600 words', async t => {
@@ -140,6 +147,16 @@ t.test('every error message that is shown beside its code is one of the code', a
       `${file}: ${message}`,
     )
   }
+})
+
+t.test('docs/operations.md names every event of the log, and messages that are there', async t => {
+  const sources = sourceTexts().join('\n')
+  const [, section = ''] = /## What to look for in the log\n([^]*)$/.exec(readPage('docs/operations.md').text) ?? []
+  const [events = '', messages = ''] = section.split('| message begins with |')
+  const codesIn = (rows: string) => [...rows.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, cell = '']) => cell.replaceAll('`', '').split(', '))
+  t.same(new Set(codesIn(events)), new Set(Array.from(sources.matchAll(/\bevent: '([\w-]+)'/g), ([, event]) => event)))
+  t.ok(codesIn(messages).length > 10)
+  for (const message of codesIn(messages)) t.ok(new RegExp(`['"\`]${message}`).test(sources), message)
 })
 
 t.test('docs/errors.md lists the error categories of the method table, and no other', async t => {
