@@ -131,10 +131,7 @@ t.test('every file that is named exists', async t => {
 })
 
 t.test('every error message that is shown beside its code is one of the code', async t => {
-  const sources = ['src', 'plugins'].flatMap(folder =>
-    (readdirSync(folder, { recursive: true }) as string[]).map(file => join(folder, file)),
-  )
-  const code = sources.filter(file => file.endsWith('.ts')).map(file => readFileSync(file, 'utf8'))
+  const code = sourceTexts()
   const messages = pages.flatMap(({ file, text }) =>
     Array.from(text.matchAll(/-3[23]\d{3} `([^`]+)`/g), ([, message = '']) => ({ file, message })),
   )
