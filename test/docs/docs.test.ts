@@ -80,6 +80,13 @@ t.test('every npm script that is named exists', async t => {
   for (const { file, script } of scripts) t.hasProp(packageJson.scripts, script, file)
 })
 
+t.test('every case of the benchmark that is named exists', async t => {
+  const cases = readFileSync('test/bench/cases.ts', 'utf8')
+  const named = pages.flatMap(({ text }) => Array.from(text.matchAll(/--only ([a-z][\w-]*)/g), ([, name = '']) => name))
+  t.ok(named.length >= 4)
+  for (const name of named) t.ok(cases.includes(`name: '${name}'`), name)
+})
+
 t.test('every YAML block that is a whole network passes check', async t => {
   const networks = pages.flatMap(codeBlocksOf).filter(({ language, code }) => language === 'yaml' && /^network:/m.test(code))
   t.ok(networks.length >= 2)
