@@ -1,5 +1,4 @@
-import { minDataViewBytes, skipPlainBytes } from './ascii-scan.ts'
-import { ascii, canEndNumber, isSpace, nextState, state } from './grammar.ts'
+import { ascii, canEndNumber, isSpace, minDataViewBytes, nextState, skipPlainBytes, state } from './grammar.ts'
 import type { State } from './grammar.ts'
 import { TopLevelIndex } from './top-level-index.ts'
 import type { IndexedItem, ScanError, ScanLimits } from './top-level-index.ts'

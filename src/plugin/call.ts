@@ -8,17 +8,17 @@ export type { Json } from '../util/json.ts'
 export interface Origin {
   readonly transport: 'http' | 'websocket'
   readonly network: string
-  /** The API key as it stood in the path, not yet checked; undefined when the path had none. */
+  /** The API key of the path, not yet checked; undefined when the path has none. */
   readonly key: Secret | undefined
-  /** The page a browser says it calls from (the Origin header). */
+  /** The Origin header: the page that a browser calls from. */
   readonly originHeader: string | undefined
   /** The remote address of the socket. */
   readonly ip: string
-  /** Named in logs, in `X-Request-Id` and in internal errors. */
+  /** In logs, in `X-Request-Id` and in internal errors. */
   readonly requestId: string
   /** Request headers in lower case; for a WebSocket those of its upgrade. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  /** Aborts when the caller leaves. */
+  /** Aborts when the caller disconnects. */
   readonly signal: Signal
   /** What plugins remember for all calls of this origin. */
   readonly state: OriginState
@@ -31,29 +31,29 @@ export interface Origin {
 // biome-ignore lint/suspicious/noEmptyInterface: plugins add its members
 export interface OriginState {}
 
-/** What a caller asks, once its shape has been checked. */
+/** The method and the params of a message, once its shape has been checked. */
 export interface Request {
   readonly method: string
   readonly params: readonly Json[]
 }
 
-/** What an account pays for. Stands in gateway.yaml. */
+/** What an account pays for; defined in gateway.yaml. */
 export interface Plan {
   readonly name: string
   /** Credits for one UTC day. */
   readonly dailyCredits: number
-  /** May eth_getLogs go to a partner in an outage (contract 4.3.4)? */
+  /** May eth_getLogs be forwarded to a partner in an outage (contract 4.3.4)? */
   readonly forwarding: boolean
 }
 
-/** Who is billed. */
+/** The account that is billed. */
 export interface Account {
   readonly id: string
   readonly name: string
   readonly plan: Plan
 }
 
-/** An API key as it is stored: never the key itself. A missing list allows everything. */
+/** An API key as it is stored: never the secret itself. A missing list allows everything. */
 export interface Key {
   readonly id: string
   readonly networks?: readonly string[]
@@ -66,18 +66,18 @@ export interface Target {
   readonly name: string
   readonly url: Secret
   readonly source: 'node' | 'partner'
-  /** Where it tells of new blocks over WebSocket; calls never go there. */
+  /** For subscriptions to new blocks over WebSocket; calls are never sent there. */
   readonly ws?: Secret
-  /** Most blocks that it takes in one eth_getLogs query; a wider one is asked in pieces. */
+  /** Most blocks that the node accepts in one eth_getLogs; a wider range is requested in chunks. */
   readonly maxRange?: number
-  /** Most addresses, and most topics in one position, that it takes in one eth_getLogs query. */
+  /** Most addresses, and most topics in one position, that the node accepts in one eth_getLogs. */
   readonly maxParams?: number
-  /** Most calls to it at once; further ones wait a little, and then another node is asked. */
+  /** Most concurrent calls; further calls wait up to a second, and then another node is tried. */
   readonly concurrency?: number
 }
 
 /**
- * What plugins tell the plugins below them. A plugin from outside adds keys of its own by declaration merging:
+ * What plugins pass to the plugins below them. An external plugin adds keys of its own by declaration merging:
  * `declare module 'tollgate/plugin' { interface CallContext { region: string } }`.
  */
 export interface CallContext {
@@ -89,23 +89,23 @@ export interface CallContext {
 
 export type ContextKey = keyof CallContext
 
-/** One JSON-RPC call on its way down. Never changed: plugins pass a changed copy to `next`. */
+/** One JSON-RPC call. It is never modified: plugins pass a changed copy to `next`. */
 export interface Call<Reads extends ContextKey = never> {
   /** The message as it came in, parsed; nothing about it has been checked. */
   readonly message: Json
   readonly origin: Origin
   /**
-   * Ends the work for this call. Absent means `origin.signal`; `cache` sets it on work that callers share. For fetch() and
-   * the like there is toAbortSignal().
+   * Cancels the work for this call. Undefined means `origin.signal`; `cache` sets it on a request that callers share.
+   * toAbortSignal() makes an AbortSignal of it, for fetch() and the like.
    */
   readonly signal?: Signal | undefined
-  /** Only the notes that this plugin says it reads. */
+  /** Only the keys that this plugin declares in `reads`. */
   readonly context: Pick<CallContext, Reads>
 }
 
 /**
- * A copy of the call with further notes; the old ones stay. Written out, as calls come from many places: to spread the
- * call takes 350 ns where this takes 70, and to spread the notes 65 ns more than this.
+ * A copy of the call with further context. Written out, as calls come from many places: to spread the call takes 350 ns
+ * where this takes 70, and to spread the context takes 65 ns more than this.
  */
 export const withContext = <Reads extends ContextKey, Writes extends ContextKey>(
   { message, origin, signal, context }: Call<Reads>,

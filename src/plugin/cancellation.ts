@@ -1,6 +1,8 @@
 import { setMaxListeners } from 'node:events'
+import { getOrCreate } from '../util/get-or-create.ts'
+import { onAbort } from '../util/on-abort.ts'
 
-/** Ends work that nobody waits for any more: an AbortSignal, or the little of one that is needed here. */
+/** Cancels work that nobody waits for any more: an AbortSignal, or the part of one that is needed here. */
 export interface Signal {
   readonly aborted: boolean
   addEventListener(type: 'abort', listener: () => void): void
@@ -8,12 +10,12 @@ export interface Signal {
 }
 
 /**
- * What an AbortController is, for next to nothing where that takes 3 us with a listener: each call that reaches a node has
- * several, and few are ever used. Listeners are called once, in no certain order.
+ * A cheap AbortController: an AbortController with a listener takes 3 us, each call that reaches a node has several, and
+ * few are ever aborted. Listeners are called once, in no defined order.
  */
 export class Cancellation implements Signal {
   aborted = false
-  /** Most have one listener at most. */
+  /** Most cancellations have one listener at most. */
   #firstListener: (() => void) | undefined
   #otherListeners: Set<() => void> | undefined
 
@@ -39,16 +41,14 @@ export class Cancellation implements Signal {
 
 const abortSignals = new WeakMap<Signal, AbortSignal>()
 
-/** A real AbortSignal, for libraries that want one; the same one each time, as a socket's signal lasts for many calls. */
-export const toAbortSignal = (signal: Signal): AbortSignal => {
-  if (signal instanceof AbortSignal) return signal
-  const existing = abortSignals.get(signal)
-  if (existing !== undefined) return existing
+/** An AbortSignal, for libraries that need one; the same one each time, as the signal of a WebSocket lasts for many calls. */
+export const toAbortSignal = (signal: Signal): AbortSignal =>
+  signal instanceof AbortSignal ? signal : getOrCreate(abortSignals, signal, createAbortSignal)
+
+const createAbortSignal = (signal: Signal): AbortSignal => {
   const controller = new AbortController()
-  // Each call under way may listen.
+  // Each call in flight may listen.
   setMaxListeners(Infinity, controller.signal)
-  if (signal.aborted) controller.abort()
-  else signal.addEventListener('abort', () => controller.abort())
-  abortSignals.set(signal, controller.signal)
+  onAbort(signal, () => controller.abort())
   return controller.signal
 }

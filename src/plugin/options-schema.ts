@@ -1,8 +1,8 @@
 import type { Secret } from './secret.ts'
 
 /**
- * The part of JSON Schema that options may use, and the type it gives. One schema serves the check at load, the
- * defaults, the type of the options in code, and the help in editors; so each property must be described.
+ * The part of JSON Schema that options may use, and the types of their values. One schema serves validation, defaults, the
+ * type of the options in code and the help in editors: so each property must have a description.
  *
  * Objects are closed: a property that is not listed is a problem, unless `additionalProperties` gives its schema.
  */
@@ -19,18 +19,18 @@ export interface StringSchema extends DescribedSchema {
   readonly type: 'string'
   readonly enum?: readonly string[]
   readonly pattern?: string
-  /** What a text of the pattern is, in a message after "must be": `a text that matches …` unless given. */
+  /** Describes a text that matches the pattern, in messages after "must be": `a text that matches …` unless given. */
   readonly label?: string
   readonly minLength?: number
   readonly default?: string
   /**
-   * What the text means; the plugin gets it converted.
+   * The text's format; the plugin gets the value converted.
    * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
    * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `redis`: a Redis URL, may hold a password -> Secret that
    * shows host and port. `path`: relative to the YAML file -> absolute path.
    */
   readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'path'
-  /** In an `optional` network, leave this text out when a variable in it is not set. */
+  /** In an `optional` network, the text is omitted when a variable in it is not set. */
   readonly omitWhenUnset?: true
 }
 
@@ -58,9 +58,9 @@ export interface ObjectSchema extends DescribedSchema {
   readonly type: 'object'
   readonly properties?: { readonly [name: string]: Schema & { readonly description: string } }
   readonly required?: readonly string[]
-  /** The schema of properties that are not listed, for maps. */
+  /** The schema of the other properties, for maps. */
   readonly additionalProperties?: Schema
-  /** In an `optional` network, leave this object out when a variable in it is not set. */
+  /** In an `optional` network, the object is omitted when a variable in it is not set. */
   readonly omitWhenUnset?: true
   readonly default?: Readonly<Record<string, unknown>>
 }

@@ -34,19 +34,19 @@ export type * from '../services/index.ts'
 /** The rest of the pipeline. Each call of it is a fresh run. */
 export type Next<Writes extends ContextKey = never> = (call: Call<Writes>) => Promise<Reply>
 
-/** What runs on every call. Refusals and faults are returned; it throws only because of a bug. */
+/** Handles a call. Refusals and failures are returned; a handler throws only because of a bug. */
 export type Handler<Reads extends ContextKey = never, Writes extends ContextKey = never> = (
   call: Call<Reads>,
   next: Next<Reads | Writes>,
 ) => Promise<Reply>
 
-/** A handler with a life of its own. The host starts stages inside out and stops them outside in. */
+/** A handler with a lifecycle. Stages are started from the last to the first, and stopped from the first to the last. */
 export interface Stage<Reads extends ContextKey = never, Writes extends ContextKey = never> {
   readonly handle: Handler<Reads, Writes>
   /**
-   * Asked once per HTTP request before its body is read, and once per WebSocket upgrade: a failure is the whole answer,
-   * with its HTTP status. Then every 400 ms, once for each key that has open sockets, with the origin of one of them: a
-   * failure of the kind `key` closes them all, and no other counts.
+   * Called once per HTTP request before its body is read, and once per WebSocket upgrade: a failure is the whole response,
+   * with its HTTP status. While WebSockets are open, called every 400 ms for each of their keys, with the origin of one of
+   * the key's WebSockets: a failure of the kind `key` closes them all, and any other failure is ignored.
    */
   admit?(origin: Origin): Failure | undefined | Promise<Failure | undefined>
   /** Returns quickly; rejecting stops the gateway from starting. */
@@ -55,68 +55,68 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
   stop?(): Promise<void>
 }
 
-/** A place inside options: property names and list positions. */
+/** A path inside options: property names and list positions. */
 export type Path = readonly (string | number)[]
 
-/** Tells the operator what is wrong with the option at `path`: what was found, what was wanted. */
+/** Reports what is wrong with the option at `path`: what was found, what was expected. */
 export type ReportProblem = (path: Path, message: string) => void
 
-/** What a plugin's file exports by default, made with definePlugin(). */
+/** The default export of a plugin's file, made with definePlugin(). */
 export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends ContextKey = never, Writes extends ContextKey = never> {
   /** kebab-case; also the file's name, and the key in a network file. */
   readonly name: string
   /** One sentence, shown by editors. */
   readonly summary: string
-  /** Shape, defaults and wording of the options; their type follows from it. */
+  /** The schema of the options, with defaults and descriptions; their type follows from it. */
   readonly options: S
   /** Context keys that an earlier plugin must have written. */
   readonly reads?: readonly Reads[]
   /** Context keys that this plugin adds for `next`. */
   readonly writes?: readonly Writes[]
-  /** It never calls next(); the last plugin of a pipeline must be terminal, and no other may be. */
+  /** The plugin never calls next(). The last plugin of a pipeline must be terminal, and no other may be. */
   readonly terminal?: true
-  /** It may call next() more than once for a call. */
+  /** The plugin may call next() more than once for a call. */
   readonly repeats?: true
-  /** It must run exactly once per call (it charges, say): no plugin that `repeats` may stand above it. */
+  /** The plugin must run exactly once per call (it charges, say): no plugin with `repeats` may be above it. */
   readonly once?: true
   /**
-   * It may give one caller's answer to another with the same `request`: what stands below and reads any other note from
-   * above must say `vary`.
+   * The plugin may return one caller's reply to another caller with the same `request`: a plugin below that reads any other
+   * context key from above must have `vary`.
    */
   readonly shares?: true
-  /** What in the notes, or about the caller, changes the answer, as a short text. Callers for whom it differs never share an answer. */
+  /** What of the context and of the origin changes the reply, as a short text. Callers whose texts differ never share a reply. */
   vary?(context: Pick<CallContext, Reads>, options: Infer<S>, origin: Origin): string
-  /** Rules that the schema cannot say. Pure. */
+  /** Rules that the schema cannot express. Pure. */
   check?(options: Infer<S>, report: ReportProblem): void
-  /** Thinks once, at load; what it returns serves every call. May throw misconfigured(). */
+  /** Runs once, at load; the handler that it returns serves every call. May throw misconfigured(). */
   create(options: Infer<S>, services: Services): Handler<Reads, Writes> | Stage<Reads, Writes>
 }
 
-/** A plugin whose types have been proved by definePlugin(); what the loader works with. */
+/** A plugin whose types definePlugin() has checked; what the loader works with. */
 export type AnyPlugin = Plugin<ObjectSchema, never, never>
 
-/** Proves that the plugin fits its own schema and notes, and forgets the particular types. */
+/** Checks the plugin against its own schema and context keys, and erases the particular types. */
 export const definePlugin = <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(
   plugin: Plugin<S, R, W>,
 ): AnyPlugin =>
-  // The one cast: from here on the loader, not the compiler, keeps options and notes together.
+  // The one cast: from here on the loader, not the compiler, matches options and context keys.
   plugin as unknown as AnyPlugin
 
-/** What create() throws when options that pass their schema cannot work; the operator sees each with its place. */
+/** Thrown by create() when options that pass their schema cannot work; each issue is reported at its place in the YAML file. */
 export class Misconfigured extends Error {
   readonly issues: readonly { readonly path: Path; readonly message: string }[]
 
   constructor(issues: readonly { readonly path: Path; readonly message: string }[]) {
-    super(issues.map(fault => fault.message).join('; '))
+    super(issues.map(issue => issue.message).join('; '))
     this.name = 'Misconfigured'
     this.issues = issues
   }
 }
 
-/** The same for one option, to be thrown: an empty path is the step itself. */
+/** The error for one option; an empty path is the step itself. */
 export const misconfigured = (path: Path, message: string): Misconfigured => new Misconfigured([{ path, message }])
 
-/** Throws misconfigured() for each option that names a method which the table lacks. */
+/** Throws Misconfigured with an issue for each option that names a method which is not in the table. */
 export const assertKnownMethods = (references: readonly { readonly path: Path; readonly method: string }[], methods: MethodTable): void => {
   const issues = references
     .filter(({ method }) => methods.get(method) === undefined)

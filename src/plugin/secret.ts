@@ -1,8 +1,8 @@
 import { inspect } from 'node:util'
 
 /**
- * A text that must not be seen: an API key, or a URL that may hold one. However it is printed (string, JSON, inspect)
- * it shows only `shown`, or what that makes of it, `***` unless told otherwise; `reveal()` alone gives the text.
+ * A text that must not be printed: an API key, or a URL that may hold one. As a string, in JSON and in inspect() it is
+ * replaced by the redaction, `***` unless given; only reveal() returns the text.
  */
 export class Secret {
   readonly #value: string
@@ -17,7 +17,7 @@ export class Secret {
     return this.#value
   }
 
-  /** Not before somebody looks: one is made for each request, and few are printed. */
+  /** Computed when it is printed: a Secret is created for each request, and few are printed. */
   #redact(): string {
     return typeof this.#redacted === 'string' ? this.#redacted : this.#redacted(this.#value)
   }

@@ -1,15 +1,15 @@
-/** The only place that reads the time. Tests pass one that they turn by hand. */
+/** The only source of time. Tests pass a clock that they advance themselves. */
 export interface Clock {
-  /** Milliseconds since 1970, UTC; may jump when somebody sets the machine's clock. */
+  /** Milliseconds since 1970, UTC; may jump when the system clock is set. */
   now(): number
-  /** Milliseconds from some fixed moment; never jumps and never goes back. */
+  /** Milliseconds since a fixed moment; never jumps and never goes back. */
   monotonic(): number
   /**
-   * Runs once, later, and not before what has arrived by then has been read: what was in time is never taken for late,
-   * however busy the process is. A waiting timer does not keep the process alive.
+   * Runs once, after `ms` and after the I/O that is pending by then: data that arrived in time is read before a timeout
+   * runs, however busy the process is. A timer does not keep the process alive.
    */
   after(ms: number, run: () => void): Timer
-  /** Runs again and again until cancelled. */
+  /** Runs every `ms` until canceled. */
   every(ms: number, run: () => void): Timer
 }
 
@@ -17,7 +17,7 @@ export interface Timer {
   cancel(): void
 }
 
-/** In ms: a timer of Node.js that is set for longer runs at once. */
+/** A Node.js timer that is set for longer runs at once. */
 const maxTimerMs = 2 ** 31 - 1
 
 export const systemClock: Clock = {
@@ -25,7 +25,7 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
   after(ms, run) {
     let immediate: NodeJS.Immediate | undefined
-    // In a turn of the event loop timers come first, then what has arrived, then immediates.
+    // In a turn of the event loop timers come first, then I/O, then immediates.
     const timer = setTimeout(
       () => {
         immediate = setImmediate(run)

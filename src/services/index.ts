@@ -23,7 +23,7 @@ export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './met
 export type { ResultObject, Results } from './results.ts'
 export type { CountedCall, Usage } from './usage/index.ts'
 
-/** What plugins are lent. The log comes labelled with the network and the plugin, metrics with the network. */
+/** The services of a plugin. Log lines have the network and the plugin as fields, metrics the network as a label. */
 export interface Services {
   readonly network: {
     readonly name: string
@@ -42,7 +42,7 @@ export interface Services {
   /** The newest and the finalized block of this network. */
   readonly heads: Heads
   readonly results: Results
-  /** Answers shared with other processes and machines. */
+  /** Replies shared with other processes and machines. */
   readonly sharedCaches: SharedCaches
   /** Bytes that the caches of this network may take in this process. */
   readonly cacheBytes: number
@@ -51,6 +51,6 @@ export interface Services {
    * pipeline uses the object any more, its close() or stop() is called, if it has one.
    */
   singleton<T>(name: string, settings: Json, make: () => T): T
-  /** What makes answers differ between callers below this place in the pipeline: a part of every key of a shared answer. */
+  /** What `vary` of the plugins below returns for the call: a part of every key of a shared reply. */
   vary(call: Call): string
 }

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 
-/** What happened: one JSON object a line. Fields first, then a short sentence; never a key, never an upstream's URL. */
+/** One JSON object a line: fields, then a short message; never an API key, never an upstream's URL. */
 export interface Log {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
@@ -12,5 +12,5 @@ export interface Log {
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
 
-/** Writes to stdout at once, so that nothing is lost when the process ends. */
+/** Writes to stdout synchronously, so that no line is lost when the process ends. */
 export const openLog = (level: LogLevel): Log => pino({ level, base: { pid: process.pid } }, pino.destination({ fd: 1, sync: true }))

@@ -8,19 +8,19 @@ import type { IndexedItem, IndexedMember } from '../json/top-level-index.ts'
 export interface ResultObject {
   /** A part of the result, not a copy. */
   readonly rawJson: RawJson
-  /** The JSON text of each member asked for, in that order; undefined where there is none of this spelling. */
+  /** The JSON text of each named member, in that order; undefined where there is none with exactly this name. */
   readonly members: readonly (string | undefined)[]
 }
 
-/** Takes results apart and puts them together without parsing them. */
+/** Splits and joins results without parsing them. */
 export interface Results {
-  /** The object that a result is, or each of the array that it is, with some members; undefined when one is no object. */
+  /** The result as an object, or each object of its array, with the named members; undefined when one is no object. */
   extractObjects(result: RawJson, members: readonly string[]): readonly ResultObject[] | undefined
-  /** The same for a long array: 10,000 logs (6 MB) take about 40 ms, and others get their turn in between. */
+  /** The same for a long array: 10,000 logs (6 MB) take about 40 ms, and the event loop gets its turn after each MiB. */
   extractObjectsAsync(result: RawJson, members: readonly string[]): Promise<readonly ResultObject[] | undefined>
-  /** The array of these elements, in this order; an element may also be several with commas between them. */
+  /** The array of these elements, in this order; one of them may also be several elements with commas between them. */
   joinArray(elements: readonly RawJson[]): Promise<Uint8Array>
-  /** A long result in one array. */
+  /** The result in one array of bytes; a long result is copied, with turns of the event loop after each MiB. */
   toContiguous(result: RawJson): Promise<Uint8Array>
 }
 
@@ -55,7 +55,7 @@ export const results: Results = {
   toContiguous: async result => (result instanceof ChunkedBytes ? concatChunks(result.chunks, result.byteLength) : result),
 }
 
-const [openBracket, comma, closeBracket] = ['[', ',', ']'].map(mark => Buffer.from(mark)) as [Buffer, Buffer, Buffer]
+const [openBracket, comma, closeBracket] = ['[', ',', ']'].map(text => Buffer.from(text)) as [Buffer, Buffer, Buffer]
 
 /** Blocks of some networks have more than 30 members. */
 const scanLimits = { maxDepth: 512, maxElements: Infinity, maxValues: Infinity, maxMembers: 256 }
@@ -70,11 +70,11 @@ const objectsOf = (result: RawJson, scanner: Scanner, names: readonly string[]):
 const objectOf = (result: RawJson, { start, end, members = [] }: IndexedItem, names: readonly string[]): ResultObject => ({
   rawJson: result.subarray(start, end),
   members: names.map(name => {
-    const member = members.find(one => isNamed(result, one, name))
+    const member = members.find(each => isNamed(result, each, name))
     return member && toLatin1(result, member.start, member.end)
   }),
 })
 
-/** Most names are of another length: a text is made of few. */
+/** Compares lengths first: few names become strings. */
 const isNamed = (result: RawJson, { nameStart, nameEnd }: IndexedMember, name: string): boolean =>
   nameEnd - nameStart === name.length && toLatin1(result, nameStart, nameEnd) === name
