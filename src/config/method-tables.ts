@@ -20,8 +20,8 @@ export const openMethodTables = (dir: string): MethodTables => {
 
   const readTableFile = (name: string): readonly Problem[] => {
     const source = readYamlFile(join(dir, 'methods', `${name}.yaml`))
-    const { table, faults } = source.value === undefined ? { table: undefined, faults: [] } : compileTable(source.value)
-    const problems = [...source.problems, ...faults.map(({ path, message, hint }) => source.problemAt(path, message, hint))]
+    const { table, issues } = source.value === undefined ? { table: undefined, issues: [] } : compileTable(source.value)
+    const problems = [...source.problems, ...issues.map(({ path, message, hint }) => source.problemAt(path, message, hint))]
     tableByName.set(name, problems.length === 0 ? table : undefined)
     return problems
   }

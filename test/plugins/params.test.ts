@@ -106,7 +106,7 @@ t.test('issues of options have the path of the option', async t => {
   t.same(issuesOf({ tags: { eth_getLogs: ['latest', 'save'] } }), [
     {
       path: ['tags', 'eth_getLogs', 1],
-      message: 'tags.eth_getLogs[1] is "save", which is no tag of eth_getLogs; did you mean `safe`?',
+      message: 'tags.eth_getLogs[1] is "save", which is not a block tag of eth_getLogs; did you mean `safe`?',
     },
   ])
 })

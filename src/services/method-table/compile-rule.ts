@@ -1,38 +1,35 @@
 import { Ajv } from 'ajv'
 import type { AnySchemaObject, ValidateFunction } from 'ajv'
 import type { Json } from '../../plugin/call.ts'
-import { afterMembers, beforeMembers, createHexCheck } from './object-keywords.ts'
+import { getOrCreate } from '../../util/get-or-create.ts'
+import { isJsonObject } from '../../util/json.ts'
+import { afterMembers, aliasesOf, beforeMembers, createHexCheck } from './object-keywords.ts'
 import type { ObjectKeyword } from './object-keywords.ts'
 import type { Rule } from './table-types.ts'
-import { aliasesOf, isObject } from './object-members.ts'
 import { createNormalizer } from './normalize.ts'
 import type { Normalize } from './normalize.ts'
 import { issueOfAjvError } from './issue-messages.ts'
 import type { Issue } from './issue-messages.ts'
 
-/** A rule, ready to use. */
+/** A rule, compiled. */
 export interface CompiledRule {
-  /** The first thing that is wrong with the value. */
+  /** The first issue of the value. */
   validate(value: Json): Issue | undefined
-  /** Only for a value without fault. */
+  /** Only for a valid value. */
   readonly normalize: Normalize
 }
 
 export type CompileRule = (rule: Rule) => CompiledRule
 
-/** Compiles resolved rules that inspect() has nothing against; equal rules share a reader. */
+/** Compiles resolved rules without issues; equal rules are compiled once. */
 export const createRuleCompiler = (): CompileRule => {
   const ajv = createAjv(false)
   const compiled = new Map<string, CompiledRule>()
-  return rule => {
-    const key = JSON.stringify(rule)
-    const compiledRule = compiled.get(key) ?? lazyCompiledRule(() => ajv.compile(ajvSchemaOf(rule)), createNormalizer(rule))
-    compiled.set(key, compiledRule)
-    return compiledRule
-  }
+  return rule =>
+    getOrCreate(compiled, JSON.stringify(rule), () => compileOnFirstUse(() => ajv.compile(ajvSchemaOf(rule)), createNormalizer(rule)))
 }
 
-/** An Ajv that knows the named keywords. Errors carry the value and the rule, for explain(). */
+/** An Ajv with the keywords of rules. Its errors carry the value and the rule, for issueOfAjvError(). */
 export const createAjv = (allErrors: boolean): Ajv => {
   const ajv = new Ajv({
     allErrors,
@@ -41,10 +38,10 @@ export const createAjv = (allErrors: boolean): Ajv => {
     meta: false,
     validateSchema: false,
     allowUnionTypes: true,
-    strictTypes: false, // inspect() sees to it, in words for operators
-    code: { optimize: !allErrors }, // not worth its time for what is asked once per file
+    strictTypes: false, // resolve-rules.ts checks the same, with messages for operators
+    code: { optimize: !allErrors }, // not worth its time for a check once per file
   })
-  ajv.removeKeyword('required') // the named one of this language takes `null` for missing
+  ajv.removeKeyword('required') // in rules `null` counts as missing
   ajv.addVocabulary(['label', 'tags', 'unsupportedTags'])
   ajv.addKeyword({ keyword: 'hex', type: 'string', errors: false, compile: (_setting, rule) => createHexCheck(rule as Rule) })
   for (const [name, keyword] of Object.entries(beforeMembers)) addKeyword(ajv, name, keyword, { before: 'properties' })
@@ -59,14 +56,14 @@ const addKeyword = (ajv: Ajv, keyword: string, { createCheck }: ObjectKeyword, p
     errors: false,
     ...position,
     compile(_setting, rule) {
-      const check = createCheck(rule as Rule) // as schemaOf() made it
+      const check = createCheck(rule as Rule) // as ajvSchemaOf() made it
       return object => check(object) === undefined
     },
   })
 }
 
-/** Ajv compiles a rule when it is first asked: 1 to 4 ms each, which a start would spend on 60 of them. */
-const lazyCompiledRule = (compile: () => ValidateFunction, normal: Normalize): CompiledRule => {
+/** Ajv takes 1 to 4 ms to compile a rule, which a start would spend on 60 of them. */
+const compileOnFirstUse = (compile: () => ValidateFunction, normalize: Normalize): CompiledRule => {
   let compiled: ValidateFunction | undefined
   return {
     validate(value) {
@@ -75,22 +72,22 @@ const lazyCompiledRule = (compile: () => ValidateFunction, normal: Normalize): C
       const [error] = validate.errors ?? []
       return error && issueOfAjvError(error)
     },
-    normalize: normal,
+    normalize,
   }
 }
 
-/** The rule for Ajv: members go by their aliases too, and may be `null`. */
+/** The rule for Ajv: members are also checked under their aliases, and may be `null`. */
 const ajvSchemaOf = (rule: Rule): AnySchemaObject => ({
   ...rule,
   ...(rule.items && { items: ajvSchemaOf(rule.items) }),
   ...(rule.properties && { properties: memberSchemasOf(rule, rule.properties) }),
-  ...(isObject(rule.additionalProperties) && { additionalProperties: orNull(ajvSchemaOf(rule.additionalProperties)) }),
+  ...(isJsonObject(rule.additionalProperties) && { additionalProperties: orNull(ajvSchemaOf(rule.additionalProperties)) }),
 })
 
 const memberSchemasOf = (rule: Rule, properties: Readonly<Record<string, Rule>>): AnySchemaObject =>
   Object.fromEntries(
-    Object.entries(properties).flatMap(([name, its]) => {
-      const schema = orNull(ajvSchemaOf(its))
+    Object.entries(properties).flatMap(([name, member]) => {
+      const schema = orNull(ajvSchemaOf(member))
       return [name, ...aliasesOf(name, rule)].map(spelling => [spelling, schema])
     }),
   )

@@ -8,38 +8,39 @@ import type { MethodEntry, TableFile } from './table-types.ts'
 import { formatPath } from './issue-messages.ts'
 import type { Issue } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
+import { toHexQuantity } from '../../util/hex-quantity.ts'
 
 export type { CompiledTable } from './compile-method.ts'
 
-/** What is wrong at a place of a methods file. */
+/** A problem at a path of a methods file. */
 export interface TableIssue {
   readonly path: Path
   readonly message: string
-  /** What may have been meant. */
+  /** What was probably meant. */
   readonly hint?: string
 }
 
-/** What a method table must know of its network. */
+/** The network of a method table. */
 export interface NetworkIdentity {
   readonly name: string
   readonly chainId: number
-  /** The gateway's own, for `clientVersion`. */
+  /** The version of the gateway, for `clientVersion`. */
   readonly version: string
 }
 
-/** Checks and compiles what a methods file says; never throws. Without faults there is a table. */
-export const compileTable = (data: unknown): { readonly table: CompiledTable | undefined; readonly faults: readonly TableIssue[] } => {
-  const issues: Issue[] = []
-  const table = readTable(data, issues)
-  const faults = issues.map(({ path, message, hint }) => ({
+/** Checks and compiles the content of a methods file; never throws. Without issues there is a table. */
+export const compileTable = (data: unknown): { readonly table: CompiledTable | undefined; readonly issues: readonly TableIssue[] } => {
+  const found: Issue[] = []
+  const table = readTable(data, found)
+  const issues = found.map(({ path, message, hint }) => ({
     path,
     message: `${formatPath('', path)}${message}`.trimStart(),
     ...(hint !== undefined && { hint }),
   }))
-  return { table: faults.length > 0 ? undefined : table, faults }
+  return { table: issues.length > 0 ? undefined : table, issues }
 }
 
-/** The methods as one network offers them. */
+/** The methods that one network offers. */
 export const openMethodTable = (table: CompiledTable, network: NetworkIdentity): MethodTable => {
   const methods = new Map([...table.entries].map(([name, compiled]) => [name, toMethod(name, compiled, network)]))
   return {
@@ -51,13 +52,13 @@ export const openMethodTable = (table: CompiledTable, network: NetworkIdentity):
   }
 }
 
-/** In steps, each only when the one before found nothing: the shape, the named types, the methods. */
+/** Checks the schema, then the types, then the methods; each only when the check before found no issues. */
 const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined => {
   const file = copyPlainData(data)
-  const circularData: Issue = { path: [], message: 'the table is not plain data: a part of it holds itself' }
+  const circularData: Issue = { path: [], message: 'the table must not contain itself: an alias refers to a node around it' }
   issues.push(...(file === undefined ? [circularData] : schemaIssues(file, 'table')))
   if (issues.length > 0) return undefined
-  const { methods, errors = [], ...defaultsAndTypes } = file as TableFile // its shape has just been checked
+  const { methods, errors = [], ...defaultsAndTypes } = file as TableFile // the schema has just been checked
   const report = (issue: Issue) => void issues.push(issue)
   const compiler = createMethodCompiler(defaultsAndTypes, report)
   if (issues.length > 0) return undefined
@@ -71,7 +72,7 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
   return { names, defaultCost: defaultsAndTypes.defaults.cost, entries, errorCategory: createErrorClassifier(errors), compiler }
 }
 
-/** A copy that nobody else can change; undefined when YAML aliases have made it a circle. */
+/** A copy that nobody else can change; undefined when YAML aliases make the data contain itself. */
 const copyPlainData = (data: unknown): unknown => {
   try {
     return JSON.parse(JSON.stringify(data) ?? 'null')
@@ -91,7 +92,7 @@ const answerOf = (answer: NonNullable<MethodEntry['answer']>, { chainId, version
   if ('value' in answer) return answer.value
   switch (answer.from) {
     case 'chainId':
-      return `0x${chainId.toString(16)}`
+      return toHexQuantity(chainId)
     case 'networkId':
       return String(chainId)
     case 'clientVersion':

@@ -1,22 +1,22 @@
 import type { Path } from '../../plugin/plugin.ts'
 import type { ErrorCategory, RpcError } from '../../plugin/reply.ts'
-import { hintFor } from './did-you-mean-hint.ts'
 import type { ErrorPattern } from './table-types.ts'
+import { hintFor } from './issue-messages.ts'
 import type { Issue } from './issue-messages.ts'
 
-/** What a node's error to a call of this method means; undefined when nobody has said. */
+/** The category of a node's error to a call of this method; undefined when no pattern matches. */
 export type ErrorCategoryOf = (error: RpcError, method: string) => ErrorCategory | undefined
 
-/** Compiles the `errors` of a methods file: the first that fits holds. */
+/** Compiles the `errors` of a methods file; the first pattern that matches decides. */
 export const createErrorClassifier = (patterns: readonly ErrorPattern[]): ErrorCategoryOf => {
   const matchers = patterns.map(createErrorMatcher)
   return ({ code, message }, method) => {
     const text = message.slice(0, maxMessageChars).toLowerCase()
-    return matchers.find(reader => reader.matches(code, text, method))?.category
+    return matchers.find(matcher => matcher.matches(code, text, method))?.category
   }
 }
 
-/** What is wrong with sayings whose shape is right. */
+/** Issues of patterns that have passed the schema. */
 export const errorPatternIssues = (patterns: readonly ErrorPattern[], methods: readonly string[]): readonly Issue[] =>
   patterns.flatMap((pattern, i) => {
     const path = ['errors', i]
@@ -34,7 +34,7 @@ const unknownMethods = ({ methods: named = [] }: ErrorPattern, path: Path, metho
       : [{ path: [...path, i], message: ` is "${name}", which is not in the method table`, ...hintFor(name, methods) }],
   )
 
-/** Characters of a message that are looked at. Nodes quote what callers sent, at any length. */
+/** Longer messages are cut: nodes quote what callers sent, at any length. */
 const maxMessageChars = 2000
 
 interface ErrorMatcher {
@@ -44,15 +44,17 @@ interface ErrorMatcher {
 
 const createErrorMatcher = ({ category, code, message, methods }: ErrorPattern): ErrorMatcher => {
   const codes = code === undefined ? undefined : new Set([code].flat())
-  const patterns = message === undefined ? undefined : [message].flat().map(one => one.toLowerCase().split('*'))
+  const patterns = message === undefined ? undefined : [message].flat().map(text => text.toLowerCase().split('*'))
   return {
     category,
-    matches: (its, text, method) =>
-      codes?.has(its) !== false && methods?.includes(method) !== false && patterns?.some(pieces => containsInOrder(text, pieces)) !== false,
+    matches: (errorCode, text, method) =>
+      codes?.has(errorCode) !== false &&
+      methods?.includes(method) !== false &&
+      patterns?.some(pieces => containsInOrder(text, pieces)) !== false,
   }
 }
 
-/** Do the pieces stand in the text, one behind the other? Each is looked for once: no text makes it slow. */
+/** Does the text contain the pieces, one after another? Each is searched once, so that no text makes it slow. */
 const containsInOrder = (text: string, pieces: readonly string[]): boolean => {
   let at = 0
   for (const piece of pieces) {

@@ -1,16 +1,16 @@
-/** A way to write bytes or a number as hex text, whatever the case of its letters. */
+/** A format of bytes or of a number as a hex string, in upper or lower case. */
 export interface HexFormat {
-  /** What a caller is told to write. */
+  /** For error messages. */
   readonly description: string
   matches(text: string): boolean
-  /** One spelling for equal values. Only for a text that fits. */
+  /** One spelling for equal values; only for a text that matches. */
   normalize(text: string): string
 }
 
-/** The names that parseForm() knows, as a pattern. */
+/** The names that parseHexFormat() accepts. */
 export const hexFormatPattern = '^(([1-9]\\d{0,3}|up to [1-9]\\d{0,3}) bytes|bytes|number|number up to [1-9]\\d{0,2} bits)$'
 
-/** The form that the table calls by this name; one that matches `formNames`. */
+/** The format of this name, which matches `hexFormatPattern`. */
 export const parseHexFormat = (name: string): HexFormat => {
   const [, upTo, count] = /^(up to )?(\d+) bytes$/.exec(name) ?? []
   if (name === 'bytes') return wholeBytesFormat
@@ -36,14 +36,14 @@ const wholeBytesFormat: HexFormat = {
   normalize: text => text.toLowerCase(),
 }
 
-/** Leading zeros are allowed, up to 64 digits in all, and lost in the normal form. */
+/** Leading zeros are accepted, up to 64 digits in all, and removed by normalize(). */
 const numberFormat = (bits: number): HexFormat => ({
   description: 'a hex number with 0x',
   matches: matcher(new RegExp(`^0x(?=[0-9a-f]{1,64}$)0*[0-9a-f]{1,${Math.ceil(bits / 4)}}$`, 'i')),
   normalize: text => text.toLowerCase().replace(/^0x0+(?=.)/, '0x'),
 })
 
-/** How long a text is that should have been hex: ` (1 byte)`; empty when that would not help. */
+/** The size of a text that should have had a hex format: ` (1 byte)`; empty when the size does not help. */
 export const describeHexSize = (text: string): string => {
   if (!hexPattern.test(text)) return /^[0-9a-f]+$/i.test(text) ? ' (without 0x)' : ''
   const digits = text.length - 2

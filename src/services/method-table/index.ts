@@ -14,7 +14,7 @@ export type CachePolicy = 'never' | 'latest' | 'block' | 'mined'
  */
 export type ResultKind = 'word' | 'blockNumber'
 
-/** Parameters that passed their rules, normalised (hex in lower case, defaults filled in); or what broke which rule. */
+/** Parameters that passed their rules, normalized (hex in lower case, defaults added); or the rule that they break. */
 export type CheckedParams = { readonly params: readonly Json[] } | { readonly issue: string }
 
 /** One entry of the method table, ready to use. */
@@ -23,35 +23,35 @@ export interface Method {
   /** Credits of one call. */
   readonly cost: number
   readonly cache: CachePolicy
-  /** Calls of one class share a breaker: heavy ones must not take the light ones down with them. */
+  /** Methods of one class share a circuit breaker per upstream: failing heavy calls must not stop light calls. */
   readonly class: string
-  /** May the call be sent again after a failure that leaves open whether the node acted on it? */
+  /** May the call be sent again when it is unknown whether the node has processed it? */
   readonly idempotent: boolean
-  /** Contract section 8: most results of one query. */
+  /** Maximum number of results of one query (contract 8). */
   readonly maxResults?: number
-  /** Contract section 8: longest a query may run, in ms; past it the answer is `query timeout exceeded`. */
+  /** Maximum duration of a query in ms; above it the call fails with `query timeout exceeded` (contract 8). */
   readonly maxTime?: number
   readonly result?: ResultKind
   /** The position in params of the block, or of the filter over blocks: see blockSelectorOf(). */
   readonly blockParam?: number
   /** params[0] is a filter and the result is logs: the call can be sent in chunks to a node with a smaller limit. */
   readonly splittable?: boolean
-  /** The result as JSON text, when no node is needed. */
+  /** The result as JSON text, for methods that the gateway answers itself. */
   readonly answer?: Uint8Array
   check(params: readonly Json[], strict: boolean): CheckedParams
 }
 
-/** What a network's file changes in one entry of the table; `false`: the method is not offered here. */
+/** The changes of one network to one entry of the table; `false`: the network does not offer the method. */
 export type MethodOverride = false | { readonly [field: string]: Json }
 
-/** The method table of a network. Nothing about a method stands anywhere else. */
+/** The method table of a network: all that is known of methods. */
 export interface MethodTable {
   get(name: string): Method | undefined
-  /** The names offered, in the order of the table. */
+  /** The methods that the network offers, in the order of the table. */
   readonly names: readonly string[]
   /** Credits for a method that is not in the table. */
   readonly defaultCost: number
-  /** What a node's error to a call of this method means, in whatever words; undefined when its words are not known. */
+  /** The category of a node's error to a call of this method; undefined when no pattern matches. */
   errorCategory(error: RpcError, method: string): ErrorCategory | undefined
   /** The same table with entries changed; throws misconfigured() with paths that start at the method's name. */
   with(overrides: Readonly<Record<string, MethodOverride>>, tags: Readonly<Record<string, readonly string[]>>): MethodTable

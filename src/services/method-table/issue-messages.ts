@@ -1,23 +1,26 @@
 import type { ErrorObject } from 'ajv'
 import type { Path } from '../../plugin/plugin.ts'
 import { parseHexFormat, describeHexSize } from './hex-format.ts'
-import { hintFor } from './did-you-mean-hint.ts'
-import { objectKeywords } from './object-keywords.ts'
+import { didYouMean } from '../../util/did-you-mean.ts'
+import { parseJsonPointer } from '../../util/json-pointer.ts'
+import { getOrCreate } from '../../util/get-or-create.ts'
+import { toHexQuantity } from '../../util/hex-quantity.ts'
+import { isJsonObject } from '../../util/json.ts'
+import type { JsonObject } from '../../util/json.ts'
+import { isJsonArray, objectKeywords, typesOf } from './object-keywords.ts'
 import type { Rule } from './table-types.ts'
-import { isJsonArray, isObject, typesOf } from './object-members.ts'
-import type { JsonObject } from './object-members.ts'
 
-/** What is wrong with a value, in words. */
+/** Why a value is not valid. */
 export interface Issue {
-  /** From the value that was checked to the one that is wrong. */
+  /** From the value that was checked to the invalid one. */
   readonly path: Path
-  /** Goes behind the name of the place: ` must be ..., not ...`. */
+  /** Follows the path: ` must be ..., not ...`. */
   readonly message: string
-  /** What may have been meant. */
+  /** What was probably meant. */
   readonly hint?: string
 }
 
-/** Retells an error of Ajv (with its `verbose` option). */
+/** The issue of an error of Ajv, which needs its option `verbose`. */
 export const issueOfAjvError = (error: ErrorObject): Issue => {
   const path = parseJsonPointer(error.instancePath)
   const rule = (error.parentSchema ?? {}) as Rule // what Ajv was given
@@ -25,7 +28,7 @@ export const issueOfAjvError = (error: ErrorObject): Issue => {
   if (describe !== undefined) return { path, ...describe(rule, error.data) }
   if (error.keyword === 'additionalProperties') return unknownMember(path, rule, error.params['additionalProperty'])
   const createCheck = objectKeywords[error.keyword]?.createCheck(rule)
-  return { path, message: createCheck?.(error.data as JsonObject) ?? ' is not valid' } // these keywords are about objects only
+  return { path, message: createCheck?.(error.data as JsonObject) ?? ' is not valid' } // these keywords apply only to objects
 }
 
 /** `params[0].topics[1]`; a path into a file has no root. */
@@ -36,39 +39,34 @@ export const formatPath = (root: string, path: Path): string =>
     return text === '' ? step : `${text}.${step}`
   }, root)
 
-/** A value as it may stand in a message: short, printable, on one line. */
+/** A value for a message: short, printable, on one line. */
 export const formatValue = (value: unknown): string => {
   if (isJsonArray(value)) return 'an array'
-  if (isObject(value)) return 'an object'
+  if (isJsonObject(value)) return 'an object'
   if (typeof value !== 'string') return String(value)
-  if (value.length <= 40 && printableAscii.test(value)) return `"${value}"`
-  const text = JSON.stringify(value.length > 40 ? `${value.slice(0, 37)}...` : value)
+  if (value.length <= maxShownChars && printableAscii.test(value)) return `"${value}"`
+  const text = JSON.stringify(value.length > maxShownChars ? `${value.slice(0, maxShownChars - 3)}...` : value)
   return text.replace(/[^ -~]/g, letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
+const maxShownChars = 40
 const printableAscii = /^[ !#-[\]-~]*$/
 
-/** What a rule wants: `an address (20 bytes of hex with 0x) or an array`. */
+/** What a rule accepts: `an address (20 bytes of hex with 0x) or an array`. */
 export const describeRule = (rule: Rule): string => {
-  const wants = typesOf(rule).map((type, i) => describeTypeOf(type, rule, i === 0 ? rule.label : undefined))
-  return [...new Set(wants)].join(' or ')
+  const descriptions = typesOf(rule).map((type, i) => describeType(type, rule, i === 0 ? rule.label : undefined))
+  return [...new Set(descriptions)].join(' or ')
 }
 
-/** A text in hex or a tag, as wanted; kept, since callers repeat their mistakes, and putting it into words takes 2 us. */
-const describeTextRule = (rule: Rule): string => {
-  const known = textRuleDescriptions.get(rule)
-  if (known !== undefined) return known
-  const wanted = describeTypeOf('string', rule, rule.label)
-  textRuleDescriptions.set(rule, wanted)
-  return wanted
-}
+/** What a rule for strings accepts; cached, because callers repeat their mistakes and a description takes 2 us. */
+const describeStringRule = (rule: Rule): string => getOrCreate(stringRuleDescriptions, rule, () => describeType('string', rule, rule.label))
 
-const textRuleDescriptions = new WeakMap<Rule, string>()
+const stringRuleDescriptions = new WeakMap<Rule, string>()
 
-const describeTypeOf = (type: string, rule: Rule, label: string | undefined): string => {
+const describeType = (type: string, rule: Rule, label: string | undefined): string => {
   if (type !== 'string' || rule.hex === undefined) return label ?? describeEnum(rule) ?? typeNames[type] ?? type
-  const forms = describeHexFormats(rule)
-  return label === undefined ? forms : `${label} (${forms})`
+  const formats = describeHexFormats(rule)
+  return label === undefined ? formats : `${label} (${formats})`
 }
 
 const typeNames: Readonly<Record<string, string>> = {
@@ -80,24 +78,24 @@ const typeNames: Readonly<Record<string, string>> = {
   object: 'an object',
 }
 
-const describeEnum = ({ enum: values }: Rule): string | undefined => values && `one of ${values.filter(one => one !== null).join(', ')}`
+const describeEnum = ({ enum: values }: Rule): string | undefined => values && `one of ${values.filter(value => value !== null).join(', ')}`
 
 const describeHexFormats = ({ hex = [], tags = [] }: Rule): string => {
-  const forms = [hex]
+  const formats = [hex]
     .flat()
     .map(name => parseHexFormat(name).description)
     .join(' or ')
-  return tags.length === 0 ? forms : `${forms}, or one of ${tags.join(', ')}`
+  return tags.length === 0 ? formats : `${formats}, or one of ${tags.join(', ')}`
 }
 
 type IssueText = Omit<Issue, 'path'>
 
 const mustBe = (rule: Rule, found: unknown): IssueText => ({ message: ` must be ${describeRule(rule)}, not ${formatValue(found)}` })
 
-/** A JSON number where hex is wanted: how to write it. */
+/** For a JSON number where hex is required: how to write it. */
 const hexHint = ({ hex = [] }: Rule, found: unknown): Pick<Issue, 'hint'> =>
-  Number.isSafeInteger(found) && Number(found) >= 0 && [hex].flat().some(form => form.startsWith('number'))
-    ? { hint: `write "0x${Number(found).toString(16)}"` }
+  Number.isSafeInteger(found) && Number(found) >= 0 && [hex].flat().some(format => format.startsWith('number'))
+    ? { hint: `write "${toHexQuantity(Number(found))}"` }
     : {}
 
 const tooFewOf =
@@ -116,7 +114,7 @@ const describeHexIssue = (rule: Rule, found: unknown): IssueText => {
   if (unsupportedTags?.tags.includes(text)) {
     return { message: `: the tag "${text}" is not supported for ${unsupportedTags.where}; ${tagAdvice(text, tags)}` }
   }
-  return { message: ` must be ${describeTextRule(rule)}, not ${formatValue(text)}${describeHexSize(text)}`, ...hintFor(text, tags) }
+  return { message: ` must be ${describeStringRule(rule)}, not ${formatValue(text)}${describeHexSize(text)}`, ...hintFor(text, tags) }
 }
 
 const tagAdvice = (tag: string, others: readonly string[]): string => {
@@ -125,12 +123,12 @@ const tagAdvice = (tag: string, others: readonly string[]): string => {
   return others.length === 0 ? 'use a number' : `use a number or one of ${others.join(', ')}`
 }
 
-/** The tag that comes nearest in meaning (contract 4.3.3). */
+/** The tag with the closest meaning (contract 4.3.3). */
 const substituteTags: Readonly<Record<string, string>> = { safe: 'finalized', finalized: 'safe', pending: 'latest' }
 
 const issueDescriptions: Readonly<Record<string, (rule: Rule, found: unknown) => IssueText>> = {
   type: (rule, found) => ({ ...mustBe(rule, found), ...hexHint(rule, found) }),
-  pattern: (rule, found) => ({ message: ` must be ${describeTextRule(rule)}, not ${formatValue(found)}` }),
+  pattern: (rule, found) => ({ message: ` must be ${describeStringRule(rule)}, not ${formatValue(found)}` }),
   enum: (rule, found) => ({ ...mustBe(rule, found), ...hintFor(String(found), rule.enum?.map(String) ?? []) }),
   hex: describeHexIssue,
   minimum: (rule, found) => ({ message: ` must be at least ${rule.minimum}, not ${formatValue(found)}` }),
@@ -139,7 +137,7 @@ const issueDescriptions: Readonly<Record<string, (rule: Rule, found: unknown) =>
   maxLength: tooManyOf('characters', 'maxLength'),
   minItems: tooFewOf('elements', 'minItems'),
   maxItems: tooManyOf('elements', 'maxItems'),
-  // Without the number found: to list the keys of an object takes 13 ms per MB, and the check has just done it.
+  // Without the number found: listing the keys of an object takes 13 ms per MB, and the check has just done it.
   maxProperties: rule => ({ message: ` has more than the ${rule.maxProperties} members allowed` }),
 }
 
@@ -150,9 +148,10 @@ const unknownMember = (path: Path, rule: Rule, name: string): Issue => {
   return { path: [...path, name], message: ` is unknown${knownMembers}`, ...hint }
 }
 
-const parseJsonPointer = (pointer: string): Path =>
-  pointer
-    .split('/')
-    .slice(1)
-    .map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .map(step => (/^\d{1,9}$/.test(step) ? Number(step) : step))
+/** A hint with the name that was probably meant, if one is close; none for long words, which would take long to compare. */
+export const hintFor = (word: string, known: readonly string[]): Pick<Issue, 'hint'> => {
+  const hint = word.length > maxComparedChars ? undefined : didYouMean(word, known)
+  return hint === undefined ? {} : { hint }
+}
+
+const maxComparedChars = 40

@@ -1,21 +1,20 @@
 import type { Json } from '../../plugin/call.ts'
 import { parseHexFormat } from './hex-format.ts'
 import type { Rule } from './table-types.ts'
-import { hasMember, isJsonArray, createMemberReader } from './object-members.ts'
-import type { JsonObject } from './object-members.ts'
+import type { JsonObject } from '../../util/json.ts'
 
-/** A keyword about an object that JSON Schema lacks. */
+/** A keyword for objects that JSON Schema lacks. */
 export interface ObjectKeyword {
-  /** The members that its setting names. */
+  /** The members that the keyword refers to. */
   members(rule: Rule): readonly string[]
-  /** Prepares the check. What a check returns goes behind the place: ` has ...`; undefined when all is well. */
+  /** Prepares the check, which returns the message that follows the path, such as ` has ...`; undefined when the object is valid. */
   createCheck(rule: Rule): (object: JsonObject) => string | undefined
 }
 
-/** Is a text written in one of the forms of `hex`, or one of the `tags`? */
+/** Has a string one of the formats of `hex`, or is it one of the `tags`? */
 export const createHexCheck = ({ hex = [], tags = [] }: Rule): ((text: string) => boolean) => {
-  const forms = [hex].flat().map(parseHexFormat)
-  return text => forms.some(form => form.matches(text)) || tags.includes(text)
+  const formats = [hex].flat().map(parseHexFormat)
+  return text => formats.some(format => format.matches(text)) || tags.includes(text)
 }
 
 const required: ObjectKeyword = {
@@ -96,17 +95,17 @@ const ordered: ObjectKeyword = {
   },
 }
 
-/** Those that must hold before the members are looked at, in this order. */
+/** The keywords that are checked before the members, in this order. */
 export const beforeMembers = { alias, excludes, exactlyOne, required, maxTotal } as const
 
-/** Those that compare members which have passed their own rules. */
+/** The keywords that compare members which have passed their own rules. */
 export const afterMembers = { ordered } as const
 
 export const objectKeywords: Readonly<Record<string, ObjectKeyword>> = { ...beforeMembers, ...afterMembers }
 
 const quoteNames = (names: readonly string[]): string => names.map(name => `"${name}"`).join(' and ')
 
-/** A value counts one, a list as much as its elements, `null` nothing; stops soon after `limit`. */
+/** A value counts as one, a list as its elements, `null` as none; stops soon after `limit`. */
 const countValues = (value: Json | undefined, depth: number, limit: number): number => {
   if (value === undefined || value === null) return 0
   if (!isJsonArray(value) || depth === 0) return 1
@@ -122,3 +121,20 @@ const isGreater = (low: Json | undefined, high: Json | undefined): boolean =>
   isHexNumber(low) && isHexNumber(high) && BigInt(low) > BigInt(high)
 
 const isHexNumber = (value: Json | undefined): value is string => typeof value === 'string' && /^0x[0-9a-f]+$/i.test(value)
+
+export const isJsonArray = (value: unknown): value is readonly Json[] => Array.isArray(value)
+
+/** Reads a member by its name or one of its aliases; `null` counts as missing. */
+export const createMemberReader = (name: string, rule: Rule): ((object: JsonObject) => Json | undefined) => {
+  const aliases = aliasesOf(name, rule)
+  if (aliases.length === 0) return object => object[name] ?? undefined
+  return object => object[[name, ...aliases].find(spelling => hasMember(object, spelling)) ?? name] ?? undefined
+}
+
+export const aliasesOf = (name: string, { alias: names = {} }: Rule): readonly string[] =>
+  Object.keys(names).filter(spelling => names[spelling] === name)
+
+const hasMember = (object: JsonObject, spelling: string): boolean => (object[spelling] ?? null) !== null
+
+/** The types of a rule, without the `null` that stands for a missing member. */
+export const typesOf = ({ type = [] }: Rule): readonly string[] => [type].flat().filter(name => name !== 'null')

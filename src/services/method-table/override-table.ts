@@ -1,22 +1,20 @@
 import { Misconfigured } from '../../plugin/plugin.ts'
 import type { CompiledMethod, CompiledTable } from './compile-method.ts'
-import { hintFor } from './did-you-mean-hint.ts'
 import type { MethodOverride } from './index.ts'
 import type { MethodEntry, Rule } from './table-types.ts'
-import { isObject } from './object-members.ts'
-import { defaultTextsOf, restrictTags, tagsOf } from './restrict-tags.ts'
+import { isJsonObject } from '../../util/json.ts'
 import type { ReportIssue } from './resolve-rules.ts'
-import { formatValue, formatPath } from './issue-messages.ts'
+import { formatPath, formatValue, hintFor } from './issue-messages.ts'
 import type { Issue } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
 
-/** What a network changes in the table. */
+/** The changes of one network to the table. */
 export interface TableOverrides {
   readonly overrides: Readonly<Record<string, MethodOverride>>
   readonly tags: Readonly<Record<string, readonly string[]>>
 }
 
-/** The table with entries changed, then with fewer tags. Throws Misconfigured; its paths begin with a method's name. */
+/** The table with entries changed, then with tags removed. Throws Misconfigured, whose paths begin with a method's name. */
 export const overrideTable = (table: CompiledTable, { overrides, tags }: TableOverrides, network: string): CompiledTable => {
   const issues: Issue[] = []
   const report = (issue: Issue) => void issues.push(issue)
@@ -30,7 +28,7 @@ export const overrideTable = (table: CompiledTable, { overrides, tags }: TableOv
   for (const [name, allowed] of Object.entries(tags)) {
     const compiled = entries.get(name)
     if (compiled === undefined) report(unknownMethod(name, table))
-    else set(name, table.compiler.restrictTags(name, compiled, restrictPositions({ name, compiled, allowed, network }, report)))
+    else set(name, table.compiler.withPositions(name, compiled, restrictPositions({ name, compiled, allowed, network }, report)))
   }
 
   if (issues.length > 0) throw new Misconfigured(issues.map(misconfigurationOf))
@@ -48,7 +46,7 @@ const misconfigurationOf = ({ path, message, hint }: Issue) => ({
   message: `${formatPath('', path)}${message}${hint === undefined ? '' : `; ${hint}`}`,
 })
 
-/** The fields given replace the old ones, `null` takes one away; a method that is not in the table is new. */
+/** The fields replace those of the entry, and `null` removes one; a method that is not in the table is added. */
 const overrideEntry = (
   { entries, compiler }: CompiledTable,
   name: string,
@@ -56,11 +54,11 @@ const overrideEntry = (
   report: ReportIssue,
 ): CompiledMethod | undefined => {
   const notAnObject = ` must be false or the fields to change, not ${formatValue(fields)}`
-  if (!isObject(fields)) return void report({ path: [name], message: notAnObject })
+  if (!isJsonObject(fields)) return void report({ path: [name], message: notAnObject })
   const mergedFields = Object.entries({ ...entries.get(name)?.entry, ...fields }).filter(([, value]) => value !== null)
-  const entry: MethodEntry = Object.fromEntries(mergedFields) // shapeComplaints() sees whether it is one
+  const entry: MethodEntry = Object.fromEntries(mergedFields) // schemaIssues() checks whether it is one
   const issues = schemaIssues(entry, 'method')
-  issues.forEach(complaint => report({ ...complaint, path: [name, ...complaint.path] }))
+  issues.forEach(issue => report({ ...issue, path: [name, ...issue.path] }))
   return issues.length > 0 ? undefined : compiler.compile(name, entry, [name], report)
 }
 
@@ -72,18 +70,46 @@ interface TagRestriction {
 }
 
 const restrictPositions = ({ name, compiled, allowed, network }: TagRestriction, report: ReportIssue): CompiledMethod['positions'] => {
-  tagIssues(name, compiled.positions?.map(place => place.rule) ?? [], allowed).forEach(report)
-  return compiled.positions?.map(place => ({ ...place, rule: restrictTags(place.rule, allowed, `${name} on ${network}`) }))
+  tagIssues(name, compiled.positions?.map(position => position.rule) ?? [], allowed).forEach(report)
+  return compiled.positions?.map(position => ({ ...position, rule: restrictTags(position.rule, allowed, `${name} on ${network}`) }))
 }
 
 const tagIssues = (name: string, rules: readonly Rule[], allowed: readonly string[]): readonly Issue[] => {
   const known = [...new Set(rules.flatMap(tagsOf))]
   if (known.length === 0) return [{ path: [name], message: ' takes no block tag' }]
   const unknownTags = allowed.flatMap((tag, i) =>
-    known.includes(tag) ? [] : [{ path: [name, i], message: ` is "${tag}", which is no tag of ${name}`, ...hintFor(tag, known) }],
+    known.includes(tag) ? [] : [{ path: [name, i], message: ` is "${tag}", which is not a block tag of ${name}`, ...hintFor(tag, known) }],
   )
   const lostDefault = rules.flatMap(defaultTextsOf).find(text => known.includes(text) && !allowed.includes(text))
   return lostDefault === undefined
     ? unknownTags
-    : [...unknownTags, { path: [name], message: ` must keep "${lostDefault}", which stands in for a missing block` }]
+    : [...unknownTags, { path: [name], message: ` must include "${lostDefault}", the default of a missing block` }]
 }
+
+/** The block tags that a rule and its inner rules accept. */
+const tagsOf = (rule: Rule): readonly string[] => [...(rule.tags ?? []), ...innerRules(rule).flatMap(tagsOf)]
+
+/** The defaults of a rule and its inner rules that are strings. */
+const defaultTextsOf = (rule: Rule): readonly string[] => [
+  ...(typeof rule.default === 'string' ? [rule.default] : []),
+  ...innerRules(rule).flatMap(defaultTextsOf),
+]
+
+/** The same rule with only the `allowed` tags; messages about the others name `where`. */
+const restrictTags = (rule: Rule, allowed: readonly string[], where: string): Rule => ({
+  ...rule,
+  ...(rule.tags && {
+    tags: rule.tags.filter(tag => allowed.includes(tag)),
+    unsupportedTags: { tags: rule.tags.filter(tag => !allowed.includes(tag)), where },
+  }),
+  ...(rule.items && { items: restrictTags(rule.items, allowed, where) }),
+  ...(rule.properties && { properties: restrictTagsOfEach(rule.properties, allowed, where) }),
+})
+
+const restrictTagsOfEach = (rules: Readonly<Record<string, Rule>>, allowed: readonly string[], where: string) =>
+  Object.fromEntries(Object.entries(rules).map(([name, rule]) => [name, restrictTags(rule, allowed, where)]))
+
+const innerRules = ({ items, properties = {} }: Rule): readonly Rule[] => [
+  ...(items === undefined ? [] : [items]),
+  ...Object.values(properties),
+]

@@ -1,26 +1,28 @@
 import type { Path } from '../../plugin/plugin.ts'
-import { hintFor } from './did-you-mean-hint.ts'
-import { inspectRule } from './inspect-rules.ts'
-import type { Rule } from './table-types.ts'
-import { isObject } from './object-members.ts'
+import { isJsonObject } from '../../util/json.ts'
+import type { CompileRule } from './compile-rule.ts'
+import { hintFor } from './issue-messages.ts'
 import type { Issue } from './issue-messages.ts'
+import { objectKeywords, typesOf } from './object-keywords.ts'
+import { keywordTypes } from './table-types.ts'
+import type { Rule } from './table-types.ts'
 
-export type ReportIssue = (complaint: Issue) => void
+export type ReportIssue = (issue: Issue) => void
 
-/** Puts named types in place of each `ref`, inside the rule too, and reports what cannot work. */
+/** Replaces each `ref` with the type that it names, in inner rules too, and reports rules that cannot work. */
 export type ResolveRule = (rule: Rule, path: Path, report: ReportIssue) => Rule
 
-/** Resolves the named types at once, so that each is looked at whether a method uses it or not. */
+/** Resolves all types at once, so that each is checked whether a method uses it or not. */
 export const createRuleResolver = (types: Readonly<Record<string, Rule>>, reportType: ReportIssue): ResolveRule => {
   const resolvedTypes = new Map<string, Rule>()
   const resolving = new Set<string>()
 
   const lookUp = (name: string, path: Path, report: ReportIssue): Rule => {
-    const known = resolvedTypes.get(name)
-    if (known !== undefined) return known
+    const existing = resolvedTypes.get(name)
+    if (existing !== undefined) return existing
     const type = Object.hasOwn(types, name) ? types[name] : undefined
     if (type === undefined || resolving.has(name)) {
-      report(type === undefined ? unknownType(name, path, Object.keys(types)) : { path, message: ' leads back to itself' })
+      report(type === undefined ? unknownType(name, path, Object.keys(types)) : { path, message: ' refers to itself' })
       return anyRule
     }
     resolving.add(name)
@@ -32,13 +34,13 @@ export const createRuleResolver = (types: Readonly<Record<string, Rule>>, report
 
   const resolve: ResolveRule = (rule, path, report) => {
     const { ref, ...own } = rule
-    const inner = (part: keyof Rule, its: Rule): Rule => resolve(its, [...path, part], report)
+    const inner = (keyword: keyof Rule, innerRule: Rule): Rule => resolve(innerRule, [...path, keyword], report)
     const merged: Rule = {
       ...(own.hex !== undefined && { type: 'string' }),
       ...(ref !== undefined && lookUp(ref, [...path, 'ref'], report)),
       ...own,
       ...(own.items && { items: inner('items', own.items) }),
-      ...(isObject(own.additionalProperties) && { additionalProperties: inner('additionalProperties', own.additionalProperties) }),
+      ...(isJsonObject(own.additionalProperties) && { additionalProperties: inner('additionalProperties', own.additionalProperties) }),
       ...(own.properties && { properties: resolveEach(own.properties, [...path, 'properties'], report) }),
     }
     inspectRule(merged, path).forEach(report)
@@ -52,11 +54,49 @@ export const createRuleResolver = (types: Readonly<Record<string, Rule>>, report
   return resolve
 }
 
-/** Stands in for a type that could not be had, so that nothing further is said about it. */
+/** Takes the place of a type that cannot be resolved, so that no more issues are reported about it. */
 const anyRule: Rule = { type: ['string', 'number', 'boolean', 'array', 'object'] }
 
 const unknownType = (name: string, path: Path, known: readonly string[]): Issue => ({
   path,
-  message: ` is "${name}", which is not among the types`,
+  message: ` refers to "${name}", which is not one of the types`,
   ...hintFor(name, known),
 })
+
+/** Why a resolved rule cannot work, although each of its keywords is well formed. Does not check inner rules. */
+const inspectRule = (rule: Rule, path: Path): readonly Issue[] => {
+  const types = typesOf(rule)
+  if (types.length === 0) return [{ path, message: ' needs "type", "hex" or "ref"' }]
+  const misplacedKeywords = Object.entries(keywordTypes)
+    .filter(([keyword, type]) => Object.hasOwn(rule, keyword) && !types.includes(type))
+    .map(([keyword, type]) => ({ path: [...path, keyword], message: ` applies only to ${type}s, not to ${types.join(' or ')}` }))
+  const tagsWithoutHex =
+    rule.tags === undefined || rule.hex !== undefined
+      ? []
+      : [{ path: [...path, 'tags'], message: ' applies only beside "hex"; use "enum" instead' }]
+  return [
+    ...misplacedKeywords,
+    ...tagsWithoutHex,
+    ...Object.keys(objectKeywords).flatMap(keyword => inspectMemberNames(rule, path, keyword)),
+  ]
+}
+
+/** Members that a keyword refers to must be among the properties. */
+const inspectMemberNames = (rule: Rule, path: Path, keyword: string): readonly Issue[] => {
+  const known = Object.keys(rule.properties ?? {})
+  const unknownNames = objectKeywords[keyword]?.members(rule).filter(name => !known.includes(name)) ?? []
+  return unknownNames.map(name => ({
+    path: [...path, keyword],
+    message: ` refers to "${name}", which is not one of the properties`,
+    ...hintFor(name, known),
+  }))
+}
+
+/** Defaults are sent to nodes without another check, so each must satisfy its own rule; checks inner rules too. */
+export const inspectDefaults = (rule: Rule, path: Path, compile: CompileRule): readonly Issue[] => {
+  const issue = rule.default === undefined ? undefined : compile(rule).validate(rule.default)
+  return [
+    ...(issue === undefined ? [] : [{ ...issue, path: [...path, 'default', ...issue.path] }]),
+    ...Object.entries(rule.properties ?? {}).flatMap(([name, member]) => inspectDefaults(member, [...path, 'properties', name], compile)),
+  ]
+}

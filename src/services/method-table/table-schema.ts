@@ -7,10 +7,10 @@ import type { Issue } from './issue-messages.ts'
 import { formatSuggestion } from '../../util/did-you-mean.ts'
 import { renamedKey } from '../../util/renamed-keys.ts'
 
-/** What is wrong with the shape of a methods file, or of one entry of it. */
+/** The issues of a methods file, or of one entry of it, by its schema. */
 export const schemaIssues = (data: unknown, part: 'table' | 'method'): readonly Issue[] => {
   const validate = ajv.getSchema(part === 'table' ? 'table' : 'table#/definitions/method') // compiled on first use
-  if (validate === undefined) throw new Error(`the shape of a ${part} cannot be found`)
+  if (validate === undefined) throw new Error(`no schema of a ${part}`)
   return validate(data) ? [] : (validate.errors ?? []).map(issueOfSchemaError)
 }
 
@@ -49,7 +49,7 @@ const typePattern = '^(string|integer|number|boolean|array|object|null)$'
 /** What a keyword means, for the reference. */
 const described = <S extends object>(description: string, schema: S) => ({ ...schema, description })
 
-const hexLabel = 'a form such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits"'
+const hexLabel = 'a format such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits"'
 
 const ruleKeywords = {
   ref: described('A rule of `types`; keywords beside `ref` are added to that rule or replace its own.', textSchema),
@@ -58,7 +58,7 @@ const ruleKeywords = {
   label: described('Name of the value in error messages: `must be an address`.', textSchema),
   hex: described(
     'Format of a hex string with 0x, or a list of formats that are tried in order. `20 bytes`: exactly 20 bytes. `up to 32 bytes`: at most ' +
-      '32 bytes, half bytes included. `bytes`: any number of whole bytes. `number up to 64 bits`: at most 64 bits, leading zeros counted. ' +
+      '32 bytes, half bytes included. `bytes`: any number of whole bytes. `number up to 64 bits`: a number below 2^64, of at most 64 digits with leading zeros. ' +
       'Upper case is accepted; values are passed on in lower case, numbers without leading zeros.',
     oneOrMany(hexLabel, hexFormatPattern),
   ),

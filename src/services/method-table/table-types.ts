@@ -30,7 +30,7 @@ export interface Rule {
   readonly minItems?: number
   readonly maxItems?: number
   readonly maxProperties?: number
-  /** Tags of the table that a network refuses, and where: `eth_getLogs on linea-mainnet`. Not for the table itself. */
+  /** Tags of the table that a network does not support, and where: `eth_getLogs on linea-mainnet`. Not for files. */
   readonly unsupportedTags?: { readonly tags: readonly string[]; readonly where: string }
 }
 
@@ -40,7 +40,7 @@ export interface PositionEntry extends Rule {
   readonly optional?: boolean | 'unless strict'
 }
 
-/** One entry of `methods:` as it stands in the file. */
+/** One entry of `methods` in the file. */
 export interface MethodEntry {
   readonly params?: readonly PositionEntry[]
   readonly cost?: number
@@ -55,25 +55,25 @@ export interface MethodEntry {
   readonly splittable?: boolean
 }
 
-/** One entry of `errors:`: words that nodes use, and what they mean. */
+/** One entry of `errors`: messages of nodes, and their category. */
 export interface ErrorPattern {
   readonly category: ErrorCategory
   readonly code?: number | readonly number[]
-  /** A piece of the message, in any case; `*` stands for anything between two pieces. */
+  /** A piece of the message, in any case; `*` matches any text. */
   readonly message?: string | readonly string[]
   readonly methods?: readonly string[]
 }
 
-/** A file of configs/methods/ as it stands. */
+/** A file of configs/methods/. */
 export interface TableFile {
-  /** What an entry is where it says nothing itself. */
+  /** Fields of methods that do not set them. */
   readonly defaults: Required<Pick<MethodEntry, 'cost' | 'cache' | 'class' | 'idempotent'>>
   readonly types?: Readonly<Record<string, Rule>>
   readonly methods: Readonly<Record<string, MethodEntry>>
   readonly errors?: readonly ErrorPattern[]
 }
 
-/** The one type that each of these keywords is about; the other keywords go with any type. */
+/** The one type that each of these keywords applies to; the other keywords apply to any type. */
 export const keywordTypes = {
   hex: 'string',
   tags: 'string',

@@ -8,31 +8,31 @@ import { check, devnet, hex, shippedMethods, shippedData, shippedTable, tableOf 
 const address = hex(20)
 const defaults = { cost: 80, cache: 'never', class: 'light', idempotent: true }
 
-/** The faults of a table, as `path: message [hint]`. */
-const faultsOf = (data: unknown): readonly string[] =>
-  compileTable(data).faults.map(({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`)
+/** The issues of a table, as `path: message [hint]`. */
+const issuesOf = (data: unknown): readonly string[] =>
+  compileTable(data).issues.map(({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`)
 
-const faultsOfMethod = (method: unknown, types?: unknown): readonly string[] =>
-  faultsOf({ defaults, ...(types !== undefined && { types }), methods: { m: method } })
+const issuesOfMethod = (method: unknown, types?: unknown): readonly string[] =>
+  issuesOf({ defaults, ...(types !== undefined && { types }), methods: { m: method } })
 
-const faultsOfRule = (rule: object): readonly string[] => faultsOfMethod({ params: [{ title: 'thing', ...rule }] })
+const issuesOfRule = (rule: object): readonly string[] => issuesOfMethod({ params: [{ title: 'thing', ...rule }] })
 
-test('the shipped table has no faults', async t => {
-  t.same(compileTable(shippedData()).faults, [])
+test('the shipped table has no issues', async t => {
+  t.same(compileTable(shippedData()).issues, [])
 })
 
-test('a table has whole defaults, and methods', async t => {
-  t.strictSame(faultsOf(null), [': must be a method table, not null'])
-  t.strictSame(faultsOf({}), [': needs "defaults"'])
+test('a table requires all defaults, and methods', async t => {
+  t.strictSame(issuesOf(null), [': must be a method table, not null'])
+  t.strictSame(issuesOf({}), [': needs "defaults"'])
   const { idempotent: _idempotent, ...partly } = defaults
-  t.strictSame(faultsOf({ defaults: partly, methods: {} }), ['defaults: defaults needs "idempotent"'])
-  t.strictSame(faultsOf({ defaults, methods: [] }), ['methods: methods must be an object, not an array'])
-  t.strictSame(faultsOf({ defaults, method: {}, methods: {} }), ['method: method is unknown [did you mean `methods`?]'])
+  t.strictSame(issuesOf({ defaults: partly, methods: {} }), ['defaults: defaults needs "idempotent"'])
+  t.strictSame(issuesOf({ defaults, methods: [] }), ['methods: methods must be an object, not an array'])
+  t.strictSame(issuesOf({ defaults, method: {}, methods: {} }), ['method: method is unknown [did you mean `methods`?]'])
 })
 
-test('each fault of a method is placed, and all of them are found in one run', async t => {
+test('each issue of a method has its path, and one run finds all of them', async t => {
   t.strictSame(
-    faultsOfMethod({
+    issuesOfMethod({
       cost: '80',
       cache: 'latests',
       class: '',
@@ -57,82 +57,79 @@ test('each fault of a method is placed, and all of them are found in one run', a
       'methods/m/splittable: methods.m.splittable must be true or false, not "yes"',
     ],
   )
-  t.strictSame(faultsOfMethod(null), ['methods/m: methods.m must be a method, not null'])
-  t.strictSame(faultsOfMethod({ cost: -1 }), ['methods/m/cost: methods.m.cost must be at least 0, not -1'])
-  t.strictSame(faultsOfMethod({ answer: { from: 'chainID' } }), [
+  t.strictSame(issuesOfMethod(null), ['methods/m: methods.m must be a method, not null'])
+  t.strictSame(issuesOfMethod({ cost: -1 }), ['methods/m/cost: methods.m.cost must be at least 0, not -1'])
+  t.strictSame(issuesOfMethod({ answer: { from: 'chainID' } }), [
     'methods/m/answer/from: methods.m.answer.from must be one of chainId, networkId, clientVersion, not "chainID"' +
       ' [did you mean `chainId`?]',
   ])
 })
 
-test('each fault of a rule is placed', async t => {
+test('each issue of a rule has its path', async t => {
   const at = (place: string, message: string): readonly string[] => [`methods/m/params/0${place}: methods.m.params[0]${message}`]
-  t.strictSame(faultsOfMethod({ params: {} }), ['methods/m/params: methods.m.params must be an array, not an object'])
-  t.strictSame(faultsOfMethod({ params: [{ type: 'string' }] }), at('', ' needs "title"'))
-  t.strictSame(faultsOfRule({}), at('', ' needs "type", "hex" or "ref"'))
+  t.strictSame(issuesOfMethod({ params: {} }), ['methods/m/params: methods.m.params must be an array, not an object'])
+  t.strictSame(issuesOfMethod({ params: [{ type: 'string' }] }), at('', ' needs "title"'))
+  t.strictSame(issuesOfRule({}), at('', ' needs "type", "hex" or "ref"'))
   t.strictSame(
-    faultsOfRule({ type: 'sting' }),
+    issuesOfRule({ type: 'sting' }),
     at('/type', '.type must be one of string, integer, number, boolean, array, object, null, not "sting"'),
   )
   t.strictSame(
-    faultsOfRule({ hex: '20 bits' }),
-    at('/hex', '.hex must be a form such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits", not "20 bits"'),
+    issuesOfRule({ hex: '20 bits' }),
+    at('/hex', '.hex must be a format such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits", not "20 bits"'),
   )
-  t.match(faultsOfRule({ hex: '99999 bytes' }), [/hex must be a form/])
-  t.strictSame(faultsOfRule({ type: 'string', pattern: '.*' }).length, 1, 'there is no pattern')
-  t.strictSame(faultsOfRule({ type: 'string', maxItems: 4 }), at('/maxItems', '.maxItems is about arrays, not string'))
+  t.match(issuesOfRule({ hex: '99999 bytes' }), [/hex must be a format/])
+  t.strictSame(issuesOfRule({ type: 'string', pattern: '.*' }).length, 1, '`pattern` is not supported')
+  t.strictSame(issuesOfRule({ type: 'string', maxItems: 4 }), at('/maxItems', '.maxItems applies only to arrays, not to string'))
+  t.strictSame(issuesOfRule({ type: 'string', tags: ['a'] }), at('/tags', '.tags applies only beside "hex"; use "enum" instead'))
   t.strictSame(
-    faultsOfRule({ type: 'string', tags: ['a'] }),
-    at('/tags', '.tags stands beside "hex" only; without it, "enum" does the same'),
-  )
-  t.strictSame(
-    faultsOfRule({ type: 'object', properties: { from: { type: 'string' } }, required: ['form'] }),
-    at('/required', '.required names "form", which is not among the properties [did you mean `from`?]'),
+    issuesOfRule({ type: 'object', properties: { from: { type: 'string' } }, required: ['form'] }),
+    at('/required', '.required refers to "form", which is not one of the properties [did you mean `from`?]'),
   )
   for (const keyword of [{ alias: { a: 'b' } }, { exactlyOne: ['b'] }, { maxTotal: { of: ['b'], limit: 1 } }]) {
-    t.match(faultsOfRule({ type: 'object', ...keyword }), [/names "b", which is not among the properties/])
+    t.match(issuesOfRule({ type: 'object', ...keyword }), [/refers to "b", which is not one of the properties/])
   }
   for (const keyword of [{ excludes: { a: ['b'] } }, { ordered: { a: 'b' } }]) {
-    t.match(faultsOfRule({ type: 'object', ...keyword }), [/names "a"/, /names "b"/])
+    t.match(issuesOfRule({ type: 'object', ...keyword }), [/refers to "a"/, /refers to "b"/])
   }
-  t.strictSame(faultsOfRule({ hex: 'bytes', default: 'x' }), at('/default', '.default must be whole bytes of hex with 0x, not "x"'))
+  t.strictSame(issuesOfRule({ hex: 'bytes', default: 'x' }), at('/default', '.default must be whole bytes of hex with 0x, not "x"'))
   t.strictSame(
-    faultsOfRule({ type: 'object', properties: { a: { type: 'integer', default: 'x' } } }),
+    issuesOfRule({ type: 'object', properties: { a: { type: 'integer', default: 'x' } } }),
     at('/properties/a/default', '.properties.a.default must be a whole number, not "x"'),
   )
   t.strictSame(
-    faultsOfRule({ type: 'array', items: { type: 'string', minItems: 1 } }),
-    at('/items/minItems', '.items.minItems is about arrays, not string'),
+    issuesOfRule({ type: 'array', items: { type: 'string', minItems: 1 } }),
+    at('/items/minItems', '.items.minItems applies only to arrays, not to string'),
   )
   t.strictSame(
-    faultsOfRule({ type: 'object', additionalProperties: 5 }),
+    issuesOfRule({ type: 'object', additionalProperties: 5 }),
     at('/additionalProperties', '.additionalProperties must be a rule or true or false, not 5'),
   )
   t.strictSame(
-    faultsOfRule({ type: 'string', optional: 'strict' }),
+    issuesOfRule({ type: 'string', optional: 'strict' }),
     at('/optional', '.optional must be one of true, false, unless strict, not "strict"'),
   )
 })
 
-test('types are looked up by name, and looked at whether used or not', async t => {
-  const used = (types: object): readonly string[] => faultsOfMethod({ params: [{ title: 'x', ref: 'adress' }] }, types)
+test('types are resolved by name, and checked whether used or not', async t => {
+  const used = (types: object): readonly string[] => issuesOfMethod({ params: [{ title: 'x', ref: 'adress' }] }, types)
   t.strictSame(used({ address: { hex: '20 bytes' } }), [
-    'methods/m/params/0/ref: methods.m.params[0].ref is "adress", which is not among the types [did you mean `address`?]',
+    'methods/m/params/0/ref: methods.m.params[0].ref refers to "adress", which is not one of the types [did you mean `address`?]',
   ])
   const circle = { a: { ref: 'b' }, b: { type: 'array', items: { ref: 'a' } } }
-  t.match(used(circle), [/^types\/b\/items\/ref: .* leads back to itself/])
+  t.match(used(circle), [/^types\/b\/items\/ref: .* refers to itself/])
   t.strictSame(used({ unused: { type: 'string', minimum: 1, items: {} } }), [
     'types/unused/items: types.unused.items needs "type", "hex" or "ref"',
-    'types/unused/items: types.unused.items is about arrays, not string',
+    'types/unused/items: types.unused.items applies only to arrays, not to string',
   ])
   const inherited = { constructor: { ref: 'toString' } }
-  t.match(used(inherited), [/^types\/constructor\/ref: .* "toString", which is not among the types/])
+  t.match(used(inherited), [/^types\/constructor\/ref: .* "toString", which is not one of the types/])
 })
 
-test('a table that holds itself is a fault, not an endless loop', async t => {
+test('a table that contains itself is an issue, not an endless loop', async t => {
   const circle: { methods?: object } = {}
   circle.methods = circle
-  t.strictSame(faultsOf(circle), [': the table is not plain data: a part of it holds itself'])
+  t.strictSame(issuesOf(circle), [': the table must not contain itself: an alias refers to a node around it'])
 })
 
 const text = fc.record({
@@ -172,35 +169,35 @@ const object = fc.record(
 const members = fc.dictionary(fc.constantFrom('a', 'b', 'c', '__proto__'), fc.jsonValue())
 const value = fc.oneof(fc.jsonValue(), members) as fc.Arbitrary<Json> // JSON, all of it
 
-test('what is wrong with any data is said, never thrown', async t => {
+test('issues of any data are returned, never thrown', async t => {
   fc.assert(
     fc.property(fc.anything(), data => {
-      const { table, faults } = compileTable(data)
-      return (table === undefined) === faults.length > 0
+      const { table, issues } = compileTable(data)
+      return (table === undefined) === issues.length > 0
     }),
   )
-  let sound = 0
+  let validCount = 0
   fc.assert(
     fc.property(leaf, object, fc.oneof(leaf, list, object), value, (one, two, position, given) => {
       const methods = { m: { params: [{ title: 'x', ...position }] } }
-      const { table, faults } = compileTable({ defaults, types: { one, two }, methods })
-      if (table === undefined) return faults.length > 0
-      sound += 1
+      const { table, issues } = compileTable({ defaults, types: { one, two }, methods })
+      if (table === undefined) return issues.length > 0
+      validCount += 1
       return openMethodTable(table, devnet).get('m')?.check([given], false) !== undefined
     }),
     { numRuns: 500 },
   )
-  t.ok(sound > 50, 'many of these tables are sound')
+  t.ok(validCount > 50, 'many of these tables are valid')
 })
 
-test('the table is a copy: to change the data afterwards changes nothing', async t => {
+test('the table is a copy: later changes of the data have no effect', async t => {
   const data = { defaults, methods: { m: { params: [{ title: 'x', hex: 'number', default: '0x1' }] } } }
   const methods = openMethodTable(tableOf(data), devnet)
   data.methods.m.params.length = 0
   t.strictSame(check('m', [], methods), ['0x1'])
 })
 
-test('an entry is what `defaults` says where it says nothing itself', async t => {
+test('`defaults` holds for the fields that an entry does not set', async t => {
   const entries = { m: {}, n: { cost: 0, cache: 'latest' } }
   const open = (over: object) => openMethodTable(tableOf({ defaults: { ...defaults, cost: 7, ...over }, methods: entries }), devnet)
   t.match(open({}).get('m'), { cost: 7, cache: 'never', class: 'light', idempotent: true })
@@ -209,12 +206,12 @@ test('an entry is what `defaults` says where it says nothing itself', async t =>
   t.match(open({ cache: 'mined' }).get('n'), { cost: 0, cache: 'latest' })
 })
 
-test('a method without `params` takes whatever it is given', async t => {
+test('a method without `params` accepts any parameters', async t => {
   const methods = openMethodTable(tableOf({ defaults, methods: { m: {} } }), devnet)
   t.strictSame(check('m', [1, { a: null }], methods), [1, { a: null }])
 })
 
-test('a named keyword means the same in any rule', async t => {
+test('a keyword means the same in any rule', async t => {
   const number = { hex: 'number' }
   const side = { type: 'string', enum: ['left', 'right'] }
   const methods = openMethodTable(
@@ -262,8 +259,8 @@ test('a named keyword means the same in any rule', async t => {
   }
 })
 
-/** The faults that with() throws. */
-const misfits = (change: () => unknown): readonly string[] => {
+/** The issues that with() throws. */
+const overrideIssues = (change: () => unknown): readonly string[] => {
   try {
     change()
   } catch (error) {
@@ -273,7 +270,7 @@ const misfits = (change: () => unknown): readonly string[] => {
   return []
 }
 
-test('a network may withdraw, change and add methods', async t => {
+test('a network can remove, change and add methods', async t => {
   const methods = shippedMethods.with(
     {
       eth_call: false,
@@ -290,25 +287,26 @@ test('a network may withdraw, change and add methods', async t => {
   t.equal(methods.names.at(-1), 'linea_estimateGas')
   t.match(methods.get('linea_estimateGas'), { cost: 100, cache: 'never', class: 'light' })
   t.strictSame(check('linea_estimateGas', [{ value: '0x01' }], methods), [{ value: '0x1' }])
-  t.ok(shippedMethods.get('eth_call'), 'the shipped table is as it was')
+  t.ok(shippedMethods.get('eth_call'), 'the shipped table is unchanged')
 })
 
-test('a change that cannot be made is placed from the name of the method on', async t => {
-  const faults = (overrides: object) => misfits(() => shippedMethods.with(overrides as Parameters<typeof shippedMethods.with>[0], {}))
-  t.strictSame(faults({ eth_cal: false }), ['eth_cal: eth_cal is not in the method table; did you mean `eth_call`?'])
-  t.strictSame(faults({ eth_call: true }), ['eth_call: eth_call must be false or the fields to change, not true'])
-  t.strictSame(faults({ eth_call: { cost: '1', caches: 1 } }), [
+test('the path of an invalid change begins with the name of the method', async t => {
+  const issues = (overrides: object) =>
+    overrideIssues(() => shippedMethods.with(overrides as Parameters<typeof shippedMethods.with>[0], {}))
+  t.strictSame(issues({ eth_cal: false }), ['eth_cal: eth_cal is not in the method table; did you mean `eth_call`?'])
+  t.strictSame(issues({ eth_call: true }), ['eth_call: eth_call must be false or the fields to change, not true'])
+  t.strictSame(issues({ eth_call: { cost: '1', caches: 1 } }), [
     'eth_call/caches: eth_call.caches is unknown; did you mean `cache`?',
     'eth_call/cost: eth_call.cost must be a whole number, not "1"',
   ])
   const eth_call = { params: [{ title: 'x', ref: 'index', default: 5 }] }
-  t.strictSame(faults({ eth_call, eth_new: { params: [{ title: 'x', ref: 'y' }] } }), [
+  t.strictSame(issues({ eth_call, eth_new: { params: [{ title: 'x', ref: 'y' }] } }), [
     'eth_call/params/0/default: eth_call.params[0].default must be an index (a hex number with 0x), not 5; write "0x5"',
-    'eth_new/params/0/ref: eth_new.params[0].ref is "y", which is not among the types',
+    'eth_new/params/0/ref: eth_new.params[0].ref refers to "y", which is not one of the types',
   ])
 })
 
-test('a network may take fewer tags; what is refused names the tag to use instead', async t => {
+test('a network can support fewer tags; the error for the others names the tag to use instead', async t => {
   const linea = openMethodTable(shippedTable, { ...devnet, name: 'linea-mainnet' })
   const methods = linea.with(
     {},
@@ -322,7 +320,7 @@ test('a network may take fewer tags; what is refused names the tag to use instea
     'params[0].fromBlock: the tag "safe" is not supported for eth_getLogs on linea-mainnet; use "finalized" instead',
   )
   t.notOk(typeof check('eth_getLogs', [{ fromBlock: 'finalized' }], methods) === 'string')
-  t.notOk(typeof check('eth_getStorageAt', [address, '0x0', 'safe'], methods) === 'string', 'other methods take it')
+  t.notOk(typeof check('eth_getStorageAt', [address, '0x0', 'safe'], methods) === 'string', 'other methods accept it')
   t.equal(
     check('eth_getBalance', [address, 'finalized'], methods),
     'params[1]: the tag "finalized" is not supported for eth_getBalance on linea-mainnet; ' + 'use a number or one of latest, earliest',
@@ -334,9 +332,9 @@ test('a network may take fewer tags; what is refused names the tag to use instea
   t.notMatch(check('eth_getBalance', [address, 'x'], methods), /safe/)
 })
 
-test('tags that a method cannot have are placed', async t => {
+test('each issue of the tags of a method has its path', async t => {
   t.strictSame(
-    misfits(() =>
+    overrideIssues(() =>
       shippedMethods.with(
         {},
         {
@@ -350,8 +348,8 @@ test('tags that a method cannot have are placed', async t => {
     [
       'eth_getLog: eth_getLog is not in the method table; did you mean `eth_getLogs`?',
       'eth_blockNumber: eth_blockNumber takes no block tag',
-      'eth_call/1: eth_call[1] is "save", which is no tag of eth_call; did you mean `safe`?',
-      'eth_getCode: eth_getCode must keep "latest", which stands in for a missing block',
+      'eth_call/1: eth_call[1] is "save", which is not a block tag of eth_call; did you mean `safe`?',
+      'eth_getCode: eth_getCode must include "latest", the default of a missing block',
     ],
   )
 })

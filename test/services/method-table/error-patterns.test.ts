@@ -149,20 +149,20 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [state, -32000, 'something else', undefined],
 ]
 
-test('what nodes say is understood whatever their words', async t => {
+test('each message of a node has its category', async t => {
   t.ok(rows.length > 100)
   for (const [method, code, message, category] of rows) {
     t.equal(shippedMethods.errorCategory({ code, message }, method), category, `${method} ${code} ${message}`)
   }
 })
 
-test('case and what stands around a piece make no difference', async t => {
+test('the case of a message and the text around a piece make no difference', async t => {
   for (const [method, code, message, category] of rows.filter(row => row[3] !== undefined)) {
     t.equal(shippedMethods.errorCategory({ code, message: `upstream said: ${message.toUpperCase()} (id 7)` }, method), category, message)
   }
 })
 
-test('no words of a contract, and none that a node quotes from a caller, pass for words about the node itself', async t => {
+test('text of a contract, or text that a node quotes from a caller, never counts as an error about the node itself', async t => {
   const about: readonly (ErrorCategory | undefined)[] = ['rateLimited', 'unauthorized', 'noBackend', 'timeout']
   for (const words of ['rate limit', 'too many requests', 'unauthorized', 'service unavailable', 'project id', 'query timeout']) {
     for (const [code, message] of [
@@ -179,7 +179,7 @@ test('no words of a contract, and none that a node quotes from a caller, pass fo
   }
 })
 
-test('the first entry that fits holds, and all that an entry gives must fit', async t => {
+test('the first entry whose code, message and methods all match decides', async t => {
   const { errorCategory: categoryOf } = openMethodTable(
     tableOf({
       ...small,
@@ -193,36 +193,40 @@ test('the first entry that fits holds, and all that an entry gives must fit', as
   )
   t.equal(categoryOf({ code: 1, message: 'ONE more for two: one and TWO' }, 'a'), 'alreadyKnown')
   t.equal(categoryOf({ code: 2, message: 'three' }, 'a'), 'alreadyKnown')
-  t.equal(categoryOf({ code: 1, message: 'a two, and one more' }, 'a'), 'stateUnavailable', 'pieces stand in order')
+  t.equal(categoryOf({ code: 1, message: 'a two, and one more' }, 'a'), 'stateUnavailable', 'pieces must be in order')
   t.equal(categoryOf({ code: 1, message: 'one two' }, 'b'), 'stateUnavailable')
   t.equal(categoryOf({ code: 3, message: 'three' }, 'a'), undefined)
   t.equal(categoryOf({ code: 2, message: 'four' }, 'a'), 'noBackend')
-  t.equal(openMethodTable(tableOf(small), devnet).errorCategory({ code: -32601, message: '' }, 'a'), undefined, 'a table may have none')
+  t.equal(
+    openMethodTable(tableOf(small), devnet).errorCategory({ code: -32601, message: '' }, 'a'),
+    undefined,
+    'a table may have no patterns',
+  )
 })
 
-test('each fault of an entry is placed', async t => {
-  const faults = (...errors: readonly unknown[]) =>
-    compileTable({ ...small, errors }).faults.map(
+test('each issue of an entry has its path', async t => {
+  const issues = (...errors: readonly unknown[]) =>
+    compileTable({ ...small, errors }).issues.map(
       ({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`,
     )
-  t.strictSame(faults({ category: 'toMany', message: 'many' }), [
+  t.strictSame(issues({ category: 'toMany', message: 'many' }), [
     'errors/0/category: errors[0].category must be one of reverted, alreadyKnown, tooMany, rangeTooWide, timeout, blockNotFound, stateUnavailable, invalidParams, rateLimited, unauthorized, noBackend, methodNotFound, requestRejected, internal, not "toMany" [did you mean `tooMany`?]',
   ])
-  t.strictSame(faults({ code: 1 }), ['errors/0: errors[0] needs "category"'])
-  t.strictSame(faults({ category: 'noBackend' }), ['errors/0: errors[0] needs "code" or "message"'])
-  t.strictSame(faults({ category: 'noBackend', methods: ['a'] }), ['errors/0: errors[0] needs "code" or "message"'])
-  t.strictSame(faults({ category: 'noBackend', code: '1' }), ['errors/0/code: errors[0].code must be a whole number or an array, not "1"'])
-  t.strictSame(faults({ category: 'noBackend', message: 'a*b' }), [
+  t.strictSame(issues({ code: 1 }), ['errors/0: errors[0] needs "category"'])
+  t.strictSame(issues({ category: 'noBackend' }), ['errors/0: errors[0] needs "code" or "message"'])
+  t.strictSame(issues({ category: 'noBackend', methods: ['a'] }), ['errors/0: errors[0] needs "code" or "message"'])
+  t.strictSame(issues({ category: 'noBackend', code: '1' }), ['errors/0/code: errors[0].code must be a whole number or an array, not "1"'])
+  t.strictSame(issues({ category: 'noBackend', message: 'a*b' }), [
     'errors/0/message: errors[0].message must be a piece of a message with at least three characters in a row other than `*`, not "a*b"',
   ])
-  t.strictSame(faults({ category: 'noBackend', message: ['fine', '*'] }).length, 1)
-  t.strictSame(faults({ category: 'noBackend', mesage: 'busy' }), [
+  t.strictSame(issues({ category: 'noBackend', message: ['fine', '*'] }).length, 1)
+  t.strictSame(issues({ category: 'noBackend', mesage: 'busy' }), [
     'errors/0/mesage: errors[0].mesage is unknown [did you mean `message`?]',
   ])
-  t.strictSame(faults({ category: 'noBackend', code: 1 }, { category: 'alreadyKnown', code: 1, methods: ['aa'] }), [
+  t.strictSame(issues({ category: 'noBackend', code: 1 }, { category: 'alreadyKnown', code: 1, methods: ['aa'] }), [
     'errors/1/methods/0: errors[1].methods[0] is "aa", which is not in the method table [did you mean `a`?]',
   ])
-  t.strictSame(faults('busy'), ['errors/0: errors[0] must be an error pattern, not "busy"'])
+  t.strictSame(issues('busy'), ['errors/0: errors[0] must be an error pattern, not "busy"'])
 })
 
 test('no message takes long', async t => {
@@ -233,7 +237,7 @@ test('no message takes long', async t => {
   t.ok((performance.now() - begun) / 400 < 1, 'in ms')
 })
 
-test('each category of the table is explained in it, and used', async t => {
+test('each category is used in the table', async t => {
   const { errors } = shippedData() as { errors: { category: string }[] }
   t.same(
     [...new Set(errors.map(entry => entry.category))].sort(),

@@ -11,8 +11,8 @@ const file = new URL('../../../../configs/methods/ethereum.yaml', import.meta.ur
 export const shippedData = (): unknown => parse(readFileSync(file, 'utf8'))
 
 export const tableOf = (data: unknown): CompiledTable => {
-  const { table, faults } = compileTable(data)
-  if (table === undefined) throw new Error(faults.map(fault => fault.message).join('; '))
+  const { table, issues } = compileTable(data)
+  if (table === undefined) throw new Error(issues.map(issue => issue.message).join('; '))
   return table
 }
 
