@@ -27,11 +27,11 @@ const minCost = 19
 
 interface ForkedWorker {
   readonly child: ChildProcess
-  /** What it has served so far, by its own account. */
+  /** Credits that the worker has served so far. */
   served(): number
-  /** Resolves when it has come to so many of its stops. */
+  /** Resolves when the worker has paused so many times. */
   hasPaused(times: number): Promise<void>
-  /** Resolves when it has ended. */
+  /** Resolves when the process has exited. */
   readonly ended: Promise<unknown>
 }
 
@@ -43,15 +43,15 @@ const forkWorker = async (task: WorkerTask): Promise<ChildProcess> => {
 
 const startWorker = async (task: WorkerTask): Promise<ForkedWorker> => {
   const child = await forkWorker(task)
-  let stops = 0
+  let pauses = 0
   child.on('message', () => {
-    stops += 1
+    pauses += 1
   })
   return {
     child,
     served: () => Number(readFileSync(task.servedFile, 'utf8')),
     async hasPaused(times) {
-      while (stops < times) await once(child, 'message')
+      while (pauses < times) await once(child, 'message')
     },
     ended: once(child, 'exit'),
   }
@@ -59,7 +59,7 @@ const startWorker = async (task: WorkerTask): Promise<ForkedWorker> => {
 
 const servedBy = (workers: readonly ForkedWorker[]): number => workers.reduce((sum, worker) => sum + worker.served(), 0)
 
-/** Resolves when the workers together have served so much. */
+/** Resolves when the workers together have served so many credits. */
 const untilServed = (workers: readonly ForkedWorker[], credits: number): Promise<void> =>
   new Promise(resolve => {
     const timer = setInterval(() => {
@@ -71,37 +71,36 @@ const untilServed = (workers: readonly ForkedWorker[], credits: number): Promise
 
 /** Processes that spend one account's day. */
 interface ForkedWorkers {
-  /** Those that have ended too. */
+  /** With those that have ended. */
   readonly workers: readonly ForkedWorker[]
-  /** One more. */
   add(): Promise<ForkedWorker>
 }
 
-type Disruption = (crew: ForkedWorkers) => Promise<void>
+type Disruption = (workers: ForkedWorkers) => Promise<void>
 
 interface SpendOptions {
   readonly redis?: RedisServer
-  /** Where each worker waits to be told to go on: credits it has served. */
+  /** Served credits at which each worker waits for a message. */
   readonly pauseAtServed?: readonly number[]
 }
 
 /**
- * Four processes spend one account's day, disturbed on the way; what they gave back when they ended is spent here.
- * Returns what was served in all, and the store's books.
+ * Four processes spend one account's day during a disruption; credits that are left when they have ended are spent here.
+ * Returns the served credits, and the store's totals.
  */
-const spendDay = async (t: Test, disturb: Disruption, { redis, pauseAtServed: stops = [] }: SpendOptions = {}) => {
+const spendDay = async (t: Test, disrupt: Disruption, { redis, pauseAtServed = [] }: SpendOptions = {}) => {
   const path = await tempFolder(t)
   const address: StoreAddress = redis?.address ?? { kind: 'lmdb', path: join(path, 'store') }
   const workers: ForkedWorker[] = []
   const names = 'abcdefghijklmnopqrstuvwxyz'[Symbol.iterator]()
   const add = async (): Promise<ForkedWorker> => {
-    const witness = join(path, `${names.next().value}.served`)
-    const worker = await startWorker({ storeUrl: storeUrlOf(address), servedFile: witness, limit: dailyCredits, pauseAtServed: stops })
+    const servedFile = join(path, `${names.next().value}.served`)
+    const worker = await startWorker({ storeUrl: storeUrlOf(address), servedFile, limit: dailyCredits, pauseAtServed })
     workers.push(worker)
     return worker
   }
   await Promise.all([add(), add(), add(), add()])
-  await disturb({ workers, add })
+  await disrupt({ workers, add })
   await Promise.all(workers.map(({ ended }) => ended))
   const store = await openStore(address, systemClock)
   const served = servedBy(workers) + (await spendRemaining(store))
@@ -123,7 +122,7 @@ const spendRemaining = async (store: Store): Promise<number> => {
 
 const storeUrlOf = (address: StoreAddress): string => (address.kind === 'lmdb' ? `lmdb:${address.path}` : address.url.reveal())
 
-t.test('four processes, two of them stopped, serve a day to the last credit that buys a call', async t => {
+t.test('four processes, two of which stop, serve a day up to the last credit that is enough for a call', async t => {
   const { served, totals } = await spendDay(t, async ({ workers }) => {
     for (const [index, worker] of workers.slice(0, 2).entries()) {
       await untilServed(workers, ((index + 1) * dailyCredits) / 4)
@@ -134,7 +133,7 @@ t.test('four processes, two of them stopped, serve a day to the last credit that
   t.match(totals, { leased: served, used: served, held: 0, forfeited: 0 })
 })
 
-t.test('ten times one of four is killed and another one started: each kill costs at most what it held', async t => {
+t.test('ten times one of four processes is killed and another started: each kill forfeits at most one lease', async t => {
   const kills = 10
   const { served, totals } = await spendDay(t, async ({ workers, add }) => {
     const starting: Promise<ForkedWorker>[] = []
@@ -155,23 +154,23 @@ t.test('ten times one of four is killed and another one started: each kill costs
   t.equal(totals.held, 0)
 })
 
-t.test('a balance that buys one call: of 1,000 callers in four processes one is served', async t => {
+t.test('a balance for one call: one of 1,000 callers in four processes is served', async t => {
   const path = await tempFolder(t)
   const children = await Promise.all(
     ['a', 'b', 'c', 'd'].map(name =>
       forkWorker({ storeUrl: `lmdb:${join(path, 'store')}`, servedFile: join(path, name), limit: 80, callers: 250 }),
     ),
   )
-  const said = await Promise.all(
+  const kinds = await Promise.all(
     children.map(async child => {
       child.send('now')
-      const [verdicts] = (await once(child, 'message')) as [readonly string[]] // what the worker sends
+      const [results] = (await once(child, 'message')) as [readonly string[]] // what the worker sends
       await once(child, 'exit')
-      return verdicts
+      return results
     }),
   )
-  t.equal(said.flat().filter(kind => kind === 'charged').length, 1)
-  t.equal(said.flat().filter(kind => kind === 'exhausted').length, 999)
+  t.equal(kinds.flat().filter(kind => kind === 'charged').length, 1)
+  t.equal(kinds.flat().filter(kind => kind === 'exhausted').length, 999)
 })
 
 t.test('a redis', { skip: skipWithoutRedis }, async t => {
@@ -179,7 +178,7 @@ t.test('a redis', { skip: skipWithoutRedis }, async t => {
   t.teardown(() => redis.remove())
   t.beforeEach(() => redis.send('FLUSHALL'))
 
-  t.test('that is killed and started again, three times: no overshoot, and nothing is lost', async t => {
+  t.test('that is killed and restarted three times: no overshoot, and no credits are lost', async t => {
     const { served, totals } = await spendDay(
       t,
       async ({ workers }) => {
@@ -195,25 +194,25 @@ t.test('a redis', { skip: skipWithoutRedis }, async t => {
     t.match(totals, { leased: served, used: served, held: 0, forfeited: 0 })
   })
 
-  t.test('that loses all it had early in the day: it learns it again from those who hold the credits', async t => {
-    // From the first stop to the second each process asks for another lease, and so tells of all it had.
-    const stops = [0.05 * dailyCredits, 0.1 * dailyCredits]
+  t.test('that loses all data early in the day: it is restored from the processes that hold the credits', async t => {
+    // Between the two pauses each process requests another lease, and so reports all its counters.
+    const pauseAtServed = [0.05 * dailyCredits, 0.1 * dailyCredits]
     const { served, totals } = await spendDay(
       t,
       async ({ workers }) => {
         await Promise.all(workers.map(worker => worker.hasPaused(1)))
         await redis.send('FLUSHALL')
-        for (const { child } of workers) child.send('go on')
+        for (const { child } of workers) child.send('resume')
         await Promise.all(workers.map(worker => worker.hasPaused(2)))
-        for (const { child } of workers) child.send('go on')
+        for (const { child } of workers) child.send('resume')
       },
-      { redis, pauseAtServed: stops },
+      { redis, pauseAtServed },
     )
     t.ok(served <= dailyCredits && dailyCredits - served < minCost, `${served} of ${dailyCredits}`)
     t.match(totals, { leased: served, used: served })
   })
 
-  t.test('and two of four processes killed: they cost at most what they held', async t => {
+  t.test('with two of four processes killed: they forfeit at most their leases', async t => {
     const { served, totals } = await spendDay(
       t,
       async ({ workers }) => {
@@ -229,7 +228,7 @@ t.test('a redis', { skip: skipWithoutRedis }, async t => {
     t.equal(totals.leased, totals.used + totals.held + totals.forfeited)
   })
 
-  t.test('and a balance that buys one call: of 1,000 callers at four processes one is served', async t => {
+  t.test('with a balance for one call: one of 1,000 callers in four processes is served', async t => {
     const ledgers = await Promise.all(
       Array.from({ length: 4 }, async () => {
         const store = await openStore(redis.address, systemClock)
@@ -240,8 +239,8 @@ t.test('a redis', { skip: skipWithoutRedis }, async t => {
       }),
     )
     const account = accountWith(80)
-    const verdicts = await kindsOf(Array.from({ length: 1_000 }, (_, i) => ledgers[i % 4]!.charge(account, 80)))
-    t.equal(verdicts.filter(kind => kind === 'charged').length, 1)
-    t.equal(verdicts.filter(kind => kind === 'exhausted').length, 999)
+    const results = await kindsOf(Array.from({ length: 1_000 }, (_, i) => ledgers[i % 4]!.charge(account, 80)))
+    t.equal(results.filter(kind => kind === 'charged').length, 1)
+    t.equal(results.filter(kind => kind === 'exhausted').length, 999)
   })
 })

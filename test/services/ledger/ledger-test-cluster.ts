@@ -8,7 +8,7 @@ import { TestClock, TestLog } from '../../support/fakes.ts'
 import { InMemoryLedgerStore } from '../../store/in-memory-store.ts'
 import { dayMs } from '../../../src/util/dates.ts'
 
-/** Lets all that is ready happen. */
+/** Runs everything that is ready. */
 export const drainEventLoop = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 export const accountWith = (dailyCredits: number, id = 'acc_1'): Account => ({
@@ -17,14 +17,14 @@ export const accountWith = (dailyCredits: number, id = 'acc_1'): Account => ({
   plan: { name: 'core', dailyCredits, forwarding: false },
 })
 
-/** What lies between processes and their store. While it is slow, a message stays until the test lets it go. */
+/** The network between processes and their store. While it holds messages, a message waits until the test delivers it. */
 export class ManualNetwork implements LedgerStore {
   readonly horizonMs: number
   readonly messages: (() => void)[] = []
   readonly requests: LeaseRequest[] = []
   holdsMessages = false
   isDown = false
-  /** Heartbeats too stay, and for good. */
+  /** Heartbeats never get a response. */
   holdsHeartbeats = false
   readonly #store: LedgerStore
 
@@ -33,9 +33,9 @@ export class ManualNetwork implements LedgerStore {
     this.horizonMs = store.horizonMs
   }
 
-  requestLease(ask: LeaseRequest): Promise<LeaseResponse> {
-    this.requests.push(ask)
-    return this.#transmit(() => this.#store.requestLease(ask))
+  requestLease(request: LeaseRequest): Promise<LeaseResponse> {
+    this.requests.push(request)
+    return this.#transmit(() => this.#store.requestLease(request))
   }
 
   async heartbeat(process: string): Promise<HeartbeatResponse> {
@@ -50,41 +50,41 @@ export class ManualNetwork implements LedgerStore {
   }
 
   dayTotals(account: string, day?: number): DayTotals {
-    return this.#store.dayTotals(account, day) as DayTotals // only stores that answer at once are used here
+    return this.#store.dayTotals(account, day) as DayTotals // the in-memory store is synchronous
   }
 
-  /** Takes a message out, which then arrives when it is called, however often. */
+  /** Removes a message. The result delivers it, each time that it is called. */
   take(index: number): () => void {
     return this.messages.splice(index, 1)[0] ?? (() => {})
   }
 
-  /** All messages arrive, and those that follow from them. */
+  /** Delivers all messages, and those that follow from them. */
   async deliver(): Promise<void> {
     for (; this.messages.length > 0; await drainEventLoop()) this.take(0)()
   }
 
-  async #transmit<T>(work: () => Promise<T>): Promise<T> {
+  async #transmit<T>(request: () => Promise<T>): Promise<T> {
     if (this.isDown) throw new Error('connection refused')
-    if (!this.holdsMessages) return work()
+    if (!this.holdsMessages) return request()
     return new Promise((resolve, reject) => {
       this.messages.push(() => {
-        work().then(answer => this.messages.push(() => resolve(answer)), reject)
+        request().then(response => this.messages.push(() => resolve(response)), reject)
       })
     })
   }
 }
 
-/** One process with a ledger, which can be killed: nothing that it does reaches anybody any more. */
+/** One process with a ledger. After kill() its requests are not sent and its timers do not run. */
 export class TestProcess {
   readonly ledger: LedgerService
   readonly log = new TestLog()
   isDead = false
 
   constructor(store: LedgerStore, clock: Clock, name: string) {
-    const unlessDead = <T>(work: () => Promise<T>): Promise<T> => (this.isDead ? new Promise(() => {}) : work())
-    const own: LedgerStore = {
+    const unlessDead = <T>(request: () => Promise<T>): Promise<T> => (this.isDead ? new Promise(() => {}) : request())
+    const ownStore: LedgerStore = {
       horizonMs: store.horizonMs,
-      requestLease: ask => unlessDead(() => store.requestLease(ask)),
+      requestLease: request => unlessDead(() => store.requestLease(request)),
       heartbeat: process => unlessDead(() => store.heartbeat(process)),
       deregister: process => unlessDead(() => store.deregister(process)),
       dayTotals: (account, day) => store.dayTotals(account, day),
@@ -101,7 +101,7 @@ export class TestProcess {
           if (!this.isDead) run()
         }),
     }
-    this.ledger = openLedger(own, ownClock, { log: this.log, newProcessName: () => name })
+    this.ledger = openLedger(ownStore, ownClock, { log: this.log, newProcessName: () => name })
   }
 
   kill(): void {
@@ -109,7 +109,7 @@ export class TestProcess {
   }
 }
 
-/** Several processes, a wire, a store in memory and one clock that is turned by hand. */
+/** Several processes, their network, a store in memory, and a clock that the test advances. */
 export class TestCluster {
   readonly clock: TestClock
   readonly network: ManualNetwork
@@ -127,12 +127,12 @@ export class TestCluster {
     return process
   }
 
-  /** Time passes in small steps, and whatever is ready happens in between. No step goes over midnight. */
-  async advance(ms: number, step = 50): Promise<void> {
+  /** Advances the clock in small steps, and runs everything that is ready in between. No step passes midnight. */
+  async advance(ms: number, stepMs = 50): Promise<void> {
     await drainEventLoop()
     for (let left = ms; left > 0; ) {
       const untilMidnight = dayMs - (this.clock.now() % dayMs)
-      const size = Math.min(left, step, untilMidnight > 1 ? untilMidnight - 1 : 1)
+      const size = Math.min(left, stepMs, untilMidnight > 1 ? untilMidnight - 1 : 1)
       this.clock.advance(size)
       await drainEventLoop()
       left -= size
@@ -140,6 +140,9 @@ export class TestCluster {
   }
 }
 
-/** The kinds of verdicts, to compare in one line. */
+/** The kinds of the results, to compare in one line. */
 export const kindsOf = async (results: readonly (ChargeResult | Promise<ChargeResult>)[]): Promise<readonly string[]> =>
-  (await Promise.all(results)).map(verdict => verdict.kind)
+  (await Promise.all(results)).map(({ kind }) => kind)
+
+/** True for a call that waits for the store. */
+export const isPending = (result: ChargeResult | Promise<ChargeResult>): result is Promise<ChargeResult> => result instanceof Promise

@@ -7,16 +7,16 @@ import { openStore } from '../../../src/store/open-store.ts'
 import { TestLog } from '../../support/fakes.ts'
 import { accountWith } from './ledger-test-cluster.ts'
 
-/** What a worker does, as the test tells it. */
+/** The work of a forked process. */
 export interface WorkerTask {
-  /** The store, as `lmdb:` or `redis:`. */
+  /** `lmdb:` or `redis:`. */
   readonly storeUrl: string
-  /** The file where it writes down what it served: a kill cannot undo that. */
+  /** The file that has the served credits: a kill cannot undo a write. */
   readonly servedFile: string
   readonly limit: number
-  /** Charges for so many callers at once when it is told so, and says what became of them. Otherwise it charges as fast as it can. */
+  /** At a message, charges for so many callers at once, and sends the kinds of the results. Without it, charges as fast as it can. */
   readonly callers?: number
-  /** Having served so much it says so, and waits to be told to go on. */
+  /** Served credits at which the worker sends a message, and waits for one. */
   readonly pauseAtServed?: readonly number[]
 }
 
@@ -37,33 +37,33 @@ const recordServed = (cost: number): Promise<unknown> | undefined => {
   writeSync(file, `${served}`.padEnd(20), 0)
   if (remainingPauses[0] === undefined || served < remainingPauses[0]) return undefined
   remainingPauses.shift()
-  const told = once(process, 'message')
-  process.send?.('stopped')
-  return told
+  const resumed = once(process, 'message')
+  process.send?.('paused')
+  return resumed
 }
 
 const charge = async (): Promise<void> => {
   for (let i = 0; !isStopping; i += 1) {
     const cost = costs[i % costs.length] ?? 0
-    const asked = ledger.charge(account, cost)
-    const verdict = asked instanceof Promise ? await asked : asked
-    if (verdict.kind === 'charged') await recordServed(cost)
-    else if (verdict.kind === 'exhausted' && cost === Math.min(...costs)) return
-    // A call reaches the ledger once per turn of the loop at most, as it would from a socket.
+    const charging = ledger.charge(account, cost)
+    const result = charging instanceof Promise ? await charging : charging
+    if (result.kind === 'charged') await recordServed(cost)
+    else if (result.kind === 'exhausted' && cost === Math.min(...costs)) return
+    // Calls from sockets come in several turns of the event loop too.
     if (i % 50 === 0) await new Promise(resolve => setImmediate(resolve))
   }
 }
 
 const chargeForAll = async (length: number): Promise<void> => {
   await once(process, 'message')
-  const verdicts = await Promise.all(Array.from({ length }, () => ledger.charge(account, 80)))
-  process.send?.(verdicts.map(({ kind }) => kind))
+  const results = await Promise.all(Array.from({ length }, () => ledger.charge(account, 80)))
+  process.send?.(results.map(({ kind }) => kind))
 }
 
 process.on('SIGTERM', () => {
   isStopping = true
 })
-// Without the test there is nobody to spend for; and a store that is gone would be waited for for ever.
+// The test has ended: its store may be gone, and a wait for it would not end.
 process.once('disconnect', () => process.exit())
 await ledger.start()
 process.send?.('started')

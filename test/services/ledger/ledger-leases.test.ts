@@ -1,0 +1,189 @@
+import t from 'tap'
+import type { ChargeResult } from '../../../src/services/ledger/index.ts'
+import { openLedger } from '../../../src/services/ledger/index.ts'
+import { TestLog } from '../../support/fakes.ts'
+import { TestCluster, accountWith, drainEventLoop, kindsOf } from './ledger-test-cluster.ts'
+
+t.test('the credits of an idle process are returned after two seconds, and other processes can use them', async t => {
+  const cluster = new TestCluster()
+  const [a, b] = [await cluster.start(), await cluster.start()]
+  const account = accountWith(160)
+  await a.ledger.charge(account, 40)
+  await drainEventLoop()
+  t.ok(cluster.network.dayTotals('acc_1').held > 0)
+  t.equal((await b.ledger.charge(account, 120)).kind, 'exhausted')
+  await cluster.advance(3_100)
+  t.match(cluster.network.dayTotals('acc_1'), { used: 40, held: 0, leased: 40 })
+  t.equal((await b.ledger.charge(account, 120)).kind, 'charged')
+})
+
+t.test('refused calls do not keep a lease from being returned', async t => {
+  const cluster = new TestCluster()
+  const [a, b] = [await cluster.start(), await cluster.start()]
+  const account = accountWith(120)
+  await a.ledger.charge(account, 40)
+  await b.ledger.charge(account, 40)
+  for (let i = 0; i < 30; i += 1) {
+    a.ledger.charge(account, 90)
+    await cluster.advance(100)
+  }
+  t.match(cluster.network.dayTotals('acc_1'), { used: 80, held: 0 })
+})
+
+t.test('use is reported within a second, and at every moment all credits are accounted for', async t => {
+  const cluster = new TestCluster()
+  const { ledger } = await cluster.start()
+  const account = accountWith(1_000_000)
+  for (let second = 1; second <= 5; second += 1) {
+    for (let i = 0; i < 10; i += 1) {
+      await ledger.charge(account, 80)
+      await cluster.advance(100)
+      const { leased, used, held, forfeited } = cluster.network.dayTotals('acc_1')
+      t.equal(leased, used + held + forfeited)
+    }
+    t.ok(cluster.network.dayTotals('acc_1').used >= 800 * (second - 1), `second ${second}`)
+  }
+})
+
+t.test('a lease is at most 1 % of the day, or one call', async t => {
+  const cluster = new TestCluster()
+  const { ledger } = await cluster.start()
+  const account = accountWith(1_000_000)
+  for (let i = 0; i < 5_000; i += 1) await ledger.charge(account, 80)
+  cluster.network.requests.forEach(({ desiredCredits }) => t.ok(desiredCredits <= 10_000, `${desiredCredits}`))
+  t.ok(cluster.network.requests.some(({ desiredCredits }) => desiredCredits > 5_000))
+})
+
+t.test('refunds', async t => {
+  const setUp = async (limit: number) => {
+    const cluster = new TestCluster(Date.UTC(2026, 0, 15, 23, 59, 55))
+    const { ledger } = await cluster.start()
+    return { cluster, ledger, account: accountWith(limit) }
+  }
+  const refund = (result: ChargeResult) => {
+    if (result.kind === 'charged') result.refund()
+  }
+
+  t.test('a refund returns the credits, once', async t => {
+    const { cluster, ledger, account } = await setUp(100)
+    const result = await ledger.charge(account, 80)
+    refund(result)
+    refund(result)
+    t.match(ledger.charge(account, 80), { kind: 'charged' })
+    t.match(await ledger.charge(account, 80), { kind: 'exhausted' })
+    await cluster.advance(1_100)
+    t.match(cluster.network.dayTotals('acc_1'), { used: 80 })
+  })
+
+  t.test('a refund after the lease was returned goes to the store too', async t => {
+    const { cluster, ledger, account } = await setUp(100)
+    const result = await ledger.charge(account, 80)
+    await cluster.advance(3_000)
+    t.match(cluster.network.dayTotals('acc_1'), { leased: 80, used: 80, held: 0 })
+    refund(result)
+    await cluster.advance(1_100)
+    t.match(cluster.network.dayTotals('acc_1'), { leased: 0, used: 0, held: 0 })
+  })
+
+  t.test('a refund after midnight has no effect: the credits belong to another day', async t => {
+    const { cluster, ledger, account } = await setUp(100)
+    const result = await ledger.charge(account, 80)
+    await cluster.advance(6_000)
+    const next = await ledger.charge(account, 80)
+    refund(result)
+    t.equal(next.kind, 'charged')
+    t.match(await ledger.charge(account, 80), { kind: 'exhausted' })
+  })
+
+  t.test('steady refunds do not delay reports', async t => {
+    const { cluster, ledger, account } = await setUp(1_000_000)
+    for (let i = 0; i < 3_000; i += 1) await ledger.charge(account, 80)
+    await drainEventLoop()
+    const requestsBefore = cluster.network.requests.length
+    for (let i = 0; i < 30; i += 1) {
+      await ledger.charge(account, 80)
+      refund(await ledger.charge(account, 80))
+      await cluster.advance(100)
+    }
+    t.ok(cluster.network.requests.length >= requestsBefore + 3)
+    t.ok(cluster.network.dayTotals('acc_1').used >= 80 * 3_019)
+  })
+})
+
+t.test('stop', async t => {
+  t.test('forfeits nothing', async t => {
+    const cluster = new TestCluster()
+    const { ledger } = await cluster.start()
+    const accounts = Array.from({ length: 20 }, (_, i) => accountWith(100_000, `acc_${i}`))
+    for (const account of accounts) await ledger.charge(account, 80)
+    await ledger.stop()
+    await ledger.stop()
+    for (const { id } of accounts) t.match(cluster.network.dayTotals(id), { leased: 80, used: 80, held: 0, forfeited: 0 })
+  })
+
+  t.test('waits for the request in flight, and returns its grant', async t => {
+    const cluster = new TestCluster()
+    const { ledger } = await cluster.start()
+    cluster.network.holdsMessages = true
+    const calls = [80, 80].map(cost => ledger.charge(accountWith(1_000_000), cost))
+    await drainEventLoop()
+    const stopped = ledger.stop()
+    await cluster.network.deliver()
+    await stopped
+    t.same(await kindsOf(calls), ['charged', 'charged'])
+    t.match(cluster.network.dayTotals('acc_1'), { leased: 160, used: 160, held: 0, forfeited: 0 })
+  })
+
+  t.test('refuses later charges, of new accounts too', async t => {
+    const cluster = new TestCluster()
+    const { ledger } = await cluster.start()
+    await ledger.charge(accountWith(1_000), 80)
+    await ledger.stop()
+    t.match(ledger.charge(accountWith(1_000), 80), { kind: 'storeUnavailable' })
+    t.match(ledger.charge(accountWith(1_000, 'acc_2'), 80), { kind: 'storeUnavailable' })
+    t.match(cluster.network.dayTotals('acc_2'), { leased: 0 })
+  })
+
+  t.test('is safe without start', async () => {
+    const cluster = new TestCluster()
+    await openLedger(cluster.network, cluster.clock, { log: new TestLog() }).stop()
+  })
+
+  t.test('logs how many accounts have unreturned credits when the store is unavailable', async t => {
+    const cluster = new TestCluster()
+    const { ledger, log } = await cluster.start()
+    await ledger.charge(accountWith(1_000_000), 80)
+    cluster.network.isDown = true
+    await ledger.stop()
+    t.match(log.lines.at(-1), { level: 'warn', fields: { accounts: 1 } })
+  })
+})
+
+t.test('a killed process forfeits its lease and nothing else', async t => {
+  const cluster = new TestCluster()
+  const [a, b] = [await cluster.start(), await cluster.start()]
+  const account = accountWith(1_000_000)
+  for (let i = 0; i < 3_000; i += 1) await a.ledger.charge(account, 80)
+  await b.ledger.charge(account, 80)
+  await cluster.advance(1_100)
+  a.kill()
+  await cluster.advance(8_000)
+  const { leased, used, held, forfeited } = cluster.network.dayTotals('acc_1')
+  t.equal(leased, used + held + forfeited)
+  t.equal(used, 80 * 3_001)
+  t.equal(held, 0)
+  t.ok(forfeited > 0 && forfeited <= 10_000, `${forfeited} forfeited`)
+})
+
+t.test('an account that is idle for ten minutes is evicted, and restored from the store', async t => {
+  const cluster = new TestCluster()
+  const { ledger } = await cluster.start()
+  const account = accountWith(1_000)
+  await ledger.charge(account, 80)
+  await cluster.advance(610_000, 1_000)
+  const before = cluster.network.requests.length
+  t.match(await ledger.charge(account, 80), { kind: 'charged' })
+  t.equal(cluster.network.requests[before]?.counters, undefined)
+  await cluster.advance(4_000)
+  t.match(cluster.network.dayTotals('acc_1'), { leased: 160, used: 160, held: 0 })
+})
