@@ -87,7 +87,7 @@ export class Simulation {
   }
 
   leaseRecord({ process, account, day }: ObservedDay): LeaseRecord {
-    return this.store.entries(account.id, day).get(process.name) ?? emptyLeaseRecord
+    return this.store.leaseRecords(account.id, day).get(process.name) ?? emptyLeaseRecord
   }
 
   /** The first violation ends the run. */

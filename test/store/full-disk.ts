@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 
-// Writes to a store until that fails, then says how it failed, and whether it works again when there is room.
+// Writes to a store until a write fails. Prints the error, and whether writes succeed again when there is room.
 process.on('SIGXFSZ', () => {})
 const store = await openStore({ kind: 'lmdb', path: process.argv[2] ?? '' }, systemClock)
 const write = (i: number) => store.addAccount({ id: `acc_${i}`, name: `${i}`.repeat(200), plan: 'core', created: i })
@@ -13,10 +13,10 @@ const writes = async (from: number, to: number): Promise<boolean> => {
 try {
   await writes(0, 10_000)
 } catch (error) {
-  const again = await write(10_000).catch((fault: unknown) => fault)
+  const again = await write(10_000).catch((reason: unknown) => reason)
   const { name, message } = again instanceof Error ? again : (error as Error) // only Errors are thrown here
   const row = await store.account('acc_0')
-  // Not everywhere is there a prlimit.
+  // Not every system has prlimit.
   const hasRoom = spawnSync('prlimit', [`--pid=${process.pid}`, '--fsize=unlimited']).status === 0
   const recovers = !hasRoom || (await writes(10_001, 10_500))
   process.stdout.write(JSON.stringify({ name, message, readable: row?.created === 0, recovers }))

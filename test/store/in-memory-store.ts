@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../src/store/lease-accounting.ts'
-import { processTimeoutMs } from '../../src/store/store.ts'
+import { ledgerRetentionDays, processTimeoutMs } from '../../src/store/store.ts'
 import type {
   LeaseResponse,
   LedgerStore,
@@ -13,13 +13,14 @@ import type {
   UsageStore,
 } from '../../src/store/store.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
+import { getOrCreate } from '../../src/util/get-or-create.ts'
 
 interface LedgerDay {
   leased: number
   readonly records: Map<string, LeaseRecord>
 }
 
-/** The ledger of a store without a disk. It passes the contract, and a network can be put before it. */
+/** A ledger in memory. It fulfills the contract of ledger stores; tests put an unreliable network in front of it. */
 export class InMemoryLedgerStore implements LedgerStore {
   readonly horizonMs = 1_000
   readonly #clock: Clock
@@ -31,13 +32,13 @@ export class InMemoryLedgerStore implements LedgerStore {
     this.#clock = clock
   }
 
-  async requestLease(ask: LeaseRequest): Promise<LeaseResponse> {
-    const now = this.#advanceDay()
-    const day = this.#day(ask.day, ask.account)
-    const booking = applyLeaseRequest(day.leased, day.records.get(ask.process) ?? emptyLeaseRecord, ask, now.today)
-    day.leased = booking.leased
-    day.records.set(ask.process, booking.record)
-    return { ...now, counters: booking.record, remaining: ask.limit - booking.leased }
+  async requestLease(request: LeaseRequest): Promise<LeaseResponse> {
+    const storeDay = this.#advanceDay()
+    const day = this.#day(request.day, request.account)
+    const { leased, record } = applyLeaseRequest(day.leased, day.records.get(request.process) ?? emptyLeaseRecord, request, storeDay.today)
+    day.leased = leased
+    day.records.set(request.process, record)
+    return { ...storeDay, counters: record, remaining: request.limit - leased }
   }
 
   async heartbeat(process: string): Promise<HeartbeatResponse> {
@@ -50,30 +51,30 @@ export class InMemoryLedgerStore implements LedgerStore {
     this.#heartbeats.delete(process)
   }
 
-  dayTotals(account: string, named?: number): DayTotals {
-    const now = this.#advanceDay()
-    const day = named ?? now.today
-    const { leased, records: leaseRecords } = this.#day(day, account)
-    const sums = { used: 0, held: 0, forfeited: 0 }
-    for (const [process, { granted, returned, used }] of leaseRecords) {
-      sums.used += used
-      sums[this.#isAlive(process) ? 'held' : 'forfeited'] += granted - returned - used
+  dayTotals(account: string, requestedDay?: number): DayTotals {
+    const storeDay = this.#advanceDay()
+    const day = requestedDay ?? storeDay.today
+    const { leased, records } = this.#day(day, account)
+    const totals = { used: 0, held: 0, forfeited: 0 }
+    for (const [process, { granted, returned, used }] of records) {
+      totals.used += used
+      totals[this.#isAlive(process) ? 'held' : 'forfeited'] += granted - returned - used
     }
-    return { ...now, day, leased, ...sums }
+    return { ...storeDay, day, leased, ...totals }
   }
 
-  /** What is on record, by process. */
-  entries(account: string, day: number): ReadonlyMap<string, LeaseRecord> {
+  /** By process. */
+  leaseRecords(account: string, day: number): ReadonlyMap<string, LeaseRecord> {
     return this.#day(day, account).records
   }
 
-  /** Keeps all that is known now. Returns how to put it back. */
+  /** Copies the current state. Returns the function that restores it. */
   backup(): () => void {
-    const snapshot = structuredClone({ days: this.#days, lives: this.#heartbeats, latest: this.#latestDay })
+    const snapshot = structuredClone({ days: this.#days, heartbeats: this.#heartbeats, latestDay: this.#latestDay })
     return () => {
       this.#days = structuredClone(snapshot.days)
-      this.#heartbeats = structuredClone(snapshot.lives)
-      this.#latestDay = snapshot.latest
+      this.#heartbeats = structuredClone(snapshot.heartbeats)
+      this.#latestDay = snapshot.latestDay
     }
   }
 
@@ -81,16 +82,14 @@ export class InMemoryLedgerStore implements LedgerStore {
     const now = this.#clock.now()
     if (now >= (this.#latestDay + 1) * dayMs) {
       this.#latestDay = Math.floor(now / dayMs)
-      for (const key of this.#days.keys()) if (Number.parseInt(key, 10) <= this.#latestDay - 3) this.#days.delete(key)
+      for (const key of this.#days.keys()) if (Number.parseInt(key, 10) <= this.#latestDay - ledgerRetentionDays) this.#days.delete(key)
     }
     return { today: this.#latestDay, endsInMs: (this.#latestDay + 1) * dayMs - now }
   }
 
   #day(day: number, account: string): LedgerDay {
     const key = `${day} ${account}`
-    const found = this.#days.get(key) ?? { leased: 0, records: new Map() }
-    this.#days.set(key, found)
-    return found
+    return getOrCreate(this.#days, key, () => ({ leased: 0, records: new Map<string, LeaseRecord>() }))
   }
 
   #isAlive(process: string): boolean {
@@ -98,7 +97,7 @@ export class InMemoryLedgerStore implements LedgerStore {
   }
 }
 
-/** Counts of calls without a disk; the same contract. */
+/** Usage in memory. It fulfills the contract of usage stores. */
 export class InMemoryUsageStore implements UsageStore {
   readonly #clock: Clock
   readonly #rows = new Map<string, UsageCount>()
@@ -115,8 +114,8 @@ export class InMemoryUsageStore implements UsageStore {
     for (const { calls, credits, ...group } of counts) {
       const { hour, account, key, network, method, outcome, forwarded } = group
       const row = [hour, account, key, network, method, outcome, forwarded].join(' ')
-      const known = this.#rows.get(row) ?? { calls: 0, credits: 0 }
-      this.#rows.set(row, { ...group, calls: known.calls + calls, credits: known.credits + credits })
+      const sum = this.#rows.get(row) ?? { calls: 0, credits: 0 }
+      this.#rows.set(row, { ...group, calls: sum.calls + calls, credits: sum.credits + credits })
     }
     const oldest = Math.floor(this.#clock.now() / hourMs) - retentionHours
     for (const [row, { hour }] of this.#rows) if (hour < oldest) this.#rows.delete(row)

@@ -10,24 +10,21 @@ import { assertLocalFilesystem } from '../../src/store/lmdb/data-folder.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
-import { accountStoreContract, ledgerStoreContract, usageStoreContract } from './store-contract.ts'
+import { accountStoreContract } from './account-store-contract.ts'
+import { ledgerStoreContract } from './ledger-store-contract.ts'
+import { usageStoreContract } from './usage-store-contract.ts'
 import { InMemoryLedgerStore, InMemoryUsageStore } from './in-memory-store.ts'
 import { tempFolder, tempStore } from './temp-store.ts'
 
-for (const { name, openOne } of [{ name: 'lmdb', openOne: tempStore }]) {
-  t.test(`${name} keeps accounts as every store does`, t => accountStoreContract(t, openOne))
-  t.test(`${name} keeps the ledger as every store does`, t => ledgerStoreContract(t, openOne))
-  t.test(`${name} keeps counts of calls as every store does`, t => usageStoreContract(t, openOne))
-}
+t.test('lmdb fulfills the contract of account stores', t => accountStoreContract(t, tempStore))
+t.test('lmdb fulfills the contract of ledger stores', t => ledgerStoreContract(t, tempStore))
+t.test('lmdb fulfills the contract of usage stores', t => usageStoreContract(t, tempStore))
 
-t.test('the ledger that tests use in place of a store keeps the same contract', t =>
-  ledgerStoreContract(t, (_, clock) => new InMemoryLedgerStore(clock)),
-)
-
-t.test('so do the counts', t => usageStoreContract(t, (_, clock) => new InMemoryUsageStore(clock)))
+t.test('the in-memory ledger of the tests fulfills the contract', t => ledgerStoreContract(t, (_, clock) => new InMemoryLedgerStore(clock)))
+t.test('the in-memory usage of the tests fulfills the contract', t => usageStoreContract(t, (_, clock) => new InMemoryUsageStore(clock)))
 
 t.test('the arithmetic of a lease', async t => {
-  const ask = (over: Partial<LeaseRequest>): LeaseRequest => ({
+  const request = (over: Partial<LeaseRequest>): LeaseRequest => ({
     account: 'acc_1',
     day: 7,
     process: 'p1',
@@ -39,46 +36,46 @@ t.test('the arithmetic of a lease', async t => {
     shareDivisor: 4,
     ...over,
   })
-  const granted = (over: Partial<LeaseRequest>, leased = 0) => applyLeaseRequest(leased, emptyLeaseRecord, ask(over), 7).record.granted
+  const granted = (over: Partial<LeaseRequest>, leased = 0) => applyLeaseRequest(leased, emptyLeaseRecord, request(over), 7).record.granted
 
-  t.test('a grant is what is wanted, but at most one part in `share` of what is left', async t => {
+  t.test('a grant is desiredCredits, but at most 1/shareDivisor of the remaining credits', async t => {
     t.equal(granted({ desiredCredits: 100 }), 100)
     t.equal(granted({ desiredCredits: 900 }), 250)
     t.equal(granted({ desiredCredits: 900 }, 997), 0)
   })
 
-  t.test('a grant is not smaller than what is needed, up to all that is left', async t => {
+  t.test('a grant is at least minCredits, up to all remaining credits', async t => {
     t.equal(granted({ minCredits: 80, desiredCredits: 900 }, 900), 80)
     t.equal(granted({ minCredits: 100, desiredCredits: 900 }, 900), 100)
     t.equal(granted({ minCredits: 101, desiredCredits: 900 }, 900), 0)
   })
 
-  t.test('a lowered limit grants nothing, and takes nothing back', async t => {
+  t.test('a lowered limit grants nothing, and revokes nothing', async t => {
     t.equal(granted({ desiredCredits: 100, limit: 500 }, 600), 0)
-    t.equal(applyLeaseRequest(600, emptyLeaseRecord, ask({ limit: 500 }), 7).leased, 600)
+    t.equal(applyLeaseRequest(600, emptyLeaseRecord, request({ limit: 500 }), 7).leased, 600)
   })
 
-  t.test('a grant whose answer was lost comes with the next answer, and counts as part of it', async t => {
-    const first = applyLeaseRequest(0, emptyLeaseRecord, ask({ desiredCredits: 100 }), 7)
-    const second = applyLeaseRequest(first.leased, first.record, ask({ seq: 2, minCredits: 80, desiredCredits: 120 }), 7)
+  t.test('a grant whose response was lost comes with the next response, as a part of its grant', async t => {
+    const first = applyLeaseRequest(0, emptyLeaseRecord, request({ desiredCredits: 100 }), 7)
+    const second = applyLeaseRequest(first.leased, first.record, request({ seq: 2, minCredits: 80, desiredCredits: 120 }), 7)
     t.match(second, { leased: 120, record: { granted: 120 } })
-    const third = applyLeaseRequest(second.leased, second.record, ask({ seq: 3, minCredits: 80, desiredCredits: 100 }), 7)
+    const third = applyLeaseRequest(second.leased, second.record, request({ seq: 3, minCredits: 80, desiredCredits: 100 }), 7)
     t.match(third, { leased: 120, record: { granted: 120 } })
   })
 
-  t.test('a process that remembers nothing gets what it may still hold', async t => {
+  t.test('a process that knows nothing of the day gets the credits that it may still hold', async t => {
     const record = { granted: 500, returned: 300, used: 120, seq: 4 }
-    t.match(applyLeaseRequest(200, record, ask({ seq: 5, counters: undefined, desiredCredits: 100 }), 7), {
+    t.match(applyLeaseRequest(200, record, request({ seq: 5, counters: undefined, desiredCredits: 100 }), 7), {
       leased: 220,
       record: { granted: 520, returned: 300, used: 120, seq: 5 },
     })
   })
 
-  t.test('a store that lost its last writes learns them from those who hold the credits', async t => {
+  t.test('a store that lost its last writes restores them from the processes that hold the credits', async t => {
     const lost = { granted: 100, returned: 0, used: 20, seq: 3 }
-    const told = applyLeaseRequest(100, lost, ask({ seq: 9, counters: { granted: 600, returned: 250, used: 300 } }), 7)
-    t.match(told, { leased: 350, record: { granted: 600, returned: 250, used: 300 } })
-    t.equal(applyLeaseRequest(1_000, lost, ask({ seq: 9, counters: { granted: 600, returned: 0, used: 600 } }), 7).leased, 1_500)
+    const restored = applyLeaseRequest(100, lost, request({ seq: 9, counters: { granted: 600, returned: 250, used: 300 } }), 7)
+    t.match(restored, { leased: 350, record: { granted: 600, returned: 250, used: 300 } })
+    t.equal(applyLeaseRequest(1_000, lost, request({ seq: 9, counters: { granted: 600, returned: 0, used: 600 } }), 7).leased, 1_500)
   })
 })
 
@@ -86,7 +83,7 @@ t.test('the embedded store', async t => {
   const clock = new TestClock()
   const openAt = (path: string) => openStore({ kind: 'lmdb', path }, clock)
 
-  t.test('makes its folder, which nobody else may read', async t => {
+  t.test('creates its folder, which other users cannot read', async t => {
     const path = join(await tempFolder(t), 'deep', 'data.v1')
     await (await openAt(path)).close()
     t.equal((await stat(path)).mode & 0o777, 0o700)
@@ -114,14 +111,14 @@ t.test('the embedded store', async t => {
     await second.close()
   })
 
-  t.test('refuses work after it was closed', async t => {
+  t.test('refuses requests after it was closed', async t => {
     const store = await openAt(await tempFolder(t))
     await store.close()
     await t.rejects(store.heartbeat('p1'), { name: 'StoreError', message: 'the store is closed' })
     t.throws(() => store.account('alice'))
   })
 
-  t.test('refuses a version it does not know, and says what to do', async t => {
+  t.test('refuses an unknown version, and says what to do', async t => {
     const path = await tempFolder(t)
     const root = open({ path, noSubdir: false, encoding: 'json', overlappingSync: false })
     await root.openDB({ name: 'meta' }).put('version', 2)
@@ -135,13 +132,13 @@ t.test('the embedded store', async t => {
     )
   })
 
-  t.test('refuses a file that is no store', async t => {
+  t.test('refuses a file that is not a store', async t => {
     const path = await tempFolder(t)
     await writeFile(join(path, 'data.mdb'), 'something else')
     await t.rejects(openAt(path), { name: 'StoreError', message: /data\.mdb is not a store, or it is damaged/ })
   })
 
-  t.test('refuses a path that is no folder, and one that LMDB cannot open', async t => {
+  t.test('refuses a path that is not a folder, and a folder that LMDB cannot open', async t => {
     const path = await tempFolder(t)
     await writeFile(join(path, 'file'), '')
     await t.rejects(openAt(join(path, 'file')), { name: 'StoreError', message: /^cannot use .*file as the store's folder: / })
@@ -155,7 +152,7 @@ t.test('the embedded store', async t => {
     t.doesNotThrow(() => assertLocalFilesystem('/data', 0xef53))
   })
 
-  t.test('fails with the reason when the disk is full, can still be read, and is written again when there is room', async t => {
+  t.test('on a full disk fails with the reason, can still be read, and is written again when there is room', async t => {
     const script = join(import.meta.dirname, 'full-disk.js')
     // Files may grow to 400 blocks: for LMDB the same as a full disk.
     const { stdout } = await promisify(execFile)('sh', [

@@ -1,0 +1,137 @@
+import type { Test } from 'tap'
+import type { AccountStore, KeyRow } from '../../src/store/store.ts'
+import { TestClock } from '../support/fakes.ts'
+
+type OpenStore = (t: Test, clock: TestClock) => AccountStore | Promise<AccountStore>
+
+/** Every engine keeps accounts and keys in this way. */
+export const accountStoreContract = async (t: Test, open: OpenStore): Promise<void> => {
+  const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
+  const bob = { id: 'acc_2', name: 'bob', plan: 'core', created: 2 }
+  const key = (id: string, over: Partial<KeyRow> = {}): KeyRow => ({ id, account: 'acc_1', created: 5, hint: 'wxyz', ...over })
+
+  t.test('an account is found by its name and by its id', async t => {
+    const store = await open(t, new TestClock())
+    t.equal(await store.addAccount(alice), true)
+    t.same(await store.account('alice'), alice)
+    t.same(await store.account('acc_1'), alice)
+    t.equal(await store.account('carol'), undefined)
+    t.equal(await store.account(''), undefined)
+  })
+
+  t.test('a duplicate name is refused, and the account that has it is unchanged', async t => {
+    const store = await open(t, new TestClock())
+    const added = await Promise.all([store.addAccount(alice), store.addAccount({ ...bob, name: 'alice' })])
+    t.same(added, [true, false])
+    t.same(await store.account('alice'), alice)
+    t.equal(await store.account('acc_2'), undefined)
+  })
+
+  t.test('accounts are listed by name', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(bob)
+    await store.addAccount(alice)
+    t.same(await store.accounts(), [alice, bob])
+  })
+
+  t.test('a change of plan or credits leaves the rest of the account unchanged', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    t.same(await store.changeAccount('acc_1', { plan: 'growth' }), { ...alice, plan: 'growth' })
+    t.same(await store.account('alice'), { ...alice, plan: 'growth' })
+    t.same(await store.changeAccount('acc_1', { credits: 5_000 }), { ...alice, plan: 'growth', credits: 5_000 })
+    t.same(await store.changeAccount('acc_1', { plan: 'core' }), { ...alice, credits: 5_000 })
+    t.same(await store.accounts(), [{ ...alice, credits: 5_000 }])
+    t.same(await store.changeAccount('acc_1', { credits: null }), alice)
+    t.same(await store.account('alice'), alice)
+    t.equal(await store.changeAccount('acc_9', { plan: 'growth' }), undefined)
+  })
+
+  t.test('a key is found by its hash, together with its account', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    const row = key('key_1', { networks: ['devnet'], methods: ['eth_call'], origins: ['https://dapp.test'] })
+    await store.addKey('hash', row)
+    t.same(await store.findKey('hash'), { key: row, account: alice })
+    t.equal(await store.findKey('other'), undefined)
+  })
+
+  t.test('keys are listed by account, in the order of their creation', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    await store.addAccount(bob)
+    await store.addKey('h3', key('key_3', { created: 7 }))
+    await store.addKey('h1', key('key_1', { created: 6 }))
+    await store.addKey('h2', key('key_2', { account: 'acc_2' }))
+    t.same(
+      (await store.keys('acc_1')).map(({ id }) => id),
+      ['key_1', 'key_3'],
+    )
+    t.same(
+      (await store.keys('acc_2')).map(({ id }) => id),
+      ['key_2'],
+    )
+    t.same(await store.keys('acc_9'), [])
+  })
+
+  t.test('a key is revoked once: the time of the first revocation stays', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    await store.addKey('hash', key('key_1'))
+    t.match(await store.revokeKey('key_1', 100), { id: 'key_1', revoked: 100 })
+    t.match(await store.revokeKey('key_1', 200), { id: 'key_1', revoked: 100 })
+    t.match(await store.findKey('hash'), { key: { revoked: 100 } })
+    t.match(await store.keys('acc_1'), [{ revoked: 100 }])
+    t.equal(await store.revokeKey('key_9', 100), undefined)
+  })
+
+  t.test('a change of a key leaves other allowlists unchanged, and null removes an allowlist', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    const row = key('key_1', { networks: ['devnet'], methods: ['eth_call'] })
+    await store.addKey('hash', row)
+    const changed = { ...row, networks: ['base-mainnet'], origins: ['https://dapp.test'] }
+    t.same(await store.changeKey('key_1', { networks: ['base-mainnet'], origins: ['https://dapp.test'] }), changed)
+    t.same(await store.findKey('hash'), { key: changed, account: alice })
+    t.same(await store.changeKey('key_1', { networks: null, methods: null, origins: null }), key('key_1'))
+    t.same(await store.keys('acc_1'), [key('key_1')])
+    await store.revokeKey('key_1', 100)
+    t.same(await store.changeKey('key_1', { networks: [] }), key('key_1', { networks: [], revoked: 100 }))
+    t.equal(await store.changeKey('key_9', { networks: null }), undefined)
+  })
+
+  t.test('the change count differs after each change', async t => {
+    const store = await open(t, new TestClock())
+    const steps: readonly (() => Promise<unknown>)[] = [
+      () => store.addAccount(alice),
+      () => store.addKey('hash', key('key_1')),
+      () => store.changeAccount('acc_1', { plan: 'growth' }),
+      () => store.changeKey('key_1', { networks: ['devnet'] }),
+      () => store.revokeKey('key_1', 100),
+    ]
+    const counts = [await store.changeCount(), await store.changeCount()]
+    t.equal(counts.shift(), counts[0], 'and after nothing else')
+    for (const step of steps) {
+      await step()
+      counts.push(await store.changeCount())
+    }
+    t.equal(new Set(counts).size, 6)
+  })
+
+  t.test('a subscriber is notified of each change, until it unsubscribes', async t => {
+    const store = await open(t, new TestClock())
+    let notifications = 0
+    const unsubscribe = store.subscribe(() => {
+      notifications += 1
+    })
+    await store.addAccount(alice)
+    await store.addKey('hash', key('key_1'))
+    await store.changeAccount('acc_1', { plan: 'growth' })
+    await store.changeKey('key_1', { networks: ['devnet'] })
+    await store.revokeKey('key_1', 100)
+    t.equal(notifications, 5)
+    unsubscribe()
+    await store.changeAccount('acc_1', { plan: 'core' })
+    t.equal(notifications, 5)
+  })
+}

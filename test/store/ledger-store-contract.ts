@@ -1,0 +1,139 @@
+import type { Test } from 'tap'
+import type { LeaseRequest } from '../../src/store/lease-accounting.ts'
+import type { LedgerStore } from '../../src/store/store.ts'
+import { dayMs } from '../../src/util/dates.ts'
+import { TestClock } from '../support/fakes.ts'
+
+type OpenStore = (t: Test, clock: TestClock) => LedgerStore | Promise<LedgerStore>
+
+/** Every engine keeps leases in this way. */
+export const ledgerStoreContract = async (t: Test, open: OpenStore): Promise<void> => {
+  const start = Date.UTC(2026, 0, 15, 12)
+  const today = Math.floor(start / dayMs)
+  const request = (over: Partial<LeaseRequest>): LeaseRequest => ({
+    account: 'acc_1',
+    day: today,
+    process: 'p1',
+    seq: 1,
+    counters: undefined,
+    minCredits: 0,
+    desiredCredits: 0,
+    limit: 1_000,
+    shareDivisor: 1,
+    ...over,
+  })
+  const counters = (granted: number, returned: number, used: number) => ({ granted, returned, used })
+
+  t.test('a request is granted, and its counters are recorded', async t => {
+    const store = await open(t, new TestClock(start))
+    t.match(await store.requestLease(request({ desiredCredits: 300 })), {
+      today,
+      endsInMs: dayMs / 2,
+      counters: counters(300, 0, 0),
+      remaining: 700,
+    })
+    t.match(await store.requestLease(request({ seq: 2, counters: counters(300, 100, 150), desiredCredits: 200 })), {
+      counters: counters(500, 100, 150),
+      remaining: 600,
+    })
+    t.match(await store.dayTotals('acc_1'), { day: today, leased: 400, used: 150 })
+  })
+
+  t.test('a request that is duplicate, or older than the last request, changes nothing', async t => {
+    const store = await open(t, new TestClock(start))
+    const first = request({ desiredCredits: 1_000 })
+    const denied = request({ process: 'p2', minCredits: 80, desiredCredits: 80 })
+    const last = request({ seq: 2, counters: counters(1_000, 500, 500) })
+    for (const each of [first, first, denied, last, first, denied, request({ seq: 1, counters: counters(1_000, 0, 10) }), last]) {
+      await store.requestLease(each)
+    }
+    t.match(await store.requestLease(first), { counters: counters(1_000, 500, 500), remaining: 500 })
+    t.match(await store.dayTotals('acc_1'), { leased: 500, used: 500 })
+  })
+
+  t.test('processes, accounts and days are independent', async t => {
+    const store = await open(t, new TestClock(start))
+    await store.requestLease(request({ desiredCredits: 300 }))
+    t.match(await store.requestLease(request({ process: 'p2', desiredCredits: 300 })), { counters: counters(300, 0, 0), remaining: 400 })
+    t.match(await store.requestLease(request({ account: 'acc_10', desiredCredits: 300 })), {
+      counters: counters(300, 0, 0),
+      remaining: 700,
+    })
+    t.match(await store.dayTotals('acc_1'), { leased: 600 })
+    t.match(await store.dayTotals('acc_10'), { leased: 300 })
+    t.match(await store.dayTotals('acc_1', today - 1), { day: today - 1, leased: 0 })
+  })
+
+  t.test('many processes at once are never granted more than the limit', async t => {
+    const store = await open(t, new TestClock(start))
+    const responses = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => store.requestLease(request({ process: `p${i}`, minCredits: 30, desiredCredits: 30 }))),
+    )
+    t.equal(responses.filter(({ counters: { granted } }) => granted === 30).length, 33)
+    t.match(await store.dayTotals('acc_1'), { leased: 990 })
+  })
+
+  t.test('the day is that of the store: for another day it records returned credits, and grants nothing', async t => {
+    const clock = new TestClock(start)
+    const store = await open(t, clock)
+    await store.requestLease(request({ desiredCredits: 300 }))
+    clock.advance(dayMs / 2)
+    const late = await store.requestLease(request({ seq: 2, counters: counters(300, 100, 200), desiredCredits: 300 }))
+    t.match(late, { today: today + 1, endsInMs: dayMs, counters: counters(300, 100, 200) })
+    t.match(await store.dayTotals('acc_1', today), { leased: 200, used: 200 })
+    t.match(await store.requestLease(request({ day: today + 2, seq: 3, desiredCredits: 300 })), {
+      today: today + 1,
+      counters: counters(0, 0, 0),
+    })
+    t.match(await store.requestLease(request({ day: today + 1, seq: 4, desiredCredits: 300 })), {
+      counters: counters(300, 0, 0),
+      remaining: 700,
+    })
+  })
+
+  t.test('the day never goes back, even if the clock does', async t => {
+    const clock = new TestClock(start)
+    const store = await open(t, clock)
+    clock.shiftWallClock(dayMs)
+    await store.requestLease(request({ day: today + 1, desiredCredits: 300 }))
+    clock.shiftWallClock(-dayMs)
+    t.match(await store.requestLease(request({ seq: 2, desiredCredits: 300 })), {
+      today: today + 1,
+      endsInMs: 1.5 * dayMs,
+      counters: counters(0, 0, 0),
+    })
+    t.match(await store.heartbeat('p1'), { today: today + 1 })
+  })
+
+  t.test('unused credits of a live process are held, and those of a dead process are forfeited', async t => {
+    const clock = new TestClock(start)
+    const store = await open(t, clock)
+    t.match(await store.heartbeat('p1'), { today, liveProcesses: 1 })
+    t.match(await store.heartbeat('p2'), { today, liveProcesses: 2 })
+    await store.requestLease(request({ desiredCredits: 300 }))
+    await store.requestLease(request({ process: 'p2', desiredCredits: 200 }))
+    await store.requestLease(request({ process: 'p2', seq: 2, counters: counters(200, 0, 50) }))
+    t.match(await store.dayTotals('acc_1'), { leased: 500, used: 50, held: 450, forfeited: 0 })
+    clock.advance(3_000)
+    await store.heartbeat('p2')
+    clock.advance(3_000)
+    t.match(await store.dayTotals('acc_1'), { leased: 500, used: 50, held: 150, forfeited: 300 })
+    t.match(await store.heartbeat('p2'), { liveProcesses: 1 })
+    t.match(await store.heartbeat('p1'), { liveProcesses: 2 })
+    t.match(await store.dayTotals('acc_1'), { held: 450, forfeited: 0 })
+    await store.deregister('p2')
+    t.match(await store.dayTotals('acc_1'), { held: 300, forfeited: 150 })
+  })
+
+  t.test('a day is retained for three days, then dropped', async t => {
+    const clock = new TestClock(start)
+    const store = await open(t, clock)
+    await store.requestLease(request({ desiredCredits: 300 }))
+    clock.advance(2 * dayMs)
+    await store.heartbeat('p2')
+    t.match(await store.dayTotals('acc_1', today), { leased: 300, forfeited: 300 })
+    clock.advance(dayMs)
+    await store.heartbeat('p2')
+    t.match(await store.dayTotals('acc_1', today), { leased: 0, forfeited: 0 })
+  })
+}

@@ -1,0 +1,126 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Test } from 'tap'
+import type { UsageCount, UsageReport, UsageStore } from '../../src/store/store.ts'
+import { hourMs } from '../../src/util/dates.ts'
+import { TestClock } from '../support/fakes.ts'
+
+type OpenStore = (t: Test, clock: TestClock) => UsageStore | Promise<UsageStore>
+
+/** Every engine keeps usage in this way. */
+export const usageStoreContract = async (t: Test, open: OpenStore): Promise<void> => {
+  const start = Date.UTC(2026, 0, 15, 12)
+  const hour = start / hourMs
+  const count = (over: Partial<UsageCount> = {}): UsageCount => ({
+    account: 'acc_1',
+    key: 'key_1',
+    network: 'devnet',
+    method: 'eth_call',
+    outcome: 'ok',
+    forwarded: false,
+    hour,
+    calls: 1,
+    credits: 80,
+    ...over,
+  })
+  const report = (seq: number, counts: readonly UsageCount[], over: Partial<UsageReport> = {}): UsageReport => ({
+    process: 'p1',
+    seq,
+    counts,
+    retentionHours: 90 * 24,
+    ...over,
+  })
+  const all = async (store: UsageStore, account = 'acc_1') => store.usageCounts(account, 0, hour + 1_000)
+  const sums = async (store: UsageStore, account?: string) => (await all(store, account)).map(({ calls, credits }) => [calls, credits])
+
+  t.test('counts of one group and hour are summed over all processes', async t => {
+    const store = await open(t, new TestClock(start))
+    await store.reportUsage(report(1, [count(), count({ calls: 2, credits: 160 })]))
+    await store.reportUsage(report(2, [count()]))
+    await store.reportUsage(report(1, [count({ calls: 10, credits: 800 })], { process: 'p2' }))
+    t.same(await all(store), [count({ calls: 14, credits: 1_120 })])
+  })
+
+  t.test('calls that differ in one member are counted apart', async t => {
+    const store = await open(t, new TestClock(start))
+    const others = [
+      { key: 'key_2' },
+      { network: 'base-mainnet' },
+      { method: 'eth_getLogs' },
+      { outcome: 'timeout' },
+      { forwarded: true },
+      { hour: hour + 1 },
+    ]
+    const counts = [count(), ...others.map(count)]
+    await store.reportUsage(report(1, counts))
+    const found = await all(store)
+    t.equal(found.length, counts.length)
+    for (const each of counts)
+      t.ok(
+        found.some(row => isDeepStrictEqual(row, each)),
+        JSON.stringify(each),
+      )
+  })
+
+  t.test('accounts are independent, and hours are returned in order', async t => {
+    const store = await open(t, new TestClock(start))
+    const hours = [hour - 9, hour, hour - 1, hour - 10]
+    await store.reportUsage(report(1, [...hours.map(each => count({ hour: each })), count({ account: 'acc_10' })]))
+    t.same(
+      (await all(store)).map(row => row.hour),
+      [hour - 10, hour - 9, hour - 1, hour],
+    )
+    t.same(
+      (await store.usageCounts('acc_1', hour - 9, hour)).map(row => row.hour),
+      [hour - 9, hour - 1],
+    )
+    t.equal((await all(store, 'acc_10')).length, 1)
+    t.same(await all(store, 'acc_9'), [])
+  })
+
+  t.test('a report that is duplicate, or older than the last report, changes nothing', async t => {
+    const store = await open(t, new TestClock(start))
+    const first = report(1, [count()])
+    const second = report(2, [count({ calls: 5, credits: 400 })])
+    for (const each of [first, first, second, first, second]) await store.reportUsage(each)
+    t.same(await sums(store), [[6, 480]])
+    await Promise.all(Array.from({ length: 10 }, () => store.reportUsage(report(3, [count()]))))
+    t.same(await sums(store), [[7, 560]])
+  })
+
+  t.test('a report is answered with the number of the previous report', async t => {
+    const store = await open(t, new TestClock(start))
+    const previousSeqs: number[] = []
+    for (const seq of [1, 2, 2, 7, 3]) previousSeqs.push(await store.reportUsage(report(seq, [])))
+    t.same(previousSeqs, [0, 1, 2, 2, 7])
+    t.equal(await store.reportUsage(report(1, [], { process: 'p2' })), 0)
+  })
+
+  t.test('a call can be taken back', async t => {
+    const store = await open(t, new TestClock(start))
+    await store.reportUsage(report(1, [count({ calls: 3, credits: 240 })]))
+    await store.reportUsage(report(2, [count({ calls: -1, credits: -80 })]))
+    t.same(await sums(store), [[2, 160]])
+  })
+
+  t.test('no count of concurrent processes is lost', async t => {
+    const store = await open(t, new TestClock(start))
+    await Promise.all(Array.from({ length: 40 }, (_, i) => store.reportUsage(report(1, [count()], { process: `p${i}` }))))
+    t.same(await sums(store), [[40, 3_200]])
+  })
+
+  t.test('hours that are older than the retention are dropped', async t => {
+    const clock = new TestClock(start)
+    const store = await open(t, clock)
+    await store.reportUsage(report(1, [count(), count({ hour: hour + 1 })], { retentionHours: 48 }))
+    clock.advance(48 * hourMs)
+    await store.reportUsage(report(2, [], { retentionHours: 48 }))
+    t.equal((await all(store)).length, 2)
+    clock.advance(hourMs)
+    t.equal(await store.reportUsage(report(1, [], { process: 'p2', retentionHours: 48 })), 0)
+    t.same(
+      (await all(store)).map(row => row.hour),
+      [hour + 1],
+    )
+    t.equal(await store.reportUsage(report(3, [], { retentionHours: 48 })), 2)
+  })
+}
