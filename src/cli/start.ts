@@ -4,7 +4,7 @@ import { openGateway } from '../core/gateway.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
-import type { Log } from '../services/log.ts'
+import type { RootLog } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { printStartupErrors, loadValidConfig } from './startup.ts'
@@ -30,7 +30,7 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
 
 interface StartOptions {
   readonly dir: string
-  readonly log: Log
+  readonly log: RootLog
   /** Resolves at the first SIGTERM or SIGINT. */
   readonly stopRequested: Promise<void>
 }
@@ -50,7 +50,7 @@ const serveUntilStopped = async (config: ValidConfig, { dir, log, stopRequested 
 }
 
 /** Loaded only where there are workers, as the worker's side in runWorker(). */
-const openPrimaryProcess = async (config: ValidConfig, dir: string, log: Log): Promise<Pick<Gateway, 'urls' | 'stop'>> =>
+const openPrimaryProcess = async (config: ValidConfig, dir: string, log: RootLog): Promise<Pick<Gateway, 'urls' | 'stop'>> =>
   (await import('../cluster/primary.ts')).openPrimary(config, dir, log)
 
 /** Logged at any log level: whoever started the gateway waits for this line. */
@@ -60,8 +60,8 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
 }
 
 /** One of several workers: the admin listener is the primary's, and so is the wait for `drain.grace`. */
-const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: Log, { env, err }: Terminal): Promise<number> => {
-  const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, env)
+const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: RootLog, { env, err }: Terminal): Promise<number> => {
+  const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
   const listen = { rpc: { ...gatewayConfig.listen.rpc, port: worker.rpcPort } }
   const drain = { ...gatewayConfig.drain, grace: 0 }
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen, drain } }, systemClock, log, worker.heads)

@@ -1,6 +1,7 @@
 import type { Target } from '../plugin/call.ts'
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
 import type { ChainState, RecentBlocksChange } from '../services/chain-heads/index.ts'
+import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 
 /** The environment variable in which the primary gives its workers the RPC port: the configured port may be 0. */
@@ -27,6 +28,7 @@ export type PrimaryMessage =
   /** To be answered with `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number }
   | { readonly kind: 'stop' }
+  | { readonly kind: 'logLevel'; readonly level: LogLevel }
   /** The state of the chain, and the change of its recent blocks. */
   | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
   /** The reported height; to be answered with `heightAck`. */

@@ -7,7 +7,7 @@ import { urlOf } from '../server/http-server.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { createMemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
-import type { Log } from '../services/log.ts'
+import type { Log, LogLevel, RootLog } from '../services/log.ts'
 import { mergeMetrics, createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
@@ -20,7 +20,11 @@ import { openWorkerPool } from './worker-pool.ts'
  * Opens several workers that share one port. The primary itself serves the admin listener and tracks the heads. Rejects with
  * ListenError, WorkerSpawnError or WorkerExitError.
  */
-export const openPrimary = async ({ gateway, networks }: ValidConfig, dir: string, log: Log): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
+export const openPrimary = async (
+  { gateway, networks }: ValidConfig,
+  dir: string,
+  log: RootLog,
+): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
   const rpc = await resolvePort(gateway.listen.rpc)
   const env = { [rpcPortVariable]: String(rpc.port) }
   const metrics = createMetricsRegistry()
@@ -32,14 +36,26 @@ export const openPrimary = async ({ gateway, networks }: ValidConfig, dir: strin
     throw error
   })
   let isDraining = false
-  const status = {
+  const logLevel = {
+    get level() {
+      return log.level
+    },
+    set level(level: LogLevel) {
+      log.level = level
+      pool.setLogLevel(level)
+    },
+  }
+  const adminOptions = {
     isReady: () => !isDraining && pool.readyCount > 0,
     networks: () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) })),
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
+    logLevel,
+    token: gateway.admin.token,
+    log,
   }
   const admin =
     gateway.listen.admin &&
-    (await openAdminListener(gateway.listen.admin, status, log).catch(async (error: unknown) => {
+    (await openAdminListener(gateway.listen.admin, adminOptions).catch(async (error: unknown) => {
       await pool.stop()
       await close()
       throw error

@@ -1,7 +1,7 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { Clock } from '../services/clock.ts'
-import type { Log } from '../services/log.ts'
+import type { Log, LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import { withTimeoutOr } from '../util/with-timeout.ts'
 import type { WorkerChannel, WorkerMessage } from './channel.ts'
@@ -17,6 +17,8 @@ export interface WorkerPool {
   readonly readyCount: number
   /** The metrics of each ready worker that answers within `metricsTimeoutMs`. */
   metrics(): Promise<readonly (readonly MetricFamily[])[]>
+  /** For all workers, those that are started later included. */
+  setLogLevel(level: LogLevel): void
   /** Lets each worker finish its calls. Resolves when all have exited; a worker that does not exit in time is killed. */
   stop(): Promise<void>
 }
@@ -51,6 +53,7 @@ export const openWorkerPool = async (options: WorkerPoolOptions, clock: Clock, l
       const requests = Array.from(supervisor.ready, ([worker, channel]) => requestMetrics(worker, channel, (lastRequestId += 1), clock))
       return (await Promise.all(requests)).filter(metrics => metrics !== undefined)
     },
+    setLogLevel: level => supervisor.setLogLevel(level),
     stop: () => supervisor.stop(),
   }
 }

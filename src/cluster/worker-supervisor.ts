@@ -2,7 +2,7 @@ import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { Clock } from '../services/clock.ts'
-import type { Log } from '../services/log.ts'
+import type { Log, LogLevel } from '../services/log.ts'
 import { Backoff } from '../util/backoff.ts'
 import { Channel } from './channel.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
@@ -35,6 +35,8 @@ export class WorkerSupervisor {
   readonly #log: Log
   readonly #workers = new Map<Worker, SupervisedWorker>()
   readonly #ready = new Map<Worker, WorkerChannel>()
+  /** That of the configuration until it is set. */
+  #logLevel: LogLevel | undefined
   #isStopping = false
 
   constructor(options: SupervisorOptions, clock: Clock, log: Log) {
@@ -63,8 +65,14 @@ export class WorkerSupervisor {
     })
     await whenReady(worker, exited)
     this.#ready.set(worker, channel)
-    // stop() came while the worker was starting, and did not handle messages yet.
+    // What was sent while the worker was starting is lost: it did not handle messages yet.
+    if (this.#logLevel !== undefined) channel.send({ kind: 'logLevel', level: this.#logLevel })
     if (this.#isStopping) channel.send({ kind: 'stop' })
+  }
+
+  setLogLevel(level: LogLevel): void {
+    this.#logLevel = level
+    for (const channel of this.#ready.values()) channel.send({ kind: 'logLevel', level })
   }
 
   /** Resolves when all workers have exited; a worker that does not exit in time is killed. */

@@ -1,5 +1,6 @@
 import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
+import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { withTimeoutOr } from '../util/with-timeout.ts'
 import { Channel, rpcPortVariable } from './channel.ts'
@@ -23,12 +24,13 @@ export interface PrimaryConnection {
 const snapshotTimeoutMs = 1000
 
 /** Handles messages from the start on. Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
-export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryConnection => {
+export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
   const channel = new Channel<WorkerMessage>(sendToPrimary)
   const networks = new WorkerNetworks(clock, message => channel.send(message))
   process.on('SIGINT', ignoreSignal).on('SIGTERM', ignoreSignal)
   process.on('message', (message: PrimaryMessage) => {
     if ('network' in message) networks.handleMessage(message)
+    else if (message.kind === 'logLevel') log.level = message.level
   })
   return {
     rpcPort: Number(env[rpcPortVariable]),

@@ -66,8 +66,8 @@ const wrongValueProblem = ({ source, namePath, owner, schema }: OptionsLocation,
   const path = [...namePath, ...inside]
   const wanted = schemaAt(schema, inside) ?? {}
   // A URL may hold a provider's key or a password.
-  const isUrl = wanted.type === 'string' && (wanted.format === 'url' || wanted.format === 'redis')
-  const found = isUrl ? '' : `, not ${source.describeValueAt(path)}`
+  const isSecret = wanted.type === 'string' && ['url', 'redis', 'secret'].includes(wanted.format ?? '')
+  const found = isSecret ? '' : `, not ${source.describeValueAt(path)}`
   const message = `${formatOptionPath(owner, inside) || 'the file'} must be ${describeSchema(wanted)}${found}`
   return source.problemAt(path, message, suggestFix(source, path, wanted))
 }

@@ -51,6 +51,11 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     accepts: text => parseRedisUrl(text) !== undefined,
     convert: parseRedisUrl,
   },
+  secret: {
+    description: 'a secret',
+    accepts: text => text !== '',
+    convert: text => new Secret(text),
+  },
   path: {
     description: 'a path',
     accepts: text => text !== '',

@@ -86,6 +86,17 @@ const distinctAddresses: GatewayRule = source => {
   })
 }
 
+const adminTokenNeedsListener: GatewayRule = source =>
+  source.valueAt(['admin', 'token']) === undefined || source.valueAt(['listen', 'admin']) !== undefined
+    ? []
+    : [
+        source.problemAtKey(
+          ['admin', 'token'],
+          'admin.token has no effect without listen.admin',
+          'add listen.admin, for example 127.0.0.1:8082',
+        ),
+      ]
+
 const supportedStore: GatewayRule = source => {
   const text = source.textAt(['store'])
   if (text === undefined || parseStoreAddress(text, '') !== undefined) return []
@@ -140,6 +151,7 @@ const minUsageRetentionMs = 86_400_000
 const gatewayRules: readonly GatewayRule[] = [
   validAddresses,
   distinctAddresses,
+  adminTokenNeedsListener,
   supportedStore,
   validWorkerCount,
   validPlanNames,

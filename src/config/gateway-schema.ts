@@ -1,4 +1,5 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
+import { logLevels } from '../services/log-levels.ts'
 
 export const defaultRpcAddress = '127.0.0.1:8080'
 
@@ -19,8 +20,21 @@ export const gatewaySchema = {
         portal: { type: 'string', description: 'The dashboard for developers. Nothing listens there yet.', examples: ['127.0.0.1:8081'] },
         admin: {
           type: 'string',
-          description: 'Health and metrics: /livez, /readyz, /metrics. None by default.',
+          description: 'Health, metrics and log level: /livez, /readyz, /metrics, /log-level. None by default.',
           examples: ['127.0.0.1:8082'],
+        },
+      },
+      default: {},
+    },
+    admin: {
+      type: 'object',
+      description: 'The admin listener.',
+      properties: {
+        token: {
+          type: 'string',
+          format: 'secret',
+          description: 'Authorizes GET and PUT /log-level, as `Authorization: Bearer TOKEN`. Without a token the path does not exist.',
+          examples: ['${ADMIN_TOKEN}'],
         },
       },
       default: {},
@@ -95,7 +109,7 @@ export const gatewaySchema = {
     },
     log: {
       type: 'string',
-      enum: ['debug', 'info', 'warn', 'error', 'silent'],
+      enum: logLevels,
       default: 'info',
       description: 'The lowest level that is logged.',
     },

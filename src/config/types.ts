@@ -8,6 +8,10 @@ import type { CompiledTable } from '../services/method-table/compile-table.ts'
 /** gateway.yaml, checked, with defaults. Sizes are in bytes, durations in ms. */
 export interface GatewayConfig {
   readonly listen: { readonly rpc: Address; readonly admin?: Address; readonly portal?: Address }
+  readonly admin: {
+    /** Required to read or set the log level over the admin listener; without it nobody can. */
+    readonly token?: Secret
+  }
   readonly store: StoreAddress
   /** Worker processes that share the port. */
   readonly workers: number

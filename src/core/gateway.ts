@@ -12,7 +12,7 @@ import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import { openSingletons } from './singletons.ts'
 import { openLedger } from '../services/ledger/index.ts'
-import type { Log } from '../services/log.ts'
+import type { Log, RootLog } from '../services/log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { results } from '../services/results.ts'
@@ -42,7 +42,7 @@ export type ValidConfig = Config & { readonly gateway: GatewayConfig }
 export const openGateway = async (
   { gateway, networks }: ValidConfig,
   clock: Clock,
-  log: Log,
+  log: RootLog,
   sharedHeads?: HeadsSource,
 ): Promise<Gateway> => {
   const closers: Closers = []
@@ -59,7 +59,7 @@ export const openGateway = async (
     const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)
     await headsSource.ready()
     const isReady = () => !isStopping
-    const urls = await openListeners(gateway, runningNetworks, { ...services, memoryBudget, isReady }, closers)
+    const urls = await openListeners(gateway, runningNetworks, { ...services, log, memoryBudget, isReady }, closers)
     const stop = async () => {
       isStopping = true
       await sleep(clock, gateway.drain.grace)
@@ -133,7 +133,7 @@ const startNetworks = async (
 
 interface ListenerContext {
   readonly clock: Clock
-  readonly log: Log
+  readonly log: RootLog
   readonly metrics: MetricsRegistry
   readonly memoryBudget: MemoryBudget
   isReady(): boolean
@@ -147,12 +147,15 @@ const openListeners = async (
 ): Promise<Gateway['urls']> => {
   const rpc = await openRpcListener({ config, networks, memoryBudget, clock, log, metrics })
   closers.push(() => rpc.stop())
-  const status = {
+  const adminOptions = {
     isReady,
     networks: () => networks.map(({ name, heads }) => ({ name, ...heads.status })),
     metrics: metrics.families,
+    logLevel: log,
+    token: config.admin.token,
+    log,
   }
-  const admin = config.listen.admin && (await openAdminListener(config.listen.admin, status, log))
+  const admin = config.listen.admin && (await openAdminListener(config.listen.admin, adminOptions))
   // Closed after the calls in flight have finished, so that it answers until then.
   if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
   return { rpc: rpc.url, ...(admin && { admin: admin.url }) }

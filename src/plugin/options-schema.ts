@@ -27,9 +27,9 @@ export interface StringSchema extends DescribedSchema {
    * The text's format; the plugin gets the value converted.
    * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
    * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `redis`: a Redis URL, may hold a password -> Secret that
-   * shows host and port. `path`: relative to the YAML file -> absolute path.
+   * shows host and port. `secret`: a password or token -> Secret. `path`: relative to the YAML file -> absolute path.
    */
-  readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'path'
+  readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'secret' | 'path'
   /** In an `optional` network, the text is omitted when a variable in it is not set. */
   readonly omitWhenUnset?: true
 }
@@ -72,7 +72,7 @@ export interface AnySchema extends DescribedSchema {
 
 type InferString<S> = S extends { format: 'duration' | 'size' }
   ? number
-  : S extends { format: 'url' | 'redis' }
+  : S extends { format: 'url' | 'redis' | 'secret' }
     ? Secret
     : S extends { enum: readonly (infer E)[] }
       ? E

@@ -1,43 +1,113 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
 import Koa from 'koa'
+import bodyParser from 'koa-bodyparser'
+import type { Secret } from '../plugin/secret.ts'
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
-import type { Log } from '../services/log.ts'
+import type { Log, RootLog } from '../services/log.ts'
+import { isLogLevel, logLevels } from '../services/log-levels.ts'
 import { formatMetrics, metricsContentType } from '../services/metrics.ts'
 import type { MetricFamily } from '../services/metrics.ts'
+import { isJsonObject } from '../util/json.ts'
 
-/** What the admin listener tells. */
-export interface AdminStatus {
+export interface AdminOptions {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
-  /** Told by `/readyz?verbose`; without heads by a primary, whose workers know them. */
+  /** For `/readyz?verbose`. */
   networks(): readonly ({ readonly name: string } & Partial<HeadsStatus>)[]
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
+  /** The level of the log of all processes of the gateway. */
+  readonly logLevel: Pick<RootLog, 'level'>
+  /** Required of those who read or set the log level; without a token nobody can. */
+  readonly token: Secret | undefined
+  readonly log: Log
 }
 
-/** `/livez` (restart me when it fails), `/readyz` (route to me while it is 200) and `/metrics` (Prometheus). */
-export const createAdminApp = (status: AdminStatus, log: Log): Koa => {
+/**
+ * `/livez` (restart the process when it fails), `/readyz` (route to the process while it is 200), `/metrics` (Prometheus) and
+ * `/log-level`.
+ */
+export const createAdminApp = ({ log, token, ...options }: AdminOptions): Koa => {
   const app = new Koa()
-  // Koa would write them to stderr, in plain text.
-  app.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.syscall === undefined) log.error({ err: error }, 'a request to the admin listener failed because of a bug')
-    else log.info({ err: error }, 'a request to the admin listener was broken off')
-  })
-  app.use(async context => {
-    if (context.method !== 'GET' && context.method !== 'HEAD') return void (context.status = 405)
-    switch (context.path) {
-      case '/livez':
-        return void (context.body = 'ok\n')
-      case '/readyz':
-        return respondReadiness(context, status)
-      case '/metrics':
-        context.type = metricsContentType
-        context.body = formatMetrics(await status.metrics())
-    }
-  })
+  app.on('error', error => logRequestError(log, error))
+  app.use(at('/livez', respondTo({ GET: respondAlive })))
+  app.use(at('/readyz', respondTo({ GET: ctx => respondReadiness(ctx, options) })))
+  app.use(at('/metrics', respondTo({ GET: ctx => respondMetrics(ctx, options) })))
+  if (token !== undefined) {
+    app.use(at('/log-level', requireToken(token)))
+    app.use(at('/log-level', bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
+    app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options, log) })))
+  }
   return app
 }
 
-const respondReadiness = (context: Koa.Context, status: AdminStatus): void => {
-  const ready = status.isReady()
-  context.body = 'verbose' in context.query ? { ready, networks: status.networks() } : ready ? 'ready\n' : 'not ready\n'
-  context.status = ready ? 200 : 503
+const maxBodySize = '1kb'
+
+/** Koa itself would write errors to stderr, in plain text. */
+const logRequestError = (log: Log, error: NodeJS.ErrnoException & { readonly status?: number }): void => {
+  if (error.status !== undefined && error.status < 500) return // a malformed body, which the client is told
+  if (error.syscall === undefined) log.error({ err: error }, 'admin request failed because of a bug')
+  else log.info({ err: error }, 'admin request aborted by the client')
+}
+
+const at =
+  (path: string, middleware: Koa.Middleware): Koa.Middleware =>
+  (ctx, next) =>
+    ctx.path === path ? middleware(ctx, next) : next()
+
+type Responder = (ctx: Koa.Context) => void | Promise<void>
+
+/** The last middleware of a path; HEAD is a GET without a body. */
+const respondTo =
+  (responders: Readonly<Record<string, Responder>>): Koa.Middleware =>
+  ctx => {
+    const respond = responders[ctx.method === 'HEAD' ? 'GET' : ctx.method]
+    if (respond !== undefined) return respond(ctx)
+    ctx.set('Allow', Object.keys(responders).join(', '))
+    ctx.status = 405
+  }
+
+const respondAlive: Responder = ctx => {
+  ctx.body = 'ok\n'
+}
+
+const respondReadiness = (ctx: Koa.Context, { isReady, networks }: Pick<AdminOptions, 'isReady' | 'networks'>): void => {
+  const ready = isReady()
+  ctx.body = 'verbose' in ctx.query ? { ready, networks: networks() } : ready ? 'ready\n' : 'not ready\n'
+  ctx.status = ready ? 200 : 503
+}
+
+const respondMetrics = async (ctx: Koa.Context, { metrics }: Pick<AdminOptions, 'metrics'>): Promise<void> => {
+  const families = await metrics()
+  ctx.type = metricsContentType
+  ctx.body = formatMetrics(families)
+}
+
+const requireToken = (token: Secret): Koa.Middleware => {
+  const expected = digest(`Bearer ${token.reveal()}`)
+  return (ctx, next) => {
+    if (timingSafeEqual(digest(ctx.get('Authorization')), expected)) return next()
+    ctx.set('WWW-Authenticate', 'Bearer')
+    ctx.status = 401
+    return undefined
+  }
+}
+
+/** Texts of any length as bytes of one length, which can be compared in a time that tells nothing. */
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+
+const respondLevel = (ctx: Koa.Context, { logLevel }: Pick<AdminOptions, 'logLevel'>): void => {
+  ctx.body = { level: logLevel.level }
+}
+
+const setLevel = (ctx: Koa.Context, options: Pick<AdminOptions, 'logLevel'>, log: Log): void => {
+  const { body } = ctx.request
+  const level = isJsonObject(body) ? body['level'] : undefined
+  if (!isLogLevel(level)) {
+    ctx.status = 400
+    ctx.body = { error: 'level must be one of `levels`', levels: logLevels }
+    return
+  }
+  log.warn({ event: 'log-level', from: options.logLevel.level, to: level }, `log level set to ${level}`)
+  options.logLevel.level = level
+  respondLevel(ctx, options)
 }

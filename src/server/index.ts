@@ -7,7 +7,7 @@ import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MessageHandler } from '../json-rpc/handle-message.ts'
 import { createMessageParser } from '../json-rpc/parse-request.ts'
-import type { AdminStatus } from './admin.ts'
+import type { AdminOptions } from './admin.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/single-write-response.ts'
 import { sleep } from '../util/sleep.ts'
@@ -61,8 +61,8 @@ const endpointsOf = ({ name, hosts, admit, run }: Network, handlerBase: Omit<Mes
   hosts.map(host => [host, { name, admit, messageHandler: { ...handlerBase, run } }])
 
 /** Opens the admin listener. Rejects with ListenError. */
-export const openAdminListener = async (address: Address, status: AdminStatus, log: Log): Promise<Listener> => {
-  const server = createHttpServer(lazyListener(async () => (await import('./admin.ts')).createAdminApp(status, log).callback()))
+export const openAdminListener = async (address: Address, options: AdminOptions): Promise<Listener> => {
+  const server = createHttpServer(lazyListener(async () => (await import('./admin.ts')).createAdminApp(options).callback()))
   return { url: await listen(server, address), stop: () => closeServer(server) }
 }
 

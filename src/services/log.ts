@@ -1,4 +1,8 @@
 import { pino } from 'pino'
+import type { DestinationStream, Logger } from 'pino'
+import type { LogLevel } from './log-levels.ts'
+
+export type { LogLevel } from './log-levels.ts'
 
 /** One JSON object a line: fields, then a short message; never an API key, never an upstream's URL. */
 export interface Log {
@@ -10,7 +14,28 @@ export interface Log {
   child(fields: object): Log
 }
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
+/** The log of a process. Its level holds for the children too, also when it is set later. */
+export interface RootLog extends Log {
+  level: LogLevel
+}
 
 /** Writes to stdout synchronously, so that no line is lost when the process ends. */
-export const openLog = (level: LogLevel): Log => pino({ level, base: { pid: process.pid } }, pino.destination({ fd: 1, sync: true }))
+export const openLog = (level: LogLevel, destination: DestinationStream = pino.destination({ fd: 1, sync: true })): RootLog => {
+  // pino sets the level of a child once, when it is made. Children are few and as old as the process: one for each plugin.
+  const children: Logger[] = []
+  const root = pino({ level, base: { pid: process.pid }, onChild: child => void children.push(child) }, destination)
+  return {
+    debug: (fields, message) => root.debug(fields, message),
+    info: (fields, message) => root.info(fields, message),
+    warn: (fields, message) => root.warn(fields, message),
+    error: (fields, message) => root.error(fields, message),
+    child: fields => root.child(fields),
+    get level() {
+      return level
+    },
+    set level(next) {
+      level = next
+      for (const logger of [root, ...children]) logger.level = next
+    },
+  }
+}

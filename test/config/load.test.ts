@@ -28,6 +28,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   t.same(readGatewayConfig(dir, {}), {
     config: {
       listen: { rpc: { host: '127.0.0.1', port: 8080 } },
+      admin: {},
       store: { kind: 'lmdb', path: join(dir, 'data') },
       plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
       workers: 1,
@@ -46,6 +47,7 @@ t.test('gateway.yaml may say everything', t => {
   const dir = writeConfig(t.testdir(), {
     'gateway.yaml': `
 listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9 }
+admin: { token: s3cret }
 store: lmdb:\${STATE:-/var/lib}/tollgate
 workers: \${WORKERS}
 memory: 2GiB
@@ -67,6 +69,7 @@ usage: { retention: 30d }
         portal: { host: 'localhost', port: 8081 },
         admin: { host: '0.0.0.0', port: 9 },
       },
+      admin: { token: new Secret('s3cret') },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {
         core: { name: 'core', dailyCredits: Number.MAX_SAFE_INTEGER, forwarding: false },
@@ -118,6 +121,25 @@ t.test('two listeners may both take any free port, but not the same one; the def
     ).problems
   t.same(problemsOf('{ rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }'), [])
   t.match(problemsOf('{ admin: 127.0.0.1:8080 }'), [{ message: 'listen.admin has the same address as listen.rpc' }])
+  t.end()
+})
+
+t.test('the token of the admin listener is a secret, and needs the listener', t => {
+  const read = (text: string) => {
+    const yaml = `${text}\nstore: lmdb:x\nplans: { a: { dailyCredits: 1 } }\n`
+    return readGatewayConfig(writeConfig(t.testdir(), { 'gateway.yaml': yaml }), { TOKEN: 's3cret', EMPTY: '' })
+  }
+  const { config, problems } = read('listen: { admin: 127.0.0.1:1 }\nadmin: { token: "${TOKEN}" }')
+  t.same(problems, [])
+  t.equal(config?.admin.token?.reveal(), 's3cret')
+  t.equal(JSON.stringify(config?.admin), '{"token":"***"}')
+  t.equal(read('log: info').config?.admin.token, undefined)
+  t.match(read('admin: { token: "${TOKEN}" }').problems, [{ message: 'admin.token has no effect without listen.admin' }])
+  t.match(read('listen: { admin: 127.0.0.1:1 }\nadmin: { token: "${EMPTY}" }').problems, [{ message: /EMPTY is empty/ }])
+  for (const token of ['""', '[s3cret]']) {
+    const wrong = read(`listen: { admin: 127.0.0.1:1 }\nadmin: { token: ${token} }`).problems
+    t.match(wrong, [{ message: 'admin.token must be a secret' }])
+  }
   t.end()
 })
 

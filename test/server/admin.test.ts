@@ -1,32 +1,39 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
+import { Secret } from '../../src/plugin/secret.ts'
 import { openAdminListener } from '../../src/server/index.ts'
+import type { LogLevel } from '../../src/services/log.ts'
+import { logLevels } from '../../src/services/log-levels.ts'
 import type { MetricFamily } from '../../src/services/metrics.ts'
 import { TestLog } from '../support/fakes.ts'
 import { post } from '../support/rpc-client.ts'
 
 // The admin listener itself, over metrics that a test holds back or lets fail.
 
-const open = async () => {
+const open = async (token?: Secret) => {
   const log = new TestLog()
+  const logLevel: { level: LogLevel } = { level: 'info' }
   const pendingScrapes: { resolve(families: readonly MetricFamily[]): void; reject(error: Error): void }[] = []
-  const status = {
+  const options = {
     isReady: () => true,
     networks: () => [],
     metrics: () =>
       new Promise<readonly MetricFamily[]>((resolve, reject) => {
         pendingScrapes.push({ resolve, reject })
       }),
+    logLevel,
+    token,
+    log,
   }
-  const admin = await openAdminListener({ host: '127.0.0.1', port: 0 }, status, log)
+  const admin = await openAdminListener({ host: '127.0.0.1', port: 0 }, options)
   t.teardown(() => admin.stop())
   const next = async () => {
     while (pendingScrapes.length === 0) await new Promise(setImmediate)
     return pendingScrapes.shift()!
   }
   const scrape = () => post(`${admin.url}/metrics`, '', { method: 'GET' })
-  return { admin, log, next, scrape }
+  return { admin, log, logLevel, next, scrape }
 }
 
 /** What the process writes to stderr while `work` runs. */
@@ -53,9 +60,7 @@ t.test('metrics that cannot be told are a 500 and a line in the log, and the lis
     }),
     '',
   )
-  t.match(log.lines, [
-    { level: 'error', message: 'a request to the admin listener failed because of a bug', fields: { err: { message: 'inside' } } },
-  ])
+  t.match(log.lines, [{ level: 'error', message: 'admin request failed because of a bug', fields: { err: { message: 'inside' } } }])
   const scraping = scrape()
   const { resolve } = await next()
   resolve([])
@@ -78,7 +83,68 @@ t.test('a scraper that resets its connection is a line in the log, and no error'
     }),
     '',
   )
-  t.match(log.lines, [
-    { level: 'info', message: 'a request to the admin listener was broken off', fields: { err: { code: 'ECONNRESET' } } },
-  ])
+  t.match(log.lines, [{ level: 'info', message: 'admin request aborted by the client', fields: { err: { code: 'ECONNRESET' } } }])
+})
+
+t.test('the log level', async t => {
+  const { admin, log, logLevel } = await open(new Secret('s3cret'))
+  const send = (method: string, body = '', headers: Record<string, string> = { authorization: 'Bearer s3cret' }) =>
+    post(`${admin.url}/log-level`, body, { method, headers })
+  const put = (level: unknown) => send('PUT', JSON.stringify({ level }))
+
+  t.test('is read and set with the token', async t => {
+    t.same((await send('GET')).json(), { level: 'info' })
+    for (const level of logLevels) {
+      const { status, text } = await put(level)
+      t.same([status, JSON.parse(text)], [200, { level }])
+      t.equal(logLevel.level, level)
+    }
+    t.match(log.lines.at(-1), { level: 'warn', fields: { event: 'log-level', from: 'fatal', to: 'silent' } })
+    t.same((await send('GET')).json(), { level: 'silent' })
+  })
+
+  t.test('is shown to nobody without it', async t => {
+    for (const authorization of ['', 's3cret', 'Bearer ', 'Bearer s3cre', 'Bearer s3cret2', 'Basic s3cret']) {
+      for (const method of ['GET', 'PUT', 'DELETE']) {
+        const { status, headers, text } = await send(
+          method,
+          method === 'PUT' ? '{"level":"debug"}' : '',
+          authorization === '' ? {} : { authorization },
+        )
+        t.same([status, headers['www-authenticate']], [401, 'Bearer'])
+        t.notMatch(text, /silent|s3cret/)
+      }
+    }
+    t.equal(logLevel.level, 'silent')
+  })
+
+  t.test('must be one of pino, which are listed', async t => {
+    for (const body of ['{"level":"loud"}', '{"level":30}', '{}', '[]', '""', '', 'level=debug']) {
+      const { status, headers } = await send('PUT', body)
+      t.equal(status, 400, body)
+      t.match(headers['content-type'], /^(application\/json|text\/plain)/)
+    }
+    t.same((await put('loud')).json()['levels'], logLevels)
+    t.equal((await send('PUT', `{"level":"debug","x":"${'x'.repeat(2000)}"}`)).status, 413)
+    t.equal(logLevel.level, 'silent')
+    t.same(
+      log.lines.filter(({ level }) => level === 'error'),
+      [],
+    )
+  })
+
+  t.test('takes GET and PUT', async t => {
+    const { status, headers } = await send('DELETE')
+    t.same([status, headers['allow']], [405, 'GET, PUT'])
+  })
+})
+
+t.test('without a token there is no log level to set', async t => {
+  const { admin, logLevel } = await open()
+  for (const [method, body] of [
+    ['GET', ''],
+    ['PUT', '{"level":"debug"}'],
+  ] as const)
+    t.equal((await post(`${admin.url}/log-level`, body, { method, headers: { authorization: 'Bearer undefined' } })).status, 404)
+  t.equal(logLevel.level, 'info')
 })

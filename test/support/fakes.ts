@@ -8,7 +8,7 @@ import type { Failure, Reply } from '../../src/plugin/reply.ts'
 import type { Clock, Timer } from '../../src/services/clock.ts'
 import { HeadTracker } from '../../src/services/chain-heads/index.ts'
 import type { Services } from '../../src/services/index.ts'
-import type { Log } from '../../src/services/log.ts'
+import type { Log, LogLevel, RootLog } from '../../src/services/log.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { results } from '../../src/services/results.ts'
 
@@ -70,7 +70,8 @@ export class TestClock implements Clock {
 }
 
 /** A log that remembers its lines. */
-export class TestLog implements Log {
+export class TestLog implements RootLog {
+  level: LogLevel = 'info'
   readonly lines: { level: string; fields: object; message: string }[] = []
   debug = (fields: object, message: string) => this.#add('debug', fields, message)
   info = (fields: object, message: string) => this.#add('info', fields, message)

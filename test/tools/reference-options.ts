@@ -57,7 +57,7 @@ const typeOf = (schema: Schema): string => {
   }
 }
 
-const formatNames = { duration: 'duration', size: 'size', url: 'URL', redis: 'Redis URL', path: 'path' } as const
+const formatNames = { duration: 'duration', size: 'size', url: 'URL', redis: 'Redis URL', secret: 'secret', path: 'path' } as const
 
 const stringTypeOf = ({ enum: values, format }: StringSchema): string =>
   values !== undefined ? values.map(code).join(', ') : format === undefined ? 'string' : formatNames[format]

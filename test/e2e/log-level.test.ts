@@ -1,0 +1,59 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { call, post } from '../support/rpc-client.ts'
+
+// The log level that is set over the admin listener, in one process and in several.
+
+const chattyPlugin = `
+import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'chatty',
+  summary: 'Logs each call at level debug.',
+  options: { type: 'object' },
+  create: (options, { log }) => (call, next) => {
+    log.debug({ event: 'chatty' }, 'called')
+    return next(call)
+  },
+})
+`
+
+const node = await startFakeNode({})
+t.teardown(() => node.stop())
+
+for (const workers of [1, 2]) {
+  t.test(`reaches every process of ${workers}`, async t => {
+    const { pipeline, ...network } = networkFile('testnet', [node.url]) as { pipeline: object[] }
+    const deployment = createDeployment({
+      gateway: { workers, admin: { token: '${ADMIN_TOKEN}' } },
+      networks: { testnet: { ...network, pipeline: [pipeline[0], { use: '../chatty.js' }, ...pipeline.slice(1)] } },
+      env: { ADMIN_TOKEN: 's3cret' },
+    })
+    t.teardown(() => deployment.remove())
+    writeFileSync(join(deployment.dir, 'chatty.js'), chattyPlugin)
+    await deployment.addAccount('alice')
+    const { key } = await deployment.addKey('alice')
+    const gateway = await deployment.start()
+    const levelUrl = `${gateway.admin}/log-level`
+    const headers = { authorization: 'Bearer s3cret' }
+    const setLevel = (level: string) => post(levelUrl, JSON.stringify({ level }), { method: 'PUT', headers })
+    const loggingPids = () => new Set(gateway.log.flatMap(({ event, pid }) => (event === 'chatty' ? [Number(pid)] : [])))
+
+    for (let i = 0; i < 4; i++) await call(gateway.http(key), 'eth_chainId')
+    t.equal(loggingPids().size, 0)
+    t.equal((await setLevel('debug')).status, 200)
+    t.same((await post(levelUrl, '', { method: 'GET', headers })).json(), { level: 'debug' })
+    while (loggingPids().size < workers) await call(gateway.http(key), 'eth_chainId')
+
+    if (workers > 1) {
+      const [killed] = loggingPids()
+      process.kill(killed!, 'SIGKILL')
+      await gateway.waitForEvent('worker-exited')
+      while (loggingPids().size <= workers) await call(gateway.http(key), 'eth_chainId').catch(() => undefined)
+    }
+    t.notOk(JSON.stringify(gateway.log).includes('s3cret'))
+    t.equal(await gateway.stop(), 0)
+  })
+}
