@@ -38,7 +38,7 @@ export const setSendTimeout = (
   requestId: string,
 ): void => {
   res.setTimeout(sendTimeoutMs, () => {
-    log.info({ event: 'slow-caller', requestId }, 'a caller does not read its answer: the connection is closed')
+    log.info({ event: 'slow-client', requestId }, 'client timed out reading the response; closing the connection')
     res.destroy()
   })
 }

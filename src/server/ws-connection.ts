@@ -134,7 +134,7 @@ export class WsConnection {
 
   #terminateSlowReader(): void {
     const { requestId, network } = this.routedRequest.origin
-    this.#log.info({ event: 'slow-caller', requestId, network }, 'a caller does not read its answers: the socket is closed')
+    this.#log.info({ event: 'slow-client', requestId, network }, 'client timed out reading responses; closing the WebSocket')
     this.terminate()
   }
 

@@ -499,7 +499,7 @@ t.test('a caller over WebSocket who does not read is cut off before memory is', 
   for (let i = 0; i < 300; i++) talker.send(JSON.stringify(logsRequest(8_000 + i)))
   const rss = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024
   const before = rss()
-  await gateway.waitForEvent('slow-caller')
+  await gateway.waitForEvent('slow-client')
   t.ok(rss() - before < 200, `grew by ${Math.round(rss() - before)} MB, of 130 MB asked for`)
   talker.socket.resume()
   t.equal((await talker.closed).code, 1006)

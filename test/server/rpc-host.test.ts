@@ -74,7 +74,7 @@ t.test('who reads nothing of a long answer is cut off, and what was held for it 
   caller.pause()
   call()
   while (log.lines.length === 0) await new Promise(setImmediate)
-  t.match(log.lines, [{ level: 'info', fields: { event: 'slow-caller' } }])
+  t.match(log.lines, [{ level: 'info', fields: { event: 'slow-client' } }])
   await traffic.whenIdle()
   t.ok(room.reserve(512 * mib), 'all of it')
 })

@@ -93,7 +93,7 @@ t.test('a caller who reads nothing', async t => {
     deliver(21 * mib)
     t.equal(room.reservedBytes, 21 * mib)
     await closed
-    t.match(log.lines, [{ fields: { event: 'slow-caller' } }])
+    t.match(log.lines, [{ fields: { event: 'slow-client' } }])
     t.equal(room.reservedBytes, 0)
   })
 
