@@ -10,20 +10,20 @@ import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call } from '../support/rpc-client.ts'
 
-// What the speed of the gateway stands on, seen from inside its process.
+// What makes the gateway fast, observed in its own process.
 
 const marker = 'c0ffee'.repeat(4)
 const logs = Array.from({ length: 2000 }, (_, i) => ({ logIndex: `0x${i.toString(16)}`, data: `0x${marker}` }))
 
 t.test('results', async t => {
-  const asked: string[] = []
-  const note = (method: string, result: unknown) => () => {
-    asked.push(method)
+  const requestedMethods: string[] = []
+  const respond = (method: string, result: unknown) => () => {
+    requestedMethods.push(method)
     return { result }
   }
   const node = await startFakeNode({
-    eth_getStorageAt: note('eth_getStorageAt', `0x${marker.padStart(64, '0')}`),
-    eth_getLogs: note('eth_getLogs', logs),
+    eth_getStorageAt: respond('eth_getStorageAt', `0x${marker.padStart(64, '0')}`),
+    eth_getLogs: respond('eth_getLogs', logs),
     eth_getBlockByNumber: { result: null },
     eth_chainId: { result: '0x7a69' },
   })
@@ -40,19 +40,19 @@ t.test('results', async t => {
     await node.stop()
   })
 
-  t.test('are never parsed on their way from the node, nor from the cache', async t => {
+  t.test('are not parsed on their way from the node, nor from the cache', async t => {
     const [parse, stringify] = [JSON.parse, JSON.stringify]
-    const seen: string[] = []
-    const answers: string[] = []
+    const observed: string[] = []
+    const responses: string[] = []
     try {
-      // This process calls too: it reads answers as text.
+      // This process is the caller too: it reads responses as text.
       JSON.parse = (text: string) => {
-        if (text.includes(marker)) seen.push(`parsed ${text.slice(0, 40)}`)
+        if (text.includes(marker)) observed.push(`parsed ${text.slice(0, 40)}`)
         return parse(text)
       }
       JSON.stringify = (value: unknown, ...more: never[]) => {
         const text = stringify(value, ...more)
-        if (text?.includes(marker)) seen.push(`written ${text.slice(0, 40)}`)
+        if (text?.includes(marker)) observed.push(`serialized ${text.slice(0, 40)}`)
         return text
       }
       for (const [method, params] of [
@@ -62,7 +62,7 @@ t.test('results', async t => {
         for (let i = 0; i < 2; i++) {
           const body = `{"jsonrpc":"2.0","id":${i},"method":"${method}","params":${params}}`
           const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-          answers.push(await response.text())
+          responses.push(await response.text())
         }
       }
     } finally {
@@ -70,35 +70,35 @@ t.test('results', async t => {
       JSON.stringify = stringify
     }
     t.same(
-      seen.filter(line => !line.startsWith('written {"jsonrpc":"2.0","id":')),
+      observed.filter(line => !line.startsWith('serialized {"jsonrpc":"2.0","id":')),
       [],
-      'the fake node alone writes them',
+      'only the fake node serializes them',
     )
-    t.equal(parse(answers[0] ?? '').result, `0x${marker.padStart(64, '0')}`)
-    t.equal(parse(answers[2] ?? '').result.length, logs.length)
+    t.equal(parse(responses[0] ?? '').result, `0x${marker.padStart(64, '0')}`)
+    t.equal(parse(responses[2] ?? '').result.length, logs.length)
   })
 
-  t.test('a thousand identical calls ask the node once', async t => {
-    asked.length = 0
-    // The node waits until all of them are in.
+  t.test('a thousand identical calls become one request to the node', async t => {
+    requestedMethods.length = 0
+    // The node waits until all of them have arrived.
     const arrived = new Promise<void>(resolve => {
       let count = 0
-      const hear = (message: unknown) => {
+      const onRequest = (message: unknown) => {
         const { request } = message as { request: IncomingMessage } // as Node's documentation says
         if (request.url?.startsWith('/v3/') !== true || (count += 1) < 1000) return
-        unsubscribe('http.server.request.start', hear)
+        unsubscribe('http.server.request.start', onRequest)
         resolve()
       }
-      subscribe('http.server.request.start', hear)
+      subscribe('http.server.request.start', onRequest)
     })
     node.setResponse('eth_getStorageAt', async () => {
-      asked.push('eth_getStorageAt')
+      requestedMethods.push('eth_getStorageAt')
       await arrived
       return { result: `0x${marker.padStart(64, '0')}` }
     })
     const params = [`0x${'2'.repeat(40)}`, '0x1', '0x10']
     const results = await Promise.all(Array.from({ length: 1000 }, () => call(url, 'eth_getStorageAt', params)))
     t.ok(results.every(({ result }) => result === `0x${marker.padStart(64, '0')}`))
-    t.same(asked, ['eth_getStorageAt'])
+    t.same(requestedMethods, ['eth_getStorageAt'])
   })
 })

@@ -2,34 +2,34 @@ import { getMaxListeners } from 'node:events'
 import t from 'tap'
 import { Cancellation, toAbortSignal } from '../../src/plugin/cancellation.ts'
 
-t.test('each listener hears once that nobody waits any more, and one that was taken away does not', t => {
-  const leave = new Cancellation()
-  const heard: string[] = []
-  const listeners = ['a', 'b', 'c', 'd'].map(name => () => void heard.push(name))
-  for (const listener of listeners) leave.addEventListener('abort', listener)
-  leave.removeEventListener('abort', listeners[0]!)
-  leave.removeEventListener('abort', listeners[2]!)
-  t.equal(leave.aborted, false)
-  leave.abort()
-  leave.abort()
-  t.equal(leave.aborted, true)
-  t.same(heard.sort(), ['b', 'd'])
+t.test('each listener is called once, and a removed listener is not', t => {
+  const cancellation = new Cancellation()
+  const called: string[] = []
+  const listeners = ['a', 'b', 'c', 'd'].map(name => () => void called.push(name))
+  for (const listener of listeners) cancellation.addEventListener('abort', listener)
+  cancellation.removeEventListener('abort', listeners[0]!)
+  cancellation.removeEventListener('abort', listeners[2]!)
+  t.equal(cancellation.aborted, false)
+  cancellation.abort()
+  cancellation.abort()
+  t.equal(cancellation.aborted, true)
+  t.same(called.sort(), ['b', 'd'])
   t.end()
 })
 
-t.test('for libraries it becomes an AbortSignal, also when it has been aborted before', t => {
-  const leave = new Cancellation()
-  const signal = toAbortSignal(leave)
+t.test('it becomes an AbortSignal, also when it is aborted already', t => {
+  const cancellation = new Cancellation()
+  const signal = toAbortSignal(cancellation)
   t.equal(signal.aborted, false)
-  leave.abort()
+  cancellation.abort()
   t.equal(signal.aborted, true)
-  t.equal(toAbortSignal(leave).aborted, true)
-  const real = AbortSignal.abort()
-  t.equal(toAbortSignal(real), real)
+  t.equal(toAbortSignal(cancellation).aborted, true)
+  const abortSignal = AbortSignal.abort()
+  t.equal(toAbortSignal(abortSignal), abortSignal)
   t.end()
 })
 
-t.test('a signal becomes one AbortSignal however often it is asked for, as that of a socket is by all of its calls', t => {
+t.test('a signal always becomes the same AbortSignal, as all calls of a WebSocket share one', t => {
   let listeners = 0
   class Counted extends Cancellation {
     override addEventListener(type: 'abort', listener: () => void): void {
@@ -37,12 +37,12 @@ t.test('a signal becomes one AbortSignal however often it is asked for, as that 
       super.addEventListener(type, listener)
     }
   }
-  const leave = new Counted()
-  const signals = new Set(Array.from({ length: 1000 }, () => toAbortSignal(leave)))
+  const cancellation = new Counted()
+  const signals = new Set(Array.from({ length: 1000 }, () => toAbortSignal(cancellation)))
   t.same([signals.size, listeners], [1, 1])
   const [signal] = signals
-  t.equal(getMaxListeners(signal!), Infinity, 'Node does not warn of many calls that listen at once')
-  leave.abort()
+  t.equal(getMaxListeners(signal!), Infinity, 'Node.js does not warn of many listeners')
+  cancellation.abort()
   t.equal(signal?.aborted, true)
   t.not(toAbortSignal(new Cancellation()), signal)
   t.end()

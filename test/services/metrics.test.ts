@@ -10,7 +10,7 @@ const counts = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', lab
 const level = { name: 'tollgate_b', type: 'gauge', help: 'Stands.', labels: [] } as const
 const time = { name: 'tollgate_c_seconds', type: 'histogram', help: 'Takes.', labels: ['network'] } as const
 
-t.test('counters, gauges and histograms come as Prometheus reads them', async t => {
+t.test('counters, gauges and histograms are formatted as Prometheus reads them', async t => {
   const metrics = createMetricsRegistry()
   metrics.counter(requests, { network: 'n', text: 'say "\\"\n' }).add()
   metrics.counter(requests, { text: 'say "\\"\n', network: 'n' }).add(2)
@@ -30,7 +30,7 @@ t.test('counters, gauges and histograms come as Prometheus reads them', async t 
   t.match(text, /tollgate_c_seconds_sum\{network="n"\} 99\.0025\ntollgate_c_seconds_count\{network="n"\} 3\n$/)
 })
 
-t.test('the counts of several processes add up, and stay what they were', async t => {
+t.test('the counters of several processes add up, and the originals do not change', async t => {
   const [one, two] = [createMetricsRegistry(), createMetricsRegistry()]
   one.counter(counts, { x: '1' }).add(1)
   two.counter(counts, { x: '1' }).add(10)
@@ -47,7 +47,7 @@ const open = { name: 'tollgate_open', type: 'gauge', help: 'Breaker.', labels: [
 const up = { name: 'tollgate_up', type: 'gauge', help: 'Cache.', labels: [], aggregation: 'min' } as const
 const sockets = { name: 'tollgate_sockets', type: 'gauge', help: 'Sockets.', labels: ['network'], aggregation: 'sum' } as const
 
-t.test('a gauge of several processes is what its maker says, and the greatest where nothing is said', async t => {
+t.test('a gauge of several processes is aggregated as its definition says, and is the maximum by default', async t => {
   const processes = [1, 0, 3].map(value => {
     const metrics = createMetricsRegistry()
     metrics.gauge(open, { upstream: 'own' }).set(value)
@@ -55,7 +55,7 @@ t.test('a gauge of several processes is what its maker says, and the greatest wh
     withLabels(metrics, { network: 'n' }).gauge(sockets, {}).set(value)
     return metrics.families()
   })
-  // As they come from another process.
+  // Sent by another process.
   const text = formatMetrics(mergeMetrics(JSON.parse(JSON.stringify(processes))))
   t.match(text, 'tollgate_open{upstream="own"} 3\n')
   t.match(text, 'tollgate_up 0\n')
@@ -75,7 +75,7 @@ t.test('metrics follow the naming conventions of Prometheus', async t => {
   t.equal(new Set(definitions.map(({ name }) => name)).size, definitions.length)
 })
 
-t.test('a metric of the gateway and its plugins is named in one place', async t => {
+t.test('the metrics of the gateway and its plugins are named in one file', async t => {
   const files = ['src', 'plugins'].flatMap(folder =>
     (readdirSync(folder, { recursive: true }) as string[]).filter(file => file.endsWith('.ts')).map(file => join(folder, file)),
   )

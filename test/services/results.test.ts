@@ -3,8 +3,8 @@ import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
 import { results } from '../../src/services/results.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
-const toRows = (parts: Awaited<ReturnType<typeof results.extractObjectsAsync>>) =>
-  parts?.map(({ rawJson, members }) => [toBuffer(rawJson).toString(), ...members])
+const toRows = (objects: Awaited<ReturnType<typeof results.extractObjectsAsync>>) =>
+  objects?.map(({ rawJson, members }) => [toBuffer(rawJson).toString(), ...members])
 
 test('the object of a result, or each element of its array, comes with the text of its members', async t => {
   const [one, two] = ['{"b":"x", "a" : [1, 2]}', '{ "a":null}']
@@ -22,23 +22,23 @@ test('an object may have many members, as blocks of some networks do', async t =
   t.strictSame(toRows(await results.extractObjectsAsync(bytes(`[${block}]`), ['member0'])), [[block, '0']])
 })
 
-test('what is no object, or no JSON, has no parts', async t => {
+test('what is no object, or no JSON, is undefined', async t => {
   for (const text of ['null', '1', '[1]', '[{},2]', '[{}', '{"a":}', '']) {
     t.equal(results.extractObjects(bytes(text), ['a']), undefined, text)
     t.equal(await results.extractObjectsAsync(bytes(text), ['a']), undefined, text)
   }
 })
 
-test('a long array comes out the same, and goes together again', async t => {
+test('a long array is split as a short one, and joined again', async t => {
   const elements = Array.from({ length: 20_000 }, (_, i) => `{"data":"0x${'ab'.repeat(i % 90)}", "n":${i}}`)
   const whole = bytes(`[${elements.join(',')}]`)
-  const inPieces = new ChunkedBytes(Array.from({ length: 1 + whole.length / 65_536 }, (_, i) => whole.subarray(i << 16, (i + 1) << 16)))
-  for (const text of [whole, inPieces]) {
-    const parts = await results.extractObjectsAsync(text, ['n'])
-    t.equal(parts?.length, 20_000)
-    t.ok(parts?.every(({ members }, i) => members[0] === String(i)))
-    t.ok(toBuffer(await results.joinArray(parts?.map(part => part.rawJson) ?? [])).equals(whole))
-    t.same(results.extractObjects(text, ['n']), parts)
+  const chunked = new ChunkedBytes(Array.from({ length: 1 + whole.length / 65_536 }, (_, i) => whole.subarray(i << 16, (i + 1) << 16)))
+  for (const text of [whole, chunked]) {
+    const objects = await results.extractObjectsAsync(text, ['n'])
+    t.equal(objects?.length, 20_000)
+    t.ok(objects?.every(({ members }, i) => members[0] === String(i)))
+    t.ok(toBuffer(await results.joinArray(objects?.map(({ rawJson }) => rawJson) ?? [])).equals(whole))
+    t.same(results.extractObjects(text, ['n']), objects)
     t.ok(toBuffer(await results.toContiguous(text)).equals(whole))
   }
   t.equal(Buffer.from(await results.joinArray([])).toString(), '[]')

@@ -146,7 +146,7 @@ const rangeTooWide = (reason: string, { name: upstream }: Target, data?: Json): 
 
 const rangeTooLong = ({ from, lastBlock }: ResolvedBlockRange, target: Target, maxRanges: number): Failure => {
   const maxBlocks = BigInt(target.maxRange ?? 1) * BigInt(maxRanges)
-  const reason = `${lastBlock.number - from + 1n} blocks, more than the ${maxBlocks} that can be asked for at once`
+  const reason = `${lastBlock.number - from + 1n} blocks, more than the ${maxBlocks} that can be requested at once`
   return rangeTooWide(reason, target, { from: toHexQuantity(from), to: toHexQuantity(from + maxBlocks - 1n) })
 }
 

@@ -6,25 +6,25 @@ import type { ResponseScript, ReceivedRequest, ScriptedResponse } from '../../su
 import { post } from '../../support/rpc-client.ts'
 import type { HttpResponse } from '../../support/rpc-client.ts'
 
-// What callers see of each category, through the whole gateway: with one node that says it, and with a second one beside it.
+// What callers get for each category of error, through the whole gateway: with one node that returns it, and with a second node.
 
 interface NodeErrorCase {
-  readonly category: ErrorCategory | 'partial' | 'overlong' | 'slow' | 'ill'
+  readonly category: ErrorCategory | 'truncated' | 'requestTooLong' | 'timeoutOverHttp' | 'internalOverHttp'
   readonly method: string
   readonly nodeReply: ResponseScript
   /** With one node. */
   readonly replyAlone: { readonly status?: number; readonly code: number; readonly message: string | RegExp; readonly charged: boolean }
-  /** With two: does the second one answer? */
+  /** With two nodes: does the result come from the second? */
   readonly isRetriedElsewhere: boolean
 }
 
 const error = (code: number, message: string): ScriptedResponse => ({ error: { code, message } })
-/** Puts an HTTP status on it that is a failure. */
-const failing =
+/** The same with HTTP status 503. */
+const errorWith503 =
   (code: number, message: string) =>
   ({ id }: ReceivedRequest): ScriptedResponse => ({ raw: JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }), status: 503 })
-/** Nethermind, streaming: the id is that of the request. */
-const partial = ({ id }: ReceivedRequest): ScriptedResponse => ({
+/** As Nethermind streams. */
+const truncated = ({ id }: ReceivedRequest): ScriptedResponse => ({
   raw: `{"jsonrpc":"2.0","id":${id},"result":[],"_streamStatus":"truncated"}`,
 })
 const logs = 'eth_getLogs'
@@ -54,9 +54,9 @@ const cases: readonly NodeErrorCase[] = [
     isRetriedElsewhere: false,
   },
   {
-    category: 'partial',
+    category: 'truncated',
     method: logs,
-    nodeReply: partial,
+    nodeReply: truncated,
     replyAlone: { code: -32005, message: 'query returned more than 10000 results', charged: true },
     isRetriedElsewhere: false,
   },
@@ -68,9 +68,9 @@ const cases: readonly NodeErrorCase[] = [
     isRetriedElsewhere: false,
   },
   {
-    category: 'slow',
+    category: 'timeoutOverHttp',
     method: logs,
-    nodeReply: failing(-32000, 'Query timeout exceeded. Consider reducing your block range.'),
+    nodeReply: errorWith503(-32000, 'Query timeout exceeded. Consider reducing your block range.'),
     replyAlone: { code: -32005, message: 'query timeout exceeded', charged: true },
     isRetriedElsewhere: false,
   },
@@ -137,9 +137,15 @@ const cases: readonly NodeErrorCase[] = [
     replyAlone: noUpstream,
     isRetriedElsewhere: true,
   },
-  { category: 'ill', method: state, nodeReply: failing(-32603, 'Internal error'), replyAlone: noUpstream, isRetriedElsewhere: true },
   {
-    category: 'overlong',
+    category: 'internalOverHttp',
+    method: state,
+    nodeReply: errorWith503(-32603, 'Internal error'),
+    replyAlone: noUpstream,
+    isRetriedElsewhere: true,
+  },
+  {
+    category: 'requestTooLong',
     method: state,
     nodeReply: { raw: '<html>no</html>', status: 413 },
     replyAlone: { status: 413, code: -32600, message: 'the message is too large', charged: false },
@@ -173,7 +179,7 @@ const word = `0x${'0'.repeat(63)}7`
 
 const first = new Map(
   await Promise.all(
-    cases.map(async ({ category, method, nodeReply: says }) => [category, await startFakeNode({ ...chain, [method]: says })] as const),
+    cases.map(async ({ category, method, nodeReply }) => [category, await startFakeNode({ ...chain, [method]: nodeReply })] as const),
   ),
 )
 const second = await startFakeNode({
@@ -184,18 +190,18 @@ const second = await startFakeNode({
   eth_sendRawTransaction: { result: hash },
 })
 
-/** Takes 10 blocks, and 2 addresses or topics in a position. */
+/** Accepts 10 blocks, and 2 addresses or topics in a position. */
 const limitedNode = await startFakeNode({
   ...chain,
   eth_getLogs: ({ params: [filter] }) => {
     const { fromBlock, toBlock, address = [] } = filter as { fromBlock: string; toBlock: string; address?: string[] }
     if (Number(toBlock) - Number(fromBlock) >= 10) return error(-32602, 'exceed maximum block range 10')
     if (address.length > 2) return error(-32000, 'exceed max addresses or topics per search position')
-    const found = []
+    const logs = []
     for (let block = Number(fromBlock); block <= Number(toBlock); block++) {
-      for (const one of address) found.push({ address: one, logIndex: `0x${one.at(-1)}`, blockNumber: `0x${block.toString(16)}` })
+      for (const each of address) logs.push({ address: each, logIndex: `0x${each.at(-1)}`, blockNumber: `0x${block.toString(16)}` })
     }
-    return { result: found }
+    return { result: logs }
   },
 })
 
@@ -209,12 +215,16 @@ const networks = Object.fromEntries(
     ]
   }),
 )
-const pieces = (name: string, limits: object) => ({
-  ...networkFile(name, [], { failover: { upstreams: [{ name: 'hard', url: limitedNode.url, ...limits }] } }),
+const networkWithLimits = (name: string, limits: object) => ({
+  ...networkFile(name, [], { failover: { upstreams: [{ name: 'limited', url: limitedNode.url, ...limits }] } }),
   hosts: [`${name}.test`],
 })
 const deployment = createDeployment({
-  networks: { ...networks, pieces: pieces('pieces', { maxRange: 10, maxParams: 2 }), whole: pieces('whole', {}) },
+  networks: {
+    ...networks,
+    chunks: networkWithLimits('chunks', { maxRange: 10, maxParams: 2 }),
+    unlimited: networkWithLimits('unlimited', {}),
+  },
 })
 t.teardown(async () => {
   await deployment.remove()
@@ -224,27 +234,27 @@ await deployment.addAccount('alice')
 const { key } = await deployment.addKey('alice')
 const gateway = await deployment.start()
 
-const ask = (host: string, method: string, own = params[method]): Promise<HttpResponse> =>
-  post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: own }), { host })
+const callNetwork = (host: string, method: string, callParams = params[method]): Promise<HttpResponse> =>
+  post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: callParams }), { host })
 
-for (const { category, method, replyAlone: alone, isRetriedElsewhere: isAskedElsewhere } of cases) {
+for (const { category, method, replyAlone, isRetriedElsewhere } of cases) {
   t.test(`${category}: what the caller gets`, async t => {
     const name = category.toLowerCase()
-    const one = await ask(`${name}.test`, method)
-    t.equal(one.status, alone.status ?? 200)
-    t.match(one.json().error, { code: alone.code, message: alone.message })
-    t.equal(Number(one.headers['x-tollgate-credits']) > 0, alone.charged)
-    const two = await ask(`${name}-pair.test`, method)
-    t.equal(two.headers['x-tollgate-upstream'], isAskedElsewhere ? 'node-2' : 'node-1')
-    if (isAskedElsewhere) t.ok('result' in two.json())
+    const one = await callNetwork(`${name}.test`, method)
+    t.equal(one.status, replyAlone.status ?? 200)
+    t.match(one.json().error, { code: replyAlone.code, message: replyAlone.message })
+    t.equal(Number(one.headers['x-tollgate-credits']) > 0, replyAlone.charged)
+    const two = await callNetwork(`${name}-pair.test`, method)
+    t.equal(two.headers['x-tollgate-upstream'], isRetriedElsewhere ? 'node-2' : 'node-1')
+    if (isRetriedElsewhere) t.ok('result' in two.json())
     else t.same(two.json(), one.json())
   })
 }
 
-t.test('a refusal of a node is remembered like our own', async t => {
+t.test('a refusal of a node is cached', async t => {
   for (const category of ['tooMany', 'rangeTooWide'] as const) {
     const before = first.get(category)?.received.filter(request => request.method === logs).length
-    const again = await ask(`${category.toLowerCase()}.test`, logs)
+    const again = await callNetwork(`${category.toLowerCase()}.test`, logs)
     t.equal(again.headers['x-tollgate-cache'], 'hit')
     t.ok(again.json().error)
     t.equal(again.headers['x-tollgate-credits'], '0')
@@ -252,10 +262,10 @@ t.test('a refusal of a node is remembered like our own', async t => {
   }
 })
 
-t.test('a hard node answers a wide query in pieces', async t => {
+t.test('a wide query is sent to a limited node in chunks', async t => {
   const addresses = [1, 2, 3, 4, 5].map(n => `0x${String(n).repeat(40)}`)
   const wide = [{ fromBlock: '0x1', toBlock: '0x28', address: addresses }]
-  const found = (await ask('pieces.test', logs, wide)).json().result as readonly { blockNumber: string; address: string }[]
+  const found = (await callNetwork('chunks.test', logs, wide)).json().result as readonly { blockNumber: string; address: string }[]
   const expected = Array.from({ length: 40 }, (_, i) =>
     addresses.map(address => ({ blockNumber: `0x${(i + 1).toString(16)}`, address })),
   ).flat()
@@ -263,9 +273,9 @@ t.test('a hard node answers a wide query in pieces', async t => {
     found.map(({ blockNumber, address }) => ({ blockNumber, address })),
     expected,
   )
-  const refused = await ask('pieces.test', logs, [{ fromBlock: '0x1', toBlock: '0x63', address: addresses }])
+  const refused = await callNetwork('chunks.test', logs, [{ fromBlock: '0x1', toBlock: '0x63', address: addresses }])
   t.match(refused.json().error, { code: -32602, message: /^the query is too wide: 99 blocks/, data: { from: '0x1', to: '0x32' } })
   t.equal(Number(refused.headers['x-tollgate-credits'] ?? 0), 0)
-  const whole = await ask('whole.test', logs, wide)
-  t.match(whole.json().error, { code: -32602, message: 'the query is too wide: exceed maximum block range 10' })
+  const unlimited = await callNetwork('unlimited.test', logs, wide)
+  t.match(unlimited.json().error, { code: -32602, message: 'the query is too wide: exceed maximum block range 10' })
 })

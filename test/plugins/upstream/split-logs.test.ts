@@ -4,6 +4,7 @@ import t from 'tap'
 import upstream from '../../../plugins/upstream/index.ts'
 import type { Json, Request, Target } from '../../../src/plugin/call.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'
+import { toHexQuantity } from '../../../src/util/hex-quantity.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import type { Heads, RequestOptions } from '../../../src/services/index.ts'
@@ -20,13 +21,12 @@ interface Log {
   readonly text: string
 }
 
-/** A chain whose head is block `head`, and whose logs stand in its order. */
+/** A chain whose head is block `head`, and its logs in the order of the chain. */
 interface Chain {
   readonly head: number
   readonly logs: readonly Log[]
 }
 
-const hex = (value: number): string => `0x${value.toString(16)}`
 const hashOf = (block: number): string => `0x${block.toString(16).padStart(64, '0')}`
 const failure = (code: number, message: string): Failure => ({
   kind: 'node',
@@ -45,13 +45,13 @@ const json = (text: string, count?: number): Reply => ({
 const blockOf = (name: Json | undefined, { head }: Chain): number =>
   name === 'earliest' ? 0 : name === 'finalized' ? head >> 1 : name === 'latest' || name === undefined ? head : Number(name)
 
-const fits = (wanted: Json | undefined, value: string | undefined): boolean =>
-  wanted === undefined ||
-  wanted === null ||
-  wanted === value ||
-  (Array.isArray(wanted) && (wanted.length === 0 || wanted.includes(null) || wanted.includes(value)))
+const matches = (pattern: Json | undefined, value: string | undefined): boolean =>
+  pattern === undefined ||
+  pattern === null ||
+  pattern === value ||
+  (Array.isArray(pattern) && (pattern.length === 0 || pattern.includes(null) || pattern.includes(value)))
 
-/** What a node without limits answers. */
+/** The response of a node without limits. */
 const logsOf = (chain: Chain, filter: Filter): Reply => {
   const byHash = chain.logs.filter(log => filter['blockHash'] === undefined || hashOf(log.block) === filter['blockHash'])
   const [from, to] =
@@ -62,21 +62,23 @@ const logsOf = (chain: Chain, filter: Filter): Reply => {
     log =>
       log.block >= from &&
       log.block <= to &&
-      fits(filter['address'], log.address) &&
+      matches(filter['address'], log.address) &&
       topics.length <= log.topics.length &&
-      topics.every((wanted, i) => fits(wanted, log.topics[i])),
+      topics.every((pattern, i) => matches(pattern, log.topics[i])),
   )
   return json(`[${found.map(log => log.text).join(',')}]`, found.length)
 }
 
-/** The same with limits, which it refuses to go beyond. */
+/** A node that refuses requests beyond its limits. */
 const limitedNode =
   (chain: Chain, { maxRange = Infinity, maxParams = Infinity }: Partial<Target>) =>
   (request: Request): Reply => {
     const [filter] = request.params as readonly [Filter]
     if (request.method === 'eth_getBlockByNumber') {
       const number = blockOf(request.params[0], chain)
-      return number > chain.head ? json('null') : json(JSON.stringify({ hash: hashOf(number), number: hex(number), transactions: ['0x1'] }))
+      return number > chain.head
+        ? json('null')
+        : json(JSON.stringify({ hash: hashOf(number), number: toHexQuantity(number), transactions: ['0x1'] }))
     }
     const [from, to] = [blockOf(filter['fromBlock'], chain), Math.min(chain.head, blockOf(filter['toBlock'], chain))]
     const lists = [filter['address'], ...((filter['topics'] ?? []) as readonly Json[])]
@@ -89,37 +91,40 @@ const limitedNode =
 interface SplitSetting extends Partial<Target> {
   readonly maxChunks?: number
   readonly clock?: TestClock
-  /** The last block that is final; none unless given. */
-  readonly final?: number
+  /** The finalized block; none unless given. */
+  readonly finalized?: number
   readonly signal?: AbortSignal
 }
 
-/** The reply of the plugin, and what the node was asked for it. */
-const ask = async (
+/** The reply of the plugin, and the requests that the node got for it. */
+const requestLogs = async (
   filter: Filter,
-  node: (request: Request, terms: RequestOptions) => Reply | Promise<Reply>,
+  node: (request: Request, options: RequestOptions) => Reply | Promise<Reply>,
   setting: SplitSetting = {},
-): Promise<{ readonly reply: Reply; readonly asked: readonly Request[] }> => {
-  const { maxChunks = 16, clock = new TestClock(), final = -1, signal = new AbortController().signal, ...limits } = setting
-  const asked: Request[] = []
+): Promise<{ readonly reply: Reply; readonly requests: readonly Request[] }> => {
+  const { maxChunks = 16, clock = new TestClock(), finalized = -1, signal = new AbortController().signal, ...limits } = setting
+  const requests: Request[] = []
   const stage = createStage(
     upstream,
     { timeout: 10_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks },
     {
       methods: shippedMethods,
       clock,
-      heads: { snapshot: { isFinal: (_upstream: string, block: number) => block <= final } } as unknown as Heads, // all that is read of it
-      upstreamClient: { request: async (_target, request, terms) => (asked.push(request), node(request, terms)), disconnects: () => 0 },
+      heads: { snapshot: { isFinal: (_upstream: string, block: number) => block <= finalized } } as unknown as Heads, // the only member that is read
+      upstreamClient: {
+        request: async (_target, request, options) => (requests.push(request), node(request, options)),
+        disconnects: () => 0,
+      },
     },
   )
-  const one = fakeCall('eth_getLogs', [filter], { target: { ...target, ...limits } })
-  return { reply: await stage.handle({ ...one, origin: fakeOrigin({ signal }) }, unreachableNext), asked }
+  const call = fakeCall('eth_getLogs', [filter], { target: { ...target, ...limits } })
+  return { reply: await stage.handle({ ...call, origin: fakeOrigin({ signal }) }, unreachableNext), requests }
 }
 
 const textOf = (reply: Reply): Json => (isFailure(reply) ? { ...reply.error } : toBuffer(reply.result).toString())
 
-const queries = (asked: readonly Request[]): readonly Filter[] =>
-  asked.filter(request => request.method === 'eth_getLogs').map(request => request.params[0] as Filter)
+const filtersOf = (requests: readonly Request[]): readonly Filter[] =>
+  requests.filter(request => request.method === 'eth_getLogs').map(request => request.params[0] as Filter)
 
 const chainOf = (
   blocks: readonly (readonly { readonly address: string; readonly topics: readonly string[]; readonly pad: string }[])[],
@@ -130,12 +135,12 @@ const chainOf = (
       block,
       address,
       topics,
-      text: `{"data":"0x${'ab'.repeat(index % 4)}",${pad}"logIndex":"${hex(index)}",${pad}"blockNumber": "${hex(block)}","topics":${JSON.stringify(topics)}}`,
+      text: `{"data":"0x${'ab'.repeat(index % 4)}",${pad}"logIndex":"${toHexQuantity(index)}",${pad}"blockNumber": "${toHexQuantity(block)}","topics":${JSON.stringify(topics)}}`,
     })),
   ),
 })
 
-/** So many logs in each of so many blocks. */
+/** A chain with `logs` logs in each of `blocks` blocks. */
 const evenChain = (blocks: number, logs: number): Chain =>
   chainOf(
     Array.from({ length: blocks }, () =>
@@ -143,12 +148,12 @@ const evenChain = (blocks: number, logs: number): Chain =>
     ),
   )
 
-t.test('pieces put together are what one call gives', async t => {
+t.test('merged chunks are what one request returns', async t => {
   const value = fc.constantFrom('a', 'b', 'c', 'd', 'e')
   const log = fc.record({ address: value, topics: fc.array(value, { maxLength: 3 }), pad: fc.constantFrom('', ' ', '\n') })
   const list = fc.array(fc.oneof({ arbitrary: value, weight: 9 }, fc.constant(null)), { maxLength: 8 })
-  const start = fc.oneof(fc.nat(9).map(hex), fc.constantFrom('latest', 'earliest', 'finalized'))
-  const end = fc.oneof(fc.nat(30).map(hex), fc.constantFrom('latest', 'earliest', 'finalized'))
+  const start = fc.oneof(fc.nat(9).map(toHexQuantity), fc.constantFrom('latest', 'earliest', 'finalized'))
+  const end = fc.oneof(fc.nat(30).map(toHexQuantity), fc.constantFrom('latest', 'earliest', 'finalized'))
   const filter = fc.record(
     {
       fromBlock: start,
@@ -158,7 +163,7 @@ t.test('pieces put together are what one call gives', async t => {
     },
     { requiredKeys: ['fromBlock', 'toBlock'] },
   )
-  const limit = (most: number) => fc.option(fc.integer({ min: 1, max: most }), { nil: undefined })
+  const limit = (max: number) => fc.option(fc.integer({ min: 1, max }), { nil: undefined })
   let split = 0
   await fc.assert(
     fc.asyncProperty(
@@ -169,44 +174,44 @@ t.test('pieces put together are what one call gives', async t => {
       async (blocks, filter, maxRange, maxParams) => {
         const chain = chainOf(blocks)
         const limits = { ...(maxRange !== undefined && { maxRange }), ...(maxParams !== undefined && { maxParams }) }
-        const { reply, asked } = await ask(filter, limitedNode(chain, limits), { ...limits, maxChunks: 2000 })
+        const { reply, requests } = await requestLogs(filter, limitedNode(chain, limits), { ...limits, maxChunks: 2000 })
         const whole = logsOf(chain, filter)
         const isBeyond = blockOf(filter.fromBlock, chain) > chain.head
-        if (isBeyond || isFailure(whole)) return // the node's own words; nothing was put together
+        if (isBeyond || isFailure(whole)) return // the node's own error; nothing was merged
         assert.equal(textOf(reply), textOf(whole))
         assert.equal('count' in reply && reply.count, 'count' in whole && whole.count)
-        if (queries(asked).length > 1) split += 1
+        if (filtersOf(requests).length > 1) split += 1
       },
     ),
     { numRuns: 1000 },
   )
-  t.ok(split > 200, `${split} of them came in pieces`)
+  t.ok(split > 200, `${split} of them were sent in chunks`)
 })
 
-t.test('a log that fits several pieces of a filter comes once, in its place', async t => {
+t.test('a log that matches several values of a list comes once, in its position', async t => {
   const chain = evenChain(3, 4)
   const limits = { maxParams: 1, maxRange: 2 }
   const filter = { fromBlock: '0x0', toBlock: '0x2', address: ['a', 'b', 'a'], topics: [['u', 't', 'u']] }
-  const { reply, asked } = await ask(filter, limitedNode(chain, limits), limits)
-  t.equal(queries(asked).length, 8)
+  const { reply, requests } = await requestLogs(filter, limitedNode(chain, limits), limits)
+  t.equal(filtersOf(requests).length, 8)
   t.strictSame(textOf(reply), textOf(logsOf(chain, filter)))
 })
 
-t.test('a node whose pieces hold a log twice, or hold what is no log, has failed', async t => {
-  const twice = json('[{"blockNumber":"0x1","logIndex":"0x0"}]', 1)
-  for (const answer of [
-    twice,
+t.test('chunks with a duplicate log, or with what is no log, are a failure of the node', async t => {
+  const duplicate = json('[{"blockNumber":"0x1","logIndex":"0x0"}]', 1)
+  for (const result of [
+    duplicate,
     json('[{"blockNumber":"0x1"}]', 1),
     json('[1]', 1),
     json('[{"blockNumber":null,"logIndex":null}]', 1),
     json('{}'),
   ]) {
-    const { reply } = await ask({ blockHash: hashOf(1), topics: [['t', 'u']] }, () => answer, { maxParams: 1 })
+    const { reply } = await requestLogs({ blockHash: hashOf(1), topics: [['t', 'u']] }, () => result, { maxParams: 1 })
     t.match(reply, { kind: 'unavailable', fault: 'upstream', upstream: 'own' })
   }
 })
 
-t.test('one query stays one call when the node takes it', async t => {
+t.test('a query that the node accepts is sent as one request', async t => {
   const chain = evenChain(10, 1)
   for (const [filter, setting] of [
     [{ fromBlock: '0x0', toBlock: '0x9' }, {}],
@@ -219,22 +224,22 @@ t.test('one query stays one call when the node takes it', async t => {
       { maxRange: 1, maxParams: 2 },
     ],
   ] as const) {
-    const { asked } = await ask(filter, limitedNode(chain, {}), setting)
-    t.same(asked, [{ method: 'eth_getLogs', params: [filter] }])
+    const { requests } = await requestLogs(filter, limitedNode(chain, {}), setting)
+    t.same(requests, [{ method: 'eth_getLogs', params: [filter] }])
   }
-  const { asked } = await ask({ fromBlock: '0x8', toBlock: 'latest' }, limitedNode(chain, {}), { maxRange: 2 })
-  t.same(queries(asked), [{ fromBlock: '0x8', toBlock: 'latest' }], 'a tag that turns out to be near')
+  const { requests } = await requestLogs({ fromBlock: '0x8', toBlock: 'latest' }, limitedNode(chain, {}), { maxRange: 2 })
+  t.same(filtersOf(requests), [{ fromBlock: '0x8', toBlock: 'latest' }], 'a tag that resolves to a block within the range')
 })
 
-t.test('tags become numbers before the first piece is asked', async t => {
-  const { reply, asked } = await ask(
+t.test('tags are resolved to numbers before the first chunk is requested', async t => {
+  const { reply, requests } = await requestLogs(
     { fromBlock: 'earliest', toBlock: 'latest', address: 'a' },
     limitedNode(evenChain(10, 1), { maxRange: 4 }),
     { maxRange: 4 },
   )
   t.notOk(isFailure(reply))
   t.same(
-    queries(asked),
+    filtersOf(requests),
     [
       ['0x0', '0x3'],
       ['0x4', '0x7'],
@@ -243,9 +248,9 @@ t.test('tags become numbers before the first piece is asked', async t => {
   )
 })
 
-t.test('what lies above the head is left to the node, in the last piece, as far as the node takes it', async t => {
+t.test('blocks above the head are left to the node, in the last chunk, as far as the node accepts them', async t => {
   const far = '0xffffffffffffffff'
-  for (const [fromBlock, toBlock, pieces] of [
+  for (const [fromBlock, toBlock, chunks] of [
     [
       '0x0',
       '0xa',
@@ -268,25 +273,25 @@ t.test('what lies above the head is left to the node, in the last piece, as far 
     ['0x20', '0x22', [['0x20', '0x22']]],
     ['0x20', '0x30', [['0x20', '0x25']]],
   ] as const) {
-    const { reply, asked } = await ask({ fromBlock, toBlock }, limitedNode(evenChain(10, 1), {}), { maxRange: 6 })
+    const { reply, requests } = await requestLogs({ fromBlock, toBlock }, limitedNode(evenChain(10, 1), {}), { maxRange: 6 })
     t.same(
-      queries(asked).map(query => [query['fromBlock'], query['toBlock']]),
-      pieces,
+      filtersOf(requests).map(query => [query['fromBlock'], query['toBlock']]),
+      chunks,
       `${fromBlock} to ${toBlock}`,
     )
     if (!fromBlock.startsWith('0x2')) t.match(reply, { count: fromBlock === 'latest' ? 1 : 10 - Number(fromBlock) })
   }
 })
 
-t.test("a tag that the node does not know fails the query in the node's words", async t => {
-  const { reply } = await ask({ fromBlock: '0x0', toBlock: 'finalized' }, () => failure(-39001, 'Unknown block'), { maxRange: 5 })
+t.test("a tag that the node does not know fails the query with the node's error", async t => {
+  const { reply } = await requestLogs({ fromBlock: '0x0', toBlock: 'finalized' }, () => failure(-39001, 'Unknown block'), { maxRange: 5 })
   t.match(reply, { error: { code: -39001, message: 'Unknown block' }, retryElsewhere: true })
 })
 
-t.test('when a block is replaced between two pieces, the whole is asked elsewhere', async t => {
+t.test('when a block is replaced between two chunks, the query is to be retried elsewhere', async t => {
   const node = limitedNode(evenChain(10, 1), {})
   let isReplaced = false
-  const { reply } = await ask(
+  const { reply } = await requestLogs(
     { fromBlock: '0x0', toBlock: '0x9' },
     request => {
       if (request.method === 'eth_getLogs') isReplaced = true
@@ -298,23 +303,29 @@ t.test('when a block is replaced between two pieces, the whole is asked elsewher
   t.match(reply, { kind: 'unavailable', fault: 'upstream', retryElsewhere: true, retryAfter: 1 })
 })
 
-t.test('no block is asked for when the last one is final', async t => {
-  const { reply, asked } = await ask({ fromBlock: '0x0', toBlock: '0x9' }, limitedNode(evenChain(12, 1), {}), { maxRange: 5, final: 9 })
+t.test('no block is requested when the last one is final', async t => {
+  const { reply, requests } = await requestLogs({ fromBlock: '0x0', toBlock: '0x9' }, limitedNode(evenChain(12, 1), {}), {
+    maxRange: 5,
+    finalized: 9,
+  })
   t.notOk(isFailure(reply))
   t.same(
-    asked.map(request => request.method),
+    requests.map(request => request.method),
     ['eth_getLogs', 'eth_getLogs'],
   )
-  const later = await ask({ fromBlock: '0x0', toBlock: '0xa' }, limitedNode(evenChain(12, 1), {}), { maxRange: 6, final: 9 })
+  const later = await requestLogs({ fromBlock: '0x0', toBlock: '0xa' }, limitedNode(evenChain(12, 1), {}), { maxRange: 6, finalized: 9 })
   t.same(
-    later.asked.map(request => request.method),
+    later.requests.map(request => request.method),
     ['eth_getBlockByNumber', 'eth_getLogs', 'eth_getLogs', 'eth_getBlockByNumber'],
   )
 })
 
-t.test('the number of pieces is bounded, and nothing is asked for what would go beyond', async t => {
+t.test('the number of chunks is bounded, and nothing is requested beyond the bound', async t => {
   const node = limitedNode(evenChain(100, 1), {})
-  const { reply, asked } = await ask({ fromBlock: '0x5', toBlock: 'latest', address: ['a', 'b'] }, node, { maxRange: 2, maxParams: 1 })
+  const { reply, requests } = await requestLogs({ fromBlock: '0x5', toBlock: 'latest', address: ['a', 'b'] }, node, {
+    maxRange: 2,
+    maxParams: 1,
+  })
   t.match(reply, {
     kind: 'params',
     category: 'rangeTooWide',
@@ -322,23 +333,25 @@ t.test('the number of pieces is bounded, and nothing is asked for what would go 
     fault: 'caller',
     error: {
       code: -32602,
-      message: 'the query is too wide: 95 blocks, more than the 16 that can be asked for at once',
+      message: 'the query is too wide: 95 blocks, more than the 16 that can be requested at once',
       data: { from: '0x5', to: '0x14' },
     },
   })
   t.notOk(isCharged(reply))
-  t.same(queries(asked), [])
-  const wide = await ask({ blockHash: hashOf(1), address: Array.from({ length: 17 }, (_, i) => hex(i)) }, node, { maxParams: 1 })
+  t.same(filtersOf(requests), [])
+  const wide = await requestLogs({ blockHash: hashOf(1), address: Array.from({ length: 17 }, (_, i) => toHexQuantity(i)) }, node, {
+    maxParams: 1,
+  })
   t.match(wide.reply, { error: { code: -32602, message: 'the query is too wide: its addresses and topics are 17 queries, more than 16' } })
-  t.same(wide.asked, [])
-  t.equal(queries((await ask({ fromBlock: '0x0', toBlock: '0x1f' }, node, { maxRange: 2 })).asked).length, 16)
+  t.same(wide.requests, [])
+  t.equal(filtersOf((await requestLogs({ fromBlock: '0x0', toBlock: '0x1f' }, node, { maxRange: 2 })).requests).length, 16)
 })
 
-t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so', async t => {
+t.test('5,000 addresses reach a node that accepts 1,000, without a maxParams', async t => {
   const chain = evenChain(3, 2)
-  const address = Array.from({ length: 5000 }, (_, i) => (i === 4321 ? 'a' : hex(i)))
+  const address = Array.from({ length: 5000 }, (_, i) => (i === 4321 ? 'a' : toHexQuantity(i)))
   const filter = { fromBlock: '0x0', toBlock: '0x2', address }
-  const asked: Request[] = []
+  const requests: Request[] = []
   let node = limitedNode(chain, { maxParams: 1000 })
   const stage = createStage(
     upstream,
@@ -346,50 +359,50 @@ t.test('5,000 addresses reach a node that takes 1,000, though nobody has said so
     {
       methods: shippedMethods,
       clock: new TestClock(),
-      heads: { snapshot: { isFinal: () => true } } as unknown as Heads, // all that is read of it
-      upstreamClient: { request: async (_target, request) => (asked.push(request), node(request)), disconnects: () => 0 },
+      heads: { snapshot: { isFinal: () => true } } as unknown as Heads, // the only member that is read
+      upstreamClient: { request: async (_target, request) => (requests.push(request), node(request)), disconnects: () => 0 },
     },
   )
-  const again = async (own: Filter, over: Partial<Target> = {}) => {
-    asked.length = 0
-    const reply = await stage.handle(fakeCall('eth_getLogs', [own], { target: { ...target, ...over } }), unreachableNext)
-    return { reply, sizes: queries(asked).map(query => (query['address'] as readonly string[]).length) }
+  const countAddresses = async (filter: Filter, over: Partial<Target> = {}) => {
+    requests.length = 0
+    const reply = await stage.handle(fakeCall('eth_getLogs', [filter], { target: { ...target, ...over } }), unreachableNext)
+    return { reply, sizes: filtersOf(requests).map(query => (query['address'] as readonly string[]).length) }
   }
-  const first = await again(filter)
+  const first = await countAddresses(filter)
   t.strictSame(textOf(first.reply), textOf(logsOf(chain, filter)))
   t.same(first.sizes, [5000, 1000, 1000, 1000, 1000, 1000])
-  t.same((await again(filter)).sizes, [1000, 1000, 1000, 1000, 1000], 'it is known from then on')
-  t.same((await again({ ...filter, address: address.slice(0, 1000) })).sizes, [1000])
+  t.same((await countAddresses(filter)).sizes, [1000, 1000, 1000, 1000, 1000], 'the limit is known from then on')
+  t.same((await countAddresses({ ...filter, address: address.slice(0, 1000) })).sizes, [1000])
   t.same(
-    (await again({ ...filter, address: address.slice(0, 999).concat(address.slice(0, 999)) })).sizes,
+    (await countAddresses({ ...filter, address: address.slice(0, 999).concat(address.slice(0, 999)) })).sizes,
     [999],
-    'what stands twice does not count',
+    'duplicates do not count',
   )
   node = limitedNode(chain, { maxParams: 5000 })
-  t.same((await again(filter, { name: 'other' })).sizes, [5000], 'a node that takes them gets them at once')
+  t.same((await countAddresses(filter, { name: 'other' })).sizes, [5000], 'a node that accepts them gets them at once')
   node = limitedNode(chain, { maxRange: 1 })
-  const wide = await again(filter, { name: 'third' })
+  const wide = await countAddresses(filter, { name: 'third' })
   t.match(wide.reply, { category: 'rangeTooWide', error: { code: -32602, message: /exceed maximum block range/ } })
   node = limitedNode(chain, { maxParams: 5000 })
-  t.same((await again(filter, { name: 'third' })).sizes, [5000], 'lists were not what it refused')
+  t.same((await countAddresses(filter, { name: 'third' })).sizes, [5000], 'the lists were not the reason')
 })
 
-for (const [most, concurrency] of [
+for (const [maxParallel, concurrency] of [
   [4, undefined],
   [4, 256],
   [3, 3],
   [1, 1],
 ] as const) {
-  t.test(`${most} pieces are asked at once, in order, where the concurrency is ${concurrency}`, async t => {
+  t.test(`${maxParallel} chunks are requested at once, in order, where the concurrency is ${concurrency}`, async t => {
     const chain = evenChain(20, 1)
     const node = limitedNode(chain, {})
-    let [running, atOnce] = [0, 0]
-    const { reply, asked } = await ask(
+    let [running, maxRunning] = [0, 0]
+    const { reply, requests } = await requestLogs(
       { fromBlock: '0x0', toBlock: '0x13' },
       async (request, { signal }) => {
         if (request.method !== 'eth_getLogs') return node(request)
-        atOnce = Math.max(atOnce, ++running)
-        // Later pieces are answered first.
+        maxRunning = Math.max(maxRunning, ++running)
+        // Later chunks get their responses first.
         const { fromBlock } = request.params[0] as Filter
         for (let i = 0; i < 40 - Number(fromBlock); i++) await Promise.resolve()
         running -= 1
@@ -398,20 +411,20 @@ for (const [most, concurrency] of [
       },
       { maxRange: 2, ...(concurrency !== undefined && { concurrency }) },
     )
-    t.equal(atOnce, most)
+    t.equal(maxRunning, maxParallel)
     t.strictSame(textOf(reply), textOf(logsOf(chain, { fromBlock: '0x0', toBlock: '0x13' })))
     t.same(
-      queries(asked).map(filter => Number(filter['fromBlock'])),
+      filtersOf(requests).map(filter => Number(filter['fromBlock'])),
       [0, 2, 4, 6, 8, 10, 12, 14, 16, 18],
     )
   })
 }
 
-t.test('10,000 logs over all pieces pass; one more is refused, with the first blocks that fit', async t => {
+t.test('10,000 logs of all chunks pass; one more is refused, with the first blocks that fit', async t => {
   const filter = { fromBlock: '0x0', toBlock: '0x3' }
-  const full = await ask(filter, limitedNode(evenChain(4, 2500), {}), { maxRange: 1 })
+  const full = await requestLogs(filter, limitedNode(evenChain(4, 2500), {}), { maxRange: 1 })
   t.equal('count' in full.reply && full.reply.count, 10_000)
-  const over = await ask(filter, limitedNode(evenChain(4, 2501), {}), { maxRange: 1 })
+  const over = await requestLogs(filter, limitedNode(evenChain(4, 2501), {}), { maxRange: 1 })
   t.match(over.reply, {
     kind: 'tooMany',
     source: 'node',
@@ -420,15 +433,15 @@ t.test('10,000 logs over all pieces pass; one more is refused, with the first bl
   })
   t.strictSame((over.reply as Failure).error.data, { from: '0x0', to: '0x2', limit: 10_000 })
   t.ok(isCharged(over.reply))
-  const crowded = await ask({ ...filter, topics: [['t', 'u']] }, limitedNode(evenChain(4, 10_002), {}), { maxParams: 1 })
+  const crowded = await requestLogs({ ...filter, topics: [['t', 'u']] }, limitedNode(evenChain(4, 10_002), {}), { maxParams: 1 })
   t.strictSame((crowded.reply as Failure).error.data, { limit: 10_000 }, 'not even the first blocks fit')
-  const first = await ask(filter, limitedNode(evenChain(4, 5001), {}), { maxRange: 2 })
-  t.strictSame((first.reply as Failure).error.data, { from: '0x0', to: '0x0', limit: 10_000 }, 'a part of the first piece fits')
+  const first = await requestLogs(filter, limitedNode(evenChain(4, 5001), {}), { maxRange: 2 })
+  t.strictSame((first.reply as Failure).error.data, { from: '0x0', to: '0x0', limit: 10_000 }, 'a part of the first chunk fits')
 })
 
-t.test('pieces together stay within the bytes of one answer', async t => {
+t.test('chunks together stay within the bytes of one response', async t => {
   const node = limitedNode(evenChain(4, 1), {})
-  const { reply } = await ask(
+  const { reply } = await requestLogs(
     { fromBlock: '0x0', toBlock: '0x3' },
     request => (request.method === 'eth_getLogs' ? json(`["${'0'.repeat(300_000)}"]`, 1) : node(request)),
     { maxRange: 1 },
@@ -436,28 +449,28 @@ t.test('pieces together stay within the bytes of one answer', async t => {
   t.match(reply, { kind: 'tooLarge' })
 })
 
-t.test('ten seconds are for the whole query', async t => {
+t.test('the timeout is for the whole query', async t => {
   const clock = new TestClock()
   const node = limitedNode(evenChain(16, 1), {})
   const timeouts: number[] = []
-  const { reply, asked } = await ask(
+  const { reply, requests } = await requestLogs(
     { fromBlock: '0x0', toBlock: '0xf' },
-    (request, { timeoutMs: timeout }) => {
-      timeouts.push(timeout)
-      clock.advance(Math.min(timeout, 1500))
-      return timeout < 1500 ? refuse('timeout', { fault: 'upstream', source: 'node', upstream: 'own' }) : node(request)
+    (request, { timeoutMs }) => {
+      timeouts.push(timeoutMs)
+      clock.advance(Math.min(timeoutMs, 1500))
+      return timeoutMs < 1500 ? refuse('timeout', { fault: 'upstream', source: 'node', upstream: 'own' }) : node(request)
     },
     { maxRange: 1, clock },
   )
   t.match(reply, { kind: 'timeout', fault: 'caller', error: { code: -32005, message: 'query timeout exceeded' } })
   t.same(timeouts, [10_000, 8500, 7000, 5500, 4000, 2500, 1000])
-  t.equal(asked.length, 7, 'no piece is asked when the time is over')
+  t.equal(requests.length, 7, 'no chunk is requested after the timeout')
 })
 
-t.test('a piece that fails ends the whole, and those under way', async t => {
+t.test('a chunk that fails ends the query, and cancels the chunks in flight', async t => {
   const node = limitedNode(evenChain(16, 1), {})
-  const cancelled: string[] = []
-  const { reply, asked } = await ask(
+  const canceled: string[] = []
+  const { reply, requests } = await requestLogs(
     { fromBlock: '0x0', toBlock: '0xf' },
     (request, { signal }) => {
       const { fromBlock } = request.params[0] as Filter
@@ -465,7 +478,7 @@ t.test('a piece that fails ends the whole, and those under way', async t => {
       if (fromBlock === '0x2') return refuse('unavailable', { source: 'node', upstream: 'own', cause: 'HTTP 500' })
       return new Promise(resolve =>
         signal.addEventListener('abort', () => {
-          cancelled.push(String(fromBlock))
+          canceled.push(String(fromBlock))
           resolve(refuse('unavailable', { source: 'node', fault: 'caller', cause: 'client disconnected' }))
         }),
       )
@@ -473,15 +486,15 @@ t.test('a piece that fails ends the whole, and those under way', async t => {
     { maxRange: 1 },
   )
   t.match(reply, { kind: 'unavailable', fault: 'upstream', cause: 'HTTP 500' })
-  t.same(cancelled, ['0x0', '0x1', '0x3'])
-  t.equal(queries(asked).length, 4)
+  t.same(canceled, ['0x0', '0x1', '0x3'])
+  t.equal(filtersOf(requests).length, 4)
 })
 
-t.test('a caller who leaves ends all pieces', async t => {
+t.test('a caller who disconnects cancels all chunks', async t => {
   const node = limitedNode(evenChain(16, 1), {})
   const caller = new AbortController()
   let waiting = 0
-  const { reply } = await ask(
+  const { reply } = await requestLogs(
     { fromBlock: '0x0', toBlock: '0xf' },
     (request, { signal }) => {
       if (request.method !== 'eth_getLogs') return node(request)
@@ -498,8 +511,8 @@ t.test('a caller who leaves ends all pieces', async t => {
   t.equal(waiting, 4)
 })
 
-t.test('what a node refuses of a piece comes as of the whole', async t => {
-  const { reply } = await ask({ fromBlock: '0x0', toBlock: '0x9' }, limitedNode(evenChain(10, 1), { maxRange: 2 }), { maxRange: 5 })
+t.test('what a node refuses of a chunk is refused of the query', async t => {
+  const { reply } = await requestLogs({ fromBlock: '0x0', toBlock: '0x9' }, limitedNode(evenChain(10, 1), { maxRange: 2 }), { maxRange: 5 })
   t.match(reply, {
     category: 'rangeTooWide',
     retryElsewhere: true,

@@ -10,16 +10,21 @@ import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } 
 
 const options = { timeout: 30_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 }
 
-/** The reply to a call whose node answers this. */
-const ask = (c: Call<ContextKey>, reply: Reply, seen?: (terms: RequestOptions) => void, methods = shippedMethods): Promise<Reply> =>
+/** The plugin's reply where the node's reply is this. */
+const handle = (
+  call: Call<ContextKey>,
+  reply: Reply,
+  inspect?: (options: RequestOptions) => void,
+  methods = shippedMethods,
+): Promise<Reply> =>
   createStage(upstream, options, {
     methods,
-    upstreamClient: { request: async (_target, _request, terms) => (seen?.(terms), reply), disconnects: () => 0 },
-  }).handle(c, unreachableNext)
+    upstreamClient: { request: async (_target, _request, requestOptions) => (inspect?.(requestOptions), reply), disconnects: () => 0 },
+  }).handle(call, unreachableNext)
 
 const nodeError = (error: RpcError): Failure => ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
 
-t.test('the answer of a node', async t => {
+t.test('the response of a node', async t => {
   const three = { ...shippedMethods, get: (name: string) => ({ ...shippedMethods.get(name)!, maxResults: 3 }) }
   const logs = (...blocks: number[]) =>
     fakeResult(
@@ -27,9 +32,9 @@ t.test('the answer of a node', async t => {
       { upstream: 'own', ...{ count: blocks.length } },
     )
 
-  t.test('gives as many results as the contract allows, and refuses one more in its words', async t => {
-    t.equal((valueOrErrorCode(await ask(fakeCall('eth_getLogs', [{}]), logs(1, 2, 3), undefined, three)) as Json[]).length, 3)
-    t.match(await ask(fakeCall('eth_getLogs', [{ fromBlock: '0x1' }]), logs(1, 2, 3, 4), undefined, three), {
+  t.test("has as many results as the contract allows; one more is refused with the contract's message", async t => {
+    t.equal((valueOrErrorCode(await handle(fakeCall('eth_getLogs', [{}]), logs(1, 2, 3), undefined, three)) as Json[]).length, 3)
+    t.match(await handle(fakeCall('eth_getLogs', [{ fromBlock: '0x1' }]), logs(1, 2, 3, 4), undefined, three), {
       error: { code: -32005, message: 'query returned more than 3 results', data: { from: '0x1', to: '0x3', limit: 3 } },
       upstream: 'own',
       source: 'node',
@@ -38,18 +43,18 @@ t.test('the answer of a node', async t => {
   })
 
   t.test("the contract's time bounds the query where the method has one", async t => {
-    await ask(fakeCall('eth_getLogs', [{}]), logs(), terms => t.equal(terms.timeoutMs, 10_000))
-    await ask(fakeCall('eth_call'), fakeResult(1), terms => t.equal(terms.timeoutMs, 30_000))
+    await handle(fakeCall('eth_getLogs', [{}]), logs(), ({ timeoutMs }) => t.equal(timeoutMs, 10_000))
+    await handle(fakeCall('eth_call'), fakeResult(1), ({ timeoutMs }) => t.equal(timeoutMs, 30_000))
   })
 
-  t.test("a living node that is too slow: the caller's fault for eth_getLogs; for others the next node may be faster", async t => {
-    const late = refuse('timeout', { fault: 'upstream', upstream: 'own', source: 'node' })
-    t.match(await ask(fakeCall('eth_getLogs', [{}]), late), {
+  t.test("a live node that is too slow: the caller's fault for eth_getLogs; for other methods the next node may be faster", async t => {
+    const timeout = refuse('timeout', { fault: 'upstream', upstream: 'own', source: 'node' })
+    t.match(await handle(fakeCall('eth_getLogs', [{}]), timeout), {
       error: { code: -32005, message: 'query timeout exceeded' },
       fault: 'caller',
       upstream: 'own',
     })
-    t.match(await ask(fakeCall('eth_call'), late), {
+    t.match(await handle(fakeCall('eth_call'), timeout), {
       error: { code: -32002 },
       fault: 'upstream',
       status: 503,
@@ -58,26 +63,27 @@ t.test('the answer of a node', async t => {
     })
   })
 
-  t.test('that is not of the kind that the method gives passes as it is, marked for other nodes to do better', async t => {
-    const odd = async (method: string, value: Json) => {
-      const reply = await ask(
+  t.test("of another type than the method's passes unchanged, marked for a retry elsewhere", async t => {
+    const hasUnexpectedType = async (method: string, value: Json) => {
+      const reply = await handle(
         fakeCall(method, method === 'eth_getLogs' ? [{}] : []),
         fakeResult(value, { count: Array.isArray(value) ? value.length : undefined }),
       )
       t.same(valueOrErrorCode(reply), value)
       return (reply as Result).unexpectedType === true
     }
-    for (const value of [null, {}, 'x', 5, '0x', '0xffffffffffffffffffff', []]) t.ok(await odd('eth_blockNumber', value), `${value}`)
-    for (const value of [null, {}, 'x', 5, '0xzz', []]) t.ok(await odd('eth_getStorageAt', value), `${value}`)
-    for (const value of [null, {}, 'x', 5]) t.ok(await odd('eth_getLogs', value), `${value}`)
-    t.notOk(await odd('eth_blockNumber', '0x10'))
-    t.notOk(await odd('eth_getStorageAt', `0x${'ab'.repeat(32)}`))
-    t.notOk(await odd('eth_getLogs', []))
-    t.notOk(await odd('eth_getTransactionReceipt', null))
+    for (const value of [null, {}, 'x', 5, '0x', '0xffffffffffffffffffff', []])
+      t.ok(await hasUnexpectedType('eth_blockNumber', value), `${value}`)
+    for (const value of [null, {}, 'x', 5, '0xzz', []]) t.ok(await hasUnexpectedType('eth_getStorageAt', value), `${value}`)
+    for (const value of [null, {}, 'x', 5]) t.ok(await hasUnexpectedType('eth_getLogs', value), `${value}`)
+    t.notOk(await hasUnexpectedType('eth_blockNumber', '0x10'))
+    t.notOk(await hasUnexpectedType('eth_getStorageAt', `0x${'ab'.repeat(32)}`))
+    t.notOk(await hasUnexpectedType('eth_getLogs', []))
+    t.notOk(await hasUnexpectedType('eth_getTransactionReceipt', null))
   })
 
-  t.test('a storage word shorter than 32 bytes is left-padded; whatever else comes passes as it is', async t => {
-    const word = async (value: Json) => valueOrErrorCode(await ask(fakeCall('eth_getStorageAt'), fakeResult(value)))
+  t.test('a storage word shorter than 32 bytes is left-padded; any other result passes unchanged', async t => {
+    const word = async (value: Json) => valueOrErrorCode(await handle(fakeCall('eth_getStorageAt'), fakeResult(value)))
     t.equal(await word('0x1'), `0x${'1'.padStart(64, '0')}`)
     t.equal(await word('0x'), `0x${'0'.repeat(64)}`)
     t.equal(await word(`0x${'ab'.repeat(32)}`), `0x${'ab'.repeat(32)}`)
@@ -86,74 +92,67 @@ t.test('the answer of a node', async t => {
     t.equal(await word(null), null)
   })
 
-  t.test('a silent node is asked for its pulse once, however many calls wait', async t => {
-    let pulses = 0
+  t.test('a silent node is probed once, however many calls wait', async t => {
+    let probes = 0
     const waiting: RequestOptions[] = []
     const stage = createStage(upstream, options, {
       methods: shippedMethods,
       upstreamClient: {
         disconnects: () => 0,
-        request: async (_target, request, terms) => {
-          if (request.method === 'eth_blockNumber') pulses += 1
-          else waiting.push(terms)
+        request: async (_target, request, requestOptions) => {
+          if (request.method === 'eth_blockNumber') probes += 1
+          else waiting.push(requestOptions)
           return fakeResult('0x1')
         },
       },
     })
     for (let i = 0; i < 5; i++) await stage.handle(fakeCall('eth_call'), unreachableNext)
-    const alive = await Promise.all(waiting.map(terms => terms.livenessProbe?.isAlive()))
+    const alive = await Promise.all(waiting.map(({ livenessProbe }) => livenessProbe?.isAlive()))
     t.same(alive, [true, true, true, true, true])
-    t.equal(pulses, 1)
+    t.equal(probes, 1)
   })
 
-  t.test('a silent node that limits us, or has an error, does not hang; one that gives no answer does', async t => {
-    const isAlive = async (pulse: Reply) => {
-      const terms: RequestOptions[] = []
-      const agents = {
+  t.test('a silent node that is rate limiting or erroring is alive; a node that does not respond is not', async t => {
+    const isAlive = async (probeReply: Reply) => {
+      const allOptions: RequestOptions[] = []
+      const upstreamClient = {
         disconnects: () => 0,
-        request: async (_target: unknown, { method }: Request, given: RequestOptions) => (
-          terms.push(given), method === 'eth_call' ? fakeResult('0x1') : pulse
+        request: async (_target: unknown, { method }: Request, requestOptions: RequestOptions) => (
+          allOptions.push(requestOptions), method === 'eth_call' ? fakeResult('0x1') : probeReply
         ),
       }
-      await createStage(upstream, options, { methods: shippedMethods, upstreamClient: agents }).handle(
-        fakeCall('eth_call'),
-        unreachableNext,
-      )
-      return terms[0]?.livenessProbe?.isAlive()
+      await createStage(upstream, options, { methods: shippedMethods, upstreamClient }).handle(fakeCall('eth_call'), unreachableNext)
+      return allOptions[0]?.livenessProbe?.isAlive()
     }
-    const silence = refuse('unavailable', { source: 'node', cause: 'connection refused' })
-    t.equal(await isAlive({ ...silence, category: 'rateLimited', cause: 'HTTP 429' }), true)
+    const noResponse = refuse('unavailable', { source: 'node', cause: 'connection refused' })
+    t.equal(await isAlive({ ...noResponse, category: 'rateLimited', cause: 'HTTP 429' }), true)
     t.equal(await isAlive(nodeError({ code: -32603, message: 'internal error' })), true)
-    t.equal(await isAlive(silence), false)
+    t.equal(await isAlive(noResponse), false)
   })
 })
 
 t.test('the error of a node', async t => {
   const filter = { fromBlock: '0x1', toBlock: '0xffffff' }
-  const logsError = (error: RpcError) => ask(fakeCall('eth_getLogs', [filter]), nodeError(error))
-  const stateError = (error: RpcError) => ask(fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest']), nodeError(error))
+  const logsError = (error: RpcError) => handle(fakeCall('eth_getLogs', [filter]), nodeError(error))
+  const stateError = (error: RpcError) => handle(fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest']), nodeError(error))
 
-  t.test("too many results gets the contract's words, with the range that the node suggests", async t => {
+  t.test("too many results: the contract's message, with the range that the node suggests", async t => {
     const message = 'query returned more than 10000 results'
-    for (const [code, theirs, data] of [
+    for (const [code, nodeMessage, data] of [
       [-32005, message, { limit: 10_000 }],
       [-32005, `${message}. Try with this block range [0xBDE5, 0xBDE6].`, { from: '0xbde5', to: '0xbde6', limit: 10_000 }],
       [-32602, 'query exceeds max results 20000, retry with the range 16-4112', { from: '0x10', to: '0x1010', limit: 10_000 }],
     ] as const) {
-      const reply = await logsError({ code, message: theirs })
+      const reply = await logsError({ code, message: nodeMessage })
       t.match(reply, { kind: 'tooMany', fault: 'caller', source: 'node', upstream: 'own', error: { code: -32005, message } })
       t.strictSame((reply as Failure).error.data, data)
       t.equal((reply as Failure).retryElsewhere, undefined)
       t.ok(isCharged(reply))
     }
-    t.match(
-      await stateError({ code: -32005, message }),
-      { kind: 'unavailable' },
-      'no other method has so many results: there it is a limit of ours',
-    )
+    t.match(await stateError({ code: -32005, message }), { kind: 'unavailable' }, 'for other methods it is a rate limit')
   })
 
-  t.test("a timeout gets the contract's words where the method has a time, and goes to the next node elsewhere", async t => {
+  t.test("a timeout: the contract's message where the method has a maxTime; else the next node is tried", async t => {
     const reply = await logsError({ code: -32000, message: 'Query timeout exceeded. This block range should work: [0x1, 0x9]' })
     t.match(reply, {
       kind: 'timeout',
@@ -167,7 +166,7 @@ t.test('the error of a node', async t => {
     })
   })
 
-  t.test('a query that is too wide goes to the next node, and comes back as -32602 with what the node said', async t => {
+  t.test("a query that is too wide: the next node is tried, and the error is -32602 with the node's message", async t => {
     t.match(await logsError({ code: -32600, message: 'up to a 500 block range. This block range should work: [0x10, 0x203]' }), {
       kind: 'node',
       category: 'rangeTooWide',
@@ -177,7 +176,7 @@ t.test('the error of a node', async t => {
     })
   })
 
-  t.test("a block, a state or history that the node does not have is asked elsewhere, in the node's words and charged", async t => {
+  t.test("a block, a state or history that the node does not have: the next node is tried, and the node's error is charged", async t => {
     for (const [code, message] of [
       [-32000, 'header not found'],
       [-32000, 'missing trie node 1f'],
@@ -189,14 +188,14 @@ t.test('the error of a node', async t => {
     }
   })
 
-  t.test("bad parameters keep the node's words under one code", async t => {
+  t.test("invalid parameters: the node's message under one code", async t => {
     t.match(await logsError({ code: -32000, message: 'end (1) < begin (2)' }), {
       error: { code: -32602, message: 'end (1) < begin (2)' },
       fault: 'caller',
     })
   })
 
-  t.test('what is about our account at a provider is never shown, and says how long to wait', async t => {
+  t.test("what concerns the gateway's account at a provider is not shown to the caller, and has a Retry-After", async t => {
     for (const [code, message, data, retryAfter, category] of [
       [429, 'Too Many Requests', undefined, undefined, 'rateLimited'],
       [-32005, 'project ID request rate exceeded', { backoff_seconds: 29.5, see: 'https://x' }, 30, 'rateLimited'],
@@ -214,14 +213,17 @@ t.test('the error of a node', async t => {
         error: { code: -32002, message: 'no upstream can answer now' },
       })
       t.equal(reply.retryAfter, retryAfter)
-      t.notOk(`${reply.cause}`.includes(message), 'a provider may quote our key')
+      t.notOk(`${reply.cause}`.includes(message), 'a provider may quote the API key')
       t.notOk(isCharged(reply))
     }
   })
 
-  t.test('counts for more than the HTTP status that came with it, unless both say that the node is ill', async t => {
+  t.test('takes precedence over the HTTP status, unless both say that the node is unhealthy', async t => {
     const with503 = (code: number, message: string) =>
-      ask(fakeCall('eth_getLogs', [{}]), { ...refuse('unavailable', { source: 'node', cause: 'HTTP 503' }), nodeError: { code, message } })
+      handle(fakeCall('eth_getLogs', [{}]), {
+        ...refuse('unavailable', { source: 'node', cause: 'HTTP 503' }),
+        nodeError: { code, message },
+      })
     t.match(await with503(-32000, 'Query timeout exceeded.'), {
       kind: 'timeout',
       fault: 'caller',
@@ -251,24 +253,24 @@ t.test('the error of a node', async t => {
     }
   })
 
-  t.test('what HTTP said about our account stays as it is', async t => {
+  t.test('a rate limit over HTTP passes unchanged', async t => {
     const limited = refuse('unavailable', { source: 'node', category: 'rateLimited', retryAfter: 3, cause: 'HTTP 429' })
-    t.strictSame(await ask(fakeCall('eth_call'), limited), limited)
+    t.strictSame(await handle(fakeCall('eth_call'), limited), limited)
   })
 
-  t.test("the node's own doing is not charged, and does not make clients repeat what every node was asked", async t => {
-    for (const [code, message, ours] of [
+  t.test("the node's own fault is not charged, and has no code that clients retry", async t => {
+    for (const [code, message, returnedCode] of [
       [-32601, 'the method eth_getStorageAt does not exist/is not available', -32601],
       [-32604, 'Method not enabled', -32601],
       [-32603, 'Internal error', -32000],
     ] as const) {
       const reply = await stateError({ code, message })
-      t.match(reply, { kind: 'node', fault: 'upstream', retryElsewhere: true, status: 200, error: { code: ours, message } })
+      t.match(reply, { kind: 'node', fault: 'upstream', retryElsewhere: true, status: 200, error: { code: returnedCode, message } })
       t.notOk(isCharged(reply))
     }
   })
 
-  t.test('a node that takes our request for none is passed over', async t => {
+  t.test('when a node rejects the request as invalid, the next node is tried', async t => {
     for (const [code, message] of [
       [-32600, 'Invalid request'],
       [-32700, 'parse error'],
@@ -282,36 +284,36 @@ t.test('the error of a node', async t => {
     }
   })
 
-  t.test('reverts, transactions that are known, and all that nobody knows pass as the node said them', async t => {
+  t.test('reverts, known transactions and unknown errors pass unchanged', async t => {
     for (const [method, error, category] of [
       ['eth_call', { code: 3, message: 'execution reverted', data: '0x08c379a0' }, 'reverted'],
       ['eth_sendRawTransaction', { code: -32000, message: 'already known' }, 'alreadyKnown'],
       ['eth_sendRawTransaction', { code: -32000, message: 'nonce too low' }, undefined],
       ['eth_call', { code: 7, message: 'whatever' }, undefined],
     ] as const) {
-      const reply = (await ask(fakeCall(method), nodeError(error))) as Failure
+      const reply = (await handle(fakeCall(method), nodeError(error))) as Failure
       t.match(reply, { kind: 'node', fault: 'caller', error })
       t.equal(reply.category, category)
       t.equal((reply as Failure).retryElsewhere, undefined)
     }
   })
 
-  t.test('a result that ends early is no result: too much for the node, or its failure', async t => {
-    const partial = (category?: 'tooMany' | 'timeout') => ({
+  t.test('a truncated result is a failure: of a query that is too much for the node, or of the node', async t => {
+    const truncated = (category?: 'tooMany' | 'timeout') => ({
       ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'result truncated' }),
       ...(category && { category }),
     })
-    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial('tooMany')), {
+    t.match(await handle(fakeCall('eth_getLogs', [filter]), truncated('tooMany')), {
       kind: 'tooMany',
       error: { code: -32005, message: 'query returned more than 10000 results', data: { limit: 10_000 } },
       fault: 'caller',
     })
-    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial('timeout')), {
+    t.match(await handle(fakeCall('eth_getLogs', [filter]), truncated('timeout')), {
       kind: 'timeout',
       error: { code: -32005, message: 'query timeout exceeded' },
     })
-    t.match(await ask(fakeCall('eth_getLogs', [filter]), partial()), { kind: 'unavailable', fault: 'upstream' })
-    t.match(await ask(fakeCall('eth_getBlockReceipts'), partial('tooMany')), { kind: 'unavailable', fault: 'upstream' })
+    t.match(await handle(fakeCall('eth_getLogs', [filter]), truncated()), { kind: 'unavailable', fault: 'upstream' })
+    t.match(await handle(fakeCall('eth_getBlockReceipts'), truncated('tooMany')), { kind: 'unavailable', fault: 'upstream' })
   })
 })
 
@@ -321,11 +323,11 @@ t.test('the range suggested for a query with too many results', async t => {
     t.same(suggestRange(logs(5, 5, 6, 7, 7), 3, {}), { from: '0x5', to: '0x6', limit: 3 })
     t.same(suggestRange(logs(5, 5, 7, 7), 3, { fromBlock: '0x2' }), { from: '0x2', to: '0x6', limit: 3 })
   })
-  t.test('is not given when one block holds too many, or blocks cannot be read', async t => {
+  t.test('is missing when one block holds too many logs, or blocks cannot be read', async t => {
     t.same(suggestRange(logs(5, 5, 5, 5), 3, { fromBlock: '0x5' }), { limit: 3 })
     t.same(suggestRange(Buffer.from('[1,2,3,4]'), 3, {}), { limit: 3 })
   })
-  t.test('reads past any white space', async t => {
+  t.test('is found behind any white space', async t => {
     t.same(suggestRange(Buffer.from('[{"blockNumber" : "0x1"},\n{"blockNumber"\t:\n"0x9"}]'), 1, {}), { from: '0x1', to: '0x8', limit: 1 })
   })
 })
@@ -333,7 +335,7 @@ t.test('the range suggested for a query with too many results', async t => {
 t.test('the range that a node suggests', async t => {
   const read = (message: string, data?: Json, filter: Json = { fromBlock: '0x1', toBlock: '0xffff' }) =>
     readSuggestedRange(data === undefined ? { code: 1, message } : { code: 1, message, data }, filter)
-  t.test('is read in the words of each provider', async t => {
+  t.test('is read from the message of each provider', async t => {
     for (const [message, from, to] of [
       ['... Try with this block range [0xBDE5, 0xBDEF].', '0xbde5', '0xbdef'],
       ['Based on your parameters, this block range should work: [0x1, 0xd043]', '0x1', '0xd043'],
@@ -344,7 +346,7 @@ t.test('the range that a node suggests', async t => {
       t.same(read(message), { from, to }, message)
     t.same(read('too many', { from: '0x2', to: '0x3', limit: 10_000 }), { from: '0x2', to: '0x3' })
   })
-  t.test('is nothing that was not asked for, and no range that was refused', async t => {
+  t.test('is within the query, and is not the refused range', async t => {
     for (const message of [
       'range 1 - 2 exceeds limit of 10000',
       'try with this block range [0x9, 0x1]',
