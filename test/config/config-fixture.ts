@@ -18,7 +18,7 @@ const upstream = {
   omitWhenUnset: true,
 } as const
 
-/** Plugins that do nothing, but declare and accept all that the loader has to check. */
+/** Plugins that do nothing, with everything that the loader checks. */
 export const stubPlugins: readonly AnyPlugin[] = [
   definePlugin({
     name: 'shape',
@@ -143,7 +143,7 @@ export const stubPlugins: readonly AnyPlugin[] = [
   }),
 ]
 
-/** Writes files of a configuration and gives their directory; a gateway and a method table are there unless given. */
+/** Writes the files of a configuration and returns their directory; adds a gateway.yaml and a method table unless given. */
 export const writeConfig = (dir: string, files: Readonly<Record<string, string>>): string => {
   for (const [file, text] of Object.entries({ ...defaultFiles, ...files })) {
     mkdirSync(dirname(join(dir, file)), { recursive: true })
@@ -152,10 +152,10 @@ export const writeConfig = (dir: string, files: Readonly<Record<string, string>>
   return dir
 }
 
-/** In place of a text: the file is not there. */
+/** As the content of a file: the file does not exist. */
 export const absentFile = '(absent)'
 
-/** A network without problems; `pipeline` takes the place of its steps. */
+/** A network without problems, with this pipeline. */
 export const networkYaml = (name: string, pipeline = '  - shape:\n  - ask:\n'): string => `network: ${name}
 chainId: 1
 blockTime: 12s

@@ -5,7 +5,7 @@ export interface GoldenCase {
   readonly report: string
 }
 
-/** Reads a golden file. Each of its files stands below a line `==> NAME <==`; the one called `env` holds variables. */
+/** Reads a golden file. Each file in it follows a line `==> NAME <==`; the file `env` contains variables. */
 export const readCase = (text: string): GoldenCase => {
   const [input = '', report = ''] = text.split(/^-{20,}\n/m)
   const [, ...parts] = input.split(/^==> (.+) <==\n/m)

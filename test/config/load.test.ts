@@ -12,14 +12,14 @@ type Texts = Readonly<Record<string, string>>
 
 const load = (t: Test, files: Texts, env: Texts = {}) => loadConfig(writeConfig(t.testdir(), files), stubPlugins, env)
 
-/** A network with this pipeline, which must be without problems. */
+/** A network with this pipeline, which must have no problems. */
 const loadNetwork = async (t: Test, pipeline: string, env: Texts = {}): Promise<NetworkConfig | undefined> => {
   const { networks, problems } = await load(t, { 'networks/net.yaml': networkYaml('net', pipeline) }, env)
   t.same(problems, [])
   return networks[0]
 }
 
-/** Files beside the network's that a pipeline may use. */
+/** A plugin file without effect. */
 const noopPlugin = (name: string): string =>
   `export default { name: '${name}', summary: 'Does nothing.', options: { type: 'object' }, create: () => {} }`
 
@@ -43,7 +43,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   t.end()
 })
 
-t.test('gateway.yaml may say everything', t => {
+t.test('gateway.yaml with every key', t => {
   const dir = writeConfig(t.testdir(), {
     'gateway.yaml': `
 listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9 }
@@ -143,7 +143,7 @@ t.test('the token of the admin listener is a secret, and needs the listener', t 
   t.end()
 })
 
-t.test('a network is read whole', async t => {
+t.test('a network with every key', async t => {
   const { networks, gateway, unserved, problems } = await load(t, {
     'networks/net.yaml': `
 network: net
@@ -189,7 +189,7 @@ t.test('only the files of networks are read, and a method table only once', asyn
   t.equal(networks[0]?.methods, networks[1]?.methods)
 })
 
-t.test('options get their defaults, and come as the plugin wants them', async t => {
+t.test('options get their defaults, and are converted by their format', async t => {
   const net = await loadNetwork(
     t,
     `  - shape:
@@ -218,7 +218,7 @@ t.test('defaults are new for each network', async t => {
   t.not(a?.costs, b?.costs)
 })
 
-t.test('a step places problems inside its options, and never shows what came from the environment', async t => {
+t.test('a step places problems inside its options, and never shows a value of the environment', async t => {
   const net = await loadNetwork(
     t,
     `  - shape:
@@ -246,7 +246,7 @@ t.test('a step places problems inside its options, and never shows what came fro
   t.match(second?.problemAt([], 'x'), { line: 12, column: 5 })
 })
 
-t.test('nothing that comes from the environment is printed, also beside other text', async t => {
+t.test('no value of the environment is printed, beside other text neither', async t => {
   const { problems } = await load(
     t,
     {
@@ -260,7 +260,7 @@ t.test('nothing that comes from the environment is printed, also beside other te
   ])
 })
 
-t.test('variables are replaced in values, after parsing', async t => {
+t.test('variables are expanded in values, after parsing', async t => {
   const net = await loadNetwork(
     t,
     `  - shape:
@@ -283,7 +283,7 @@ t.test('variables are replaced in values, after parsing', async t => {
   })
 })
 
-t.test('an unquoted variable becomes what the option wants; a quoted one stays a text', async t => {
+t.test('an unquoted variable becomes a number or a boolean where the option requires one; a quoted one stays a string', async t => {
   const net = await loadNetwork(
     t,
     `  - shape:
@@ -301,7 +301,7 @@ t.test('an unquoted variable becomes what the option wants; a quoted one stays a
   t.same(net?.steps[2]?.options, { calls: 12, window: 300_000, exempt: ['7'] })
 })
 
-t.test('an optional network does without what needs an unset variable', async t => {
+t.test('an optional network omits upstreams whose variable is unset', async t => {
   const pipeline = `  - shape:
   - route:
       upstreams:
@@ -333,7 +333,7 @@ t.test('an optional network does without what needs an unset variable', async t 
   )
 })
 
-t.test('an optional network does without a text alone where the schema says so', async t => {
+t.test('an optional network omits a single string where the schema allows it', async t => {
   const pipeline = `  - shape:
   - route:
       upstreams: [{ name: own, url: "\${URL}", feed: "\${FEED}" }]
@@ -357,7 +357,7 @@ t.test('an optional network does without a text alone where the schema says so',
   ])
 })
 
-t.test('a required property that is left out, or the options themselves, leave nothing to serve', async t => {
+t.test('without a required property, or without the options themselves, the network is not served', async t => {
   const needs = (name: string, options: string) => `export default { name: '${name}', summary: 'Asks.', terminal: true,
     options: ${options}, create: () => call => call }`
   const url = `{ type: 'string', format: 'url', description: 'Where.' }`
@@ -376,7 +376,7 @@ t.test('a required property that is left out, or the options themselves, leave n
   ])
 })
 
-t.test('plugins come from files and packages, found from the file that names them', async t => {
+t.test('plugins are loaded from files and packages, relative to the file that names them', async t => {
   const packageOf = (exports: string) => `{ "name": "x", "version": "1.0.0", "type": "module", "exports": ${exports} }`
   const { networks, problems } = await load(t, {
     'networks/net.yaml': networkYaml(
@@ -418,7 +418,7 @@ t.test('durations and sizes are whole numbers with a unit', t => {
   t.end()
 })
 
-t.test('what is nearly a duration or a size is recognised', t => {
+t.test('the suggestion for an invalid duration or size', t => {
   t.same(
     ['10 s', '10S', '5 MS', '10', 'x', '10 weeks'].map(text => formats.duration.suggest?.(text)),
     ['10s', '10s', '5ms', undefined, undefined, undefined],
@@ -430,14 +430,14 @@ t.test('what is nearly a duration or a size is recognised', t => {
   t.end()
 })
 
-t.test('URLs are those of HTTP and WebSocket', t => {
+t.test('a URL has a scheme of HTTP or WebSocket', t => {
   const good = ['http://localhost:8545', 'https://u:p@example.org/v3/key?x=1', 'ws://[::1]/', 'WSS://example.org']
   const wrong = ['', 'localhost:8545', 'ftp://example.org', 'http://', 'http:example.org', 'https://a b/']
   t.same([...good, ...wrong].filter(formats.url.accepts), good)
   t.end()
 })
 
-t.test('a URL without its scheme is told how to begin, and what may be its key is not shown', async t => {
+t.test('the hint for a URL without a scheme shows how to begin, and the report masks its key', async t => {
   const key = '0123456789abcdef0123456789abcdef'
   const pipeline = `  - shape:\n  - route: { upstreams: [{ name: own, url: node.example.org/v3/${key} }] }\n  - ask:\n`
   const dir = writeConfig(t.testdir(), { 'networks/main-chain.yaml': networkYaml('main-chain', pipeline) })

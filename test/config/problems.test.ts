@@ -16,17 +16,17 @@ t.test('each broken configuration gives exactly the report below it', async t =>
     const dir = writeConfig(t.testdir(), files)
     const { problems, gateway } = await loadConfig(dir, stubPlugins, env)
     const shown = dir.slice(process.cwd().length + 1)
-    const said = formatProblems(problems).replaceAll(`${shown}/`, '')
-    t.equal(said, report, file)
+    const formatted = formatProblems(problems).replaceAll(`${shown}/`, '')
+    t.equal(formatted, report, file)
     const isBroken = problems.some(problem => problem.file === `${shown}/gateway.yaml`)
-    t.equal(gateway === undefined, isBroken, `${file}: a gateway with problems is none`)
+    t.equal(gateway === undefined, isBroken, `${file}: no gateway with problems`)
     for (const value of Object.values(env).filter(Boolean)) {
-      t.notOk(said.split(/\W+/).includes(value), `${file}: nothing from the environment is printed`)
+      t.notOk(formatted.split(/\W+/).includes(value), `${file}: no value of the environment is printed`)
     }
   }
 })
 
-t.test('a directory that is not there is one problem with the fix', async t => {
+t.test('a directory that does not exist is one problem with a hint', async t => {
   const { problems, gateway } = await loadConfig('nowhere/at-all', stubPlugins, {})
   t.equal(gateway, undefined)
   t.equal(
@@ -40,13 +40,13 @@ t.test('a directory that is not there is one problem with the fix', async t => {
   )
 })
 
-t.test('so is a file in place of the directory', async t => {
+t.test('a file in place of the directory is one problem with a hint', async t => {
   const dir = writeConfig(t.testdir(), {})
   const { problems } = await loadConfig(join(dir, 'gateway.yaml'), stubPlugins, {})
   t.match(problems, [{ message: 'not a directory', hint: /--config DIR/ }])
 })
 
-t.test('a gateway.yml is told to be renamed', async t => {
+t.test('the hint for gateway.yml is to rename it', async t => {
   const dir = writeConfig(t.testdir(), { 'gateway.yaml': '(absent)', 'gateway.yml': 'plans: {}' })
   const { problems } = await loadConfig(dir, stubPlugins, {})
   t.equal(problems[0]?.hint, 'rename gateway.yml to gateway.yaml')
@@ -60,7 +60,7 @@ t.test('a file that is a directory cannot be read', async t => {
 
 const problem = (more: Partial<Problem>): Problem => ({ file: 'a.yaml', line: 1, column: 1, message: 'wrong', ...more })
 
-t.test('the caret stands under its character, also after tabs, wide characters and accents', t => {
+t.test('the caret is under its character, also after tabs, wide characters and accents', t => {
   const caretOf = (source: string, column: number) => formatProblem(problem({ sourceLine: source, column })).split('\n')[2]
   t.equal(caretOf('a: b', 4), '    |    ^')
   t.equal(caretOf('\ta: b', 3), '    | \t ^')
@@ -70,7 +70,7 @@ t.test('the caret stands under its character, also after tabs, wide characters a
   t.end()
 })
 
-t.test('of a very long line, what is near the place is shown', t => {
+t.test('of a very long line, the report shows the part near the column', t => {
   const source = `${'a'.repeat(500)}b${'c'.repeat(500)}`
   const lines = (column: number) =>
     formatProblem(problem({ sourceLine: source, column }))
@@ -83,12 +83,12 @@ t.test('of a very long line, what is near the place is shown', t => {
 })
 
 t.test('a report cannot move the cursor', t => {
-  const said = formatProblem(problem({ message: 'a\u001b[2Jb', sourceLine: 'c\u0007\rd', hint: '\u009be' }))
-  t.notMatch(said, /[^\P{Cc}\n]/u)
+  const formatted = formatProblem(problem({ message: 'a\u001b[2Jb', sourceLine: 'c\u0007\rd', hint: '\u009be' }))
+  t.notMatch(formatted, /[^\P{Cc}\n]/u)
   t.end()
 })
 
-t.test('problems are sorted by file and place, and counted', t => {
+t.test('problems are sorted by file and position, and counted', t => {
   const at = (file: string, line: number, column: number) => problem({ file, line, column })
   const sorted = [at('a', 2, 1), at('a', 2, 10), at('a', 10, 1), at('b', 1, 1)]
   t.same(sortProblems(sorted.toReversed()), sorted)
@@ -102,7 +102,7 @@ t.test('problems are sorted by file and place, and counted', t => {
   t.end()
 })
 
-t.test('the nearest word is named only when it is close', t => {
+t.test('the closest word is suggested only when it is close', t => {
   const words = ['pipeline', 'rate-limit', 'hosts', 'ask']
   t.equal(closestMatch('pipline', words), 'pipeline', 'a letter is missing')
   t.equal(closestMatch('piepline', words), 'pipeline', 'two letters are swapped')

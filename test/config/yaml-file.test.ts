@@ -42,7 +42,7 @@ a:
   t.end()
 })
 
-t.test('what is not there is found at the nearest thing around it', t => {
+t.test('the position of a missing value is that of the nearest node around it', t => {
   const text = 'a:\n  b: { c: 1 }\n  d: [1]\n'
   t.same(positionsOf(text, ['a', 'b', 'x', 'y']), ['2:3', '2:3'])
   t.same(positionsOf(text, ['a', 'd', 5]), ['3:3', '3:3'])
@@ -52,7 +52,7 @@ t.test('what is not there is found at the nearest thing around it', t => {
   t.end()
 })
 
-t.test('inside an alias the place is what it stands for; the alias itself stays where it is', t => {
+t.test('a position inside an alias is that of its anchor; the alias itself keeps its own', t => {
   const text = 'a: &x { b: [1] }\nc: *x\nd: &y 5\ne: *y\n'
   t.same(positionsOf(text, ['c', 'b', 0]), ['1:13', '1:13'])
   t.same(positionsOf(text, ['c']), ['2:4', '2:1'])
@@ -61,7 +61,7 @@ t.test('inside an alias the place is what it stands for; the alias itself stays 
   t.end()
 })
 
-t.test('line ends of Windows, a byte order mark and wide characters do not move a place', t => {
+t.test('line ends of Windows, a byte order mark and wide characters do not change positions', t => {
   t.same(positionsOf('\ufeffa: 1\r\nb: { c: 2 }\r\n', ['b', 'c']), ['2:9', '2:6'])
   t.same(positionsOf('\ufeffa: 1\r\n', ['a']), ['1:4', '1:1'])
   t.same(positionsOf('"🌞é": { 日本: x }\n', ['🌞é', '日本']), ['1:13', '1:9'], 'columns count characters')
@@ -70,13 +70,13 @@ t.test('line ends of Windows, a byte order mark and wide characters do not move 
   t.end()
 })
 
-t.test('what is missing at the end of a file is placed after its last word', t => {
+t.test('the position of what is missing at the end of a file is after its last word', t => {
   const [problem] = parseYamlFile('a: [1\n\n\n', 'a.yaml').problems
   t.match(problem, { line: 1, column: 6, sourceLine: 'a: [1' })
   t.end()
 })
 
-t.test('a key that stands twice does not hide the rest; the last one counts', t => {
+t.test('a duplicate key does not hide other problems; the last one counts', t => {
   const source = parseYamlFile('a: 1\na: { b: 2 }\n', 'a.yaml')
   t.match(source.problems, [{ line: 2, column: 1 }])
   t.same(source.value, { a: { b: 2 } })
@@ -111,7 +111,7 @@ t.test('aliases of aliases and deep nesting end in a problem, not in an endless 
   t.end()
 })
 
-t.test('of a URL in a line that is shown, only scheme, host and port are left', t => {
+t.test('a URL in a line of the report shows only scheme, host and port', t => {
   const shown = (line: string) => parseYamlFile(`a: ${line}\n`, 'a.yaml').problemAt([], '').sourceLine?.slice(3)
   t.equal(shown('https://example.org:1/v3/KEY?key=K#K'), 'https://example.org:1/**/***********')
   t.equal(shown('"wss://user:pass@example.org"'), '"wss://*********@example.org"')
@@ -120,7 +120,7 @@ t.test('of a URL in a line that is shown, only scheme, host and port are left', 
   t.equal(shown('"https://${HOST}/${KEY}/x"'), '"https://${HOST}/${KEY}/*"')
   t.equal(shown('http://127.0.0.1:8545'), 'http://127.0.0.1:8545')
   const { message } = parseYamlFile('a: 1', 'a.yaml').problemAt([], 'not "https://example.org/KEY", but file:///a/b')
-  t.equal(message, 'not "https://example.org/***", but file:///a/b', 'nor in a message')
+  t.equal(message, 'not "https://example.org/***", but file:///a/b', 'in a message too')
   t.end()
 })
 
@@ -145,7 +145,7 @@ const validNetwork = networkYaml(
 `,
 )
 
-/** Parts of the good network, cut out, repeated, swapped, or with something else between them. */
+/** Parts of a valid network: removed, repeated, swapped, or with other text between them. */
 const mutated = fc.array(
   fc.oneof(
     fc.tuple(fc.nat(validNetwork.length), fc.nat(40)).map(([start, length]) => validNetwork.slice(start, start + length)),
@@ -166,7 +166,7 @@ const anyText = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 60 }) },
 )
 
-t.test('loading never throws, whatever the files hold, and each problem has a place', async t => {
+t.test('loading never throws, whatever the files contain, and each problem has a position', async t => {
   const dir = writeConfig(t.testdir(), { 'networks/net.yaml': validNetwork })
   const [path, tables] = [join(dir, 'networks/net.yaml'), openMethodTables(dir)]
   const env = { CALLS: '314159', URL: 'http://hushhush.example.org/key' }

@@ -12,10 +12,10 @@ import { results } from '../../src/services/results.ts'
 import { shippedTable } from '../services/method-table/shipped-table.ts'
 import { TestClock, TestLog, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
 
-/** The services of a host whose network asks nothing of the world. */
+/** Services of a host without store, files or connections. */
 const hostServices = () => {
   const unused = () => {
-    throw new Error('asked of the world')
+    throw new Error('a service was used')
   }
   return {
     clock: new TestClock(),
@@ -57,7 +57,7 @@ const options = { type: 'object', properties: {} } as const
 const last = definePlugin({ name: 'last', summary: 'Answers.', terminal: true, options, create: () => async () => fakeResult('0x1') })
 
 t.test('a stage may be an instance of a class: each of its methods is called as its own', async t => {
-  class Doorman implements Stage {
+  class Gatekeeper implements Stage {
     readonly done: string[] = []
     #isOpen = false
 
@@ -79,9 +79,9 @@ t.test('a stage may be an instance of a class: each of its methods is called as 
       this.#isOpen = false
     }
   }
-  const doorman = new Doorman()
+  const gatekeeper = new Gatekeeper()
   const { network, log } = await networkOf(
-    definePlugin({ name: 'doorman', summary: 'Opens the door.', options, create: () => doorman }),
+    definePlugin({ name: 'gatekeeper', summary: 'Admits callers.', options, create: () => gatekeeper }),
     last,
   )
   t.match(network.admit(fakeOrigin()), { kind: 'unavailable' })
@@ -90,14 +90,14 @@ t.test('a stage may be an instance of a class: each of its methods is called as 
   t.equal(valueOrErrorCode(await network.run(fakeCall('eth_chainId'))), '0x1')
   await network.stop()
   t.match(network.admit(fakeOrigin()), { kind: 'unavailable' })
-  t.same(doorman.done, ['admit http', 'admit http', 'handle', 'admit http'])
+  t.same(gatekeeper.done, ['admit http', 'admit http', 'handle', 'admit http'])
   t.same(log.lines, [])
 })
 
-t.test('a plugin is lent its services, and nothing that only the host needs', async t => {
+t.test('a plugin gets its services, and nothing that only the host needs', async t => {
   const names: string[] = []
-  const curious = definePlugin({
-    name: 'curious',
+  const inspector = definePlugin({
+    name: 'inspector',
     summary: 'Looks.',
     options,
     create(_options, services) {
@@ -105,7 +105,7 @@ t.test('a plugin is lent its services, and nothing that only the host needs', as
       return (call, next) => next(call)
     },
   })
-  await networkOf(curious, last)
+  await networkOf(inspector, last)
   t.same(names.sort(), [
     'accounts',
     'cacheBytes',
@@ -125,11 +125,11 @@ t.test('a plugin is lent its services, and nothing that only the host needs', as
   ])
 })
 
-t.test('what a plugin returns that is no reply is a bug, and counted as one', async t => {
+t.test('a return value that is no reply is a bug, and counted as one', async t => {
   const wrong = [undefined, null, {}, 'no', { result: '0x1', source: 'local' }]
   for (const [i, reply] of wrong.entries()) {
     const { network, metrics } = await networkOf(
-      definePlugin({ name: 'odd', summary: 'Is odd.', terminal: true, options, create: () => async () => reply as never }),
+      definePlugin({ name: 'invalid', summary: 'Returns no reply.', terminal: true, options, create: () => async () => reply as never }),
     )
     await t.rejects(
       Promise.resolve(network.run(fakeCall('eth_chainId'))),

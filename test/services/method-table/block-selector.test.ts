@@ -4,7 +4,7 @@ import type { Json } from '../../../src/plugin/call.ts'
 
 const hash = `0x${'ab'.repeat(32)}`
 
-t.test('the blocks that a call names', async t => {
+t.test('the blocks that a call selects', async t => {
   for (const [param, blocks] of [
     ['0x10', { from: 16, to: 16 }],
     ['earliest', { from: 'earliest', to: 'earliest' }],

@@ -6,7 +6,7 @@ import { devnet, shippedMethods, shippedData, tableOf } from './shipped-table.ts
 const logs = 'eth_getLogs'
 const state = 'eth_getStorageAt'
 
-/** Messages of nodes and providers, as they were seen: the method asked, the code, the message, what it means. */
+/** Errors of nodes and providers as observed: method, code, message and category. */
 const rows: readonly (readonly [string, number, string, ErrorCategory | undefined])[] = [
   // Infura
   [logs, -32005, 'query returned more than 10000 results', 'tooMany'],
@@ -141,7 +141,7 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [logs, -32000, 'block range greater than 1024 max, requested: 2000', 'rangeTooWide'],
   [logs, -32005, 'limit exceeded', 'tooMany'],
   [state, -32005, 'limit exceeded', 'rateLimited'],
-  // Codes alone
+  // Recognized by code alone
   [state, -32700, 'parse error', 'requestRejected'],
   [state, -32603, 'Internal error', 'internal'],
   ['eth_call', -32603, 'VM Exception while processing transaction: reverted with reason string "x"', 'reverted'],

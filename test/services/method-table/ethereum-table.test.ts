@@ -7,7 +7,7 @@ const address = hex(20)
 const hash = hex(32)
 const topic = hex(32, 'cd')
 
-/** A long text as complaints show it. */
+/** A long text as issues show it. */
 const cut = (text: string): string => `"${text.slice(0, 37)}..."`
 
 const addressWords = 'an address (20 bytes of hex with 0x)'
@@ -24,7 +24,7 @@ interface Row {
   readonly gives: Json
 }
 
-/** `gives` is the normalised parameters, or the complaint. */
+/** `gives` is the normalized parameters, or the issue. */
 const holds = (what: string, rows: readonly Row[]) =>
   test(what, async t => {
     for (const { name, params, gives } of rows) {
@@ -309,7 +309,7 @@ holds('a filter is one object with known members only', [
   ]),
 ])
 
-test('eth_getLogs takes 5,000 parameters, addresses and topics together, and not one more (contract 8)', async t => {
+test('eth_getLogs accepts at most 5,000 addresses and topics together (contract 8)', async t => {
   const addresses = (count: number): Json => Array<string>(count).fill(address)
   const topics = (count: number): Json => Array<string>(count).fill(topic)
   const complaint = 'params[0] has more than the 5000 values allowed in "address" and "topics" together'
@@ -332,7 +332,7 @@ test('eth_getLogs takes 5,000 parameters, addresses and topics together, and not
   t.equal(check('eth_getLogs', [{ topics: [nulls] }]), tooLong)
 })
 
-test('the filters that clients send pass', async t => {
+test('the filters of common clients are accepted', async t => {
   const mixed = '0xdAC17F958D2ee523a2206206994597C13D831ec7'
   for (const filter of [
     {},
@@ -346,7 +346,7 @@ test('the filters that clients send pass', async t => {
     t.notOk(isRefused('eth_getLogs', [filter]), JSON.stringify(filter))
 })
 
-test('the errors of the official suite that need no node are errors here', async t => {
+test('the errors of the official test suite that need no node are errors of the gateway', async t => {
   t.ok(isRefused('eth_getStorageAt', [address, `${hex(32, '00')}0`, 'latest']))
   t.ok(isRefused('eth_getStorageAt', [address, '0xasdf', 'latest']))
   t.ok(isRefused('eth_getLogs', [{ blockHash: hash, fromBlock: '0x3', toBlock: '0x4' }]))
@@ -423,7 +423,7 @@ holds('the other methods have rules as well', [
   ]),
 ])
 
-test('what callers wrote stands in complaints short, printable and on one line', async t => {
+test('values of callers are short, printable and on one line in issues', async t => {
   const rude = `\u001b[31m"\n\u202e${'x'.repeat(1000)}`
   const complaint = String(check('eth_getStorageAt', [rude]))
   t.match(complaint, /not "\\u001b\[31m\\"\\n\\u202ex+\.\.\."$/)
@@ -445,7 +445,7 @@ test('members of the prototype are members like any other', async t => {
   t.equal(shippedMethods.get('__proto__'), undefined)
 })
 
-test('each method costs what the contract says, or where it is silent what is usual', async t => {
+test('the cost of each method is that of the contract, or the usual one where the contract has none', async t => {
   const costs: Readonly<Record<string, number>> = {
     eth_getStorageAt: 80,
     eth_getLogs: 255,
@@ -466,7 +466,7 @@ test('each method costs what the contract says, or where it is silent what is us
   t.equal(shippedMethods.defaultCost, 80)
 })
 
-test('eth_getLogs carries the limits of contract 8, and a class of its own', async t => {
+test('eth_getLogs has the limits of contract 8, and its own class', async t => {
   const { maxResults, maxTime, class: kind } = shippedMethods.get('eth_getLogs') ?? {}
   t.same({ maxResults, maxTime }, { maxResults: 10_000, maxTime: 10_000 })
   t.same(
@@ -475,7 +475,7 @@ test('eth_getLogs carries the limits of contract 8, and a class of its own', asy
   )
 })
 
-test('a word comes from eth_getStorageAt alone, and eth_sendRawTransaction alone is never sent again', async t => {
+test('only the result of eth_getStorageAt is a word, and only eth_sendRawTransaction is not idempotent', async t => {
   t.same(
     shippedMethods.names.filter(name => shippedMethods.get(name)?.result === 'word'),
     ['eth_getStorageAt'],
@@ -489,7 +489,7 @@ test('a word comes from eth_getStorageAt alone, and eth_sendRawTransaction alone
   t.equal(shippedMethods.get('eth_getTransactionReceipt')?.cache, 'mined')
 })
 
-test('what needs no node is answered for this network', async t => {
+test('methods with `answer` are answered for this network', async t => {
   const answers = Object.fromEntries(
     shippedMethods.names.flatMap(name => {
       const answer = shippedMethods.get(name)?.answer
@@ -505,8 +505,8 @@ test('what needs no node is answered for this network', async t => {
   })
 })
 
-test('the names come in the order of the file, and each position has a title', async t => {
-  const { methods } = shippedData() as TableFile // it compiles, so it has this shape
+test('names are in the order of the file, and each position has a title', async t => {
+  const { methods } = shippedData() as TableFile // it compiles, so it has this type
   t.same(shippedMethods.names, Object.keys(methods))
   t.same(shippedTable.names, shippedMethods.names)
   for (const [name, { params }] of Object.entries(methods)) {

@@ -7,7 +7,7 @@ import type { CompiledTable } from '../../../src/services/method-table/compile-t
 
 const file = new URL('../../../../configs/methods/ethereum.yaml', import.meta.url)
 
-/** What configs/methods/ethereum.yaml says, as the YAML parser gives it. */
+/** configs/methods/ethereum.yaml, parsed. */
 export const shippedData = (): unknown => parse(readFileSync(file, 'utf8'))
 
 export const tableOf = (data: unknown): CompiledTable => {
@@ -22,7 +22,7 @@ export const shippedTable = tableOf(shippedData())
 
 export const shippedMethods = openMethodTable(shippedTable, devnet)
 
-/** The normalised parameters, or the complaint. */
+/** The normalized parameters, or the issue. */
 export const check = (name: string, params: readonly Json[], methods: MethodTable = shippedMethods, strict = false): Json => {
   const method = methods.get(name)
   if (method === undefined) throw new Error(`${name} is not in the table`)
@@ -32,5 +32,5 @@ export const check = (name: string, params: readonly Json[], methods: MethodTabl
 
 export const isRefused = (name: string, params: readonly Json[]): boolean => typeof check(name, params) === 'string'
 
-/** The same byte again and again. */
+/** The same byte, repeated. */
 export const hex = (bytes: number, byte = 'ab'): string => `0x${byte.repeat(bytes)}`
