@@ -7,7 +7,7 @@ import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { RpcMessage } from '../support/rpc-client.ts'
 
-// Two gateways, as on two machines, that share nothing but one redis.
+// Two gateways that share nothing but one redis, as on two machines.
 
 t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   const redis = await startRedisServer('--appendonly', 'yes', '--appendfsync', 'always', '--requirepass', 'canary-p@ss')
@@ -31,16 +31,16 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   const networks = { testnet: networkFile('testnet', [node.url]) }
   const crowded = createDeployment({ gateway: { store: '${REDIS_URL}', workers: 2 }, networks, env })
   const gateways = await Promise.all([deployment.start(), deployment.start()])
-  const ask = (gateway: GatewayProcess, key: string) => post(gateway.http(key), body)
-  const statuses = async (key: string) => Promise.all(gateways.map(async gateway => (await ask(gateway, key)).status))
-  /** Resolves with the ms until both answer with this status. */
-  const until = async (status: number, key: string): Promise<number> => {
+  const request = (gateway: GatewayProcess, key: string) => post(gateway.http(key), body)
+  const statuses = async (key: string) => Promise.all(gateways.map(async gateway => (await request(gateway, key)).status))
+  /** Resolves with the milliseconds until both answer with this status. */
+  const msUntil = async (status: number, key: string): Promise<number> => {
     const start = performance.now()
     while (!(await statuses(key)).every(each => each === status)) await sleep(20)
     return performance.now() - start
   }
 
-  t.test('a key that is added is known to both at once, and within a second to neither when revoked', async t => {
+  t.test('an added key is valid at both gateways at once, and a revoked key is invalid at both within a second', async t => {
     const { key, id } = await deployment.addKey('alice')
     t.same(await statuses(key), [200, 200])
     const sockets = await Promise.all(gateways.map(gateway => connectWs(gateway.ws(key))))
@@ -54,18 +54,18 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
       'open sockets too',
     )
     t.ok(performance.now() - start < propagationLimitMs, `${performance.now() - start} ms`)
-    t.ok((await until(401, key)) < propagationLimitMs)
+    t.ok((await msUntil(401, key)) < propagationLimitMs)
   })
 
-  t.test('an account that is moved to another plan is on it at both within a second, on open sockets too', async t => {
+  t.test('another plan of an account is in force at both gateways within a second, on open sockets too', async t => {
     await deployment.addAccount('bob', 'tiny')
     const { key } = await deployment.addKey('bob')
     const sockets = await Promise.all(gateways.map(gateway => connectWs(gateway.ws(key))))
     const answers = await Promise.all(sockets.map(socket => socket.call('eth_call', [{ to }])))
-    t.same(answers.map(({ error }) => error?.code).sort(), [-33000, undefined].sort(), 'one call for both')
+    t.same(answers.map(({ error }) => error?.code).sort(), [-33000, undefined].sort(), 'one call is served in all')
     t.same(await statuses(key), [402, 402])
     await deployment.run('accounts', 'set', 'bob', '--plan', 'core')
-    t.ok((await until(200, key)) < propagationLimitMs)
+    t.ok((await msUntil(200, key)) < propagationLimitMs)
     for (const socket of sockets) {
       t.equal((await socket.call('eth_call', [{ to }])).result, '0x1')
       await socket.close()
@@ -73,13 +73,13 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   })
 
   t.test(
-    'networks that a key gets or loses, and credits of an account, are in force at both within a second, on open sockets too',
+    'changes of the networks of a key, and of the credits of an account, are in force at both gateways within a second, on open sockets too',
     async t => {
       await deployment.addAccount('dora', 'tiny')
       const { key, id } = await deployment.addKey('dora')
       const sockets = await Promise.all(gateways.map(gateway => connectWs(gateway.ws(key))))
-      /** Resolves with the ms until both say this code, over HTTP and on the sockets. */
-      const untilCode = async (code: number | undefined): Promise<number> => {
+      /** Resolves with the milliseconds until both answer with this code, over HTTP and on the sockets. */
+      const msUntilCode = async (code: number | undefined): Promise<number> => {
         const start = performance.now()
         const codes = async () =>
           Promise.all([
@@ -89,11 +89,11 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
         while (!(await codes()).every(each => each === code)) await sleep(20)
         return performance.now() - start
       }
-      await untilCode(-33000)
-      const change = async (code: number | undefined, ...words: readonly string[]): Promise<void> => {
-        t.equal((await deployment.run(...words)).code, 0)
-        const took = await untilCode(code)
-        t.ok(took < propagationLimitMs, `${words.join(' ')}: ${took} ms`)
+      await msUntilCode(-33000)
+      const change = async (code: number | undefined, ...args: readonly string[]): Promise<void> => {
+        t.equal((await deployment.run(...args)).code, 0)
+        const elapsedMs = await msUntilCode(code)
+        t.ok(elapsedMs < propagationLimitMs, `${args.join(' ')}: ${elapsedMs} ms`)
       }
       await change(undefined, 'accounts', 'set', 'dora', '--credits', '1000000')
       await change(-32091, 'keys', 'set', id, '--networks', 'other')
@@ -105,7 +105,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     },
   )
 
-  t.test('the balance is one, and usage is known', async t => {
+  t.test('both gateways charge one balance, and usage is reported', async t => {
     await deployment.addAccount('carol')
     const { key } = await deployment.addKey('carol')
     for (const gateway of gateways) for (let i = 0; i < 5; i += 1) await call(gateway.http(key), 'eth_call', [{ to }])
@@ -114,48 +114,48 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     t.equal(await used(), 800)
   })
 
-  t.test('the height that one tells its callers is soon the least that the others tell, with workers too', async t => {
+  t.test('a height that one gateway reports is soon the least height that the others report, with workers too', async t => {
     const { key } = await deployment.addKey('alice')
     const third = await crowded.start()
-    const height = async (gateway: GatewayProcess) => (await call(gateway.http(key), 'eth_blockNumber')).result
-    const untilAllTell = async (least: string) => {
+    const heightOf = async (gateway: GatewayProcess) => (await call(gateway.http(key), 'eth_blockNumber')).result
+    const untilAllReport = async (height: string) => {
       const start = performance.now()
-      for (const gateway of [...gateways, third, third]) while ((await height(gateway)) !== least) await sleep(10)
+      for (const gateway of [...gateways, third, third]) while ((await heightOf(gateway)) !== height) await sleep(10)
       t.ok(performance.now() - start < 2_000, `${performance.now() - start} ms`)
     }
     node.setResponse('eth_blockNumber', { result: '0x64' })
-    t.equal(await height(gateways[0]), '0x64')
+    t.equal(await heightOf(gateways[0]), '0x64')
     node.setResponse('eth_blockNumber', { result: '0x60' })
-    await untilAllTell('0x64')
+    await untilAllReport('0x64')
     node.setResponse('eth_blockNumber', { result: '0x65' })
-    while ((await height(third)) !== '0x65') await sleep(10)
+    while ((await heightOf(third)) !== '0x65') await sleep(10)
     node.setResponse('eth_blockNumber', { result: '0x60' })
-    await untilAllTell('0x65')
+    await untilAllReport('0x65')
     t.equal(await third.stop(), 0)
   })
 
-  t.test('while redis is away', async t => {
+  t.test('while redis is unreachable', async t => {
     const { key } = await deployment.addKey('alice')
     t.same(await statuses(key), [200, 200])
     await redis.kill()
     const start = performance.now()
-    t.same(await statuses(key), [200, 200], 'a known key is served as long as its lease lasts')
-    const unknown = await ask(gateways[0], generateApiKey().reveal())
-    t.match(unknown, { status: 503 }, 'nobody can tell whether an unknown key is one')
+    t.same(await statuses(key), [200, 200], 'a cached key is served as long as its lease has credits')
+    const unknown = await request(gateways[0], generateApiKey().reveal())
+    t.match(unknown, { status: 503 }, 'a key that is not cached may be valid or not')
     t.match(unknown.json(), { error: { code: -32002 } })
     t.ok(performance.now() - start < propagationLimitMs, `${performance.now() - start} ms for four calls`)
-    await until(503, key)
-    t.match((await ask(gateways[0], key)).json(), { error: { code: -32002 } })
+    await msUntil(503, key)
+    t.match((await request(gateways[0], key)).json(), { error: { code: -32002 } })
     const run = await deployment.run('accounts', 'list')
     const at = `127.0.0.1:${redis.port}`
     t.match(run, { code: 1, stderr: `tollgate: cannot use redis at ${at}: connect ECONNREFUSED ${at}\n` })
     await t.rejects(deployment.start(), /cannot use redis at 127\.0\.0\.1/)
     await redis.restart()
-    const back = await until(200, key)
-    t.ok(back < propagationLimitMs, `back after ${back} ms`)
+    const recoveryMs = await msUntil(200, key)
+    t.ok(recoveryMs < propagationLimitMs, `recovered after ${recoveryMs} ms`)
   })
 
-  t.test('while redis is away for seconds each policy is kept to the credit, and what was lent is charged afterwards', async t => {
+  t.test('during an outage of redis each policy is exact to the credit, and overdrafts are charged afterwards', async t => {
     const callers = await Promise.all(
       ['closed', 'graced', 'opened'].map(async policy => {
         await deployment.addAccount(policy, 'tiny')
@@ -163,7 +163,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
       }),
     )
     const served = new Map<string, number>()
-    /** Each caller calls both gateways so often. How many calls of each were served, and which errors others got. */
+    /** Each caller calls both gateways so many times. Resolves with the served calls and the error codes of each caller. */
     const callAll = async (times: number) =>
       Object.fromEntries(
         await Promise.all(
@@ -179,9 +179,9 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
           }),
         ),
       )
-    const spent = { served: 1, codes: [-33000] }
-    t.same(await callAll(2), { closed: spent, graced: spent, opened: spent }, 'the one call of the day')
-    // What was refused is refused without a question for a quarter of a second.
+    const exhausted = { served: 1, codes: [-33000] }
+    t.same(await callAll(2), { closed: exhausted, graced: exhausted, opened: exhausted }, 'the one call of the day')
+    // For a quarter of a second a refused cost is refused without a request.
     await sleep(500)
     await redis.kill()
     t.match(await callAll(10), {
@@ -197,7 +197,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     })
     await redis.restart()
     while (Object.values(await callAll(1)).some(({ codes }) => String(codes) !== '-33000')) await sleep(20)
-    t.match([served.get('closed'), served.get('graced')], [1, 1 + 2 * 3], 'two processes lent 240 each')
+    t.match([served.get('closed'), served.get('graced')], [1, 1 + 2 * 3], 'two processes overdrew 240 each')
     for (const [policy, calls] of served) {
       const balance = async () => JSON.parse((await deployment.run('usage', policy, '--json')).stdout) as { readonly used: number }
       while ((await balance()).used < 80 * calls) await sleep(100)
@@ -209,13 +209,13 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     )
   })
 
-  t.test('both stop with nothing held, and no log has the password', async t => {
+  t.test('both stop with no credits held, and no log contains the password', async t => {
     t.same(await Promise.all(gateways.map(gateway => gateway.stop())), [0, 0])
     const { held, forfeited } = JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout)
     t.same({ held, forfeited }, { held: 0, forfeited: 0 })
-    const said = gateways.map(({ log, stderr }) => JSON.stringify(log) + stderr()).join()
-    t.match(said, /store unreachable/)
-    t.notMatch(said, /canary/)
+    const logs = gateways.map(({ log, stderr }) => JSON.stringify(log) + stderr()).join()
+    t.match(logs, /store unreachable/)
+    t.notMatch(logs, /canary/)
   })
 })
 
@@ -226,9 +226,8 @@ interface CallOutcome {
   readonly codes: readonly (number | undefined)[]
 }
 
-/** Milliseconds. */
 const outageMs = 2_000
 
-/** In ms: a second is promised, and a machine that has other work to do may take longer. */
+/** A second is promised; a busy machine may take longer. */
 const propagationLimitMs = 3_000
 const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
