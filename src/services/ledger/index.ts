@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Account } from '../../plugin/call.ts'
 import type { LedgerStore } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
+import { getOrCreate } from '../../util/get-or-create.ts'
 import type { MaybePromise } from '../../util/maybe-promise.ts'
 import { AccountLedger } from './account-ledger.ts'
 import { LedgerClient } from './ledger-client.ts'
@@ -39,9 +40,8 @@ export const openLedger = (
   const accountLedgers = new Map<string, AccountLedger>()
   let stopped: Promise<void> | undefined
 
-  const openAccount = (account: string): AccountLedger => {
+  const createAccountLedger = (account: string): AccountLedger => {
     const accountLedger = new AccountLedger(account, client, () => accountLedgers.delete(account))
-    accountLedgers.set(account, accountLedger)
     // Nobody would return a lease that is taken after stop().
     if (stopped !== undefined) void accountLedger.stop()
     return accountLedger
@@ -54,7 +54,7 @@ export const openLedger = (
   }
   return {
     charge: (account, cost, grace) =>
-      (accountLedgers.get(account.id) ?? openAccount(account.id)).charge(account.plan.dailyCredits, cost, grace),
+      getOrCreate(accountLedgers, account.id, createAccountLedger).charge(account.plan.dailyCredits, cost, grace),
     start: () => client.start(),
     stop: () => (stopped ??= stop()),
   }
