@@ -57,7 +57,7 @@ export const readYamlFile = (path: string, env?: Env): YamlFile => {
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error
 
-/** The same for a text that stands, or would stand, at `path`. */
+/** The same for the text of a file at `path`. */
 export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile => {
   const text = raw.startsWith('\ufeff') ? raw.slice(1) : raw
   const file = displayPath(path)

@@ -1,8 +1,8 @@
 import { closestMatch, formatSuggestion } from './did-you-mean.ts'
 
 /**
- * Keys and values of YAML files that had another name before the first release. They are not accepted any more; whoever
- * writes one is told the name of today. Where an old name became several, the one that its place accepts is meant.
+ * Old names of keys and values of YAML files, from before the first release, with their current names. Old names are not
+ * accepted; `tollgate check` suggests the current name, of several the one that is valid at that place.
  */
 export const renamedKeys: Readonly<Record<string, readonly string[]>> = {
   // Methods and rules of a method table.
@@ -40,13 +40,13 @@ export const renamedKeys: Readonly<Record<string, readonly string[]>> = {
   tooMany: ['cacheTooManyFor'],
 }
 
-/** The name of today, if it is one of `known`. */
+/** The current name, if it is one of `known`. */
 export const renamedKey = (key: string, known: readonly string[]): string | undefined => {
   const names = Object.hasOwn(renamedKeys, key) ? renamedKeys[key] : undefined
   return names?.find(name => known.includes(name))
 }
 
-/** The key, or value, among `known` that was meant: the name of today, or the one with the fewest edits. */
+/** The key, or value, among `known` that was meant: the current name, or the name with the fewest edits. */
 export const closestKey = (key: string, known: readonly string[]): string | undefined => renamedKey(key, known) ?? closestMatch(key, known)
 
 /** The hint that goes with closestKey(). */

@@ -140,7 +140,7 @@ t.test('with the built-in plugins, a node whose name cannot stand in a header is
   t.match(await named('own.eu-1:8545', 'P(2)'), { code: exitCodes.ok })
 })
 
-t.test('whoever writes an old key, or an old value, is told the name of today', async t => {
+t.test('the hint for an old key or value is its current name', async t => {
   const upstreams = 'upstreams: [{ name: own, url: "http://127.0.0.1:1" }]'
   const entries = [
     '{ params: [{ title: a, is: hash, called: a thing, fill: "0x1" }], keep: head, at: 0, resend: false, split: true }',
@@ -167,7 +167,7 @@ t.test('whoever writes an old key, or an old value, is told the name of today', 
   t.equal(code, exitCodes.config)
   const report = err.join('\n')
   const hints = new Set(Array.from(report.matchAll(/\^ did you mean `(\w+)`\?/g), ([, name]) => name))
-  t.same([...hints].sort(), [...new Set(Object.values(renamedKeys).flat())].sort(), 'each name of today is a hint')
+  t.same([...hints].sort(), [...new Set(Object.values(renamedKeys).flat())].sort(), 'each current name is a hint')
   t.notOk(
     Object.keys(renamedKeys).some(name => hints.has(name)),
     'no old name is',

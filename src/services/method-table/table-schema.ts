@@ -19,7 +19,7 @@ const issueOfSchemaError = (error: ErrorObject): Issue => {
   return { ...issueOfAjvError(error), ...(hint !== undefined && { hint }) }
 }
 
-/** The name of today, where the error is about the old name of a key or a value. */
+/** The current name, where the error is about the old name of a key or a value. */
 const renamedKeyOf = ({ keyword, params, parentSchema, data }: ErrorObject): string | undefined => {
   if (keyword === 'additionalProperties')
     return renamedKey(String(params['additionalProperty']), Object.keys(parentSchema?.['properties'] ?? {}))
