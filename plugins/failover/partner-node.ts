@@ -69,7 +69,10 @@ export class PartnerNode extends UpstreamNode {
     const { isWrongChain, upstreamChainId } = this.#chainIdCheck
     if (!isWrongChain) return
     const { log, network } = this.#services
-    log.error({ upstream: this.name, chainId: upstreamChainId, expectedChainId: network.chainId }, 'partner excluded: wrong chain')
+    log.error(
+      { upstream: this.name, reason: 'chain', chainId: upstreamChainId, expectedChainId: network.chainId },
+      'partner excluded: wrong chain',
+    )
   }
 }
 

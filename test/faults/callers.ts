@@ -3,17 +3,17 @@ import { Pool } from 'undici'
 import { expectedResultOf } from '../support/faulty-node.ts'
 import type { RpcMessage } from '../support/rpc-client.ts'
 
-/** What a caller got. */
+/** The outcome of a call. */
 export interface CallOutcome {
-  /** What is no answer to this call, or the answer to another one, is wrong. */
-  readonly kind: 'right' | 'refused' | 'wrong'
-  /** In words, when it is not right. */
+  /** `wrong`: not a response to this call, or the response to another call. */
+  readonly kind: 'correct' | 'rejected' | 'wrong'
+  /** Present unless the response is correct. */
   readonly reason?: string
 }
 
-/** A call on its way, or at its end. */
+/** A call in flight or finished. */
 export interface SentCall {
-  /** Somebody else asked the same before. */
+  /** Another caller has sent the same request before. */
   readonly isRepeat: boolean
   outcome?: CallOutcome
   readonly done: Promise<CallOutcome>
@@ -22,31 +22,43 @@ export interface SentCall {
 /** Callers of one network of a gateway. */
 export interface NetworkLoad {
   /**
-   * One call every so many ms, whether the others have been answered or not, until `isEnough`. What comes late, because
-   * the machine is busy, is not made up for: no call is harder than another.
+   * Sends a call every `intervalMs`, whether earlier calls have been answered or not, until `isEnough`. Calls that are late
+   * because the machine is busy are not caught up on: bursts would be a heavier load than the rate says.
    */
   send(intervalMs: number, isEnough: (sent: readonly SentCall[]) => boolean): Promise<readonly SentCall[]>
 }
 
+/** One of so many calls is a repeat. */
+const callsPerRepeat = 10
+
+/** How many calls before its repeat a request was sent. */
+const repeatDistanceCalls = 7
+
+const internalErrorCode = -32603
+
+const maxShownChars = 200
+
 export interface Callers {
-  /** Who call the network at this host, always with this method. */
+  /** Callers of the network with this host, always with this method. */
   forNetwork(host: string, method: Method): NetworkLoad
   stop(): Promise<void>
 }
 
 export type Method = keyof typeof paramsByMethod
 
-/** No two have the same answer. */
+/** Each number gives another request, with another result. */
 const paramsByMethod = {
-  eth_call: (question: number) => [{ to: `0x${'11'.repeat(20)}`, data: `0x${question.toString(16).padStart(8, '0')}` }, 'latest'],
-  eth_getLogs: (question: number) => [{ fromBlock: '0x1', toBlock: '0x5', topics: [`0x${question.toString(16).padStart(64, '0')}`] }],
+  eth_call: (requestNumber: number) => [{ to: `0x${'11'.repeat(20)}`, data: `0x${requestNumber.toString(16).padStart(8, '0')}` }, 'latest'],
+  eth_getLogs: (requestNumber: number) => [
+    { fromBlock: '0x1', toBlock: '0x5', topics: [`0x${requestNumber.toString(16).padStart(64, '0')}`] },
+  ],
 } as const
 
-/** Of several keys, over HTTP; what one of ten asks another one has asked a moment before. */
+/** Callers with several keys, over HTTP; one call of ten repeats a request that another caller has just sent. */
 export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
   const pool = new Pool(rpc)
-  const sendCall = (host: string, method: Method, id: number, question: number): Promise<CallOutcome> => {
-    const params = paramsByMethod[method](question)
+  const sendCall = (host: string, method: Method, id: number, requestNumber: number): Promise<CallOutcome> => {
+    const params = paramsByMethod[method](requestNumber)
     return pool
       .request({
         method: 'POST',
@@ -57,7 +69,7 @@ export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
       .then(
         async ({ statusCode, body }) =>
           classifyResponse(await body.text(), { id, statusCode, correctResult: expectedResultOf(method, params) }),
-        (error: Error) => ({ kind: 'wrong', reason: `no answer: ${error.message}` }) as const,
+        (error: Error) => ({ kind: 'wrong', reason: `no response: ${error.message}` }) as const,
       )
   }
   return {
@@ -65,19 +77,19 @@ export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
       let callCount = 0
       const startCall = (): SentCall => {
         const id = (callCount += 1)
-        const isRepeat = id % 10 === 9
+        const isRepeat = id % callsPerRepeat === callsPerRepeat - 1
         const sent: SentCall = {
           isRepeat,
-          done: sendCall(host, method, id, isRepeat ? id - 7 : id).then(outcome => (sent.outcome = outcome)),
+          done: sendCall(host, method, id, isRepeat ? id - repeatDistanceCalls : id).then(outcome => (sent.outcome = outcome)),
         }
         return sent
       }
       return {
-        async send(every, isEnough) {
+        async send(intervalMs, isEnough) {
           const sent: SentCall[] = []
           while (!isEnough(sent)) {
             sent.push(startCall())
-            await wait(every)
+            await wait(intervalMs)
           }
           return sent
         },
@@ -93,12 +105,12 @@ interface ExpectedResponse {
   readonly correctResult: string
 }
 
-const classifyResponse = (text: string, { id, statusCode, correctResult: right }: ExpectedResponse): CallOutcome => {
-  const { id: given, result, error } = parseMessage(text)
-  if (given === id && error === undefined && JSON.stringify(result) === right) return { kind: 'right' }
-  // An internal error would be a bug of the gateway, whatever the node did.
-  const isRefusal = given === id && result === undefined && Number.isInteger(error?.code) && error?.code !== -32603
-  return { kind: isRefusal ? 'refused' : 'wrong', reason: `${statusCode} ${JSON.stringify(error ?? text.slice(0, 200))}` }
+const classifyResponse = (text: string, { id, statusCode, correctResult }: ExpectedResponse): CallOutcome => {
+  const { id: responseId, result, error } = parseMessage(text)
+  if (responseId === id && error === undefined && JSON.stringify(result) === correctResult) return { kind: 'correct' }
+  // An internal error is a bug of the gateway, whatever the node did.
+  const isRejection = responseId === id && result === undefined && Number.isInteger(error?.code) && error?.code !== internalErrorCode
+  return { kind: isRejection ? 'rejected' : 'wrong', reason: `${statusCode} ${JSON.stringify(error ?? text.slice(0, maxShownChars))}` }
 }
 
 const parseMessage = (text: string): Partial<RpcMessage> => {

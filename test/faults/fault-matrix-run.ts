@@ -1,5 +1,6 @@
-import { compressionBombs, faults, respondCorrectly } from '../support/node-faults.ts'
-import type { NodeFault } from '../support/node-faults.ts'
+import { faults } from '../support/node-faults.ts'
+import { compressionBombs, respondCorrectly } from '../support/node-responses.ts'
+import type { NodeFault } from '../support/node-responses.ts'
 import { caCertificatePath, blockTimeMs, startFaultyNode } from '../support/faulty-node.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
@@ -9,52 +10,60 @@ import type { Callers, CallOutcome, SentCall } from './callers.ts'
 import { partnerFaultNames, faultCases } from './fault-cases.ts'
 import type { NodeUnderTest, FaultCase } from './fault-cases.ts'
 
-// Two gateways, in processes of their own as operators start them, with a network for each fault. Nodes and callers live in
-// this process, which is none of tap's: tap watches every promise of its process, which takes longer than what is measured.
+// Two gateways, started as operators start them, with a network for each fault. Nodes and callers run in this process, which
+// tap does not load itself into: it hooks every promise, which takes longer than what is measured.
 
-/** What came of one fault. */
+/** The result of one trial. */
 export interface FaultResult {
   readonly name: string
-  /** Which of the two nodes have it; or the partner, while the own node is away. */
+  /** Which nodes have the fault: one of two, both, or the partner while the own node is unreachable. */
   readonly placement: 'one' | 'both' | 'partner'
-  /** That were judged: once the fault was known, where one node has it. */
+  /** Calls that were judged; with one faulty node, those after its detection. */
   readonly calls: number
-  readonly correct: number
-  /** Answers that were not those to the question; of all calls. */
-  readonly wrongAnswers: readonly string[]
-  /** That had not been asked before, of these calls. */
+  readonly correctCalls: number
+  /** Responses that were not those to the request; of all calls. */
+  readonly wrongResponses: readonly string[]
+  /** Judged calls that repeat no other call. */
   readonly uniqueCalls: number
-  /** Requests of these calls that reached a node. */
+  /** Requests to nodes for the judged calls. */
   readonly attempts: number
-  /** What callers were told instead. */
+  /** What callers got instead of a correct response. */
   readonly callerErrors: readonly string[]
-  /** What the gateway's log gave as the cause of failures. */
+  /** Causes of failures in the log of the gateway. */
   readonly loggedCauses: readonly string[]
 }
 
-/** What became of a gateway. */
+/** The result of one gateway. */
 export interface GatewayResult {
-  /** That which had to do with faults that take memory, or that with all others. */
+  /** `heavy`: faults that take memory; `light`: all others. */
   readonly gateway: 'heavy' | 'light'
-  /** MiB by which its resident set grew, at most, for a second or longer, once it was warm. */
+  /** Maximum growth of the resident set after the warm-up, held for a second or longer. */
   readonly residentGrowthMiB: number
-  /** MiB by which what it needs had grown in the end, when garbage had been collected. */
+  /** Growth of live memory from the warm-up to the end, after garbage collections. */
   readonly liveGrowthMiB: number
   readonly exitCode: number | null
-  /** Lines of its log that nothing a node does should bring about. */
+  /** Log lines of the level error, which no fault of a node may cause. */
   readonly errorLines: readonly unknown[]
 }
 
-/** In ms between two calls: 200 a second. */
+/** 200 calls a second. */
 const callIntervalMs = 5
-/** Calls that are judged, once the fault is known; and half as many where nobody else is there. */
-const judgedCalls = 110
-/** Calls in a row that did not reach the faulty node: it has been found out. */
+/** Calls that are judged after the detection of a faulty node; half as many where all nodes are faulty. */
+const judgedCallCount = 110
+/** A faulty node counts as detected when so many calls in a row did not reach it. */
 const minBypassingCalls = 20
-/** So many must have been answered well, for it to be taken as it is. */
+/** A node that is not excluded counts as judged when so many calls had correct responses. */
 const minCorrectCalls = 100
 
-/** A network of two nodes, and what is to be found out with it. */
+const samplesPerSecond = 50
+
+/** pino's level for errors. */
+const errorLevel = 50
+
+/** Trials at a time on the gateway `light`. */
+const lightConcurrency = 5
+
+/** A network of two nodes, of which at least one is faulty. */
 interface FaultTrial {
   readonly name: string
   readonly placement: FaultResult['placement']
@@ -63,11 +72,11 @@ interface FaultTrial {
   readonly nodes: readonly [NodeUnderTest, NodeUnderTest]
 }
 
-/** What the other node is. */
+/** Starts the second node. */
 const startOtherNode: Readonly<Record<FaultResult['placement'], (start: FaultCase['start']) => Promise<NodeUnderTest>>> = {
   one: () => startFaultyNode(respondCorrectly),
   both: start => start(),
-  partner: () => faultCases['is not there']!.start(),
+  partner: () => faultCases['refuses connections']!.start(),
 }
 
 let networkCount = 0
@@ -81,17 +90,17 @@ const startTrial = async (name: string, placement: FaultResult['placement'], { s
 
 const hostOf = (network: string): string => `${network}.test`
 
-/** As shipped, but less patient. */
-const networkFileOf = ({ network, nodes: [{ url }, other], placement: who }: FaultTrial): object => ({
-  ...networkFile(network, who === 'partner' ? [other.url] : [url, other.url], {
-    upstream: { timeout: '1500ms', maxBytes: '64KiB', silence: '400ms' },
-    ...(who === 'partner' && { failover: { upstreams: [{ name: 'node-1', url: other.url }], partner: { name: 'partner', url } } }),
+/** The shipped pipeline with shorter timeouts. */
+const networkFileOf = ({ network, nodes: [{ url }, other], placement }: FaultTrial): object => ({
+  ...networkFile(network, placement === 'partner' ? [other.url] : [url, other.url], {
+    upstream: { timeout: '1500ms', maxBytes: '64KiB', probeAfter: '400ms' },
+    ...(placement === 'partner' && { failover: { upstreams: [{ name: 'node-1', url: other.url }], partner: { name: 'partner', url } } }),
   }),
   blockTime: `${blockTimeMs}ms`,
   hosts: [hostOf(network)],
 })
 
-/** The first of two nodes is faulty: once that is known, callers must not notice. */
+/** One of two nodes is faulty: callers must not notice it after its detection. */
 const runOneFaulty = async ({ network, nodes: [faulty, healthy] }: FaultTrial, callers: Callers) => {
   const load = callers.forNetwork(hostOf(network), 'eth_call')
   const attempts = () => faulty.requestCount('eth_call') + healthy.requestCount('eth_call')
@@ -99,19 +108,19 @@ const runOneFaulty = async ({ network, nodes: [faulty, healthy] }: FaultTrial, c
     callIntervalMs,
     createDetection(() => faulty.requestCount('eth_call')),
   )
-  const before = await outcomesOf(detectionCalls)
+  const outcomesBefore = await outcomesOf(detectionCalls)
   const attemptsBefore = attempts()
-  const judgedSent = await load.send(callIntervalMs, sent => sent.length === judgedCalls)
-  const after = await outcomesOf(judgedSent)
-  return { ...summarize(judgedSent, after, before), attempts: attempts() - attemptsBefore }
+  const judgedSent = await load.send(callIntervalMs, sent => sent.length === judgedCallCount)
+  const outcomes = await outcomesOf(judgedSent)
+  return { ...summarize(judgedSent, outcomes, outcomesBefore), attempts: attempts() - attemptsBefore }
 }
 
-/** True once so many calls on end went round the faulty node, while calls were answered; or it answers well. */
+/** True when calls have bypassed the faulty node while they had correct responses, or when the node itself responds correctly. */
 const createDetection = (requestCount: () => number) => {
   const seen: number[] = []
   return (sent: readonly SentCall[]): boolean => {
     seen.push(requestCount())
-    const countCorrect = (calls: readonly SentCall[]) => calls.filter(({ outcome }) => outcome?.kind === 'right').length
+    const countCorrect = (calls: readonly SentCall[]) => calls.filter(({ outcome }) => outcome?.kind === 'correct').length
     return (
       (countCorrect(sent.slice(-2 * minBypassingCalls)) >= minBypassingCalls && seen.at(-minBypassingCalls - 1) === seen.at(-1)) ||
       countCorrect(sent) >= minCorrectCalls
@@ -119,29 +128,29 @@ const createDetection = (requestCount: () => number) => {
   }
 }
 
-/** All that there is fails: the load on it must not double. */
-const runAllFaulty = async ({ network, nodes, placement: who }: FaultTrial, callers: Callers) => {
-  const method = who === 'partner' ? 'eth_getLogs' : 'eth_call'
-  const sent = await callers.forNetwork(hostOf(network), method).send(callIntervalMs, sent => sent.length === judgedCalls / 2)
+/** All nodes are faulty: failover must not multiply the requests to them. */
+const runAllFaulty = async ({ network, nodes, placement }: FaultTrial, callers: Callers) => {
+  const method = placement === 'partner' ? 'eth_getLogs' : 'eth_call'
+  const sent = await callers.forNetwork(hostOf(network), method).send(callIntervalMs, sent => sent.length === judgedCallCount / 2)
   return { ...summarize(sent, await outcomesOf(sent)), attempts: nodes.reduce((sum, node) => sum + node.requestCount(method), 0) }
 }
 
 const outcomesOf = (sent: readonly SentCall[]): Promise<readonly CallOutcome[]> => Promise.all(sent.map(({ done }) => done))
 
-const summarize = (sent: readonly SentCall[], outcomes: readonly CallOutcome[], before: readonly CallOutcome[] = []) => ({
+const summarize = (sent: readonly SentCall[], outcomes: readonly CallOutcome[], outcomesBefore: readonly CallOutcome[] = []) => ({
   calls: outcomes.length,
   uniqueCalls: sent.filter(({ isRepeat }) => !isRepeat).length,
-  correct: outcomes.filter(({ kind }) => kind === 'right').length,
-  wrongAnswers: [...before, ...outcomes].flatMap(({ kind, reason = '' }) => (kind === 'wrong' ? [reason] : [])),
+  correctCalls: outcomes.filter(({ kind }) => kind === 'correct').length,
+  wrongResponses: [...outcomesBefore, ...outcomes].flatMap(({ kind, reason = '' }) => (kind === 'wrong' ? [reason] : [])),
   callerErrors: [...new Set(outcomes.flatMap(({ reason }) => reason ?? []))],
 })
 
 const runTrials = async (queue: FaultTrial[], { gateway, callers }: RunningGateway): Promise<void> => {
   for (let trial = queue.shift(); trial !== undefined; trial = queue.shift()) {
-    const { name, placement: who, network } = trial
-    const result = await (who === 'one' ? runOneFaulty : runAllFaulty)(trial, callers)
+    const { name, placement, network } = trial
+    const result = await (placement === 'one' ? runOneFaulty : runAllFaulty)(trial, callers)
     const causes = new Set(gateway.log.flatMap(line => (line.network === network && typeof line.cause === 'string' ? line.cause : [])))
-    process.send?.({ name, placement: who, ...result, loggedCauses: [...causes] } satisfies FaultResult)
+    process.send?.({ name, placement, ...result, loggedCauses: [...causes] } satisfies FaultResult)
   }
 }
 
@@ -150,7 +159,7 @@ interface RunningGateway {
   readonly callers: Callers
 }
 
-/** Tries all with one gateway, so many at once; it is warm when those have been tried that come first. */
+/** Runs the trials with one gateway, `concurrency` at a time, after the warm-up trials. */
 const runGateway = async (
   name: GatewayResult['gateway'],
   trials: readonly FaultTrial[],
@@ -158,7 +167,7 @@ const runGateway = async (
   warmUps: readonly FaultTrial[],
 ): Promise<void> => {
   const deployment = createDeployment({
-    // Small caches, and a small heap where the resident set is judged: what may be kept, or is not needed any more, is no growth.
+    // Small caches, and a small heap where the resident set is judged: what may be cached or is garbage does not count as growth.
     gateway: { log: 'warn', memory: '8MiB' },
     nodeOptions: [...memoryReportOptions, ...(name === 'heavy' ? ['--max-semi-space-size=2', '--max-old-space-size=64'] : [])],
     networks: Object.fromEntries([...trials, ...warmUps].map(trial => [trial.network, networkFileOf(trial)])),
@@ -174,56 +183,57 @@ const runGateway = async (
   const callers = openCallers(gateway.rpc, keys)
   await Promise.all(warmUps.map(trial => runOneFaulty(trial, callers)))
   const liveBefore = await liveBytesOf(gateway)
-  const resident = () => (skipUnlessLinux === false ? residentBytesOf(gateway.pid) : 0)
-  const residentBefore = resident()
+  const residentBytes = () => (skipUnlessLinux === false ? residentBytesOf(gateway.pid) : 0)
+  const residentBefore = residentBytes()
   let peakResident = residentBefore
   let lastSecond: readonly number[] = []
-  // What it holds for a second: on a slow machine more of the longest answers, of 32 MiB, meet for a moment.
+  // Memory that is held for a second: on a slow machine several of the largest responses, of 32 MiB, coincide for a moment.
   const sampler = setInterval(() => {
-    lastSecond = [...lastSecond, resident()].slice(-50)
-    if (lastSecond.length === 50) peakResident = Math.max(peakResident, Math.min(...lastSecond))
-  }, 20)
+    lastSecond = [...lastSecond, residentBytes()].slice(-samplesPerSecond)
+    if (lastSecond.length === samplesPerSecond) peakResident = Math.max(peakResident, Math.min(...lastSecond))
+  }, 1000 / samplesPerSecond)
   const queue = [...trials]
   await Promise.all(Array.from({ length: concurrency }, () => runTrials(queue, { gateway, callers })))
   clearInterval(sampler)
   const liveAfter = await liveBytesOf(gateway)
   await callers.stop()
-  const code = await gateway.stop()
-  const errors = gateway.log.filter(({ level, reason }) => Number(level) >= 50 && reason !== 'chain')
+  const exitCode = await gateway.stop()
+  const errorLines = gateway.log.filter(({ level, reason }) => Number(level) >= errorLevel && reason !== 'chain')
   process.send?.({
     gateway: name,
     residentGrowthMiB: toMiB(peakResident - residentBefore),
     liveGrowthMiB: toMiB(liveAfter - liveBefore),
-    exitCode: code,
-    errorLines: errors,
+    exitCode,
+    errorLines,
   } satisfies GatewayResult)
   await deployment.remove()
 }
 
 const toMiB = (bytes: number): number => Math.round(bytes / (1 << 20))
 
-for (const make of Object.values(compressionBombs)) make()
-const startWarmUp = (fault: NodeFault): Promise<FaultTrial> => startTrial('warms up', 'one', { start: () => startFaultyNode(fault) })
-const lightWarmUps = await Promise.all(
-  [respondCorrectly, respondCorrectly, respondCorrectly, respondCorrectly, respondCorrectly].map(startWarmUp),
-)
+// Compressing the bombs takes long: not during a trial.
+for (const createBomb of Object.values(compressionBombs)) createBomb()
+const startWarmUp = (fault: NodeFault): Promise<FaultTrial> => startTrial('warm-up', 'one', { start: () => startFaultyNode(fault) })
+const lightWarmUps = await Promise.all(Array.from({ length: lightConcurrency }, () => startWarmUp(respondCorrectly)))
 const heavyWarmUps = await Promise.all([respondCorrectly, faults['sends a brotli bomb']].map(startWarmUp))
-const placementsOf = (name: string, { testBoth: both }: FaultCase): readonly FaultResult['placement'][] => [
+const placementsOf = (name: string, { testBoth }: FaultCase): readonly FaultResult['placement'][] => [
   'one',
-  ...(both === false ? [] : (['both'] as const)),
+  ...(testBoth === false ? [] : (['both'] as const)),
   ...(partnerFaultNames.some(each => each === name) ? (['partner'] as const) : []),
 ]
 const allTrials = await Promise.all(
-  Object.entries(faultCases).flatMap(([name, subject]) => placementsOf(name, subject).map(who => startTrial(name, who, subject))),
+  Object.entries(faultCases).flatMap(([name, faultCase]) =>
+    placementsOf(name, faultCase).map(placement => startTrial(name, placement, faultCase)),
+  ),
 )
-const isHeavy = ({ name }: FaultTrial): boolean => /bomb|endlessly|hugely|without end/.test(name)
+const isHeavy = ({ name }: FaultTrial): boolean => /bomb|endless|300 MiB/.test(name)
 await Promise.all([
-  // What takes most memory comes one after the other, in front of a gateway that has nothing else to do.
+  // Faults that take most memory run one at a time, on a gateway without other calls.
   runGateway('heavy', allTrials.filter(isHeavy), 1, heavyWarmUps),
   runGateway(
     'light',
     allTrials.filter(trial => !isHeavy(trial)),
-    5,
+    lightConcurrency,
     lightWarmUps,
   ),
 ])

@@ -1,28 +1,28 @@
-import { faults, toleratedBehaviors, respondCorrectly, missingHistoryFaults, swapResponses } from '../support/node-faults.ts'
-import type { NodeFault } from '../support/node-faults.ts'
+import { faults, toleratedBehaviors, missingHistoryFaults, swapResponses } from '../support/node-faults.ts'
+import { respondCorrectly } from '../support/node-responses.ts'
+import type { NodeFault } from '../support/node-responses.ts'
 import { startFaultyNode } from '../support/faulty-node.ts'
 import type { NetworkLoad, CallOutcome, SentCall } from '../faults/callers.ts'
 
-/** A network of two nodes, the first of which has one fault after the other, and is well in between. */
+/** A network of two nodes. The first has one fault after another, and is healthy in between. */
 export interface FaultyNetwork {
   readonly network: string
   readonly urls: readonly string[]
-  /** The fault that the first node has now. */
+  /** The present fault of the first node. */
   readonly currentFault: string
-  /** How often it has had all of them. */
+  /** How often the first node has had all faults; a fraction. */
   readonly rotations: number
-  /** Sends calls until it is over. */
+  /** Sends calls until `isOver`. */
   run(load: NetworkLoad, options: SoakOptions): Promise<void>
   stop(): Promise<void>
 }
 
 export interface SoakOptions {
-  /** In ms between two calls. */
+  /** Between two calls. */
   readonly callIntervalMs: number
   isOver(): boolean
-  /** Waited for whenever the first node is well. */
+  /** Called whenever the first node is healthy. */
   waitWhilePaused(): Promise<void>
-  /** What came of a call. */
   recordOutcome(outcome: CallOutcome): void
 }
 
@@ -30,20 +30,24 @@ const faultFactories: Readonly<Record<string, () => NodeFault>> = {
   ...Object.fromEntries(
     Object.entries<NodeFault>({ ...faults, ...missingHistoryFaults, ...toleratedBehaviors }).map(([name, fault]) => [name, () => fault]),
   ),
-  'swaps answers': swapResponses,
+  'swaps responses': swapResponses,
 }
 const faultNames = Object.keys(faultFactories)
 
-/** How long a fault lasts, and how long the node is waited for after it at most: a limit may hold for a minute. In ms. */
 const faultDurationMs = 2000
+
+/** How long the node may take to get calls again: a rate limit may last for a minute. */
 const maxRecoveryMs = 10_000
 
-/** `from` is the share of the faults that it begins behind, so that lanes do not all have the same. */
+/** With so many calls after a fault, the breaker is closed and the back-off is over. */
+const minRecoveredCalls = 6
+
+/** `rotationOffset`, from 0 to 1, is where in the list of faults the node starts: networks have different faults at a time. */
 export const startFaultyNetwork = async (network: string, rotationOffset: number): Promise<FaultyNetwork> => {
   const [first, second] = await Promise.all([startFaultyNode(respondCorrectly), startFaultyNode(respondCorrectly)])
   const firstFault = Math.floor(rotationOffset * faultNames.length)
   let faultsPassed = 0
-  const name = () => faultNames[(firstFault + faultsPassed) % faultNames.length] ?? 'hangs'
+  const name = () => faultNames[(firstFault + faultsPassed) % faultNames.length] ?? 'none'
   return {
     network,
     urls: [first.url, second.url],
@@ -53,21 +57,21 @@ export const startFaultyNetwork = async (network: string, rotationOffset: number
     get rotations() {
       return faultsPassed / faultNames.length
     },
-    async run(load, { callIntervalMs: every, isOver, waitWhilePaused: lull, recordOutcome: tell }) {
+    async run(load, { callIntervalMs, isOver, waitWhilePaused, recordOutcome }) {
       const send = async (isEnough: () => boolean) => {
-        const sent: readonly SentCall[] = await load.send(every, () => isOver() || isEnough())
-        for (const { done } of sent) void done.then(tell)
+        const sent: readonly SentCall[] = await load.send(callIntervalMs, () => isOver() || isEnough())
+        for (const { done } of sent) void done.then(recordOutcome)
         return sent
       }
       for (; !isOver(); faultsPassed += 1) {
-        await lull()
+        await waitWhilePaused()
         first.setFault(faultFactories[name()]?.() ?? respondCorrectly)
-        const end = performance.now() + faultDurationMs
-        await send(() => performance.now() > end)
+        const endMs = performance.now() + faultDurationMs
+        await send(() => performance.now() > endMs)
         first.setFault(respondCorrectly)
-        const before = first.requestCount('eth_call')
-        // Until callers' calls come to it again: its breaker has closed, its rest is over.
-        await send(() => first.requestCount('eth_call') > before + 5 || performance.now() > end + maxRecoveryMs)
+        const callsBefore = first.requestCount('eth_call')
+        const recoveredCalls = () => first.requestCount('eth_call') - callsBefore
+        await send(() => recoveredCalls() >= minRecoveredCalls || performance.now() > endMs + maxRecoveryMs)
       }
     },
     stop: async () => void (await Promise.all([first.stop(), second.stop()])),

@@ -6,34 +6,35 @@ import { join } from 'node:path'
 import tls from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import type { Json } from '../../src/plugin/call.ts'
-import { httpResponse, respondCorrectly } from './node-faults.ts'
-import type { NodeFault } from './node-faults.ts'
+import { httpResponse, respondCorrectly } from './node-responses.ts'
+import type { NodeFault } from './node-responses.ts'
 
-/** A node that speaks HTTP over bare sockets, so that it can do everything wrong. */
+/** A node on raw sockets, which can violate HTTP and JSON-RPC in every way. */
 export interface FaultyNode {
   readonly url: string
-  /** Requests so far: in all, and by method. */
+  /** Number of requests so far: all, or those for the method. */
   requestCount(method?: string): number
   /** Connections that are open now. */
   readonly openConnectionCount: number
-  /** What it does from now on. */
+  /** Sets how the node responds from now on. */
   setFault(fault: NodeFault): void
-  /** Resolves when this many requests have come in. */
+  /** Resolves when the node has received `count` requests. */
   waitForRequests(count: number): Promise<void>
   /** Resolves when no connection is open. */
   whenNoConnections(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Results follow from the parameters, and from nothing else: no two questions have the same right answer. */
+/** The result depends on method and parameters only, and differs for all of them. */
 export const expectedResultOf = (method: string, params: readonly Json[]): string =>
   JSON.stringify(chainResponses[method]?.(params) ?? `0x${Buffer.from(JSON.stringify([method, params])).toString('hex')}`)
 
-/** What nodes are asked by the gateway itself: a chain that gets a block every 12 s, and is the same on all of them. */
+/** Responses to requests of the gateway itself: a chain with a block every 12 s, the same on all nodes. */
 const chainResponses: Readonly<Record<string, (params: readonly Json[]) => Json>> = {
   eth_chainId: () => '0x7a69',
   eth_blockNumber: () => hex(currentHeight()),
-  eth_getBlockByNumber: ([at]) => blockAt(at === 'latest' ? currentHeight() : at === 'finalized' ? currentHeight() - 8 : Number(at)),
+  eth_getBlockByNumber: ([block]) =>
+    blockAt(block === 'latest' ? currentHeight() : block === 'finalized' ? currentHeight() - finalityLagBlocks : Number(block)),
   eth_getBlockByHash: ([hash]) => blockAt(Number(hash)),
   eth_getLogs: ([filter]) => [
     {
@@ -50,9 +51,13 @@ const chainResponses: Readonly<Record<string, (params: readonly Json[]) => Json>
   ],
 }
 
-/** In ms. */
 export const blockTimeMs = 12_000
-const currentHeight = (): number => 16 + Math.floor(performance.now() / blockTimeMs)
+
+const finalityLagBlocks = 8
+
+/** The height at the start of the process. */
+const minHeightBlocks = 16
+const currentHeight = (): number => minHeightBlocks + Math.floor(performance.now() / blockTimeMs)
 const hex = (value: number): string => `0x${value.toString(16)}`
 const blockHashAt = (number: number): string => `0x${number.toString(16).padStart(64, '0')}`
 
@@ -61,7 +66,7 @@ const blockAt = (number: number): Json => ({
   hash: blockHashAt(number),
   parentHash: blockHashAt(number - 1),
   transactions: [],
-  timestamp: hex(Math.floor((performance.timeOrigin + (number - 16) * blockTimeMs) / 1000)),
+  timestamp: hex(Math.floor((performance.timeOrigin + (number - minHeightBlocks) * blockTimeMs) / 1000)),
 })
 
 export const startFaultyNode = (fault: NodeFault = respondCorrectly): Promise<FaultyNode> =>
@@ -69,10 +74,10 @@ export const startFaultyNode = (fault: NodeFault = respondCorrectly): Promise<Fa
 
 const certificates = fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url))
 
-/** What has to be trusted (NODE_EXTRA_CA_CERTS) for the valid certificate to be so, and for the others to lack one thing only. */
+/** The authority to trust (NODE_EXTRA_CA_CERTS): the valid certificate is then valid, and each of the others has exactly one defect. */
 export const caCertificatePath = join(certificates, 'authority.pem')
 
-/** Right in all but, perhaps, its certificate. */
+/** A node over TLS that responds correctly; its certificate may be invalid. */
 export const startTlsNode = (certificate: 'valid' | 'other-host' | 'expired' | 'self-signed'): Promise<FaultyNode> => {
   const pem = readFileSync(join(certificates, `${certificate}.pem`))
   return startServer(respondCorrectly, 'https', serve =>
@@ -80,7 +85,7 @@ export const startTlsNode = (certificate: 'valid' | 'other-host' | 'expired' | '
   )
 }
 
-/** Answers in the clear to whoever begins with TLS. */
+/** Responds in plaintext to a TLS handshake. */
 export const startPlaintextNode = (): Promise<FaultyNode> =>
   startServer(respondCorrectly, 'https', () =>
     net.createServer(socket => void socket.once('data', () => socket.write(httpResponse('{}', { status: 400 })))),
@@ -93,7 +98,7 @@ export const unreachableUrl = async (): Promise<string> => {
   return node.url
 }
 
-/** Takes connections, and never reads from them. */
+/** Accepts connections, and never reads from them. */
 export const startBlackHole = (scheme: 'http' | 'https' = 'http'): Promise<FaultyNode> =>
   startServer(respondCorrectly, scheme, () => net.createServer({ pauseOnConnect: true }))
 
@@ -102,11 +107,11 @@ const startServer = async (fault: NodeFault, scheme: string, listen: (serve: (so
   const counts = new Map<string, number>()
   let total = 0
   const server = listen(socket =>
-    readRequests(socket, (id, method, params, turn) => {
+    readRequests(socket, (id, method, params, connectionRequestCount) => {
       total += 1
       counts.set(method, (counts.get(method) ?? 0) + 1)
-      server.emit('asked')
-      fault(socket, { id, method, expectedResult: expectedResultOf(method, params), connectionRequestCount: turn })
+      server.emit('request-received')
+      fault(socket, { id, method, expectedResult: expectedResultOf(method, params), connectionRequestCount })
     }),
   )
   server.on('connection', (socket: Socket) => {
@@ -115,7 +120,7 @@ const startServer = async (fault: NodeFault, scheme: string, listen: (serve: (so
     socket.on('error', ignoreError)
     socket.once('close', () => {
       sockets.delete(socket)
-      server.emit('left')
+      server.emit('connection-closed')
     })
   })
   server.listen(0, '127.0.0.1')
@@ -130,10 +135,10 @@ const startServer = async (fault: NodeFault, scheme: string, listen: (serve: (so
       fault = next
     },
     async waitForRequests(count) {
-      while (total < count) await once(server, 'asked')
+      while (total < count) await once(server, 'request-received')
     },
     async whenNoConnections() {
-      while (sockets.size > 0) await once(server, 'left')
+      while (sockets.size > 0) await once(server, 'connection-closed')
     },
     async stop() {
       const closed = once(server, 'close')
@@ -144,12 +149,12 @@ const startServer = async (fault: NodeFault, scheme: string, listen: (serve: (so
   }
 }
 
-/** Resets are what these nodes are for. */
+/** Faults reset connections on purpose. */
 const ignoreError = (): void => undefined
 
-type OnRequest = (id: number, method: string, params: readonly Json[], turn: number) => void
+type OnRequest = (id: number, method: string, params: readonly Json[], connectionRequestCount: number) => void
 
-/** Reads what the gateway sends: one request at a time, with its length. */
+/** Reads HTTP requests with a content-length, as the gateway sends them. */
 const readRequests = (socket: Socket, onRequest: OnRequest): void => {
   socket.on('error', ignoreError)
   let text = ''

@@ -60,7 +60,13 @@ t.test('the partner', async t => {
     t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
     t.same(
       log.lines.filter(({ level }) => level === 'error'),
-      [{ level: 'error', fields: { upstream: 'p', chainId: 5, expectedChainId: 31337 }, message: 'partner excluded: wrong chain' }],
+      [
+        {
+          level: 'error',
+          fields: { upstream: 'p', reason: 'chain', chainId: 5, expectedChainId: 31337 },
+          message: 'partner excluded: wrong chain',
+        },
+      ],
     )
     t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
     t.equal(countOf('p'), 1, 'it is excluded for a minute')
