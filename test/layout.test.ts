@@ -35,9 +35,9 @@ const allowedImports: Readonly<Record<string, string>> = {
   'json-rpc': 'util json plugin types services',
   plugin: 'util json services',
   store: 'util runtime services types config plugin',
-  services: 'util json json-rpc plugin store',
-  config: 'util plugin services',
-  runtime: 'types services',
+  services: 'util json json-rpc plugin store runtime',
+  config: 'util plugin services runtime',
+  runtime: '',
   server: 'util plugin services json-rpc runtime types config core',
   core: 'util json plugin services store server types config',
   cluster: 'util plugin services store server runtime types config core',
@@ -86,7 +86,6 @@ const packageUsers: Readonly<Record<string, string>> = {
   koa: 'src/server/',
   lmdb: 'src/store/lmdb/',
   '@redis/client': 'src/store/redis/',
-  undici: 'src/services/upstream-client/',
   opossum: 'src/services/circuit-breaker.ts',
   pino: 'src/services/log.ts',
   yaml: 'src/config/',
@@ -104,6 +103,16 @@ test('each package is used in one place', async t => {
       name,
     )
   }
+})
+
+test('what is private to Node or undici is used in src/runtime alone', async t => {
+  const uses = /\b_(?:header|httpMessage)\b|'internalMessage'|\bv8\b|'undici\/|setFlagsFromString/
+  const users = sources.filter(({ text }) => uses.test(text.replace(/\/\*[^]*?\*\/|\/\/.*/g, ''))).map(({ file }) => file)
+  t.ok(users.length >= 4, 'uses are found')
+  t.same(
+    users.filter(file => !file.startsWith('src/runtime/')),
+    [],
+  )
 })
 
 test('sockets of callers are known to the server alone, and to what it uses of Node', async t => {

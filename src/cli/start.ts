@@ -62,7 +62,8 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
 /** One of several workers: the admin listener is the primary's, and so is the wait for `drain.grace`. */
 const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: RootLog, { env, err }: Terminal): Promise<number> => {
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
-  const listen = { rpc: { ...gatewayConfig.listen.rpc, port: worker.rpcPort } }
+  const { rpc, reusePort } = gatewayConfig.listen
+  const listen = { rpc: { ...rpc, port: worker.rpcPort }, reusePort }
   const drain = { ...gatewayConfig.drain, grace: 0 }
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen, drain } }, systemClock, log, worker.heads)
   const gateway = await printStartupErrors(opening, err)

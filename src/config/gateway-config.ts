@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
+import { isReusePortSupported } from '../runtime/reuse-port.ts'
 import { isJsonObject } from '../util/json.ts'
 import { isHostPort, parseAddress, parseStoreAddress } from './addresses.ts'
 import { checkOptions } from './check-options.ts'
@@ -32,7 +33,7 @@ export const readGatewayConfig = (
   if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems }
 
   const {
-    listen: { rpc, portal, admin },
+    listen: { rpc, portal, admin, reusePort },
     workers,
     plans,
     ...rest
@@ -43,6 +44,7 @@ export const readGatewayConfig = (
       rpc: parseAddress(rpc),
       ...(portal !== undefined && { portal: parseAddress(portal) }),
       ...(admin !== undefined && { admin: parseAddress(admin) }),
+      reusePort,
     },
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
@@ -84,6 +86,18 @@ const distinctAddresses: GatewayRule = source => {
     if (other === undefined || typeof text !== 'string' || !isHostPort(text) || parseAddress(text).port === 0) return []
     return [source.problemAt(['listen', listener], `listen.${listener} has the same address as listen.${other}`)]
   })
+}
+
+const supportedReusePort: GatewayRule = source => {
+  const path = ['listen', 'reusePort']
+  if (String(source.valueAt(path)) !== 'true' || isReusePortSupported()) return []
+  return [
+    source.problemAt(
+      path,
+      'listen.reusePort requires Linux and Node.js 22.12 or 23.1',
+      'remove it: the primary then hands connections to workers',
+    ),
+  ]
 }
 
 const adminTokenNeedsListener: GatewayRule = source =>
@@ -151,6 +165,7 @@ const minUsageRetentionMs = 86_400_000
 const gatewayRules: readonly GatewayRule[] = [
   validAddresses,
   distinctAddresses,
+  supportedReusePort,
   adminTokenNeedsListener,
   supportedStore,
   validWorkerCount,

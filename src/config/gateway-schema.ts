@@ -23,6 +23,13 @@ export const gatewaySchema = {
           description: 'Health, metrics and log level: /livez, /readyz, /metrics, /log-level. None by default.',
           examples: ['127.0.0.1:8082'],
         },
+        reusePort: {
+          type: 'boolean',
+          default: false,
+          description:
+            'Whether each worker listens on the RPC port itself, and the kernel distributes connections (SO_REUSEPORT; Linux and ' +
+            'Node.js 22.12 or 23.1), instead of the primary handing them to workers.',
+        },
       },
       default: {},
     },

@@ -7,7 +7,13 @@ import type { CompiledTable } from '../services/method-table/compile-table.ts'
 
 /** gateway.yaml, checked, with defaults. Sizes are in bytes, durations in ms. */
 export interface GatewayConfig {
-  readonly listen: { readonly rpc: Address; readonly admin?: Address; readonly portal?: Address }
+  readonly listen: {
+    readonly rpc: Address
+    readonly admin?: Address
+    readonly portal?: Address
+    /** Whether each process listens on the RPC port itself (SO_REUSEPORT). */
+    readonly reusePort: boolean
+  }
   readonly admin: {
     /** Required to read or set the log level over the admin listener; without it nobody can. */
     readonly token?: Secret

@@ -1,36 +1,43 @@
 import type { Worker } from 'node:cluster'
 
+/** A worker gets one connection at a time for each port. More without an acknowledgment mean that Node names its messages anew. */
+const maxUnacknowledged = 16
+
 /**
- * Node's primary accepts all connections. It gives each to a worker and keeps it until the worker has said that it came;
- * of one that dies before that it hears no more, and the caller would wait for ever. Here such a connection goes to
- * another worker (nobody has read of it), or is closed where there is none. The names are those that Node gives its own
- * messages (20, 22 and 24).
+ * Node's primary accepts all connections. It hands each to a worker, and forgets it when the worker dies before it has
+ * acknowledged it: the caller would wait for ever. Here such a connection goes to another worker (nobody has read from it),
+ * or is closed where there is none. The names are those of Node's own messages (20, 22, 24 and 26); where they differ, connections
+ * are handed over as Node does it.
  */
 export const reassignConnections = (worker: Worker, hasOtherWorkers: () => boolean): void => {
   const { process: child } = worker
   const { send } = child
-  /** By the number of the message that gave it. */
+  /** By the number of the message that handed it over. */
   const unacknowledged = new Set<number>()
   child.send = (...args: unknown[]): boolean => {
     const message = args[0] as NewConnectionMessage
     if (message.act === 'newconn') unacknowledged.add(message.seq)
+    if (unacknowledged.size > maxUnacknowledged) {
+      child.send = send
+      unacknowledged.clear()
+    }
     return Reflect.apply(send, child, args) as boolean
   }
   child.on('internalMessage', ({ ack }: AckMessage) => void (ack !== undefined && unacknowledged.delete(ack)))
-  // By then all that the worker has said has been heard, and Node gives it nothing any more. `disconnect` does not come
-  // while a connection is under way.
+  // By then all messages of the worker have been handled, and Node hands it nothing any more. `disconnect` does not come
+  // while a connection is being handed over.
   child.once('exit', () => {
     for (const ack of [...unacknowledged]) child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack, accepted: !hasOtherWorkers() })
   })
 }
 
-/** What goes to a worker, when it is a connection. */
+/** To a worker: a connection. */
 interface NewConnectionMessage {
   readonly act?: 'newconn'
   readonly seq: number
 }
 
-/** What comes from it, when it answers. Whoever is told `accepted` closes its own end. */
+/** From a worker. Where `accepted` is true, the primary closes its own end of the connection. */
 interface AckMessage {
   readonly ack?: number
 }

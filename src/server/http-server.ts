@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Address } from '../config/types.ts'
 
 /** The address is taken, or not this machine's. The message is for the operator. */
@@ -30,11 +30,12 @@ export const createHttpServer = (serve: RequestListener, options: HttpServerOpti
     serve,
   )
 
-/** Resolves with the URL that it listens on; port 0 takes a free one. */
-export const listen = (server: Server, { host, port }: Address): Promise<string> =>
+/** Resolves with the URL that it listens on; port 0 takes a free one. With `reusePort`, other processes may listen on the port too. */
+export const listen = (server: Server, { host, port }: Address, reusePort = false): Promise<string> =>
   new Promise((resolve, reject) => {
+    const options: ListenOptions & { reusePort: boolean } = { host, port, reusePort }
     server.once('error', (error: NodeJS.ErrnoException) => reject(new ListenError(explainListenError(error, host, port))))
-    server.listen(port, host, () => {
+    server.listen(options, () => {
       const bound = server.address() as AddressInfo // a TCP server has no other kind of address
       resolve(urlOf(host, bound.port))
     })

@@ -52,7 +52,7 @@ export const openRpcListener = async ({ config, networks, memoryBudget, clock, l
   }
   const wsConnections = new WsConnections(services)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback())
-  const url = await listen(server, config.listen.rpc)
+  const url = await listen(server, config.listen.rpc, config.listen.reusePort)
   wsConnections.start(clock)
   return { url, stop: () => drain(services, server, wsConnections, clock, config.drain.timeout) }
 }

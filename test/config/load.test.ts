@@ -27,7 +27,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   const dir = writeConfig(t.testdir(), {})
   t.same(readGatewayConfig(dir, {}), {
     config: {
-      listen: { rpc: { host: '127.0.0.1', port: 8080 } },
+      listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false },
       admin: {},
       store: { kind: 'lmdb', path: join(dir, 'data') },
       plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
@@ -68,6 +68,7 @@ usage: { retention: 30d }
         rpc: { host: '::1', port: 0 },
         portal: { host: 'localhost', port: 8081 },
         admin: { host: '0.0.0.0', port: 9 },
+        reusePort: false,
       },
       admin: { token: new Secret('s3cret') },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },

@@ -1,8 +1,6 @@
 import { lookup } from 'node:dns'
 import type { LookupFunction } from 'node:net'
-// Two parts of undici: the whole of it, with fetch and WebSocket, takes three times as long to load (70 ms more).
-import buildConnector from 'undici/lib/core/connect.js'
-import Client from 'undici/lib/dispatcher/client.js'
+import { Client, buildConnector } from '../../runtime/undici-client.ts'
 import type { Clock } from '../clock.ts'
 
 /** Connections older than this are replaced. A host name is resolved anew for each connection: a node that moves is found. */

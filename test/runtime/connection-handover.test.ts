@@ -1,0 +1,63 @@
+import cluster from 'node:cluster'
+import type { Worker } from 'node:cluster'
+import { EventEmitter, once } from 'node:events'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { reassignConnections } from '../../src/runtime/connection-handover.ts'
+
+t.test('this version of Node names its messages so that connections of a dead worker go to another', async t => {
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
+  const start = async (): Promise<{ worker: Worker; port: number }> => {
+    const worker = cluster.fork({ NODE_OPTIONS: '' }) // without tap, which would load itself into the worker
+    reassignConnections(worker, () => Object.values(cluster.workers ?? {}).some(other => other !== worker))
+    t.teardown(() => worker.process.kill('SIGKILL'))
+    const [port] = (await once(worker, 'message')) as [number]
+    return { worker, port }
+  }
+  const [dead, alive] = [await start(), await start()]
+  t.equal(dead.port, alive.port)
+  dead.worker.process.kill('SIGSTOP')
+  // Handed out in turn: the stopped worker gets one of these, and no more before it has acknowledged that.
+  const responses = [1, 2, 3].map(() => text(connect(alive.port, '127.0.0.1')))
+  await Promise.race(responses)
+  dead.worker.process.kill('SIGKILL')
+  t.same(
+    await Promise.all(responses),
+    [1, 2, 3].map(() => String(alive.worker.process.pid)),
+  )
+})
+
+/** The part of a worker that is used, and the messages that it would be sent. */
+const fakeWorker = () => {
+  const sent: unknown[] = []
+  const send = (message: unknown) => sent.push(message) > 0
+  const child = Object.assign(new EventEmitter(), { send })
+  const internalMessages: unknown[] = []
+  child.on('internalMessage', message => internalMessages.push(message))
+  return { worker: { process: child } as unknown as Worker, child, send, sent, internalMessages }
+}
+
+t.test('connections that a dead worker has not acknowledged are reported to Node as not accepted', async t => {
+  const { worker, child, internalMessages } = fakeWorker()
+  reassignConnections(worker, () => true)
+  for (let seq = 1; seq <= 3; seq++) child.send({ act: 'newconn', seq })
+  child.emit('internalMessage', { ack: 2 })
+  internalMessages.length = 0
+  child.emit('exit')
+  t.match(internalMessages, [
+    { ack: 1, accepted: false },
+    { ack: 3, accepted: false },
+  ])
+})
+
+t.test('where a worker never acknowledges, as Node names its messages anew, Node is left to itself', async t => {
+  const { worker, child, send, sent, internalMessages } = fakeWorker()
+  reassignConnections(worker, () => true)
+  for (let seq = 1; seq <= 17; seq++) child.send({ act: 'newconn', seq })
+  t.equal(sent.length, 17)
+  t.equal(child.send, send)
+  child.emit('exit')
+  t.same(internalMessages, [])
+})
