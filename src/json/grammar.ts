@@ -1,4 +1,4 @@
-/** Where in a JSON text the next byte stands (RFC 8259). Up to `after` it is between tokens: what is expected there, or a space. */
+/** The state of the scanner before the next byte (RFC 8259). Up to `after` it is between tokens: what is expected there, or a space. */
 export const state = {
   value: 0,
   firstElement: 1,

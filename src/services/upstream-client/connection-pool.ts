@@ -10,7 +10,7 @@ const connectTimeoutMs = 1_000
 /** undici's own response timers are coarse and count idle time only: RequestDeadline aborts a request in time. */
 const clientOptions = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: maxConnectionAgeMs }
 
-/** Codes of connections that the pool ends, or undici by itself: one that was not used for long. */
+/** Error codes of connections that the pool ends, or undici because they were idle for long. */
 const localDisconnectCodes: ReadonlySet<string> = new Set(['UND_ERR_DESTROYED', 'UND_ERR_INFO'])
 
 /** One connection. It opens with its first request. */

@@ -93,6 +93,6 @@ interface PendingRequest {
   readonly concurrency: ConcurrencyLimit | undefined
 }
 
-/** No sign of the node's health: the source `gateway` keeps circuit breakers out of it, and the fault lets another node be asked. */
+/** No sign of the node's health: the source `gateway` keeps circuit breakers out of it, and the fault lets another node be tried. */
 const concurrencyExceeded = ({ name }: Target): Failure =>
   refuse('unavailable', { source: 'gateway', upstream: name, cause: 'upstream concurrency limit reached' })

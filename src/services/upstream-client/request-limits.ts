@@ -22,7 +22,7 @@ export interface RequestOptions {
   readonly bypassConcurrencyLimit?: boolean
 }
 
-/** How long a request waits in the queue before another node had better be asked. */
+/** A request that waits longer in the queue is better sent to another node. */
 const maxQueueWaitMs = 1000
 
 /** A request in the queue, which may be canceled before it is admitted. */
