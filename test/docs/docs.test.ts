@@ -112,13 +112,17 @@ const networkHead = 'network: test-net\nchainId: 1\nblockTime: 12s\nmethods: eth
 const minimalOptions = (name: string): string => (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')
 
 t.test('every option of gateway.yaml that is shown with a value passes check', async t => {
-  const keys = ['listen', 'store', 'workers', 'memory', 'limits', 'usage', 'log', 'drain']
+  const keys = ['listen', 'admin', 'store', 'workers', 'memory', 'limits', 'usage', 'log', 'drain']
   const spans = pages.flatMap(page => codeSpansOf(page).map(code => ({ file: page.file, code })))
   const options = spans.filter(({ code }) => keys.some(key => code.startsWith(`${key}: `)))
   t.ok(options.length >= 5)
   for (const { file, code } of options) {
-    const store = code.startsWith('store:') ? '' : 'store: lmdb:data\n'
-    const gateway = `${store}plans: { core: { dailyCredits: 1000 } }\n${code}\n`
+    const others = [
+      'listen: { rpc: 127.0.0.1:0, admin: 127.0.0.1:8082 }',
+      'store: lmdb:data',
+      'plans: { core: { dailyCredits: 1000 } }',
+    ].filter(line => line.split(':')[0] !== code.split(':')[0])
+    const gateway = `${[...others, code].join('\n')}\n`
     t.same(await checkConfig(t.testdir(), { 'gateway.yaml': gateway }), { code: 0, problems: '' }, `${file}: ${code}`)
   }
 })
