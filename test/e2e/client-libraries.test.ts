@@ -22,7 +22,7 @@ const { key } = await deployment.addKey('alice')
 const { key: poorKey } = await deployment.addKey('bob')
 const madeUpKey = `tg_${'0'.repeat(38)}`
 
-type Open = (key: string, options?: { readonly told: boolean }) => DappClient
+type Open = (key: string, options?: { readonly staticNetwork: boolean }) => DappClient
 
 const http: Readonly<Record<string, Open>> = {
   'viem over HTTP': key => openViem(gateway.http(key)),
@@ -112,7 +112,7 @@ for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
   })
 
   test(`${name} shows that the credits are used up`, async t => {
-    const client = closeAfter(t, open(poorKey, { told: true }))
+    const client = closeAfter(t, open(poorKey, { staticNetwork: true }))
     await assertShowsError(t, client, -33000, poorKey, 'eth_blockNumber', [])
   })
 }
@@ -121,7 +121,7 @@ for (const [name, open] of Object.entries(http)) {
   // A bad key is refused before the body is read, with one answer for the whole batch: this library looks for a list.
   if (name === 'viem over HTTP in batches') continue
   test(`${name} shows that the key is unknown`, async t => {
-    const client = closeAfter(t, open(madeUpKey, { told: true }))
+    const client = closeAfter(t, open(madeUpKey, { staticNetwork: true }))
     await assertShowsError(t, client, -32090, madeUpKey, 'eth_blockNumber', [])
   })
 }

@@ -17,23 +17,23 @@ export interface Receipt {
   readonly contractAddress: string | null
 }
 
-/** A contract whose every call writes as many logs as one likes. */
+/** A contract that writes any number of logs in a call. */
 export interface LogEmitter {
   readonly address: string
   /** Writes `count` logs in one block, `Emitted(0)` to `Emitted(count - 1)`. 10,000 take 11.8 M gas and 0.3 s. */
   emitLogs(count: number): Promise<Receipt>
 }
 
-/** Starts anvil with further options, such as `--block-time 1`. */
+/** `options` are those of anvil, such as `--block-time 1`. */
 export const startAnvilChain = async (...options: readonly string[]): Promise<AnvilChain> => {
   const anvil = await startAnvil(options)
-  const ask = <T>(method: string, ...params: readonly unknown[]) => callResult<T>(anvil.url, method, params)
+  const request = <T>(method: string, ...params: readonly unknown[]) => callResult<T>(anvil.url, method, params)
   return {
     ...anvil,
-    request: ask,
+    request,
     async sendTransaction(transaction) {
-      const [from] = await ask<string[]>('eth_accounts')
-      return ask<Receipt>('eth_sendTransactionSync', { from, ...transaction })
+      const [from] = await request<string[]>('eth_accounts')
+      return request<Receipt>('eth_sendTransactionSync', { from, ...transaction })
     },
   }
 }
@@ -41,7 +41,7 @@ export const startAnvilChain = async (...options: readonly string[]): Promise<An
 /** keccak-256 of `Emitted(uint256)`: topic 0 of each log; topic 1 is its number. */
 export const emittedTopic = '0xa29a2caaccc1085ba955c262f6c80a1d1480f34fc1712c44c357c98030b9ee57'
 
-/** For clients that want an interface: `emitLogs` also writes its argument to slot 0, which `count` reads. */
+/** For client libraries. `emitLogs` also writes its argument to slot 0, which `count` reads. */
 export const emitterAbi = [
   {
     type: 'function',
@@ -70,16 +70,16 @@ export const deployEmitter = async (chain: AnvilChain): Promise<LogEmitter> => {
   }
 }
 
-/** Returns the code after its own 11 bytes. */
+/** Returns the code that follows its own 11 bytes. */
 const creationCode = '605280600b6000396000f3'
 
-// Written by hand, so that no compiler is needed. It does not look at selectors: a call without an argument is `count`.
+// Written by hand, so that no Solidity compiler is needed. It ignores selectors: a call without an argument is `count`.
 const runtimeCode = [
   '36600414604657', //              00: calldata of 4 bytes: go to 46
   '600435', //                      07: N = the argument
   '80600055', //                    0a: slot 0 = N
   '6000', //                        0e: i = 0
-  '5b', //                          10: again
+  '5b', //                          10: loop
   '818114604457', //                11: i equals N: go to 44
   '80', //                          17: topic 1 = i
   `7f${emittedTopic.slice(2)}`, //  18: topic 0

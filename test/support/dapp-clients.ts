@@ -5,7 +5,7 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { Web3 } from 'web3'
 import { emitterAbi } from './anvil-chain.ts'
 
-/** What a dApp does, whatever the library it is written with. */
+/** What a dApp does, with any library. */
 export interface DappClient {
   chainId(): Promise<number>
   blockNumber(): Promise<number>
@@ -17,9 +17,9 @@ export interface DappClient {
   emitLogs(contract: string, count: number): Promise<EmittedLogs>
   /** Calls `count()`. */
   count(contract: string): Promise<number>
-  /** A call in the node's own words. */
+  /** A raw JSON-RPC call. */
   request(method: string, params: readonly unknown[]): Promise<unknown>
-  /** The JSON-RPC error in what `request` rejected with, from where this library puts it. */
+  /** The JSON-RPC error in a rejection of `request`; each library puts it elsewhere. */
   rpcErrorOf(rejection: unknown): ClientError
   close(): Promise<void>
 }
@@ -47,17 +47,17 @@ export interface ClientError {
   readonly message: string
 }
 
-/** The private keys of anvil's second, third and fourth account, one for each library: their nonces never meet. */
+/** The private keys of anvil's second, third and fourth account: one for each library, so that nonces do not collide. */
 const privateKeys = {
   viem: '0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d',
   ethers: '0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a',
   web3: '0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6',
 } as const
 
-/** How often a library asks for a receipt, in ms; their defaults are made for blocks of 12 s. */
+/** How often a library requests a receipt; their defaults suit blocks of 12 s. */
 const pollingIntervalMs = 50
 
-/** `batch` joins the calls of one tick. */
+/** `batch` sends the calls of one tick as a batch. */
 export const openViem = (url: string, { batch = false } = {}): DappClient => {
   const chain = defineChain({
     id: 31337,
@@ -71,7 +71,7 @@ export const openViem = (url: string, { batch = false } = {}): DappClient => {
   const wallet = createWalletClient({ chain, transport, account: privateKeyToAccount(privateKeys.viem) })
   return {
     chainId: () => client.getChainId(),
-    // The library keeps a block number for a while, unless told otherwise.
+    // The library caches a block number unless `cacheTime` is 0.
     blockNumber: async () => Number(await client.getBlockNumber({ cacheTime: 0 })),
     balance: address => client.getBalance({ address: address as Hex }),
     storageAt: async (address, slot) => (await client.getStorageAt({ address: address as Hex, slot: `0x${slot.toString(16)}` })) ?? '',
@@ -88,7 +88,7 @@ export const openViem = (url: string, { batch = false } = {}): DappClient => {
       return { transactionHash: hash, indexes: events.map(({ args }) => Number(args.index)) }
     },
     count: async contract => Number(await client.readContract({ address: contract as Hex, abi: emitterAbi, functionName: 'count' })),
-    // Its types know the methods that it knows.
+    // The types of the library allow only the methods that it knows.
     request: (method, params) => client.request({ method, params } as never),
     rpcErrorOf: innermostCause,
     close: async () => (await socket?.({ chain }).value?.getRpcClient())?.close(),
@@ -96,10 +96,10 @@ export const openViem = (url: string, { batch = false } = {}): DappClient => {
 }
 
 /**
- * Joins the calls of one tick. Asks eth_chainId with each, and never starts without an answer, unless it is `told` the
- * network.
+ * Sends the calls of one tick as a batch. Without `staticNetwork` it adds eth_chainId to each batch, and sends nothing else
+ * before the first response to eth_chainId.
  */
-export const openEthers = (url: string, { told: staticNetwork = false } = {}): DappClient => {
+export const openEthers = (url: string, { staticNetwork = false } = {}): DappClient => {
   const network = staticNetwork ? 31337 : undefined
   const provider = url.startsWith('ws')
     ? new WebSocketProvider(url, network, { staticNetwork })
@@ -120,16 +120,16 @@ export const openEthers = (url: string, { told: staticNetwork = false } = {}): D
       })),
     async receipt(hash) {
       const receipt = await provider.getTransactionReceipt(hash)
-      if (receipt === null) throw new Error('there is no receipt')
+      if (receipt === null) throw new Error('no receipt')
       return { transactionHash: receipt.hash, blockHash: receipt.blockHash, logs: receipt.logs.length }
     },
     async emitLogs(address, count) {
       const contract = contractAt(address)
-      const sent = await contract.getFunction('emitLogs')(count)
-      const receipt = await sent.wait()
+      const transaction = await contract.getFunction('emitLogs')(count)
+      const receipt = await transaction.wait()
       const events = await contract.queryFilter('Emitted', receipt.blockNumber, receipt.blockNumber)
       const indexes = events.filter(event => 'args' in event).map(event => Number(event.args[0]))
-      return { transactionHash: sent.hash, indexes }
+      return { transactionHash: transaction.hash, indexes }
     },
     count: async address => Number(await contractAt(address).getFunction('count').staticCall()),
     request: (method, params) => provider.send(method, [...params]),
@@ -143,7 +143,7 @@ export const openEthers = (url: string, { told: staticNetwork = false } = {}): D
   }
 }
 
-/** Numbers its calls with UUIDs. */
+/** The ids of its calls are UUIDs. */
 export const openWeb3 = (url: string): DappClient => {
   const web3 = new Web3(url)
   web3.setConfig({ transactionPollingInterval: pollingIntervalMs, transactionReceiptPollingInterval: pollingIntervalMs })

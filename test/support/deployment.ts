@@ -8,20 +8,20 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 
-/** A configuration directory with a store of its own, and what an operator does with it. */
+/** A configuration directory with a store of its own, and the actions of an operator. */
 export interface Deployment {
-  /** Holds gateway.yaml and networks/; the store lies beside it. */
+  /** Holds gateway.yaml and networks/; the store is next to it. */
   readonly dir: string
-  /** Writes a network file; text is written as it is, an object as JSON, which is YAML too. */
+  /** Writes a network file: text as it is, an object as JSON, which is valid YAML. */
   writeNetwork(name: string, content: object | string): void
   /** Runs `tollgate <args> --config <dir>` to its end. */
   run(...args: readonly string[]): Promise<CommandResult>
   addAccount(name: string, plan?: string): Promise<void>
   /** For all networks unless some are named. */
   addKey(account: string, ...networks: readonly string[]): Promise<NewKey>
-  /** `tollgate start` as a process of its own; several may share one deployment. Rejects when it does not listen. */
+  /** Runs `tollgate start`; several processes may share a deployment. Rejects when the process does not listen. */
   start(): Promise<GatewayProcess>
-  /** Kills what still runs, and deletes everything. */
+  /** Kills all processes, and deletes all files. */
   remove(): Promise<void>
 }
 
@@ -39,16 +39,16 @@ export interface NewKey {
 /** A running gateway. */
 export interface GatewayProcess {
   readonly pid: number
-  /** What callers post to. */
+  /** URL for HTTP calls. */
   http(key: string): string
-  /** What callers connect to. */
+  /** URL for WebSockets. */
   ws(key: string): string
-  /** Base URLs of the listeners, as the line `listening` told them. */
+  /** Base URLs of the listeners, from the log line `listening`. */
   readonly rpc: string
   readonly admin: string
   /** The lines of stdout, parsed. */
   readonly log: readonly LogLine[]
-  /** The first line of stdout, old or new, with this `event`. */
+  /** The first line of stdout with this `event`, already printed or not. */
   waitForEvent(name: string): Promise<LogLine>
   stderr(): string
   /** SIGTERM; resolves with the exit code once the process has ended. */
@@ -60,21 +60,21 @@ export interface GatewayProcess {
 export type LogLine = Readonly<Record<string, unknown>>
 
 export interface DeploymentOptions {
-  /** Members of gateway.yaml in place of those below. */
+  /** Members of gateway.yaml that replace the defaults. */
   readonly gateway?: object
   /** Network files by name. */
   readonly networks: Readonly<Record<string, object | string>>
   readonly env?: Readonly<Record<string, string>>
-  /** Options of Node.js for gateways that are started. */
+  /** Options of Node.js for `start`. */
   readonly nodeOptions?: readonly string[]
 }
 
-/** Writes a configuration on free ports into a new directory. Nothing runs yet. */
-export const createDeployment = ({ gateway, networks, env = {}, nodeOptions: node = [] }: DeploymentOptions): Deployment => {
+/** Writes a configuration with free ports into a new directory. Starts nothing. */
+export const createDeployment = ({ gateway, networks, env = {}, nodeOptions = [] }: DeploymentOptions): Deployment => {
   const home = mkdtempSync(join(tmpdir(), 'tollgate-'))
   const dir = join(home, 'configs')
   const running = new Set<ChildProcess>()
-  // A test file that crashes takes its gateways with it.
+  // A test file that crashes must not leave processes behind.
   const killAll = () => running.forEach(child => child.kill('SIGKILL'))
   process.once('exit', killAll)
   mkdirSync(join(dir, 'networks'), { recursive: true })
@@ -82,7 +82,7 @@ export const createDeployment = ({ gateway, networks, env = {}, nodeOptions: nod
   writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaultGatewayConfig, ...gateway }))
 
   const spawnCommand = (args: readonly string[], options: readonly string[] = []): CommandProcess => {
-    // tap loads itself into every Node.js process that a test starts (150 ms, and handlers for signals), but for this.
+    // `env -u`: tap would load itself into the process (150 ms, and handlers for signals).
     const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...options, mainPath, ...args, '--config', dir], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...env },
@@ -98,7 +98,7 @@ export const createDeployment = ({ gateway, networks, env = {}, nodeOptions: nod
   }
   const runJson = async (...args: readonly string[]): Promise<unknown> => {
     const { code, stdout, stderr } = await run(...args, '--json')
-    if (code !== 0) throw new Error(`tollgate ${args.join(' ')} ended with ${code}: ${stderr}`)
+    if (code !== 0) throw new Error(`tollgate ${args.join(' ')} exited with ${code}: ${stderr}`)
     return JSON.parse(stdout)
   }
   const writeNetwork = (name: string, content: object | string): void => {
@@ -115,7 +115,7 @@ export const createDeployment = ({ gateway, networks, env = {}, nodeOptions: nod
     // The shape is promised by the command line (docs/reference/commands.md).
     addKey: async (account, ...names) =>
       (await runJson('keys', 'add', account, ...(names.length > 0 ? ['--networks', names.join(',')] : []))) as NewKey,
-    start: () => whenListening(spawnCommand(['start'], node)),
+    start: () => whenListening(spawnCommand(['start'], nodeOptions)),
     async remove() {
       await Promise.all([...running].map(killProcess))
       process.off('exit', killAll)
@@ -125,15 +125,15 @@ export const createDeployment = ({ gateway, networks, env = {}, nodeOptions: nod
 }
 
 /**
- * A network file with the pipeline that networks ship with, served at 127.0.0.1. `options` adds to the options of its
- * plugins by name; `false` leaves a plugin out.
+ * A network file with the shipped pipeline, for the host 127.0.0.1. `options` adds options to plugins by name; `false`
+ * omits a plugin.
  */
 export const networkFile = (
   name: string,
   urls: readonly string[],
   options: Readonly<Record<string, object | false>> = {},
 ): Readonly<Record<string, unknown>> => {
-  const shipped = {
+  const pluginOptions = {
     envelope: {},
     'key-auth': {},
     'network-access': {},
@@ -143,9 +143,9 @@ export const networkFile = (
     failover: { upstreams: urls.map((url, index) => ({ name: `node-${index + 1}`, url })) },
     upstream: {},
   }
-  const pipeline = Object.entries(shipped)
+  const pipeline = Object.entries(pluginOptions)
     .filter(([plugin]) => options[plugin] !== false)
-    .map(([plugin, own]) => ({ [plugin]: { ...own, ...options[plugin] } }))
+    .map(([plugin, defaults]) => ({ [plugin]: { ...defaults, ...options[plugin] } }))
   return { network: name, chainId: 31337, blockTime: '100ms', methods: 'ethereum', hosts: ['127.0.0.1'], pipeline }
 }
 
@@ -174,30 +174,30 @@ const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => 
     child.emit('line')
   })
   createInterface(child.stderr).on('line', line => errors.push(line))
-  const ended = once(child, 'close') as Promise<[number | null]>
+  const exited = once(child, 'close') as Promise<[number | null]>
 
-  const event = async (name: string): Promise<LogLine> => {
+  const waitForEvent = async (name: string): Promise<LogLine> => {
     const find = () => log.find(line => line.event === name)
     while (find() === undefined && child.exitCode === null && child.signalCode === null) {
-      await Promise.race([once(child, 'line'), ended])
+      await Promise.race([once(child, 'line'), exited])
     }
     const line = find()
     if (line !== undefined) return line
-    throw new Error(`the gateway ended without "${name}": ${errors.join('\n') || JSON.stringify(log)}`)
+    throw new Error(`the gateway exited before "${name}": ${errors.join('\n') || JSON.stringify(log)}`)
   }
-  const { rpc, admin } = (await event('listening')) as { rpc: string; admin: string }
+  const { rpc, admin } = (await waitForEvent('listening')) as { rpc: string; admin: string }
   return {
     pid: child.pid ?? 0,
     rpc,
     admin,
     log,
-    waitForEvent: event,
+    waitForEvent,
     http: key => `${rpc}/v3/${key}`,
     ws: key => `${rpc.replace('http', 'ws')}/ws/v3/${key}`,
     stderr: () => errors.join('\n'),
     async stop() {
       child.kill('SIGTERM')
-      const [code] = await ended
+      const [code] = await exited
       return code
     },
     kill: () => killProcess(child),

@@ -2,23 +2,23 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** What a scripted node answers to one request. */
+/** The response of a fake node to one request. */
 export type ScriptedResponse =
   | { readonly result: unknown }
   | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } }
-  /** These very bytes, whatever they are. With `then` the answer breaks off: the node hangs or hangs up after them. */
+  /** Exactly these bytes as the body. With `then` the body is incomplete: the node stalls or closes the connection. */
   | {
       readonly raw: string | Uint8Array
       readonly status?: number
       readonly headers?: http.OutgoingHttpHeaders
       readonly then?: 'hang' | 'close'
     }
-  /** Never answers. */
+  /** No response. */
   | 'hang'
-  /** Closes the connection without an answer. */
+  /** Closes the connection without a response. */
   | 'close'
 
-/** One request as the node got it. */
+/** A request that the node has received. */
 export interface ReceivedRequest {
   readonly id: unknown
   readonly method: string
@@ -28,40 +28,40 @@ export interface ReceivedRequest {
   readonly headers: http.IncomingHttpHeaders
 }
 
-/** A fixed answer, or a function that may wait for whatever a test wants before it gives one. */
+/** A fixed response, or a function that returns one, perhaps later. */
 export type ResponseScript = ScriptedResponse | ((request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>)
 
-/** A node that answers what a test tells it; unknown methods are refused with -32601. */
+/** A node with scripted responses; other methods get the error -32601. */
 export interface FakeNode {
   readonly url: string
   /** Oldest first. */
   readonly received: readonly ReceivedRequest[]
-  /** Replaces what the method is answered from now on. */
-  setResponse(method: string, answering: ResponseScript): void
-  /** Resolves once this many requests for the method have come in, counted from the beginning. */
+  /** Sets the response to the method from now on. */
+  setResponse(method: string, response: ResponseScript): void
+  /** Resolves once the node has received `count` requests for the method, from its start. */
   waitForRequests(method: string, count: number): Promise<void>
-  /** Answers nobody any more; new connections are refused. */
+  /** Closes all connections, and refuses new ones. */
   stop(): Promise<void>
 }
 
-export const startFakeNode = async (answers: Readonly<Record<string, ResponseScript>> = {}): Promise<FakeNode> => {
-  const script = new Map(Object.entries(answers))
+export const startFakeNode = async (responses: Readonly<Record<string, ResponseScript>> = {}): Promise<FakeNode> => {
+  const scripts = new Map(Object.entries(responses))
   const received: ReceivedRequest[] = []
-  const server = http.createServer(async (request, response) => {
-    const asked = await readRequest(request)
-    received.push(asked)
-    server.emit('asked')
-    const answering = script.get(asked.method) ?? methodNotFound
-    sendScripted(response, asked.id, typeof answering === 'function' ? await answering(asked) : answering)
+  const server = http.createServer(async (httpRequest, httpResponse) => {
+    const request = await readRequest(httpRequest)
+    received.push(request)
+    server.emit('request-received')
+    const response = scripts.get(request.method) ?? methodNotFound
+    sendScripted(httpResponse, request.id, typeof response === 'function' ? await response(request) : response)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
-    setResponse: (method, answering) => void script.set(method, answering),
+    setResponse: (method, response) => void scripts.set(method, response),
     async waitForRequests(method, count) {
-      while (received.filter(each => each.method === method).length < count) await once(server, 'asked')
+      while (received.filter(request => request.method === method).length < count) await once(server, 'request-received')
     },
     async stop() {
       const closed = once(server, 'close')
@@ -96,7 +96,7 @@ const writeResponse = (
   headers: http.OutgoingHttpHeaders = {},
   then?: 'hang' | 'close',
 ): void => {
-  // An answer that breaks off promised more than it gives.
+  // An incomplete body has a content-length that it does not reach.
   const length = then === undefined ? body.length : body.length + 1
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': length, ...headers })
   if (then === undefined) return void response.end(body)

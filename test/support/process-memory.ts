@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs'
 import type { GatewayProcess } from './deployment.ts'
 
-/** Linux alone tells it. */
-export const skipUnlessLinux: string | false = process.platform === 'linux' ? false : 'only Linux tells what memory another process has'
+/** For tap's `skip`: memory of other processes is read from /proc. */
+export const skipUnlessLinux: string | false = process.platform === 'linux' ? false : 'memory of other processes is measured on Linux only'
 
-/** Bytes of memory that a process has now (its resident set). */
+/** The resident set of a process. */
 export const residentBytesOf = (pid: number): number =>
   1024 * Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 
-/** Options of Node.js for a gateway that is to tell its live memory. */
+/** Options of Node.js for a gateway whose live memory is measured. */
 export const memoryReportOptions = ['--expose-gc', `--import=${new URL('./report-memory.js', import.meta.url)}`]
 
-/** Bytes that such a gateway still needs once garbage has been collected: heap, and what lies outside for it. */
+/** Live memory of such a gateway after garbage collections: heap and external memory. */
 export const liveBytesOf = async (gateway: GatewayProcess): Promise<number> => {
   const before = gateway.log.filter(line => /^memory \d+$/.test(String(line.event))).length
   process.kill(gateway.pid, 'SIGUSR2')

@@ -11,38 +11,38 @@ import { createClient } from '@redis/client'
 import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 
-/** A Redis of the test's own: a real redis-server on a free port, with its files in a folder that goes away. */
+/** A real redis-server for one test, on a free port, with its files in a temporary folder. */
 export interface RedisServer {
   readonly port: number
   readonly url: string
   readonly address: RedisAddress
-  /** One command, on a connection of its own. */
+  /** Sends one command on a connection of its own. */
   send(...words: readonly string[]): Promise<unknown>
-  /** SIGKILL; what it has not written is lost. */
+  /** SIGKILL; data that is not on disk is lost. */
   kill(): Promise<void>
-  /** Starts it again, on the same port and files. */
+  /** Starts the server again with the same port and files. */
   restart(): Promise<void>
-  /** SIGSTOP: connections stay, and nothing answers. */
+  /** SIGSTOP: connections stay open without responses. */
   pause(): void
   /** SIGCONT. */
   resume(): void
-  /** Kills what runs, and deletes everything. */
+  /** Kills the server, and deletes its files. */
   remove(): Promise<void>
 }
 
-/** For tap's `skip`: why tests that need a Redis cannot run here; false when they can. */
+/** For tap's `skip`: false when redis-server is installed. */
 export const skipWithoutRedis: string | false =
   spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
 
-/** `options` are redis-server's own. */
+/** `options` are those of redis-server. */
 export const startRedisServer = async (...options: readonly string[]): Promise<RedisServer> => {
   const dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
   const port = await freePort()
   const url = `redis://127.0.0.1:${port}`
   let child = await spawnRedisServer(port, dir, options)
-  // A test file that crashes takes its Redis with it.
-  const end = () => void child.kill('SIGKILL')
-  process.once('exit', end)
+  // A test file that crashes must not leave the server behind.
+  const killOnExit = () => void child.kill('SIGKILL')
+  process.once('exit', killOnExit)
   const kill = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
     child.kill('SIGKILL')
@@ -64,15 +64,15 @@ export const startRedisServer = async (...options: readonly string[]): Promise<R
     resume: () => void child.kill('SIGCONT'),
     async remove() {
       await kill()
-      process.off('exit', end)
+      process.off('exit', killOnExit)
       rmSync(dir, { recursive: true, force: true })
     },
   }
 }
 
 const spawnRedisServer = async (port: number, dir: string, options: readonly string[]): Promise<ChildProcess> => {
-  const own = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', '']
-  const child = spawn('redis-server', [...own, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const defaults = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', '']
+  const child = spawn('redis-server', [...defaults, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
   const lines: string[] = []
   for await (const line of createInterface(child.stdout)) {
     lines.push(line)
@@ -80,14 +80,14 @@ const spawnRedisServer = async (port: number, dir: string, options: readonly str
     child.stdout.resume()
     return child
   }
-  throw new Error(`redis-server ended: ${lines.join('\n')}`)
+  throw new Error(`redis-server exited: ${lines.join('\n')}`)
 }
 
 const freePort = async (): Promise<number> => {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo // a TCP server has no other kind of address
-  probe.close()
-  await once(probe, 'close')
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo // the address of a TCP server is always an AddressInfo
+  server.close()
+  await once(server, 'close')
   return port
 }

@@ -1,16 +1,19 @@
 import { writeSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 
-// Loaded into a gateway before anything else (memory.ts), with --expose-gc. On SIGUSR2 garbage is collected, and a line on
-// stdout, among those of the log, tells what is left.
+// Loaded into a gateway with --import and --expose-gc (process-memory.ts). On SIGUSR2 it collects garbage, and prints the
+// remaining memory as a line on stdout, like a log line.
+
+const collectionCount = 3
+const finalizationMs = 50
 
 let reportCount = 0
 
 process.on('SIGUSR2', async () => {
-  // What the first finds unused may hold on to more until it has been finalized; memory outside the heap is freed beside.
-  for (let i = 0; i < 3; i++) {
+  // Objects may refer to others until they have been finalized, and external memory is freed asynchronously.
+  for (let i = 0; i < collectionCount; i++) {
     gc?.()
-    await wait(50)
+    await wait(finalizationMs)
   }
   const { heapUsed, external } = process.memoryUsage()
   writeSync(1, `${JSON.stringify({ event: `memory ${(reportCount += 1)}`, live: heapUsed + external })}\n`)

@@ -3,7 +3,7 @@ import http from 'node:http'
 import net from 'node:net'
 import { WebSocket } from 'ws'
 
-/** A JSON-RPC response as a test reads it; what it really holds is for the test to find out. */
+/** A JSON-RPC response, unchecked. */
 export interface RpcMessage {
   readonly jsonrpc?: string
   readonly id?: unknown
@@ -12,12 +12,12 @@ export interface RpcMessage {
   readonly [member: string]: unknown
 }
 
-/** A whole HTTP answer. */
+/** A whole HTTP response. */
 export interface HttpResponse {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   readonly text: string
-  /** The text as JSON; throws when it is none. */
+  /** The text as JSON; throws when it is not JSON. */
   json(): RpcMessage
 }
 
@@ -30,7 +30,7 @@ export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
-/** Sends these very bytes as one HTTP request on a connection of its own. */
+/** Sends exactly these bytes as the body of one HTTP request, on a connection of its own. */
 export const post = async (
   url: string,
   body: string | Uint8Array,
@@ -53,13 +53,13 @@ const readResponse = async (response: http.IncomingMessage): Promise<HttpRespons
   return { status: response.statusCode ?? 0, headers: response.headers, text, json: () => JSON.parse(text) }
 }
 
-/** One well-formed call; its parsed response. */
+/** Sends one well-formed call; resolves with the parsed response. */
 export const call = async (
   url: string,
   method: string,
   params: readonly unknown[] = [],
-  asking: RequestOptions = {},
-): Promise<RpcMessage> => (await post(url, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }), asking)).json()
+  options: RequestOptions = {},
+): Promise<RpcMessage> => (await post(url, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }), options)).json()
 
 /** The result of a call that must succeed. */
 export const callResult = async <T = string>(url: string, method: string, params: readonly unknown[] = []): Promise<T> => {
@@ -68,12 +68,12 @@ export const callResult = async <T = string>(url: string, method: string, params
   return message.result as T
 }
 
-/** A TCP connection for what no HTTP client would send. */
+/** A TCP connection, for bytes that no HTTP client would send. */
 export interface RawConnection {
   write(bytes: string | Uint8Array): void
-  /** Everything received so far, once it matches. Rejects when the other side closes before. */
+  /** Resolves with everything received so far, once it matches. Rejects when the connection is closed before. */
   waitFor(pattern: RegExp): Promise<string>
-  /** Everything received, once the other side has closed. */
+  /** Resolves with everything received, once the connection is closed. */
   readonly received: Promise<string>
   close(): void
 }
@@ -85,7 +85,7 @@ export const openRawConnection = async (url: string): Promise<RawConnection> => 
   socket.on('data', chunk => {
     text += chunk
   })
-  // A reset is one more way to close.
+  // A reset counts as a close.
   socket.on('error', () => {})
   await once(socket, 'connect')
   const closed = once(socket, 'close')
@@ -103,55 +103,55 @@ export const openRawConnection = async (url: string): Promise<RawConnection> => 
   }
 }
 
-/** One WebSocket, asked like a client would. */
+/** A WebSocket client. */
 export interface WsClient {
   readonly socket: WebSocket
   /** Sends the text or bytes as they are. */
   send(frame: string | Uint8Array): void
-  /** The next message that nobody has taken; rejects when the socket closes. */
+  /** The next unread message; rejects when the socket is closed. */
   nextMessage(): Promise<RpcMessage>
-  /** One call and its response. Only one at a time. */
+  /** Sends a call; resolves with the next message, so only one call at a time. */
   call(method: string, params?: readonly unknown[]): Promise<RpcMessage>
   readonly closed: Promise<{ readonly code: number; readonly reason: string }>
   close(): Promise<void>
 }
 
-/** Rejects with `Refused`, which holds the whole HTTP answer, when the upgrade is refused. */
+/** Rejects with UpgradeRefused, which holds the HTTP response, when the upgrade is rejected. */
 export const connectWs = async (url: string, { host, headers }: RequestOptions = {}): Promise<WsClient> => {
   const socket = new WebSocket(url, { headers: { ...(host && { host }), ...headers } as Record<string, string> })
   const inbox: RpcMessage[] = []
-  let wake = () => {}
+  let notify = () => {}
   socket.on('message', (data, isBinary) => {
-    // A binary reply breaks real clients.
+    // Binary responses break real clients.
     if (isBinary) throw new Error('a binary frame')
     inbox.push(JSON.parse(String(data)))
-    wake()
+    notify()
   })
   const closed = new Promise<{ code: number; reason: string }>(resolve =>
     socket.on('close', (code, reason) => {
       resolve({ code, reason: String(reason) })
-      wake()
+      notify()
     }),
   )
   await whenOpen(socket)
-  const next = async (): Promise<RpcMessage> => {
+  const nextMessage = async (): Promise<RpcMessage> => {
     while (inbox.length === 0 && socket.readyState !== WebSocket.CLOSED) {
       await new Promise<void>(resolve => {
-        wake = resolve
+        notify = resolve
       })
     }
     const message = inbox.shift()
-    if (message === undefined) throw new Error(`the socket was closed: ${JSON.stringify(await closed)}`)
+    if (message === undefined) throw new Error(`the socket is closed: ${JSON.stringify(await closed)}`)
     return message
   }
   return {
     socket,
-    nextMessage: next,
+    nextMessage,
     closed,
     send: frame => socket.send(frame, { binary: typeof frame !== 'string' }),
     async call(method, params = []) {
       socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
-      return next()
+      return nextMessage()
     },
     async close() {
       socket.close()
@@ -160,13 +160,13 @@ export const connectWs = async (url: string, { host, headers }: RequestOptions =
   }
 }
 
-/** A refused upgrade. */
+/** The server rejected the upgrade. */
 export class UpgradeRefused extends Error {
   readonly response: HttpResponse
 
-  constructor(answer: HttpResponse) {
-    super(`the upgrade was refused with ${answer.status}`)
-    this.response = answer
+  constructor(response: HttpResponse) {
+    super(`the upgrade was rejected with ${response.status}`)
+    this.response = response
   }
 }
 

@@ -8,11 +8,11 @@ const report = (tap: string): Promise<string> => {
   return text(reporter)
 }
 
-/** The closing point of a test file that ended badly. */
+/** The last test point of a file that failed. */
 const ended = (name: string, exitCode: string, signal: string): string =>
   `not ok 1 - dist/test/${name}.test.js # time=1200ms\n  ---\n  exitCode: ${exitCode}\n  signal: ${signal}\n  ...\n`
 
-test('a test counts once, and one that only holds others does not', async t => {
+test('a test counts once, and a test that only contains others does not', async t => {
   t.equal(
     await report(`
 # Subtest: dist/test/wire/scan.test.js
@@ -80,7 +80,7 @@ failed:
   )
 })
 
-test('what is skipped or still to do is shown with its reason, and counts as skipped', async t => {
+test('skipped and todo tests are printed with their reason, and count as skipped', async t => {
   t.equal(
     await report(`
 # Subtest: dist/test/a.test.js
@@ -101,7 +101,7 @@ ok   test/a.test.ts (0 passed, 2 skipped, 0.0 s)
   )
 })
 
-test('a file that ends badly is named, and how', async t => {
+test('a file that crashes, is killed or times out is reported as such', async t => {
   const end = async (exitCode: string, signal: string) =>
     (await report(`# Subtest: dist/test/a.test.js\n    1..0\n${ended('a', exitCode, signal)}1..1\n`)).split('\n')[2]
   t.equal(await end('7', 'null'), '  crashed with exit code 7')
@@ -109,7 +109,7 @@ test('a file that ends badly is named, and how', async t => {
   t.equal(await end('null', 'SIGALRM'), '  timed out')
 })
 
-test('what tests write by themselves is shown', async t => {
+test('what tests print is shown', async t => {
   t.match(
     await report(`
 # Subtest: dist/test/a.test.js

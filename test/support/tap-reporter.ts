@@ -5,15 +5,15 @@ import { Parser } from 'tap-parser'
 import type { Result } from 'tap-parser'
 
 /**
- * What `npm test` prints: one line per test file, what failed, was skipped or is still to do below it, and as the last
- * line `N passed, N failed`. A test counts once, however many assertions it makes; one that only holds others does not
- * count.
+ * The output of `npm test`: a line for each test file, with its failures, skipped and todo tests below, and as the last
+ * line `N passed, N failed`. A test counts once, however many assertions it makes; a test that only contains other tests
+ * does not count.
  */
 export default class TapReporter extends Transform {
   readonly #parser = new Parser()
   readonly #totals: TestCounts = { passed: 0, failed: 0, skipped: 0 }
   readonly #failed: string[] = []
-  /** What the tests of the present file wrote by themselves. */
+  /** What tests of the current file have printed. */
   #output: string[] = []
 
   constructor() {
@@ -41,24 +41,24 @@ export default class TapReporter extends Transform {
   }
 
   #onFile(parser: Parser): void {
-    const notes: string[] = []
-    this.#output = notes
-    const tally = countTests(parser, notes, this.#failed)
+    const lines: string[] = []
+    this.#output = lines
+    const counts = countTests(parser, lines, this.#failed)
     this.#parser.once('assert', (point: Result) => {
       const name = sourcePathOf(point.name)
-      if (!point.ok && tally.failed === 0) {
-        tally.failed = 1
+      if (!point.ok && counts.failed === 0) {
+        counts.failed = 1
         this.#failed.push(name)
-        notes.push('', `  ${describeExit(point.diag)}`)
+        lines.push('', `  ${describeExit(point.diag)}`)
       }
-      if (point.skip !== false) noteSkipped(notes, tally, 'skipped', name, point.skip)
+      if (point.skip !== false) recordSkipped(lines, counts, 'skipped', name, point.skip)
       const time = `${((point.time ?? 0) / 1000).toFixed(1)} s`
-      this.#printLines(`${point.ok ? 'ok  ' : 'FAIL'} ${name} (${formatCounts(tally)}, ${time})`, ...notes)
-      addCounts(this.#totals, tally)
+      this.#printLines(`${point.ok ? 'ok  ' : 'FAIL'} ${name} (${formatCounts(counts)}, ${time})`, ...lines)
+      addCounts(this.#totals, counts)
     })
   }
 
-  /** Something failed that is no file: tap says so of a file that it had to kill. */
+  /** A failure outside of the test files: tap reports so that it had to kill a file. */
   #onStrayFailure(point: Result): void {
     const name = sourcePathOf(point.diag?.expired ?? point.name)
     if (this.#failed.some(failed => failed.startsWith(name))) return
@@ -78,62 +78,62 @@ interface TestCounts {
   skipped: number
 }
 
-/** Counts the tests below `parser` while they are read, and writes down what is to be shown of them. */
-const countTests = (parser: Parser, notes: string[], failed: string[]): TestCounts => {
-  const tally: TestCounts = { passed: 0, failed: 0, skipped: 0 }
+/** Counts the tests below `parser` while they are read, and appends what is printed of them to `lines`. */
+const countTests = (parser: Parser, lines: string[], failed: string[]): TestCounts => {
+  const counts: TestCounts = { passed: 0, failed: 0, skipped: 0 }
   const own = { passed: 0, failed: 0 }
   let previous: Result | undefined
   let child: TestCounts | undefined
 
   parser.on('child', (nested: Parser) => {
-    child = countTests(nested, notes, failed)
+    child = countTests(nested, lines, failed)
   })
   parser.on('assert', (point: Result) => {
     const isEcho = !point.ok && previous?.ok === false && previous.name === point.name
     previous = point
     if (point.closingTestPoint && child && point.skip === false) {
-      addCounts(tally, countOf(child) === 0 && point.ok ? { ...child, passed: 1 } : child)
+      addCounts(counts, countOf(child) === 0 && point.ok ? { ...child, passed: 1 } : child)
     } else if (point.skip !== false || point.todo !== false) {
-      noteSkipped(notes, tally, point.skip !== false ? 'skipped' : 'todo', testPathOf(point), point.skip || point.todo)
+      recordSkipped(lines, counts, point.skip !== false ? 'skipped' : 'todo', testPathOf(point), point.skip || point.todo)
     } else if (!isEcho) {
       own[point.ok ? 'passed' : 'failed'] += 1
-      if (!point.ok) notes.push('', ...formatFailure(point))
+      if (!point.ok) lines.push('', ...formatFailure(point))
     }
     child = undefined
   })
   parser.on('complete', () => {
     if (own.failed > 0) {
-      tally.failed += 1
+      counts.failed += 1
       failed.push(sourcePathOf(parser.fullname))
-    } else if (own.passed > 0 && countOf(tally) === 0) tally.passed += 1
+    } else if (own.passed > 0 && countOf(counts) === 0) counts.passed += 1
   })
-  return tally
+  return counts
 }
 
 const countOf = ({ passed, failed, skipped }: TestCounts): number => passed + failed + skipped
 
-const addCounts = (tally: TestCounts, more: TestCounts): void => {
-  tally.passed += more.passed
-  tally.failed += more.failed
-  tally.skipped += more.skipped
+const addCounts = (counts: TestCounts, more: TestCounts): void => {
+  counts.passed += more.passed
+  counts.failed += more.failed
+  counts.skipped += more.skipped
 }
 
-/** A test that is skipped or still to do proves nothing: both count as skipped. */
-const noteSkipped = (notes: string[], tally: TestCounts, word: string, name: string, reason: string | boolean): void => {
-  tally.skipped += 1
-  notes.push(`    ${word}: ${name}${typeof reason === 'string' && reason !== '' ? ` (${reason})` : ''}`)
+/** A skipped test and a todo test prove nothing: both count as skipped. */
+const recordSkipped = (lines: string[], counts: TestCounts, kind: 'skipped' | 'todo', name: string, reason: string | boolean): void => {
+  counts.skipped += 1
+  lines.push(`    ${kind}: ${name}${typeof reason === 'string' && reason !== '' ? ` (${reason})` : ''}`)
 }
 
 const formatCounts = ({ passed, failed, skipped }: TestCounts): string =>
   [`${passed} passed`, ...(failed > 0 ? [`${failed} failed`] : []), ...(skipped > 0 ? [`${skipped} skipped`] : [])].join(', ')
 
-/** Where the assertion stands, and what it says, without what tap adds about itself. */
+/** The location of the assertion, and its diagnostics, without those about tap itself. */
 const formatFailure = (point: Result): string[] => {
   const { at, diff, stack, source, compare: _compare, tapCaught: _caught, test: _test, ...rest } = point.diag ?? {}
-  const place = at?.fileName ? ` at ${at.fileName}:${at.lineNumber}:${at.columnNumber}` : ''
+  const location = at?.fileName ? ` at ${at.fileName}:${at.lineNumber}:${at.columnNumber}` : ''
   const details = [sourceLineOf(source), diff ?? stack ?? '', Object.keys(rest).length > 0 ? inspect(rest, { depth: 8 }) : '']
   return [
-    `  ${testPathOf(point)}${place}`,
+    `  ${testPathOf(point)}${location}`,
     ...details
       .join('\n')
       .split('\n')
@@ -148,7 +148,7 @@ const sourceLineOf = (source: string | undefined): string => {
   return lines[lines.findIndex(line => /^-+\^$/.test(line)) - 1]?.trim() ?? ''
 }
 
-/** Why a test file failed none of whose tests did. */
+/** Why a test file failed although none of its tests did. */
 const describeExit = (diag: Result['diag']): string => {
   if (diag?.signal === 'SIGALRM') return 'timed out'
   if (diag?.signal) return `killed by ${diag.signal}`
@@ -157,5 +157,5 @@ const describeExit = (diag: Result['diag']): string => {
 
 const testPathOf = (point: Result): string => point.fullname.split(' > ').slice(1).join(' > ')
 
-/** Tests run compiled; people look for the source. */
+/** Tests are compiled; the source is what a reader opens. */
 const sourcePathOf = (name: string): string => name.replace(/^dist\/(.*)\.js/, '$1.ts')
