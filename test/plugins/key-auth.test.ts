@@ -6,13 +6,13 @@ import { Secret } from '../../src/plugin/secret.ts'
 import type { Lookup } from '../../src/services/index.ts'
 import {
   TestClock,
-  account,
   createStage,
   failureOf,
+  fakeAccount,
   fakeCall,
+  fakeKey,
   fakeOrigin,
   fakeResult,
-  key,
   unreachableNext,
   valueOrErrorCode,
 } from '../support/fakes.ts'
@@ -22,8 +22,9 @@ t.test('key-auth', async t => {
   const originWithKey = (over: Partial<Origin> = {}) => fakeOrigin({ key: new Secret('tg_x'), ...over })
 
   t.test('writes the key and the account into the context', async t => {
-    const reply = await createKeyAuth({ kind: 'granted', key, account }).handle({ ...fakeCall('m'), origin: originWithKey() }, async call =>
-      fakeResult([call.context.key.id, call.context.account.id]),
+    const reply = await createKeyAuth({ kind: 'granted', key: fakeKey, account: fakeAccount }).handle(
+      { ...fakeCall('m'), origin: originWithKey() },
+      async call => fakeResult([call.context.key.id, call.context.account.id]),
     )
     t.same(valueOrErrorCode(reply), ['key_1', 'acc_1'])
   })
@@ -54,7 +55,7 @@ t.test('key-auth', async t => {
   })
 
   t.test('admits a valid key', async t => {
-    t.equal(await createKeyAuth({ kind: 'granted', key, account }).admit?.(originWithKey()), undefined)
+    t.equal(await createKeyAuth({ kind: 'granted', key: fakeKey, account: fakeAccount }).admit?.(originWithKey()), undefined)
   })
 
   t.test('looks a key up once per HTTP request, and for each message of a WebSocket', async t => {
@@ -69,7 +70,7 @@ t.test('key-auth', async t => {
       }
       return { clock, call, admit: async () => (await admit?.(origin))?.kind, lookups: () => lookups }
     }
-    const granted: Lookup = { kind: 'granted', key, account }
+    const granted: Lookup = { kind: 'granted', key: fakeKey, account: fakeAccount }
     const revokedLater = (lookups: number): Lookup => (lookups === 1 ? granted : { kind: 'revoked' })
 
     t.test('one call', async t => {

@@ -1,11 +1,11 @@
 import t from 'tap'
 import networkAccess from '../../plugins/network-access.ts'
-import { createStage, failureOf, fakeCall, fakeOrigin, fakeResult, key, valueOrErrorCode } from '../support/fakes.ts'
+import { createStage, failureOf, fakeCall, fakeOrigin, fakeKey, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
 
 t.test('network-access', async t => {
   const { handle } = createStage(networkAccess, {})
   const request = (over: object, originHeader?: string) =>
-    handle({ ...fakeCall('eth_call', [], { key: { ...key, ...over } }), origin: fakeOrigin({ originHeader }) }, async () =>
+    handle({ ...fakeCall('eth_call', [], { key: { ...fakeKey, ...over } }), origin: fakeOrigin({ originHeader }) }, async () =>
       fakeResult('ok'),
     )
 

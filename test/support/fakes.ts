@@ -12,7 +12,7 @@ import type { Log, LogLevel, RootLog } from '../../src/services/log.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { results } from '../../src/services/results.ts'
 
-/** A clock that stands still until it is turned. */
+/** A clock that a test advances. */
 export class TestClock implements Clock {
   #now: number
   #monotonic = 1000
@@ -28,12 +28,12 @@ export class TestClock implements Clock {
   after = (ms: number, run: () => void): Timer => this.#addTimer({ at: this.#monotonic + ms, run })
   every = (ms: number, run: () => void): Timer => this.#addTimer({ at: this.#monotonic + ms, run, every: ms })
 
-  /** Somebody sets the machine's clock; monotonic time does not notice. */
+  /** Sets the system clock; monotonic time does not change. */
   shiftWallClock(ms: number): void {
     this.#now += ms
   }
 
-  /** Time passes; timers that fall due run in order. */
+  /** Advances time; timers that are due run in order. */
   advance(ms: number): void {
     const end = this.#monotonic + ms
     for (;;) {
@@ -47,7 +47,7 @@ export class TestClock implements Clock {
     this.#advanceTo(end)
   }
 
-  /** Time passes while the process stands still: whatever fell due meanwhile runs afterwards, once. */
+  /** Advances time while the process is stopped: each timer that was due meanwhile runs afterwards, once. */
   stall(ms: number): void {
     this.#advanceTo(this.#monotonic + ms)
     const due = [...this.#timers].filter(timer => timer.at <= this.#monotonic).sort((a, b) => a.at - b.at)
@@ -69,7 +69,7 @@ export class TestClock implements Clock {
   }
 }
 
-/** A log that remembers its lines. */
+/** A log that stores its lines. */
 export class TestLog implements RootLog {
   level: LogLevel = 'info'
   readonly lines: { level: string; fields: object; message: string }[] = []
@@ -84,9 +84,9 @@ export class TestLog implements RootLog {
   }
 }
 
-export const account: Account = { id: 'acc_1', name: 'alice', plan: { name: 'core', dailyCredits: 1_000_000, forwarding: false } }
-export const key: Key = { id: 'key_1' }
-export const target: Target = { name: 'own', url: new Secret('http://node.test'), source: 'node' }
+export const fakeAccount: Account = { id: 'acc_1', name: 'alice', plan: { name: 'core', dailyCredits: 1_000_000, forwarding: false } }
+export const fakeKey: Key = { id: 'key_1' }
+export const fakeTarget: Target = { name: 'own', url: new Secret('http://node.test'), source: 'node' }
 
 export const fakeOrigin = (over: Partial<Origin> = {}): Origin => ({
   transport: 'http',
@@ -101,11 +101,11 @@ export const fakeOrigin = (over: Partial<Origin> = {}): Origin => ({
   ...over,
 })
 
-/** A call that carries every note, so that it fits any plugin. */
+/** A call with the whole context, for any plugin. */
 export const fakeCall = (method: string, params: readonly Json[] = [], over: Partial<CallContext> = {}): Call<ContextKey> => ({
   message: { jsonrpc: '2.0', id: 1, method, params },
   origin: fakeOrigin(),
-  context: { request: { method, params }, key, account, target, ...over },
+  context: { request: { method, params }, key: fakeKey, account: fakeAccount, target: fakeTarget, ...over },
 })
 
 export const fakeResult = (value: Json, over: Partial<Reply> = {}): Reply =>
@@ -118,16 +118,16 @@ export const failureOf = (reply: Reply): Failure => {
 
 /** A `next` that fails the test when it is reached. */
 export const unreachableNext: Next = () => {
-  throw new Error('the call went further than it should')
+  throw new Error('next() was called')
 }
 
 /** The value or the error code of a reply, to compare in one line. */
 export const valueOrErrorCode = (reply: Reply): Json =>
   isFailure(reply) ? reply.error.code : (JSON.parse(toBuffer(reply.result).toString()) as Json) // JSON gives Json
 
-/** Creates a stage of the plugin on the given services; whatever is not given fails when it is touched. */
-export const createStage = (plugin: AnyPlugin, options: object, given: Partial<Services> = {}): Stage<ContextKey, ContextKey> => {
-  const own = {
+/** Creates a stage of the plugin with fake services; a service that is neither given nor listed here is undefined. */
+export const createStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): Stage<ContextKey, ContextKey> => {
+  const base = {
     network: { name: 'devnet', chainId: 31337, blockTime: 1000 },
     clock: new TestClock(),
     log: new TestLog(),
@@ -137,11 +137,11 @@ export const createStage = (plugin: AnyPlugin, options: object, given: Partial<S
     usage: { count: () => {} },
     singleton: <T>(_name: string, _settings: Json, make: () => T): T => make(),
     vary: () => '',
-    ...given,
+    ...services,
   } as Services
-  // Knows nothing until a plugin has it follow nodes.
-  const services: Services = { ...own, heads: own.heads ?? new HeadTracker({ ...own, ...own.network }) }
-  const made = plugin.create(options as never, services) // the test gives what the loader would
-  // Notes are all there in call(), so one type fits every plugin.
-  return (typeof made === 'function' ? { handle: made } : made) as unknown as Stage<ContextKey, ContextKey>
+  // The tracker has no heads until a plugin lets it track nodes.
+  const heads = base.heads ?? new HeadTracker({ ...base, ...base.network })
+  const created = plugin.create(options as never, { ...base, heads }) // options as the loader would pass them
+  // fakeCall() has the whole context, so one type fits every plugin.
+  return (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>
 }

@@ -6,7 +6,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { Heads, MethodTable, UpstreamClient } from '../../../src/services/index.ts'
-import { TestClock, TestLog, account, createStage, fakeCall } from '../../support/fakes.ts'
+import { TestClock, TestLog, createStage, fakeAccount, fakeCall } from '../../support/fakes.ts'
 
 /** The part of a method table that failover reads. */
 const table = {
@@ -24,7 +24,7 @@ const table = {
 export const node = (name: string, over = {}) => ({ name, url: new Secret(`http://${name}.test`), ...over })
 export const breaker = { minCalls: 4, errorPercent: 50, window: 10_000, consecutiveFailures: 4, openFor: 60_000 }
 export const partner = { ...node('p'), methods: ['eth_getLogs'], when: 'outage' }
-export const growth = { account: { ...account, plan: { ...account.plan, forwarding: true } } }
+export const growth = { account: { ...fakeAccount, plan: { ...fakeAccount.plan, forwarding: true } } }
 
 export const getLogs = (over = {}) => fakeCall('eth_getLogs', [{}], over)
 export const failure = (name: string, over: Partial<Failure> = {}): Failure => ({

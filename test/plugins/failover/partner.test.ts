@@ -4,7 +4,7 @@ import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
-import { account, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { failure, getLogs, growth, openFailover, partner, rateLimited } from './failover-fixture.ts'
 
 t.test('the partner', async t => {
@@ -30,7 +30,7 @@ t.test('the partner', async t => {
     const context = { ...getLogs(growth).context }
     t.equal(vary(context, { partner }), 'forwarding')
     t.equal(vary(context, {}), '')
-    t.equal(vary({ ...context, account }, { partner }), '')
+    t.equal(vary({ ...context, account: fakeAccount }, { partner }), '')
     t.equal(vary({ ...context, request: { method: 'eth_call', params: [] } }, { partner }), '')
     const onRequest = { partner: { ...partner, when: 'header' } }
     t.equal(vary(context, onRequest), '')
@@ -123,6 +123,6 @@ t.test('the partner', async t => {
     t.equal(await replyTo({}), -32002)
     t.equal(await replyTo({ 'enable-failover': 'false' }), -32002)
     t.equal(await replyTo({ 'enable-failover': 'True' }), 'p')
-    t.equal(await replyTo({ 'enable-failover': 'true' }, { account }), -32002, 'the plan must qualify all the same')
+    t.equal(await replyTo({ 'enable-failover': 'true' }, { account: fakeAccount }), -32002, 'the plan must qualify all the same')
   })
 })

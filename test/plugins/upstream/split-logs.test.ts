@@ -9,7 +9,7 @@ import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import type { Heads, RequestOptions } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
-import { TestClock, fakeCall, unreachableNext, fakeOrigin, createStage, target } from '../../support/fakes.ts'
+import { TestClock, fakeCall, unreachableNext, fakeOrigin, createStage, fakeTarget } from '../../support/fakes.ts'
 
 type Filter = { readonly [name: string]: Json }
 
@@ -117,7 +117,7 @@ const requestLogs = async (
       },
     },
   )
-  const call = fakeCall('eth_getLogs', [filter], { target: { ...target, ...limits } })
+  const call = fakeCall('eth_getLogs', [filter], { target: { ...fakeTarget, ...limits } })
   return { reply: await stage.handle({ ...call, origin: fakeOrigin({ signal }) }, unreachableNext), requests }
 }
 
@@ -365,7 +365,7 @@ t.test('5,000 addresses reach a node that accepts 1,000, without a maxParams', a
   )
   const countAddresses = async (filter: Filter, over: Partial<Target> = {}) => {
     requests.length = 0
-    const reply = await stage.handle(fakeCall('eth_getLogs', [filter], { target: { ...target, ...over } }), unreachableNext)
+    const reply = await stage.handle(fakeCall('eth_getLogs', [filter], { target: { ...fakeTarget, ...over } }), unreachableNext)
     return { reply, sizes: filtersOf(requests).map(query => (query['address'] as readonly string[]).length) }
   }
   const first = await countAddresses(filter)

@@ -4,7 +4,7 @@ import { Cancellation } from '../../../src/plugin/cancellation.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { shippedMethods as methods } from '../method-table/shipped-table.ts'
-import { fakeResult, target } from '../../support/fakes.ts'
+import { fakeResult, fakeTarget } from '../../support/fakes.ts'
 
 const nodeErrorReply = (code: number, message: string): Failure => ({
   kind: 'node',
@@ -38,7 +38,7 @@ for (const [what, reply, result] of [
   t.test(`the probe of a node that ${what} is ${result}`, async t => {
     t.equal(
       await probeUpstream(
-        target,
+        fakeTarget,
         { methods, upstreamClient: { request: async () => reply, disconnects: () => 0 } },
         { timeoutMs: 1000, signal: new Cancellation() },
       ),
