@@ -9,6 +9,9 @@ import type { Command } from './command.ts'
 import { formatTable } from './text-table.ts'
 import { readArguments, storeOptions } from './args.ts'
 
+const maxAttempts = 3
+const attemptIntervalMs = 1_000
+
 /**
  * A running process reports up to a second late, and later while calls are in flight: only a discrepancy that is found in
  * three attempts, with a pause between them, is reported.
@@ -26,7 +29,7 @@ export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>):
     let rows: readonly AuditRow[] = []
     const code = await withStoreContext(config, terminal, async ({ store, plans }) => {
       rows = await auditAccounts({ store, plans })
-      for (let attempts = 1; attempts < 3 && rows.some(hasFaults); attempts += 1) {
+      for (let attempts = 1; attempts < maxAttempts && rows.some(hasFaults); attempts += 1) {
         await waitBetweenAttempts()
         rows = await auditAccounts({ store, plans })
       }
@@ -36,7 +39,7 @@ export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>):
   },
 })
 
-export const auditCommand = createAuditCommand(() => setTimeout(1_000))
+export const auditCommand = createAuditCommand(() => setTimeout(attemptIntervalMs))
 
 interface AuditRow extends Audit {
   readonly account: string

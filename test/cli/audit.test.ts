@@ -12,7 +12,7 @@ import { openStore } from '../../src/store/open-store.ts'
 import { TestLog } from '../support/fakes.ts'
 import { createTestConfigs } from './run-command.ts'
 
-/** An account with a day of 1,000 credits, the services that book for it, and the command. */
+/** An account with 1,000 credits a day, its ledger and its usage counters, and the command. */
 const openAuditFixture = async (t: Test) => {
   const configs = await createTestConfigs(t)
   const { id } = (await configs.json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
@@ -44,7 +44,7 @@ const openAuditFixture = async (t: Test) => {
   return { ...configs, id, store, ledger, usage, charge, audit, pauses: () => waits }
 }
 
-t.test('books that are right are exit code 0', async t => {
+t.test('agreeing leases and counted calls are exit code 0', async t => {
   const { ledger, usage, charge, audit, json, run, pauses } = await openAuditFixture(t)
   t.match(await run(audit), {
     code: 0,
@@ -73,7 +73,7 @@ t.test('books that are right are exit code 0', async t => {
   t.equal(pauses(), 0)
 })
 
-t.test('calls that were not charged, or charged and not counted, are exit code 1, after a third look', async t => {
+t.test('calls that were not charged, or charged and not counted, are exit code 1, after three attempts', async t => {
   for (const counted of [0, 79, 160]) {
     const { ledger, usage, charge, audit, run, pauses } = await openAuditFixture(t)
     await charge(80, counted)
@@ -87,11 +87,11 @@ t.test('calls that were not charged, or charged and not counted, are exit code 1
   }
 })
 
-t.test('a report that is late is waited for', async t => {
+t.test('a late report is waited for', async t => {
   const { ledger, usage, charge, run } = await openAuditFixture(t)
   await charge(80)
   await ledger.stop()
-  // The embedded store reads what stood there at the beginning of a turn of the loop.
+  // Within one turn of the event loop the embedded store reads the same snapshot.
   const pause = () => usage.stop().then(() => setTimeout(1))
   t.match(await run(createAuditCommand(pause)), { code: 0 })
 })

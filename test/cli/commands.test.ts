@@ -1,6 +1,7 @@
 import t from 'tap'
 import { formatCommandHelp } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
+import { createDeployment } from '../support/deployment.ts'
 
 const commands = await Promise.all(Object.values(commandLoaders).map(load => load()))
 
@@ -26,4 +27,16 @@ void t.test('the help of a command describes every option and argument in a sent
     const help = formatCommandHelp(command).join('\n')
     for (const name of Object.keys(command.options)) t.match(help, new RegExp(`^  --${name}\\b.*  [A-Z]`, 'm'), command.name)
   }
+})
+
+void t.test('wrong commands and options are a usage error', async t => {
+  const deployment = createDeployment({ networks: {} })
+  t.teardown(() => deployment.remove())
+  t.match(await deployment.run('nonsense'), { code: 64, stderr: /unknown command "nonsense"\n/ })
+  t.match(await deployment.run('chek'), { code: 64, stderr: /unknown command "chek"; did you mean `check`\?/ })
+  t.match(await deployment.run('start', '--nonsense'), { code: 64, stderr: /nonsense/ })
+  t.match(await deployment.run('start', '--help'), {
+    code: 0,
+    stdout: /^  tollgate start \[--config DIR\]\n\n  --config DIR  .*configs\.$/m,
+  })
 })

@@ -1,11 +1,15 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { UsageError } from '../../src/cli/command.ts'
+import { createCheckCommand } from '../../src/cli/check.ts'
+import { UsageError, exitCodes } from '../../src/cli/command.ts'
 import type { Command } from '../../src/cli/command.ts'
+import type { Problem } from '../../src/config/problem.ts'
+import type { Config } from '../../src/config/types.ts'
+import { stubPlugins, writeConfig } from '../config/config-fixture.ts'
 import { tempFolder } from '../store/temp-store.ts'
 
-/** What a command printed, and its exit code. */
+/** The output of a command, and its exit code. */
 export interface CommandResult {
   readonly code: number
   readonly out: readonly string[]
@@ -14,13 +18,13 @@ export interface CommandResult {
 
 export interface TestConfigs {
   readonly dir: string
-  /** Runs a command line on these configs; a Misuse is its exit code 64 and its message. */
-  run(command: Command, ...words: string[]): Promise<CommandResult>
+  /** Runs a command on these configs; a UsageError becomes exit code 64 and its message. */
+  run(command: Command, ...args: string[]): Promise<CommandResult>
   /** The same with --json, parsed. */
-  json(command: Command, ...words: string[]): Promise<unknown>
+  json(command: Command, ...args: string[]): Promise<unknown>
 }
 
-/** A configuration directory with two plans and three networks, and a store beside it. */
+/** A configuration directory with two plans and three networks, and a store next to it. */
 export const createTestConfigs = async (t: Test): Promise<TestConfigs> => {
   const dir = join(await tempFolder(t), 'configs')
   await mkdir(join(dir, 'networks'), { recursive: true })
@@ -32,12 +36,12 @@ export const createTestConfigs = async (t: Test): Promise<TestConfigs> => {
   )
   const names = ['devnet', 'base-mainnet', 'devnet.test']
   for (const name of names) await writeFile(join(dir, 'networks', `${name}.yaml`), '')
-  const run = (command: Command, ...words: string[]) => runCommand(command, [...words, '--config', dir])
+  const run = (command: Command, ...args: string[]) => runCommand(command, [...args, '--config', dir])
   return {
     dir,
     run,
-    async json(command, ...words) {
-      const { out, err } = await run(command, ...words, '--json')
+    async json(command, ...args) {
+      const { out, err } = await run(command, ...args, '--json')
       if (err.length > 0) throw new Error(err.join('\n'))
       return JSON.parse(out.join('\n')) as unknown
     },
@@ -51,6 +55,23 @@ export const runCommand = async (command: Command, args: readonly string[]): Pro
     return { code: await command.run(args, terminal), out: out ?? [], err: err ?? [] }
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    return { code: 64, out: [], err: [error.message] }
+    return { code: exitCodes.usage, out: [], err: [error.message] }
   }
+}
+
+type DryRun = (config: Config) => Promise<readonly Problem[]>
+
+export const noProblems: DryRun = async () => []
+
+/** Runs `check` on the files of a configuration. Paths in its messages are relative to the configuration. */
+export const runCheck = async (
+  t: Test,
+  files: Readonly<Record<string, string>>,
+  { env = {}, dryRun = noProblems, plugins = stubPlugins } = {},
+): Promise<CommandResult> => {
+  const dir = writeConfig(t.testdir(), files)
+  const [out, err]: [string[], string[]] = [[], []]
+  const terminal = { env, out: (line: string) => void out.push(line), err: (line: string) => void err.push(line) }
+  const code = await createCheckCommand(plugins, dryRun).run(['--config', dir], terminal)
+  return { code, out, err: err.map(text => text.replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')) }
 }

@@ -69,9 +69,9 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.teardown(() => store.close())
     return store
   }
-  const copy = (...words: string[]) => runCommand(storeCommand, ['copy', ...words])
+  const copy = (...args: string[]) => runCommand(storeCommand, ['copy', ...args])
 
-  t.test('takes a folder into a redis, and back into another folder, and nothing changes', async t => {
+  t.test('copies an embedded store into a Redis, and back into another embedded store, without a change', async t => {
     const [first, second] = [join(await tempFolder(t), 'data'), join(await tempFolder(t), 'data')]
     const [from, far, back] = [await openFolder(t, first), await openRedis(t), await openFolder(t, second)]
     await seedStore(from)
@@ -90,7 +90,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.same(await readEverything(back), await readEverything(from))
   })
 
-  t.test('may be repeated: what is there is not added again, and what has changed comes along', async t => {
+  t.test('may be repeated: only changes are copied', async t => {
     const path = join(await tempFolder(t), 'data')
     const [from, to] = [await openFolder(t, path), await openRedis(t)]
     await seedStore(from)
@@ -120,7 +120,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.same(await readEverything(to), await readEverything(from))
   })
 
-  t.test('never makes a key valid again that was revoked in the target, and takes away no calls', async t => {
+  t.test('never reactivates a key that was revoked in the target, and never lowers usage counts', async t => {
     const path = join(await tempFolder(t), 'data')
     const [from, to] = [await openFolder(t, path), await openRedis(t)]
     await seedStore(from)
@@ -136,7 +136,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     )
   })
 
-  t.test('is refused, before anything is written, when a name belongs to another account there', async t => {
+  t.test('fails before it writes anything when a name belongs to another account in the target', async t => {
     const path = join(await tempFolder(t), 'data')
     const [from, to] = [await openFolder(t, path), await openRedis(t)]
     await seedStore(from)
@@ -149,7 +149,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.equal(await to.account('alice'), undefined)
   })
 
-  t.test('is refused while gateways use either store, unless it is told that they are idle', async t => {
+  t.test('fails while gateways use either store, unless --live is given', async t => {
     const path = join(await tempFolder(t), 'data')
     const [from, to] = [await openFolder(t, path), await openRedis(t)]
     await seedStore(from)
@@ -177,7 +177,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     ])
   })
 
-  t.test('says so when keys or accounts changed after they were copied, which --live allows', async t => {
+  t.test('reports when keys or accounts were changed after they had been copied, which --live allows', async t => {
     const path = join(await tempFolder(t), 'data')
     const [from, to] = [await openFolder(t, path), await openRedis(t)]
     await seedStore(from)
@@ -207,7 +207,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.same(await readEverything(to), await readEverything(from))
   })
 
-  t.test('takes the words that name no store as misuse, without printing what they hold', async t => {
+  t.test('rejects an invalid store without printing its text, as a usage error', async t => {
     const wrong = await copy('redis://:canary@', redis.url)
     t.match(wrong, { code: 64, err: ['FROM must be lmdb:PATH or redis://HOST:PORT'] })
     t.match(await copy(redis.url, '${STORE}'), { code: 64, err: ['TO: the environment variable STORE is not set'] })
@@ -217,7 +217,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.match(await copy('lmdb:nowhere', redis.url), { code: 1, err: [/^tollgate: no store in .*nowhere$/] })
   })
 
-  t.test('draws one line over and over where somebody watches', async t => {
+  t.test('overwrites one line on a terminal', async t => {
     await seedStore(await openRedis(t))
     const drawn: string[] = []
     const out: string[] = []

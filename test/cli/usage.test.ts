@@ -10,7 +10,7 @@ import type { UsageCount } from '../../src/store/store.ts'
 import { TestLog } from '../support/fakes.ts'
 import { createTestConfigs } from './run-command.ts'
 
-t.test('usage says where the credits of today are, also while a gateway runs', async t => {
+t.test('usage shows the credits of today, also while a gateway is running', async t => {
   const { dir, json, run } = await createTestConfigs(t)
   const { id } = (await json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
   const store = await openStore({ kind: 'lmdb', path: join(dir, '..', 'data') }, systemClock)
@@ -21,8 +21,8 @@ t.test('usage says where the credits of today are, also while a gateway runs', a
 
   const midnight = new Date()
   midnight.setUTCHours(24, 0, 0, 0)
-  const open = (await json(usageCommand, 'alice')) as Record<string, number>
-  t.match(open, {
+  const running = (await json(usageCommand, 'alice')) as Record<string, number>
+  t.match(running, {
     account: 'alice',
     plan: 'core',
     day: /^\d{4}-\d\d-\d\d$/,
@@ -30,8 +30,8 @@ t.test('usage says where the credits of today are, also while a gateway runs', a
     forfeited: 0,
     resetAt: midnight.toISOString(),
   })
-  t.equal((open['used'] ?? 0) + (open['held'] ?? 0) + (open['left'] ?? 0), 1_000)
-  t.ok((open['used'] ?? 0) + (open['held'] ?? 0) >= 80)
+  t.equal((running['used'] ?? 0) + (running['held'] ?? 0) + (running['left'] ?? 0), 1_000)
+  t.ok((running['used'] ?? 0) + (running['held'] ?? 0) >= 80)
 
   await ledger.stop()
   await store.close()
@@ -49,7 +49,7 @@ t.test('usage says where the credits of today are, also while a gateway runs', a
   ])
 })
 
-t.test('an account whose plan is gone from gateway.yaml is shown without a limit', async t => {
+t.test('an account whose plan is no longer in gateway.yaml is shown without a limit', async t => {
   const { dir, json, run } = await createTestConfigs(t)
   await json(accountsCommand, 'add', 'alice', '--plan', 'core', '--credits', '700')
   const file = join(dir, 'gateway.yaml')
@@ -61,12 +61,12 @@ t.test('an account whose plan is gone from gateway.yaml is shown without a limit
   })
 })
 
-t.test('usage of an account that does not exist is refused', async t => {
+t.test('usage of an unknown account is an error', async t => {
   const { run } = await createTestConfigs(t)
   t.same(await run(usageCommand, 'alice'), { code: 1, out: [], err: ['tollgate: unknown account "alice"'] })
 })
 
-t.test('usage --by counts calls by what they have in common', async t => {
+t.test('usage --by counts calls by one field', async t => {
   const { dir, json, run } = await createTestConfigs(t)
   const { id } = (await json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
   await json(accountsCommand, 'add', 'bo', '--plan', 'core')
@@ -99,7 +99,7 @@ t.test('usage --by counts calls by what they have in common', async t => {
   })
   const date = (day: number) => new Date(day * 86_400_000).toISOString().slice(0, 10)
 
-  t.test('today, unless more days are asked for', async t => {
+  t.test('of today, unless --days is given', async t => {
     t.same(await json(usageCommand, 'alice', '--by', 'method'), {
       account: 'alice',
       from: date(today),
@@ -115,8 +115,8 @@ t.test('usage --by counts calls by what they have in common', async t => {
     t.match(await json(usageCommand, 'alice', '--by', 'method', '--days', '3'), { total: { calls: 114 } })
   })
 
-  t.test('by anything, times in order, also for a spreadsheet', async t => {
-    const csv = async (...words: string[]) => (await run(usageCommand, 'alice', '--csv', '--by', ...words)).out
+  t.test('by each field, as CSV, with hours and days in order', async t => {
+    const csv = async (...args: string[]) => (await run(usageCommand, 'alice', '--csv', '--by', ...args)).out
     t.same(await csv('outcome'), ['outcome,calls,forwarded,credits', 'ok,3,1,415', 'unavailable,1,0,0'])
     t.same(await csv('network'), ['network,calls,forwarded,credits', 'base-mainnet,1,1,255', 'devnet,3,0,160'])
     t.same(await csv('key'), ['key,calls,forwarded,credits', 'key_2,1,1,255', 'key_1,3,0,160'])
@@ -129,7 +129,7 @@ t.test('usage --by counts calls by what they have in common', async t => {
     ])
   })
 
-  t.test('as a table, with a sum', async t => {
+  t.test('as a table with a total', async t => {
     t.same((await run(usageCommand, 'alice', '--by', 'key')).out, [
       'KEY    CALLS  FORWARDED  CREDITS',
       'key_2  1      1          255',
@@ -139,14 +139,14 @@ t.test('usage --by counts calls by what they have in common', async t => {
     t.same((await run(usageCommand, 'bo', '--by', 'key')).out, [`no calls of bo on ${date(today)}`])
   })
 
-  t.test('words that make no sense are exit code 64', async t => {
-    for (const [words, message] of [
+  t.test('wrong options are a usage error', async t => {
+    for (const [args, message] of [
       [['--by', 'methd'], /^--by must be method, .* or day, not "methd"; did you mean `method`\?$/],
       [['--csv'], /^missing option --by: expected method, /],
       [['--days', '7'], /^missing option --by/],
       [['--by', 'key', '--days', '0'], /^--days must be a number from 1 to 3660, not "0"$/],
       [['--by', 'key', '--csv', '--json'], /^--json and --csv cannot be combined$/],
     ] as const)
-      t.match(await run(usageCommand, 'alice', ...words), { code: 64, err: [message] })
+      t.match(await run(usageCommand, 'alice', ...args), { code: 64, err: [message] })
   })
 })

@@ -1,0 +1,145 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import type { Test } from 'tap'
+import { plugins } from '../../plugins/index.ts'
+import { createCheckCommand } from '../../src/cli/check.ts'
+import { exitCodes } from '../../src/cli/command.ts'
+import { dryRunNetworks } from '../../src/core/dry-run.ts'
+import { renamedKeys } from '../../src/util/renamed-keys.ts'
+import { networkYaml, writeConfig } from '../config/config-fixture.ts'
+import { runCheck, runCommand } from './run-command.ts'
+
+/** Runs `check` with the built-in plugins, and creates their stages. */
+const runBuiltInCheck = (t: Test, files: Readonly<Record<string, string>>) => runCheck(t, files, { dryRun: dryRunNetworks, plugins })
+
+const table = readFileSync('configs/methods/ethereum.yaml', 'utf8')
+/** The shipped pipeline with these options, by plugin. */
+const shippedPluginNames = ['envelope', 'key-auth', 'network-access', 'credits', 'params', 'cache', 'failover', 'upstream']
+const shippedSteps = (options: Readonly<Record<string, string>> = {}) =>
+  shippedPluginNames.map(
+    name => `  - ${name}: ${options[name] ?? (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')}\n`,
+  )
+
+const shipped = (options: Readonly<Record<string, string>>) => networkYaml('real-net', shippedSteps(options).join(''))
+
+t.test('an option that names a method which is not in the method table is a problem', async t => {
+  const files = {
+    'methods/ethereum.yaml': table,
+    'networks/real-net.yaml': shipped({
+      credits: '{ costs: { eth_getLog: 300 } }',
+      cache: '{ methods: { eth_cal: never } }',
+      failover:
+        '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], partner: { name: p, url: "http://127.0.0.1:1", methods: [eth_getLogs, eth_getLog] } }',
+    }),
+  }
+  const { code, err } = await runBuiltInCheck(t, files)
+  t.equal(code, exitCodes.config)
+  t.match(err.join(''), /credits: the method eth_getLog is not in the method table; did you mean `eth_getLogs`\?/)
+  t.match(err.join(''), /cache: the method eth_cal is not in the method table; did you mean `eth_call`\?/)
+  t.match(err.join(''), /failover: the method eth_getLog is not in the method table; did you mean `eth_getLogs`\?/)
+})
+
+t.test('a timeout of 0, a size of 0 or a URL that is not HTTP is a problem', async t => {
+  const files = {
+    'methods/ethereum.yaml': table,
+    'networks/real-net.yaml': shipped({
+      failover: '{ upstreams: [{ name: own, url: "wss://node.example.org" }], }',
+      upstream: '{ timeout: 0s, maxBytes: 0B, probeAfter: 0ms }',
+    }),
+  }
+  const { code, err } = await runBuiltInCheck(t, files)
+  t.equal(code, exitCodes.config)
+  t.match(err.join(''), /13:47: failover: url must begin with http:\/\/ or https:\/\//)
+  for (const name of ['timeout', 'maxBytes', 'probeAfter']) t.match(err.join(''), `${name} must be greater than 0`)
+  const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { openFor: 0s } }' })
+  t.match(await runBuiltInCheck(t, { ...files, 'networks/real-net.yaml': idle }), {
+    err: [/breaker.openFor must be greater than 0/],
+  })
+})
+
+t.test('the name of a node that is not allowed in a header is a problem', async t => {
+  const named = (own: string, partner: string) =>
+    runBuiltInCheck(t, {
+      'methods/ethereum.yaml': table,
+      'networks/real-net.yaml': shipped({
+        failover: `{ upstreams: [{ name: ${own}, url: "http://127.0.0.1:1" }], partner: { name: ${partner}, url: "http://127.0.0.1:1" } }`,
+      }),
+    })
+  const { code, err } = await named('узел', '"a b"')
+  t.equal(code, exitCodes.config)
+  t.match(err.join(''), /13:37: failover\.upstreams\[0\]\.name must be a name of ASCII characters without spaces, not "узел"/)
+  t.match(err.join(''), /failover\.partner\.name must be a name of ASCII characters without spaces, not "a b"/)
+  t.match(await named('""', 'p'), { code: exitCodes.config, err: [/without spaces, not ""/] })
+  t.match(await named('own.eu-1:8545', 'P(2)'), { code: exitCodes.ok })
+})
+
+t.test('the hint for an old key or value is its current name', async t => {
+  const upstreams = 'upstreams: [{ name: own, url: "http://127.0.0.1:1" }]'
+  const entries = [
+    '{ params: [{ title: a, is: hash, called: a thing, fill: "0x1" }], keep: head, at: 0, resend: false, split: true }',
+    '{ word: true, answer: { is: chainId }, cache: head }',
+    '{ height: true, cache: found, params: [{ title: b, type: object, notAbove: { a: b } }] }',
+  ]
+  const categories = ['known', 'tooWide', 'unknown', 'pruned', 'badParams', 'noMethod', 'misread', 'limited', 'denied', 'away']
+  const oldTable = [
+    'defaults: { cost: 80, cache: never, class: light, idempotent: true }',
+    `methods:\n${entries.map((entry, i) => `  m${i}: ${entry}`).join('\n')}`,
+    `errors:\n${[...categories.map(name => `  - { category: ${name}, code: 1 }`), '  - { means: reverted, code: 3 }'].join('\n')}`,
+  ]
+  const files = {
+    'gateway.yaml': 'store: lmdb:../data\nplans: { core: { dailyCredits: 1 } }\nusage: { keep: 90d }\n',
+    'methods/ethereum.yaml': `${oldTable.join('\n')}\n`,
+    'networks/real-net.yaml': shipped({
+      credits: '{ away: open }',
+      cache: '{ tooMany: 1s, methods: { eth_call: head, eth_getLogs: found } }',
+      failover: `{ ${upstreams}, breaker: { calls: 1, errors: 1, streak: 1, pause: 1s } }`,
+      upstream: '{ silence: 1s, maxPieces: 1 }',
+    }),
+  }
+  const { code, err } = await runBuiltInCheck(t, files)
+  t.equal(code, exitCodes.config)
+  const report = err.join('\n')
+  const hints = new Set(Array.from(report.matchAll(/\^ did you mean `(\w+)`\?/g), ([, name]) => name))
+  t.same([...hints].sort(), [...new Set(Object.values(renamedKeys).flat())].sort(), 'each current name is a hint')
+  t.notOk(
+    Object.keys(renamedKeys).some(name => hints.has(name)),
+    'no old name is',
+  )
+})
+
+t.test('the rate-limit plugin is accepted only where its page allows it', async t => {
+  const code = readFileSync('docs/examples/rate-limit.js', 'utf8')
+  const networks = [...shippedSteps(), ''].map((_, place) => {
+    const steps = shippedSteps().toSpliced(place, 0, '  - { use: ../rate-limit.mjs, with: { calls: 50 } }\n')
+    return [`networks/net-${place}.yaml`, networkYaml(`net-${place}`, steps.join(''))]
+  })
+  const files = { 'methods/ethereum.yaml': table, 'rate-limit.mjs': code, ...(Object.fromEntries(networks) as Record<string, string>) }
+  const { err } = await runBuiltInCheck(t, files)
+  const refused = new Set(Array.from(err.join('\n').matchAll(/^networks\/net-(\d)/gm), ([, place]) => Number(place)))
+  const [auth, cache] = [shippedPluginNames.indexOf('key-auth'), shippedPluginNames.indexOf('cache')]
+  t.same(
+    [...refused],
+    [...networks.keys()].filter(place => place <= auth || place > cache),
+  )
+  t.match(err.join(''), /rate-limit must run exactly once for a call, but failover above it may repeat calls/)
+})
+
+t.test('problems of gateway.yaml do not hide problems of networks', async t => {
+  const files = { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ credits: '{ costs: { eth_getLog: 300 } }' }) }
+  const { code, err } = await runBuiltInCheck(t, { ...files, 'gateway.yaml': 'store: lmdb:../data\nplan: {}\n' })
+  t.equal(code, exitCodes.config)
+  t.match(err.join(''), /gateway.yaml:2:1: unknown key `plan`[^]*real-net.yaml[^]*eth_getLog is not in the method table/)
+  t.match(await runBuiltInCheck(t, { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ cache: '{ maxBytes: 0B }' }) }), {
+    code: exitCodes.ok,
+  })
+})
+
+t.test('problems of networks do not hide problems of gateway.yaml that they depend on', async t => {
+  const pipeline =
+    '  - key-auth: {}\n  - cache: {}\n  - failover: { upstreams: [{ name: own, url: http://localhost:8545 }] }\n  - upstream: {}\n'
+  const files = { 'gateway.yaml': 'store: nowhere\nplans: {}\n', 'networks/main-chain.yaml': networkYaml('main-chain', pipeline) }
+  const dir = writeConfig(t.testdir(), files)
+  const { code, err } = await runCommand(createCheckCommand(plugins, dryRunNetworks), ['--config', dir])
+  t.equal(code, exitCodes.config)
+  t.match(err.join('\n'), /gateway\.yaml:1:8: store must be lmdb:PATH or redis:/)
+})

@@ -1,0 +1,118 @@
+import { cp } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { accountsCommand } from '../../src/cli/accounts.ts'
+import { keysCommand } from '../../src/cli/keys.ts'
+import { isWellFormedKey } from '../../src/services/accounts/api-key.ts'
+import { createTestConfigs } from './run-command.ts'
+
+const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+t.test('a key is printed once, with its allowlists, and later only by its last characters', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const lists = { networks: ['devnet', 'base-mainnet'], methods: ['eth_call'], origins: ['https://dapp.test'] }
+  const options = ['--networks', 'devnet, base-mainnet', '--methods', 'eth_call', '--origins', 'https://dapp.test']
+  const added = (await json(keysCommand, 'add', 'alice', ...options)) as { id: string; key: string; account: string }
+  t.ok(isWellFormedKey(added.key))
+  t.match(added, { id: /^key_/, account: 'alice', ...lists })
+  const listed = await json(keysCommand, 'list', 'alice')
+  t.match(listed, [{ id: added.id, account: 'alice', hint: added.key.slice(-4), created: time, ...lists }])
+  t.notMatch(JSON.stringify(listed), added.key)
+})
+
+t.test('a key for a method that no method table has is added with a warning', async t => {
+  const { dir, run } = await createTestConfigs(t)
+  await cp('configs/methods', join(dir, 'methods'), { recursive: true })
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const { code, out, err } = await run(keysCommand, 'add', 'alice', '--methods', 'eth_call,eth_getLog,own_method', '--json')
+  t.equal(code, 0)
+  t.match(JSON.parse(out.join('')), { methods: ['eth_call', 'eth_getLog', 'own_method'] })
+  t.same(err, ['warning: no method table has "eth_getLog"; did you mean `eth_getLogs`?', 'warning: no method table has "own_method"'])
+})
+
+t.test('a key without allowlists may call everything', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const added = (await json(keysCommand, 'add', 'alice')) as object
+  t.same(Object.keys(added).sort(), ['account', 'created', 'hint', 'id', 'key'])
+})
+
+t.test('a key is revoked by its id', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const { id } = (await json(keysCommand, 'add', 'alice')) as { id: string }
+  const { revoked } = (await json(keysCommand, 'revoke', id)) as { revoked: string }
+  t.match(revoked, time)
+  t.match(await json(keysCommand, 'list', 'alice'), [{ id, revoked }])
+  t.same((await run(keysCommand, 'revoke', id)).out, [`key ${id} of account alice was revoked at ${revoked}`])
+})
+
+t.test('the given allowlists of a key are changed, by its id', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const added = (await json(keysCommand, 'add', 'alice', '--networks', 'devnet', '--methods', 'eth_call', '--origins', 'all')) as {
+    id: string
+  }
+  t.notOk('origins' in added, '`all` removes the list')
+  t.same((await run(keysCommand, 'set', added.id, '--networks', 'base-mainnet,devnet')).out, [
+    `id        ${added.id}`,
+    'account   alice',
+    'networks  base-mainnet,devnet',
+    'methods   eth_call',
+    'origins   all',
+  ])
+  const unrestricted = (await json(keysCommand, 'set', added.id, '--networks', 'all', '--methods', 'all')) as object
+  t.same(Object.keys(unrestricted).sort(), ['account', 'created', 'hint', 'id'])
+  t.same(await json(keysCommand, 'list', 'alice'), [unrestricted])
+  const errorOf = async (...args: string[]) => (await run(keysCommand, 'set', ...args)).err[0]
+  t.match(await errorOf('key_9', '--networks', 'all'), /^tollgate: unknown key id "key_9"/)
+  t.match(await errorOf(added.id, '--networks', 'devent'), /unknown network "devent"; did you mean `devnet`\?$/)
+  t.match(await errorOf(added.id, '--origins', 'dapp'), /invalid origin "dapp"/)
+  await run(keysCommand, 'revoke', added.id)
+  t.match(
+    (await run(keysCommand, 'set', added.id, '--networks', 'devnet')).out.at(-1),
+    /^This key was revoked at 20\S+: its calls are rejected\.$/,
+  )
+})
+
+t.test('without --json, a key is printed with a warning, and keys as a table', async t => {
+  const { run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  t.same((await run(keysCommand, 'list', 'alice')).out, ['no keys yet: tollgate keys add alice'])
+  t.match((await run(keysCommand, 'add', 'alice', '--networks', 'devnet')).out, [
+    /^key       tg_\w{38}$/,
+    /^id        key_\w{12}$/,
+    /^account   alice$/,
+    /^networks  devnet$/,
+    /^methods   all$/,
+    /^origins   all$/,
+    /^Save the key now/,
+  ])
+  t.match((await run(keysCommand, 'list', 'alice')).out, [
+    /^ID                KEY    NETWORKS  METHODS  ORIGINS  CREATED                   REVOKED$/,
+    /^key_\w{12}  …\w{4}  devnet    all      all      20\S+Z$/,
+  ])
+})
+
+t.test('a key for an unknown account, network or origin is an error', async t => {
+  const { run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const errorOf = async (...args: string[]) => (await run(keysCommand, ...args)).err[0]
+  t.equal(await errorOf('add', 'alice', '--networks', 'devent'), 'tollgate: unknown network "devent"; did you mean `devnet`?')
+  t.equal(
+    await errorOf('add', 'alice', '--networks', 'devnet.test'),
+    'tollgate: unknown network "devnet.test"; expected base-mainnet or devnet',
+  )
+  t.equal(await errorOf('add', 'alice', '--networks', ','), '--networks requires at least one name')
+  t.equal(
+    await errorOf('add', 'alice', '--origins', 'https://dapp.test/'),
+    'tollgate: invalid origin "https://dapp.test/"; did you mean `https://dapp.test`?',
+  )
+  t.equal(
+    await errorOf('add', 'alice', '--origins', 'dapp'),
+    'tollgate: invalid origin "dapp"; expected an origin such as https://dapp.example',
+  )
+  t.equal(await errorOf('list', 'bob'), 'tollgate: unknown account "bob"')
+  t.match(await errorOf('revoke', 'key_1'), /^tollgate: unknown key id "key_1"/)
+})

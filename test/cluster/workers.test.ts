@@ -1,0 +1,162 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
+import type { WsClient } from '../support/rpc-client.ts'
+
+/** The minimum interval of head polls. */
+const minPollIntervalMs = 250
+
+t.test('several workers', async t => {
+  const chain = { height: 16 }
+  const block = (number: number) => ({ result: { number: hex(number), hash: hashOf(number), parentHash: hashOf(number - 1) } })
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    // A provider with several nodes behind one URL, of which some lag.
+    eth_blockNumber: ({ id }) => ({ result: hex(chain.height - (Number(id) % 4)) }),
+    eth_getBlockByNumber: ({ params }) => block(params[0] === 'finalized' ? 3 : chain.height),
+    eth_call: async () => new Promise(() => undefined),
+  })
+  const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const gateway = await deployment.start()
+  const url = gateway.http(key)
+  const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  const callsOf = (text: string) => Number(/^tollgate_calls_total\{.*method="eth_chainId".*\} (\d+)$/m.exec(text)?.[1] ?? 0)
+
+  t.test('share one port, and their metrics add up', async t => {
+    for (let i = 0; i < 10; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+    t.equal(callsOf(await metrics()), 10)
+  })
+
+  const headPolls = () => node.received.filter(({ method, params }) => method === 'eth_getBlockByNumber' && params[0] === 'latest').length
+  const readiness = async () => (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json()
+  /** Requests heights with concurrent callers, each on connections of its own; the heights of each caller. */
+  const requestHeights = (calls: number) =>
+    Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const heights: number[] = []
+        for (let i = 0; i < calls; i++) {
+          if (i % 10 === 0) chain.height += 1
+          heights.push(Number((await call(url, 'eth_blockNumber')).result))
+        }
+        return heights
+      }),
+    )
+  const decreases = (heights: readonly number[]) => heights.some((height, i) => height < (heights[i - 1] ?? 0))
+
+  t.test('get their heads from the primary, which alone polls the nodes', async t => {
+    const [pollsBefore, startMs] = [headPolls(), performance.now()]
+    while (performance.now() - startMs < 1000) await call(url, 'eth_blockNumber')
+    const polls = headPolls() - pollsBefore
+    const maxPolls = Math.ceil((performance.now() - startMs) / minPollIntervalMs) + 1
+    t.ok(polls >= 1 && polls <= maxPolls, `${polls} polls, where one process polls at most ${maxPolls} times`)
+    t.match(await readiness(), {
+      ready: true,
+      networks: [{ name: 'testnet', head: chain.height, finalized: 3, upstreams: [{ name: 'node-1', usable: true }] }],
+    })
+  })
+
+  t.test('never report a height below that of another worker', async t => {
+    const heights = await requestHeights(100)
+    t.same(heights.filter(decreases), [])
+    t.ok(Math.max(...heights.flat()) > 40)
+  })
+
+  t.test('are replaced when they are killed, without an effect on the others', async t => {
+    const clients: WsClient[] = []
+    for (let i = 0; i < 8; i++) clients.push(await connectWs(gateway.ws(key)))
+    const pids = childrenOf(gateway.pid)
+    t.equal(pids.length, 2)
+    process.kill(pids[0] as number, 'SIGKILL')
+    await gateway.waitForEvent('worker-exited')
+    const states = await Promise.all(
+      clients.map(client =>
+        client.call('eth_chainId').then(
+          () => 'open',
+          () => 'closed',
+        ),
+      ),
+    )
+    t.ok(states.includes('open'), 'sockets of the other worker stay open')
+    t.ok(states.includes('closed'))
+    for (let i = 0; i < 10; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+    while (childrenOf(gateway.pid).length < 2) await call(url, 'eth_chainId')
+    t.notOk(childrenOf(gateway.pid).includes(pids[0] as number))
+    await Promise.all(clients.map(client => client.close()))
+    const pollsBefore = headPolls()
+    t.same((await requestHeights(50)).filter(decreases), [], 'heads are still polled')
+    t.ok(headPolls() > pollsBefore)
+    t.match(await readiness(), { networks: [{ upstreams: [{ usable: true }] }] })
+  })
+
+  t.test('have their readiness reported by the primary', async t => {
+    t.equal((await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status, 200)
+    t.equal((await post(`${gateway.admin}/livez`, '', { method: 'GET' })).status, 200)
+    t.equal((await post(`${gateway.admin}/other`, '', { method: 'GET' })).status, 404)
+  })
+
+  t.test('take over connections that a killed worker had not accepted yet', async t => {
+    const [stopped] = childrenOf(gateway.pid) as [number]
+    process.kill(stopped, 'SIGSTOP')
+    // Connections are distributed in turn: the stopped worker gets one of these, and no other before it has accepted it.
+    const pending = [call(url, 'eth_chainId'), call(url, 'eth_chainId')]
+    await Promise.race(pending)
+    for (let i = 0; i < 3; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+    process.kill(stopped, 'SIGKILL')
+    t.match(await Promise.all(pending), [{ result: '0x7a69' }, { result: '0x7a69' }])
+  })
+
+  t.test('when all are killed, connections that were not accepted yet are closed', async t => {
+    const pids = childrenOf(gateway.pid)
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    const attempt = () =>
+      call(url, 'eth_chainId').then(
+        () => 'response',
+        () => 'closed',
+      )
+    const pending = Array.from({ length: 3 }, attempt)
+    t.equal((await post(`${gateway.admin}/livez`, '', { method: 'GET' })).status, 200) // the primary has accepted the connections by then
+    for (const pid of pids) process.kill(pid, 'SIGKILL')
+    t.same(await Promise.all(pending), ['closed', 'closed', 'closed'])
+    while ((await attempt()) === 'closed') await new Promise(setImmediate)
+  })
+
+  t.test('stop at SIGTERM, return credits, and the primary exits with 0', async t => {
+    const pids = childrenOf(gateway.pid)
+    t.equal(await gateway.stop(), 0)
+    for (const pid of pids) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+    const usage = JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout)
+    t.match(usage, { held: 0, forfeited: usage.forfeited })
+  })
+
+  t.test('do not repeat an error that the primary reports', async t => {
+    const occupied = createServer().listen(0, '127.0.0.1')
+    await once(occupied, 'listening')
+    const rpc = `127.0.0.1:${(occupied.address() as AddressInfo).port}`
+    const other = createDeployment({ gateway: { workers: 2, listen: { rpc } }, networks: { testnet: networkFile('testnet', [node.url]) } })
+    const { code, stderr } = await other.run('start')
+    t.equal(code, 1)
+    t.match(stderr.trim(), /^tollgate: cannot listen on .*in use[^\n]*$/)
+    await other.remove()
+    occupied.close()
+  })
+})
+
+const hex = (value: number): string => `0x${value.toString(16)}`
+const hashOf = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
+
+const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .split(' ')
+    .filter(text => text !== '')
+    .map(Number)
