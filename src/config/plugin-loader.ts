@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { createRequire, register } from 'node:module'
+import nodeModule, { createRequire, register } from 'node:module'
+import type { ResolveHook } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { AnyPlugin } from '../plugin/plugin.ts'
@@ -7,6 +8,7 @@ import { isDirectory, displayPath } from './config-files.ts'
 import { schemaError } from './check-options.ts'
 import { isJsonObject } from '../util/json.ts'
 import { isKebabCase, valueAt } from './path.ts'
+import { resolve as resolveSelfImport } from './self-import-hook.ts'
 
 /** The plugin that is the default export of a file or package, or why there is none. */
 export type LoadedPlugin = { readonly plugin: AnyPlugin } | { readonly reason: string; readonly hint?: string }
@@ -30,10 +32,15 @@ export const loadPlugin = async (use: string, file: string): Promise<LoadedPlugi
 
 let isHookRegistered = false
 
-/** Once per process, and only for configurations with external plugins: the thread of the hook costs about 30 ms. */
+/** Since Node.js 22.15, which @types/node 20 does not know; Node.js 26 prints a warning where register() is called. */
+const { registerHooks } = nodeModule as { readonly registerHooks?: (hooks: { readonly resolve: ResolveHook }) => void }
+
+/** Once per process, and only for configurations with external plugins: the thread of register() costs about 30 ms. */
 const registerSelfImportHook = (): void => {
-  if (!isHookRegistered) register(new URL('./self-import-hook.js', import.meta.url))
+  if (isHookRegistered) return
   isHookRegistered = true
+  if (registerHooks === undefined) register(new URL('./self-import-hook.js', import.meta.url))
+  else registerHooks({ resolve: resolveSelfImport })
 }
 
 const resolvePluginPath = (use: string, file: string): string | undefined => {

@@ -1,8 +1,9 @@
 import type { ResolveHook } from 'node:module'
 
 /**
- * A module hook: `tollgate/plugin` means this very installation, wherever the importing file lies. A plugin beside the
- * configuration in /etc then works without a node_modules of its own, and there is never a second copy.
+ * A module hook: `tollgate/plugin` is this installation, whatever file imports it. An external plugin in /etc then works
+ * without a node_modules of its own, and there is never a second copy. Runs in a thread of its own (register) or in the
+ * main thread (registerHooks), where `next` returns a value and not a promise.
  */
 export const resolve: ResolveHook = (specifier, context, next) =>
   specifier === 'tollgate/plugin'
