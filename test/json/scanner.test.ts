@@ -23,6 +23,17 @@ const scanResult = ({ error, isArray, hasNonAscii, items }: Scanner): object => 
 
 const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
 
+/**
+ * V8 14.6 (Node.js 26) mistakes an escaped name for a backslash when it has parsed a similar object before that has a member
+ * named by one backslash. Such texts are left out there, as JSON.parse is what the scanner is compared with.
+ */
+const mistakesEscapedNames = (() => {
+  JSON.parse('{"probe":0,"\\\\":0}')
+  return !('i' in (JSON.parse('{"probe":0,"\\u0069":0}') as object))
+})()
+
+const isMistaken = (bytes: Uint8Array): boolean => mistakesEscapedNames && Buffer.from(bytes).includes('"\\\\"')
+
 /** What JSON.parse says; undefined when the bytes are not UTF-8 or not JSON. */
 const parse = (bytes: Uint8Array): { readonly value: unknown } | undefined => {
   try {
@@ -51,6 +62,7 @@ const parseItem = (bytes: Uint8Array, { start, end, members }: IndexedItem): unk
 
 /** The scanner agrees with JSON.parse, the index fits its value, and neither depends on where chunks end. */
 const assertMatchesJsonParse = (bytes: Uint8Array, ...splits: readonly number[][]): void => {
+  if (isMistaken(bytes)) return
   const scanner = scan(bytes)
   const expected = parse(bytes)
   for (const cuts of splits) deepStrictEqual(scanResult(scan(bytes, cuts)), scanResult(scanner))
