@@ -2,36 +2,36 @@ import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { createInterface } from 'node:readline'
 
-/** A local Ethereum node (anvil, a development dependency). */
+/** A local Ethereum node: anvil, a development dependency. */
 export interface Anvil {
   readonly url: string
   stop(): Promise<void>
-  /** Resolves when the node ends by itself. */
+  /** Resolves when the node exits. */
   readonly exited: Promise<void>
 }
 
-/** Anvil is not installed, or does not start; the message is for the operator. */
+/** Anvil is not installed or does not start; the message is for the operator. */
 export class AnvilError extends Error {}
 
 /**
- * Starts anvil on a free port of the loopback interface and waits until it listens (about 100 ms). The binary of this
- * platform is run itself: the wrapper in its package would not pass signals on.
+ * Starts anvil on a free port of the loopback interface, and waits until it listens (about 100 ms). Runs the binary of this
+ * platform itself: the wrapper in its package does not forward signals.
  */
 export const startAnvil = async (args: readonly string[] = []): Promise<Anvil> => {
   const child = spawn(resolveBinary(), ['--host', '127.0.0.1', '--port', '0', ...args], { stdio: ['ignore', 'pipe', 'ignore'] })
-  const ended = new Promise<void>(resolve => child.once('exit', () => resolve()).once('error', () => resolve()))
-  // Whatever way this process ends, its node ends with it.
+  const exited = new Promise<void>(resolve => child.once('exit', () => resolve()).once('error', () => resolve()))
+  // However this process exits, the node must not outlive it.
   const kill = () => void child.kill('SIGKILL')
   process.once('exit', kill)
-  void ended.then(() => process.off('exit', kill))
-  const address = await Promise.race([readListenAddress(child.stdout), ended])
-  if (address === undefined) throw new AnvilError('anvil ended before it listened')
+  void exited.then(() => process.off('exit', kill))
+  const address = await Promise.race([readListenAddress(child.stdout), exited])
+  if (address === undefined) throw new AnvilError('anvil exited before it listened')
   return {
     url: `http://${address}`,
-    exited: ended,
+    exited,
     async stop() {
       child.kill('SIGTERM')
-      await ended
+      await exited
     },
   }
 }
@@ -40,15 +40,15 @@ const resolveBinary = (): string => {
   const name = `@foundry-rs/anvil-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`
   const file = process.platform === 'win32' ? 'anvil.exe' : 'anvil'
   try {
-    // The platform's package is a dependency of @foundry-rs/anvil and may lie inside it.
+    // The package of the platform is a dependency of @foundry-rs/anvil, and may be installed inside it.
     const wrapper = createRequire(import.meta.url).resolve('@foundry-rs/anvil/package.json')
     return createRequire(wrapper).resolve(`${name}/bin/${file}`)
   } catch {
-    throw new AnvilError(`the local node (${name}) is not installed; set DEVNET_URL to a node of your own, or run npm install`)
+    throw new AnvilError(`the local node (${name}) is not installed; set DEVNET_URL to another node, or run npm install`)
   }
 }
 
-/** Reads anvil's banner to its end, so that its pipe never fills up. */
+/** Goes on reading after the address: a full pipe would block anvil. */
 const readListenAddress = (stdout: NodeJS.ReadableStream): Promise<string> =>
   new Promise(resolve => {
     createInterface(stdout).on('line', line => {

@@ -1,4 +1,4 @@
-/** Rows under their titles, each column as wide as its longest cell. */
+/** Rows below their headers; each column is as wide as its longest cell. */
 export const formatTable = (headers: readonly string[], rows: readonly (readonly string[])[]): readonly string[] => {
   const all = [headers, ...rows]
   const widths = headers.map((_, column) => Math.max(...all.map(row => (row[column] ?? '').length)))
@@ -10,7 +10,7 @@ export const formatTable = (headers: readonly string[], rows: readonly (readonly
   )
 }
 
-/** One thing, a line for each of its fields. */
+/** One line for each field. */
 export const formatFields = (values: Readonly<Record<string, string | number>>): readonly string[] => {
   const width = Math.max(...Object.keys(values).map(name => name.length))
   return Object.entries(values).map(([name, value]) => `${name.padEnd(width)}  ${value}`)

@@ -109,17 +109,17 @@ t.test('the hint for an old key or value is its current name', async t => {
 
 t.test('the rate-limit plugin is accepted only where its page allows it', async t => {
   const code = readFileSync('docs/examples/rate-limit.js', 'utf8')
-  const networks = [...shippedSteps(), ''].map((_, place) => {
-    const steps = shippedSteps().toSpliced(place, 0, '  - { use: ../rate-limit.mjs, with: { calls: 50 } }\n')
-    return [`networks/net-${place}.yaml`, networkYaml(`net-${place}`, steps.join(''))]
+  const networks = [...shippedSteps(), ''].map((_, position) => {
+    const steps = shippedSteps().toSpliced(position, 0, '  - { use: ../rate-limit.mjs, with: { calls: 50 } }\n')
+    return [`networks/net-${position}.yaml`, networkYaml(`net-${position}`, steps.join(''))]
   })
   const files = { 'methods/ethereum.yaml': table, 'rate-limit.mjs': code, ...(Object.fromEntries(networks) as Record<string, string>) }
   const { err } = await runBuiltInCheck(t, files)
-  const refused = new Set(Array.from(err.join('\n').matchAll(/^networks\/net-(\d)/gm), ([, place]) => Number(place)))
+  const rejected = new Set(Array.from(err.join('\n').matchAll(/^networks\/net-(\d)/gm), ([, position]) => Number(position)))
   const [auth, cache] = [shippedPluginNames.indexOf('key-auth'), shippedPluginNames.indexOf('cache')]
   t.same(
-    [...refused],
-    [...networks.keys()].filter(place => place <= auth || place > cache),
+    [...rejected],
+    [...networks.keys()].filter(position => position <= auth || position > cache),
   )
   t.match(err.join(''), /rate-limit must run exactly once for a call, but failover above it may repeat calls/)
 })

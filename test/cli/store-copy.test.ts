@@ -34,10 +34,10 @@ const seedStore = async (store: Store): Promise<void> => {
   await store.addKey('hash-2', { id: 'key_2', account: 'acc_1', created: 6, hint: 'abcd', revoked: 9 })
   await store.addKey('hash-3', { id: 'key_3', account: 'acc_2', created: 7, hint: 'efgh', origins: [] })
   const { today: day } = await store.dayTotals('acc_1')
-  const ask = { account: 'acc_1', day, process: 'p1', minCredits: 0, limit: 1_000, shareDivisor: 1 }
-  await store.requestLease({ ...ask, seq: 1, counters: undefined, desiredCredits: 600 })
-  await store.requestLease({ ...ask, seq: 2, counters: { granted: 600, returned: 100, used: 300 }, desiredCredits: 0 })
-  await store.requestLease({ ...ask, process: 'p2', seq: 9, counters: undefined, desiredCredits: 50 })
+  const leaseRequest = { account: 'acc_1', day, process: 'p1', minCredits: 0, limit: 1_000, shareDivisor: 1 }
+  await store.requestLease({ ...leaseRequest, seq: 1, counters: undefined, desiredCredits: 600 })
+  await store.requestLease({ ...leaseRequest, seq: 2, counters: { granted: 600, returned: 100, used: 300 }, desiredCredits: 0 })
+  await store.requestLease({ ...leaseRequest, process: 'p2', seq: 9, counters: undefined, desiredCredits: 50 })
   const others = [{ method: 'eth_getLogs' }, { hour: hour - 30 }, { account: 'acc_2', key: 'key_3' }]
   await store.reportUsage({ process: 'p1', seq: 1, counts: [count(), ...others.map(count)], retentionHours: 90 * 24 })
 }
@@ -170,8 +170,8 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     const [from, to] = [await openFolder(t, path), await openRedis(t)]
     await seedStore(from)
     const { today: day } = await to.dayTotals('acc_1')
-    const ask = { account: 'acc_1', day, process: 'p9', seq: 1, counters: undefined }
-    await to.requestLease({ ...ask, minCredits: 0, desiredCredits: 5, limit: 10, shareDivisor: 1 })
+    const leaseRequest = { account: 'acc_1', day, process: 'p9', seq: 1, counters: undefined }
+    await to.requestLease({ ...leaseRequest, minCredits: 0, desiredCredits: 5, limit: 10, shareDivisor: 1 })
     t.same((await copy(`lmdb:${path}`, redis.url)).err.slice(-1), [
       'tollgate: copied, but the stores differ: the balance of account alice changed meanwhile; ' + 'stop the gateways and copy again',
     ])

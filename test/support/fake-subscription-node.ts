@@ -25,7 +25,7 @@ export interface FakeSubscriptionNode {
 
 const subscriptionId = '0xfeed'
 
-export const startSubscriptionNode = async (chainId: number, port = 0): Promise<FakeSubscriptionNode> => {
+export const startFakeSubscriptionNode = async (chainId: number, port = 0): Promise<FakeSubscriptionNode> => {
   const server = new WebSocketServer({ host: '127.0.0.1', port })
   await once(server, 'listening')
   const responses = new Map<string, unknown>([

@@ -4,11 +4,11 @@ import { parseArgs } from 'node:util'
 import { findUnitlessConstants, readSourceFiles, rootDir } from './source-files.ts'
 import type { SourceFile } from './source-files.ts'
 
-// npm run stats [-- --json]: the size and the shape of src and plugins. The limits of files and functions stand in biome.json.
+// npm run stats [-- --json]: the size and the shape of src and plugins. biome.json sets the limits of files and functions.
 
 const folders = ['src', 'plugins']
 
-/** `rule` is one of Biome, which is off in `npm run lint`; each excess as `file:line (lines)`. */
+/** What exceeds the limit of this rule of Biome, as `file:line (lines)`; also where `npm run lint` ignores the rule. */
 const findExcesses = (rule: string): readonly string[] => {
   const biome = join(rootDir, 'node_modules/@biomejs/biome/bin/biome')
   const { stdout, stderr } = spawnSync(

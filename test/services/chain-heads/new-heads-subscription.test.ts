@@ -2,13 +2,13 @@ import t from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { NewHeadsSubscription } from '../../../src/services/chain-heads/new-heads-subscription.ts'
 import { TestClock } from '../../support/fakes.ts'
-import { blockJson, hashOf, startSubscriptionNode } from '../../support/fake-subscription-node.ts'
+import { blockJson, hashOf, startFakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
 import type { FakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 /** A subscription to a node of chain 1, and what it reports. Stale after 4 s without a head. */
 const openSubscription = async (t: Teardown, running?: FakeSubscriptionNode) => {
-  const node = running ?? (await startSubscriptionNode(1))
+  const node = running ?? (await startFakeSubscriptionNode(1))
   const clock = new TestClock()
   const events: string[] = []
   const subscription = new NewHeadsSubscription({
@@ -159,7 +159,7 @@ t.test('a subscription', async t => {
   })
 
   t.test('that cannot connect reports the cause without the URL', async t => {
-    const node = await startSubscriptionNode(1)
+    const node = await startFakeSubscriptionNode(1)
     await node.stop()
     const { subscription, next } = await openSubscription(t, { ...node, stop: async () => undefined })
     subscription.open()
@@ -169,7 +169,7 @@ t.test('a subscription', async t => {
   })
 
   t.test('to an invalid WebSocket URL does not throw', async t => {
-    const node = await startSubscriptionNode(1)
+    const node = await startFakeSubscriptionNode(1)
     const { subscription, next } = await openSubscription(t, { ...node, url: `${node.url}/#` })
     subscription.open()
     t.same(await next(/^failed/), ['failed: invalid WebSocket URL'])

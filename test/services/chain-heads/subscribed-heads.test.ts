@@ -8,7 +8,7 @@ import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { openUpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import { startAnvilChain } from '../../support/anvil-chain.ts'
-import { blockJson, startSubscriptionNode } from '../../support/fake-subscription-node.ts'
+import { blockJson, startFakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
@@ -19,7 +19,7 @@ const maxResponseBytes = 16_777_216
 t.test('heads by subscription', async t => {
   /** Heads of one node, whose HTTP side is `upstreamClient`. The block time is 1 s, the poll interval 500 ms. */
   const openSubscribed = async (t: Teardown) => {
-    const node = await startSubscriptionNode(1)
+    const node = await startFakeSubscriptionNode(1)
     const clock = new TestClock()
     const log = new TestLog()
     const requests: string[] = []
