@@ -272,7 +272,7 @@ t.test('an account whose plan is gone gets 401 in plain words, and is served aga
   const { key: stranded } = await deployment.addKey('gus')
   const refused = await post(gateway.http(stranded), JSON.stringify(request('eth_blockNumber')))
   assertError(t, refused, 401, -32090, /^the plan of this account no longer exists$/)
-  await t.rejects(connectWs(gateway.ws(stranded)), { message: /refused with 401/ })
+  await t.rejects(connectWs(gateway.ws(stranded)), { message: /rejected with 401/ })
   t.match(await deployment.run('check'), { code: 0, stdout: /warning: gateway\.yaml has no plan `gold`: .* are rejected: gus$/m })
   await deployment.run('accounts', 'set', 'gus', '--plan', 'core')
   const start = performance.now()
