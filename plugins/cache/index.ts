@@ -1,7 +1,7 @@
 import { Cancellation, assertKnownMethods, copyReply, definePlugin, memoizeFrozen, onAbort } from '../../src/plugin/plugin.ts'
 import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Next, Reply } from '../../src/plugin/plugin.ts'
-import { FinalizedCache, finalizedCacheOptions } from './finalized-cache.ts'
-import type { CacheQuery } from './finalized-cache.ts'
+import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
+import type { CacheQuery } from './finality.ts'
 import { MemoryCache } from './memory-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
@@ -40,7 +40,7 @@ export default definePlugin({
         description:
           'How long the error of a query with too many results, or too wide for any node, is repeated from the cache; 0s: never.',
       },
-      ...finalizedCacheOptions,
+      ...secondLevelCacheOptions,
     },
   },
   check({ redisTtl }, report) {
@@ -56,8 +56,8 @@ export default definePlugin({
     )
     const cachePolicyOf = (name: string): CachePolicy => overrides[name] ?? methods.get(name)?.cache ?? 'never'
     const methodCaches = new Map(methods.names.map(name => [name, { policy: cachePolicyOf(name), keyOf: cacheKeyFor(name) }]))
-    const finalizedCache = redis && new FinalizedCache({ redis, ...redisLimits }, services)
-    const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, finalizedCache)
+    const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)
+    const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, secondLevelCache)
     const callsInFlight = new Map<string, SharedCall>()
 
     const handle: Handler<'request'> = async (call, next) => {
@@ -77,7 +77,7 @@ export default definePlugin({
       const sharedCall = new SharedCall(
         snapshot,
         call,
-        finalizedCache === undefined ? next : lookUpBefore(next, finalizedCache, miss),
+        secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss),
         () => {
           if (callsInFlight.get(key) === sharedCall) callsInFlight.delete(key)
         },
@@ -87,7 +87,7 @@ export default definePlugin({
       memoryCache.store(miss, reply)
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     }
-    return { handle, start: async () => finalizedCache?.open() }
+    return { handle, start: async () => secondLevelCache?.open() }
   },
 })
 
@@ -96,9 +96,9 @@ const cacheKeyFor = (method: string) => memoizeFrozen((params: readonly Json[]) 
 
 /** Looks up the answer in Redis before a node is requested. */
 const lookUpBefore =
-  (next: Next<'request'>, finalizedCache: FinalizedCache, query: CacheQuery): Next<'request'> =>
+  (next: Next<'request'>, secondLevelCache: SecondLevelCache, query: CacheQuery): Next<'request'> =>
   async call =>
-    (await finalizedCache.get(query)) ?? next(call)
+    (await secondLevelCache.get(query)) ?? next(call)
 
 /** One upstream call whose reply several callers wait for. It is canceled when the last of them leaves. */
 class SharedCall {

@@ -1,8 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { ChunkedBytes, copyReply, isFailure, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CachePolicy, ChainSnapshot, Failure, RawJson, Reply, Result, Services } from '../../src/plugin/plugin.ts'
-import { minedBlockOf, requestedBlockOf } from './finalized-cache.ts'
-import type { CacheQuery, FinalizedCache } from './finalized-cache.ts'
+import { isFinal, minedBlockOf } from './finality.ts'
+import type { CacheQuery } from './finality.ts'
+import type { SecondLevelCache } from './second-level-cache.ts'
 
 /** A request that a node must answer, and what was known before the node was requested. */
 export interface CacheMiss extends CacheQuery {
@@ -28,16 +29,16 @@ interface CachedReply {
 export class MemoryCache {
   readonly #options: MemoryCacheOptions
   readonly #services: Services
-  readonly #finalizedCache: FinalizedCache | undefined
+  readonly #secondLevelCache: SecondLevelCache | undefined
   readonly #replies: LRUCache<string, CachedReply>
   /** How long an answer is valid that may change with the next block. */
   readonly #latestTtlMs: number
 
-  constructor(options: MemoryCacheOptions, services: Services, finalizedCache: FinalizedCache | undefined) {
+  constructor(options: MemoryCacheOptions, services: Services, secondLevelCache: SecondLevelCache | undefined) {
     const { network, heads } = services
     this.#options = options
     this.#services = services
-    this.#finalizedCache = finalizedCache
+    this.#secondLevelCache = secondLevelCache
     this.#replies = openReplyCache(options.maxBytes, services)
     this.#latestTtlMs = Math.min(network.blockTime, heads.pollIntervalMs)
   }
@@ -50,7 +51,7 @@ export class MemoryCache {
 
   store(miss: CacheMiss, reply: Reply): void {
     const { policy, key, snapshot, requestedAt } = miss
-    const [replies, { heads, clock }, { cacheTooManyFor }] = [this.#replies, this.#services, this.#options]
+    const [replies, { heads, clock, methods }, { cacheTooManyFor }] = [this.#replies, this.#services, this.#options]
     const now = heads.snapshot
     if (reply.source === 'cache') {
       // From Redis, which holds final answers only.
@@ -60,20 +61,13 @@ export class MemoryCache {
       if (isTooLargeQuery(reply) && cacheTooManyFor > 0) replies.set(key, { reply: asCacheHit(reply) }, { ttl: cacheTooManyFor })
     } else if (!isCacheable(policy, key, reply)) {
       replies.delete(key)
-    } else if (now.finalityVersion === snapshot.finalityVersion && this.#isFinal(miss, reply)) {
+    } else if (now.finalityVersion === snapshot.finalityVersion && isFinal(miss, reply, snapshot, methods)) {
       replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
-      this.#finalizedCache?.store({ key }, reply, snapshot)
+      this.#secondLevelCache?.store({ key }, reply, snapshot)
     } else if (now.headVersion === snapshot.headVersion && snapshot.isCurrent(reply.upstream)) {
       const ttl = this.#latestTtlMs - (clock.monotonic() - requestedAt)
       if (ttl > 0) replies.set(key, { reply: asCacheHit(reply), headVersion: snapshot.headVersion }, { ttl })
     }
-  }
-
-  /** Whether the answer is about a block that was finalized on its node before the node was requested. */
-  #isFinal({ request, policy, snapshot }: CacheMiss, { result, upstream }: Result): boolean {
-    const block =
-      policy === 'mined' ? minedBlockOf(result) : policy === 'block' ? requestedBlockOf(request, this.#services.methods) : undefined
-    return block !== undefined && snapshot.isFinal(upstream, block)
   }
 }
 

@@ -1,7 +1,8 @@
 import { ascii, canEndNumber, isSpace, minDataViewBytes, nextState, skipPlainBytes, state } from './grammar.ts'
 import type { State } from './grammar.ts'
 import { TopLevelIndex } from './top-level-index.ts'
-import type { IndexedItem, ScanError, ScanLimits } from './top-level-index.ts'
+import type { IndexedItem } from './top-level-index.ts'
+import type { ScanError, ScanLimits } from './scan-limits.ts'
 
 /**
  * Validates a JSON text while its bytes arrive, just as JSON.parse would (RFC 8259, UTF-8), and indexes its top level. It

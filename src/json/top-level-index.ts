@@ -1,4 +1,5 @@
 import { ascii } from './grammar.ts'
+import { defaultMaxMembers } from './scan-limits.ts'
 
 /** The top-level value, or one element of a top-level array. Offsets are bytes of the whole text, ends excluded. */
 export interface IndexedItem {
@@ -17,26 +18,6 @@ export interface IndexedMember {
   /** How many values are directly in this one, if it is an array or an object. */
   readonly childCount: number
 }
-
-/** Most members of an item, unless ScanLimits.maxMembers is given. */
-export const defaultMaxMembers = 32
-
-/** Why a text is refused: it is not JSON, or it exceeds one of the limits. */
-export type ScanError = 'syntax' | 'depth' | 'members' | 'elements' | 'values'
-
-export interface ScanLimits {
-  /** How deep arrays and objects may nest. */
-  readonly maxDepth: number
-  /** Most elements of a top-level array. */
-  readonly maxElements: number
-  /** Most values in the whole text. */
-  readonly maxValues: number
-  /** Most members of the top-level object, or of each in the top-level array; 32 unless given. */
-  readonly maxMembers?: number
-}
-
-/** Most values in a text that is to be parsed: JSON.parse takes up to 25 ms for them, but 120 ms for 1 MiB of `{},`. */
-export const maxParsedValues = 25_000
 
 /** Where the members of a top-level object are, or those of each object in a top-level array. */
 export class TopLevelIndex {

@@ -10,7 +10,8 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
 import { getOrCreate } from '../util/get-or-create.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { setSendTimeout, reserveForResponse, sendCompressed, sendChunks, shouldCompress } from './stream-response.ts'
+import { sendCompressed, shouldCompress } from './response-compression.ts'
+import { setSendTimeout, reserveForResponse, sendChunks } from './stream-response.ts'
 
 /** Names and values in turn. */
 type RawHeaders = readonly string[]

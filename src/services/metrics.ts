@@ -52,13 +52,13 @@ export interface MetricFamily {
   readonly series: readonly Series[]
 }
 
-interface Series {
+export interface Series {
   readonly labels: Labels
   /** One number; for a histogram the count of each bucket, not cumulative, then the sum. */
   readonly values: number[]
 }
 
-type MutableFamily = MetricFamily & { readonly series: Series[] }
+export type MutableFamily = MetricFamily & { readonly series: Series[] }
 
 /** Metrics that can be read. */
 export interface MetricsRegistry extends Metrics {
@@ -130,30 +130,7 @@ export const withLabels = <Given extends string>(metrics: Metrics, given: LabelV
   }
 }
 
-/** Merges the metrics of several processes: counters add up, a gauge is aggregated as its definition says. */
-export const mergeMetrics = (processes: readonly (readonly MetricFamily[])[]): readonly MetricFamily[] => {
-  const all = new Map<string, MutableFamily>()
-  for (const family of processes.flat()) {
-    const merged = getOrCreate(all, family.name, () => ({ ...family, series: [] as Series[] }))
-    for (const { labels, values } of family.series) {
-      const same = merged.series.find(series => hasSameLabels(series.labels, labels))
-      if (same === undefined) merged.series.push({ labels, values: [...values] })
-      else
-        values.forEach((value, i) => {
-          same.values[i] = aggregators[merged.aggregation](same.values[i]!, value)
-        })
-    }
-  }
-  return [...all.values()]
-}
-
-const aggregators: Readonly<Record<Aggregation, (one: number, other: number) => number>> = {
-  max: Math.max,
-  min: Math.min,
-  sum: (one, other) => one + other,
-}
-
-const hasSameLabels = (a: Labels, b: Labels): boolean => {
+export const hasSameLabels = (a: Labels, b: Labels): boolean => {
   const names = Object.keys(a)
   return names.length === Object.keys(b).length && names.every(name => a[name] === b[name])
 }

@@ -2,7 +2,8 @@ import { deepStrictEqual, equal, ok } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { Scanner } from '../../src/json/scanner.ts'
-import type { IndexedItem, ScanLimits } from '../../src/json/top-level-index.ts'
+import type { IndexedItem } from '../../src/json/top-level-index.ts'
+import type { ScanLimits } from '../../src/json/scan-limits.ts'
 
 const unlimited: ScanLimits = { maxDepth: Infinity, maxElements: Infinity, maxValues: Infinity }
 

@@ -1,32 +1,13 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { blockSelectorOf, parseHexQuantity, toBuffer } from '../../src/plugin/plugin.ts'
-import type {
-  CachePolicy,
-  ChainSnapshot,
-  Json,
-  RawJson,
-  Reply,
-  Request,
-  Result,
-  Secret,
-  Services,
-  SharedCache,
-  SharedCacheEntry,
-} from '../../src/plugin/plugin.ts'
+import type { ChainSnapshot, Json, Reply, Result, Secret, Services, SharedCache, SharedCacheEntry } from '../../src/plugin/plugin.ts'
+import { mayBeFinal } from './finality.ts'
+import type { CacheQuery } from './finality.ts'
 
-export interface FinalizedCacheOptions {
+export interface SecondLevelCacheOptions {
   readonly redis: Secret
   readonly redisTtl: number
   readonly redisMaxBytes: number
-}
-
-/** A request whose answer may be final. */
-export interface CacheQuery {
-  /** Identifies the request, and whatever else its answer depends on, within the network. */
-  readonly key: string
-  readonly policy: CachePolicy
-  readonly request: Request
 }
 
 /**
@@ -34,15 +15,15 @@ export interface CacheQuery {
  * finalized on the node that answered. It is returned only where that block is finalized too: so an entry from another chain,
  * or from a fork, is never returned.
  */
-export class FinalizedCache {
-  readonly #options: FinalizedCacheOptions
+export class SecondLevelCache {
+  readonly #options: SecondLevelCacheOptions
   readonly #services: Services
   /** By block of an entry, whether it is finalized here. A negative result expires: the nodes may only have been behind. */
   readonly #finalityChecks: LRUCache<string, Promise<boolean>>
   #finalityVersion = 0
   #cache: SharedCache | undefined
 
-  constructor(options: FinalizedCacheOptions, services: Services) {
+  constructor(options: SecondLevelCacheOptions, services: Services) {
     const { clock } = services
     this.#options = options
     this.#services = services
@@ -108,31 +89,7 @@ export class FinalizedCache {
 /** How long a block counts as not finalized before it is verified again. */
 const finalityRecheckMs = 5_000
 
-const mayBeFinal = ({ policy, request }: CacheQuery, methods: Services['methods'], finalizedNumber: number): boolean => {
-  if (policy !== 'block') return policy === 'mined'
-  const block = requestedBlockOf(request, methods)
-  return block !== undefined && (typeof block === 'string' || block <= finalizedNumber)
-}
-
-/** The number or hash of the newest block that the request names; undefined for a request about the head. */
-export const requestedBlockOf = ({ method, params }: Request, methods: Services['methods']): number | string | undefined => {
-  const blocks = blockSelectorOf(methods.get(method), params)
-  if (blocks === undefined) return undefined
-  if ('hash' in blocks) return blocks.hash
-  const { from, to } = blocks
-  return typeof from === 'number' && typeof to === 'number' ? Math.max(from, to) : undefined
-}
-
-/** The number of the block of a transaction or receipt. The logs of a receipt, which may come first, have the same number. */
-export const minedBlockOf = (result: RawJson): number | undefined => {
-  const bytes = toBuffer(result)
-  const start = bytes.indexOf('"blockNumber"')
-  if (start < 0) return undefined
-  const [, text] = /^"blockNumber"\s*:\s*"(0x[0-9a-fA-F]+)"/.exec(bytes.toString('latin1', start, start + 64)) ?? []
-  return parseHexQuantity(text)
-}
-
-export const finalizedCacheOptions = {
+export const secondLevelCacheOptions = {
   redis: {
     type: 'string',
     format: 'redis',
