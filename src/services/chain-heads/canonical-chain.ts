@@ -106,7 +106,7 @@ export class CanonicalChain {
     }
     const finalized = this.#finalized
     if (finalized === undefined) return
-    // The recent blocks prove whether the finalized block is canonical. Where they do not reach, the upstream is asked.
+    // The recent blocks prove whether the finalized block is canonical. Where they do not reach, a request decides.
     const hash = this.recentBlocks.hashAt(finalized.number)
     const mayBeReverted = hash === undefined ? update.kind === 'disconnected' || number < finalized.number : hash !== finalized.hash
     if (mayBeReverted) await this.#verifyFinalized(upstream, finalized)

@@ -29,6 +29,8 @@ export interface NewHeadsSubscriptionOptions {
 const handshakeTimeoutMs = 5_000
 const minReconnectDelayMs = 500
 const maxReconnectDelayMs = 30_000
+/** The share of a delay, at most, by which it is shortened: gateways do not reconnect to a node at the same moment. */
+const maxJitter = 0.5
 /** A header takes 2 KB. */
 const maxPayloadBytes = 131_072
 const maxMessageDepth = 64
@@ -144,14 +146,13 @@ export class NewHeadsSubscription {
     this.#options.onHead(block)
   }
 
-  /** The jitter, half of the delay, keeps gateways from reconnecting to a node at the same moment. */
   #fail(cause: string, minDelayMs = 0): void {
     this.#disconnect()
     if (!this.#isFailureReported) this.#options.onFailure(cause)
     this.#isFailureReported = true
     const { clock, random } = this.#options
     const delayMs = Math.max(minDelayMs, this.#backoff.next())
-    this.#timer = clock.after(delayMs * (0.5 + random() / 2), () => void this.#connect())
+    this.#timer = clock.after(delayMs * (1 - maxJitter * random()), () => void this.#connect())
   }
 
   #disconnect(): void {

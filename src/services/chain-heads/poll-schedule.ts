@@ -6,9 +6,12 @@ const idleTimeoutMs = 30_000
 const minPollIntervalMs = 250
 const maxPollIntervalMs = 5_000
 const minSlowPollIntervalMs = 30_000
+const slowPollBlocks = 16
 const maxSilenceMs = 60_000
 const minStaleAfterMs = 2_000
+const staleAfterBlocks = 4
 const minPeerHeightTtlMs = 10_000
+const peerHeightTtlBlocks = 4
 const minDefaultLagBlocks = 5
 const defaultMaxLagMs = 10_000
 
@@ -40,11 +43,11 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
   const pollIntervalMs = Math.min(maxPollIntervalMs, Math.max(minPollIntervalMs, blockTimeMs / 2))
   return {
     pollIntervalMs,
-    slowPollIntervalMs: Math.max(minSlowPollIntervalMs, 16 * blockTimeMs),
+    slowPollIntervalMs: Math.max(minSlowPollIntervalMs, slowPollBlocks * blockTimeMs),
     maxSilentPolls: Math.ceil(maxSilenceMs / pollIntervalMs),
     minLowPolls: Math.max(minAgreeingPolls, Math.ceil(maxReplicaSkewMs / pollIntervalMs)),
-    staleAfterMs: Math.max(minStaleAfterMs, 4 * blockTimeMs),
-    peerHeightTtlMs: Math.max(minPeerHeightTtlMs, 4 * blockTimeMs),
+    staleAfterMs: Math.max(minStaleAfterMs, staleAfterBlocks * blockTimeMs),
+    peerHeightTtlMs: Math.max(minPeerHeightTtlMs, peerHeightTtlBlocks * blockTimeMs),
     defaultMaxLagBlocks: Math.max(minDefaultLagBlocks, Math.ceil(defaultMaxLagMs / blockTimeMs)),
   }
 }

@@ -18,7 +18,7 @@ const copyOf = (blocks: RecentBlocks): RecentBlocks => {
   return copy
 }
 
-/** Each hash is new. A step that removes every block begins anew. */
+/** Each hash is new. A step that removes every block replaces all of them. */
 const createStepper = () => {
   let blockCount = 0
   return (blocks: RecentBlocks, { removed, appended }: Step): void => {
