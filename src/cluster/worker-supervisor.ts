@@ -56,7 +56,7 @@ export class WorkerSupervisor {
     const worker = spawn(this.#options.env)
     const channel = openWorkerChannel(worker)
     const exited = whenExited(worker, this.#log)
-    reassignConnections(worker, () => [...this.#ready.keys()].some(other => other !== worker && other.isConnected()))
+    reassignConnections(worker, () => this.#ready.keys())
     this.#workers.set(worker, { channel, exited })
     worker.on('message', (message: WorkerMessage) => this.#options.sharedHeads.handleMessage(channel, message))
     void exited.then(exit => {

@@ -11,7 +11,7 @@ t.test('this version of Node names its messages so that connections of a dead wo
   cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
   const start = async (): Promise<{ worker: Worker; port: number }> => {
     const worker = cluster.fork({ NODE_OPTIONS: '' }) // without tap, which would load itself into the worker
-    reassignConnections(worker, () => Object.values(cluster.workers ?? {}).some(other => other !== worker))
+    reassignConnections(worker, () => Object.values(cluster.workers ?? {}).flatMap(other => other ?? []))
     t.teardown(() => worker.process.kill('SIGKILL'))
     const [port] = (await once(worker, 'message')) as [number]
     return { worker, port }
@@ -29,6 +29,28 @@ t.test('this version of Node names its messages so that connections of a dead wo
   )
 })
 
+t.test('connections are closed when all workers are killed, whether a worker was handed them or they are queued', async t => {
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
+  for (let round = 1; round <= 10; round++) {
+    const workers = [1, 2].map(() => cluster.fork({ NODE_OPTIONS: '' })) // without tap, which would load itself into the worker
+    for (const worker of workers) reassignConnections(worker, () => workers)
+    const ports = await Promise.all(workers.map(async worker => (await once(worker, 'message'))[0] as number))
+    for (const worker of workers) worker.process.kill('SIGSTOP')
+    const sockets = Array.from({ length: 5 }, () => connect(ports[0] ?? 0, '127.0.0.1'))
+    const responses = sockets.map(socket => text(socket).catch(() => 'reset'))
+    await Promise.all(sockets.map(socket => once(socket, 'connect')))
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate) // the primary accepts one in each turn of the event loop
+    const exits = workers.map(worker => once(worker, 'exit'))
+    for (const worker of workers) worker.process.kill('SIGKILL')
+    await Promise.all(exits)
+    const received = await Promise.all(responses)
+    t.ok(
+      received.every(response => response === '' || response === 'reset'),
+      `round ${round}: ${received}`,
+    )
+  }
+})
+
 /** The part of a worker that is used, and the messages that it would be sent. */
 const fakeWorker = () => {
   const sent: unknown[] = []
@@ -36,12 +58,14 @@ const fakeWorker = () => {
   const child = Object.assign(new EventEmitter(), { send })
   const internalMessages: unknown[] = []
   child.on('internalMessage', message => internalMessages.push(message))
-  return { worker: { process: child } as unknown as Worker, child, send, sent, internalMessages }
+  const disconnect = () => child.send({ act: 'disconnect' })
+  const worker = { process: child, disconnect, isConnected: () => true, isDead: () => false } as unknown as Worker
+  return { worker, child, send, sent, internalMessages }
 }
 
 t.test('connections that a dead worker has not acknowledged are reported to Node as not accepted', async t => {
-  const { worker, child, internalMessages } = fakeWorker()
-  reassignConnections(worker, () => true)
+  const { worker, child, sent, internalMessages } = fakeWorker()
+  reassignConnections(worker, () => [fakeWorker().worker])
   for (let seq = 1; seq <= 3; seq++) child.send({ act: 'newconn', seq })
   child.emit('internalMessage', { ack: 2 })
   internalMessages.length = 0
@@ -50,11 +74,12 @@ t.test('connections that a dead worker has not acknowledged are reported to Node
     { ack: 1, accepted: false },
     { ack: 3, accepted: false },
   ])
+  t.equal(sent.length, 3, 'nothing is written into the pipe of the dead worker')
 })
 
 t.test('where a worker never acknowledges, as Node names its messages anew, Node is left to itself', async t => {
   const { worker, child, send, sent, internalMessages } = fakeWorker()
-  reassignConnections(worker, () => true)
+  reassignConnections(worker, () => [fakeWorker().worker])
   for (let seq = 1; seq <= 17; seq++) child.send({ act: 'newconn', seq })
   t.equal(sent.length, 17)
   t.equal(child.send, send)
