@@ -1,7 +1,10 @@
 import type { Json, Target } from '../../plugin/call.ts'
 import type { Signal } from '../../plugin/cancellation.ts'
-import type { Reply } from '../../plugin/reply.ts'
+import { isFailure, refuse } from '../../plugin/reply.ts'
+import type { Failure, Reply } from '../../plugin/reply.ts'
+import type { Clock } from '../clock.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
+import { RateLimitBackoff } from '../upstream-client/rate-limit-backoff.ts'
 import { parseBlockReply } from './block-header.ts'
 import type { BlockHeader } from './block-header.ts'
 
@@ -16,6 +19,33 @@ export const openUpstreamRequester =
       { method, params },
       { timeoutMs: requestTimeoutMs, maxBytes: maxResponseBytes, signal, idempotent: true, bypassConcurrencyLimit: true },
     )
+
+/** Sends no requests while the upstream is rate limiting them: callers get a rate-limit error at once. */
+export const withRateLimitBackoff = (request: UpstreamRequester, clock: Clock): UpstreamRequester => {
+  const backoff = new RateLimitBackoff(clock)
+  return async (method, ...params) => {
+    if (!backoff.mayRequest) return rateLimitedReply
+    const isProbe = backoff.begin()
+    let isAnswered = false
+    try {
+      const reply = await request(method, ...params)
+      isAnswered = !isRateLimited(reply)
+      if (isRateLimited(reply)) backoff.onRateLimited(reply.retryAfter)
+      return reply
+    } finally {
+      backoff.end(isProbe, isAnswered)
+    }
+  }
+}
+
+/** Over HTTP, or as a JSON-RPC error: the requests that are sent here are too small to exceed any other limit. */
+const isRateLimited = (reply: Reply): reply is Failure =>
+  isFailure(reply) && (reply.category === 'rateLimited' || (reply.kind === 'node' && rateLimitCodes.has(reply.error.code)))
+
+/** Limit exceeded (EIP-1474), and the HTTP status 429 as a JSON-RPC code. */
+const rateLimitCodes: ReadonlySet<number> = new Set([-32005, 429])
+
+const rateLimitedReply = refuse('unavailable', { category: 'rateLimited', cause: 'the upstream is rate limiting' })
 
 /** The block with this hash or number; undefined when the upstream does not return it. */
 export const fetchBlock = async (request: UpstreamRequester, hashOrNumber: string): Promise<BlockHeader | undefined> =>

@@ -12,10 +12,9 @@ import type { Head } from './chain-snapshot.ts'
 import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
-import { withRateLimitBackoff } from './rate-limited-requester.ts'
 import { UpstreamHead } from './upstream-head.ts'
 import type { UpstreamHeadOptions } from './upstream-head.ts'
-import { fetchBlock, openUpstreamRequester } from './upstream-requester.ts'
+import { fetchBlock, openUpstreamRequester, withRateLimitBackoff } from './upstream-requester.ts'
 import type { UpstreamRequester } from './upstream-requester.ts'
 
 export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
