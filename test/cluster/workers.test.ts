@@ -1,9 +1,8 @@
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { createDeployment, networkFile, childrenOf } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
@@ -154,9 +153,3 @@ t.test('several workers', async t => {
 
 const hex = (value: number): string => `0x${value.toString(16)}`
 const hashOf = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
-
-const childrenOf = (pid: number): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-    .split(' ')
-    .filter(text => text !== '')
-    .map(Number)

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -204,8 +204,26 @@ const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => 
   }
 }
 
+/** The workers die too: one that survived would keep the standard output open, and `close` would not come. */
 const killProcess = async (child: ChildProcess): Promise<void> => {
   if (child.exitCode !== null || child.signalCode !== null) return
+  const workers = childrenOf(child.pid!)
   child.kill('SIGKILL')
+  for (const pid of workers) killIfAlive(pid)
   await once(child, 'close')
 }
+
+const killIfAlive = (pid: number): void => {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has exited.
+  }
+}
+
+/** The ids of the processes that a process has started (Linux). */
+export const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .split(' ')
+    .filter(text => text !== '')
+    .map(Number)
