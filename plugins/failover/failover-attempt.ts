@@ -1,9 +1,7 @@
 import { Cancellation, isFailure, onAbort, refuse } from '../../src/plugin/plugin.ts'
 import type { Clock, Failure, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
-import { resolveDuplicateTransaction } from './duplicate-transaction.ts'
-import { hedge } from './hedge.ts'
-import type { Attempt } from './hedge.ts'
-import type { RetryBudget } from './retry-budget.ts'
+import { hedge, resolveDuplicateTransaction } from './retries.ts'
+import type { Attempt, RetryBudget } from './retries.ts'
 import type { FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The nodes that a call may use, and its limits. */

@@ -4,7 +4,7 @@ import { newestBlockNumber } from './deprioritizer.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
 import { mayForward, PartnerNode } from './partner-node.ts'
-import { RetryBudget } from './retry-budget.ts'
+import { RetryBudget } from './retries.ts'
 import { UpstreamNode } from './upstream-node.ts'
 
 /** Requests one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */

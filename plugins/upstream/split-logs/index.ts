@@ -2,18 +2,18 @@ import { Cancellation, copyReply, isFailure, onAbort, refuse, toHexQuantity } fr
 import type { Clock, Failure, Heads, Json, Reply, Request, RequestOptions, Results, Target } from '../../../src/plugin/plugin.ts'
 import { fetchChunks, mergeChunks } from './fetch-chunks.ts'
 import {
+  checkNotReorged,
   countListChunks,
   countRanges,
   filterOf,
   firstRangeOf,
   parseBlockNumber,
   removeDuplicates,
+  resolveBlockRange,
   splitByLists,
   splitRange,
 } from './log-filter.ts'
-import type { ChunkGroup, LogFilter } from './log-filter.ts'
-import { checkNotReorged, resolveBlockRange } from './resolve-block-range.ts'
-import type { ResolvedBlockRange, SendRequest } from './resolve-block-range.ts'
+import type { ChunkGroup, LogFilter, ResolvedBlockRange, SendRequest } from './log-filter.ts'
 import { suggestRangeOfChunks } from './suggest-range.ts'
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>

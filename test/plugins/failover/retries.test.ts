@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { RetryBudget } from '../../../plugins/failover/retry-budget.ts'
+import { RetryBudget } from '../../../plugins/failover/retries.ts'
 import { LatencyTracker } from '../../../plugins/failover/upstream-node.ts'
 import type { Call, ContextKey } from '../../../src/plugin/call.ts'
 import { Cancellation } from '../../../src/plugin/cancellation.ts'

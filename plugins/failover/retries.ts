@@ -1,0 +1,168 @@
+import { keccak_256 } from '@noble/hashes/sha3.js'
+import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
+import type { Clock, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
+
+/** Retries are at most this ratio of the calls in the window, or the minimum if that is more (Envoy's retry budget). */
+const maxRetryRatio = 0.2
+const minRetries = 3
+const windowMs = 10_000
+const bucketCount = 10
+
+/**
+ * Bounds retries, so that an outage cannot double the load. A retry that succeeds returns its place, and retries without a
+ * place wait for one: so all calls move to a healthy node, and few to a node that fails too.
+ */
+export class RetryBudget {
+  readonly #clock: Clock
+  readonly #callCount = new SlidingWindowCounter()
+  readonly #failedRetryCount = new SlidingWindowCounter()
+  readonly #waiting: ((isReserved: boolean) => void)[] = []
+  #retriesInFlight = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  recordCall(): void {
+    this.#callCount.add(this.#now)
+  }
+
+  /** Reserves a retry, which must be released; false when the budget is exhausted. */
+  reserve(): boolean | Promise<boolean> {
+    if (this.#isAvailable) return this.#reserveNow()
+    // Only a retry in flight can return its place.
+    return this.#retriesInFlight > 0 && new Promise<boolean>(resolve => this.#waiting.push(resolve))
+  }
+
+  /** Reserves a retry only if that is possible without waiting. */
+  tryReserve(): boolean {
+    return this.#isAvailable && this.#waiting.length === 0 && this.#reserveNow()
+  }
+
+  release(failed: boolean): void {
+    this.#retriesInFlight -= 1
+    if (failed) this.#failedRetryCount.add(this.#now)
+    while (this.#waiting.length > 0 && this.#isAvailable) this.#waiting.shift()?.(this.#reserveNow())
+    if (this.#retriesInFlight === 0) for (const settle of this.#waiting.splice(0)) settle(false)
+  }
+
+  get #isAvailable(): boolean {
+    const maxRetries = Math.max(minRetries, maxRetryRatio * this.#callCount.sum(this.#now))
+    return this.#retriesInFlight + this.#failedRetryCount.sum(this.#now) + 1 <= maxRetries
+  }
+
+  get #now(): number {
+    return this.#clock.monotonic()
+  }
+
+  #reserveNow(): true {
+    this.#retriesInFlight += 1
+    return true
+  }
+}
+
+/** Counts in the last `windowMs`; expires them one bucket at a time. */
+class SlidingWindowCounter {
+  readonly #counts = new Array<number>(bucketCount).fill(0)
+  #sum = 0
+  #lastBucket = 0
+
+  add(now: number): void {
+    this.#expire(now)
+    this.#counts[this.#lastBucket % bucketCount]! += 1
+    this.#sum += 1
+  }
+
+  sum(now: number): number {
+    this.#expire(now)
+    return this.#sum
+  }
+
+  #expire(now: number): void {
+    const bucket = Math.floor(now / (windowMs / bucketCount))
+    for (let i = Math.max(this.#lastBucket + 1, bucket - bucketCount + 1); i <= bucket; i++) {
+      this.#sum -= this.#counts[i % bucketCount]!
+      this.#counts[i % bucketCount] = 0
+    }
+    this.#lastBucket = bucket
+  }
+}
+
+/** A request to one node, which ends early when the signal aborts. */
+export type Attempt = (signal: Signal) => Promise<Reply>
+
+export interface HedgeOptions {
+  readonly clock: Clock
+  /** Aborts both attempts. */
+  readonly signal: Signal
+  /** How long the first attempt may take before the second begins. */
+  readonly delayMs: number
+  /** True for a reply that ends the other attempt; otherwise the other attempt is waited for. */
+  isFinal(reply: Reply): boolean
+  /** The better of two replies of which none is final. */
+  better(one: Reply, other: Reply): Reply
+}
+
+/** Runs `first`, and when it takes longer than `delayMs` also the attempt that `second` returns. The first final reply wins. */
+export const hedge = (
+  first: Attempt,
+  second: () => Attempt | undefined,
+  { clock, signal, delayMs, isFinal, better }: HedgeOptions,
+): Promise<Reply> =>
+  new Promise((resolve, reject) => {
+    const cancellations = new Set<Cancellation>()
+    let best: Reply | undefined
+    const cancelAll = (): void => cancellations.forEach(cancellation => cancellation.abort())
+    const settle = (reply: Reply): void => {
+      timer.cancel()
+      stopListening()
+      cancelAll()
+      resolve(reply)
+    }
+    const start = (attempt: Attempt): void => {
+      const cancellation = new Cancellation()
+      cancellations.add(cancellation)
+      if (signal.aborted) cancellation.abort()
+      attempt(cancellation).then(reply => {
+        cancellations.delete(cancellation)
+        best = best === undefined || isFinal(reply) ? reply : better(best, reply)
+        if (isFinal(reply) || cancellations.size === 0) settle(best)
+      }, reject)
+    }
+    const timer = clock.after(delayMs, () => {
+      const attempt = second()
+      if (attempt !== undefined) start(attempt)
+    })
+    const stopListening = onAbort(signal, cancelAll)
+    start(first)
+  })
+
+/**
+ * The reply to a transaction that was sent to a second node, after the first failed without saying whether it accepted the
+ * transaction. An error of the second node is a success where it is certain that the node has this very transaction.
+ */
+export const resolveDuplicateTransaction = async (
+  reply: Reply,
+  request: Request,
+  sendRequest: (request: Request) => Promise<Reply>,
+): Promise<Reply> => {
+  if (!isFailure(reply) || reply.kind !== 'node') return reply
+  const isAlreadyKnown = reply.category === 'alreadyKnown'
+  if (!isAlreadyKnown && !/nonce too low/i.test(reply.error.message)) return reply
+  const hash = transactionHashOf(request)
+  if (hash === undefined || !(isAlreadyKnown || (await isTransactionKnown(hash, sendRequest)))) return reply
+  const { source, upstream } = reply
+  return { source, ...(upstream !== undefined && { upstream }), result: Buffer.from(`"${hash}"`) }
+}
+
+/** The nonce may have been used by this transaction or by another. */
+const isTransactionKnown = async (hash: string, sendRequest: (request: Request) => Promise<Reply>): Promise<boolean> => {
+  const reply = await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] })
+  return !isFailure(reply) && reply.result.at(0) === '{'.charCodeAt(0)
+}
+
+/** Keccak-256 of the sent bytes (EIP-2718). Undefined for transactions with blobs, whose hash leaves out the blobs (EIP-4844). */
+const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
+  method !== 'eth_sendRawTransaction' || typeof raw !== 'string' || raw.startsWith('0x03')
+    ? undefined
+    : `0x${Buffer.from(keccak_256(Buffer.from(raw.slice(2), 'hex'))).toString('hex')}`
