@@ -2,7 +2,7 @@ import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
 import { singleFlight } from '../../util/single-flight.ts'
 import type { Clock } from '../clock.ts'
-import { parseQuantityReply } from './block-header.ts'
+import { parseQuantityReply } from './upstream-requests.ts'
 
 export interface ChainIdCheckOptions {
   /** The chain ID of the network. */

@@ -2,8 +2,8 @@ import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
 import { toHexQuantity } from '../../util/hex-quantity.ts'
 import type { Clock } from '../clock.ts'
-import { parseBlockReply } from './block-header.ts'
-import type { BlockHeader } from './block-header.ts'
+import { parseBlockReply } from './upstream-requests.ts'
+import type { BlockHeader } from './upstream-requests.ts'
 
 /** A block that an upstream reports: its number and, where known, its timestamp in ms since 1970. */
 export interface HeadReport {

@@ -1,6 +1,11 @@
-import { isSameHead } from './chain-snapshot.ts'
-import type { Head } from './chain-snapshot.ts'
+import { getOrCreate } from '../../util/get-or-create.ts'
+import type { Log } from '../log.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import type { Gauge, Metrics } from '../metrics.ts'
+import { isSameHead } from './chain-state.ts'
+import type { Exclusion, ExclusionReason, Head } from './chain-state.ts'
 import type { HeadPlausibility } from './head-plausibility.ts'
+import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
 /** Selects the network's head: the highest plausible head, as of the last evaluation. */
@@ -50,4 +55,86 @@ export class HeadSelection {
     if (this.#head !== undefined) this.#plausibility.recordAccepted(this.#head, this.plausible)
     return upstreams.filter(upstream => this.isImplausible(upstream) && !previous.has(upstream.name))
   }
+}
+
+export interface ExclusionCriteria {
+  /** The network's head. */
+  readonly head: Head | undefined
+  /** Blocks that an upstream may lag behind the head. */
+  readonly maxLagBlocks: number
+  /** The names of the upstreams whose heads are implausible. */
+  readonly implausible: ReadonlySet<string>
+}
+
+/** Which upstreams are excluded from calls, and why. A change is logged; a metric has the state. */
+export class UpstreamExclusions {
+  readonly #log: Log
+  readonly #metrics: Metrics<'network'>
+  readonly #exclusions = new Map<string, Exclusion>()
+  /** Of each upstream with an implausible head: the heads that it had returned before. */
+  readonly #headsBeforeImplausible = new Map<string, number>()
+
+  constructor(log: Log, metrics: Metrics<'network'>) {
+    this.#log = log
+    this.#metrics = metrics
+  }
+
+  get(upstream: string): Exclusion | undefined {
+    return this.#exclusions.get(upstream)
+  }
+
+  evaluate(upstreams: readonly UpstreamTracker[], criteria: ExclusionCriteria): void {
+    const names = new Set(upstreams.map(({ name }) => name))
+    for (const [name, { reason }] of this.#exclusions) if (!names.has(name)) this.#clear(name, reason)
+    for (const upstream of upstreams) this.#set(upstream, this.#exclusionOf(upstream, criteria))
+  }
+
+  #exclusionOf(upstream: UpstreamTracker, { head, maxLagBlocks, implausible }: ExclusionCriteria): Exclusion | undefined {
+    if (upstream.isWrongChain) return { reason: 'chain', description: `its chain ID is ${upstream.upstreamChainId}` }
+    const aheadBlocks = head === undefined || upstream.head === undefined ? 0 : upstream.head.number - head.number
+    if (this.#isPersistentlyImplausible(upstream, implausible))
+      return { reason: 'ahead', description: `its head is implausibly high: ${aheadBlocks} blocks ahead` }
+    return -aheadBlocks > maxLagBlocks ? { reason: 'lag', description: `its head lags ${-aheadBlocks} blocks behind` } : undefined
+  }
+
+  /** Upstreams do not receive a block at the same moment: the first has it alone until the others are polled. */
+  #isPersistentlyImplausible({ name, headsReceived }: UpstreamTracker, implausible: ReadonlySet<string>): boolean {
+    if (!implausible.has(name)) {
+      this.#headsBeforeImplausible.delete(name)
+      return false
+    }
+    return headsReceived - getOrCreate(this.#headsBeforeImplausible, name, () => headsReceived) >= minAgreeingPolls - 1
+  }
+
+  #set({ name: upstream }: UpstreamTracker, exclusion: Exclusion | undefined): void {
+    const previous = this.#exclusions.get(upstream)
+    if (exclusion !== undefined) this.#exclusions.set(upstream, exclusion)
+    if (exclusion?.reason === previous?.reason) return
+    if (previous !== undefined) this.#gauge(upstream, previous.reason).set(0)
+    if (exclusion === undefined) {
+      this.#exclusions.delete(upstream)
+      return this.#log.info({ upstream }, 'upstream no longer excluded')
+    }
+    const { reason, description } = exclusion
+    this.#gauge(upstream, reason).set(1)
+    this.#log[logLevels[reason]]({ upstream, reason, description }, logMessages[reason])
+  }
+
+  #clear(upstream: string, reason: ExclusionReason): void {
+    this.#exclusions.delete(upstream)
+    this.#gauge(upstream, reason).set(0)
+  }
+
+  #gauge(upstream: string, reason: ExclusionReason): Gauge {
+    return this.#metrics.gauge(metricDefinitions.upstreamExcluded, { upstream, reason })
+  }
+}
+
+/** A lag usually ends by itself: a warning. The other reasons need an operator: an error. */
+const logLevels = { chain: 'error', lag: 'warn', ahead: 'error' } as const
+
+const logMessages: Readonly<Record<ExclusionReason, string>> = {
+  chain: 'upstream excluded: wrong chain ID',
+  lag: 'upstream excluded: its head lags too far behind',
+  ahead: 'upstream excluded: its head is implausibly high',
 }

@@ -1,17 +1,17 @@
-import type { Heads } from './chain-snapshot.ts'
+import type { Heads } from './chain-state.ts'
 import { HeadTracker } from './head-tracker.ts'
 import type { HeadsOptions } from './head-tracker.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 
-export type { BlockId, ChainSnapshot, ChainState, Heads, HeadsStatus, TrackOptions } from './chain-snapshot.ts'
-export { CurrentChainState } from './current-chain-state.ts'
+export type { ChainSnapshot, ChainState, Heads, HeadsStatus, TrackOptions } from './chain-state.ts'
+export { CurrentChainState } from './chain-state.ts'
 export { HeadTracker } from './head-tracker.ts'
 export type { HeadsOptions } from './head-tracker.ts'
 export { headTimingFor } from './poll-schedule.ts'
 export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
-export type { RecentBlocksChange } from './recent-blocks.ts'
+export type { BlockId, RecentBlocksChange } from './recent-blocks.ts'
 export type { HeightBroadcast, HeightListener } from './reported-height.ts'
-export { fetchBlock, openUpstreamRequester } from './upstream-requester.ts'
+export { fetchBlock, openUpstreamRequester } from './upstream-requests.ts'
 
 /** Opens the heads of networks: tracked by this process, or received from the primary. */
 export interface HeadsSource {

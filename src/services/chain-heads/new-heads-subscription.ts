@@ -6,8 +6,8 @@ import { Backoff } from '../../util/backoff.ts'
 import { parseHexQuantity } from '../../util/hex-quantity.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { describeNetworkError } from '../upstream-client/network-error.ts'
-import { membersOf, parseBlockHeader } from './block-header.ts'
-import type { BlockHeader } from './block-header.ts'
+import { membersOf, parseBlockHeader } from './upstream-requests.ts'
+import type { BlockHeader } from './upstream-requests.ts'
 
 export interface NewHeadsSubscriptionOptions {
   readonly url: Secret

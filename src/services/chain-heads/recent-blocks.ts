@@ -1,5 +1,10 @@
-import type { BlockHeader } from './block-header.ts'
-import type { BlockId } from './chain-snapshot.ts'
+import type { BlockHeader } from './upstream-requests.ts'
+
+/** The number of a block together with its hash: no other block has both. */
+export interface BlockId {
+  readonly number: number
+  readonly hash: string
+}
 
 /** Blocks that a process remembers: on most networks enough to reach back to the finalized block. */
 export const maxRecentBlocks = 512

@@ -1,0 +1,211 @@
+import type { Target } from '../../plugin/call.ts'
+import { toHexQuantity } from '../../util/hex-quantity.ts'
+import type { MaybePromise } from '../../util/maybe-promise.ts'
+import type { BlockId, RecentBlocks } from './recent-blocks.ts'
+import type { BlockHeader } from './upstream-requests.ts'
+
+/** The newest block that an upstream has reported. A height from an answer to a caller has neither hash nor timestamp. */
+export interface Head {
+  readonly number: number
+  readonly hash?: string
+  /** ms since 1970. */
+  readonly timestampMs?: number
+}
+
+export const isSameHead = (one: Head | undefined, other: Head | undefined): boolean =>
+  one?.number === other?.number && one?.hash === other?.hash
+
+/** Why an upstream is excluded: it is on another chain, its head lags too far, or its head is implausibly high. */
+export type ExclusionReason = 'chain' | 'lag' | 'ahead'
+
+export interface Exclusion {
+  readonly reason: ExclusionReason
+  /** For the log and `/readyz?verbose`: the chain ID, or the distance in blocks. */
+  readonly description: string
+}
+
+/** The state of a network's chain at one moment. Plain data: the primary sends it to its workers. */
+export interface ChainState {
+  /** The newest plausible head. */
+  readonly head?: Head
+  /** The newest finalized block of any upstream. */
+  readonly finalized?: BlockId
+  /** How often finalized blocks were reverted. */
+  readonly finalityVersion: number
+  /** The height that callers are given. */
+  readonly reportedHeight: number
+  readonly upstreams: readonly UpstreamState[]
+}
+
+export interface UpstreamState {
+  readonly name: string
+  readonly head?: Head
+  /** The newest finalized block of this upstream, as long as its head is plausible. */
+  readonly finalized?: BlockId
+  readonly isSubscribed: boolean
+  readonly exclusion?: Exclusion
+}
+
+/** The chain at one moment, for calls. It never changes: take it before a request is sent, and check the response against it. */
+export interface ChainSnapshot {
+  /** Increases with every other head and every other reported height: responses that may change belong to one version. */
+  readonly headVersion: number
+  /** Increases when finalized blocks are reverted, for example when a development chain is reset. */
+  readonly finalityVersion: number
+  /** The number of the newest plausible block; undefined before the first. */
+  readonly head: number | undefined
+  /** Has the upstream reported the newest head? True for every upstream before the first head. */
+  isCurrent(upstream: string | undefined): boolean
+  /** Has the upstream reported the block as finalized? A hash is found only among the newest few hundred blocks. */
+  isFinal(upstream: string | undefined, block: number | string): boolean
+  /** The newest finalized block of the upstream; without an upstream, the newest of all upstreams. */
+  finalizedBlockOf(upstream?: string): BlockId | undefined
+}
+
+/** The newest and the finalized block of a network, as its upstreams report them. One per network. */
+export interface Heads {
+  readonly snapshot: ChainSnapshot
+  /** ms between polls: half a block time, at least 250 and at most 5,000. */
+  readonly pollIntervalMs: number
+  /** Polls these upstreams, and no others, while calls come in. Returns how to stop that. */
+  track(targets: readonly Target[], options?: TrackOptions): () => void
+  /** A call is about to be sent upstream: polling goes on for another 30 s. Costs nothing. */
+  recordActivity(): void
+  /**
+   * The upstreams in the order in which to try them: first those in step, then those known to be below `block`, then those
+   * that lag, then those implausibly high. Upstreams of another chain are left out, even if none remains.
+   */
+  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[]
+  /**
+   * Records a height that the upstream answered to a caller. Returns the height that callers may be given, which does not go
+   * back. It is known at once, unless another process must acknowledge it first.
+   */
+  reportHeight(upstream: string, height: number): MaybePromise<number>
+  /** Is the block finalized on this chain? False, too, when no upstream can tell. May send a request. */
+  verifyFinalized(block: BlockId): Promise<boolean>
+  /** For operators. */
+  readonly status: HeadsStatus
+}
+
+export interface TrackOptions {
+  /** Blocks that the head of an upstream may lag before the upstream is excluded. */
+  readonly maxLag?: number | undefined
+}
+
+/** What `/readyz?verbose` reports. */
+export interface HeadsStatus {
+  readonly head?: number
+  readonly finalized?: number
+  readonly upstreams: readonly {
+    readonly name: string
+    readonly head?: number
+    /** Its heads come over a newHeads subscription. */
+    readonly subscribed?: true
+    readonly usable: boolean
+    /** Why it is excluded. */
+    readonly because?: string
+  }[]
+}
+
+/** The newest state of a network's chain that this process has, and its consequences for calls. */
+export class CurrentChainState {
+  readonly #recentBlocks: RecentBlocks
+  #state: ChainState = { finalityVersion: 0, reportedHeight: 0, upstreams: [] }
+  #headVersion = 0
+  #exclusionReasons: ReadonlyMap<string, ExclusionReason> = new Map()
+  #upstreamHeights: ReadonlyMap<string, number> = new Map()
+  /** Written here alone. A field, as each cached call reads it. */
+  snapshot: ChainSnapshot
+
+  /** The owner of `recentBlocks` keeps them up to date. */
+  constructor(recentBlocks: RecentBlocks) {
+    this.#recentBlocks = recentBlocks
+    this.snapshot = this.#createSnapshot()
+  }
+
+  get state(): ChainState {
+    return this.#state
+  }
+
+  update(state: ChainState): void {
+    const previous = this.#state
+    this.#state = state
+    if (
+      !isSameHead(state.head, previous.head) ||
+      state.reportedHeight !== previous.reportedHeight ||
+      state.finalityVersion !== previous.finalityVersion
+    )
+      this.#headVersion += 1
+    this.#exclusionReasons = new Map(
+      state.upstreams.flatMap(({ name, exclusion }) => (exclusion === undefined ? [] : [[name, exclusion.reason]])),
+    )
+    this.#upstreamHeights = new Map(state.upstreams.flatMap(({ name, head }) => (head === undefined ? [] : [[name, head.number]])))
+    this.snapshot = this.#createSnapshot()
+  }
+
+  setReportedHeight(reportedHeight: number): void {
+    if (reportedHeight !== this.#state.reportedHeight) this.update({ ...this.#state, reportedHeight })
+  }
+
+  exclusionReasonOf(upstream: string): ExclusionReason | undefined {
+    return this.#exclusionReasons.get(upstream)
+  }
+
+  /** See Heads.orderUpstreams(). */
+  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
+    if (this.#exclusionReasons.size === 0) return this.#orderByHeight(upstreams, block)
+    const excludedFor = (reason: ExclusionReason | undefined) => upstreams.filter(({ name }) => this.#exclusionReasons.get(name) === reason)
+    return [...this.#orderByHeight(excludedFor(undefined), block), ...excludedFor('lag'), ...excludedFor('ahead')]
+  }
+
+  /** Upstreams below the block come last. No upstream has a block above the head: then the order stays. */
+  #orderByHeight<N extends { readonly name: string }>(upstreams: readonly N[], block = Infinity): readonly N[] {
+    if (block > (this.#state.head?.number ?? -1)) return upstreams
+    const isBelow = ({ name }: N) => (this.#upstreamHeights.get(name) ?? Infinity) < block
+    return upstreams.some(isBelow) ? [...upstreams.filter(upstream => !isBelow(upstream)), ...upstreams.filter(isBelow)] : upstreams
+  }
+
+  /** Is the block finalized on this chain? An older block than the newest finalized one is fetched by its number. */
+  async verifyFinalized({ number, hash }: BlockId, fetch: (number: string) => Promise<BlockHeader | undefined>): Promise<boolean> {
+    const { finalized, finalityVersion } = this.#state
+    if (finalized === undefined || number > finalized.number) return false
+    if (number === finalized.number) return hash === finalized.hash
+    const block = await fetch(toHexQuantity(number))
+    return block?.number === number && block.hash === hash && finalityVersion === this.#state.finalityVersion
+  }
+
+  get status(): HeadsStatus {
+    const { head, finalized, upstreams } = this.#state
+    return {
+      ...(head && { head: head.number }),
+      ...(finalized && { finalized: finalized.number }),
+      upstreams: upstreams.map(upstreamStatusOf),
+    }
+  }
+
+  #createSnapshot(): ChainSnapshot {
+    const { head, finalized: newestFinalized, finalityVersion, upstreams } = this.#state
+    const recentBlocks = this.#recentBlocks
+    const upstreamByName = new Map(upstreams.map(upstream => [upstream.name, upstream]))
+    return {
+      headVersion: this.#headVersion,
+      finalityVersion,
+      head: head?.number,
+      isCurrent: (upstream = '') => head === undefined || isSameHead(upstreamByName.get(upstream)?.head, head),
+      isFinal(upstream = '', block) {
+        const finalized = upstreamByName.get(upstream)?.finalized
+        if (finalized === undefined) return false
+        return typeof block === 'number' ? block <= finalized.number : recentBlocks.isFinal(block, finalized)
+      },
+      finalizedBlockOf: upstream => (upstream === undefined ? newestFinalized : upstreamByName.get(upstream)?.finalized),
+    }
+  }
+}
+
+const upstreamStatusOf = ({ name, head, isSubscribed, exclusion }: UpstreamState): HeadsStatus['upstreams'][number] => ({
+  name,
+  ...(head && { head: head.number }),
+  ...(isSubscribed && { subscribed: true as const }),
+  usable: exclusion === undefined,
+  ...(exclusion && { because: exclusion.description }),
+})
