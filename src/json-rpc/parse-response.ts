@@ -3,10 +3,9 @@ import type { RpcError } from '../plugin/reply.ts'
 import { ChunkBuffer, ChunkedBytes, toBuffer, toLatin1, toUtf8, unescapeName } from '../json/chunked-bytes.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
 import { ascii } from '../json/grammar.ts'
-import { Scanner } from '../json/scanner.ts'
-import { defaultMaxMembers, maxParsedValues } from '../json/scan-limits.ts'
+import { Scanner, defaultMaxMembers, maxParsedValues } from '../json/scanner.ts'
 import type { IndexedMember } from '../json/top-level-index.ts'
-import type { ScanError } from '../json/scan-limits.ts'
+import type { ScanError } from '../json/scanner.ts'
 
 /** The request to a node, serialized from the checked method and params: other members of the caller's request never get there. */
 export const serializeRequest = (id: number, { method, params }: Request): string =>

@@ -2,7 +2,26 @@ import { ascii, canEndNumber, isSpace, minDataViewBytes, nextState, skipPlainByt
 import type { State } from './grammar.ts'
 import { TopLevelIndex } from './top-level-index.ts'
 import type { IndexedItem } from './top-level-index.ts'
-import type { ScanError, ScanLimits } from './scan-limits.ts'
+
+/** Most members of an item, unless ScanLimits.maxMembers is given. */
+export const defaultMaxMembers = 32
+
+/** Why a text is refused: it is not JSON, or it exceeds one of the limits. */
+export type ScanError = 'syntax' | 'depth' | 'members' | 'elements' | 'values'
+
+export interface ScanLimits {
+  /** How deep arrays and objects may nest. */
+  readonly maxDepth: number
+  /** Most elements of a top-level array. */
+  readonly maxElements: number
+  /** Most values in the whole text. */
+  readonly maxValues: number
+  /** Most members of the top-level object, or of each in the top-level array; 32 unless given. */
+  readonly maxMembers?: number
+}
+
+/** Most values in a text that is to be parsed: JSON.parse takes up to 25 ms for them, but 120 ms for 1 MiB of `{},`. */
+export const maxParsedValues = 25_000
 
 /**
  * Validates a JSON text while its bytes arrive, just as JSON.parse would (RFC 8259, UTF-8), and indexes its top level. It
@@ -35,7 +54,7 @@ export class Scanner {
 
   constructor(limits: ScanLimits) {
     this.#limits = limits
-    this.#index = new TopLevelIndex(limits.maxElements, limits.maxMembers)
+    this.#index = new TopLevelIndex(limits.maxElements, limits.maxMembers ?? defaultMaxMembers)
   }
 
   /** The top-level value is an array, and the items are its elements. */

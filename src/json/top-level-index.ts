@@ -1,5 +1,4 @@
 import { ascii } from './grammar.ts'
-import { defaultMaxMembers } from './scan-limits.ts'
 
 /** The top-level value, or one element of a top-level array. Offsets are bytes of the whole text, ends excluded. */
 export interface IndexedItem {
@@ -33,7 +32,7 @@ export class TopLevelIndex {
   #valueStart = 0
   #childCount = 0
 
-  constructor(maxItems: number, maxMembers = defaultMaxMembers) {
+  constructor(maxItems: number, maxMembers: number) {
     this.#maxItems = maxItems
     this.#maxMembers = maxMembers
   }

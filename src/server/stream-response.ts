@@ -1,8 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { overloaded } from '../services/memory-budget.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
-import type { RpcResponse } from '../json-rpc/handle-message.ts'
-import type { ResponseBody } from '../json-rpc/serialize-response.ts'
+import type { RpcResponse, ResponseBody } from '../json-rpc/handle-message.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 

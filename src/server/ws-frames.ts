@@ -1,5 +1,5 @@
-import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
-import type { ResponseBody } from '../json-rpc/serialize-response.ts'
+import { bodyToBuffer } from '../json-rpc/handle-message.ts'
+import type { ResponseBody } from '../json-rpc/handle-message.ts'
 
 /**
  * A whole message as one frame of a server (RFC 6455, 5.2), one character per byte, up to 65,535 of them. It is written to

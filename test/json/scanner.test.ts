@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Scanner } from '../../src/json/scanner.ts'
 import type { IndexedItem } from '../../src/json/top-level-index.ts'
-import type { ScanLimits } from '../../src/json/scan-limits.ts'
+import type { ScanLimits } from '../../src/json/scanner.ts'
 
 const unlimited: ScanLimits = { maxDepth: Infinity, maxElements: Infinity, maxValues: Infinity }
 

@@ -1,6 +1,5 @@
 import type { WebSocket } from 'ws'
-import { Scanner } from '../../json/scanner.ts'
-import { maxParsedValues } from '../../json/scan-limits.ts'
+import { Scanner, maxParsedValues } from '../../json/scanner.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { Backoff } from '../../util/backoff.ts'
 import { parseHexQuantity } from '../../util/hex-quantity.ts'
