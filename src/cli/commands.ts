@@ -1,4 +1,4 @@
-import { loadModulesSync } from '../runtime/load-modules-sync.ts'
+import { loadModulesSync } from '../runtime/module-loading.ts'
 import type { Command } from './command.ts'
 
 /** All commands. Each is loaded when it is called: the gateway takes half a second to load, and most commands need little of it. */

@@ -16,8 +16,7 @@ import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { printStartupErrors, loadValidConfig } from './startup.ts'
-import { runUntilSignal } from './signals.ts'
+import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */

@@ -7,8 +7,7 @@ import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { printStartupErrors, loadValidConfig } from './startup.ts'
-import { runUntilSignal } from './signals.ts'
+import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
 /** Serves a configuration directory in production; standard output is one JSON object a line. */

@@ -7,7 +7,10 @@ import { dryRunNetworks } from '../core/dry-run.ts'
 import { StageStartError } from '../core/network.ts'
 import { ListenError } from '../server/http-server.ts'
 import { StoreError } from '../store/store.ts'
-import { WorkerExitError, WorkerSpawnError } from '../cluster/worker-supervisor.ts'
+import { WorkerExitError, WorkerSpawnError } from '../cluster/worker-pool.ts'
+import { systemClock } from '../services/clock.ts'
+import type { Clock } from '../services/clock.ts'
+import { exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
 
 /** The configuration in `dir`; undefined after its problems have been printed. */
@@ -42,3 +45,31 @@ export const printStartupErrors = async <T>(opening: Promise<T>, err: Terminal['
 
 const isOperatorError = (error: unknown): error is Error =>
   [ListenError, StoreError, StageStartError, WorkerSpawnError].some(kind => error instanceof kind)
+
+/** npm, timeout and terminals send the same signal twice. */
+const duplicateSignalWindowMs = 1000
+
+/**
+ * Runs `serve` until SIGTERM or SIGINT, which resolves `stopRequested`. Handlers are installed first: a signal during the
+ * start is not lost and leaves nothing behind. Another signal ends the process immediately, as kill -9 would, unless it
+ * comes within `duplicateSignalWindowMs` of the first.
+ */
+export const runUntilSignal = (serve: (stopRequested: Promise<void>) => Promise<number>, clock: Clock = systemClock): Promise<number> => {
+  let firstSignalMs: number | undefined
+  const stopRequested = new Promise<void>(resolve => {
+    const onSignal = () => {
+      firstSignalMs ??= clock.monotonic()
+      if (clock.monotonic() - firstSignalMs >= duplicateSignalWindowMs) exitImmediately()
+      resolve()
+    }
+    process.on('SIGTERM', onSignal)
+    process.on('SIGINT', onSignal)
+  })
+  return serve(stopRequested)
+}
+
+/** process.exit() would wait forever while LMDB is writing; the event ends a local node that `tollgate dev` has started. */
+const exitImmediately = (): void => {
+  process.emit('exit', exitCodes.failed)
+  process.kill(process.pid, 'SIGKILL')
+}

@@ -1,7 +1,7 @@
 import type { ErrorObject } from 'ajv'
 import type { Path } from '../plugin/plugin.ts'
 import type { ObjectSchema, Schema } from '../plugin/options-schema.ts'
-import { jsonPointer, parseJsonPointer } from '../util/json-pointer.ts'
+import { jsonPointer, parseJsonPointer } from '../util/json-path.ts'
 import { formats } from './formats.ts'
 import { formatSuggestion } from '../util/did-you-mean.ts'
 import { closestKey, didYouMeanKey } from '../util/renamed-keys.ts'

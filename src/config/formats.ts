@@ -70,3 +70,6 @@ const parseQuantity = (text: string, units: Readonly<Record<string, number>>): n
 }
 
 const ifAccepted = (name: 'duration' | 'size', text: string): string | undefined => (formats[name].accepts(text) ? text : undefined)
+
+/** Names of networks, plans, steps and method tables, which are file names and arguments of commands too. */
+export const isKebabCase = (text: string): boolean => /^[a-z0-9]+(-[a-z0-9]+)*$/.test(text)

@@ -1,7 +1,7 @@
 import type { Path } from '../plugin/plugin.ts'
 import type { Schema } from '../plugin/options-schema.ts'
 import { isJsonObject } from '../util/json.ts'
-import { jsonPointer } from '../util/json-pointer.ts'
+import { jsonPointer } from '../util/json-path.ts'
 import type { Problem } from './problem.ts'
 import { childSchema } from './schema.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'

@@ -1,14 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs'
-import nodeModule, { createRequire, register } from 'node:module'
-import type { ResolveHook } from 'node:module'
+import { createRequire } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { isDirectory, displayPath } from './config-files.ts'
 import { schemaError } from './check-options.ts'
 import { isJsonObject } from '../util/json.ts'
-import { isKebabCase, valueAt } from './path.ts'
-import { resolve as resolveSelfImport } from './self-import-hook.ts'
+import { registerSelfImportHook } from '../runtime/module-loading.ts'
+import { valueAt } from '../util/json-path.ts'
+import { isKebabCase } from './formats.ts'
 
 /** The plugin that is the default export of a file or package, or why there is none. */
 export type LoadedPlugin = { readonly plugin: AnyPlugin } | { readonly reason: string; readonly hint?: string }
@@ -28,19 +28,6 @@ export const loadPlugin = async (use: string, file: string): Promise<LoadedPlugi
     const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
     return { reason: `cannot load ${use}: ${reason}` }
   }
-}
-
-let isHookRegistered = false
-
-/** Since Node.js 22.15, which @types/node 20 does not know; Node.js 26 prints a warning where register() is called. */
-const { registerHooks } = nodeModule as { readonly registerHooks?: (hooks: { readonly resolve: ResolveHook }) => void }
-
-/** Once per process, and only for configurations with external plugins: the thread of register() costs about 30 ms. */
-const registerSelfImportHook = (): void => {
-  if (isHookRegistered) return
-  isHookRegistered = true
-  if (registerHooks === undefined) register(new URL('./self-import-hook.js', import.meta.url))
-  else registerHooks({ resolve: resolveSelfImport })
 }
 
 const resolvePluginPath = (use: string, file: string): string | undefined => {

@@ -4,13 +4,13 @@ import { isComplete } from './optional-variables.ts'
 import { checkOptions } from './check-options.ts'
 import type { OrderedStep } from './pipeline-order.ts'
 import { loadPlugin } from './plugin-loader.ts'
-import { isKebabCase } from './path.ts'
 import { closestMatch, formatSuggestion } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
-import { jsonPointer } from '../util/json-pointer.ts'
+import { jsonPointer } from '../util/json-path.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 import type { Step } from './types.ts'
+import { isKebabCase } from './formats.ts'
 
 /** One step of a pipeline, as far as it could be read. */
 export interface StepDraft extends OrderedStep {

@@ -1,5 +1,5 @@
 import type { StoreAddress } from '../config/types.ts'
-import { loadModulesSync } from '../runtime/load-modules-sync.ts'
+import { loadModulesSync } from '../runtime/module-loading.ts'
 import type { Clock } from '../services/clock.ts'
 import type { HeightBroadcasts } from './redis/redis-height-broadcast.ts'
 import type { AccountRow, Store } from './store.ts'

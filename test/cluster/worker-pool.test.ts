@@ -1,9 +1,8 @@
 import cluster from 'node:cluster'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { openWorkerPool } from '../../src/cluster/worker-pool.ts'
+import { WorkerSpawnError, openWorkerPool } from '../../src/cluster/worker-pool.ts'
 import type { WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
-import { WorkerSpawnError } from '../../src/cluster/worker-supervisor.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

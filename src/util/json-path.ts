@@ -1,5 +1,5 @@
 import type { Path } from '../plugin/plugin.ts'
-import { isJsonObject } from '../util/json.ts'
+import { isJsonObject } from './json.ts'
 
 /** The value at the path, or undefined when there is none. */
 export const valueAt = (value: unknown, path: Path): unknown =>
@@ -14,5 +14,13 @@ export const mapItems = (value: unknown, change: (item: unknown, part: string | 
   return isJsonObject(value) ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, change(item, key)])) : value
 }
 
-/** Names of networks, plans, steps and method tables, which are file names and arguments of commands too. */
-export const isKebabCase = (text: string): boolean => /^[a-z0-9]+(-[a-z0-9]+)*$/.test(text)
+/** The path as a JSON pointer (RFC 6901), as Ajv writes it: `/upstreams/0/url`. */
+export const jsonPointer = (path: Path): string => path.map(part => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+
+/** The path of a JSON pointer; whole numbers become positions of a list. */
+export const parseJsonPointer = (pointer: string): Path =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map(part => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .map(part => (/^\d{1,9}$/.test(part) ? Number(part) : part))

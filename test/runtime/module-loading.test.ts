@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
-const atOnce = fileURLToPath(new URL('../../src/runtime/load-modules-sync.js', import.meta.url))
+const atOnce = fileURLToPath(new URL('../../src/runtime/module-loading.js', import.meta.url))
 
 t.test('what is loaded at once is there at once, with all that it needs, and is what is imported afterwards', async t => {
   const dir = t.testdir({
