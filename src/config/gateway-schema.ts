@@ -1,5 +1,5 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
-import { logLevels } from '../services/log-levels.ts'
+import { logLevels } from '../services/log.ts'
 
 export const defaultRpcAddress = '127.0.0.1:8080'
 

@@ -1,8 +1,12 @@
 import { pino } from 'pino'
 import type { DestinationStream, Logger } from 'pino'
-import type { LogLevel } from './log-levels.ts'
 
-export type { LogLevel } from './log-levels.ts'
+/** pino's levels, lowest first. */
+export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+
+export type LogLevel = (typeof logLevels)[number]
+
+export const isLogLevel = (value: unknown): value is LogLevel => (logLevels as readonly unknown[]).includes(value)
 
 /** One JSON object a line: fields, then a short message; never an API key, never an upstream's URL. */
 export interface Log {

@@ -1,7 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { openLog } from '../../src/services/log.ts'
-import { logLevels } from '../../src/services/log-levels.ts'
+import { logLevels, openLog } from '../../src/services/log.ts'
 
 /** A log, and the levels of the lines that it wrote. */
 const open = (level: (typeof logLevels)[number]) => {

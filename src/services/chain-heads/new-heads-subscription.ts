@@ -4,7 +4,7 @@ import type { Secret } from '../../plugin/secret.ts'
 import { Backoff } from '../../util/backoff.ts'
 import { parseHexQuantity } from '../../util/hex-quantity.ts'
 import type { Clock, Timer } from '../clock.ts'
-import { describeNetworkError } from '../upstream-client/network-error.ts'
+import { describeNetworkError } from '../upstream-client/http-client.ts'
 import { membersOf, parseBlockHeader } from './upstream-requests.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 

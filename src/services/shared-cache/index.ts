@@ -3,11 +3,9 @@ import { getOrCreate } from '../../util/get-or-create.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import type { SharedCacheEntry } from './cache-entry.ts'
-import type { AcceptEntry, RedisCache } from './redis-cache.ts'
+import type { AcceptEntry, RedisCache, SharedCacheEntry } from './redis-cache.ts'
 
-export type { SharedCacheEntry } from './cache-entry.ts'
-export type { AcceptEntry } from './redis-cache.ts'
+export type { AcceptEntry, SharedCacheEntry } from './redis-cache.ts'
 
 /** Results that processes and machines share. Redis may be slow, unreachable or empty at any time: no call waits for it. */
 export interface SharedCache {

@@ -6,12 +6,11 @@ import type { ParsedResponse } from '../../json-rpc/parse-response.ts'
 import type { Clock } from '../clock.ts'
 import { overloaded } from '../memory-budget.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
-import { Decompressor } from './decompression.ts'
-import type { ContentDecoder } from './decompression.ts'
+import { describeNetworkError } from './http-client.ts'
 import type { Endpoint, HttpClient, InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
-import { describeNetworkError } from './network-error.ts'
 import type { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
-import { readResponseHead, upstreamFailure } from './response-head.ts'
+import { Decompressor, readResponseHead, upstreamFailure } from './response-head.ts'
+import type { ContentDecoder } from './response-head.ts'
 
 /** What one request is sent and its response read with. */
 export interface ExchangeOptions {
