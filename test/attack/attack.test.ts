@@ -1,0 +1,42 @@
+import t from 'tap'
+import { SeededRandom } from '../simulation/seeded-random.ts'
+import { isFailed, mustBeZero } from './attack.ts'
+import { mutate } from './mutate.ts'
+import { findFault } from './rpc-invariants.ts'
+
+const sent = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
+
+t.test('a response that keeps the rules of JSON-RPC has no fault', async t => {
+  t.equal(findFault(sent, '{"jsonrpc":"2.0","id":1,"result":null}'), undefined)
+  t.equal(findFault(sent, '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}'), undefined)
+  t.equal(findFault('[{"id":1},{"id":"a"}]', '[{"jsonrpc":"2.0","id":"a","result":0}]'), undefined)
+  t.equal(findFault('{"method":"eth_chainId"}', '', 204), undefined)
+})
+
+t.test('each rule of JSON-RPC that a response breaks is named', async t => {
+  const faults: Readonly<Record<string, readonly [response: string, status?: number]>> = {
+    'HTTP status 502': ['', 502],
+    'an empty body with HTTP status 200': [''],
+    'the response is not JSON': ['{"jsonrpc":"2.0","id":1,"result":1'],
+    'jsonrpc is not 2.0': ['{"id":1,"result":1}'],
+    'the id is missing': ['{"jsonrpc":"2.0","result":1}'],
+    'not exactly one of result and error': ['{"jsonrpc":"2.0","id":1}'],
+    'the error has no integer code or no message': ['{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}'],
+    'an internal error': ['{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}'],
+    'the id 2 was not sent': ['{"jsonrpc":"2.0","id":2,"result":1}'],
+  }
+  for (const [fault, [response, status]] of Object.entries(faults)) t.equal(findFault(sent, response, status), fault)
+})
+
+t.test('a figure fails above its limit, and when it was not measured', async t => {
+  t.notOk(isFailed(mustBeZero('x', 0)))
+  t.ok(isFailed(mustBeZero('x', 1)))
+  t.ok(isFailed({ name: 'x', value: NaN, limit: 5 }))
+  t.notOk(isFailed({ name: 'x', value: 5 }))
+})
+
+t.test('the same seed gives the same changes', async t => {
+  const changes = (seed: number) => Array.from({ length: 50 }, (_, i) => mutate(sent, new SeededRandom(seed + i)))
+  t.strictSame(changes(1), changes(1))
+  t.ok(new Set(changes(1)).size > 25, 'different seeds give different changes')
+})

@@ -1,0 +1,6 @@
+import type { Attack } from './attack.ts'
+import { configFuzz } from './fuzz-config.ts'
+import { messageFuzz } from './fuzz-messages.ts'
+
+/** In the order in which they run. */
+export const attacks: readonly Attack[] = [configFuzz, messageFuzz]
