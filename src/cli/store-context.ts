@@ -49,7 +49,7 @@ export const getAccount = async (store: Store, nameOrId: string): Promise<Accoun
 }
 
 /** Printed in place of the limit of an account whose plan is no longer in gateway.yaml. */
-export const removedPlanLabel = 'gone'
+export const removedPlanLabel = 'plan no longer exists'
 
 /** The plan with this name. */
 export const getPlan = (plans: Plans, name: string): Plan => {

@@ -109,6 +109,9 @@ t.test('more leased than the limit is exit code 1', async t => {
   await writeFile(file, text.replace('dailyCredits: 1000', 'dailyCredits: 700'))
   t.match(await run(audit), { code: 1, out: [String, String, /^alice: leased exceeds the limit by 100: the limit was lowered/] })
   await writeFile(file, text.replace('core:', 'solid:'))
-  t.match(await run(audit), { code: 0, out: [String, /^alice +core +gone +800 +800/, 'leased credits and counted calls agree'] })
+  t.match(await run(audit), {
+    code: 0,
+    out: [String, /^alice +core +plan no longer exists +800 +800/, 'leased credits and counted calls agree'],
+  })
   t.match(await run(audit, '--json'), { code: 0, out: [/"plan":"core","limit":null,"leased":800/] })
 })

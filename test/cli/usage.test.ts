@@ -57,7 +57,16 @@ t.test('an account whose plan is no longer in gateway.yaml is shown without a li
   t.match(await json(usageCommand, 'alice'), { account: 'alice', plan: 'core', limit: null, used: 0, held: 0, forfeited: 0, left: null })
   t.match(await run(usageCommand, 'alice'), {
     code: 0,
-    out: [String, /^plan       core$/, String, /^limit      gone$/, String, String, String, /^left       gone$/],
+    out: [
+      String,
+      /^plan       core$/,
+      String,
+      /^limit      plan no longer exists$/,
+      String,
+      String,
+      String,
+      /^left       plan no longer exists$/,
+    ],
   })
 })
 

@@ -75,12 +75,12 @@ export const bugs: readonly Bug[] = [
   {
     name: 'midnight is counted from when the response arrived',
     file: 'src/services/ledger/ledger-client.js',
-    original: 'update(sentAt, ',
-    replacement: 'update(this.clock.monotonic(), ',
+    original: 'dayBoundary.update(sentAt, ',
+    replacement: 'dayBoundary.update(this.clock.monotonic(), ',
   },
   {
     name: 'midnight is late by less than a millisecond',
-    file: 'src/services/ledger/day-boundary.js',
+    file: 'src/services/ledger/ledger-client.js',
     original: 'sentAt + endsInMs - 1',
     replacement: 'sentAt + endsInMs',
     firstSeed: 340,
@@ -93,7 +93,7 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'a call is refunded twice',
-    file: 'src/services/ledger/charge-result.js',
+    file: 'src/services/ledger/lease.js',
     original: 'this.#isRefunded = true',
     replacement: 'this.#isRefunded = false',
   },

@@ -1,11 +1,10 @@
 import type { LeaseResponse } from '../../store/store.ts'
 import type { Timer } from '../clock.ts'
-import { Lease, LeaseSizing } from './lease.ts'
+import { CachedBalance, Lease, LeaseCharge } from './lease.ts'
+import type { ChargeResult, OutageGrace, RefundableQuota } from './lease.ts'
+import { LeaseSizing } from './lease-sizing.ts'
 import { ExpiredLeases } from './expired-leases.ts'
-import { CachedBalance } from './cached-balance.ts'
 import type { LedgerClient } from './ledger-client.ts'
-import { LeaseCharge } from './charge-result.ts'
-import type { ChargeResult, OutageGrace, RefundableQuota } from './charge-result.ts'
 import { dayMs } from '../../util/dates.ts'
 
 /** The credits of one account in one process: the current lease, the calls that wait for credits, and the request for them. */

@@ -6,10 +6,10 @@ import { getOrCreate } from '../../util/get-or-create.ts'
 import type { MaybePromise } from '../../util/maybe-promise.ts'
 import { AccountLedger } from './account-ledger.ts'
 import { LedgerClient } from './ledger-client.ts'
-import type { OutageGrace, ChargeResult } from './charge-result.ts'
+import type { OutageGrace, ChargeResult } from './lease.ts'
 import type { Log } from '../log.ts'
 
-export type { OutageGrace, ChargeResult } from './charge-result.ts'
+export type { OutageGrace, ChargeResult } from './lease.ts'
 
 /** Daily balances. At every moment, over all processes: served <= leased <= limit, except for overdrafts. */
 export interface Ledger {

@@ -1,3 +1,4 @@
+import type { CreditQuota } from '../../plugin/reply.ts'
 import type { LeaseCounters } from '../../store/lease-accounting.ts'
 
 /** The credits of one account's day that this process has leased. Granted = returned + used + available, always. */
@@ -80,40 +81,129 @@ export class Lease {
   }
 }
 
-/** How large a lease is to be: grows with the rate at which the account spends. */
-export class LeaseSizing {
-  #creditsPerMs = 0
-  #usedAtLastSample = 0
-  #sampledAt = -Infinity
-  #maxCost = 0
+/** The result of a charge. `storeUnavailable`: the leased credits are used up, and the store could not be asked for more. */
+export type ChargeResult =
+  | {
+      readonly kind: 'charged'
+      /** The day that was charged, in days since 1970, UTC. */
+      readonly day: number
+      readonly quota: CreditQuota
+      /** Returns the credits. False when they stay used: their day is over, or they were refunded before. */
+      refund(): boolean
+    }
+  | {
+      readonly kind: 'exhausted'
+      /** The day's credits, and how many of them are used or leased to other processes. */
+      readonly limit: number
+      readonly used: number
+      /** Milliseconds since 1970: the next midnight UTC. */
+      readonly resetAt: number
+      readonly quota: CreditQuota
+    }
+  | { readonly kind: 'storeUnavailable' }
 
-  /** A call of this cost had to wait for a lease. */
-  recordWaitingCall(cost: number): void {
-    this.#maxCost = Math.max(this.#maxCost, cost)
+/**
+ * How far an account may overdraw while the store is unavailable. The overdraft is charged when the store is available
+ * again.
+ */
+export interface OutageGrace {
+  /** Credits for each process, account and outage. */
+  readonly maxCredits: number
+  /** Since the outage began. */
+  readonly maxDurationMs: number
+}
+
+/** The source of charged credits. */
+export interface RefundableQuota extends CreditQuota {
+  /** False when the lease is not in use any more. */
+  refund(lease: Lease, cost: number): boolean
+}
+
+/** A charge to a lease. */
+export class LeaseCharge implements Extract<ChargeResult, { kind: 'charged' }> {
+  readonly kind = 'charged'
+  readonly #source: RefundableQuota
+  readonly #lease: Lease
+  readonly #cost: number
+  #isRefunded = false
+
+  constructor(source: RefundableQuota, lease: Lease, cost: number) {
+    this.#source = source
+    this.#lease = lease
+    this.#cost = cost
   }
 
-  /** Takes the rate since the last sample, which counts as much as all samples before. `used` is that of the lease. */
-  sampleUse(used: number, now: number): void {
-    const elapsedMs = Math.max(now - this.#sampledAt, minSampleMs)
-    this.#creditsPerMs = (this.#creditsPerMs + Math.max(0, used - this.#usedAtLastSample) / elapsedMs) / 2
-    this.#usedAtLastSample = used
-    this.#sampledAt = now
+  get day(): number {
+    return this.#lease.day
   }
 
-  /** The account has been idle. */
-  resetRate(): void {
-    this.#creditsPerMs = 0
+  get quota(): CreditQuota {
+    return this.#source
   }
 
-  /** The credits that `horizonMs` use up, or that the waiting calls cost; at most 1 % of the day's limit, or one call. */
-  targetSize(limit: number, horizonMs: number, waitingCost: number): number {
-    const maxSize = Math.max(Math.floor(limit / 100), this.#maxCost)
-    return Math.min(maxSize, Math.max(minCallsPerLease * this.#maxCost, waitingCost, Math.ceil(this.#creditsPerMs * horizonMs)))
+  refund(): boolean {
+    if (this.#isRefunded) return false
+    this.#isRefunded = true
+    return this.#source.refund(this.#lease, this.#cost)
   }
 }
 
-/** While the rate is unknown: most accounts that begin to call go on. */
-const minCallsPerLease = 8
+/** The store's last response about an account's day, or that there was none. Either is valid until the store may be asked again. */
+export class CachedBalance {
+  #limit = 0
+  #remaining = 0
+  #validUntil = -Infinity
+  #isStoreUnavailable = false
+  #retryAt = -Infinity
 
-/** A burst right after a response says little about the rate: its credits are spread over at least this time. */
-const minSampleMs = 100
+  /** Credits of the day. */
+  get limit(): number {
+    return this.#limit
+  }
+
+  /** Credits that no process has leased. */
+  get remaining(): number {
+    return this.#remaining
+  }
+
+  /** The last request failed. */
+  get isStoreUnavailable(): boolean {
+    return this.#isStoreUnavailable
+  }
+
+  /** The last request failed so recently that the store must not be asked again yet. */
+  isBackingOff(now: number): boolean {
+    return now < this.#retryAt
+  }
+
+  /** The store has fewer credits than these, as far as is known. */
+  isKnownInsufficient(credits: number, now: number): boolean {
+    return now < this.#validUntil && credits > this.#remaining
+  }
+
+  recordAvailability(isAvailable: boolean, now: number): void {
+    this.#isStoreUnavailable = !isAvailable
+    if (!isAvailable) this.#retryAt = now + retryDelayMs
+  }
+
+  /** A response about the current day and limit. */
+  update(remaining: number, now: number): void {
+    this.#remaining = remaining
+    this.#validUntil = now + retryDelayMs
+  }
+
+  /** The plan has another limit. */
+  changeLimit(limit: number): void {
+    this.#remaining += limit - this.#limit
+    this.#limit = limit
+    this.#validUntil = -Infinity
+  }
+
+  startDay(): void {
+    this.#remaining = this.#limit
+    this.#validUntil = -Infinity
+  }
+}
+
+/** After a failure, or after the store had too few credits. */
+export const retryDelayMs = 250

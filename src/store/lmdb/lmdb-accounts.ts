@@ -9,24 +9,16 @@ import type { LmdbTables } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
 
 export const lmdbAccountStore = (tables: LmdbTables, transactions: Transactions): AccountStore => {
-  const { accounts, accountIdsByName, keys, keyHashesById, keyHashesByAccount } = tables
-  const { subscribe, change, changeCount } = openChangeCounter(tables, transactions)
+  const { change, ...changes } = openChangeCounter(tables, transactions)
+  return { ...changes, ...accountRows(tables, change), ...keyRows(tables, change) }
+}
 
+/** Runs `write` as one transaction that counts as a change. */
+type Change = <T>(write: () => T) => Promise<T>
+
+const accountRows = ({ accounts, accountIdsByName }: LmdbTables, change: Change) => {
   const account = (id: string | undefined) => (id ? accounts.get(id) : undefined)
-
-  const editKey = (id: string, edit: (row: KeyRow) => KeyRow) =>
-    change(() => {
-      const hash = keyHashesById.get(id)
-      const row = hash && keys.get(hash)
-      if (!hash || !row) return undefined
-      const edited = edit(row)
-      if (edited !== row) keys.put(hash, edited)
-      return edited
-    })
-
   return {
-    subscribe,
-    changeCount,
     addAccount: row =>
       change(() => {
         if (accountIdsByName.get(row.name) !== undefined) return false
@@ -44,6 +36,22 @@ export const lmdbAccountStore = (tables: LmdbTables, transactions: Transactions)
       }),
     account: idOrName => account(idOrName) ?? account(accountIdsByName.get(idOrName)),
     accounts: () => Array.from(accountIdsByName.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
+  } satisfies Partial<AccountStore>
+}
+
+const keyRows = (tables: LmdbTables, change: Change) => {
+  const { accounts, keys, keyHashesById, keyHashesByAccount } = tables
+  const editKey = (id: string, edit: (row: KeyRow) => KeyRow) =>
+    change(() => {
+      const hash = keyHashesById.get(id)
+      const row = hash && keys.get(hash)
+      if (!hash || !row) return undefined
+      const edited = edit(row)
+      if (edited !== row) keys.put(hash, edited)
+      return edited
+    })
+
+  return {
     addKey: (hash, row) =>
       change(() => {
         keys.put(hash, row)
@@ -55,10 +63,10 @@ export const lmdbAccountStore = (tables: LmdbTables, transactions: Transactions)
     keys: id => hashedKeys(tables, id).map(({ key }) => key),
     findKey(hash) {
       const key = keys.get(hash)
-      const holder = account(key?.account)
-      return key && holder && { key, account: holder }
+      const account = key && accounts.get(key.account)
+      return key && account && { key, account }
     },
-  }
+  } satisfies Partial<AccountStore>
 }
 
 /** An account's keys in the order of their creation. */

@@ -5,10 +5,9 @@ import { StoreError } from '../store.ts'
 import type { CopySource, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
-import { isProcessAlive, lmdbLedgerStore, accountDayRange } from './lmdb-ledger.ts'
+import { accountDayRange, isProcessAlive, lmdbLedgerStore, lmdbUsageStore, toUsageCount } from './lmdb-ledger.ts'
 import { openMetaTable, openTables } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
-import { lmdbUsageStore, toUsageCount } from './lmdb-usage.ts'
 import { Transactions } from './transactions.ts'
 
 /**

@@ -8,15 +8,25 @@ import { changesChannel, redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-scripts.ts'
 
 /** Rows are JSON of these types, written by this program. */
-export const redisAccountStore = (redis: RedisConnection, { subscribe, publisherId, notify }: ChangeFeed): AccountStore => {
+export const redisAccountStore = (redis: RedisConnection, changeFeed: ChangeFeed): AccountStore => {
+  const rows = openRows(redis, changeFeed)
+  return {
+    subscribe: changeFeed.subscribe,
+    changeCount: async () => Number((await redis.sendCommand('GET', redisKeys.changes)) ?? 0),
+    ...accountRows(redis, rows),
+    ...keyRows(redis, rows),
+  }
+}
+
+type Rows = ReturnType<typeof openRows>
+
+const openRows = (redis: RedisConnection, { publisherId, notify }: ChangeFeed) => {
   const runChange = async (script: scripts.Script, scriptKeys: readonly string[], args: readonly string[]): Promise<boolean> => {
     const isDone = (await redis.runScript(script, [...scriptKeys, redisKeys.changes], [...args, changesChannel, publisherId])) === 1
     if (isDone) notify()
     return isDone
   }
   const rowAt = async (key: string, field: string) => (await redis.sendCommand('HGET', key, field)) as string | null
-
-  const accountById = async (id: string) => parseRow<AccountRow>(await rowAt(redisKeys.accounts, id))
 
   /** Undefined when there is no row; else the new row. `edit` returns the row itself to leave it unchanged. */
   const updateRow = async <T>(key: string, field: string, edit: (row: T) => T): Promise<T | undefined> => {
@@ -29,14 +39,12 @@ export const redisAccountStore = (redis: RedisConnection, { subscribe, publisher
       if (await runChange(scripts.replaceRow, [key], [field, text, JSON.stringify(updated)])) return updated
     }
   }
-  const updateKey = async (id: string, edit: (row: KeyRow) => KeyRow) => {
-    const hash = await rowAt(redisKeys.keyIds, id)
-    return hash === null ? undefined : updateRow<KeyRow>(redisKeys.keys, hash, edit)
-  }
+  return { runChange, rowAt, updateRow }
+}
 
+const accountRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) => {
+  const accountById = async (id: string) => parseRow<AccountRow>(await rowAt(redisKeys.accounts, id))
   return {
-    subscribe,
-    changeCount: async () => Number((await redis.sendCommand('GET', redisKeys.changes)) ?? 0),
     addAccount: row => runChange(scripts.addAccount, [redisKeys.names, redisKeys.accounts], [row.name, row.id, JSON.stringify(row)]),
     changeAccount: (id, change) => updateRow<AccountRow>(redisKeys.accounts, id, row => applyChange(row, change)),
     async account(idOrName) {
@@ -48,6 +56,15 @@ export const redisAccountStore = (redis: RedisConnection, { subscribe, publisher
     async accounts() {
       return (await readAccountRows(redis)).sort((a, b) => (a.name < b.name ? -1 : 1))
     },
+  } satisfies Partial<AccountStore>
+}
+
+const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) => {
+  const updateKey = async (id: string, edit: (row: KeyRow) => KeyRow) => {
+    const hash = await rowAt(redisKeys.keyIds, id)
+    return hash === null ? undefined : updateRow<KeyRow>(redisKeys.keys, hash, edit)
+  }
+  return {
     async addKey(hash, row) {
       const scriptKeys = [redisKeys.keys, redisKeys.keyIds, redisKeys.keysOfAccount(row.account)]
       await runChange(scripts.addKey, scriptKeys, [hash, JSON.stringify(row), row.id])
@@ -64,7 +81,7 @@ export const redisAccountStore = (redis: RedisConnection, { subscribe, publisher
       ).map(parseRow)
       return key && account ? ({ key, account } as KeyWithAccount) : undefined
     },
-  }
+  } satisfies Partial<AccountStore>
 }
 
 /** An account's keys, in any order. */

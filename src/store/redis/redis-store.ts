@@ -5,10 +5,9 @@ import type { CopySource, Store } from '../store.ts'
 import { hashedKeys, openChangeFeed, redisAccountStore } from './redis-accounts.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
-import { listLiveProcesses, readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
+import { listLiveProcesses, parseHourCounts, parseHourMember, readLedgerDay, redisLedgerStore, redisUsageStore } from './redis-ledger.ts'
 import { openDayClock } from './redis-scripts.ts'
 import type { RedisDayClock } from './redis-scripts.ts'
-import { parseHourCounts, parseHourMember, redisUsageStore } from './redis-usage.ts'
 
 /**
  * The store for many machines: a Redis 5 or later, or a Valkey. The day is that of Redis's own clock; tests replace the

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Account } from '../../../src/plugin/call.ts'
 import type { LedgerService, OutageGrace } from '../../../src/services/ledger/index.ts'
-import { readBalance } from '../../../src/services/ledger/balance.ts'
+import { readBalance } from '../../../src/services/account-reports.ts'
 import { TestCluster, accountWith, drainEventLoop, isPending } from './ledger-test-cluster.ts'
 
 t.test('grace, while the store is unavailable', async t => {

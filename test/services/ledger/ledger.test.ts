@@ -1,6 +1,6 @@
 import t from 'tap'
 import { openLedger } from '../../../src/services/ledger/index.ts'
-import { readBalance } from '../../../src/services/ledger/balance.ts'
+import { readBalance } from '../../../src/services/account-reports.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
 import { tempStore } from '../../store/temp-store.ts'
 import { TestCluster, accountWith, drainEventLoop, isPending, kindsOf } from './ledger-test-cluster.ts'
