@@ -9,14 +9,14 @@ import type { MessageHandler } from '../json-rpc/handle-message.ts'
 import { createMessageParser } from '../json-rpc/parse-request.ts'
 import type { AdminOptions } from './admin.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
-import { openSingleWrite } from '../runtime/single-write-response.ts'
+import { openSingleWrite } from '../runtime/http-internals.ts'
 import { sleep } from '../util/sleep.ts'
-import { closeServer, createHttpServer, keepAliveTimeoutMs, lazyListener, listen } from './http-server.ts'
+import { closeServer, createHttpServer, createRpcServer, keepAliveTimeoutMs, lazyListener, listen } from './http-server.ts'
 import { createResponseCounter, openHttpDate } from './response.ts'
 import { createRpcHost } from './rpc-app.ts'
-import { createRpcServer } from './rpc-server.ts'
-import { ActiveRequests } from './rpc-services.ts'
-import type { NetworkEndpoint, RpcServices } from './rpc-services.ts'
+import { ActiveRequests } from './rpc-request.ts'
+import type { NetworkEndpoint } from './rpc-request.ts'
+import type { RpcServices } from './rpc-services.ts'
 import { WsConnections } from './websocket.ts'
 
 /** A listener. */
@@ -37,10 +37,9 @@ export interface RpcListenerOptions {
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
 export const openRpcListener = async ({ config, networks, memoryBudget, clock, log, metrics }: RpcListenerOptions): Promise<Listener> => {
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, log }
-  const endpointByHost = new Map(networks.flatMap(network => endpointsOf(network, handlerBase)))
   const activeRequests = new ActiveRequests()
   const services: RpcServices = {
-    endpointAt: host => endpointByHost.get(host),
+    endpointByHost: new Map(networks.flatMap(network => endpointsOf(network, handlerBase))),
     limits: config.limits,
     log,
     activeRequests,

@@ -10,8 +10,7 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
 import { getOrCreate } from '../util/get-or-create.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { sendCompressed, shouldCompress } from './response-compression.ts'
-import { setSendTimeout, reserveForResponse, sendChunks } from './stream-response.ts'
+import { reserveForResponse, sendChunks, sendCompressed, setSendTimeout, shouldCompress } from './stream-response.ts'
 
 /** Names and values in turn. */
 type RawHeaders = readonly string[]

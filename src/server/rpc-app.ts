@@ -5,10 +5,10 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { handleMessage, internalErrorResponse, failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
-import { routeRequest } from './route-request.ts'
-import type { RoutedRequest } from './route-request.ts'
+import { nextRequestId, routeRequest } from './rpc-request.ts'
+import type { RoutedRequest } from './rpc-request.ts'
 import { UpgradeResponse, sendPreflight, sendResponse } from './response.ts'
-import { nextRequestId, refundCharges } from './rpc-services.ts'
+import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import type { WsConnections } from './websocket.ts'
 
@@ -71,7 +71,7 @@ const routeToNetwork =
   ({ req, res, state }, next) => {
     const transport = res instanceof UpgradeResponse ? 'websocket' : 'http'
     // The target of CONNECT is a host and a port, without a path.
-    const routed = req.method === 'CONNECT' ? methodNotAllowed : routeRequest(services, transport, req)
+    const routed = req.method === 'CONNECT' ? methodNotAllowed : routeRequest(services.endpointByHost, transport, req)
     if ('error' in routed) return sendResponse(services, res, nextRequestId(), failureResponse(routed))
     state.routed = routed
     return next()

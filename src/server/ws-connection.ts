@@ -5,10 +5,10 @@ import type { Reply } from '../plugin/reply.ts'
 import type { Log } from '../services/log.ts'
 import { overloaded } from '../services/memory-budget.ts'
 import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
-import type { RpcResponse, ResponseBody } from '../json-rpc/handle-message.ts'
-import type { RoutedRequest } from './route-request.ts'
+import type { ResponseBody, RpcResponse } from '../json-rpc/handle-message.ts'
+import type { ActiveRequests, RoutedRequest } from './rpc-request.ts'
 import { refundCharges } from './rpc-services.ts'
-import type { RpcServices, ActiveRequests } from './rpc-services.ts'
+import type { RpcServices } from './rpc-services.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
 
 /** Messages of one socket that are answered at the same time; past it the socket is read no further for a while. */

@@ -6,7 +6,7 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { sendRawResponse } from './response.ts'
 import type { WsConnection } from './ws-connection.ts'
-import { nextRequestId } from './rpc-services.ts'
+import { nextRequestId } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Accepts an upgrade: `open` is called with its WebSocket, unless the handshake is malformed, which is responded to. */

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, ListenOptions, Server } from 'node:net'
 import t from 'tap'
-import { isReusePortSupported } from '../../src/runtime/reuse-port.ts'
+import { isReusePortSupported } from '../../src/config/addresses.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'
@@ -25,6 +25,24 @@ const listeningSockets = (url: string): number => {
   const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, '0')
   return (readFileSync('/proc/net/tcp', 'utf8').match(new RegExp(`^ *\\d+: \\w+:${port} \\w+:\\w+ 0A `, 'gm')) ?? []).length
 }
+
+t.test('Linux supports it from Node 22.12 and 23.1 on', async t => {
+  for (const version of ['22.12.0', '22.20.1', '23.1.0', '24.0.0', '26.10.0']) t.ok(isReusePortSupported('linux', version), version)
+  for (const version of ['20.19.0', '20.99.0', '21.7.3', '22.11.0', '23.0.0']) t.notOk(isReusePortSupported('linux', version), version)
+  for (const platform of ['darwin', 'win32']) t.notOk(isReusePortSupported(platform, '24.0.0'), platform)
+})
+
+t.test('where it is supported, two servers share a port', { skip: !isReusePortSupported() }, async t => {
+  const listen = async (port: number): Promise<Server> => {
+    const options: ListenOptions & { reusePort: boolean } = { host: '127.0.0.1', port, reusePort: true }
+    const server = createServer().listen(options)
+    t.teardown(() => server.close())
+    await once(server, 'listening')
+    return server
+  }
+  const { port } = (await listen(0)).address() as AddressInfo
+  t.equal(((await listen(port)).address() as AddressInfo).port, port)
+})
 
 t.test('where this system lacks it, check says so', { skip: isReusePortSupported() }, async t => {
   const { code, stderr } = await deploy('127.0.0.1:0').run('check')

@@ -5,10 +5,10 @@ import { connect } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
 import { openGcHints } from '../../src/runtime/gc-hints.ts'
-import { openSingleWrite } from '../../src/runtime/single-write-response.ts'
+import { openSingleWrite } from '../../src/runtime/http-internals.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
-import { ActiveRequests } from '../../src/server/rpc-services.ts'
+import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { createMemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
@@ -28,29 +28,29 @@ interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'mem
 const openServer = async (
   test: Test,
   {
-    sendTimeoutMs: patience = 1000,
-    memoryBudget: room = createMemoryBudget(512 * mib),
-    hintGc: tidy = () => undefined,
+    sendTimeoutMs = 1000,
+    memoryBudget = createMemoryBudget(512 * mib),
+    hintGc = () => undefined,
     upstream = 'own',
-    resultBytes: size = defaultResultBytes,
+    resultBytes = defaultResultBytes,
   }: ServerOptions,
 ) => {
-  const [log, traffic, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
+  const [log, activeRequests, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
-  const run = () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(size, '0'), charge, credits: 255, upstream })
+  const run = () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(resultBytes, '0'), charge, credits: 255, upstream })
   const endpoint = { name: 'net', admit: () => undefined, messageHandler: { parse: createMessageParser(limits), run, limits, log } }
   const services: RpcServices = {
-    endpointAt: () => endpoint,
+    endpointByHost: new Map([['a', endpoint]]),
     limits,
     log,
-    activeRequests: traffic,
-    memoryBudget: room,
-    hintGc: tidy,
+    activeRequests,
+    memoryBudget,
+    hintGc,
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
     httpDate: () => '',
     countResponse: () => undefined,
-    sendTimeoutMs: patience,
+    sendTimeoutMs,
   }
   const server = createServer(createRpcHost(services, { open: () => Promise.reject(new Error('no upgrades')) }).callback()).listen(
     0,
@@ -66,20 +66,20 @@ const openServer = async (
     caller.write(
       `POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
-  return { log, traffic, room, caller, call, refunds }
+  return { log, activeRequests, memoryBudget, caller, call, refunds }
 }
 
-t.test('who reads nothing of a long answer is cut off, and what was held for it is free again', async t => {
-  const { log, traffic, room, caller, call } = await openServer(t, { sendTimeoutMs: 50 })
+t.test('a caller who reads nothing of a long response is disconnected, and the memory reserved for it is released', async t => {
+  const { log, activeRequests, memoryBudget, caller, call } = await openServer(t, { sendTimeoutMs: 50 })
   caller.pause()
   call()
   while (log.lines.length === 0) await new Promise(setImmediate)
   t.match(log.lines, [{ level: 'info', fields: { event: 'slow-client' } }])
-  await traffic.whenIdle()
-  t.ok(room.reserve(512 * mib), 'all of it')
+  await activeRequests.whenIdle()
+  t.ok(memoryBudget.reserve(512 * mib), 'all of it is free')
 })
 
-t.test('who reads slowly gets all of it, and the connection takes the next call', async t => {
+t.test('a slow reader gets the whole response, and the connection takes the next call', async t => {
   const { log, caller, call } = await openServer(t, { sendTimeoutMs: 400 })
   const total = defaultResultBytes + '{"jsonrpc":"2.0","id":1,"result":}'.length
   const read = (rest: number): Promise<number> =>
@@ -102,51 +102,54 @@ t.test('who reads slowly gets all of it, and the connection takes the next call'
     })
   const begun = performance.now()
   t.equal(await read(3), 0)
-  t.ok(performance.now() - begun > 400, 'it took longer than a caller may read nothing')
+  t.ok(performance.now() - begun > 400, 'it took longer than the send timeout')
   t.equal(await read(0), 0)
   t.same(log.lines, [])
 })
 
-t.test('an answer for which there is no room is refused with the id of its call, says why, and costs nothing', async t => {
-  const { caller, call, refunds, room } = await openServer(t, { memoryBudget: createMemoryBudget(defaultResultBytes) })
-  const refusal = async (body: string) => {
-    call(body)
-    const [chunk] = (await once(caller, 'data')) as [Buffer]
-    const [head = '', text = ''] = chunk.toString().split('\r\n\r\n')
-    t.match(head, /^HTTP\/1.1 503 [^]*Retry-After: 1/)
-    t.notMatch(head, /^X-Tollgate-Credits/m)
-    return text
-  }
-  const withId = (id: string) =>
-    `{"jsonrpc":"2.0","id":${id},"error":{"code":-32002,"message":"too many responses are waiting to be read; retry later"}}`
-  for (const id of ['18446744073709551616', '"a\\u00e9"', 'null']) {
-    t.equal(await refusal(`{"jsonrpc":"2.0","id":${id},"method":"eth_getLogs"}`), withId(id))
-    t.same(refunds.splice(0), ['unavailable'])
-  }
-  const one = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'
-  t.equal(await refusal(`[${one},${one}]`), withId('null'), 'a batch has no id')
-  t.same(refunds, ['unavailable', 'unavailable'])
-  t.equal(room.reservedBytes, 0)
-})
+t.test(
+  'a response that does not fit the memory budget becomes a 503 with the id of its call and the reason, and is not charged',
+  async t => {
+    const { caller, call, refunds, memoryBudget } = await openServer(t, { memoryBudget: createMemoryBudget(defaultResultBytes) })
+    const refusal = async (body: string) => {
+      call(body)
+      const [chunk] = (await once(caller, 'data')) as [Buffer]
+      const [head = '', text = ''] = chunk.toString().split('\r\n\r\n')
+      t.match(head, /^HTTP\/1.1 503 [^]*Retry-After: 1/)
+      t.notMatch(head, /^X-Tollgate-Credits/m)
+      return text
+    }
+    const withId = (id: string) =>
+      `{"jsonrpc":"2.0","id":${id},"error":{"code":-32002,"message":"too many responses are waiting to be read; retry later"}}`
+    for (const id of ['18446744073709551616', '"a\\u00e9"', 'null']) {
+      t.equal(await refusal(`{"jsonrpc":"2.0","id":${id},"method":"eth_getLogs"}`), withId(id))
+      t.same(refunds.splice(0), ['unavailable'])
+    }
+    const one = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'
+    t.equal(await refusal(`[${one},${one}]`), withId('null'), 'a batch has no id')
+    t.same(refunds, ['unavailable', 'unavailable'])
+    t.equal(memoryBudget.reservedBytes, 0)
+  },
+)
 
-t.test('an answer that cannot be sent because of a bug is an internal error of its call, and costs nothing', async t => {
-  const { caller, call, refunds, room, traffic, log } = await openServer(t, { upstream: 'no\nheader' })
+t.test('a response that cannot be sent because of a bug is an internal error of its call, and is not charged', async t => {
+  const { caller, call, refunds, memoryBudget, activeRequests, log } = await openServer(t, { upstream: 'no\nheader' })
   call('{"jsonrpc":"2.0","id":"a","method":"eth_getLogs"}')
   const [chunk] = (await once(caller, 'data')) as [Buffer]
   t.match(chunk.toString(), /^HTTP\/1.1 200 [^]*"id":"a","error":\{"code":-32603,"message":"internal error",/)
   t.same(refunds, ['internal'])
   t.match(log.lines, [{ level: 'error', fields: { network: 'net', stack: /ERR_INVALID_CHAR/ } }])
-  await traffic.whenIdle()
-  t.equal(room.reservedBytes, 0)
+  await activeRequests.whenIdle()
+  t.equal(memoryBudget.reservedBytes, 0)
 })
 
-t.test('what long answers took is free as soon as they have been sent, compressed ones too', async t => {
-  const size = 6 * mib
+t.test('the memory of long responses is free as soon as they have been sent, compressed ones too', async t => {
+  const resultBytes = 6 * mib
   for (const [headers, last] of [
     ['', '0}'],
     ['Accept-Encoding: gzip\r\n', '\r\n0\r\n\r\n'],
   ] as const) {
-    const { caller, call, traffic } = await openServer(t, { hintGc: openGcHints(), resultBytes: size })
+    const { caller, call, activeRequests } = await openServer(t, { hintGc: openGcHints(), resultBytes })
     let end = ''
     caller.on('data', (bytes: Buffer) => {
       end = (end + bytes.toString('latin1', Math.max(0, bytes.length - last.length))).slice(-last.length)
@@ -156,16 +159,16 @@ t.test('what long answers took is free as soon as they have been sent, compresse
       end = ''
       call(undefined, headers)
       while (end !== last) await new Promise(setImmediate)
-      await traffic.whenIdle()
+      await activeRequests.whenIdle()
       await nextTurns()
       memories.push(process.memoryUsage().arrayBuffers)
     }
-    const risen = memories.map((memory, i) => memory - Math.min(...memories.slice(0, i + 1)))
-    t.ok(Math.max(...risen) < 2 * size, `${headers}: ${memories}`)
+    const increases = memories.map((memory, i) => memory - Math.min(...memories.slice(0, i + 1)))
+    t.ok(Math.max(...increases) < 2 * resultBytes, `${headers}: ${memories}`)
   }
 })
 
-/** The collection comes in the turn after the end of an answer. */
+/** The collection runs in the turn after the end of a response. */
 const nextTurns = async (): Promise<void> => {
   for (let i = 0; i < 3; i++) await new Promise(setImmediate)
 }

@@ -7,28 +7,28 @@ import { WebSocket } from 'ws'
 import { refuse } from '../../src/plugin/reply.ts'
 import type { Failure } from '../../src/plugin/reply.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
-import { createRpcServer } from '../../src/server/rpc-server.ts'
-import { ActiveRequests } from '../../src/server/rpc-services.ts'
+import { createRpcServer } from '../../src/server/http-server.ts'
+import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
 import { createMemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 
-// The door itself, before a network whose answers a test makes as long as it likes.
+// The WebSocket listener, in front of a network with responses of a length that each test sets.
 
 const mib = 1 << 20
 
 interface ScriptedNetwork {
   /** Length of each result. */
   resultBytes: number
-  /** What `admit` says of a key, and how often it was asked. */
+  /** What `admit` returns for every key, and how often it was called. */
   refusal: Failure | undefined
   admitCount: number
 }
 
 const openServer = async (test: Test) => {
-  const [clock, log, traffic, room] = [new TestClock(), new TestLog(), new ActiveRequests(), createMemoryBudget(512 * mib)]
+  const [clock, log, activeRequests, memoryBudget] = [new TestClock(), new TestLog(), new ActiveRequests(), createMemoryBudget(512 * mib)]
   const network: ScriptedNetwork = { resultBytes: 21 * mib, refusal: undefined, admitCount: 0 }
   const limits = { body: mib, frame: 1_000, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
   const endpoint = {
@@ -45,11 +45,11 @@ const openServer = async (test: Test) => {
     },
   }
   const services: RpcServices = {
-    endpointAt: () => endpoint,
+    endpointByHost: new Map([['127.0.0.1', endpoint]]),
     limits,
     log,
-    activeRequests: traffic,
-    memoryBudget: room,
+    activeRequests,
+    memoryBudget,
     hintGc: () => undefined,
     sendSingleWrite: () => false,
     httpDate: () => '',
@@ -71,11 +71,11 @@ const openServer = async (test: Test) => {
     const closed = once(caller, 'close').then(([code]) => code as number)
     return { caller, messages, closed, call: () => caller.send('{"jsonrpc":"2.0","id":1,"method":"eth_call"}') }
   }
-  return { clock, network, room, traffic, sockets: wsConnections, connect }
+  return { clock, network, memoryBudget, activeRequests, wsConnections, connect }
 }
 
 t.test(
-  'keys of silent sockets are asked for again and again, once for all sockets of a key; who lost its key is told, and closed',
+  'the keys of silent WebSockets are checked again and again, once per key; a WebSocket with a revoked key gets an error and close 1008',
   async t => {
     const { clock, network, connect } = await openServer(t)
     const callers = [await connect('one'), await connect('one'), await connect('other')]
@@ -87,7 +87,7 @@ t.test(
     t.equal(network.admitCount, 4)
     t.ok(
       callers.every(({ caller }) => caller.readyState === WebSocket.OPEN),
-      'that nobody can tell is no reason to close',
+      'a key that cannot be checked closes nothing',
     )
     network.refusal = refuse('key')
     clock.advance(400)
@@ -99,23 +99,23 @@ t.test(
   },
 )
 
-/** A caller with an answer of 21 MiB under way, of which it reads nothing yet. */
+/** A caller with a response of 21 MiB under way, of which it reads nothing yet. */
 const openWithPendingResponse = async (test: Test) => {
-  const door = await openServer(test)
-  const caller = await door.connect('one')
+  const server = await openServer(test)
+  const caller = await server.connect('one')
   caller.caller.pause()
   caller.call()
-  while (door.room.reservedBytes === 0) await wait(1)
-  return { ...door, ...caller }
+  while (server.memoryBudget.reservedBytes === 0) await wait(1)
+  return { ...server, ...caller }
 }
 
-t.test('while an answer is under way', async t => {
+t.test('while a response is under way', async t => {
   for (const [what, send, code, error] of [
     ['a message over the limit', 'x'.repeat(1_001), 1009, -32600],
     ['text that is not UTF-8', Buffer.from([0xff]), 1007, -32700],
   ] as const) {
     t.test(`${what} is refused behind it, and then close ${code}`, async t => {
-      const { caller, messages, closed, room } = await openWithPendingResponse(t)
+      const { caller, messages, closed, memoryBudget } = await openWithPendingResponse(t)
       caller.send(send, { binary: false })
       caller.resume()
       t.equal(await closed, code)
@@ -124,11 +124,11 @@ t.test('while an answer is under way', async t => {
         messages.slice(1).map(text => JSON.parse(text)),
         [{ id: null, error: { code: error } }],
       )
-      t.equal(room.reservedBytes, 0)
+      t.equal(memoryBudget.reservedBytes, 0)
     })
   }
 
-  t.test('a key that was revoked is told so behind it, and then close 1008', async t => {
+  t.test('a revoked key gets its error after the response, and then close 1008', async t => {
     const { caller, messages, closed, clock, network } = await openWithPendingResponse(t)
     network.refusal = refuse('key')
     clock.advance(400)
@@ -141,17 +141,17 @@ t.test('while an answer is under way', async t => {
     )
   })
 
-  t.test('a gateway that stops waits for it, and then closes with 1001', async t => {
-    const { caller, messages, closed, sockets, traffic } = await openWithPendingResponse(t)
-    sockets.drain()
-    let isQuiet = false
-    const quiet = traffic.whenIdle().then(() => {
-      isQuiet = true
+  t.test('a gateway that stops sends the whole response, and then closes with 1001', async t => {
+    const { caller, messages, closed, wsConnections, activeRequests } = await openWithPendingResponse(t)
+    wsConnections.drain()
+    let isIdle = false
+    const idle = activeRequests.whenIdle().then(() => {
+      isIdle = true
     })
     await wait(20)
-    t.notOk(isQuiet)
+    t.notOk(isIdle)
     caller.resume()
-    await quiet
+    await idle
     t.equal(await closed, 1001)
     t.equal(messages.length, 1)
   })

@@ -7,8 +7,8 @@ import type { Test } from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { WsConnection } from '../../src/server/ws-connection.ts'
-import { ActiveRequests } from '../../src/server/rpc-services.ts'
-import type { RoutedRequest } from '../../src/server/route-request.ts'
+import { ActiveRequests } from '../../src/server/rpc-request.ts'
+import type { RoutedRequest } from '../../src/server/rpc-request.ts'
 import { createMemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestLog, fakeResult } from '../support/fakes.ts'
@@ -57,22 +57,22 @@ const open = async (test: Test, sendTimeoutMs: number, memoryBudget = createMemo
       replies: [reply],
       retryAfter: undefined,
     })
-  return { log, room: memoryBudget, socket, stream, caller, closed, deliver, conversation: connection }
+  return { log, memoryBudget, socket, stream, caller, closed, deliver, connection }
 }
 
-/** The TCP socket below a caller's: ws tells of a message only when it is whole. */
+/** The TCP socket of a caller: ws emits a message only when it is whole. */
 const tcpSocketOf = (caller: WebSocket) => (caller as unknown as { _socket: Socket })._socket
 
 /** Lets a caller read `bytes`, then nothing for `pause` ms, and so on. */
 const readSlowly = (caller: WebSocket, bytes: number, pause: number) => {
-  const wire = tcpSocketOf(caller)
-  let got = 0
-  wire.on('data', read => {
-    got += read.length
-    if (got < bytes) return
-    got = 0
-    wire.pause()
-    setTimeout(() => wire.resume(), pause)
+  const tcpSocket = tcpSocketOf(caller)
+  let readBytes = 0
+  tcpSocket.on('data', read => {
+    readBytes += read.length
+    if (readBytes < bytes) return
+    readBytes = 0
+    tcpSocket.pause()
+    setTimeout(() => tcpSocket.resume(), pause)
   })
   caller.resume()
 }
@@ -89,24 +89,24 @@ const nextLengths = async (caller: WebSocket, count: number): Promise<readonly n
 
 t.test('a caller who reads nothing', async t => {
   t.test('is given up after a while when more than 8 MiB wait', async t => {
-    const { deliver, closed, log, room } = await open(t, 100)
+    const { deliver, closed, log, memoryBudget } = await open(t, 100)
     deliver(21 * mib)
-    t.equal(room.reservedBytes, 21 * mib)
+    t.equal(memoryBudget.reservedBytes, 21 * mib)
     await closed
     t.match(log.lines, [{ fields: { event: 'slow-client' } }])
-    t.equal(room.reservedBytes, 0)
+    t.equal(memoryBudget.reservedBytes, 0)
   })
 
   t.test('gets no more long answers when 40 MiB wait, and is given up at once when it goes on asking for them', async t => {
-    const { deliver, closed, socket, room } = await open(t, 60_000)
+    const { deliver, closed, socket, memoryBudget } = await open(t, 60_000)
     deliver(21 * mib)
     for (let i = 0; i < 10; i++) deliver(21 * mib)
-    t.equal(room.reservedBytes, 21 * mib)
+    t.equal(memoryBudget.reservedBytes, 21 * mib)
     t.equal(socket.readyState, WebSocket.OPEN)
     deliver(21 * mib)
     t.equal(socket.readyState, WebSocket.CLOSING)
     await closed
-    t.equal(room.reservedBytes, 0)
+    t.equal(memoryBudget.reservedBytes, 0)
   })
 
   t.test('is given up though it goes on calling', async t => {
@@ -125,11 +125,11 @@ t.test('a caller who reads nothing', async t => {
   })
 
   t.test('is given up though less waits when it is to be closed', async t => {
-    const { deliver, closed, conversation, room } = await open(t, 50)
+    const { deliver, closed, connection, memoryBudget } = await open(t, 50)
     for (let i = 0; i < 8; i += 1) deliver(mib) // more than the system takes
-    conversation.close()
+    connection.close()
     await closed
-    t.equal(room.reservedBytes, 0)
+    t.equal(memoryBudget.reservedBytes, 0)
   })
 
   t.test('is read no further while more than 8 MiB wait behind the answer under way, or 200 answers', async t => {
@@ -155,20 +155,20 @@ t.test('a caller who reads nothing', async t => {
   })
 
   t.test('holds no more than a few hundred KiB in its socket, whatever waits', async t => {
-    const { deliver, stream, room } = await open(t, 60_000)
+    const { deliver, stream, memoryBudget } = await open(t, 60_000)
     for (let i = 0; i < 1_000; i += 1) deliver(10_000)
     deliver(21 * mib)
     for (let i = 0; i < 5; i += 1) {
       t.ok(stream.writableLength < 512 * 1024, `${stream.writableLength} bytes`)
       await wait(10)
     }
-    t.equal(room.reservedBytes, 21 * mib)
+    t.equal(memoryBudget.reservedBytes, 21 * mib)
   })
 
   t.test('that is pinged twice without a pong is gone', async t => {
-    const { deliver, conversation, closed } = await open(t, 60_000)
+    const { deliver, connection, closed } = await open(t, 60_000)
     deliver(7 * mib)
-    const pinging = setInterval(() => conversation.ping(), 20)
+    const pinging = setInterval(() => connection.ping(), 20)
     await closed
     clearInterval(pinging)
   })
@@ -176,22 +176,22 @@ t.test('a caller who reads nothing', async t => {
 
 t.test('a caller who reads', async t => {
   t.test('gets answers of every length whole and in order, short ones behind long ones', async t => {
-    const { deliver, caller, room } = await open(t, 60_000)
+    const { deliver, caller, memoryBudget } = await open(t, 60_000)
     const sizes = [125, 126, 16_384, 16_385, 65_535, 65_536, 131_072, 131_073, 3 * mib + 1].flatMap(size => [size, 2, size - 1])
     const found = nextLengths(caller, sizes.length)
     for (const size of sizes) deliver(size)
     caller.resume()
     t.same(await found, sizes)
     await wait(0)
-    t.equal(room.reservedBytes, 0)
+    t.equal(memoryBudget.reservedBytes, 0)
   })
 
   t.test('gets a batch piece by piece, nothing of it lost or twice', async t => {
-    const { caller, conversation } = await open(t, 60_000)
+    const { caller, connection } = await open(t, 60_000)
     const pieces = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i % 95) + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
     const whole = Buffer.concat(pieces.map(piece => Buffer.from(piece)))
     const message = once(caller, 'message')
-    conversation.sendResponse({
+    connection.sendResponse({
       id: 'null',
       status: 200,
       body: { chunks: pieces, byteLength: whole.length },
@@ -203,7 +203,7 @@ t.test('a caller who reads', async t => {
   })
 
   t.test('gets several long answers at once, though much more than 8 MiB wait for a time', async t => {
-    const { deliver, caller, room } = await open(t, 2_000)
+    const { deliver, caller, memoryBudget } = await open(t, 2_000)
     const found = nextLengths(caller, 6)
     caller.resume()
     for (let i = 0; i < 6; i += 1) deliver(6 * mib)
@@ -212,7 +212,7 @@ t.test('a caller who reads', async t => {
       Array.from({ length: 6 }, () => 6 * mib),
     )
     await wait(0)
-    t.equal(room.reservedBytes, 0)
+    t.equal(memoryBudget.reservedBytes, 0)
   })
 
   t.test('gets its pings answered between the frames of a long answer', async t => {
@@ -231,10 +231,10 @@ t.test('a caller who reads', async t => {
   })
 
   t.test('is not taken for dead, though the pong to a ping is a long way behind', async t => {
-    const { deliver, caller, conversation, socket } = await open(t, 60_000)
+    const { deliver, caller, connection, socket } = await open(t, 60_000)
     socket.removeAllListeners('pong')
     deliver(21 * mib)
-    const pinging = setInterval(() => conversation.ping(), 100)
+    const pinging = setInterval(() => connection.ping(), 100)
     const whole = once(caller, 'message')
     readSlowly(caller, mib, 30)
     await whole
@@ -243,11 +243,11 @@ t.test('a caller who reads', async t => {
   })
 
   t.test('gets all that waits before the close', async t => {
-    const { deliver, caller, conversation } = await open(t, 60_000)
+    const { deliver, caller, connection } = await open(t, 60_000)
     const found = nextLengths(caller, 2)
     deliver(9 * mib)
     deliver(3)
-    conversation.close()
+    connection.close()
     deliver(4)
     caller.resume()
     const [code] = await once(caller, 'close')
@@ -256,7 +256,7 @@ t.test('a caller who reads', async t => {
   })
 
   t.test('and leaves in the middle gets no more, and leaves nothing behind', async t => {
-    const { deliver, caller, closed, room, stream } = await open(t, 60_000)
+    const { deliver, caller, closed, memoryBudget, stream } = await open(t, 60_000)
     deliver(21 * mib)
     deliver(7 * mib)
     caller.close(1000)
@@ -265,13 +265,13 @@ t.test('a caller who reads', async t => {
     t.equal((await once(caller, 'close'))[0], 1000)
     await closed
     t.ok(stream.bytesWritten < 21 * mib, `${stream.bytesWritten} bytes`)
-    t.equal(room.reservedBytes, 0)
+    t.equal(memoryBudget.reservedBytes, 0)
   })
 })
 
 t.test('a caller who reads slowly gets the longest answer, though it takes longer than anybody has patience', async t => {
   const patience = 400
-  const { deliver, caller, room } = await open(t, patience)
+  const { deliver, caller, memoryBudget } = await open(t, patience)
   deliver(32 * mib)
   const begun = performance.now()
   const whole = once(caller, 'message')
@@ -279,11 +279,11 @@ t.test('a caller who reads slowly gets the longest answer, though it takes longe
   const [message] = (await whole) as [Buffer]
   t.equal(message.length, 32 * mib)
   t.ok(performance.now() - begun > 2 * patience)
-  t.equal(room.reservedBytes, 0)
+  t.equal(memoryBudget.reservedBytes, 0)
 })
 
 t.test('who asks for more at once than may wait gets what fits, and is told and pays nothing for the rest', async t => {
-  const { deliver, caller, room } = await open(t, 5_000)
+  const { deliver, caller, memoryBudget } = await open(t, 5_000)
   const refunds: string[] = []
   const charged = { ...fakeResult('0x1'), charge: { refund: (outcome: string) => void refunds.push(outcome) } }
   for (let i = 0; i < 5; i++) deliver(10 * mib, charged, `"call-${i}"`)
@@ -305,18 +305,18 @@ t.test('who asks for more at once than may wait gets what fits, and is told and 
     id: 'call-4',
     error: { code: -32002, message: 'too many responses are waiting to be read; retry later' },
   })
-  t.equal(room.reservedBytes, 0)
+  t.equal(memoryBudget.reservedBytes, 0)
   deliver(10 * mib)
   const [next] = (await once(caller, 'message')) as [Buffer]
   t.equal(next.length, 10 * mib)
 })
 
 t.test('what waits for all callers is bounded; who comes on top of it is told, or closed after a batch, and pays nothing', async t => {
-  const room = createMemoryBudget(10 * mib)
-  const [one, other] = [await open(t, 60_000, room), await open(t, 60_000, room)]
+  const memoryBudget = createMemoryBudget(10 * mib)
+  const [one, other] = [await open(t, 60_000, memoryBudget), await open(t, 60_000, memoryBudget)]
   one.deliver(9 * mib)
   const refunds: string[] = []
-  const broken = await open(t, 60_000, room)
+  const broken = await open(t, 60_000, memoryBudget)
   broken.deliver(2 * mib, {
     ...fakeResult('0x1'),
     charge: {
@@ -338,5 +338,5 @@ t.test('what waits for all callers is bounded; who comes on top of it is told, o
   t.equal((await once(other.caller, 'close'))[0], 1013)
   one.socket.terminate()
   await one.closed
-  t.equal(room.reservedBytes, 0)
+  t.equal(memoryBudget.reservedBytes, 0)
 })

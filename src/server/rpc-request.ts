@@ -1,10 +1,18 @@
+import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { unescape as decodePercent } from 'node:querystring'
+import type { Network } from '../core/network.ts'
+import type { Origin, OriginState } from '../plugin/call.ts'
+import { Cancellation } from '../plugin/cancellation.ts'
 import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
-import { RequestOrigin } from './rpc-services.ts'
-import type { NetworkEndpoint, RpcServices } from './rpc-services.ts'
+import type { MessageHandler } from '../json-rpc/handle-message.ts'
+
+/** A network as the RPC listener sees it. */
+export interface NetworkEndpoint extends Pick<Network, 'name' | 'admit'> {
+  readonly messageHandler: MessageHandler
+}
 
 /** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket. */
 type Transport = 'http' | 'websocket'
@@ -16,12 +24,12 @@ export interface RoutedRequest {
 
 /** Finds the network by host and path; a failure is a 404, or a 405 where the path is one of the other transport's. */
 export const routeRequest = (
-  { endpointAt }: Pick<RpcServices, 'endpointAt'>,
+  endpointByHost: ReadonlyMap<string, NetworkEndpoint>,
   transport: Transport,
   request: IncomingMessage,
 ): RoutedRequest | Failure => {
   const host = parseHost(request)
-  const endpoint = host === undefined ? undefined : endpointAt(host)
+  const endpoint = host === undefined ? undefined : endpointByHost.get(host)
   if (endpoint === undefined) return host === undefined ? hostRequired : unknownHost
   const path = parseRequestPath(request.url ?? '')
   if ('error' in path) return path
@@ -95,4 +103,70 @@ const stripPort = (host: string): string => {
   const colon = host.indexOf(':')
   const name = colon < 0 ? host : host.slice(0, colon)
   return (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase()
+}
+
+/** One HTTP request or one WebSocket, as plugins see it. */
+export class RequestOrigin implements Origin {
+  readonly transport: Origin['transport']
+  readonly network: string
+  readonly key: Secret | undefined
+  readonly requestId = nextRequestId()
+  readonly signal = new Cancellation()
+  readonly state: OriginState = {}
+  readonly #request: IncomingMessage
+
+  constructor(transport: Origin['transport'], network: string, key: Secret | undefined, request: IncomingMessage) {
+    this.transport = transport
+    this.network = network
+    this.key = key
+    this.#request = request
+  }
+
+  get originHeader(): string | undefined {
+    return this.#request.headers.origin
+  }
+
+  get ip(): string {
+    return this.#request.socket.remoteAddress ?? ''
+  }
+
+  get headers(): Origin['headers'] {
+    return this.#request.headers
+  }
+
+  /** The caller has left: ends the work that is done for it. */
+  abort(): void {
+    this.signal.abort()
+  }
+}
+
+const requestIdPrefix = randomBytes(6).toString('hex')
+let requestCount = 0
+
+/** Unique over processes and restarts, and cheap: one random part per process, then a count. */
+export const nextRequestId = (): string => `${requestIdPrefix}-${((requestCount += 1)).toString(36)}`
+
+/** Messages being answered, and long responses being read; stopping waits until there are none. */
+export class ActiveRequests {
+  #count = 0
+  #onIdle: (() => void) | undefined
+  /** No new work: HTTP responses say `Connection: close`. */
+  isDraining = false
+
+  begin(): void {
+    this.#count += 1
+  }
+
+  end(): void {
+    this.#count -= 1
+    if (this.#count === 0) this.#onIdle?.()
+  }
+
+  whenIdle(): Promise<void> {
+    return this.#count === 0
+      ? Promise.resolve()
+      : new Promise(resolve => {
+          this.#onIdle = resolve
+        })
+  }
 }

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { openRawConnection } from '../support/rpc-client.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
-import { createRpcServer } from '../../src/server/rpc-server.ts'
-import { ActiveRequests } from '../../src/server/rpc-services.ts'
+import { createRpcServer } from '../../src/server/http-server.ts'
+import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
 import { createMemoryBudget } from '../../src/services/memory-budget.ts'
@@ -24,7 +24,7 @@ const admit = ({ key }: Origin) => {
 const messageHandler = { parse: createMessageParser(limits), run: () => Promise.resolve(fakeResult('"0x1"')), limits, log }
 const counted: number[] = []
 const services: RpcServices = {
-  endpointAt: host => (host === 'a' ? { name: 'net', admit, messageHandler } : undefined),
+  endpointByHost: new Map([['a', { name: 'net', admit, messageHandler }]]),
   limits,
   log,
   activeRequests: new ActiveRequests(),
