@@ -1,7 +1,7 @@
 import { Cancellation, assertKnownMethods, copyReply, definePlugin, memoizeFrozen, onAbort } from '../../src/plugin/plugin.ts'
 import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Next, Reply } from '../../src/plugin/plugin.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
-import type { CacheQuery } from './finality.ts'
+import type { CacheQuery } from './memory-cache.ts'
 import { MemoryCache } from './memory-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const

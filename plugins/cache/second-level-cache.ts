@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ChainSnapshot, Json, Reply, Result, Secret, Services, SharedCache, SharedCacheEntry } from '../../src/plugin/plugin.ts'
-import { mayBeFinal } from './finality.ts'
-import type { CacheQuery } from './finality.ts'
+import { mayBeFinal } from './memory-cache.ts'
+import type { CacheQuery, FinalReplyStore } from './memory-cache.ts'
 
 export interface SecondLevelCacheOptions {
   readonly redis: Secret
@@ -15,7 +15,7 @@ export interface SecondLevelCacheOptions {
  * finalized on the node that answered. It is returned only where that block is finalized too: so an entry from another chain,
  * or from a fork, is never returned.
  */
-export class SecondLevelCache {
+export class SecondLevelCache implements FinalReplyStore {
   readonly #options: SecondLevelCacheOptions
   readonly #services: Services
   /** By block of an entry, whether it is finalized here. A negative result expires: the nodes may only have been behind. */
@@ -48,8 +48,8 @@ export class SecondLevelCache {
     return entry && { result: entry.result, count: entry.count, source: 'cache', cache: 'hit' }
   }
 
-  /** Stores an answer that is final by the snapshot from before its request, if it came from an own node. */
-  store({ key }: Pick<CacheQuery, 'key'>, { result, source, upstream }: Result, snapshot: ChainSnapshot): void {
+  /** Stores the answer if it came from an own node. */
+  store({ key }: CacheQuery, { result, source, upstream }: Result, snapshot: ChainSnapshot): void {
     const { redisTtl, redisMaxBytes } = this.#options
     const finalizedBlock = snapshot.finalizedBlockOf(upstream)
     if (source !== 'node' || upstream === undefined || finalizedBlock === undefined || result.byteLength > redisMaxBytes) return

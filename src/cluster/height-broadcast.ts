@@ -1,6 +1,6 @@
 import type { HeightBroadcast, HeightListener } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
-import { withTimeoutOr } from '../util/with-timeout.ts'
+import { withTimeoutOr } from '../util/async.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
 
 /**

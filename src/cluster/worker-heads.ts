@@ -1,5 +1,5 @@
 import type { Target } from '../plugin/call.ts'
-import { Cancellation } from '../plugin/cancellation.ts'
+import { Cancellation } from '../plugin/call.ts'
 import {
   CurrentChainState,
   RecentBlocks,
@@ -9,9 +9,9 @@ import {
   openUpstreamRequester,
 } from '../services/chain-heads/index.ts'
 import type { BlockId, ChainSnapshot, Heads, HeadsOptions, HeadsStatus, TrackOptions } from '../services/chain-heads/index.ts'
-import { getOrCreate } from '../util/get-or-create.ts'
-import type { MaybePromise } from '../util/maybe-promise.ts'
-import { withTimeoutOr } from '../util/with-timeout.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import type { MaybePromise } from '../util/async.ts'
+import { withTimeoutOr } from '../util/async.ts'
 import type { NetworkMessage, RevealedTarget, WorkerMessage } from './channel.ts'
 
 /** The primary is informed this often, at most, that calls come in. */

@@ -2,7 +2,7 @@ import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts
 import type { Clock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
-import { withTimeoutOr } from '../util/with-timeout.ts'
+import { withTimeoutOr } from '../util/async.ts'
 import { Channel, rpcPortVariable } from './channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './channel.ts'
 import { WorkerHeads } from './worker-heads.ts'

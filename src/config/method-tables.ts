@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { compileTable } from '../services/method-table/compile-table.ts'
-import type { CompiledTable } from '../services/method-table/compile-table.ts'
+import type { CompiledTable } from '../services/method-table/table-types.ts'
 import { displayPath, yamlBaseNames } from './config-files.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'

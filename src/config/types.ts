@@ -3,7 +3,7 @@ import type { LogLevel } from '../services/log.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import type { Secret } from '../plugin/secret.ts'
 import type { Problem } from './problem.ts'
-import type { CompiledTable } from '../services/method-table/compile-table.ts'
+import type { CompiledTable } from '../services/method-table/table-types.ts'
 
 /** gateway.yaml, checked, with defaults. Sizes are in bytes, durations in ms. */
 export interface GatewayConfig {

@@ -18,7 +18,7 @@ import type { MetricsRegistry } from '../services/metrics.ts'
 import { results } from '../services/results.ts'
 import { openUsage } from '../services/usage/index.ts'
 import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
-import { sleep } from '../util/sleep.ts'
+import { sleep } from '../util/async.ts'
 import { version } from './version.ts'
 
 /** A running gateway. */

@@ -9,7 +9,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Services } from '../services/index.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
-import { getOrCreate } from '../util/get-or-create.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import { methodNameOf } from '../util/json.ts'
 
 /** A stage whose context the loader has checked; the types of contexts end here. */

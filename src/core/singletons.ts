@@ -1,5 +1,5 @@
 import type { Json } from '../plugin/call.ts'
-import { getOrCreate } from '../util/get-or-create.ts'
+import { getOrCreate } from '../util/memoize.ts'
 
 /** Objects that pipelines share, by name and settings. An object lives as long as a pipeline refers to it. */
 export interface Singletons {

@@ -5,7 +5,7 @@ import type { Next } from '../plugin/plugin.ts'
 import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply, RpcError } from '../plugin/reply.ts'
 import type { Log } from '../services/log.ts'
-import { memoizeFrozen } from '../util/frozen.ts'
+import { memoizeFrozen } from '../util/memoize.ts'
 import { methodNameOf } from '../util/json.ts'
 import type { IncomingRequest, ParseMessage } from './parse-request.ts'
 

@@ -6,7 +6,7 @@ import type { ScanError } from '../json/scanner.ts'
 import type { Json } from '../plugin/call.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
-import { deepFreeze } from '../util/frozen.ts'
+import { deepFreeze } from '../util/memoize.ts'
 import type { JsonObject } from '../util/json.ts'
 
 export interface MessageLimits {

@@ -1,22 +1,19 @@
 import type { Call, ContextKey, CallContext, Origin } from './call.ts'
+import type { Path } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './options-schema.ts'
 import type { MethodTable, Services } from '../services/index.ts'
 
-export { blockSelectorOf } from '../services/method-table/block-selector.ts'
-export type { BlockSelector, BlockNumberOrTag } from '../services/method-table/block-selector.ts'
+export { blockSelectorOf } from '../services/method-table/index.ts'
+export type { BlockSelector, BlockNumberOrTag } from '../services/method-table/index.ts'
 export * from './call.ts'
 export * from './reply.ts'
 export type * from './options-schema.ts'
-export { memoizeFrozen } from '../util/frozen.ts'
-export { getOrCreate } from '../util/get-or-create.ts'
-export { parseHexQuantity, parseJsonHexQuantity, toHexQuantity } from '../util/hex-quantity.ts'
-export { isJsonObject } from '../util/json.ts'
-export type { JsonObject } from '../util/json.ts'
-export { thenMaybe } from '../util/maybe-promise.ts'
-export { onAbort } from '../util/on-abort.ts'
-export { singleFlight } from '../util/single-flight.ts'
+export { memoizeFrozen, getOrCreate } from '../util/memoize.ts'
+export { parseHexQuantity, parseJsonHexQuantity, toHexQuantity, isJsonObject } from '../util/json.ts'
+export type { JsonObject, Path } from '../util/json.ts'
+export { thenMaybe, singleFlight } from '../util/async.ts'
 export { ChunkedBytes, toBuffer } from '../json/chunked-bytes.ts'
 export type { RawJson } from '../json/chunked-bytes.ts'
 export { CircuitBreaker } from '../services/circuit-breaker.ts'
@@ -24,8 +21,6 @@ export type { CallOutcome, CircuitBreakerOptions } from '../services/circuit-bre
 export { probeUpstream } from '../services/upstream-client/probe-upstream.ts'
 export type { ProbeResult } from '../services/upstream-client/probe-upstream.ts'
 export { RateLimitBackoff } from '../services/upstream-client/request-limits.ts'
-export { Cancellation, toAbortSignal } from './cancellation.ts'
-export type { Signal } from './cancellation.ts'
 export { Secret } from './secret.ts'
 export { metricDefinitions } from '../services/metric-definitions.ts'
 export { ChainIdCheck } from '../services/chain-heads/chain-id-check.ts'
@@ -54,9 +49,6 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
   /** Safe without start(), and twice. */
   stop?(): Promise<void>
 }
-
-/** A path inside options: property names and list positions. */
-export type Path = readonly (string | number)[]
 
 /** Reports what is wrong with the option at `path`: what was found, what was expected. */
 export type ReportProblem = (path: Path, message: string) => void

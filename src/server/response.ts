@@ -8,7 +8,7 @@ import { bodyToLatin1 } from '../json-rpc/handle-message.ts'
 import type { Clock } from '../services/clock.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
-import { getOrCreate } from '../util/get-or-create.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { reserveForResponse, sendChunks, sendCompressed, setSendTimeout, shouldCompress } from './stream-response.ts'
 

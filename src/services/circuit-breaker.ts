@@ -1,8 +1,7 @@
 import { EventEmitter } from 'node:events'
 import Opossum from 'opossum'
-import { Backoff } from '../util/backoff.ts'
-import type { BackoffOptions } from '../util/backoff.ts'
-import { singleFlight } from '../util/single-flight.ts'
+import { Backoff, singleFlight } from '../util/async.ts'
+import type { BackoffOptions } from '../util/async.ts'
 import type { Clock, Timer } from './clock.ts'
 
 /** How a call ended for the service that was called. `ignored`: without evidence of its health, as when the caller left. */

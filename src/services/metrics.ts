@@ -1,4 +1,4 @@
-import { getOrCreate } from '../util/get-or-create.ts'
+import { getOrCreate } from '../util/memoize.ts'
 
 export type MetricType = 'counter' | 'gauge' | 'histogram'
 

@@ -1,5 +1,5 @@
 import type { Key } from '../plugin/call.ts'
-import type { MaybePromise } from '../util/maybe-promise.ts'
+import type { MaybePromise } from '../util/async.ts'
 import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease-accounting.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Path } from '../plugin/plugin.ts'
+import type { Path } from './json.ts'
 import { isJsonObject } from './json.ts'
 
 /** The value at the path, or undefined when there is none. */

@@ -5,7 +5,7 @@ import { plugins } from '../../plugins/index.ts'
 import { createCheckCommand } from '../../src/cli/check.ts'
 import { exitCodes } from '../../src/cli/command.ts'
 import { dryRunNetworks } from '../../src/core/dry-run.ts'
-import { renamedKeys } from '../../src/util/renamed-keys.ts'
+import { renamedKeys } from '../../src/util/did-you-mean.ts'
 import { networkYaml, writeConfig } from '../config/config-fixture.ts'
 import { runCheck, runCommand } from './run-command.ts'
 

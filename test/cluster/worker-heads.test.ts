@@ -1,5 +1,5 @@
 import t from 'tap'
-import { toHexQuantity } from '../../src/util/hex-quantity.ts'
+import { toHexQuantity } from '../../src/util/json.ts'
 import { ancestorAt, seededRandom } from '../support/model-chain.ts'
 import { openCluster } from './model-cluster.ts'
 

@@ -13,7 +13,7 @@ import type {
   UsageStore,
 } from '../../src/store/store.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
-import { getOrCreate } from '../../src/util/get-or-create.ts'
+import { getOrCreate } from '../../src/util/memoize.ts'
 
 interface LedgerDay {
   leased: number

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { WebSocketServer } from 'ws'
 import type { WebSocket } from 'ws'
-import { toHexQuantity } from '../../src/util/hex-quantity.ts'
+import { toHexQuantity } from '../../src/util/json.ts'
 
 /** The WebSocket side of a node: it publishes new heads, and fails when a test wants it. */
 export interface FakeSubscriptionNode {

@@ -1,5 +1,5 @@
 import type { Account, Call, Json, Key, ContextKey, CallContext, Origin, Target } from '../../src/plugin/call.ts'
-import { Cancellation } from '../../src/plugin/cancellation.ts'
+import { Cancellation } from '../../src/plugin/call.ts'
 import { toBuffer } from '../../src/json/chunked-bytes.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin/plugin.ts'

@@ -1,5 +1,5 @@
 import type { Json } from '../../src/plugin/call.ts'
-import { toHexQuantity } from '../../src/util/hex-quantity.ts'
+import { toHexQuantity } from '../../src/util/json.ts'
 
 /** A block with the state after it, so that every response follows from the block alone. */
 export interface ModelBlock {

@@ -1,4 +1,4 @@
-import { toHexQuantity } from '../../util/hex-quantity.ts'
+import { toHexQuantity } from '../../util/json.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter, Metrics } from '../metrics.ts'

@@ -1,6 +1,6 @@
 import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
-import { singleFlight } from '../../util/single-flight.ts'
+import { singleFlight } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
 import { parseQuantityReply } from './upstream-requests.ts'
 

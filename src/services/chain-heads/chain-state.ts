@@ -1,6 +1,6 @@
 import type { Target } from '../../plugin/call.ts'
-import { toHexQuantity } from '../../util/hex-quantity.ts'
-import type { MaybePromise } from '../../util/maybe-promise.ts'
+import { toHexQuantity } from '../../util/json.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 

@@ -1,6 +1,6 @@
 import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
-import { toHexQuantity } from '../../util/hex-quantity.ts'
+import { toHexQuantity } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
 import { parseBlockReply } from './upstream-requests.ts'
 import type { BlockHeader } from './upstream-requests.ts'

@@ -1,4 +1,4 @@
-import { getOrCreate } from '../../util/get-or-create.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge, Metrics } from '../metrics.ts'

@@ -1,5 +1,5 @@
-import { thenMaybe } from '../../util/maybe-promise.ts'
-import type { MaybePromise } from '../../util/maybe-promise.ts'
+import { thenMaybe } from '../../util/async.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
 import type { HeadPlausibility, HeadReporter } from './head-plausibility.ts'
 

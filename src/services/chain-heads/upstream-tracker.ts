@@ -1,5 +1,4 @@
-import type { Target } from '../../plugin/call.ts'
-import type { Signal } from '../../plugin/cancellation.ts'
+import type { Target, Signal } from '../../plugin/call.ts'
 import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
 import type { Secret } from '../../plugin/secret.ts'

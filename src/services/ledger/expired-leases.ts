@@ -1,4 +1,4 @@
-import { singleFlight } from '../../util/single-flight.ts'
+import { singleFlight } from '../../util/async.ts'
 import type { Lease } from './lease.ts'
 import type { LedgerClient } from './ledger-client.ts'
 

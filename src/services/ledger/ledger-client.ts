@@ -1,7 +1,6 @@
 import { storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
-import { createSemaphore } from '../../util/semaphore.ts'
-import { withTimeout } from '../../util/with-timeout.ts'
+import { createSemaphore, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { retryDelayMs } from './lease.ts'

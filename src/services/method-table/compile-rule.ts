@@ -1,15 +1,13 @@
 import { Ajv } from 'ajv'
 import type { AnySchemaObject, ValidateFunction } from 'ajv'
 import type { Json } from '../../plugin/call.ts'
-import { getOrCreate } from '../../util/get-or-create.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import { isJsonObject } from '../../util/json.ts'
 import type { JsonObject } from '../../util/json.ts'
-import { parseHexFormat } from './hex-format.ts'
-import { afterMembers, aliasesOf, beforeMembers, createHexCheck, createMemberReader, isJsonArray } from './object-keywords.ts'
-import type { ObjectKeyword } from './object-keywords.ts'
-import type { Rule } from './table-types.ts'
+import { parseHexFormat, afterMembers, aliasesOf, beforeMembers, createHexCheck, createMemberReader, isJsonArray } from './rule-keywords.ts'
+import type { ObjectKeyword } from './rule-keywords.ts'
+import type { Issue, Rule } from './table-types.ts'
 import { issueOfAjvError } from './issue-messages.ts'
-import type { Issue } from './issue-messages.ts'
 
 /** A rule, compiled. */
 export interface CompiledRule {

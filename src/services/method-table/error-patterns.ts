@@ -1,8 +1,7 @@
-import type { Path } from '../../plugin/plugin.ts'
+import type { Path } from '../../util/json.ts'
 import type { ErrorCategory, RpcError } from '../../plugin/reply.ts'
-import type { ErrorPattern } from './table-types.ts'
+import type { ErrorPattern, Issue } from './table-types.ts'
 import { hintFor } from './issue-messages.ts'
-import type { Issue } from './issue-messages.ts'
 
 /** The category of a node's error to a call of this method; undefined when no pattern matches. */
 export type ErrorCategoryOf = (error: RpcError, method: string) => ErrorCategory | undefined

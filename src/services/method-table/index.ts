@@ -1,5 +1,6 @@
 import type { Json } from '../../plugin/call.ts'
 import type { ErrorCategory, RpcError } from '../../plugin/reply.ts'
+import { isJsonObject, parseHexQuantity } from '../../util/json.ts'
 
 /**
  * How long a result may be cached; an error, `null` and anything pending never are.
@@ -56,3 +57,31 @@ export interface MethodTable {
   /** The same table with entries changed; throws misconfigured() with paths that start at the method's name. */
   with(overrides: Readonly<Record<string, MethodOverride>>, tags: Readonly<Record<string, readonly string[]>>): MethodTable
 }
+
+/** A block by its number or its tag. */
+export type BlockNumberOrTag = number | string
+
+/** The blocks that a call is about: one, by its hash, or a range. */
+export type BlockSelector = { readonly hash: string } | { readonly from: BlockNumberOrTag; readonly to: BlockNumberOrTag }
+
+/** The blocks that a call selects by its block parameter or filter; undefined for methods without `blockParam`. */
+export const blockSelectorOf = ({ blockParam }: Pick<Method, 'blockParam'> = {}, params: readonly Json[]): BlockSelector | undefined => {
+  if (blockParam === undefined) return undefined
+  const param = params[blockParam]
+  if (typeof param === 'string') return param.length === blockHashChars ? { hash: param } : singleBlock(param)
+  if (!isJsonObject(param)) return singleBlock(undefined)
+  const { blockHash, blockNumber, fromBlock, toBlock } = param
+  if (typeof blockHash === 'string') return { hash: blockHash }
+  return blockNumber === undefined ? { from: blockNumberOrTag(fromBlock), to: blockNumberOrTag(toBlock) } : singleBlock(blockNumber)
+}
+
+const blockHashChars = 66
+
+const singleBlock = (block: Json | undefined): BlockSelector => {
+  const height = blockNumberOrTag(block)
+  return { from: height, to: height }
+}
+
+/** A missing block is `latest`. There are no blocks above 2^53 - 1: such a number stays a string. */
+const blockNumberOrTag = (block: Json | undefined): BlockNumberOrTag =>
+  typeof block === 'string' ? (parseHexQuantity(block) ?? block) : 'latest'

@@ -1,24 +1,11 @@
 import type { ErrorObject } from 'ajv'
-import type { Path } from '../../plugin/plugin.ts'
-import { parseHexFormat, describeHexSize } from './hex-format.ts'
+import { parseHexFormat, describeHexSize, isJsonArray, objectKeywords, typesOf } from './rule-keywords.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
+import { isJsonObject, toHexQuantity } from '../../util/json.ts'
 import { parseJsonPointer } from '../../util/json-path.ts'
-import { getOrCreate } from '../../util/get-or-create.ts'
-import { toHexQuantity } from '../../util/hex-quantity.ts'
-import { isJsonObject } from '../../util/json.ts'
-import type { JsonObject } from '../../util/json.ts'
-import { isJsonArray, objectKeywords, typesOf } from './object-keywords.ts'
-import type { Rule } from './table-types.ts'
-
-/** Why a value is not valid. */
-export interface Issue {
-  /** From the value that was checked to the invalid one. */
-  readonly path: Path
-  /** Follows the path: ` must be ..., not ...`. */
-  readonly message: string
-  /** What was probably meant. */
-  readonly hint?: string
-}
+import { getOrCreate } from '../../util/memoize.ts'
+import type { JsonObject, Path } from '../../util/json.ts'
+import type { Issue, Rule } from './table-types.ts'
 
 /** The issue of an error of Ajv, which needs its option `verbose`. */
 export const issueOfAjvError = (error: ErrorObject): Issue => {

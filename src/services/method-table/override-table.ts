@@ -1,11 +1,8 @@
 import { Misconfigured } from '../../plugin/plugin.ts'
-import type { CompiledMethod, CompiledTable } from './compile-method.ts'
 import type { MethodOverride } from './index.ts'
-import type { MethodEntry, Rule } from './table-types.ts'
+import type { CompiledMethod, CompiledTable, Issue, MethodEntry, ReportIssue, Rule } from './table-types.ts'
 import { isJsonObject } from '../../util/json.ts'
-import type { ReportIssue } from './resolve-rules.ts'
 import { formatPath, formatValue, hintFor } from './issue-messages.ts'
-import type { Issue } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
 
 /** The changes of one network to the table. */

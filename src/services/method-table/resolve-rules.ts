@@ -1,13 +1,10 @@
-import type { Path } from '../../plugin/plugin.ts'
+import type { Path } from '../../util/json.ts'
 import { isJsonObject } from '../../util/json.ts'
 import type { CompileRule } from './compile-rule.ts'
 import { hintFor } from './issue-messages.ts'
-import type { Issue } from './issue-messages.ts'
-import { objectKeywords, typesOf } from './object-keywords.ts'
+import { objectKeywords, typesOf } from './rule-keywords.ts'
 import { keywordTypes } from './table-types.ts'
-import type { Rule } from './table-types.ts'
-
-export type ReportIssue = (issue: Issue) => void
+import type { Issue, ReportIssue, Rule } from './table-types.ts'
 
 /** Replaces each `ref` with the type that it names, in inner rules too, and reports rules that cannot work. */
 export type ResolveRule = (rule: Rule, path: Path, report: ReportIssue) => Rule

@@ -1,11 +1,10 @@
 import type { ErrorObject } from 'ajv'
 import { errorCategories } from '../../plugin/reply.ts'
-import { hexFormatPattern } from './hex-format.ts'
+import { hexFormatPattern } from './rule-keywords.ts'
 import { createAjv } from './compile-rule.ts'
 import { issueOfAjvError } from './issue-messages.ts'
-import type { Issue } from './issue-messages.ts'
-import { formatSuggestion } from '../../util/did-you-mean.ts'
-import { renamedKey } from '../../util/renamed-keys.ts'
+import type { Issue } from './table-types.ts'
+import { formatSuggestion, renamedKey } from '../../util/did-you-mean.ts'
 
 /** The issues of a methods file, or of one entry of it, by its schema. */
 export const schemaIssues = (data: unknown, part: 'table' | 'method'): readonly Issue[] => {

@@ -1,6 +1,7 @@
 import type { Json } from '../../plugin/call.ts'
 import type { ErrorCategory } from '../../plugin/reply.ts'
-import type { CachePolicy, ResultKind } from './index.ts'
+import type { Path } from '../../util/json.ts'
+import type { CachePolicy, CheckedParams, Method, MethodTable, ResultKind } from './index.ts'
 
 export type JsonType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'null'
 
@@ -71,6 +72,57 @@ export interface TableFile {
   readonly types?: Readonly<Record<string, Rule>>
   readonly methods: Readonly<Record<string, MethodEntry>>
   readonly errors?: readonly ErrorPattern[]
+}
+
+/** Why a value is not valid. */
+export interface Issue {
+  /** From the value that was checked to the invalid one. */
+  readonly path: Path
+  /** Follows the path: ` must be ..., not ...`. */
+  readonly message: string
+  /** What was probably meant. */
+  readonly hint?: string
+}
+
+export type ReportIssue = (issue: Issue) => void
+
+/** A file of configs/methods/, checked and compiled; the same for all networks that refer to it. */
+export interface CompiledTable {
+  /** The methods, in the order of the file. */
+  readonly names: readonly string[]
+  /** Credits for a method that is not in the table. */
+  readonly defaultCost: number
+  readonly entries: ReadonlyMap<string, CompiledMethod>
+  readonly errorCategory: MethodTable['errorCategory']
+  readonly compiler: MethodCompiler
+}
+
+/** An entry of the table, ready for any network. */
+export interface CompiledMethod {
+  /** As in the file. */
+  readonly entry: MethodEntry
+  /** With the defaults of the file. */
+  readonly settings: Omit<Method, 'name' | 'answer' | 'check'>
+  /** Undefined for a method whose parameters have no rules. */
+  readonly positions: readonly ResolvedPosition[] | undefined
+  readonly check: CheckParams
+}
+
+/** A position of `params` with its rule resolved. */
+export interface ResolvedPosition {
+  readonly title: string
+  readonly optional: boolean | 'unless strict'
+  readonly rule: Rule
+}
+
+export type CheckParams = (params: readonly Json[], strict: boolean) => CheckedParams
+
+/** Compiles entries that have passed the schema. */
+export interface MethodCompiler {
+  /** Undefined after an issue of its rules was reported. */
+  compile(name: string, entry: MethodEntry, path: Path, report: ReportIssue): CompiledMethod | undefined
+  /** The same method with other rules for its positions. */
+  withPositions(name: string, compiled: CompiledMethod, positions: CompiledMethod['positions']): CompiledMethod
 }
 
 /** The one type that each of these keywords applies to; the other keywords apply to any type. */

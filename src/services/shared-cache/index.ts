@@ -1,5 +1,5 @@
 import type { Secret } from '../../plugin/secret.ts'
-import { getOrCreate } from '../../util/get-or-create.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'

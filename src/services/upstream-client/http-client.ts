@@ -1,7 +1,7 @@
 import { unescape as decodePercent } from 'node:querystring'
 import type { Dispatcher } from 'undici'
 import type { Secret } from '../../plugin/secret.ts'
-import { getOrCreate } from '../../util/get-or-create.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import { ConnectionPool } from './connection-pool.ts'
 import type { PooledConnection } from './connection-pool.ts'

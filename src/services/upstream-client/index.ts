@@ -1,7 +1,7 @@
 import type { Request, Target } from '../../plugin/call.ts'
 import { refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
-import { getOrCreate } from '../../util/get-or-create.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
 import { openHttpClient, parseEndpoint } from './http-client.ts'

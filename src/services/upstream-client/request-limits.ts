@@ -1,10 +1,9 @@
-import type { Signal } from '../../plugin/cancellation.ts'
-import type { Target } from '../../plugin/call.ts'
+import type { Signal, Target } from '../../plugin/call.ts'
 import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
-import { Backoff } from '../../util/backoff.ts'
-import type { MaybePromise } from '../../util/maybe-promise.ts'
-import { onAbort } from '../../util/on-abort.ts'
+import { Backoff } from '../../util/async.ts'
+import type { MaybePromise } from '../../util/async.ts'
+import { onAbort } from '../../plugin/call.ts'
 import type { Clock, Timer } from '../clock.ts'
 
 /** The limits of one request to a node. */

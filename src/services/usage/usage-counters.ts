@@ -1,5 +1,5 @@
 import type { UsageCount, UsageGroup } from '../../store/store.ts'
-import { getOrCreate } from '../../util/get-or-create.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import { hourMs, hoursPerDay } from '../../util/dates.ts'
 

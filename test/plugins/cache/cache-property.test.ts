@@ -11,7 +11,7 @@ import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import type { UpstreamClient, MethodTable } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { TestClock, TestLog, fakeCall, fakeResult, createStage } from '../../support/fakes.ts'
-import { toHexQuantity } from '../../../src/util/hex-quantity.ts'
+import { toHexQuantity } from '../../../src/util/json.ts'
 import { ModelChain, ModelNode, ancestorAt, responseAt, seededRandom, transactionAt } from '../../support/model-chain.ts'
 import type { ModelBlock, RandomBelow } from '../../support/model-chain.ts'
 

@@ -1,7 +1,6 @@
 import t from 'tap'
 import cache from '../../../plugins/cache/index.ts'
-import type { Call, Json, ContextKey } from '../../../src/plugin/call.ts'
-import type { Signal } from '../../../src/plugin/cancellation.ts'
+import type { Call, Json, ContextKey, Signal } from '../../../src/plugin/call.ts'
 import { buildNetwork } from '../../../src/core/network.ts'
 import type { HostServices } from '../../../src/core/network.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'

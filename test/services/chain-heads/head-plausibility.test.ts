@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Json } from '../../../src/plugin/call.ts'
 import { formatMetrics } from '../../../src/services/metrics.ts'
-import { toHexQuantity } from '../../../src/util/hex-quantity.ts'
+import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads, targetOf } from './model-heads.ts'
 
 t.test('an implausible head', async t => {

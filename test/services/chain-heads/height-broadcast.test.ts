@@ -8,7 +8,7 @@ import type { HeightBroadcast } from '../../../src/services/chain-heads/index.ts
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { openRedisHeightBroadcasts } from '../../../src/store/redis/redis-height-broadcast.ts'
 import type { HeightBroadcasts } from '../../../src/store/redis/redis-height-broadcast.ts'
-import { toHexQuantity } from '../../../src/util/hex-quantity.ts'
+import { toHexQuantity } from '../../../src/util/json.ts'
 import { WorkerHeightBroadcast } from '../../../src/cluster/height-broadcast.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'

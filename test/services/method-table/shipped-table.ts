@@ -3,7 +3,7 @@ import { parse } from 'yaml'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { MethodTable } from '../../../src/services/index.ts'
 import { compileTable, openMethodTable } from '../../../src/services/method-table/compile-table.ts'
-import type { CompiledTable } from '../../../src/services/method-table/compile-table.ts'
+import type { CompiledTable } from '../../../src/services/method-table/table-types.ts'
 
 const file = new URL('../../../../configs/methods/ethereum.yaml', import.meta.url)
 

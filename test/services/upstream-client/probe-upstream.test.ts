@@ -1,6 +1,6 @@
 import t from 'tap'
 import { probeUpstream } from '../../../src/services/upstream-client/probe-upstream.ts'
-import { Cancellation } from '../../../src/plugin/cancellation.ts'
+import { Cancellation } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { shippedMethods as methods } from '../method-table/shipped-table.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { blockSelectorOf } from '../../../src/services/method-table/block-selector.ts'
+import { blockSelectorOf } from '../../../src/services/method-table/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 
 const hash = `0x${'ab'.repeat(32)}`

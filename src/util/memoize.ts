@@ -1,3 +1,18 @@
+/** The parts of a Map or WeakMap that getOrCreate() needs. */
+interface Store<Key, Value> {
+  get(key: Key): Value | undefined
+  set(key: Key, value: Value): unknown
+}
+
+/** The value under the key; created and stored when there is none. Values must not be undefined. */
+export const getOrCreate = <Key, Value>(map: Store<Key, Value>, key: Key, create: (key: Key) => Value): Value => {
+  const existing = map.get(key)
+  if (existing !== undefined) return existing
+  const created = create(key)
+  map.set(key, created)
+  return created
+}
+
 /** Freezes plain objects and arrays through and through; bytes cannot be. Returns the value. */
 export const deepFreeze = <T>(value: T): T => {
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value) || Object.isFrozen(value)) return value

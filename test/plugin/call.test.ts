@@ -1,6 +1,6 @@
 import { getMaxListeners } from 'node:events'
 import t from 'tap'
-import { Cancellation, toAbortSignal } from '../../src/plugin/cancellation.ts'
+import { Cancellation, onAbort, toAbortSignal } from '../../src/plugin/call.ts'
 
 t.test('each listener is called once, and a removed listener is not', t => {
   const cancellation = new Cancellation()
@@ -45,5 +45,19 @@ t.test('a signal always becomes the same AbortSignal, as all calls of a WebSocke
   cancellation.abort()
   t.equal(signal?.aborted, true)
   t.not(toAbortSignal(new Cancellation()), signal)
+  t.end()
+})
+
+t.test('onAbort calls once, also for a signal that has aborted already, and never after it was removed', t => {
+  let calls = 0
+  const count = () => void (calls += 1)
+  const controller = new AbortController()
+  onAbort(controller.signal, count)
+  const remove = onAbort(controller.signal, () => void (calls += 10))
+  remove()
+  controller.abort()
+  t.equal(calls, 1)
+  onAbort(controller.signal, count)
+  t.equal(calls, 2)
   t.end()
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { TimeoutError, withTimeout } from '../../src/util/with-timeout.ts'
+import { Backoff, createSemaphore, singleFlight, thenMaybe, TimeoutError, withTimeout } from '../../src/util/async.ts'
 import { TestClock } from '../support/fakes.ts'
 import { drainEventLoop } from '../services/ledger/ledger-test-cluster.ts'
 
@@ -61,4 +61,52 @@ t.test('a process that stands still loses a tenth of its patience each time, how
   clock.stall(60_000)
   await drainEventLoop()
   t.match(silent.outcome, new TimeoutError(1_000))
+})
+
+t.test('a backoff doubles up to its maximum, and starts over after a reset', t => {
+  const backoff = new Backoff({ minMs: 100, maxMs: 350 })
+  t.same([backoff.next(), backoff.next(), backoff.next(), backoff.next()], [100, 200, 350, 350])
+  backoff.reset()
+  t.equal(backoff.next(), 100)
+  t.end()
+})
+
+t.test('thenMaybe is synchronous for a known value', async t => {
+  t.equal(
+    thenMaybe(1, value => value + 1),
+    2,
+  )
+  const later = thenMaybe(Promise.resolve(1), value => value + 1)
+  t.ok(later instanceof Promise)
+  t.equal(await later, 2)
+})
+
+t.test('a semaphore runs so many at once, in order of arrival, and goes on after a failure', async t => {
+  const semaphore = createSemaphore(2)
+  const started: number[] = []
+  const finish: (() => void)[] = []
+  const run = (id: number) => {
+    started.push(id)
+    return new Promise<void>((resolve, reject) => finish.push(id === 0 ? () => reject(new Error('failed')) : resolve))
+  }
+  const runs = [0, 1, 2, 3].map(id => semaphore(() => run(id)).catch(() => id))
+  t.same(started, [0, 1])
+  finish[0]?.()
+  t.equal(await runs[0], 0)
+  await Promise.resolve()
+  t.same(started, [0, 1, 2])
+  finish[1]?.()
+  finish[2]?.()
+  await Promise.all([runs[1], runs[2]])
+  await Promise.resolve()
+  finish[3]?.()
+  await runs[3]
+  t.same(started, [0, 1, 2, 3])
+})
+
+t.test('calls during a flight share it, and the next call starts a new one', async t => {
+  let runs = 0
+  const shared = singleFlight(async () => (runs += 1))
+  t.same(await Promise.all([shared(), shared()]), [1, 1])
+  t.equal(await shared(), 2)
 })

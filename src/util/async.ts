@@ -1,0 +1,109 @@
+import type { Clock, Timer } from '../services/clock.ts'
+
+/** A value that is mostly known at once. To await a known value costs a turn of the microtask queue. */
+export type MaybePromise<T> = T | Promise<T>
+
+/** Calls `next` with the value: at once when it is known, otherwise when it resolves. */
+export const thenMaybe = <T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> =>
+  value instanceof Promise ? value.then(next) : next(value)
+
+/** Calls that come while a run is in flight share that run. The next call after it starts a new one, with its arguments. */
+export const singleFlight = <Args extends readonly unknown[], T>(run: (...args: Args) => Promise<T>): ((...args: Args) => Promise<T>) => {
+  let inFlight: Promise<T> | undefined
+  return (...args) =>
+    (inFlight ??= run(...args).finally(() => {
+      inFlight = undefined
+    }))
+}
+
+/** Work that begins when it is its turn. */
+export type Semaphore = <T>(work: () => Promise<T>) => Promise<T>
+
+/** Lets so much work be under way at once; the rest waits in line: first come, first served. */
+export const createSemaphore = (maxConcurrent: number): Semaphore => {
+  const waiting: (() => void)[] = []
+  let available = maxConcurrent
+  return async work => {
+    if (available > 0) available -= 1
+    else await new Promise<void>(resolve => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) available += 1
+      else next()
+    }
+  }
+}
+
+/** Resolves after `ms`. */
+export const sleep = (clock: Pick<Clock, 'after'>, ms: number): Promise<void> => new Promise(resolve => void clock.after(ms, resolve))
+
+/** The promise did not settle in time. */
+export class TimeoutError extends Error {
+  constructor(timeoutMs: number) {
+    super(`no answer for ${timeoutMs} ms`)
+    this.name = 'TimeoutError'
+  }
+}
+
+/** The timeout is counted in so many steps. */
+const stepCount = 10
+
+/**
+ * Rejects with TimeoutError when the promise takes longer than `timeoutMs`; what it settles with after that is ignored.
+ * The timeout is counted in steps, and a step takes at least one turn of the event loop: a process that is busy for longer
+ * than the timeout does not take what arrived meanwhile for late.
+ */
+export const withTimeout = <T>(clock: Clock, timeoutMs: number, promise: Promise<T>): Promise<T> =>
+  new Promise((resolve, reject) => {
+    let timer: Timer
+    const wait = (stepsLeft: number): void => {
+      timer = clock.after(timeoutMs / stepCount, () => (stepsLeft > 1 ? wait(stepsLeft - 1) : reject(new TimeoutError(timeoutMs))))
+    }
+    wait(stepCount)
+    promise.then(resolve, reject).finally(() => timer.cancel())
+  })
+
+/** The same, but resolves with the fallback on a timeout. Other errors of the promise still reject. */
+export const withTimeoutOr = async <T, Fallback>(
+  clock: Clock,
+  timeoutMs: number,
+  promise: Promise<T>,
+  fallback: () => Fallback,
+): Promise<T | Fallback> => {
+  try {
+    return await withTimeout(clock, timeoutMs, promise)
+  } catch (error) {
+    if (error instanceof TimeoutError) return fallback()
+    throw error
+  }
+}
+
+export interface BackoffOptions {
+  readonly minMs: number
+  readonly maxMs: number
+}
+
+/** Exponential backoff: each delay is twice the one before, from `minMs` up to `maxMs`. */
+export class Backoff {
+  readonly #options: BackoffOptions
+  #attempts = 0
+
+  constructor(options: BackoffOptions) {
+    this.#options = options
+  }
+
+  /** The next delay in ms. */
+  next(): number {
+    const { minMs, maxMs } = this.#options
+    const delayMs = Math.min(maxMs, minMs * 2 ** this.#attempts)
+    if (delayMs < maxMs) this.#attempts += 1
+    return delayMs
+  }
+
+  /** The next delay is `minMs` again. */
+  reset(): void {
+    this.#attempts = 0
+  }
+}
