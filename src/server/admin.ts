@@ -44,7 +44,7 @@ const maxBodySize = '1kb'
 
 /** Koa itself would write errors to stderr, in plain text. */
 const logRequestError = (log: Log, error: NodeJS.ErrnoException & { readonly status?: number }): void => {
-  if (error.status !== undefined && error.status < 500) return // a malformed body, which the client is told
+  if (error.status !== undefined && error.status < 500) return // a malformed body: the client gets the status
   if (error.syscall === undefined) log.error({ err: error }, 'admin request failed because of a bug')
   else log.info({ err: error }, 'admin request aborted by the client')
 }
@@ -92,7 +92,7 @@ const requireToken = (token: Secret): Koa.Middleware => {
   }
 }
 
-/** Texts of any length as bytes of one length, which can be compared in a time that tells nothing. */
+/** Texts of any length as bytes of one length, for a comparison in constant time. */
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 const respondLevel = (ctx: Koa.Context, { logLevel }: Pick<AdminOptions, 'logLevel'>): void => {

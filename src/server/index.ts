@@ -65,7 +65,7 @@ export const openAdminListener = async (address: Address, options: AdminOptions)
   return { url: await listen(server, address), stop: () => closeServer(server) }
 }
 
-/** No new calls; those in flight finish, until the deadline; sockets close with 1001 after theirs, and have 1 s to say so. */
+/** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */
 const drain = async (
   { activeRequests, log }: RpcServices,
   server: Server,

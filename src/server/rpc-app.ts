@@ -12,11 +12,11 @@ import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import type { WsConnections } from './websocket.ts'
 
-/** What the middleware of one request shares. */
+/** The state that the middleware of one request shares. */
 interface RpcState {
   /** Set by routeToNetwork; middleware behind it may rely on it. */
   routed: RoutedRequest
-  /** What the calls of the request came to, once they have been handled. */
+  /** The response to the calls of the request, once they have been handled. */
   response?: RpcResponse
 }
 
@@ -98,7 +98,7 @@ const respondToCalls =
   async ({ req, res, state }) => {
     const { endpoint, origin } = state.routed
     services.activeRequests.begin()
-    // Emitted once the response is sent, or when the caller leaves before that. Only then is there work to end.
+    // Emitted once the response is sent, or when the caller disconnects before that. Only then is there work to end.
     res.once('close', () => {
       if (!res.writableFinished) origin.abort()
       services.activeRequests.end()
@@ -112,7 +112,7 @@ const respondToCalls =
     sendResponse(services, res, origin.requestId, state.response)
   }
 
-/** Node does not tell a response that waits behind others of its connection (pipelining) when that connection closes. */
+/** Node does not close a response that waits behind others of its connection (pipelining) when that connection closes. */
 const closeResponseWithSocket = (socket: Socket, res: ServerResponse): void => {
   const close = () => {
     res.destroy()
@@ -134,7 +134,7 @@ const checkRequestHeaders = ({ headers }: IncomingMessage): Failure | undefined 
 
 /**
  * The whole body; a failure as soon as it is known to be too long (Node then reads and drops the rest). Undefined when the caller
- * left before it was complete. Read here, as with koa-bodyparser a cached call takes 1.24 to 1.41 times the CPU.
+ * disconnected before it was complete. Read here, as with koa-bodyparser a cached call takes 1.24 to 1.41 times the CPU.
  */
 const readBody = (req: IncomingMessage, maxBytes: number): Promise<Buffer | Failure | undefined> => {
   if (Number(req.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve(bodyTooLarge(maxBytes))

@@ -134,7 +134,7 @@ export class RequestOrigin implements Origin {
     return this.#request.headers
   }
 
-  /** The caller has left: ends the work that is done for it. */
+  /** The caller has disconnected: cancels the work for its calls. */
   abort(): void {
     this.signal.abort()
   }
@@ -150,7 +150,7 @@ export const nextRequestId = (): string => `${requestIdPrefix}-${((requestCount 
 export class ActiveRequests {
   #count = 0
   #onIdle: (() => void) | undefined
-  /** No new work: HTTP responses say `Connection: close`. */
+  /** No new work: HTTP responses carry `Connection: close`. */
   isDraining = false
 
   begin(): void {

@@ -21,7 +21,7 @@ export interface RpcServices {
   httpDate(): string
   /** Counts an HTTP response by its status. */
   countResponse(status: number): void
-  /** How long a caller may read nothing of what waits for it, in ms of the system's clock: 30 s over HTTP, 5 s on a WebSocket, unless given. */
+  /** A caller may read nothing of its responses for so long, in ms of the system's clock: 30 s over HTTP, 5 s on a WebSocket, unless given. */
   readonly sendTimeoutMs?: number
 }
 

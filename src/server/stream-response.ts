@@ -30,7 +30,7 @@ export const reserveForResponse = (
   return response
 }
 
-/** Ends the connection of a caller who reads nothing, so that the memory budget is freed. A slow reader is not timed out. */
+/** Ends the connection of a caller that reads nothing, so that its bytes are released. A slow reader is not timed out. */
 export const setSendTimeout = (
   { log, sendTimeoutMs = 30_000 }: Pick<RpcServices, 'log' | 'sendTimeoutMs'>,
   res: ServerResponse,
@@ -68,7 +68,7 @@ const acceptsGzip = (header: string | string[] | undefined): boolean => /\bgzip\
 /** Sends the chunks compressed, no faster than the caller reads. */
 export const sendCompressed = (res: ServerResponse, { chunks }: ResponseBody): void => {
   const bytes = chunks.map(chunk => (typeof chunk === 'string' ? Buffer.from(chunk, 'latin1') : chunk))
-  // Only the caller's leaving can fail it, and then nobody is left to be told.
+  // Only a caller that disconnects makes it fail, and then there is nobody to send an error to.
   pipeline(Readable.from(takeEach(bytes)), createGzip({ level: 1 }), res, () => undefined)
 }
 

@@ -15,7 +15,7 @@ const pingIntervalMs = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
 const keyCheckIntervalMs = 400
 
-/** What is wrong with a key, if anything is. */
+/** The refusal of a key; undefined for a valid key. */
 type Admission = Failure | undefined
 
 /** The open WebSockets of the RPC listener: `/ws/v3/<API_KEY>` (contract 4.1). */
@@ -38,7 +38,7 @@ export class WsConnections {
     void this.#loadHandshake()
   }
 
-  /** Accepts the upgrade, or responds with what is wrong with its key or its handshake. */
+  /** Accepts the upgrade, or responds with the refusal of its key or its handshake. */
   async open(routed: RoutedRequest, request: IncomingMessage, res: UpgradeResponse): Promise<void> {
     const { endpoint, origin } = routed
     const refusal = await endpoint.admit(origin)
@@ -59,7 +59,7 @@ export class WsConnections {
     for (const connection of this.#connections) connection.drain()
   }
 
-  /** Closes the connections that are left with 1001. */
+  /** Closes the remaining connections with 1001. */
   close(): void {
     for (const connection of this.#connections) connection.close()
   }
@@ -73,7 +73,7 @@ export class WsConnections {
     return (this.#handshake ??= import('./ws-handshake.ts').then(({ createUpgradeHandler }) => createUpgradeHandler(this.#services)))
   }
 
-  /** Each key is checked once, however many connections use it; mostly the outcome is known at once. */
+  /** Each key is checked once, however many connections use it; mostly the result is there without a store request. */
   #revalidateKeys(): void {
     const admissions = new Map<NetworkEndpoint, Map<string | undefined, MaybePromise<Admission>>>()
     for (const connection of this.#connections) {

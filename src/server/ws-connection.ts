@@ -11,16 +11,16 @@ import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
 
-/** Messages of one socket that are answered at the same time; past it the socket is read no further for a while. */
+/** Messages of one WebSocket that are handled at the same time; at this number reading from it pauses. */
 const maxConcurrentMessages = 200
 
-/** What a conversation needs of its surroundings. */
+/** The services that a connection uses. */
 interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'log' | 'memoryBudget' | 'hintGc'> {
-  /** In ms; as it is about a socket, the system's clock counts it. */
+  /** In ms of the system's clock, as it is about a socket. */
   readonly sendTimeoutMs?: number
 }
 
-/** One open WebSocket: messages in, answers out, as text whatever came in. */
+/** One open WebSocket: receives messages, and sends responses as text frames, also to binary messages. */
 export class WsConnection {
   readonly routedRequest: RoutedRequest
   readonly #socket: WebSocket
@@ -56,34 +56,34 @@ export class WsConnection {
     socket.on('pong', () => {
       this.#missedPongs = 0
     })
-    socket.on('error', () => undefined) // a frame that breaks the protocol; ws closes the socket with the fitting code
+    socket.on('error', () => undefined) // a frame that violates the protocol; ws closes the WebSocket with the code for it
     socket.on('message', (data: Buffer) => void this.#handleMessage(data))
     socket.on('close', () => routedRequest.origin.abort())
   }
 
-  /** Two pings without a pong end it, also where it is being closed. */
+  /** Two pings without a pong terminate the connection, also while it is being closed. */
   ping(): void {
     if (this.#missedPongs === 2) return this.#socket.terminate()
     this.#missedPongs += 1
     if (this.#socket.readyState === this.#socket.OPEN) this.#socket.ping()
   }
 
-  /** A key that is no longer good ends it. */
+  /** An error about the API key closes the connection. */
   sendResponse({ id, body, replies }: RpcResponse): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return
     if (body !== undefined && !this.#enqueue(body)) this.#sendOverloaded(id, replies)
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {
-      this.close(1008, 'the API key is not valid any more')
+      this.close(1008, 'the API key is no longer valid')
     }
   }
 
-  /** The gateway goes away: what is being answered is answered first, what comes in from now on is not taken any more. */
+  /** The gateway stops: messages in flight are answered first; messages that arrive from now on are ignored. */
   drain(): void {
     this.#isClosing = true
     if (this.#inFlightCount === 0) this.close()
   }
 
-  /** After what waits for the caller; nothing that comes in is taken any more. */
+  /** Closes once all queued responses are sent; messages that arrive from now on are ignored. */
   close(code = 1001, reason = 'the gateway is stopping'): void {
     this.#isClosing = true
     this.#sendQueue.close(code, reason)
@@ -112,15 +112,15 @@ export class WsConnection {
     return this.#sendQueue.send(body)
   }
 
-  /** Too much waits to be read. Who called one thing is told; a batch has no id by which the caller would know what failed. */
+  /** Too many bytes are queued. A single call gets an error; a batch has no id that identifies its calls, and gets close 1013. */
   #sendOverloaded(id: string, replies: readonly Reply[]): void {
     refundCharges({ log: this.#log }, replies, 'unavailable')
     const { body } = failureResponse(overloaded(), id)
-    if (id === 'null') this.close(1013, 'too many answers wait to be read')
+    if (id === 'null') this.close(1013, 'too many responses are waiting to be read')
     else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#enqueue(body)
   }
 
-  /** More answers follow: those of one turn go out in one write. With 32 calls in flight on a socket that saves a third of the CPU. */
+  /** More responses follow: those of one turn go out in one write. With 32 calls in flight on a WebSocket that saves a third of the CPU. */
   #corkUntilNextTick(): void {
     if (this.#isCorked) return
     this.#isCorked = true
@@ -137,13 +137,13 @@ export class WsConnection {
     this.terminate()
   }
 
-  /** Who reads lives, though its pong may be a long way behind. */
+  /** A caller that reads is alive, though its pong may be queued far behind. */
   #onRead(): void {
     this.#missedPongs = 0
     this.#applyBackpressure()
   }
 
-  /** Reads on only while there is room for more answers. */
+  /** Reads only while more responses may be queued. */
   #applyBackpressure(): void {
     if (this.#inFlightCount >= maxConcurrentMessages || this.#sendQueue.needsDrain) this.#socket.pause()
     else if (this.#socket.isPaused) this.#socket.resume()

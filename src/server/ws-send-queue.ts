@@ -4,46 +4,47 @@ import { bodyToBuffer, bodyToLatin1 } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/handle-message.ts'
 import type { RpcServices } from './rpc-services.ts'
 
-/** Up to here an answer is one frame, written as one text. What is longer counts for the room of all callers. */
+/** A response up to this length is one frame, written as one text. A longer one is reserved in the memory budget of all callers. */
 const maxSingleFrameBytes = 16_384
-/** Bytes that the socket may hold; while it holds more, answers wait here. */
+/** Bytes that the socket may buffer; while it buffers more, responses are queued here. */
 const maxSocketBufferBytes = 262_144
-/** Bytes that wait for a caller. Past `slow` it is given up when it reads nothing for a while; past `most` nothing long is taken. */
+/** Queued bytes above which a caller that reads nothing for the send timeout is disconnected. */
 const slowReaderBytes = 8 << 20
+/** Queued bytes above which no further long response is queued. */
 const maxQueuedBytes = 40 << 20
-/** Answers that were not taken since the caller last read; past it the caller is given up at once. */
+/** Long responses that were not queued since the caller last read; past this number the caller is disconnected at once. */
 const maxRefusedResponses = 10
 
-/** Answers that wait for a caller, however short; past it the socket is read no further for a while. */
+/** Queued responses, however short; at this number reading from the WebSocket pauses. */
 const maxQueuedResponses = 200
-/** Frames that are sent in one go, while the system takes them at once. */
+/** Frames that are sent in one turn, while the system takes them at once. */
 const framesPerTurn = 8
 
-/** What an outbox needs of its surroundings. */
+/** The services that a send queue uses. */
 export interface WsSendQueueOptions extends Pick<RpcServices, 'memoryBudget' | 'activeRequests' | 'hintGc'> {
-  /** How long a caller for whom too much waits may read nothing, in ms of the system's clock. */
+  /** How long a caller with too many queued bytes may read nothing, in ms of the system's clock. */
   readonly sendTimeoutMs: number
-  /** Called when the caller has read, and what waits has become less. */
+  /** Called when the caller has read, and fewer bytes are queued. */
   onRead(): void
-  /** Ends a socket whose caller does not read. */
+  /** Terminates a WebSocket whose caller does not read. */
   onSlowReader(): void
 }
 
 /**
- * What leaves through one WebSocket, in order of sending. Short answers go to the socket at once. A long one goes there
- * frame by frame, as its caller reads; what comes after it waits behind it.
+ * The responses of one WebSocket, in order of sending. A short response is written to the socket at once. A long one is written
+ * frame by frame, as its caller reads; later responses are queued behind it.
  */
 export class WsSendQueue {
   readonly #socket: WebSocket
   readonly #stream: Socket
   readonly #options: WsSendQueueOptions
   readonly #queue: ResponseBody[] = []
-  /** What is left of the first in the queue, once that has been begun; in order from the end. */
+  /** Frames that remain of the first response in the queue, once it has been begun; in order from the end. */
   #remainingFrames: Frame[] | undefined
   #remainingBytes = 0
-  /** Bytes of all others in the queue. */
+  /** Bytes of all other responses in the queue. */
   #queuedBytes = 0
-  /** Answers that have taken room of all callers, until they have left. */
+  /** Responses whose bytes are reserved in the memory budget, until they are sent. */
   readonly #reserved = new Set<ResponseBody>()
   #drainCount = 0
   #refusedCount = 0
@@ -63,12 +64,12 @@ export class WsSendQueue {
     })
   }
 
-  /** Does so much wait behind the answer under way that the caller should ask no more? */
+  /** Are so many bytes or responses queued behind the current one that no more calls should be read? */
   get needsDrain(): boolean {
     return this.#queuedBytes > slowReaderBytes || this.#queue.length >= maxQueuedResponses
   }
 
-  /** False, and nothing is sent, when too much waits for this caller, or for all callers; short ones always find room. */
+  /** False, and nothing is sent, when too many bytes are queued for this caller or for all callers. Short responses are always accepted. */
   send(body: ResponseBody): boolean {
     if (body.byteLength <= maxSingleFrameBytes && this.#queue.length === 0 && this.#stream.writableLength < maxSocketBufferBytes) {
       this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1')
@@ -77,7 +78,7 @@ export class WsSendQueue {
     return this.#pendingClose !== undefined || this.#enqueue(body)
   }
 
-  /** Closes the socket once all that waits has left. Nothing is sent after it. */
+  /** Closes the WebSocket once all queued responses are sent. Nothing is sent after it. */
   close(code: number, reason: string): void {
     this.#pendingClose ??= { code, reason }
     if (this.#queue.length === 0) this.#socket.close(code, reason)
@@ -100,7 +101,7 @@ export class WsSendQueue {
     return false
   }
 
-  /** A caller who reads as fast as this writes would keep all others waiting; each `turn` frames they get their turn. */
+  /** A caller that reads as fast as this writes would block all others; they get a turn each `framesPerTurn` frames. */
   #onDrain(): void {
     this.#sendTimer?.refresh()
     this.#refusedCount = 0
@@ -115,7 +116,7 @@ export class WsSendQueue {
     this.#options.onRead()
   }
 
-  /** Until the socket holds enough. */
+  /** Writes until the socket's buffer is full. */
   #flush(): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return
     this.#stream.cork()
@@ -138,7 +139,7 @@ export class WsSendQueue {
     if (this.#remainingFrames.length > 0) return void this.#stream.write(payload)
     this.#remainingFrames = undefined
     this.#queue.shift()
-    // Until then a part of it holds the memory of the whole.
+    // Until then a part of the response keeps the memory of the whole.
     this.#stream.write(payload, () => this.#release(body))
   }
 
@@ -147,7 +148,7 @@ export class WsSendQueue {
     return splitIntoFrames(body).toReversed()
   }
 
-  /** Whoever lets much wait, or is about to be closed, has to read on. */
+  /** A caller with many queued bytes, or one that is to be closed, must keep reading. */
   #updateSendTimer(): void {
     const maxBytes = this.#pendingClose === undefined ? slowReaderBytes : 0
     if (this.#remainingBytes + this.#queuedBytes > maxBytes) {
@@ -189,13 +190,13 @@ const encodeTextFrame = (text: string): string => {
 /** Most bytes of a frame. */
 const maxFrameBytes = 131_072
 
-/** One frame of a long message. Head and payload go out together; what comes between frames may only be pings, pongs and the close. */
+/** One frame of a long message. Header and payload go out together; between frames only pings, pongs and the close may be sent. */
 interface Frame {
   readonly header: Uint8Array
   readonly payload: Uint8Array
 }
 
-/** A text of any length as frames of its pieces and of parts of these, so that none of it need be copied. */
+/** A text of any length as frames of its chunks and of parts of these, without a copy. */
 const splitIntoFrames = (body: ResponseBody): readonly Frame[] => {
   const parts = body.byteLength <= maxFrameBytes ? [bodyToBuffer(body)] : body.chunks.flatMap(splitChunk)
   const last = parts.length - 1

@@ -27,6 +27,6 @@ t.test('a collection follows each 4 MiB of responses, in the next turn', async t
   t.equal(await collectionsAfter(4 << 20), 2)
 })
 
-t.test('a V8 without such a collection is left alone', async t => {
+t.test('without such a collection in V8 the hint does nothing', async t => {
   t.doesNotThrow(() => openGcHints(() => undefined)(8 << 20))
 })

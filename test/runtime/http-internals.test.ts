@@ -44,7 +44,7 @@ for (const isSupported of [true, false]) {
 
 const date = 'Thu, 15 Jan 2026 12:00:00 GMT'
 
-/** A server that responds to each request with its path; what Node must write itself it says. */
+/** A server that responds to each request with its path, after `node ` where Node writes the response itself. */
 const serve = async (test: Test, seen: (res: ServerResponse) => void = () => undefined, sendSingleWrite = openSingleWrite(65_000)) => {
   const server = createServer((req, res) => {
     req.resume()
@@ -63,7 +63,7 @@ const expectedResponse = (path: string): string =>
 
 const requestText = (path: string, more = ''): string => `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n${more}\r\n`
 
-t.test('an answer is one text, after which the connection takes the next request', async t => {
+t.test('a response is one text, after which the connection takes the next request', async t => {
   const ends: string[] = []
   const socket = await serve(t, res => res.on('finish', () => ends.push('finish')).on('close', () => ends.push('close')))
   for (const path of ['/one', '/two']) {
@@ -75,7 +75,7 @@ t.test('an answer is one text, after which the connection takes the next request
   socket.destroy()
 })
 
-t.test('requests that come together are answered in their order; those that wait for their turn are left to Node', async t => {
+t.test('pipelined requests are answered in their order; Node writes the responses that wait for their turn', async t => {
   const socket = await serve(t)
   socket.end(requestText('/one') + requestText('/two') + requestText('/three'))
   const answers = await text(socket)
@@ -83,7 +83,7 @@ t.test('requests that come together are answered in their order; those that wait
   t.same(answers.match(/(?<=\r\n\r\n)(node )?\/(two|three)/g), ['node /two', 'node /three'])
 })
 
-t.test('a connection that is to be closed, or is of HTTP/1.0, is left to Node', async t => {
+t.test('Node writes the response where the connection is to be closed, or is of HTTP/1.0', async t => {
   const closing = await serve(t)
   closing.write(requestText('/one', 'Connection: close\r\n'))
   t.match(await text(closing), /Connection: close\r\n(.*\r\n)*\r\nnode \/one$/)
@@ -92,12 +92,12 @@ t.test('a connection that is to be closed, or is of HTTP/1.0, is left to Node', 
   t.match(await text(old), /\r\n\r\nnode \/two$/)
 })
 
-t.test('this version of Node sends what is written in its place', t => {
+t.test('this version of Node sends head and body as one text', t => {
   t.ok(writesOnce())
   t.end()
 })
 
-t.test('a Node that does not is left to send responses itself', async t => {
+t.test('a Node that does not writes responses itself', async t => {
   const socket = await serve(t, undefined, openSingleWrite(65_000, false))
   socket.write(requestText('/one'))
   const [chunk] = (await once(socket, 'data')) as [Buffer]

@@ -17,7 +17,7 @@ const loadedPaths = (load: (path: string) => unknown) => {
   return { parts, paths }
 }
 
-t.test('this undici has the two parts in files of their own, and they are those of the whole', async t => {
+t.test('this undici has the two parts in files of their own, and they equal those of the whole package', async t => {
   const { parts, paths } = loadedPaths(require)
   t.same(paths, ['undici/lib/dispatcher/client.js', 'undici/lib/core/connect.js'])
   t.equal(parts.Client, undici.Client)

@@ -9,7 +9,7 @@ import type { MetricFamily } from '../../src/services/metrics.ts'
 import { TestLog } from '../support/fakes.ts'
 import { post } from '../support/rpc-client.ts'
 
-// The admin listener itself, over metrics that a test holds back or lets fail.
+// The admin listener, with metrics that a test delays or makes fail.
 
 const open = async (token?: Secret) => {
   const log = new TestLog()
@@ -47,7 +47,7 @@ const stderrOf = async (work: () => Promise<void>): Promise<string> => {
   return written.join('')
 }
 
-t.test('metrics that cannot be told are a 500 and a line in the log, and the listener serves on', async t => {
+t.test('metrics that cannot be collected are a 500 and a line in the log, and the listener serves on', async t => {
   const { log, next, scrape } = await open()
   t.equal(
     await stderrOf(async () => {
@@ -103,7 +103,7 @@ t.test('the log level', async t => {
     t.same((await send('GET')).json(), { level: 'silent' })
   })
 
-  t.test('is shown to nobody without it', async t => {
+  t.test('is not shown without the token', async t => {
     for (const authorization of ['', 's3cret', 'Bearer ', 'Bearer s3cre', 'Bearer s3cret2', 'Basic s3cret']) {
       for (const method of ['GET', 'PUT', 'DELETE']) {
         const { status, headers, text } = await send(
@@ -118,7 +118,7 @@ t.test('the log level', async t => {
     t.equal(logLevel.level, 'silent')
   })
 
-  t.test('must be one of pino, which are listed', async t => {
+  t.test('must be one of the levels of pino, which the error lists', async t => {
     for (const body of ['{"level":"loud"}', '{"level":30}', '{}', '[]', '""', '', 'level=debug']) {
       const { status, headers } = await send('PUT', body)
       t.equal(status, 400, body)

@@ -93,7 +93,7 @@ t.test('every HTTP request runs down the middleware of the host', async t => {
   }
 })
 
-t.test('but what the HTTP parser refuses is no request', async t => {
+t.test('bytes that the HTTP parser refuses do not reach the middleware', async t => {
   t.equal(await statusOf('no HTTP\r\n\r\n'), 400)
   t.equal(await statusOf(requestText('POST /v3/good', `X: ${'a'.repeat(20_000)}`)), 431)
   t.same(entered, [])

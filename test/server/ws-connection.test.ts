@@ -13,7 +13,7 @@ import { createMemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestLog, fakeResult } from '../support/fakes.ts'
 
-// One real WebSocket, and a caller who reads as much as a test wants.
+// One real WebSocket, and a caller that reads as much as a test sets.
 
 const mib = 1 << 20
 
@@ -63,7 +63,7 @@ const open = async (test: Test, sendTimeoutMs: number, memoryBudget = createMemo
 /** The TCP socket of a caller: ws emits a message only when it is whole. */
 const tcpSocketOf = (caller: WebSocket) => (caller as unknown as { _socket: Socket })._socket
 
-/** Lets a caller read `bytes`, then nothing for `pause` ms, and so on. */
+/** The caller reads `bytes`, then nothing for `pause` ms, and so on. */
 const readSlowly = (caller: WebSocket, bytes: number, pause: number) => {
   const tcpSocket = tcpSocketOf(caller)
   let readBytes = 0
@@ -88,7 +88,7 @@ const nextLengths = async (caller: WebSocket, count: number): Promise<readonly n
 }
 
 t.test('a caller who reads nothing', async t => {
-  t.test('is given up after a while when more than 8 MiB wait', async t => {
+  t.test('is disconnected after the send timeout when more than 8 MiB are queued', async t => {
     const { deliver, closed, log, memoryBudget } = await open(t, 100)
     deliver(21 * mib)
     t.equal(memoryBudget.reservedBytes, 21 * mib)
@@ -97,7 +97,7 @@ t.test('a caller who reads nothing', async t => {
     t.equal(memoryBudget.reservedBytes, 0)
   })
 
-  t.test('gets no more long answers when 40 MiB wait, and is given up at once when it goes on asking for them', async t => {
+  t.test('gets no more long responses when 40 MiB are queued, and is disconnected at once when it goes on requesting them', async t => {
     const { deliver, closed, socket, memoryBudget } = await open(t, 60_000)
     deliver(21 * mib)
     for (let i = 0; i < 10; i++) deliver(21 * mib)
@@ -109,7 +109,7 @@ t.test('a caller who reads nothing', async t => {
     t.equal(memoryBudget.reservedBytes, 0)
   })
 
-  t.test('is given up though it goes on calling', async t => {
+  t.test('is disconnected though it goes on calling', async t => {
     const { deliver, closed, caller } = await open(t, 300)
     deliver(21 * mib)
     const calling = setInterval(() => caller.ping(), 20)
@@ -117,14 +117,14 @@ t.test('a caller who reads nothing', async t => {
     clearInterval(calling)
   })
 
-  t.test('is left alone while less waits', async t => {
+  t.test('stays connected while fewer bytes are queued', async t => {
     const { deliver, socket } = await open(t, 50)
     deliver(7 * mib)
     await wait(300)
     t.equal(socket.readyState, WebSocket.OPEN)
   })
 
-  t.test('is given up though less waits when it is to be closed', async t => {
+  t.test('is disconnected though fewer bytes are queued when it is to be closed', async t => {
     const { deliver, closed, connection, memoryBudget } = await open(t, 50)
     for (let i = 0; i < 8; i += 1) deliver(mib) // more than the system takes
     connection.close()
@@ -132,9 +132,9 @@ t.test('a caller who reads nothing', async t => {
     t.equal(memoryBudget.reservedBytes, 0)
   })
 
-  t.test('is read no further while more than 8 MiB wait behind the answer under way, or 200 answers', async t => {
+  t.test('is not read from while more than 8 MiB, or 200 responses, are queued behind the current response', async t => {
     const { deliver, socket, caller } = await open(t, 60_000)
-    /** The reading is looked at anew after each message. */
+    /** Backpressure is applied anew after each message. */
     const isPaused = async () => {
       socket.emit('message', Buffer.from('{"jsonrpc":"2.0","method":"eth_chainId"}'))
       await wait(0)
@@ -154,7 +154,7 @@ t.test('a caller who reads nothing', async t => {
     t.ok(await isPaused())
   })
 
-  t.test('holds no more than a few hundred KiB in its socket, whatever waits', async t => {
+  t.test('has no more than a few hundred KiB in its socket buffer, whatever is queued', async t => {
     const { deliver, stream, memoryBudget } = await open(t, 60_000)
     for (let i = 0; i < 1_000; i += 1) deliver(10_000)
     deliver(21 * mib)
@@ -165,7 +165,7 @@ t.test('a caller who reads nothing', async t => {
     t.equal(memoryBudget.reservedBytes, 21 * mib)
   })
 
-  t.test('that is pinged twice without a pong is gone', async t => {
+  t.test('is terminated after two pings without a pong', async t => {
     const { deliver, connection, closed } = await open(t, 60_000)
     deliver(7 * mib)
     const pinging = setInterval(() => connection.ping(), 20)
@@ -175,7 +175,7 @@ t.test('a caller who reads nothing', async t => {
 })
 
 t.test('a caller who reads', async t => {
-  t.test('gets answers of every length whole and in order, short ones behind long ones', async t => {
+  t.test('gets responses of every length whole and in order, short ones behind long ones', async t => {
     const { deliver, caller, memoryBudget } = await open(t, 60_000)
     const sizes = [125, 126, 16_384, 16_385, 65_535, 65_536, 131_072, 131_073, 3 * mib + 1].flatMap(size => [size, 2, size - 1])
     const found = nextLengths(caller, sizes.length)
@@ -186,15 +186,15 @@ t.test('a caller who reads', async t => {
     t.equal(memoryBudget.reservedBytes, 0)
   })
 
-  t.test('gets a batch piece by piece, nothing of it lost or twice', async t => {
+  t.test('gets a batch chunk by chunk, nothing of it lost or twice', async t => {
     const { caller, connection } = await open(t, 60_000)
-    const pieces = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i % 95) + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
-    const whole = Buffer.concat(pieces.map(piece => Buffer.from(piece)))
+    const chunks = ['[', Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i % 95) + 32)), ',', Buffer.alloc(20_000, 'b'), ']']
+    const whole = Buffer.concat(chunks.map(chunk => Buffer.from(chunk)))
     const message = once(caller, 'message')
     connection.sendResponse({
       id: 'null',
       status: 200,
-      body: { chunks: pieces, byteLength: whole.length },
+      body: { chunks: chunks, byteLength: whole.length },
       replies: [fakeResult('[]')],
       retryAfter: undefined,
     })
@@ -202,7 +202,7 @@ t.test('a caller who reads', async t => {
     t.ok(((await message)[0] as Buffer).equals(whole))
   })
 
-  t.test('gets several long answers at once, though much more than 8 MiB wait for a time', async t => {
+  t.test('gets several long responses at once, though much more than 8 MiB are queued for a time', async t => {
     const { deliver, caller, memoryBudget } = await open(t, 2_000)
     const found = nextLengths(caller, 6)
     caller.resume()
@@ -215,7 +215,7 @@ t.test('a caller who reads', async t => {
     t.equal(memoryBudget.reservedBytes, 0)
   })
 
-  t.test('gets its pings answered between the frames of a long answer', async t => {
+  t.test('gets its pings answered between the frames of a long response', async t => {
     const { deliver, caller } = await open(t, 60_000)
     deliver(21 * mib)
     let isWhole = false
@@ -230,7 +230,7 @@ t.test('a caller who reads', async t => {
     t.notOk(isWhole)
   })
 
-  t.test('is not taken for dead, though the pong to a ping is a long way behind', async t => {
+  t.test('is not terminated, though the pong to a ping is queued far behind', async t => {
     const { deliver, caller, connection, socket } = await open(t, 60_000)
     socket.removeAllListeners('pong')
     deliver(21 * mib)
@@ -242,7 +242,7 @@ t.test('a caller who reads', async t => {
     t.equal(socket.readyState, WebSocket.OPEN)
   })
 
-  t.test('gets all that waits before the close', async t => {
+  t.test('gets all queued responses before the close', async t => {
     const { deliver, caller, connection } = await open(t, 60_000)
     const found = nextLengths(caller, 2)
     deliver(9 * mib)
@@ -255,7 +255,7 @@ t.test('a caller who reads', async t => {
     t.same(await found, [9 * mib, 3])
   })
 
-  t.test('and leaves in the middle gets no more, and leaves nothing behind', async t => {
+  t.test('and closes in the middle of a response gets no more, and its memory is released', async t => {
     const { deliver, caller, closed, memoryBudget, stream } = await open(t, 60_000)
     deliver(21 * mib)
     deliver(7 * mib)
@@ -269,20 +269,20 @@ t.test('a caller who reads', async t => {
   })
 })
 
-t.test('a caller who reads slowly gets the longest answer, though it takes longer than anybody has patience', async t => {
-  const patience = 400
-  const { deliver, caller, memoryBudget } = await open(t, patience)
+t.test('a slow reader gets the longest response, though it takes longer than the send timeout', async t => {
+  const sendTimeoutMs = 400
+  const { deliver, caller, memoryBudget } = await open(t, sendTimeoutMs)
   deliver(32 * mib)
   const begun = performance.now()
   const whole = once(caller, 'message')
   readSlowly(caller, 2 * mib, 60)
   const [message] = (await whole) as [Buffer]
   t.equal(message.length, 32 * mib)
-  t.ok(performance.now() - begun > 2 * patience)
+  t.ok(performance.now() - begun > 2 * sendTimeoutMs)
   t.equal(memoryBudget.reservedBytes, 0)
 })
 
-t.test('who asks for more at once than may wait gets what fits, and is told and pays nothing for the rest', async t => {
+t.test('a caller that requests more at once than may be queued gets what fits, and an error without a charge for the rest', async t => {
   const { deliver, caller, memoryBudget } = await open(t, 5_000)
   const refunds: string[] = []
   const charged = { ...fakeResult('0x1'), charge: { refund: (outcome: string) => void refunds.push(outcome) } }
@@ -311,32 +311,35 @@ t.test('who asks for more at once than may wait gets what fits, and is told and 
   t.equal(next.length, 10 * mib)
 })
 
-t.test('what waits for all callers is bounded; who comes on top of it is told, or closed after a batch, and pays nothing', async t => {
-  const memoryBudget = createMemoryBudget(10 * mib)
-  const [one, other] = [await open(t, 60_000, memoryBudget), await open(t, 60_000, memoryBudget)]
-  one.deliver(9 * mib)
-  const refunds: string[] = []
-  const broken = await open(t, 60_000, memoryBudget)
-  broken.deliver(2 * mib, {
-    ...fakeResult('0x1'),
-    charge: {
-      refund: () => {
-        throw new Error('no')
+t.test(
+  'the queued bytes of all callers are bounded; a call above the bound gets an error, a batch close 1013, and neither is charged',
+  async t => {
+    const memoryBudget = createMemoryBudget(10 * mib)
+    const [one, other] = [await open(t, 60_000, memoryBudget), await open(t, 60_000, memoryBudget)]
+    one.deliver(9 * mib)
+    const refunds: string[] = []
+    const broken = await open(t, 60_000, memoryBudget)
+    broken.deliver(2 * mib, {
+      ...fakeResult('0x1'),
+      charge: {
+        refund: () => {
+          throw new Error('no')
+        },
       },
-    },
-  })
-  t.match(
-    broken.log.lines,
-    [{ level: 'error', fields: { err: { message: 'no' } } }],
-    'a plugin that does not take its charge back is told, and ends nothing',
-  )
-  other.deliver(2 * mib, { ...fakeResult('0x1'), charge: { refund: outcome => void refunds.push(outcome) } })
-  t.same(refunds, ['unavailable'])
-  other.caller.resume()
-  t.match(JSON.parse(String((await once(other.caller, 'message'))[0])), { id: 1, error: { code: -32002 } })
-  other.deliver(2 * mib, fakeResult('0x1'), 'null')
-  t.equal((await once(other.caller, 'close'))[0], 1013)
-  one.socket.terminate()
-  await one.closed
-  t.equal(memoryBudget.reservedBytes, 0)
-})
+    })
+    t.match(
+      broken.log.lines,
+      [{ level: 'error', fields: { err: { message: 'no' } } }],
+      'a plugin whose refund throws is logged, and nothing else fails',
+    )
+    other.deliver(2 * mib, { ...fakeResult('0x1'), charge: { refund: outcome => void refunds.push(outcome) } })
+    t.same(refunds, ['unavailable'])
+    other.caller.resume()
+    t.match(JSON.parse(String((await once(other.caller, 'message'))[0])), { id: 1, error: { code: -32002 } })
+    other.deliver(2 * mib, fakeResult('0x1'), 'null')
+    t.equal((await once(other.caller, 'close'))[0], 1013)
+    one.socket.terminate()
+    await one.closed
+    t.equal(memoryBudget.reservedBytes, 0)
+  },
+)
