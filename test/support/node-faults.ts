@@ -51,6 +51,11 @@ export const faults = {
   ),
   'sends a malformed chunk size': sendText(request => `${chunkedHead}zz\r\n${correctResponse(request)}\r\n`),
   'responds with HTTP 101': sendText(() => 'HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'),
+  'responds with HTTP 101 without an upgrade': sendText(() => 'HTTP/1.1 101 X\r\ncontent-length: 2\r\n\r\n{}'),
+  'responds with HTTP 000': sendText(
+    request => `HTTP/1.1 000 X\r\ncontent-length: ${correctResponse(request).length}\r\n\r\n${correctResponse(request)}`,
+  ),
+  'responds with HTTP 099': sendText(() => 'HTTP/1.1 099 X\r\n\r\n'),
   'sends garbage': respondWithBody(() => '\u0000\u0001{]'),
   'sends invalid UTF-8': (socket, request) =>
     void socket.write(httpResponse(Buffer.from(envelope(request.id, '"result":"\xff\xfe"'), 'latin1'))),

@@ -101,7 +101,7 @@ export class NewHeadsSubscription {
       ifCurrent(() => sendRequest(socket, chainIdRequestId, 'eth_chainId', [])),
     )
     socket.on('message', data => ifCurrent(() => this.#handleMessage(socket, data as Buffer))()) // ws gives Buffers by default
-    socket.on('error', error => ifCurrent(() => this.#fail(describeNetworkError(error) ?? 'WebSocket handshake failed'))())
+    socket.on('error', error => ifCurrent(() => this.#fail(describeNetworkError(error, 'WebSocket handshake failed')))())
     socket.on(
       'close',
       ifCurrent(() => this.#fail('connection closed')),

@@ -139,7 +139,7 @@ class ResendingHandler implements InFlightRequest, Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#hasEnded) return
     // No headers have come, so nothing was delivered yet; a node that is down fails the second time too.
-    const isStaleConnection = this.#isReused && !this.#hasHeaders && describeNetworkError(error) !== undefined
+    const isStaleConnection = this.#isReused && !this.#hasHeaders
     if (isStaleConnection && this.#canResend) return this.#resend()
     this.#finish()
     this.#handler.onError(error)
@@ -159,12 +159,12 @@ class ResendingHandler implements InFlightRequest, Dispatcher.DispatchHandler {
 }
 
 /**
- * What went wrong with a connection or with what came over it, in words for the log; undefined when the error is no network
- * error, but a bug of the gateway. Messages of libraries may hold the URL, and with it a key: only codes are used.
+ * What went wrong with a connection or with what came over it, in words for the log. Messages of libraries may hold the URL,
+ * and with it a key: only codes are used, and `otherwise` for an error without a code.
  */
-export const describeNetworkError = (error: unknown): string | undefined => {
+export const describeNetworkError = (error: unknown, otherwise = 'unexpected network error'): string => {
   const code = errorCodeOf(error)
-  if (code === undefined || bugCodes.test(code)) return undefined
+  if (code === undefined) return otherwise
   const [, description] = descriptions.find(([pattern]) => pattern.test(code)) ?? []
   return description === undefined ? code : `${description} (${code})`
 }
@@ -179,9 +179,6 @@ const errorCodeOf = (error: unknown): string | undefined =>
         ? 'HPE_ERROR'
         : undefined
 
-/** Codes of wrong arguments and failed assertions. */
-const bugCodes = /^(UND_)?ERR_(INVALID|ASSERTION|OUT_OF_RANGE|MISSING_ARGS|UNHANDLED)/
-
 const descriptions: readonly (readonly [RegExp, string])[] = [
   [/^ECONNREFUSED$/, 'connection refused'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET|ERR_STREAM_PREMATURE_CLOSE|UND_ERR_ABORTED)$/, 'connection closed'],
@@ -189,6 +186,7 @@ const descriptions: readonly (readonly [RegExp, string])[] = [
   [/^(UND_ERR_CONNECT_TIMEOUT|ETIMEDOUT)$/, 'connection timed out'],
   [/^(EHOSTUNREACH|ENETUNREACH)$/, 'host unreachable'],
   [/^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_|ERR_SSL_|HOSTNAME_|INVALID_|EPROTO)/, 'TLS error'],
-  [/^(HPE_|UND_ERR_(HEADERS|RES|INFO|RESPONSE))/, 'invalid HTTP response'],
+  // undici asserts what it expects of a response, as that the status is not below 100.
+  [/^(HPE_|ERR_ASSERTION|UND_ERR_(HEADERS|RES|INFO|RESPONSE))/, 'invalid HTTP response'],
   [/^(Z_|ERR__|ERR_BROTLI|ERR_ZLIB)/, 'invalid compressed response'],
 ]

@@ -61,15 +61,44 @@ class HttpExchange implements ResponseHandler {
     const { id, request, idempotent, deadline } = this.#options
     this.#watchDeadline()
     if (this.#isSettled) return
-    try {
+    this.#run(() => {
       deadline.startProbe()
       this.#inFlight = httpClient.post(endpoint, serializeRequest(id, request), this, idempotent)
-    } catch (bug) {
-      this.onError(bug)
-    }
+    })
   }
 
   onHeaders(status: number, headers: ResponseHeaders): void {
+    this.#run(() => this.#readHead(status, headers))
+  }
+
+  onData(bytes: Buffer): void {
+    this.#run(() => this.#receiveEncoded(bytes))
+  }
+
+  onEnd(): void {
+    this.#run(() => (this.#decompressor === undefined ? this.#complete() : this.#decompressor.end()))
+  }
+
+  /** Whatever the HTTP client or the decompression reports is due to the node. */
+  onError(error: unknown): void {
+    if (!this.#isSettled) this.#settle(this.#fallbackFailure ?? upstreamFailure(this.#options.target, describeNetworkError(error)))
+  }
+
+  /** What this code throws is a bug of the gateway: it must not reach the HTTP client, which would report it as an error of the request. */
+  #run(step: () => void): void {
+    try {
+      step()
+    } catch (bug) {
+      this.#fail(bug)
+    }
+  }
+
+  #fail(bug: unknown): void {
+    if (!this.#isSettled) this.#cleanUp()
+    this.#reject(bug)
+  }
+
+  #readHead(status: number, headers: ResponseHeaders): void {
     const { target, clock, maxBytes } = this.#options
     const head = readResponseHead(status, headers, { target, clock })
     if (head.failure !== undefined) return this.#settle(head.failure)
@@ -77,28 +106,16 @@ class HttpExchange implements ResponseHandler {
     this.#fallbackFailure = head.fallbackFailure
     this.#discardsResult = head.discardsResult === true
     this.#parser = new ResponseParser(head.contentLength)
-    if (head.decoder !== undefined && this.#inFlight !== undefined) void this.#startDecompression(head.decoder, this.#inFlight)
+    if (head.decoder !== undefined && this.#inFlight !== undefined) {
+      this.#startDecompression(head.decoder, this.#inFlight).catch((bug: unknown) => this.#fail(bug))
+    }
   }
 
-  onData(bytes: Buffer): void {
+  #receiveEncoded(bytes: Buffer): void {
     this.#options.deadline.recordBytes(bytes.length)
     if (this.#decompressor !== undefined) return this.#decompressor.write(bytes)
     this.#receive(bytes)
     this.#yieldToEventLoop(bytes.length)
-  }
-
-  onEnd(): void {
-    if (this.#decompressor === undefined) this.#complete()
-    else this.#decompressor.end()
-  }
-
-  onError(error: unknown): void {
-    if (this.#isSettled) return
-    const cause = describeNetworkError(error)
-    // A network error is the upstream's fault; a bug of the gateway is not, and rejects.
-    if (cause !== undefined) return this.#settle(this.#fallbackFailure ?? upstreamFailure(this.#options.target, cause))
-    this.#cleanUp()
-    this.#reject(error)
   }
 
   #receive(bytes: Buffer): void {
@@ -165,8 +182,8 @@ class HttpExchange implements ResponseHandler {
       )
     if (this.#isSettled) return limit.release()
     this.#decompressor = new Decompressor(createStream(), inFlight, {
-      onData: bytes => this.#receive(bytes),
-      onEnd: () => this.#complete(),
+      onData: bytes => this.#run(() => this.#receive(bytes)),
+      onEnd: () => this.#run(() => this.#complete()),
       onError: error => this.onError(error),
     })
     this.#decompressionLimit = limit

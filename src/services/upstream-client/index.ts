@@ -1,3 +1,4 @@
+import { randomFillSync } from 'node:crypto'
 import type { Request, Target } from '../../plugin/call.ts'
 import { refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
@@ -48,10 +49,10 @@ export const openUpstreamClient = (clock: Clock, memoryBudget: MemoryBudget): Up
     zlib: new ConcurrencyLimit(clock, maxConcurrentZlib, Infinity),
     brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
   }
-  let lastRequestId = 0
+  const requestIds = createRequestIds()
   /** Without a promise of its own: few requests have to wait in the queue. */
   const sendNow = ({ target, request, options, deadline, state, concurrency }: PendingRequest): Promise<Reply> => {
-    const id = (lastRequestId += 1)
+    const id = requestIds()
     const { maxBytes, idempotent = false } = options
     const onSettled = () => {
       deadline.stop()
@@ -82,6 +83,22 @@ export const openUpstreamClient = (clock: Clock, memoryBudget: MemoryBudget): Up
     close: () => httpClient.close(),
   }
 }
+
+/** Random ids, below 2^53: no node can answer a request before it has received it. Random numbers are drawn many at a time: 60 ns each. */
+const createRequestIds = (): (() => number) => {
+  const words = new Uint32Array(1024)
+  let next = words.length
+  return () => {
+    if (next === words.length) {
+      randomFillSync(words)
+      next = 0
+    }
+    return (words[next++]! & maxHighWord) * 2 ** 32 + words[next++]!
+  }
+}
+
+/** A number holds 53 bits exactly; the lower 32 are another word. */
+const maxHighWord = 2 ** 21 - 1
 
 interface PendingRequest {
   readonly target: Target
