@@ -27,69 +27,106 @@ export type Plans = Readonly<Record<string, Plan>>
  */
 export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): Accounts => {
   const cache = new LookupCache()
-  const pending = new Map<string, Promise<Lookup>>()
+  const pending = new Map<string, PendingRead>()
   store.subscribe(() => cache.invalidate())
-  const checkForChanges = openChangeCheck(store, clock, {
-    onChange: () => cache.invalidate(),
-    onStoreUnavailable: () => cache.clearUnknown(),
-  })
+  const changeCheck = new ChangeCheck(store, clock, cache)
 
   const fetchLookup = (keyText: string): MaybePromise<Lookup> => {
-    const version = cache.version
+    const { version } = cache
     const cacheLookup = (row: KeyWithAccount | undefined) => cache.set(keyText, toLookup(row, plans), version)
+    const useStale = () => {
+      changeCheck.recordOutage()
+      return cache.getStale(keyText)
+    }
     try {
       const row = store.findKey(hashApiKey(keyText))
       if (!(row instanceof Promise)) return cacheLookup(row)
-      const lookup = row.then(cacheLookup, () => cache.getStale(keyText)).finally(() => pending.delete(keyText))
-      pending.set(keyText, lookup)
+      const lookup = row.then(cacheLookup, useStale).finally(() => {
+        if (pending.get(keyText)?.lookup === lookup) pending.delete(keyText)
+      })
+      pending.set(keyText, { lookup, version })
       return lookup
     } catch {
-      return cache.getStale(keyText)
+      return useStale()
     }
+  }
+  /** A read that began before a change may return what was stored before it: then the key is read again. */
+  const joinOrFetch = (keyText: string): MaybePromise<Lookup> => {
+    const read = pending.get(keyText)
+    return read?.version === cache.version ? read.lookup : fetchLookup(keyText)
   }
   const findCached = (keyText: string): MaybePromise<Lookup> => {
     const cached = cache.get(keyText)
     if (cached !== undefined) return cached
-    return !cache.has(keyText) && !isWellFormedKey(keyText) ? malformedKey : (pending.get(keyText) ?? fetchLookup(keyText))
+    return !cache.has(keyText) && !isWellFormedKey(keyText) ? malformedKey : joinOrFetch(keyText)
   }
   return {
     find(key) {
       const keyText = key.reveal()
-      const checking = checkForChanges()
+      const checking = changeCheck.run()
       // A key that is not cached is read from the store anyway: it need not wait for the check.
       return thenMaybe(checking && cache.has(keyText) ? checking : undefined, () => findCached(keyText))
     },
   }
 }
 
-interface ChangeListener {
-  onChange(): void
-  onStoreUnavailable(): void
+/** A read of a key that is in flight, and the version of the cache when it began. */
+interface PendingRead {
+  readonly lookup: Promise<Lookup>
+  readonly version: number
 }
 
-/** Checks whether the store has changed, unless it was checked lately. Returns a promise only while it waits for the store. */
-const openChangeCheck = (store: AccountStore, clock: Clock, listener: ChangeListener): (() => Promise<void> | undefined) => {
-  let lastCount: number | undefined
-  let validUntil = -Infinity
-  let checking: Promise<void> | undefined
-  /** Undefined: the store is unavailable. */
-  const recordCount = (count?: number) => {
-    checking = undefined
-    validUntil = clock.monotonic() + changeCheckIntervalMs
-    if (count === undefined) return listener.onStoreUnavailable()
-    if (count !== lastCount) listener.onChange()
-    lastCount = count
+/** Checks whether the store has changed, unless it was checked lately, and tells the cache. */
+class ChangeCheck {
+  readonly #store: AccountStore
+  readonly #clock: Clock
+  readonly #cache: LookupCache
+  #lastCount: number | undefined
+  #validUntil = -Infinity
+  #checking: Promise<void> | undefined
+
+  constructor(store: AccountStore, clock: Clock, cache: LookupCache) {
+    this.#store = store
+    this.#clock = clock
+    this.#cache = cache
   }
-  return () => {
-    if (checking !== undefined || clock.monotonic() < validUntil) return checking
+
+  /** Returns a promise only while it waits for the store. */
+  run(): Promise<void> | undefined {
+    const now = this.#clock.monotonic()
+    if (this.#checking !== undefined || now < this.#validUntil) return this.#checking
     try {
-      const count = store.changeCount()
-      if (count instanceof Promise) checking = count.then(recordCount, () => recordCount())
-      else recordCount(count)
+      const count = this.#store.changeCount()
+      if (count instanceof Promise) this.#checking = this.#awaitCount(count, now)
+      else this.#recordCount(count, now)
     } catch {
-      recordCount()
+      this.recordOutage()
     }
-    return checking
+    return this.#checking
+  }
+
+  /** The store failed: stale results are valid until a later check succeeds. */
+  recordOutage(): void {
+    this.#validUntil = this.#clock.monotonic() + changeCheckIntervalMs
+    this.#cache.setStoreAvailable(false)
+  }
+
+  async #awaitCount(count: Promise<number>, requestedAt: number): Promise<void> {
+    try {
+      this.#recordCount(await count, requestedAt)
+    } catch {
+      this.recordOutage()
+    } finally {
+      this.#checking = undefined
+    }
+  }
+
+  /** The count may be as old as the request for it. */
+  #recordCount(count: number, requestedAt: number): void {
+    this.#validUntil = requestedAt + changeCheckIntervalMs
+    this.#cache.setStoreAvailable(true)
+    if (count !== this.#lastCount) this.#cache.invalidate()
+    this.#lastCount = count
   }
 }
 
@@ -107,12 +144,16 @@ interface CachedLookup {
 /** Limited by `maxSize`, each entry being 1: for `max`, lru-cache allocates all at once, which took 8 ms of a start, and 2 MB. */
 const newLruCache = (maxEntries: number) => new LRUCache<string, CachedLookup>({ maxSize: maxEntries, sizeCalculation: () => 1 })
 
-/** Results by the text of the key. They are valid for one version of the store, and stale afterwards. */
+/**
+ * Results by the text of the key. A result is valid for the version of the store that it was read from. Afterwards it is stale,
+ * and is used only while the store is unavailable: it is never cached for a later version.
+ */
 class LookupCache {
   // Apart, so that a flood of invented keys cannot evict those that exist.
   readonly #existing = newLruCache(maxCachedKeys)
   readonly #unknown = newLruCache(maxCachedUnknownKeys)
   #version = 0
+  #isStoreAvailable = true
 
   /** Counts the changes of the store that are known of. */
   get version(): number {
@@ -124,37 +165,37 @@ class LookupCache {
     this.#version += 1
   }
 
+  setStoreAvailable(isAvailable: boolean): void {
+    this.#isStoreAvailable = isAvailable
+    // Keys that were unknown may exist by now.
+    if (!isAvailable) this.#unknown.clear()
+  }
+
   /** True for valid and for stale results. */
   has(keyText: string): boolean {
     return this.#existing.has(keyText) || this.#unknown.has(keyText)
   }
 
-  /** The result, if it is valid. */
+  /** The result, if it may be used without reading the store. */
   get(keyText: string): Lookup | undefined {
     const entry = this.#existing.get(keyText) ?? this.#unknown.get(keyText)
-    return entry?.version === this.#version ? entry.lookup : undefined
+    return entry?.version === this.#version || !this.#isStoreAvailable ? entry?.lookup : undefined
   }
 
-  /** Returns the lookup. `version` is that of the cache when the store was read. */
+  /** Returns the lookup. `version` is that of the cache when the read began. A read that began later is not overwritten. */
   set(keyText: string, lookup: Lookup, version: number): Lookup {
-    if (lookup.kind === 'unknown') {
-      this.#existing.delete(keyText)
-      this.#unknown.set(keyText, { lookup, version })
-    } else {
-      this.#existing.set(keyText, { lookup, version })
-    }
+    const isExisting = lookup.kind !== 'unknown'
+    const current = this.#existing.get(keyText) ?? this.#unknown.get(keyText)
+    if (current !== undefined && current.version > version) return lookup
+    if (!isExisting) this.#existing.delete(keyText)
+    const results = isExisting ? this.#existing : this.#unknown
+    results.set(keyText, { lookup, version })
     return lookup
   }
 
-  /** For a store that is unavailable: a stale result counts as valid, except that an unknown key may exist by now. */
+  /** The result of a key that the store failed to read. */
   getStale(keyText: string): Lookup {
-    const stale = this.#existing.get(keyText)?.lookup
-    return stale === undefined ? storeUnavailable : this.set(keyText, stale, this.#version)
-  }
-
-  /** Keys that were unknown may exist by now. */
-  clearUnknown(): void {
-    this.#unknown.clear()
+    return this.#existing.get(keyText)?.lookup ?? storeUnavailable
   }
 }
 
