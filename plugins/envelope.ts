@@ -1,4 +1,4 @@
-import { definePlugin, isJsonObject, refuse, withContext } from '../src/plugin/plugin.ts'
+import { definePlugin, ExactNumber, isJsonObject, refuse, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject, Request } from '../src/plugin/plugin.ts'
 
 /** The request envelope of contract 2.2; unless `strict`, as JSON-RPC 2.0 allows it and clients send it. */
@@ -60,6 +60,6 @@ const describeType = (value: Json | undefined): string =>
       ? 'null'
       : Array.isArray(value)
         ? 'an array'
-        : typeof value === 'object'
+        : isJsonObject(value)
           ? 'an object'
-          : `a ${typeof value}`
+          : `a ${value instanceof ExactNumber ? 'number' : typeof value}`

@@ -1,4 +1,12 @@
-import { Cancellation, assertKnownMethods, copyReply, definePlugin, memoizeFrozen, onAbort } from '../../src/plugin/plugin.ts'
+import {
+  Cancellation,
+  assertKnownMethods,
+  copyReply,
+  definePlugin,
+  memoizeFrozen,
+  onAbort,
+  stringifyJson,
+} from '../../src/plugin/plugin.ts'
 import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Next, Reply } from '../../src/plugin/plugin.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 import type { CacheQuery } from './memory-cache.ts'
@@ -92,7 +100,7 @@ export default definePlugin({
 })
 
 /** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters are normalized: equal requests have equal texts. */
-const cacheKeyFor = (method: string) => memoizeFrozen((params: readonly Json[]) => `\n${method}\n${JSON.stringify(params)}`)
+const cacheKeyFor = (method: string) => memoizeFrozen((params: readonly Json[]) => `\n${method}\n${stringifyJson(params)}`)
 
 /** Looks up the answer in Redis before a node is requested. */
 const lookUpBefore =

@@ -6,7 +6,7 @@ import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply, RpcError } from '../plugin/reply.ts'
 import type { Log } from '../services/log.ts'
 import { memoizeFrozen } from '../util/memoize.ts'
-import { methodNameOf } from '../util/json.ts'
+import { methodNameOf, stringifyJson } from '../util/json.ts'
 import type { IncomingRequest, ParseMessage } from './parse-request.ts'
 
 /** What messages to one network are handled with. */
@@ -148,7 +148,9 @@ export const serializeResponse = (id: string, reply: Reply): ResponseBody => {
 }
 
 /** As bytes where it is not ASCII. A refusal that is returned again and again is serialized once. */
-const serializeError = memoizeFrozen((error: RpcError) => toAsciiOrBytes(JSON.stringify(error)))
+const serializeError = memoizeFrozen(({ code, message, data }: RpcError) =>
+  toAsciiOrBytes(stringifyJson(data === undefined ? { code, message } : { code, message, data })),
+)
 
 const toAsciiOrBytes = (text: string): string | Uint8Array => (/[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text)
 

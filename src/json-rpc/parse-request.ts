@@ -1,5 +1,6 @@
 import { detach, toLatin1, unescapeName } from '../json/chunked-bytes.ts'
 import { ascii } from '../json/grammar.ts'
+import { parseExactly } from '../json/parse-exactly.ts'
 import { Scanner, defaultMaxMembers, maxParsedValues } from '../json/scanner.ts'
 import type { IndexedItem, IndexedMember } from '../json/top-level-index.ts'
 import type { ScanError } from '../json/scanner.ts'
@@ -7,6 +8,7 @@ import type { Json } from '../plugin/call.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { deepFreeze } from '../util/memoize.ts'
+import { ExactNumber, isJsonObject } from '../util/json.ts'
 import type { JsonObject } from '../util/json.ts'
 
 export interface MessageLimits {
@@ -45,10 +47,11 @@ export const createMessageParser = (limits: MessageLimits): ParseMessage => {
     scanner.push(bytes)
     const error = scanner.end()
     if (error !== undefined) return scanFailure(error, limits)
-    const { isArray, items, hasNonAscii } = scanner
-    if (!isArray) return parseItem({ raw, hasNonAscii, requestCache }, items[0]!)
+    const { isArray, items, hasNonAscii, needsExactParse } = scanner
+    const source = { raw, hasNonAscii, needsExactParse, requestCache }
+    if (!isArray) return parseItem(source, items[0]!)
     if (items.length === 0) return invalidRequest('the batch is empty')
-    return items.map(item => requestCache.get(raw.slice(item.start, item.end)) ?? parseItem({ raw, hasNonAscii, requestCache }, item))
+    return items.map(item => requestCache.get(raw.slice(item.start, item.end)) ?? parseItem(source, item))
   }
 }
 
@@ -76,12 +79,14 @@ const envelopeMembers = ['jsonrpc', 'id', 'method', 'params']
 interface MessageSource {
   readonly raw: string
   readonly hasNonAscii: boolean
+  readonly needsExactParse: boolean
   readonly requestCache: ParsedRequestCache
 }
 
-const parseItem = ({ raw, hasNonAscii, requestCache }: MessageSource, { start, end, members = [] }: IndexedItem): IncomingRequest => {
+const parseItem = (source: MessageSource, { start, end, members = [] }: IndexedItem): IncomingRequest => {
+  const { raw, hasNonAscii, requestCache } = source
   const text = raw.slice(start, end)
-  const message = JSON.parse(hasNonAscii ? latin1ToUtf8(text) : text) as Json
+  const message = parseText(hasNonAscii ? latin1ToUtf8(text) : text, source)
   let id: string | undefined
   let idMember: IndexedMember | undefined
   let refusal: Failure | undefined
@@ -107,6 +112,14 @@ const envelopePositionOf = (raw: string, { nameStart, nameEnd }: IndexedMember):
   const position = envelopeMembers.findIndex(name => name.length === nameEnd - nameStart && raw.startsWith(name, nameStart))
   if (position >= 0 || !raw.slice(nameStart, nameEnd).includes('\\')) return position
   return envelopeMembers.indexOf(unescapeName(raw.slice(nameStart, nameEnd)))
+}
+
+/** With the digits of all numbers, but for those of the id: plugins see a plain number, and the response has the id's own bytes. */
+const parseText = (text: string, { needsExactParse }: MessageSource): Json => {
+  if (!needsExactParse) return JSON.parse(text) as Json
+  const message = parseExactly(detach(text))
+  const id = isJsonObject(message) ? message['id'] : undefined
+  return isJsonObject(message) && id instanceof ExactNumber ? { ...message, id: id.valueOf() } : message
 }
 
 const latin1ToUtf8 = (raw: string): string => Buffer.from(raw, 'latin1').toString('utf8')

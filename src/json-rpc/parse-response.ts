@@ -3,13 +3,15 @@ import type { RpcError } from '../plugin/reply.ts'
 import { ChunkBuffer, ChunkedBytes, toBuffer, toLatin1, toUtf8, unescapeName } from '../json/chunked-bytes.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
 import { ascii } from '../json/grammar.ts'
+import { parseExactly } from '../json/parse-exactly.ts'
 import { Scanner, defaultMaxMembers, maxParsedValues } from '../json/scanner.ts'
+import { ExactNumber, stringifyJson } from '../util/json.ts'
 import type { IndexedMember } from '../json/top-level-index.ts'
 import type { ScanError } from '../json/scanner.ts'
 
 /** The request to a node, serialized from the checked method and params: other members of the caller's request never get there. */
 export const serializeRequest = (id: number, { method, params }: Request): string =>
-  `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
+  `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${stringifyJson(params)}}`
 
 /** A node's response. */
 export type ParsedResponse =
@@ -130,9 +132,12 @@ const equalsLiteral = (json: RawJson, { start, end }: IndexedMember, word: strin
 const isNull = (json: RawJson, { start }: IndexedMember): boolean => json.at(start) === ascii.n
 
 const parseError = (json: RawJson, { start, end }: IndexedMember): ParsedResponse => {
-  if (end - start > maxErrorBytes || !isSafeToParse(toBuffer(json.subarray(start, end)))) return invalidResponse('the error is too large')
+  const scanner = new Scanner({ maxDepth, maxElements: maxParsedValues, maxValues: maxParsedValues })
+  if (end - start > maxErrorBytes || !scanner.push(toBuffer(json.subarray(start, end)))) return invalidResponse('the error is too large')
+  const text = toUtf8(json, start, end)
   // Object() makes scalars and null look like an object without members.
-  const { code, message, data }: { [name: string]: Json } = Object(JSON.parse(toUtf8(json, start, end)))
+  const { code: anyCode, message, data }: { [name: string]: Json } = Object(scanner.needsExactParse ? parseExactly(text) : JSON.parse(text))
+  const code = anyCode instanceof ExactNumber ? anyCode.valueOf() : anyCode
   if (typeof code !== 'number' || !Number.isSafeInteger(code)) return invalidResponse('the error has no integer code')
   if (typeof message !== 'string') return invalidResponse('the error has no message')
   return { kind: 'error', error: data === undefined ? { code, message } : { code, message, data } }
@@ -140,9 +145,6 @@ const parseError = (json: RawJson, { start, end }: IndexedMember): ParsedRespons
 
 const maxErrorBytes = 1_048_576
 const maxStreamStatusBytes = 32
-
-const isSafeToParse = (json: Uint8Array): boolean =>
-  new Scanner({ maxDepth, maxElements: maxParsedValues, maxValues: maxParsedValues }).push(json)
 
 const parseStreamStatus = (json: RawJson, member: IndexedMember | undefined): string | undefined =>
   member === undefined || isNull(json, member)

@@ -20,6 +20,9 @@ export interface ScanLimits {
   readonly maxMembers?: number
 }
 
+/** A JavaScript number keeps all digits of an integer up to here. */
+const maxExactDigits = 15
+
 /** Most values in a text that is to be parsed: JSON.parse takes up to 25 ms for them, but 120 ms for 1 MiB of `{},`. */
 export const maxParsedValues = 25_000
 
@@ -37,6 +40,8 @@ export class Scanner {
   error: ScanError | undefined = undefined
   /** A byte of the text is not ASCII. */
   hasNonAscii = false
+  /** JSON.parse may change what the text says: parseExactly() does not. True for some texts that JSON.parse would not change. */
+  needsExactParse = false
   readonly #limits: ScanLimits
   readonly #index: TopLevelIndex
   #state: State = state.value
@@ -49,6 +54,7 @@ export class Scanner {
   /** The string being read is a member's name. */
   #isName = false
   #nameStart = 0
+  #numberStart = 0
   /** Of the chunk, when the chunk is long. */
   #view: DataView | undefined
 
@@ -82,7 +88,7 @@ export class Scanner {
 
   /** No more bytes come. */
   end(): ScanError | undefined {
-    if (canEndNumber(this.#state)) this.#endValue(this.#chunkOffset)
+    if (canEndNumber(this.#state)) this.#endNumber(this.#chunkOffset)
     if (this.#state !== state.after || this.#depth > 0) this.#fail(this.error ?? 'syntax')
     return this.error
   }
@@ -129,6 +135,7 @@ export class Scanner {
     if (byte === ascii.quote) this.#endString(this.#chunkOffset + at)
     else this.#enter(nextState(state.string, byte))
     if (byte >= 0x80) this.hasNonAscii = true
+    else if (byte === ascii.backslash && this.#isName) this.needsExactParse = true
     return at + 1
   }
 
@@ -163,7 +170,7 @@ export class Scanner {
     const next = nextState(this.#state, byte)
     if (next === state.after) this.#endValue(offset + 1)
     else if (next === state.failed && canEndNumber(this.#state)) {
-      this.#endValue(offset)
+      this.#endNumber(offset)
       return false
     } else this.#enter(next)
     return true
@@ -183,8 +190,15 @@ export class Scanner {
       case ascii.openArray:
         return this.#openContainer(false)
       default:
+        this.#numberStart = offset
         return this.#enter(nextState(state.value, byte))
     }
+  }
+
+  #endNumber(end: number): void {
+    const length = end - this.#numberStart
+    if (this.#state >= state.fraction || length > maxExactDigits || (this.#state === state.zero && length > 1)) this.needsExactParse = true
+    this.#endValue(end)
   }
 
   /** A value ended; `end` is the offset behind it. */

@@ -11,7 +11,14 @@ export * from './call.ts'
 export * from './reply.ts'
 export type * from './options-schema.ts'
 export { memoizeFrozen, getOrCreate } from '../util/memoize.ts'
-export { parseHexQuantity, parseJsonHexQuantity, toHexQuantity, isJsonObject } from '../util/json.ts'
+export {
+  ExactNumber,
+  isJsonObject,
+  parseHexQuantity,
+  parseJsonHexQuantity,
+  stringifyJson,
+  toHexQuantity,
+} from '../util/json.ts'
 export type { JsonObject, Path } from '../util/json.ts'
 export { thenMaybe, singleFlight } from '../util/async.ts'
 export { ChunkedBytes, toBuffer } from '../json/chunked-bytes.ts'

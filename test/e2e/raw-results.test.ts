@@ -1,5 +1,7 @@
+import { deepStrictEqual } from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { IncomingMessage } from 'node:http'
+import fc from 'fast-check'
 import t from 'tap'
 import { plugins } from '../../plugins/index.ts'
 import { loadValidConfig } from '../../src/cli/startup.ts'
@@ -8,12 +10,31 @@ import { systemClock } from '../../src/services/clock.ts'
 import { TestLog } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { withNumbersAsTexts } from '../support/json-numbers.ts'
 import { call } from '../support/rpc-client.ts'
 
 // What makes the gateway fast, observed in its own process.
 
 const marker = 'c0ffee'.repeat(4)
 const logs = Array.from({ length: 2000 }, (_, i) => ({ logIndex: `0x${i.toString(16)}`, data: `0x${marker}` }))
+
+const number = fc.oneof(
+  fc.constantFrom('12345678901234567890', '12345678901234567891', '1e400', '-1e400', '1e-400', '0', '-0', '-0.0', '1', '1.0', '1.00'),
+  fc.constantFrom('1E5', '1e5', '1e+5', '100000', '9007199254740993', '999999999999999', '9999999999999999', '0.1', '5e-324', '1e21'),
+  fc.stringMatching(/^-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,3})?$/),
+)
+const name = fc.constantFrom('"a"', '"x"', '"\\u0061"', '"\\\\"', '"\\""', '"0"', '"__proto__"', '"-1.0"', '"méthode"')
+const { value } = fc.letrec<{ value: string }>(tie => ({
+  value: fc.oneof(
+    { depthSize: 'small' },
+    number,
+    fc.constantFrom('true', 'null', '""', '"1.0"', '"[1.0,-0"', '"\\\\"', '"\\",1e5"', '"ü"', '[]', '{ }'),
+    fc.array(tie('value'), { maxLength: 3 }).map(all => `[${all.join(' , ')}]`),
+    fc
+      .uniqueArray(fc.tuple(name, tie('value')), { maxLength: 3, selector: ([key]) => JSON.parse(key) as string })
+      .map(members => `{${members.map(([key, member]) => `${key} :${member}`).join()}}`),
+  ),
+}))
 
 t.test('results', async t => {
   const requestedMethods: string[] = []
@@ -24,6 +45,7 @@ t.test('results', async t => {
   const node = await startFakeNode({
     eth_getStorageAt: respond('eth_getStorageAt', `0x${marker.padStart(64, '0')}`),
     eth_getLogs: respond('eth_getLogs', logs),
+    eth_call: ({ text }) => ({ result: text.slice(text.indexOf('[')) }),
     eth_getBlockByNumber: { result: null },
     eth_chainId: { result: '0x7a69' },
   })
@@ -100,5 +122,39 @@ t.test('results', async t => {
     const results = await Promise.all(Array.from({ length: 1000 }, () => call(url, 'eth_getStorageAt', params)))
     t.ok(results.every(({ result }) => result === `0x${marker.padStart(64, '0')}`))
     t.same(requestedMethods, ['eth_getStorageAt'])
+  })
+
+  const post = async (body: string): Promise<string> => {
+    const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    return response.text()
+  }
+
+  t.test('numbers in parameters reach the node digit for digit, and no other question is given their answer', async () => {
+    /** The node's result is the text of the parameters that it has received. */
+    const askAll = async (questions: readonly string[]): Promise<void> => {
+      const requests = questions.map((params, id) => `{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":${params}}`)
+      const replies = JSON.parse(await post(`[${requests.join()}]`)) as { result: string }[]
+      for (const [i, params] of questions.entries()) {
+        const received = replies[i]?.result.slice(0, -1) ?? 'null'
+        deepStrictEqual(withNumbersAsTexts(received), withNumbersAsTexts(params), params)
+      }
+    }
+    const questions = fc.array(value, { minLength: 1, maxLength: 8 }).map(all => all.map(one => `[{"x":${one}},"0x10",{"y":${one}}]`))
+    await fc.assert(
+      fc.asyncProperty(questions, async asked => {
+        await askAll(asked)
+        await askAll([...asked].reverse())
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  t.test('the same question with such numbers becomes one request to the node', async t => {
+    let count = 0
+    node.setResponse('eth_call', async () => ({ result: `0x${(count += 1)}` }))
+    const ask = (id: number) => post(`{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":[{"x":12345678901234567890},"0x11"]}`)
+    const replies = await Promise.all(Array.from({ length: 10 }, (_, id) => ask(id)))
+    t.ok(replies.every(text => text.includes('"result":"0x1"')))
+    t.equal(count, 1)
   })
 })

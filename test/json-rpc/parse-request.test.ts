@@ -36,6 +36,7 @@ const members = fc.shuffledSubarray(
     '"id" :#',
     '"\\u0069d":#',
     '"x":"\\"id\\":#"',
+    '"\\\\":#',
     '"méthod":#',
     '"params":"\\"id\\":"',
   ],

@@ -2,6 +2,7 @@ import t from 'tap'
 import envelope from '../../plugins/envelope.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
+import { ExactNumber } from '../../src/util/json.ts'
 import { createStage, failureOf, fakeCall, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
 
 t.test('envelope', async t => {
@@ -38,6 +39,11 @@ t.test('envelope', async t => {
       t.same(valueOrErrorCode(await request(message, true)), strict)
     })
   }
+
+  t.test('calls a number with unusual digits a number', async t => {
+    const reply = failureOf(await request({ ...valid, params: new ExactNumber('1.0') }))
+    t.equal(reply.error.message, 'params must be an array, not a number')
+  })
 
   t.test('refuses a message that is not an object', async t => {
     for (const message of [1, 'a', null, true, []]) {

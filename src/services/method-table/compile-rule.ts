@@ -2,9 +2,9 @@ import { Ajv } from 'ajv'
 import type { AnySchemaObject, ValidateFunction } from 'ajv'
 import type { Json } from '../../plugin/call.ts'
 import { getOrCreate } from '../../util/memoize.ts'
-import { isJsonObject } from '../../util/json.ts'
+import { isJsonArray, isJsonObject, toPlainNumbers } from '../../util/json.ts'
 import type { JsonObject } from '../../util/json.ts'
-import { parseHexFormat, afterMembers, aliasesOf, beforeMembers, createHexCheck, createMemberReader, isJsonArray } from './rule-keywords.ts'
+import { parseHexFormat, afterMembers, aliasesOf, beforeMembers, createHexCheck, createMemberReader } from './rule-keywords.ts'
 import type { ObjectKeyword } from './rule-keywords.ts'
 import type { Issue, Rule } from './table-types.ts'
 import { issueOfAjvError } from './issue-messages.ts'
@@ -66,7 +66,7 @@ const compileOnFirstUse = (compile: () => ValidateFunction, normalize: Normalize
   return {
     validate(value) {
       const validate = (compiled ??= compile())
-      if (validate(value)) return undefined
+      if (validate(toPlainNumbers(value))) return undefined
       const [error] = validate.errors ?? []
       return error && issueOfAjvError(error)
     },

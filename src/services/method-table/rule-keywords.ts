@@ -1,5 +1,6 @@
 import type { Json } from '../../plugin/call.ts'
 import type { Rule } from './table-types.ts'
+import { isJsonArray } from '../../util/json.ts'
 import type { JsonObject } from '../../util/json.ts'
 
 /** A keyword for objects that JSON Schema lacks. */
@@ -120,8 +121,6 @@ const isGreater = (low: Json | undefined, high: Json | undefined): boolean =>
   isHexNumber(low) && isHexNumber(high) && BigInt(low) > BigInt(high)
 
 const isHexNumber = (value: Json | undefined): value is string => typeof value === 'string' && /^0x[0-9a-f]+$/i.test(value)
-
-export const isJsonArray = (value: unknown): value is readonly Json[] => Array.isArray(value)
 
 /** Reads a member by its name or one of its aliases; `null` counts as missing. */
 export const createMemberReader = (name: string, rule: Rule): ((object: JsonObject) => Json | undefined) => {
