@@ -139,6 +139,7 @@ export const refusals = {
   bodyTooLarge: refusal(413, -32600, 'the message is too large'),
   contentType: refusal(415, -32600, 'the content type must be application/json'),
   httpMethod: refusal(405, -32600, 'the HTTP method must be POST'),
+  upgradeRequired: refusal(426, -32600, 'this path takes WebSocket upgrades'),
   malformed: refusal(400, -32600, 'the HTTP message is malformed'),
   late: refusal(408, -32600, 'the request took too long to arrive'),
   headersTooLarge: refusal(431, -32600, 'the headers are too large'),

@@ -32,7 +32,7 @@ export const createHttpServer = (serve: RequestListener, options: HttpServerOpti
       requestTimeout: 30_000,
       connectionsCheckingInterval: 1000,
       keepAliveTimeout: keepAliveTimeoutMs,
-      // A request without a Host header is answered from the table (404), not with Node's bare 400.
+      // A request without a Host header is answered from the table, not with Node's bare 400.
       requireHostHeader: false,
       noDelay: true,
     },
@@ -103,8 +103,9 @@ export const createRpcServer = (services: Pick<RpcServices, 'countResponse'>, se
   return server
 }
 
-const isWebSocketUpgrade = ({ method, headers }: IncomingMessage): boolean =>
-  method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'
+/** HTTP/1.0 has no upgrades: such an offer is ignored (RFC 9110, 7.8). */
+const isWebSocketUpgrade = ({ method, httpVersion, headers }: IncomingMessage): boolean =>
+  method === 'GET' && httpVersion === '1.1' && headers.upgrade?.toLowerCase() === 'websocket'
 
 /** Runs once all requests that came before on this connection have been answered. */
 const whenResponded = (currentResponse: CurrentResponse, stream: Duplex, run: () => void): void => {

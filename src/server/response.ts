@@ -119,6 +119,7 @@ const formatResponseHeaders = (response: RpcResponse, options: ResponseOptions):
   let lines = `${rpcHeaderLines}X-Request-Id: ${options.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response.replies)}`
   if (response.retryAfter !== undefined) lines += `Retry-After: ${response.retryAfter}\r\n`
   if (response.status === 405) lines += `Allow: ${allowedMethods(response.replies)}\r\n`
+  if (response.status === 426) lines += upgradeHeaderLines
   if (options.closesConnection) lines += 'Connection: close\r\n'
   return lines
 }
@@ -138,6 +139,9 @@ const formatHeaderLines = (headers: RawHeaders): string => {
   for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`
   return lines
 }
+
+/** The protocol to upgrade to (RFC 9110, 15.5.22). */
+const upgradeHeaderLines = formatHeaderLines(['Upgrade', 'websocket', 'Connection', 'Upgrade'])
 
 const rpcHeaderLines = formatHeaderLines([...corsHeaders, 'Cache-Control', 'no-store'])
 

@@ -5,7 +5,7 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { handleMessage, internalErrorResponse, failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
-import { nextRequestId, routeRequest } from './rpc-request.ts'
+import { checkRequestHead, nextRequestId, routeRequest } from './rpc-request.ts'
 import type { RoutedRequest } from './rpc-request.ts'
 import { UpgradeResponse, sendPreflight, sendResponse } from './response.ts'
 import { refundCharges } from './rpc-services.ts'
@@ -26,7 +26,7 @@ type RpcContext = Koa.ParameterizedContext<RpcState, object>
 /** The application of the RPC listener: every HTTP request, upgrades included, runs down this middleware. */
 export const createRpcHost = (services: RpcServices, wsConnections: Pick<WsConnections, 'open'>): Host => {
   const host = new Host(services)
-  host.use(respondToPreflight)
+  host.use(respondToPreflight(services))
   host.use(routeToNetwork(services))
   host.use(requireMethod(services))
   host.use(openWebSocket(wsConnections))
@@ -63,7 +63,13 @@ export class Host extends Koa<RpcState, object> {
 }
 
 /** CORS. Before the key is looked at, as browsers send no credentials with a preflight. */
-const respondToPreflight: RpcMiddleware = ({ req, res }, next) => (req.method === 'OPTIONS' ? sendPreflight(req, res) : next())
+const respondToPreflight =
+  (services: RpcServices): RpcMiddleware =>
+  ({ req, res }, next) => {
+    if (req.method !== 'OPTIONS') return next()
+    const refusal = checkRequestHead(req)
+    return refusal === undefined ? sendPreflight(req, res) : sendResponse(services, res, nextRequestId(), failureResponse(refusal))
+  }
 
 /** The request target: host and path name the network and the API key. */
 const routeToNetwork =
@@ -92,6 +98,9 @@ const openWebSocket =
   ({ req, res, state }, next) =>
     res instanceof UpgradeResponse ? wsConnections.open(state.routed, req, res) : next()
 
+/** No response is sent to a caller that closes its connection, or its side of it, before the response; nginx counts it so, too. */
+const clientClosedRequestStatus = 499
+
 /** `POST /v3/<API_KEY>` on the network's own host (contract 4.1). */
 const respondToCalls =
   (services: RpcServices): RpcMiddleware =>
@@ -101,6 +110,7 @@ const respondToCalls =
     // Emitted once the response is sent, or when the caller disconnects before that. Only then is there work to end.
     res.once('close', () => {
       if (!res.writableFinished) origin.abort()
+      if (!res.headersSent) services.countResponse(clientClosedRequestStatus)
       services.activeRequests.end()
     })
     if (res.socket === null) closeResponseWithSocket(req.socket, res)

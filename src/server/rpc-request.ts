@@ -22,26 +22,26 @@ export interface RoutedRequest {
   readonly origin: RequestOrigin
 }
 
-/** Finds the network by host and path; a failure is a 404, or a 405 where the path is one of the other transport's. */
+/** Finds the network by host and path; a failure is a 400, a 404, or a 405 or 426 where the path is one of the other transport's. */
 export const routeRequest = (
   endpointByHost: ReadonlyMap<string, NetworkEndpoint>,
   transport: Transport,
   request: IncomingMessage,
 ): RoutedRequest | Failure => {
-  const host = parseHost(request)
-  const endpoint = host === undefined ? undefined : endpointByHost.get(host)
-  if (endpoint === undefined) return host === undefined ? hostRequired : unknownHost
+  const malformed = checkRequestHead(request)
+  if (malformed !== undefined) return malformed
+  const endpoint = endpointByHost.get(parseHost(request))
+  if (endpoint === undefined) return unknownHost
   const path = parseRequestPath(request.url ?? '')
   if ('error' in path) return path
-  if (path.transport !== transport) return transport === 'http' ? upgradeRequired : upgradeNotServed
+  if (path.transport !== transport)
+    return transport === 'websocket' ? upgradeNotServed : request.method === 'GET' ? upgradeRequired : getRequired
   return { endpoint, origin: new RequestOrigin(transport, endpoint.name, path.apiKey, request) }
 }
 
-const hostRequired = refuse('notFound', {
-  message: 'not found: the request must have one Host header, which names the network; the path is /v3/<API_KEY>',
-})
 const unknownHost = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
-const upgradeRequired = refuse('httpMethod', {
+const upgradeRequired = refuse('upgradeRequired', { message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>' })
+const getRequired = refuse('httpMethod', {
   message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>',
   allow: 'GET, OPTIONS',
 })
@@ -80,21 +80,31 @@ const parseApiKey = (text: string | undefined): Secret | undefined =>
 
 const maskApiKey = (text: string): string => `…${text.slice(-4)}`
 
-/**
- * The host that a request names, in lower case and without its port. A request with two Host headers names none: proxies
- * and servers differ on which counts (Node takes the first).
- */
-const parseHost = ({ headers, rawHeaders, url = '' }: IncomingMessage): string | undefined => {
-  const host = headers.host
-  if (host === undefined) return undefined
-  let hostHeaderCount = 0
+/** Refuses what Node's parser accepts, and what proxies and servers read differently: the ground of request smuggling. */
+export const checkRequestHead = ({ httpVersionMajor, httpVersionMinor, headers, rawHeaders }: IncomingMessage): Failure | undefined => {
+  if (httpVersionMajor !== 1) return unsupportedVersion
+  const coding = headers['transfer-encoding']
+  if (coding !== undefined && (httpVersionMinor === 0 || coding.toLowerCase() !== 'chunked')) return unsupportedCoding
+  return countHostHeaders(rawHeaders) === 1 ? undefined : hostRequired
+}
+
+/** Node keeps the first of several Host headers. */
+const countHostHeaders = (rawHeaders: readonly string[]): number => {
+  let count = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string // rawHeaders holds names and values in turn
-    if (name.length === 4 && name.toLowerCase() === 'host') hostHeaderCount += 1
+    if (name.length === 4 && name.toLowerCase() === 'host') count += 1
   }
-  if (hostHeaderCount !== 1) return undefined
-  return stripPort(url.startsWith('/') ? host : (absoluteFormPattern.exec(url)?.[1] ?? host))
+  return count
 }
+
+const unsupportedVersion = refuse('malformed', { message: 'the HTTP version must be 1.1 or 1.0' })
+const unsupportedCoding = refuse('malformed', { message: 'the only transfer coding accepted is chunked, over HTTP/1.1' })
+const hostRequired = refuse('malformed', { message: 'the request must have exactly one Host header, which names the network' })
+
+/** The host that a request names, in lower case and without its port. */
+const parseHost = ({ headers: { host = '' }, url = '' }: IncomingMessage): string =>
+  stripPort(url.startsWith('/') ? host : (absoluteFormPattern.exec(url)?.[1] ?? host))
 
 /** `Example.org:8080` -> `example.org`, `[::1]:80` -> `::1`. */
 const stripPort = (host: string): string => {

@@ -14,6 +14,9 @@ import { WsSendQueue } from './ws-send-queue.ts'
 /** Messages of one WebSocket that are handled at the same time; at this number reading from it pauses. */
 const maxConcurrentMessages = 200
 
+/** Pongs that the socket may buffer. */
+const maxPendingPongs = 60
+
 /** The services that a connection uses. */
 interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'log' | 'memoryBudget' | 'hintGc'> {
   /** In ms of the system's clock, as it is about a socket. */
@@ -32,6 +35,9 @@ export class WsConnection {
   #isCorked = false
   #isClosing = false
   #missedPongs = 0
+  #pendingPongCount = 0
+  /** The payload of the latest ping that waits for its pong. */
+  #latestPing: Buffer | undefined
 
   /** `stream` is what `socket` writes to. */
   constructor(
@@ -58,7 +64,8 @@ export class WsConnection {
     })
     socket.on('error', () => undefined) // a frame that violates the protocol; ws closes the WebSocket with the code for it
     socket.on('message', (data: Buffer) => void this.#handleMessage(data))
-    socket.on('close', () => routedRequest.origin.abort())
+    socket.on('ping', (payload: Buffer) => this.#sendPong(Buffer.from(payload))) // a copy, as the payload is a part of what was read
+    socket.on('close', () => this.abort())
   }
 
   /** Two pings without a pong terminate the connection, also while it is being closed. */
@@ -89,8 +96,31 @@ export class WsConnection {
     this.#sendQueue.close(code, reason)
   }
 
+  /** The caller closes: cancels the work for its calls, and drops the responses that it has not got yet. */
+  abort(): void {
+    this.#isClosing = true
+    this.#sendQueue.discard()
+    this.routedRequest.origin.abort()
+  }
+
   terminate(): void {
     this.#socket.terminate()
+  }
+
+  /** A caller that sends pings and reads no pongs gets one pong for all pings above the limit (RFC 6455, 5.5.3). */
+  #sendPong(payload: Buffer): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return
+    if (this.#pendingPongCount >= maxPendingPongs) {
+      this.#latestPing = payload
+      return
+    }
+    this.#pendingPongCount += 1
+    this.#socket.pong(payload, false, () => {
+      this.#pendingPongCount -= 1
+      const latestPing = this.#latestPing
+      this.#latestPing = undefined
+      if (latestPing !== undefined) this.#sendPong(latestPing)
+    })
   }
 
   async #handleMessage(message: Buffer): Promise<void> {

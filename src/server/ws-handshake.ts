@@ -9,7 +9,7 @@ import type { WsConnection } from './ws-connection.ts'
 import { nextRequestId } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 
-/** Accepts an upgrade: `open` is called with its WebSocket, unless the handshake is malformed, which is responded to. */
+/** Accepts an upgrade: `open` is called with its WebSocket, unless the handshake is refused, which is responded to. */
 export type AcceptUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer, open: (socket: RpcWebSocket) => void) => void
 
 export const createUpgradeHandler = (services: Pick<RpcServices, 'limits' | 'countResponse'>): AcceptUpgrade => {
@@ -18,31 +18,45 @@ export const createUpgradeHandler = (services: Pick<RpcServices, 'limits' | 'cou
     maxPayload: services.limits.frame,
     perMessageDeflate: false,
     clientTracking: false,
+    autoPong: false,
+    // JSON-RPC has no registered subprotocol: none that is offered is agreed to.
+    handleProtocols: () => false,
     WebSocket: RpcWebSocket,
   })
-  server.on('wsClientError', ({ message }, stream) =>
-    sendRawResponse(services, stream, nextRequestId(), malformedHandshake(message), ['Sec-WebSocket-Version', '13']),
-  )
-  return (request, stream, head, open) => server.handleUpgrade(request, stream, head, open)
+  const respond = (stream: Duplex, response: RpcResponse): void =>
+    sendRawResponse(services, stream, nextRequestId(), response, ['Sec-WebSocket-Version', '13'])
+  server.on('wsClientError', ({ message }, stream) => respond(stream, malformedHandshake(message)))
+  return (request, stream, head, open) => {
+    const version = request.headers['sec-websocket-version']
+    // ws itself accepts 8 too, a draft from before RFC 6455.
+    if (version !== undefined && version !== '13') respond(stream, unsupportedVersion)
+    else server.handleUpgrade(request, stream, head, open)
+  }
 }
 
-/** Sends an error response to a message over the limit, and to text that is not UTF-8, before ws closes the connection for it. */
+/** A WebSocket that reports to its connection what ws does by itself: ws calls close() when the caller closes or breaks the protocol. */
 export class RpcWebSocket extends WebSocket {
-  /** Set once; sends that response. */
+  /** Set once the WebSocket is open; until it closes. */
   connection: WsConnection | undefined
 
+  /** The reason is a text where the gateway closes, bytes where ws returns the caller's close frame, and absent after a frame that ws refuses. */
   override close(code?: number, reason?: string | Buffer): void {
     const { connection } = this
-    const response = code === 1009 ? messageTooLarge : code === 1007 ? invalidUtf8 : undefined
-    if (code === undefined || response === undefined || connection === undefined) return super.close(code, reason)
+    if (connection === undefined || typeof reason === 'string') return super.close(code, reason)
     this.connection = undefined
-    connection.sendResponse(response)
-    connection.close(code, '')
+    const response = reason !== undefined ? undefined : code === 1009 ? messageTooLarge : code === 1007 ? invalidUtf8 : undefined
+    if (code !== undefined && response !== undefined) {
+      connection.sendResponse(response)
+      return connection.close(code, '')
+    }
+    super.close(code, reason)
+    connection.abort()
   }
 }
 
 const messageTooLarge = failureResponse(refuse('bodyTooLarge'))
 const invalidUtf8 = failureResponse(refuse('parse'))
+const unsupportedVersion = failureResponse(refuse('upgradeRequired', { message: 'the WebSocket version must be 13' }))
 
 const malformedHandshake = (problem: string): RpcResponse =>
   failureResponse(refuse('malformed', { message: `the WebSocket handshake is malformed: ${problem}` }))

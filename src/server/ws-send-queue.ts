@@ -57,11 +57,7 @@ export class WsSendQueue {
     this.#stream = stream
     this.#options = options
     stream.on('drain', () => this.#onDrain())
-    socket.on('close', () => {
-      this.#queue.length = this.#remainingBytes = this.#queuedBytes = 0
-      this.#updateSendTimer()
-      for (const body of this.#reserved) this.#release(body)
-    })
+    socket.on('close', () => this.discard())
   }
 
   /** Are so many bytes or responses queued behind the current one that no more calls should be read? */
@@ -83,6 +79,13 @@ export class WsSendQueue {
     this.#pendingClose ??= { code, reason }
     if (this.#queue.length === 0) this.#socket.close(code, reason)
     else this.#updateSendTimer()
+  }
+
+  /** Drops all queued responses: nothing more is sent. */
+  discard(): void {
+    this.#queue.length = this.#remainingBytes = this.#queuedBytes = 0
+    this.#updateSendTimer()
+    for (const body of this.#reserved) this.#release(body)
   }
 
   #enqueue(body: ResponseBody): boolean {

@@ -18,7 +18,7 @@ export const metricDefinitions = {
     name: 'tollgate_http_responses_total',
     type: 'counter',
     labels: ['status'],
-    help: 'HTTP responses, refused WebSocket upgrades included. CORS preflights are not counted.',
+    help: 'HTTP responses, refused WebSocket upgrades included. CORS preflights are not counted. Status 499: the caller left before the response.',
   },
   upstreamFailures: {
     name: 'tollgate_upstream_failures_total',

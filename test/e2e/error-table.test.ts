@@ -293,21 +293,24 @@ t.test('when no upstream can answer it is 503 -32002 with Retry-After, not charg
   t.match(answer.headers['retry-after'], /^[1-5]$/)
 })
 
-t.test('an absent, doubled or unlisted host and an unknown path or version get 404 with a JSON body that says v3', async t => {
-  assertError(t, await postCall('{', { host: 'other.test' }), 404, -32090, /host/)
-  for (const path of ['/', '/v3/a/b', `/v3/${key}/`, '/rpc', `//v3/${key}`, `/V3/${key}`, `/ws/v3/${key}/x`]) {
-    assertError(t, await post(`${gateway.rpc}${path}`, '{'), 404, -32090, /v3/)
-  }
-  for (const path of [`/v2/${key}`, `/v4/${key}`, `/ws/v1/${key}`]) {
-    assertError(t, await post(`${gateway.rpc}${path}`, '{'), 404, -32090, /version v\d is not served.*v3/)
-  }
-  for (const hosts of ['', 'Host: 127.0.0.1\r\nHost: lone.test\r\n', 'Host: 127.0.0.1\r\nhost: 127.0.0.1\r\n']) {
-    const raw = await openRawConnection(gateway.rpc)
-    raw.write(`POST /v3/${key} HTTP/1.1\r\n${hosts}Content-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
-    t.match(await raw.received, /^HTTP\/1.1 404 .*"code":-32090/s)
-  }
-  t.equal((await postCall(request('eth_blockNumber'), { host: 'LONE.test:8545' })).json().result, '0x10', 'case and port do not matter')
-})
+t.test(
+  'an unlisted host and an unknown path or version get 404 with a JSON body that says v3; an absent or doubled Host header gets 400',
+  async t => {
+    assertError(t, await postCall('{', { host: 'other.test' }), 404, -32090, /host/)
+    for (const path of ['/', '/v3/a/b', `/v3/${key}/`, '/rpc', `//v3/${key}`, `/V3/${key}`, `/ws/v3/${key}/x`]) {
+      assertError(t, await post(`${gateway.rpc}${path}`, '{'), 404, -32090, /v3/)
+    }
+    for (const path of [`/v2/${key}`, `/v4/${key}`, `/ws/v1/${key}`]) {
+      assertError(t, await post(`${gateway.rpc}${path}`, '{'), 404, -32090, /version v\d is not served.*v3/)
+    }
+    for (const hosts of ['', 'Host: 127.0.0.1\r\nHost: lone.test\r\n', 'Host: 127.0.0.1\r\nhost: 127.0.0.1\r\n']) {
+      const raw = await openRawConnection(gateway.rpc)
+      raw.write(`POST /v3/${key} HTTP/1.1\r\n${hosts}Content-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
+      t.match(await raw.received, /^HTTP\/1.1 400 .*"code":-32600.*Host header/s)
+    }
+    t.equal((await postCall(request('eth_blockNumber'), { host: 'LONE.test:8545' })).json().result, '0x10', 'case and port do not matter')
+  },
+)
 
 t.test('a body that is too large gets 413, whether it says so or not, and the connection lives on', async t => {
   assertError(t, await postCall('x'.repeat(17_000)), 413, -32600, /16384/)

@@ -9,7 +9,7 @@ import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, openRawConnection, post as send } from '../support/rpc-client.ts'
 
-// What strange clients, proxies and scanners send to the doors, byte by byte.
+// What unusual clients, proxies and scanners send to the listener, byte by byte.
 
 const node = await startFakeNode({ eth_blockNumber: { result: '0x10' } })
 const deployment = createDeployment({
@@ -129,20 +129,21 @@ t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the
   )
 })
 
-t.test('a WebSocket handshake that is malformed gets 400 and says what is wrong', async t => {
-  for (const [change, said] of [
-    ['Sec-WebSocket-Version: 12', /Version/],
-    ['Sec-WebSocket-Key: x', /Key/],
-    ['X: y\r\nSec-WebSocket-Protocol: a,,b', /Protocol/],
+t.test('a WebSocket handshake that is malformed gets 400, one of another version 426, and the message says what is wrong', async t => {
+  for (const [change, status, problem] of [
+    ['Sec-WebSocket-Version: 12', 426, /version/],
+    ['Sec-WebSocket-Key: x', 400, /Key/],
+    ['X: y\r\nSec-WebSocket-Protocol: a,,b', 400, /Protocol/],
   ] as const) {
     const headers = change.startsWith('X') ? [...handshake(), change] : handshake(change)
     const text = await exchangeBytes(requestText(`GET /ws/v3/${key}`, headers, ''))
-    t.match(text, /^HTTP\/1.1 400 [^]*access-control-allow-origin: \*[^]*sec-websocket-version: 13\r\n[^]*"code":-32600/i)
-    t.match(JSON.parse(text.slice(text.indexOf('{'))).error.message, said)
+    t.match(text, new RegExp(`^HTTP/1.1 ${status} `))
+    t.match(text, /access-control-allow-origin: \*[^]*sec-websocket-version: 13\r\n[^]*"code":-32600/i)
+    t.match(JSON.parse(text.slice(text.indexOf('{'))).error.message, problem)
   }
 })
 
-t.test('each answer over HTTP is counted by its status, refusals of the doors and of upgrades too', async t => {
+t.test('each HTTP response is counted by its status, refused upgrades and callers that leave too', async t => {
   const counts = async () => {
     const { text } = await send(`${gateway.admin}/metrics`, '', { method: 'GET' })
     return new Map(
@@ -188,9 +189,13 @@ t.test('each answer over HTTP is counted by its status, refusals of the doors an
   )
 })
 
-t.test('a path of WebSockets takes GET, and says so to whoever posts there or asks for no upgrade', async t => {
+t.test('the WebSocket path takes GET with an upgrade: other methods get 405, and a GET without one 426', async t => {
   const bare = ['Host: 127.0.0.1', 'Content-Length: 0']
-  for (const method of ['POST', 'PUT', 'GET']) {
+  t.match(
+    await exchangeBytes(requestText(`GET /ws/v3/${key}`, bare, ''), /\}\}$/),
+    /^HTTP\/1.1 426 .*Upgrade: websocket\r\n.*WebSocket upgrades/s,
+  )
+  for (const method of ['POST', 'PUT']) {
     t.match(
       await exchangeBytes(requestText(`${method} /ws/v3/${key}`, bare, ''), /\}\}$/),
       /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n.*WebSocket upgrades/s,
@@ -233,14 +238,46 @@ t.test('a message may come in fragments, and pings between them are answered', a
   await talker.close()
 })
 
-t.test('a caller who has closed its side of the connection still gets its answer', async t => {
-  for (const send of [validRequest, `${requestText(`GET /ws/v3/${key}`, handshake(), '')}`]) {
-    const { hostname, port } = new URL(gateway.rpc)
-    const socket = net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+/** A connection whose reading side stays open when the caller closes its writing side. */
+const openHalf = () => {
+  const { hostname, port } = new URL(gateway.rpc)
+  return net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+}
+
+t.test('a caller that closes its side before the response has left: its calls are cancelled, and it gets nothing', async t => {
+  node.setResponse('eth_syncing', 'hang')
+  const callText = '{"jsonrpc":"2.0","id":1,"method":"eth_syncing"}'
+  const posted = requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${callText.length}`], callText)
+  const frame = Buffer.concat([Buffer.from([0x81, 0x80 | callText.length, 0, 0, 0, 0]), Buffer.from(callText)])
+  const upgradeText = Buffer.from(requestText(`GET /ws/v3/${key}`, handshake(), ''))
+  const count499 = async () =>
+    Number(/status="499"\} (\d+)/.exec((await send(`${gateway.admin}/metrics`, '', { method: 'GET' })).text)?.[1] ?? 0)
+  const before = await count499()
+  for (const [i, [bytes, received]] of (
+    [
+      [Buffer.from(posted), /^$/],
+      [Buffer.from(posted.repeat(2)), /^$/],
+      [Buffer.concat([upgradeText, frame]), /^HTTP\/1.1 101 (?!.*eth_syncing)/],
+    ] as const
+  ).entries()) {
+    const socket = openHalf()
     const chunks: Buffer[] = []
-    socket.on('data', chunk => chunks.push(chunk)).end(send)
+    socket.on('data', chunk => chunks.push(chunk)).write(bytes)
+    await node.waitForRequests('eth_syncing', i + 1)
+    socket.end()
     await once(socket, 'close')
-    t.match(String(Buffer.concat(chunks)), send === validRequest ? /0x7a69/ : /^HTTP\/1.1 101 /)
+    t.match(String(Buffer.concat(chunks)), received)
+  }
+  t.equal((await count499()) - before, 3, 'each HTTP request is counted as 499')
+})
+
+t.test('a response that is there before the gateway sees the end of the connection is sent', async t => {
+  for (const bytes of [validRequest, requestText(`GET /ws/v3/${key}`, handshake(), '')]) {
+    const socket = openHalf()
+    const chunks: Buffer[] = []
+    socket.on('data', chunk => chunks.push(chunk)).end(bytes)
+    await once(socket, 'close')
+    t.match(String(Buffer.concat(chunks)), bytes === validRequest ? /0x7a69/ : /^HTTP\/1.1 101 /)
   }
 })
 

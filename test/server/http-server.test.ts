@@ -50,7 +50,9 @@ t.teardown(() => {
 })
 
 const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
-const requestText = (line: string, ...headers: readonly string[]) => `${line} HTTP/1.1\r\n${['Host: a', ...headers].join('\r\n')}\r\n\r\n`
+const requestText = (line: string, ...headers: readonly string[]) => textOfVersion('1.1', line, 'Host: a', ...headers)
+const textOfVersion = (version: string, line: string, ...headers: readonly string[]) =>
+  `${line} HTTP/${version}\r\n${headers.map(header => `${header}\r\n`).join('')}\r\n`
 const upgrade = [
   'Connection: Upgrade',
   'Upgrade: websocket',
@@ -60,14 +62,16 @@ const upgrade = [
 const call = (key: string, ...headers: readonly string[]) =>
   requestText(`POST /v3/${key}`, 'Content-Type: application/json', `Content-Length: ${body.length}`, ...headers) + body
 
-/** The status line of the response, once its headers are there. */
-const statusOf = async (bytes: string): Promise<number> => {
+/** The response: its body too, where there is one. */
+const responseTo = async (bytes: string): Promise<string> => {
   const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
   raw.write(bytes)
-  const text = await raw.waitFor(/\r\n\r\n/)
+  const text = await raw.waitFor(/^HTTP\/1.1 (?:101|204) [^]*\r\n\r\n|\r\n\r\n[^]*\}$/)
   raw.close()
-  return Number(/^HTTP\/1.1 (\d+) /.exec(text)?.[1])
+  return text
 }
+
+const statusOf = async (bytes: string): Promise<number> => Number(/^HTTP\/1.1 (\d+) /.exec(await responseTo(bytes))?.[1])
 
 t.test('every HTTP request runs down the middleware of the host', async t => {
   for (const [bytes, status, target] of [
@@ -79,9 +83,10 @@ t.test('every HTTP request runs down the middleware of the host', async t => {
     [requestText('OPTIONS /v3/good'), 204, 'OPTIONS /v3/good'],
     [requestText('PUT /v3/good'), 405, 'PUT /v3/good'],
     [requestText('GET /elsewhere'), 404, 'GET /elsewhere'],
-    [requestText('POST /v3/good', 'Host: b'), 404, 'POST /v3/good'],
+    [textOfVersion('1.1', 'POST /v3/good', 'Host: b'), 404, 'POST /v3/good'],
     [requestText('CONNECT a:80'), 405, 'CONNECT a:80'],
-    [requestText('GET /ws/v3/good'), 405, 'GET /ws/v3/good'],
+    [requestText('POST /ws/v3/good'), 405, 'POST /ws/v3/good'],
+    [requestText('GET /ws/v3/good'), 426, 'GET /ws/v3/good'],
     [requestText('GET /ws/v3/bad', ...upgrade), 401, 'GET /ws/v3/bad'],
     [requestText('GET /v3/good', ...upgrade), 404, 'GET /v3/good'],
     [requestText('GET /ws/v3/good', ...upgrade.slice(0, -1)), 400, 'GET /ws/v3/good'],
@@ -91,6 +96,49 @@ t.test('every HTTP request runs down the middleware of the host', async t => {
     t.same(entered.splice(0), [target])
     t.same(counted.splice(0), [204, 101].includes(status) ? [] : [status], 'preflights and accepted upgrades are not counted as responses')
   }
+})
+
+t.test('a request that proxies and servers read differently is refused with 400, whatever its method', async t => {
+  const chunked = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+  const json = ['Content-Type: application/json', `Content-Length: ${body.length}`] as const
+  for (const [bytes, problem] of [
+    [textOfVersion('1.1', 'POST /v3/good', ...json) + body, /Host/],
+    [textOfVersion('1.0', 'POST /v3/good', ...json) + body, /Host/],
+    [textOfVersion('1.1', 'POST http://a/v3/good', ...json) + body, /Host/],
+    [call('good', 'Host: a'), /Host/],
+    [requestText('OPTIONS /v3/good', 'host: a'), /Host/],
+    [requestText('GET /ws/v3/good', 'Host: a', ...upgrade), /Host/],
+    [textOfVersion('2.0', 'POST /v3/good', 'Host: a', ...json) + body, /HTTP version/],
+    [textOfVersion('0.9', 'OPTIONS /v3/good', 'Host: a'), /HTTP version/],
+    [requestText('POST /v3/good', 'Content-Type: application/json', 'Transfer-Encoding: gzip, chunked') + chunked, /transfer coding/],
+    [textOfVersion('1.0', 'POST /v3/good', 'Host: a', json[0], 'Transfer-Encoding: chunked') + chunked, /transfer coding/],
+  ] as const) {
+    const response = await responseTo(bytes)
+    t.match(response, /^HTTP\/1.1 400 [^]*"id":null,"error":\{"code":-32600,/)
+    t.match(response, problem)
+  }
+  t.equal(await statusOf(requestText('POST /v3/good', 'Content-Type: application/json', 'Transfer-Encoding: Chunked') + chunked), 200)
+  counted.length = entered.length = 0
+})
+
+t.test('a WebSocket opens over HTTP/1.1 with version 13; other handshakes are told what to upgrade to', async t => {
+  const [connection, protocol, version, key] = upgrade
+  for (const bytes of [
+    requestText('GET /ws/v3/good'),
+    textOfVersion('1.0', 'GET /ws/v3/good', 'Host: a', ...upgrade),
+    requestText('GET /ws/v3/good', connection, protocol, key, 'Sec-WebSocket-Version: 8'),
+    requestText('GET /ws/v3/good', connection, protocol, key, 'Sec-WebSocket-Version: 12'),
+  ]) {
+    const response = await responseTo(bytes)
+    t.match(response, /^HTTP\/1.1 426 Upgrade Required\r\n[^]*"error":\{"code":-32600,/)
+    t.match(response, /\r\nUpgrade: websocket\r\n/i)
+    t.match(response, /\r\nConnection: Upgrade\r\n/i)
+    if (bytes.includes('Sec-WebSocket-Version: 8')) t.match(response, /\r\nSec-WebSocket-Version: 13\r\n/i)
+  }
+  const accepted = await responseTo(requestText('GET /ws/v3/good', connection, protocol, version, key, 'Sec-WebSocket-Protocol: a, b'))
+  t.match(accepted, /^HTTP\/1.1 101 /)
+  t.notMatch(accepted, /Sec-WebSocket-Protocol/i, 'no subprotocol is agreed to')
+  counted.length = entered.length = 0
 })
 
 t.test('bytes that the HTTP parser refuses do not reach the middleware', async t => {

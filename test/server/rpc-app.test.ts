@@ -145,9 +145,10 @@ t.test('a response that cannot be sent because of a bug is an internal error of 
 
 t.test('the memory of long responses is free as soon as they have been sent, compressed ones too', async t => {
   const resultBytes = 6 * mib
-  for (const [headers, last] of [
-    ['', '0}'],
-    ['Accept-Encoding: gzip\r\n', '\r\n0\r\n\r\n'],
+  // Without the hint the medians are 42 and 16 MB. A busy machine sends so slowly that V8 takes some responses for long-lived.
+  for (const [headers, last, maxBytes] of [
+    ['', '0}', 4 * resultBytes],
+    ['Accept-Encoding: gzip\r\n', '\r\n0\r\n\r\n', 2 * resultBytes],
   ] as const) {
     const { caller, call, activeRequests } = await openServer(t, { hintGc: openGcHints(), resultBytes })
     let end = ''
@@ -155,7 +156,7 @@ t.test('the memory of long responses is free as soon as they have been sent, com
       end = (end + bytes.toString('latin1', Math.max(0, bytes.length - last.length))).slice(-last.length)
     })
     const memories: number[] = []
-    for (let i = 0; i < 8; i++) {
+    for (let i = 0; i < 16; i++) {
       end = ''
       call(undefined, headers)
       while (end !== last) await new Promise(setImmediate)
@@ -163,8 +164,8 @@ t.test('the memory of long responses is free as soon as they have been sent, com
       await nextTurns()
       memories.push(process.memoryUsage().arrayBuffers)
     }
-    const increases = memories.map((memory, i) => memory - Math.min(...memories.slice(0, i + 1)))
-    t.ok(Math.max(...increases) < 2 * resultBytes, `${headers}: ${memories}`)
+    const median = memories.slice(8).sort((one, other) => one - other)[4] ?? Infinity
+    t.ok(median < maxBytes, `${headers}: ${memories}`)
   }
 })
 

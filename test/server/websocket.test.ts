@@ -5,6 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
 import { refuse } from '../../src/plugin/reply.ts'
+import type { Call, Signal } from '../../src/plugin/call.ts'
 import type { Failure } from '../../src/plugin/reply.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
@@ -25,11 +26,13 @@ interface ScriptedNetwork {
   /** What `admit` returns for every key, and how often it was called. */
   refusal: Failure | undefined
   admitCount: number
+  /** The signals of all calls so far. */
+  readonly signals: Signal[]
 }
 
 const openServer = async (test: Test) => {
   const [clock, log, activeRequests, memoryBudget] = [new TestClock(), new TestLog(), new ActiveRequests(), createMemoryBudget(512 * mib)]
-  const network: ScriptedNetwork = { resultBytes: 21 * mib, refusal: undefined, admitCount: 0 }
+  const network: ScriptedNetwork = { resultBytes: 21 * mib, refusal: undefined, admitCount: 0, signals: [] }
   const limits = { body: mib, frame: 1_000, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
   const endpoint = {
     name: 'net',
@@ -39,7 +42,10 @@ const openServer = async (test: Test) => {
     },
     messageHandler: {
       parse: createMessageParser(limits),
-      run: () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(network.resultBytes, '0') }),
+      run: ({ origin }: Call) => {
+        network.signals.push(origin.signal)
+        return Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(network.resultBytes, '0') })
+      },
       limits,
       log,
     },
@@ -125,6 +131,21 @@ t.test('while a response is under way', async t => {
         [{ id: null, error: { code: error } }],
       )
       t.equal(memoryBudget.reservedBytes, 0)
+    })
+  }
+
+  for (const code of [1000, 1007, 1009]) {
+    t.test(`a caller that closes with ${code} gets no error and no more of the response, and its calls are cancelled`, async t => {
+      const { caller, messages, closed, memoryBudget, network } = await openWithPendingResponse(t)
+      caller.close(code)
+      while (memoryBudget.reservedBytes > 0) await wait(1)
+      t.ok(
+        network.signals.every(({ aborted }) => aborted),
+        'before the caller reads the close frame',
+      )
+      caller.resume()
+      t.equal(await closed, code)
+      t.same(messages, [])
     })
   }
 

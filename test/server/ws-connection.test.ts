@@ -19,7 +19,7 @@ const mib = 1 << 20
 
 const open = async (test: Test, sendTimeoutMs: number, memoryBudget = createMemoryBudget(512 * mib)) => {
   const server = http.createServer().listen(0, '127.0.0.1')
-  const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false })
+  const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false, autoPong: false })
   const arrived = new Promise<{ socket: WebSocket; stream: Socket }>(resolve =>
     server.on('upgrade', (request, stream, head) =>
       accept.handleUpgrade(request, stream, head, socket => resolve({ socket, stream: request.socket })),
@@ -165,6 +165,21 @@ t.test('a caller who reads nothing', async t => {
     t.equal(memoryBudget.reservedBytes, 21 * mib)
   })
 
+  t.test('and sends pings without end makes no memory grow, and gets a pong for the latest ping once it reads', async t => {
+    const { caller, stream } = await open(t, 60_000)
+    const count = 150_000
+    for (let i = 1; i <= count; i += 1) caller.ping(String(i).padEnd(125))
+    while (stream.bytesRead < count * (125 + 6)) await wait(5)
+    t.ok(stream.writableLength < 256 * 1024, `${stream.writableLength} bytes`)
+    const pong = new Promise<void>(resolve =>
+      caller.on('pong', payload => {
+        if (Number(String(payload)) === count) resolve()
+      }),
+    )
+    caller.resume()
+    await pong
+  })
+
   t.test('is terminated after two pings without a pong', async t => {
     const { deliver, connection, closed } = await open(t, 60_000)
     deliver(7 * mib)
@@ -228,6 +243,23 @@ t.test('a caller who reads', async t => {
     readSlowly(caller, mib, 10)
     await pong
     t.notOk(isWhole)
+  })
+
+  t.test('gets a pong for each of 60 pings at once', async t => {
+    const { caller, stream } = await open(t, 60_000)
+    const payloads = Array.from({ length: 60 }, (_, i) => String(i))
+    const pongs: string[] = []
+    const all = new Promise<void>(resolve =>
+      caller.on('pong', payload => {
+        if (pongs.push(String(payload)) === payloads.length) resolve()
+      }),
+    )
+    stream.pause() // so that all pings are there at once
+    for (const payload of payloads) caller.ping(payload)
+    caller.resume()
+    stream.resume()
+    await all
+    t.same(pongs, payloads)
   })
 
   t.test('is not terminated, though the pong to a ping is queued far behind', async t => {
