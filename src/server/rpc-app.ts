@@ -98,9 +98,6 @@ const openWebSocket =
   ({ req, res, state }, next) =>
     res instanceof UpgradeResponse ? wsConnections.open(state.routed, req, res) : next()
 
-/** No response is sent to a caller that closes its connection, or its side of it, before the response; nginx counts it so, too. */
-const clientClosedRequestStatus = 499
-
 /** `POST /v3/<API_KEY>` on the network's own host (contract 4.1). */
 const respondToCalls =
   (services: RpcServices): RpcMiddleware =>
@@ -110,7 +107,7 @@ const respondToCalls =
     // Emitted once the response is sent, or when the caller disconnects before that. Only then is there work to end.
     res.once('close', () => {
       if (!res.writableFinished) origin.abort()
-      if (!res.headersSent) services.countResponse(clientClosedRequestStatus)
+      if (!res.headersSent) services.countResponse(499) // as nginx counts a caller that leaves before the response
       services.activeRequests.end()
     })
     if (res.socket === null) closeResponseWithSocket(req.socket, res)
