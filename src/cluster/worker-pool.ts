@@ -84,8 +84,8 @@ class WorkerPool {
     return (await Promise.all(requests)).filter(metrics => metrics !== undefined)
   }
 
-  /** Resolves when one more worker is ready. Rejects with WorkerSpawnError or WorkerExitError. */
-  async add(backoff = new Backoff({ minMs: minRestartDelayMs, maxMs: maxRestartDelayMs })): Promise<void> {
+  /** Resolves with one more worker when it is ready. Rejects with WorkerSpawnError or WorkerExitError. */
+  async add(backoff = new Backoff({ minMs: minRestartDelayMs, maxMs: maxRestartDelayMs })): Promise<Worker> {
     const startedAt = this.#clock.monotonic()
     const worker = spawn(this.#options.env)
     const channel = openWorkerChannel(worker)
@@ -102,6 +102,7 @@ class WorkerPool {
     // What was sent while the worker was starting is lost: it did not handle messages yet.
     if (this.#logLevel !== undefined) channel.send({ kind: 'logLevel', level: this.#logLevel })
     if (this.#isStopping) channel.send({ kind: 'stop' })
+    return worker
   }
 
   /** For all workers, those that are started later included. */
@@ -135,7 +136,8 @@ class WorkerPool {
   async #replace(backoff: Backoff): Promise<void> {
     if (this.#isStopping) return
     try {
-      await this.add(backoff)
+      const worker = await this.add(backoff)
+      this.#log.info({ event: 'worker-restarted', worker: worker.process.pid }, 'worker restarted')
     } catch (error) {
       this.#log.error({ event: 'worker-restart-failed', err: error }, `worker restart failed; next attempt in ${retryDelayMs} ms`)
       this.#clock.after(retryDelayMs, () => void this.#replace(backoff))

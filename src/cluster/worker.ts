@@ -1,3 +1,5 @@
+import cluster from 'node:cluster'
+import type { Worker } from 'node:cluster'
 import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
@@ -28,6 +30,8 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   const channel = new Channel<WorkerMessage>(sendToPrimary)
   const networks = new WorkerNetworks(clock, message => channel.send(message))
   process.on('SIGINT', ignoreSignal).on('SIGTERM', ignoreSignal)
+  outlivePrimary(cluster.worker)
+  process.once('disconnect', killOwnProcess)
   process.on('message', (message: PrimaryMessage) => {
     if ('network' in message) networks.handleMessage(message)
     else if (message.kind === 'logLevel') log.level = message.level
@@ -37,9 +41,7 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
     heads: networks,
     serveUntilStopped: metrics =>
       new Promise(resolve => {
-        // The primary may have exited while this worker was starting.
-        if (!process.connected) return resolve()
-        process.once('disconnect', () => resolve())
+        process.off('disconnect', killOwnProcess).once('disconnect', () => resolve())
         process.on('message', (message: PrimaryMessage) => {
           if (message.kind === 'stop') resolve()
           else if (message.kind === 'metrics') channel.send({ kind: 'metrics', id: message.id, metrics: metrics.families() })
@@ -84,6 +86,19 @@ class WorkerNetworks implements HeadsSource {
     this.#onMessage()
   }
 }
+
+/** A worker ends in order when its primary has died. */
+const outlivePrimary = (self: Worker | undefined): void => {
+  if (self === undefined) return
+  // Otherwise Node calls process.exit() at once: calls in flight and leases would be lost, and the exit would wait for ever for
+  // a commit of LMDB, which holds the lock of the store and waits for this thread.
+  self.exitedAfterDisconnect = true
+  // Node's acknowledgment of a connection that the primary handed over before it died. `disconnect` follows.
+  self.on('error', () => undefined)
+}
+
+/** A worker that is starting has no calls and no leases, and would wait for ever for the primary to open its listener. */
+const killOwnProcess = (): void => void process.kill(process.pid, 'SIGKILL')
 
 const ignoreSignal = (): void => undefined
 

@@ -227,3 +227,12 @@ export const childrenOf = (pid: number): number[] =>
     .split(' ')
     .filter(text => text !== '')
     .map(Number)
+
+/** A process that has exited, but that its new parent has not waited for yet, is none (Linux). */
+export const isRunning = (pid: number): boolean => {
+  try {
+    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
+  }
+}
