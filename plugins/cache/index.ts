@@ -57,7 +57,7 @@ export default definePlugin({
   reads: ['request'],
   shares: true,
   create({ maxBytes, methods: overrides, cacheTooManyFor, redis, ...redisLimits }, services) {
-    const { methods, heads, clock } = services
+    const { methods, heads, clock, log } = services
     assertKnownMethods(
       Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
       methods,
@@ -72,7 +72,8 @@ export default definePlugin({
       const { request } = call.context
       const methodCache = methodCaches.get(request.method)
       if (methodCache === undefined || methodCache.policy === 'never') return next(call)
-      const key = services.vary(call) + methodCache.keyOf(request.params)
+      const variant = services.vary(call)
+      const key = variant + methodCache.keyOf(request.params)
       const snapshot = heads.snapshot
       const hit = memoryCache.get(key, snapshot)
       if (hit !== undefined) {
@@ -80,11 +81,14 @@ export default definePlugin({
         return hit
       }
       const callInFlight = callsInFlight.get(key)
-      if (callInFlight?.mayJoin(snapshot) === true) return copyReply(await callInFlight.join(call), { cache: 'hit' })
+      if (callInFlight?.mayJoin(snapshot) === true) {
+        log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
+        return copyReply(await callInFlight.join(call), { cache: 'hit' })
+      }
       const miss = { key, policy: methodCache.policy, request, snapshot, requestedAt: clock.monotonic() }
       const sharedCall = new SharedCall(
         snapshot,
-        call,
+        { ...call, variant },
         secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss),
         () => {
           if (callsInFlight.get(key) === sharedCall) callsInFlight.delete(key)
@@ -110,14 +114,17 @@ const lookUpBefore =
 
 /** One upstream call whose reply several callers wait for. It is canceled when the last of them leaves. */
 class SharedCall {
+  /** Of the call that it began for. */
+  readonly requestId: string
   readonly #headVersion: number
   readonly #reply: Promise<Reply>
   readonly #cancellation = new Cancellation()
   #waitingCallers = 0
 
-  constructor(snapshot: ChainSnapshot, call: Call<'request'>, next: Next<'request'>, onEnd: () => void) {
+  constructor(snapshot: ChainSnapshot, { message, origin, context, variant }: Call<'request'>, next: Next<'request'>, onEnd: () => void) {
+    this.requestId = origin.requestId
     this.#headVersion = snapshot.headVersion
-    this.#reply = next({ message: call.message, origin: call.origin, signal: this.#cancellation, context: call.context })
+    this.#reply = next({ message, origin, signal: this.#cancellation, context, variant })
     this.#reply.then(onEnd, onEnd)
   }
 

@@ -7,6 +7,9 @@ import { mayForward, PartnerNode } from './partner-node.ts'
 import { RetryBudget } from './retries.ts'
 import { UpstreamNode } from './upstream-node.ts'
 
+/** The variant of calls that may go to the partner. */
+const forwarding = 'forwarding'
+
 /** Requests one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
 export default definePlugin({
   name: 'failover',
@@ -15,7 +18,7 @@ export default definePlugin({
   reads: ['request', 'account'],
   writes: ['target'],
   repeats: true,
-  vary: (context, { partner }, origin) => (partner !== undefined && mayForward(partner, context, origin) ? 'forwarding' : ''),
+  vary: (context, { partner }, origin) => (partner !== undefined && mayForward(partner, context, origin) ? forwarding : ''),
   check({ upstreams, partner, breaker }, report) {
     upstreams.forEach(({ url }, i) => checkHttpScheme(url, ['upstreams', i, 'url'], report))
     if (partner !== undefined) checkHttpScheme(partner.url, ['partner', 'url'], report)
@@ -60,8 +63,7 @@ export default definePlugin({
           newestBlock,
         )
         const selection = { methodClass, method, candidates, retryBudget, clock: services.clock, mayHedge: hedge }
-        const mayForwardCall = partner !== undefined && mayForward(partner, call.context, call.origin)
-        return new FailoverAttempt(call, next, selection).run(mayForwardCall ? partnerNode : undefined)
+        return new FailoverAttempt(call, next, selection).run(call.variant === forwarding ? partnerNode : undefined)
       },
       async stop() {
         stopTracking()

@@ -14,8 +14,8 @@ import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
 /** A call as failover gets it, and the plugins below failover. */
-export type FailoverCall = Call<'request' | 'account'>
-export type NextBelow = Next<'request' | 'account' | 'target'>
+export type FailoverCall = Call<'request'>
+export type NextBelow = Next<'request' | 'target'>
 
 /** An own node or the partner, with its health: circuit breakers by class of method, rate limit, and what it fails to answer. */
 export class UpstreamNode {

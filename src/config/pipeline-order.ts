@@ -13,7 +13,16 @@ export interface OrderedStep {
 
 /** The problems of the order of a pipeline that has steps; `plugins` are those that an operator may add. */
 export const checkOrder = (steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]): readonly Problem[] =>
-  [duplicateStepNames, unwrittenContext, terminalPluginLast, onceBelowRepeats, sharesWithoutVary].flatMap(rule => rule(steps, plugins))
+  [
+    duplicateStepNames,
+    unwrittenContext,
+    terminalPluginLast,
+    onceBelowRepeats,
+    sharesWithoutVary,
+    varyWithoutContext,
+    sharesWithoutRequest,
+    sharesTwice,
+  ].flatMap(rule => rule(steps, plugins))
 
 type OrderRule = (steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]) => readonly Problem[]
 
@@ -87,6 +96,38 @@ const sharesWithoutVary: OrderRule = steps =>
 const sharingStepOf = (key: ContextKey, steps: readonly OrderedStep[]): OrderedStep | undefined => {
   const writer = steps.findLastIndex(step => writesKey(step.plugin, key))
   return key === 'request' || writer < 0 ? undefined : steps.slice(writer + 1).find(step => step.plugin?.shares)
+}
+
+/** vary() runs for the plugin that shares, so it sees only what is written above that plugin. */
+const varyWithoutContext: OrderRule = steps =>
+  steps.flatMap(({ name, plugin, problemAtStep }, index) => {
+    const sharerIndex = steps.slice(0, index).findIndex(step => step.plugin?.shares)
+    const sharer = steps[sharerIndex]
+    if (!plugin?.vary || !sharer) return []
+    return contextKeys(plugin.reads).flatMap(key => {
+      const writer = steps.slice(sharerIndex, index).find(step => writesKey(step.plugin, key))
+      if (!writer || steps.slice(0, sharerIndex).some(step => writesKey(step.plugin, key))) return []
+      const message = `${name} reads \`${key}\` in vary(), which ${sharer.name} calls before ${writer.name} writes it`
+      return [problemAtStep(message, writer === sharer ? undefined : `move ${writer.name} above ${sharer.name}`)]
+    })
+  })
+
+/** Answers are shared by callers with the same request, which must be known by then. */
+const sharesWithoutRequest: OrderRule = (steps, plugins) =>
+  steps.flatMap(({ name, plugin, problemAtStep }, index) => {
+    const above = steps.slice(0, index)
+    const isKnown = above.some(step => step.plugin === undefined || writesKey(step.plugin, 'request'))
+    if (!plugin?.shares || isKnown || contextKeys(plugin.reads).includes('request')) return []
+    const message = `${name} shares answers of the same \`request\`, which no earlier plugin writes`
+    return [problemAtStep(message, writerHint('request', name, steps, plugins))]
+  })
+
+/** Below a plugin that shares no caller is known, so that a second one could not tell callers apart. */
+const sharesTwice: OrderRule = steps => {
+  const [first, ...others] = steps.filter(step => step.plugin?.shares)
+  return others.map(({ name, problemAtStep }) =>
+    problemAtStep(`${name} shares answers between callers, as ${first?.name} above it does: only one plugin of a pipeline may`),
+  )
 }
 
 /** The type of AnyPlugin has lost which keys it reads and writes. */

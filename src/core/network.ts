@@ -1,8 +1,8 @@
 import type { NetworkConfig, Step } from '../config/types.ts'
 import type { Problem } from '../config/problem.ts'
 import type { Origin } from '../plugin/call.ts'
-import { Misconfigured } from '../plugin/plugin.ts'
-import type { Next } from '../plugin/plugin.ts'
+import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
+import type { Handler, Next } from '../plugin/plugin.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Services } from '../services/index.ts'
@@ -10,8 +10,8 @@ import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MaybePromise } from '../util/async.ts'
-import { admitSequentially, composeHandlers, toStage, varyBelow, withCallMetrics } from './pipeline.ts'
-import type { AnyStage } from './pipeline.ts'
+import { admitSequentially, composeHandlers, sharerIndexOf, varyBelow, withCallMetrics } from './pipeline.ts'
+import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 
 /** What a network needs of its host; the rest of `Services` is its own. */
@@ -51,13 +51,16 @@ export const buildNetwork = async (
   host: HostServices,
 ): Promise<{ readonly network?: Network; readonly problems: readonly Problem[] }> => {
   const problems: Problem[] = []
-  const stages: AnyStage[] = []
+  const stages: PipelineStage[] = []
+  const sharer = config.steps[sharerIndexOf(config.steps)]
   const singletons = host.singletons.newReferences()
   const heads = openNetworkHeads(config, host, singletons)
   const servicesOf = stageServices(config, host, { heads, singletons })
   for (const [i, step] of config.steps.entries()) {
     try {
-      stages.push(toStage(step.plugin.create(step.options as never, servicesOf(step, i)))) // the loader checked them against its schema
+      const stage = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
+      stages.push({ step, stage })
+      if (sharer !== undefined && i > config.steps.indexOf(sharer)) refuseAdmit(stage, sharer)
     } catch (error) {
       const issues = error instanceof Misconfigured ? error.issues : [{ path: [], message: `cannot be created: ${String(error)}` }]
       problems.push(...issues.map(issue => step.problemAt(issue.path, `${step.name}: ${issue.message}`)))
@@ -69,9 +72,23 @@ export const buildNetwork = async (
   return { problems }
 }
 
+/** What create() of a plugin returned, as a stage. The types promise it, but not for a plugin written in JavaScript. */
+const toStage = (created: Handler<never, never> | AnyStage | undefined): AnyStage => {
+  if (typeof created === 'function') return { handle: created }
+  if (typeof created?.handle === 'function') return created
+  if (!(created instanceof Promise)) throw misconfigured([], 'create() must return a handler, or a stage with `handle`')
+  created.catch(() => undefined)
+  throw misconfigured([], 'create() must not be async: it returns a handler; what takes time belongs into start()')
+}
+
+/** admit() gets a caller, and would know more of it than may be known below a plugin that shares answers. */
+const refuseAdmit = ({ admit }: AnyStage, sharer: Step): void => {
+  if (admit !== undefined) throw misconfigured([], `admit() must not be below ${sharer.name}, which shares answers between callers`)
+}
+
 /** What a pipeline consists of. */
 interface PipelineParts {
-  readonly stages: readonly AnyStage[]
+  readonly stages: readonly PipelineStage[]
   readonly heads: Heads
   readonly singletons: SingletonReferences
 }
@@ -113,19 +130,19 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, he
     name: config.name,
     hosts: config.hosts,
     heads,
-    run: withCallMetrics(composeHandlers(stages), { network: config.name, methods: config.methods.names, ...host }),
-    admit: admitSequentially(stages),
+    run: withCallMetrics(composeHandlers(stages, host.log), { network: config.name, methods: config.methods.names, ...host }),
+    admit: admitSequentially(stages.map(({ stage }) => stage)),
     async start() {
-      for (const [i, stage] of [...stages.entries()].toReversed()) {
+      for (const { step, stage } of stages.toReversed()) {
         try {
           await stage.start?.()
         } catch (error) {
-          throw new StageStartError(`network ${config.name}: ${config.steps[i]?.name} did not start: ${String(error)}`, { cause: error })
+          throw new StageStartError(`network ${config.name}: ${step.name} did not start: ${String(error)}`, { cause: error })
         }
       }
     },
     async stop() {
-      for (const stage of stages) await stopPart('a stage', () => stage.stop?.())
+      for (const { stage } of stages) await stopPart('a stage', () => stage.stop?.())
       await stopPart('a singleton', () => singletons.release())
     },
   }

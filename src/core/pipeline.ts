@@ -1,12 +1,13 @@
+import { randomBytes } from 'node:crypto'
 import type { Step } from '../config/types.ts'
 import { ChunkedBytes } from '../json/chunked-bytes.ts'
-import type { Call, ContextKey, Origin } from '../plugin/call.ts'
-import { misconfigured } from '../plugin/plugin.ts'
+import type { Call, CallContext, ContextKey, Origin, OriginState, Signal } from '../plugin/call.ts'
 import type { Handler, Next, Stage } from '../plugin/plugin.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Services } from '../services/index.ts'
+import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -15,23 +16,125 @@ import { methodNameOf } from '../util/json.ts'
 /** A stage whose context the loader has checked; the types of contexts end here. */
 export type AnyStage = Stage<never, never>
 
-type AnyHandler = Handler<never, never>
-
-/** What create() of a plugin returned, as a stage. The types promise it, but not for a plugin written in JavaScript. */
-export const toStage = (created: AnyHandler | AnyStage | undefined): AnyStage => {
-  if (typeof created === 'function') return { handle: created }
-  if (typeof created?.handle === 'function') return created
-  if (!(created instanceof Promise)) throw misconfigured([], 'create() must return a handler, or a stage with `handle`')
-  created.catch(() => undefined)
-  throw misconfigured([], 'create() must not be async: it returns a handler; what takes time belongs into start()')
+/** A stage, and the step that it was created from. */
+export interface PipelineStage {
+  readonly step: Step
+  readonly stage: AnyStage
 }
 
+type AnyHandler = Handler<never, never>
+
 /** Composes the handlers of the stages, outermost first, into one function; done once, at load. */
-export const composeHandlers = (stages: readonly AnyStage[]): Next =>
-  stages.map(stage => stage.handle.bind(stage)).reduceRight<Next>((next, handle) => call => handle(call, next), endOfPipeline)
+export const composeHandlers = (stages: readonly PipelineStage[], log: Log): Next => {
+  const steps = stages.map(({ step }) => step)
+  const sharerIndex = sharerIndexOf(steps)
+  return stages.reduceRight<Next>((next, { step, stage }, i) => {
+    const handle = withVariant(stage.handle.bind(stage), steps, i)
+    const below = i === sharerIndex ? withoutCaller(next, step, { varyingSteps: steps.slice(i + 1).filter(varies), log }) : next
+    return call => handle(call, below)
+  }, endOfPipeline)
+}
 
 const endOfPipeline: Next = () => {
   throw new Error('the last plugin of a pipeline called next()')
+}
+
+/** The position of the step that shares answers between callers; -1 when none does. The loader accepts one at most. */
+export const sharerIndexOf = (steps: readonly Step[]): number => steps.findIndex(({ plugin }) => plugin.shares === true)
+
+/** Gives the stage its variant. A stage without one is not given that of a stage above. */
+const withVariant = (handle: AnyHandler, steps: readonly Step[], i: number): AnyHandler => {
+  const variantOf = variantReader(steps, i)
+  if (variantOf === undefined && !steps.slice(0, i).some(varies)) return handle
+  return (call, next) => {
+    const variant = variantOf?.(call)
+    if (call.variant === variant) return handle(call, next)
+    const { message, origin, signal, context } = call
+    return handle({ message, origin, signal, context, variant }, next)
+  }
+}
+
+/** Reads the variant of the step from the shared call; above the plugin that shares, vary() is called. */
+const variantReader = (steps: readonly Step[], i: number): ((call: Call) => string | undefined) | undefined => {
+  const step = steps[i]
+  const sharerIndex = sharerIndexOf(steps)
+  if (step === undefined || !varies(step) || i === sharerIndex) return undefined
+  if (sharerIndex < 0 || i < sharerIndex) return call => varyTextOf(step, call)
+  const position = steps.slice(sharerIndex + 1, i).filter(varies).length
+  return ({ origin }) => (origin instanceof SharedOrigin ? origin.variantAt(position) : undefined)
+}
+
+const varies = ({ plugin }: Step): boolean => plugin.vary !== undefined
+
+// Each plugin sees the context that it reads; the loader has proved that it is written by now.
+const varyTextOf = ({ plugin, options }: Step, call: Call): string =>
+  plugin.vary?.(call.context as Pick<never, ContextKey & never>, options as never, call.origin) ?? ''
+
+/** What the `vary` functions of these steps say of a call, as one text. */
+export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
+  const varyingSteps = steps.filter(varies)
+  const [only] = varyingSteps
+  if (only === undefined) return () => ''
+  if (varyingSteps.length === 1) return call => varyTextOf(only, call)
+  // JSON, because the texts may hold anything that callers send: a separator would not tell where a text ends.
+  return call => JSON.stringify(varyingSteps.map(step => varyTextOf(step, call)))
+}
+
+/** The texts that varyBelow() made one text of. */
+const splitVariants = (text: string, count: number): readonly string[] => (count > 1 ? (JSON.parse(text) as readonly string[]) : [text])
+
+interface SharingOptions {
+  /** The steps below that have vary(), in their order. */
+  readonly varyingSteps: readonly Step[]
+  readonly log: Log
+}
+
+/**
+ * The rest of the pipeline for calls without a caller. What may be shared is made from what is shared by: the request and the
+ * variants. So nothing else of a caller can get into an answer for another, whatever the plugins below read.
+ */
+const withoutCaller = (next: Next, sharer: Step, { varyingSteps, log }: SharingOptions): Next => {
+  const ownKeys: readonly ContextKey[] = sharer.plugin.writes ?? []
+  const vary = varyBelow(varyingSteps)
+  return call => {
+    const above: Pick<CallContext, 'request'> & Partial<CallContext> = (call as Call<'request'>).context // the loader has checked it
+    const { method, params } = above.request
+    const origin = new SharedOrigin(call, splitVariants(call.variant ?? vary(call), varyingSteps.length))
+    log.debug({ requestId: call.origin.requestId, sharedRequestId: origin.requestId }, 'call continues as a shared request')
+    const context: Record<string, unknown> = { request: { method, params } }
+    for (const key of ownKeys) if (key !== 'request') context[key] = above[key]
+    return next({ message: { jsonrpc: '2.0', method, params }, origin, signal: origin.signal, context })
+  }
+}
+
+const noHeaders: Origin['headers'] = Object.freeze({})
+
+const sharedRequestIdPrefix = randomBytes(6).toString('hex')
+let sharedRequestCount = 0
+
+/** The origin of calls that callers may share: it knows none of them. */
+class SharedOrigin implements Origin {
+  readonly transport = 'shared'
+  readonly network: string
+  readonly key = undefined
+  readonly originHeader = undefined
+  readonly ip = ''
+  readonly requestId = `${sharedRequestIdPrefix}-shared-${((sharedRequestCount += 1)).toString(36)}`
+  readonly headers = noHeaders
+  readonly signal: Signal
+  readonly state: OriginState = {}
+  readonly #variants: readonly string[]
+
+  constructor({ origin, signal }: Call, variants: readonly string[]) {
+    this.network = origin.network
+    this.signal = signal ?? origin.signal
+    this.#variants = variants
+  }
+
+  /** What vary() of one of the plugins below returned, by its position among those that have one. */
+  variantAt(position: number): string | undefined {
+    return this.#variants[position]
+  }
 }
 
 type AdmissionCheck = NonNullable<AnyStage['admit']>
@@ -45,19 +148,6 @@ export const admitSequentially = (stages: readonly AnyStage[]): AdmissionCheck =
     return failure ?? (i + 1 < checks.length ? admitFrom(origin, i + 1) : undefined)
   }
   return origin => admitFrom(origin, 0)
-}
-
-/** What the `vary` functions of these steps say of a call, as one text. */
-export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
-  const varying = steps.filter(step => step.plugin.vary !== undefined)
-  // Each plugin sees the context that it reads; the loader has proved that it is written by now.
-  const varyTextOf = ({ plugin, options }: Step, call: Call): string =>
-    plugin.vary?.(call.context as Pick<never, ContextKey & never>, options as never, call.origin) ?? ''
-  const [only] = varying
-  if (only === undefined) return () => ''
-  if (varying.length === 1) return (call: Call) => varyTextOf(only, call)
-  // JSON, because the texts may hold anything that callers send: a separator would not tell where a text ends.
-  return (call: Call) => JSON.stringify(varying.map(step => varyTextOf(step, call)))
 }
 
 interface CallMetricsOptions {

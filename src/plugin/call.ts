@@ -5,19 +5,22 @@ import { getOrCreate } from '../util/memoize.ts'
 
 export type { Json } from '../util/json.ts'
 
-/** Where calls come from: one HTTP request, or one WebSocket for as long as it is open. Built once. */
+/**
+ * Where calls come from: one HTTP request, or one WebSocket for as long as it is open. Built once. Below a plugin that
+ * `shares`, a call has no caller but all that share it: its origin is `shared`, and knows the network, an id and a signal.
+ */
 export interface Origin {
-  readonly transport: 'http' | 'websocket'
+  readonly transport: 'http' | 'websocket' | 'shared'
   readonly network: string
   /** The API key of the path, not yet checked; undefined when the path has none. */
   readonly key: Secret | undefined
   /** The Origin header: the page that a browser calls from. */
   readonly originHeader: string | undefined
-  /** The remote address of the socket. */
+  /** The remote address of the socket; empty for a `shared` origin. */
   readonly ip: string
   /** In logs, in `X-Request-Id` and in internal errors. */
   readonly requestId: string
-  /** Request headers in lower case; for a WebSocket those of its upgrade. */
+  /** Request headers in lower case; for a WebSocket those of its upgrade. A `shared` origin has none. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   /** Aborts when the caller disconnects. */
   readonly signal: Signal
@@ -102,6 +105,11 @@ export interface Call<Reads extends ContextKey = never> {
   readonly signal?: Signal | undefined
   /** Only the keys that this plugin declares in `reads`. */
   readonly context: Pick<CallContext, Reads>
+  /**
+   * What vary() of this plugin returned for the call. A plugin that `shares` passes on the text of `services.vary()` that it
+   * shares by; each plugin below gets its own part.
+   */
+  readonly variant?: string | undefined
 }
 
 /**

@@ -61,7 +61,12 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
 export type ReportProblem = (path: Path, message: string) => void
 
 /** The default export of a plugin's file, made with definePlugin(). */
-export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends ContextKey = never, Writes extends ContextKey = never> {
+export interface Plugin<
+  S extends ObjectSchema = ObjectSchema,
+  Reads extends ContextKey = never,
+  Writes extends ContextKey = never,
+  HandlerReads extends ContextKey = Reads,
+> {
   /** kebab-case; also the file's name, and the key in a network file. */
   readonly name: string
   /** One sentence, shown by editors. */
@@ -79,27 +84,47 @@ export interface Plugin<S extends ObjectSchema = ObjectSchema, Reads extends Con
   /** The plugin must run exactly once per call (it charges, say): no plugin with `repeats` may be above it. */
   readonly once?: true
   /**
-   * The plugin may return one caller's reply to another caller with the same `request`: a plugin below that reads any other
-   * context key from above must have `vary`.
+   * The plugin may return one caller's reply to another caller with the same `request` and the same `services.vary()`. The
+   * plugins below get calls without a caller: of the context only `request` and what this plugin writes.
    */
   readonly shares?: true
-  /** What of the context and of the origin changes the reply, as a short text. Callers whose texts differ never share a reply. */
+  /**
+   * What of the context and of the origin changes the reply, as a short text; the handler gets it as `call.variant`. Callers
+   * whose texts differ never share a reply. Runs for the plugin that shares above, or else before the handler.
+   */
   vary?(context: Pick<CallContext, Reads>, options: Infer<S>, origin: Origin): string
   /** Rules that the schema cannot express. Pure. */
   check?(options: Infer<S>, report: ReportProblem): void
   /** Runs once, at load; the handler that it returns serves every call. May throw misconfigured(). */
-  create(options: Infer<S>, services: Services): Handler<Reads, Writes> | Stage<Reads, Writes>
+  create(options: Infer<S>, services: Services): Handler<HandlerReads, Writes> | Stage<HandlerReads, Writes>
 }
+
+/** A plugin with vary(), which alone reads the context of a caller: the handler reads `request` and `call.variant`. */
+export type VaryingPlugin<S extends ObjectSchema, Reads extends ContextKey, Writes extends ContextKey> = Plugin<
+  S,
+  Reads,
+  Writes,
+  Extract<Reads, 'request'>
+> &
+  Required<Pick<Plugin<S, Reads, Writes>, 'vary'>>
 
 /** A plugin whose types definePlugin() has checked; what the loader works with. */
 export type AnyPlugin = Plugin<ObjectSchema, never, never>
 
+/** Stands in the compiler's error about a plugin whose handler reads what only its vary() may read. */
+type CompilerHint = 'beside vary(), the handler reads only `request` of the context, and call.variant'
+
 /** Checks the plugin against its own schema and context keys, and erases the particular types. */
-export const definePlugin = <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(
-  plugin: Plugin<S, R, W>,
-): AnyPlugin =>
+export const definePlugin: {
+  <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(
+    plugin: VaryingPlugin<S, R, W>,
+  ): AnyPlugin
+  <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(
+    plugin: Plugin<S, R, W> & { readonly vary?: CompilerHint },
+  ): AnyPlugin
+} = (plugin: object): AnyPlugin =>
   // The one cast: from here on the loader, not the compiler, matches options and context keys.
-  plugin as unknown as AnyPlugin
+  plugin as AnyPlugin
 
 /** Thrown by create() when options that pass their schema cannot work; each issue is reported at its place in the YAML file. */
 export class Misconfigured extends Error {

@@ -51,6 +51,9 @@ export interface Services {
    * pipeline uses the object any more, its close() or stop() is called, if it has one.
    */
   singleton<T>(name: string, settings: Json, make: () => T): T
-  /** What `vary` of the plugins below returns for the call: a part of every key of a shared reply. */
+  /**
+   * What `vary` of the plugins below returns for the call, as one text. For the plugin that `shares`: a part of every key of a
+   * shared reply, and the `variant` of the call that it passes on.
+   */
   vary(call: Call): string
 }

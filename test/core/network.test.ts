@@ -2,15 +2,25 @@ import t from 'tap'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
 import type { HostServices } from '../../src/core/network.ts'
-import { definePlugin } from '../../src/plugin/plugin.ts'
-import type { AnyPlugin, Origin, Path, Stage } from '../../src/plugin/plugin.ts'
+import { Cancellation, definePlugin, withContext } from '../../src/plugin/plugin.ts'
+import type { AnyPlugin, Call, Origin, Path, Stage } from '../../src/plugin/plugin.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
 import { formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
 import { results } from '../../src/services/results.ts'
 import { shippedTable } from '../services/method-table/shipped-table.ts'
-import { TestClock, TestLog, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
+import {
+  TestClock,
+  TestLog,
+  fakeAccount,
+  fakeCall,
+  fakeKey,
+  fakeTarget,
+  fakeOrigin,
+  fakeResult,
+  valueOrErrorCode,
+} from '../support/fakes.ts'
 
 /** Services of a host without store, files or connections. */
 const hostServices = () => {
@@ -138,6 +148,145 @@ t.test('a return value that is no reply is a bug, and counted as one', async t =
     )
     t.match(formatMetrics(metrics.families()), 'tollgate_calls_total{network="net",method="eth_chainId",outcome="internal"} 1\n')
   }
+})
+
+t.test('below a plugin that shares answers', async t => {
+  const above = definePlugin({
+    name: 'above',
+    summary: 'Writes of the caller what it knows.',
+    options,
+    writes: ['request', 'account', 'key'],
+    create: () => (call, next) => {
+      const request = { method: 'eth_gasPrice', params: [], of: 'alice' }
+      return next(withContext(call, { request, account: fakeAccount, key: fakeKey }))
+    },
+  })
+  /** Shares nothing, but may. */
+  const sharing = (passOn: (call: Call<'request'>, text: string) => Call<'request' | 'target'>) =>
+    definePlugin({
+      name: 'sharing',
+      summary: 'May share answers.',
+      options,
+      reads: ['request'],
+      writes: ['target'],
+      shares: true,
+      create:
+        (_options, { vary }) =>
+        (call, next) =>
+          next(passOn(call, vary(call))),
+    })
+  const withTarget = (call: Call<'request'>, variant?: string) => ({ ...withContext(call, { target: fakeTarget }), variant })
+  const varyingBy = (header: string, seen: Call[]) =>
+    definePlugin({
+      name: `varying-by-${header}`,
+      summary: 'Varies by a header.',
+      options,
+      vary: (_context, _options, { headers }) => String(headers[header]),
+      create: () => (call, next) => {
+        seen.push(call)
+        return next({ ...call })
+      },
+    })
+  const lastWith = (seen: Call[]) =>
+    definePlugin({
+      name: 'last',
+      summary: 'Answers.',
+      terminal: true,
+      options,
+      create: () => async call => {
+        seen.push(call)
+        return fakeResult('0x1')
+      },
+    })
+  const callOf = (headers: Record<string, string>) => ({ ...fakeCall('eth_gasPrice'), origin: fakeOrigin({ headers, requestId: 'r-7' }) })
+
+  t.test('a call has the request, what that plugin wrote, and an origin of its own', async t => {
+    const seen: Call[] = []
+    const { network, log } = await networkOf(above, sharing(withTarget), lastWith(seen))
+    const controller = new Cancellation()
+    await network.run({ ...callOf({ a: 'x' }), signal: controller })
+    const [shared] = seen
+    t.same(shared?.context, { request: { method: 'eth_gasPrice', params: [] }, target: fakeTarget })
+    t.same(shared?.message, { jsonrpc: '2.0', method: 'eth_gasPrice', params: [] })
+    const { requestId, signal, ...rest } = { ...shared?.origin }
+    t.same(rest, { transport: 'shared', network: 'devnet', key: undefined, originHeader: undefined, ip: '', headers: {}, state: {} })
+    t.equal(signal, controller, 'the signal of the call')
+    t.equal(shared?.signal, controller)
+    t.same(
+      log.lines.map(({ level, fields }) => [level, fields]),
+      [['debug', { requestId: 'r-7', sharedRequestId: requestId }]],
+      'the log tells which call it is of',
+    )
+    t.not(requestId, 'r-7')
+  })
+
+  t.test('each plugin has as its variant what its own vary() returned, for the plugin that shares if that passes it on', async t => {
+    for (const passOn of [
+      withTarget,
+      (call: Call<'request'>) => withTarget(call),
+      (call: Call<'request'>) => withTarget(call, '["1","2"]'),
+    ]) {
+      const seen: Call[] = []
+      const { network } = await networkOf(above, sharing(passOn), varyingBy('a', seen), varyingBy('b', seen), lastWith(seen))
+      await network.run(callOf({ a: 'x', b: 'y,"' }))
+      t.same(
+        seen.map(({ variant }) => variant),
+        passOn(fakeCall('')).variant === undefined || passOn === withTarget ? ['x', 'y,"', undefined] : ['1', '2', undefined],
+      )
+    }
+  })
+
+  t.test("a plugin has its variant above too, and where no plugin shares; it is nobody else's", async t => {
+    const seen: Call[] = []
+    const shared = await networkOf(
+      above,
+      varyingBy('a', seen),
+      sharing(call => ({ ...withTarget(call), variant: call.variant })),
+      varyingBy('b', seen),
+      lastWith(seen),
+    )
+    await shared.network.run(callOf({ a: 'x', b: 'y' }))
+    const alone = await networkOf(above, varyingBy('a', seen), lastWith(seen))
+    await alone.network.run(callOf({ a: 'z' }))
+    t.same(
+      seen.map(({ variant }) => variant),
+      ['x', 'y', undefined, 'z', undefined],
+    )
+  })
+
+  t.test('a plugin has no admit(), which would know the caller', async t => {
+    const admitting = definePlugin({
+      name: 'admitting',
+      summary: 'Admits callers.',
+      options,
+      create: () => ({ handle: (call, next) => next(call), admit: () => undefined }),
+    })
+    const { problems } = await buildNetwork(configOf([above, sharing(withTarget), admitting, last]), hostServices())
+    t.match(problems, [{ message: 'admitting: admit() must not be below sharing, which shares answers between callers' }])
+    const { problems: none } = await buildNetwork(configOf([above, admitting, sharing(withTarget), last]), hostServices())
+    t.same(none, [])
+  })
+
+  t.test('the compiler keeps a handler from the context that its vary() reads', async t => {
+    const plugin = definePlugin({
+      name: 'typed',
+      summary: 'Varies by account.',
+      options,
+      reads: ['request', 'account'],
+      vary: ({ account }) => account.name,
+      // @ts-expect-error only vary() has the account
+      create: () => (call, next) => next(call.context.account === undefined ? call : { ...call, signal: undefined }),
+    })
+    const fitting = definePlugin({
+      name: 'typed',
+      summary: 'Varies by account.',
+      options,
+      reads: ['request', 'account'],
+      vary: ({ account }) => account.name,
+      create: () => (call, next) => (call.context.request.method === call.variant ? next(call) : next({ ...call, signal: undefined })),
+    })
+    t.ok(plugin.vary !== undefined && fitting.vary !== undefined)
+  })
 })
 
 t.test('singletons', async t => {

@@ -310,8 +310,9 @@ t.test('distinguishes calls whose parameters nest differently', async t => {
   t.equal(requests(), 5)
 })
 
-t.test('a thousand identical calls in flight make one upstream call', async t => {
-  const { stage } = openCache()
+t.test('a thousand identical calls in flight make one upstream call, and the log tells which', async t => {
+  const log = new TestLog()
+  const { stage } = openCache({ log })
   const { promise, settle } = deferred<Reply>()
   let requests = 0
   const replies = Array.from({ length: 1000 }, () =>
@@ -323,6 +324,8 @@ t.test('a thousand identical calls in flight make one upstream call', async t =>
   settle(fakeResult('0x5'))
   t.ok((await Promise.all(replies)).every(reply => valueOrErrorCode(reply) === '0x5'))
   t.equal(requests, 1)
+  t.equal(log.lines.length, 999)
+  t.match(log.lines[0], { level: 'debug', fields: { requestId: 'r-1', joinedRequestId: 'r-1' } })
 })
 
 t.test('a shared call continues while one caller waits, and is canceled when the last has left', async t => {

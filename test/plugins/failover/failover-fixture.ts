@@ -63,8 +63,9 @@ export const openFailover = (
   t.teardown(() => stage.stop?.())
   /** The names of the requested nodes, in order. */
   const requested: string[] = []
+  const variantOf = ({ context, origin }: Call<ContextKey>) => failover.vary?.(context as never, { ...options } as never, origin) // its own options
   const request = (call: Call<ContextKey>) =>
-    stage.handle(call, async below => {
+    stage.handle({ ...call, variant: variantOf(call) }, async below => {
       const { context } = below as Call<ContextKey> // the pipeline passes the whole context
       requested.push(context.target.name)
       return responders[context.target.name]?.(below as Call<ContextKey>) ?? failure(context.target.name)

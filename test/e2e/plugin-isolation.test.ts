@@ -1,0 +1,111 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import type { NewKey } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { post } from '../support/rpc-client.ts'
+
+/** External plugins in JavaScript: what their authors may get wrong, and what they should do. */
+const plugins = {
+  // Declares nothing, and answers with everything that it can reach.
+  'inspecting.mjs': `import { inspect } from 'node:util'
+    const reachable = call => inspect(call, { depth: null, getters: true, showHidden: true }) + String(call.context.account?.name)
+    export default { name: 'inspecting', summary: 'Looks.', options: { type: 'object' },
+      create: () => async (call, next) => ({ ...(await next(call)), result: Buffer.from(JSON.stringify(reachable(call))) }) }`,
+  // Answers with what its vary() says of the caller.
+  'varying.mjs': `export default { name: 'varying', summary: 'Greets.', options: { type: 'object' },
+      reads: ['account'], vary: ({ account }, _options, origin) => account.name + ' from ' + origin.headers['x-user'],
+      create: () => async (call, next) => ({ ...(await next(call)), result: Buffer.from(JSON.stringify(call.variant)) }) }`,
+  // Varies too, and passes on all that it got.
+  'passing.mjs': `export default { name: 'passing', summary: 'Varies.', options: { type: 'object' }, vary: (_context, _options, origin) =>
+      origin.headers['x-user'], create: () => (call, next) => next({ ...call }) }`,
+} as const
+
+/** The external plugins below `cache`, by network. */
+const networks: Readonly<Record<string, readonly string[]>> = {
+  inspecting: ['../inspecting.mjs'],
+  typed: [fileURLToPath(new URL('header-reading-plugin.js', import.meta.url))],
+  varying: ['../passing.mjs', '../varying.mjs'],
+}
+
+const node = await startFakeNode({
+  eth_gasPrice: { result: '0x1' },
+  eth_sendRawTransaction: { result: `0x${'1'.repeat(64)}` },
+  eth_blockNumber: { result: '0x10' },
+  eth_chainId: { result: '0x7a69' },
+})
+
+const networkWith = (name: string, uses: readonly string[]) => {
+  const { pipeline, ...network } = networkFile(name, [node.url]) as { pipeline: object[] }
+  const failover = pipeline.findIndex(step => 'failover' in step)
+  const steps = [...pipeline.slice(0, failover), ...uses.map(use => ({ use })), ...pipeline.slice(failover)]
+  return { ...network, hosts: [`${name}.test`], pipeline: steps }
+}
+
+const deployment = createDeployment({
+  networks: Object.fromEntries(Object.entries(networks).map(([name, uses]) => [name, networkWith(name, uses)])),
+})
+t.teardown(async () => {
+  await deployment.remove()
+  await node.stop()
+})
+for (const [file, text] of Object.entries(plugins)) writeFileSync(join(deployment.dir, file), text)
+
+const addCaller = async (name: string): Promise<NewKey> => {
+  await deployment.addAccount(name)
+  return deployment.addKey(name)
+}
+const [alice, bob] = await Promise.all([addCaller('alice'), addCaller('bob')])
+const keys = { alice, bob }
+const gateway = await deployment.start()
+
+/** What the caller gets, who says who it is in each way that HTTP and JSON-RPC have. */
+const resultFor = async (name: 'alice' | 'bob', network: string, method: string): Promise<unknown> => {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: `id of ${name}`, method, params: method === 'eth_gasPrice' ? [] : ['0x02f8'] })
+  const headers = { 'x-user': name, origin: `https://${name}.example` }
+  const { result, error } = (await post(gateway.http(keys[name].key), body, { host: `${network}.test`, headers })).json()
+  return result ?? error
+}
+
+/** The first is shared, the second never. */
+const methods = ['eth_gasPrice', 'eth_sendRawTransaction']
+
+t.test('a plugin below one that shares reaches nothing of a caller, whether or not the answer is shared', async t => {
+  const ofCallers = [
+    ...Object.entries(keys).flatMap(([name, { id, key }]) => [name, id, key, key.slice(-4)]),
+    'x-user',
+    '127.0.0.1',
+    'account',
+  ]
+  for (const method of methods) {
+    for (const name of ['alice', 'bob'] as const) {
+      const seen = String(await resultFor(name, 'inspecting', method))
+      t.match(seen, method, 'the plugin looked')
+      t.same(
+        ofCallers.filter(text => seen.toLowerCase().includes(text.toLowerCase())),
+        [],
+        `${method} for ${name}`,
+      )
+    }
+  }
+})
+
+t.test("headers that a plugin in TypeScript reads below one that shares are nobody's", async t => {
+  for (const method of methods) {
+    t.same([await resultFor('alice', 'typed', method), await resultFor('bob', 'typed', method)], [{ user: null }, { user: null }], method)
+  }
+})
+
+t.test('each plugin gets what its own vary() returned, and callers with different texts never share', async t => {
+  const names = Array.from({ length: 40 }, (_, i) => (i % 3 === 0 ? 'alice' : 'bob'))
+  for (const method of methods) {
+    const results = await Promise.all(names.map(name => resultFor(name, 'varying', method)))
+    t.same(
+      results,
+      names.map(name => `${name} from ${name}`),
+      method,
+    )
+  }
+})
