@@ -14,7 +14,7 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
   keys: async () => (await import('./keys.ts')).keysCommand,
   usage: async () => (await import('./usage.ts')).usageCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,
-  store: async () => (await import('./store-copy.ts')).storeCommand,
+  store: async () => (await import('./store.ts')).storeCommand,
 }
 
 const loadBuiltInPlugins = async () => (await import('../../plugins/index.ts')).plugins

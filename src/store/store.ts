@@ -6,7 +6,7 @@ import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease-accountin
  * What outlives a process: accounts, their keys, the ledger of each day, and usage. Several processes use one store at
  * once. A method that fails throws or rejects, and may be called again.
  */
-export interface Store extends AccountStore, LedgerStore, UsageStore, CopySource {
+export interface Store extends AccountStore, LedgerStore, UsageStore, CopySource, ClockRepair {
   /** Waits for writes in flight. */
   close(): Promise<void>
 }
@@ -95,6 +95,8 @@ export interface LeaseResponse extends StoreDay {
 
 export interface HeartbeatResponse extends StoreDay {
   readonly liveProcesses: number
+  /** By how much the clock is ahead of the store's time, which does not follow it: StoreClock. 0 while it is followed. */
+  readonly ignoredJumpMs: number
 }
 
 /** One account's day over all processes: leased = used + held + forfeited. */
@@ -185,6 +187,15 @@ export interface CopySource {
   leaseRecords(account: string, day: number): MaybePromise<ReadonlyMap<string, LeaseRecord>>
   /** All counts; those of one account and hour are adjacent. */
   allUsageCounts(): AsyncIterable<UsageCount>
+}
+
+/** For a store whose day is wrong because a clock was. */
+export interface ClockRepair {
+  /**
+   * Makes the clock's day the day of the store, and drops the leases of later days. To be called while no gateway uses the store;
+   * it is in force for stores that are opened afterwards. Resolves with both days.
+   */
+  resetDay(): Promise<{ readonly from: number; readonly to: number }>
 }
 
 export interface HashedKey {

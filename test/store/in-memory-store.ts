@@ -1,6 +1,7 @@
 import type { Clock } from '../../src/services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../src/store/lease-accounting.ts'
+import { StoreClock } from '../../src/store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../../src/store/store.ts'
 import type {
   LeaseResponse,
@@ -24,12 +25,14 @@ interface LedgerDay {
 export class InMemoryLedgerStore implements LedgerStore {
   readonly horizonMs = 1_000
   readonly #clock: Clock
+  readonly #storeClock: StoreClock
   #days = new Map<string, LedgerDay>()
   #heartbeats = new Map<string, number>()
   #latestDay = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
+    this.#storeClock = new StoreClock(clock)
   }
 
   async requestLease(request: LeaseRequest): Promise<LeaseResponse> {
@@ -44,7 +47,8 @@ export class InMemoryLedgerStore implements LedgerStore {
   async heartbeat(process: string): Promise<HeartbeatResponse> {
     this.#heartbeats.set(process, this.#clock.now())
     for (const each of this.#heartbeats.keys()) if (!this.#isAlive(each)) this.#heartbeats.delete(each)
-    return { ...this.#advanceDay(), liveProcesses: this.#heartbeats.size }
+    const { ignoredJumpMs } = this.#storeClock.read(this.#clock.now(), undefined, () => false)
+    return { ...this.#advanceDay(), liveProcesses: this.#heartbeats.size, ignoredJumpMs }
   }
 
   async deregister(process: string): Promise<void> {
@@ -79,7 +83,7 @@ export class InMemoryLedgerStore implements LedgerStore {
   }
 
   #advanceDay(): StoreDay {
-    const now = this.#clock.now()
+    const { now } = this.#storeClock.read(this.#clock.now(), undefined, () => false)
     if (now >= (this.#latestDay + 1) * dayMs) {
       this.#latestDay = Math.floor(now / dayMs)
       for (const key of this.#days.keys()) if (Number.parseInt(key, 10) <= this.#latestDay - ledgerRetentionDays) this.#days.delete(key)

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import type { LeaseRequest } from '../../src/store/lease-accounting.ts'
-import type { LedgerStore } from '../../src/store/store.ts'
+import type { LedgerStore, Store } from '../../src/store/store.ts'
 import { dayMs } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 
@@ -105,6 +105,28 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore): Promise<voi
     t.match(await store.heartbeat('p1'), { today: today + 1 })
   })
 
+  t.test('a clock that jumps by more than a day is not followed, and can be put right', async t => {
+    for (const jumpMs of [3_650 * dayMs, -3_650 * dayMs]) {
+      const clock = new TestClock(start)
+      const store = await open(t, clock)
+      await store.requestLease(request({ desiredCredits: 300 }))
+      t.match(await store.heartbeat('p1'), { today, ignoredJumpMs: 0 })
+      clock.shiftWallClock(jumpMs)
+      t.match(await store.requestLease(request({ seq: 2, counters: counters(300, 0, 100), desiredCredits: 300 })), {
+        today,
+        counters: counters(600, 0, 100),
+      })
+      clock.advance(1_000)
+      t.match(await store.heartbeat('p1'), { today, endsInMs: dayMs / 2 - 1_000, ignoredJumpMs: jumpMs, liveProcesses: 1 })
+      clock.advance(dayMs / 2)
+      t.match(await store.heartbeat('p1'), { today: today + 1 }, 'days go on')
+      clock.shiftWallClock(-jumpMs)
+      clock.advance(dayMs)
+      t.match(await store.heartbeat('p1'), { today: today + 2, endsInMs: dayMs - 1_000, ignoredJumpMs: 0 })
+      t.match(await store.dayTotals('acc_1', today), { leased: 600, used: 100 }, 'what was recorded is kept')
+    }
+  })
+
   t.test('unused credits of a live process are held, and those of a dead process are forfeited', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
@@ -136,4 +158,50 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore): Promise<voi
     await store.heartbeat('p2')
     t.match(await store.dayTotals('acc_1', today), { leased: 0, forfeited: 0 })
   })
+}
+
+/** What every engine does with a clock that is wrong when a store is opened. `open` opens one store again and again. */
+export const storeClockContract = async (t: Test, open: (t: Test, clock: TestClock) => Promise<Store>): Promise<void> => {
+  const start = Date.UTC(2026, 0, 15, 12)
+  const today = Math.floor(start / dayMs)
+  const lease = { account: 'acc_1', process: 'p1', seq: 1, counters: undefined, minCredits: 0, limit: 1_000, shareDivisor: 1 }
+  const use = async (clock: TestClock) => {
+    const store = await open(t, clock)
+    const day = await store.heartbeat('p1')
+    await store.deregister('p1')
+    await store.close()
+    return day
+  }
+
+  t.equal((await use(new TestClock(start))).today, today)
+  const monthLater = await use(new TestClock(start + 30 * dayMs))
+  t.match(monthLater, { today: today + 30, ignoredJumpMs: 0 }, 'a store may be unused for a month')
+
+  const farAhead = new TestClock(start + 3_650 * dayMs)
+  const misled = await open(t, farAhead)
+  const account = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
+  await misled.addAccount(account)
+  t.match(await misled.dayTotals('acc_1'), { today: today + 30 }, 'and not for years: the clock is wrong')
+  t.match(await misled.heartbeat('p1'), { today: today + 30, endsInMs: dayMs / 2, ignoredJumpMs: 3_620 * dayMs })
+  await misled.deregister('p1')
+
+  // A wrong clock that is not far ahead is followed, and then the day stays.
+  const ahead = await open(t, new TestClock(start + 33 * dayMs))
+  t.match(await ahead.heartbeat('p1'), { today: today + 33, ignoredJumpMs: 0 })
+  await ahead.requestLease({ ...lease, day: today + 33, desiredCredits: 300 })
+  await ahead.deregister('p1')
+  t.match(await use(new TestClock(start + 31 * dayMs)), { today: today + 33 })
+  const repaired = await open(t, new TestClock(start + 31 * dayMs))
+  await repaired.requestLease({ ...lease, day: today + 31, desiredCredits: 200 })
+  t.same(await repaired.resetDay(), { from: today + 33, to: today + 31 })
+
+  const running = new TestClock(start + 31 * dayMs)
+  const user = await open(t, running)
+  t.match(await user.heartbeat('p2'), { today: today + 31, endsInMs: dayMs / 2 })
+  t.match(await user.dayTotals('acc_1', today + 33), { leased: 0 }, 'later leases are dropped')
+  running.shiftWallClock(60 * dayMs)
+  running.advance(1_000)
+  t.match(await user.heartbeat('p2'), { today: today + 31, ignoredJumpMs: 60 * dayMs })
+  const joining = await open(t, new TestClock(running.now()))
+  t.match(await joining.heartbeat('p3'), { today: today + 31, ignoredJumpMs: 60 * dayMs }, 'who joins a store in use follows its time')
 }

@@ -11,7 +11,7 @@ import { openStore } from '../../src/store/open-store.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
 import { accountStoreContract } from './account-store-contract.ts'
-import { ledgerStoreContract } from './ledger-store-contract.ts'
+import { ledgerStoreContract, storeClockContract } from './ledger-store-contract.ts'
 import { usageStoreContract } from './usage-store-contract.ts'
 import { InMemoryLedgerStore, InMemoryUsageStore } from './in-memory-store.ts'
 import { tempFolder, tempStore } from './temp-store.ts'
@@ -19,6 +19,14 @@ import { tempFolder, tempStore } from './temp-store.ts'
 t.test('lmdb fulfills the contract of account stores', t => accountStoreContract(t, tempStore))
 t.test('lmdb fulfills the contract of ledger stores', t => ledgerStoreContract(t, tempStore))
 t.test('lmdb fulfills the contract of usage stores', t => usageStoreContract(t, tempStore))
+t.test('lmdb follows a clock within reason', async t => {
+  const path = await tempFolder(t)
+  await storeClockContract(t, async (t, clock) => {
+    const store = await openStore({ kind: 'lmdb', path }, clock)
+    t.teardown(() => store.close())
+    return store
+  })
+})
 
 t.test('the in-memory ledger of the tests fulfills the contract', t => ledgerStoreContract(t, (_, clock) => new InMemoryLedgerStore(clock)))
 t.test('the in-memory usage of the tests fulfills the contract', t => usageStoreContract(t, (_, clock) => new InMemoryUsageStore(clock)))

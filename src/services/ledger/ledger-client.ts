@@ -29,6 +29,7 @@ export class LedgerClient {
   #liveProcesses = 1
   #unavailableSince = Infinity
   #outageCount = 0
+  #isClockWrong = false
   #heartbeatTimer: Timer | undefined
   #heartbeat: Promise<void> | undefined
 
@@ -99,8 +100,9 @@ export class LedgerClient {
   #sendHeartbeat(): Promise<void> {
     this.#heartbeat ??= this.#callForDay(
       () => this.#store.heartbeat(this.#process),
-      ({ liveProcesses }) => {
+      ({ liveProcesses, ignoredJumpMs }) => {
         this.#liveProcesses = liveProcesses
+        this.#logClockJump(ignoredJumpMs)
       },
     ).then(() => {
       this.#heartbeat = undefined
@@ -137,6 +139,12 @@ export class LedgerClient {
     }
   }
 
+  #logClockJump(ignoredJumpMs: number): void {
+    const isClockWrong = ignoredJumpMs !== 0
+    if (isClockWrong && !this.#isClockWrong) this.#log.warn({ ignoredJumpMs }, clockJumpIgnored)
+    this.#isClockWrong = isClockWrong
+  }
+
   #recordOutage(error: unknown): void {
     this.#log.warn({ err: error }, 'store unreachable: calls are charged to credits that are already leased')
     this.#unavailableSince = this.clock.monotonic()
@@ -145,6 +153,11 @@ export class LedgerClient {
 }
 
 const heartbeatIntervalMs = 1_000
+
+const clockJumpIgnored =
+  "system clock differs by more than a day from the store's time, which does not follow it: set the clock right; if the clock is right, " +
+  'stop all gateways, run `tollgate store repair` and start them again'
+
 /** A fraction of what any store answers within a second. */
 const maxConcurrentRequests = 500
 

@@ -1,57 +1,85 @@
 import { kill, pid } from 'node:process'
 import type { Clock } from '../../services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../lease-accounting.ts'
+import { StoreClock } from '../store-clock.ts'
+import type { StoreTime } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
-import type { DayTotals, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
+import type { ClockRepair, DayTotals, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
 import { maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables, ProcessHeartbeat, UsageRowKey, UsageRowValue } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
 import { dayMs, hourMs } from '../../util/dates.ts'
 
-export const lmdbLedgerStore = (tables: LmdbTables, transactions: Transactions, clock: Clock): LedgerStore => {
-  const { leased, leaseRecords, heartbeats } = tables
-  const { currentDay, advanceDay } = openDayClock(tables, clock)
+export const lmdbLedgerStore = (
+  tables: LmdbTables,
+  transactions: Transactions,
+  clock: Clock,
+  { advanceDay, currentDay }: LmdbDayClock,
+): LedgerStore & ClockRepair => {
+  const { meta, leased, leaseRecords, heartbeats } = tables
 
   return {
     horizonMs: 1_000,
     requestLease: request =>
       transactions.run(() => {
-        const storeDay = advanceDay()
+        const { today, endsInMs } = advanceDay()
         const { day, account, process, limit } = request
         const record = leaseRecords.get([day, account, process]) ?? emptyLeaseRecord
-        const result = applyLeaseRequest(leased.get([day, account]) ?? 0, record, request, storeDay.today)
+        const result = applyLeaseRequest(leased.get([day, account]) ?? 0, record, request, today)
         if (result.record !== record) {
           leased.put([day, account], result.leased)
           leaseRecords.put([day, account, process], result.record)
         }
-        return { ...storeDay, counters: result.record, remaining: limit - result.leased }
+        return { today, endsInMs, counters: result.record, remaining: limit - result.leased }
       }),
     heartbeat: process =>
       transactions.run(() => {
-        const storeDay = advanceDay()
+        const { now, ignoredJumpMs, ...storeDay } = advanceDay()
         dropOldRows(tables, storeDay.today, clock.now())
+        meta.put('time', now)
         heartbeats.put(process, { pid, seen: clock.now() })
-        return { ...storeDay, liveProcesses: heartbeats.getKeysCount() }
+        return { ...storeDay, ignoredJumpMs, liveProcesses: heartbeats.getKeysCount() }
       }),
     deregister: process =>
       transactions.run(() => {
         heartbeats.remove(process)
       }),
     dayTotals(account, day) {
-      const storeDay = currentDay()
-      return { ...storeDay, ...sumTotals(tables, account, day ?? storeDay.today, clock.now()) }
+      const { today, endsInMs } = currentDay()
+      return { today, endsInMs, ...sumTotals(tables, account, day ?? today, clock.now()) }
     },
+    resetDay: () =>
+      transactions.run(() => {
+        const from = currentDay().today
+        const to = Math.floor(clock.now() / dayMs)
+        const later = { start: [to + 1] as never }
+        for (const key of [...leased.getKeys(later)]) leased.remove(key)
+        for (const key of [...leaseRecords.getKeys(later)]) leaseRecords.remove(key)
+        for (const key of [...heartbeats.getKeys()]) heartbeats.remove(key)
+        meta.put('day', to)
+        meta.put('time', clock.now())
+        return { from, to }
+      }),
   }
 }
 
-/** The day of the system clock, except that it never goes back: credits that were granted on a day stay granted. */
-const openDayClock = ({ meta }: LmdbTables, clock: Clock) => {
-  const currentDay = (): StoreDay => {
-    const now = clock.now()
-    const today = Math.max(Math.floor(now / dayMs), meta.get('day') ?? 0)
-    return { today, endsInMs: (today + 1) * dayMs - now }
+export interface LmdbDayClock {
+  currentDay(): StoreDay & StoreTime
+  /** currentDay(), recorded. */
+  advanceDay(): StoreDay & StoreTime
+}
+
+/** The day of the store's time, except that it never goes back: credits that were granted on a day stay granted. */
+export const openDayClock = ({ meta, heartbeats }: LmdbTables, clock: Clock): LmdbDayClock => {
+  const storeClock = new StoreClock(clock)
+  const isInUse = () => [...heartbeats.getRange()].some(({ value }) => isProcessAlive(value, clock.now()))
+  const currentDay = () => {
+    const latestDay = meta.get('day')
+    const storeTime = storeClock.read(clock.now(), meta.get('time') ?? (latestDay && latestDay * dayMs), isInUse)
+    const today = Math.max(Math.floor(storeTime.now / dayMs), latestDay ?? 0)
+    return { ...storeTime, today, endsInMs: (today + 1) * dayMs - storeTime.now }
   }
-  const advanceDay = (): StoreDay => {
+  const advanceDay = () => {
     const storeDay = currentDay()
     if (meta.get('day') !== storeDay.today) meta.put('day', storeDay.today)
     return storeDay
@@ -99,13 +127,17 @@ const sumTotals = (
   return { day, leased: leased.get([day, account]) ?? 0, ...totals }
 }
 
-export const lmdbUsageStore = ({ usage, lastReports }: LmdbTables, transactions: Transactions, clock: Clock): UsageStore => ({
+export const lmdbUsageStore = (
+  { usage, lastReports }: LmdbTables,
+  transactions: Transactions,
+  { currentDay }: LmdbDayClock,
+): UsageStore => ({
   reportUsage: ({ process, seq, counts, retentionHours }) =>
     transactions.run(() => {
       const lastReport = lastReports.get(process)
       const previousSeq = lastReport?.seq ?? 0
       if (seq <= previousSeq) return previousSeq
-      const hour = Math.floor(clock.now() / hourMs)
+      const hour = Math.floor(currentDay().now / hourMs)
       for (const count of counts) addCount(usage, count)
       dropOldCounts(usage, hour - retentionHours)
       if (lastReport?.hour !== hour) dropOldReports(lastReports, hour - retentionHours)

@@ -5,7 +5,7 @@ import { StoreError } from '../store.ts'
 import type { CopySource, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
-import { accountDayRange, isProcessAlive, lmdbLedgerStore, lmdbUsageStore, toUsageCount } from './lmdb-ledger.ts'
+import { accountDayRange, isProcessAlive, lmdbLedgerStore, lmdbUsageStore, openDayClock, toUsageCount } from './lmdb-ledger.ts'
 import { openMetaTable, openTables } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import { Transactions } from './transactions.ts'
@@ -21,10 +21,11 @@ export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> 
   // First: a folder of another version must get no tables.
   await checkVersion(openMetaTable(root), transactions, path)
   const tables = openTables(root)
+  const dayClock = openDayClock(tables, clock)
   return {
     ...lmdbAccountStore(tables, transactions),
-    ...lmdbLedgerStore(tables, transactions, clock),
-    ...lmdbUsageStore(tables, transactions, clock),
+    ...lmdbLedgerStore(tables, transactions, clock, dayClock),
+    ...lmdbUsageStore(tables, transactions, dayClock),
     ...lmdbCopySource(tables, clock),
     close: () => transactions.close(),
   }

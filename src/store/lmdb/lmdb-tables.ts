@@ -22,7 +22,10 @@ export interface LastReport {
 /** Sorts after every id and name in a key. */
 export const maxKeySuffix = '\uffff'
 
-/** `version` of the schema, `changes` of accounts and keys so far, and the latest `day` that any process has seen. */
+/**
+ * `version` of the schema, `changes` of accounts and keys so far, the latest `day` that any process has seen, and the `time` of the
+ * last heartbeat in ms since 1970, as StoreClock reads it.
+ */
 export const openMetaTable = (root: RootDatabase) => root.openDB<number, string>({ name: 'meta' })
 
 /** By id. */

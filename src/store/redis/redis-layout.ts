@@ -27,6 +27,8 @@ export const redisKeys = {
   processes: 'tollgate:{processes}:seen',
   /** String: the latest day that any process has observed. */
   latestDay: 'tollgate:{processes}:day',
+  /** String: the time of the last heartbeat, ms since 1970, as StoreClock reads it. */
+  time: 'tollgate:{processes}:time',
 
   /** String: the greatest height that a gateway has reported lately, for a network (its name and chain ID). */
   height: (network: string): string => `tollgate:{heights}:${network}`,

@@ -1,6 +1,6 @@
 import type { LeaseRecord, LeaseRequest } from '../lease-accounting.ts'
 import { ledgerRetentionDays, usageGroupKey } from '../store.ts'
-import type { DayTotals, LeaseResponse, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
+import type { ClockRepair, DayTotals, LeaseResponse, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
@@ -8,10 +8,12 @@ import * as scripts from './redis-scripts.ts'
 import type { RedisDayClock } from './redis-scripts.ts'
 import { dayMs } from '../../util/dates.ts'
 
-export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock): LedgerStore => ({
+export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock): LedgerStore & ClockRepair => ({
   // A request costs a round trip over the network.
   horizonMs: 10_000,
   async requestLease(request) {
+    // The script cannot read what the store has recorded of its time: that is in another slot of a cluster.
+    if (!dayClock.isSynced()) await listLiveProcesses(redis, dayClock)
     const reply = await redis.runScript(
       scripts.requestLease,
       [redisKeys.ledgerDay(request.account, request.day)],
@@ -22,8 +24,8 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
   },
   async heartbeat(process) {
     const reply = await redis.runScript(scripts.heartbeat, processKeys, [...dayClock.scriptArgs(), process])
-    const [today, endsInMs, liveProcesses] = reply as HeartbeatReply
-    return dayClock.observe({ today, endsInMs, liveProcesses })
+    const [today, endsInMs, liveProcesses, ignoredJumpMs] = reply as HeartbeatReply
+    return dayClock.observe({ today, endsInMs, liveProcesses, ignoredJumpMs })
   },
   async deregister(process) {
     await redis.sendCommand('ZREM', redisKeys.processes, process)
@@ -34,13 +36,21 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
     const row = day > storeDay.today - ledgerRetentionDays ? await readLedgerDay(redis, account, day) : emptyLedgerDay
     return { ...storeDay, day, leased: row.leased, ...sumTotals(row.records, new Set(processes)) }
   },
+  async resetDay() {
+    const [from, to] = (await redis.runScript(scripts.resetDay, processKeys, dayClock.scriptArgs())) as [number, number]
+    const accounts = (await redis.sendCommand('HKEYS', redisKeys.accounts)) as string[]
+    // Later rows have expired: a row is kept for three days after its day by the clock that wrote it.
+    const laterDays = Array.from({ length: ledgerRetentionDays }, (_, i) => to + 1 + i)
+    await Promise.all(accounts.flatMap(account => laterDays.map(day => redis.sendCommand('DEL', redisKeys.ledgerDay(account, day)))))
+    return { from, to }
+  },
 })
 
-const processKeys = [redisKeys.processes, redisKeys.latestDay]
+const processKeys = [redisKeys.processes, redisKeys.latestDay, redisKeys.time]
 
 type LeaseReply = readonly (number | string)[]
 type LeaseReplyNumbers = [today: number, endsInMs: number, granted: number, returned: number, used: number, remaining: number]
-type HeartbeatReply = [today: number, endsInMs: number, liveProcesses: number]
+type HeartbeatReply = [today: number, endsInMs: number, liveProcesses: number, ignoredJumpMs: number]
 type LiveProcessesReply = [today: number, endsInMs: number, ...processes: string[]]
 
 /** The arguments of the script, in its order. */

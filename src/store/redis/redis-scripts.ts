@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto'
+import type { Clock } from '../../services/clock.ts'
+import { maxClockJumpMs, maxUnusedMs, StoreClock } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
 import type { StoreDay } from '../store.ts'
 import { dayMs, hourMs } from '../../util/dates.ts'
@@ -11,34 +13,48 @@ export interface Script {
 
 const script = (text: string): Script => ({ text, sha: hash('sha1', text) })
 
+/** In place of the clock of Redis, in tests. */
+export type TestTime = Pick<Clock, 'now' | 'monotonic'>
+
 /** The days that this process knows of. A day that has begun for it never goes back. */
 export interface RedisDayClock {
-  /** What each script that needs the time takes first: the time in ms, empty for that of Redis, and the latest day. */
-  scriptArgs(): readonly [string, number]
+  /**
+   * What each script that needs the time takes first: the time in ms, empty for that of Redis; the latest day; and the time that
+   * the process expects, empty until it knows.
+   */
+  scriptArgs(): readonly [string, number, string]
   observe<T extends StoreDay>(day: T): T
+  /** False until observe(). */
+  isSynced(): boolean
 }
 
-export const openDayClock = (now: (() => number) | undefined): RedisDayClock => {
+export const openDayClock = (clock: Clock, testTime: TestTime | undefined): RedisDayClock => {
+  const storeClock = new StoreClock(testTime ?? clock)
   let latestDay = 0
   return {
-    scriptArgs: () => [now === undefined ? '' : String(now()), latestDay],
+    scriptArgs: () => [testTime === undefined ? '' : String(testTime.now()), latestDay, String(storeClock.expectedNow ?? '')],
     observe(storeDay) {
       latestDay = Math.max(latestDay, storeDay.today)
+      storeClock.observe((storeDay.today + 1) * dayMs - storeDay.endsInMs)
       return storeDay
     },
+    isSynced: () => storeClock.expectedNow !== undefined,
   }
 }
 
 /**
  * Begins each script that needs the time; scriptArgs() gives its arguments. The clock is that of Redis, unless a test gives
- * the time in ARGV 1. The day is never before ARGV 2, the latest day that the caller knows.
+ * the time in ARGV 1. It is not followed where it differs too much from ARGV 3, the time that the caller expects, as in
+ * StoreClock. The day is never before ARGV 2, the latest day that the caller knows.
  */
 const readDay = `
-local now = tonumber(ARGV[1])
+local now, expected = tonumber(ARGV[1]), tonumber(ARGV[3])
 if now == nil then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
+local clock = now
+if expected and math.abs(clock - expected) > ${maxClockJumpMs} then now = math.floor(expected) end
 local today = math.max(math.floor(now / ${dayMs}), tonumber(ARGV[2]))
 local endsIn = (today + 1) * ${dayMs} - now
 -- As Lua writes it, a large number is 1e+15; as an integer of the protocol, the client misreads its last digit.
@@ -48,24 +64,24 @@ local function text(number) return string.format('%.0f', number) end
 /**
  * applyLeaseRequest() on the day of one account. A LeaseRequest has other names for `need` (minCredits), `want`
  * (desiredCredits), `share` (shareDivisor) and `told` (counters.granted).
- * KEYS: day. ARGV from 3: process, seq, day, need, want, limit, share; granted, returned, used, or three empty texts.
+ * KEYS: day. ARGV from 4: process, seq, day, need, want, limit, share; granted, returned, used, or three empty texts.
  */
 export const requestLease = script(`${readDay}
-local process, seq, day = 'p:' .. ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local need, want, limit, share = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local process, seq, day = 'p:' .. ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local need, want, limit, share = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local row = redis.call('HMGET', KEYS[1], 'leased', process)
 local leased = tonumber(row[1] or 0)
 local granted, returned, used, last = string.match(row[2] or '0 0 0 0', '^(%d+) (%d+) (%d+) (%d+)$')
 granted, returned, used, last = tonumber(granted), tonumber(returned), tonumber(used), tonumber(last)
 if seq > last then
-  local told = tonumber(ARGV[10]) or returned + used
-  local heals, returns = math.max(granted, told), math.max(returned, tonumber(ARGV[11]) or 0)
+  local told = tonumber(ARGV[11]) or returned + used
+  local heals, returns = math.max(granted, told), math.max(returned, tonumber(ARGV[12]) or 0)
   leased = leased + (heals - granted) - (returns - returned)
   local left, unseen, grant = limit - leased, heals - told, 0
   if day == today and want > unseen and need - unseen <= left then
     grant = math.max(0, need - unseen, math.min(want - unseen, math.floor(left / share)))
   end
-  leased, granted, returned, used = leased + grant, heals + grant, returns, tonumber(ARGV[12]) or used
+  leased, granted, returned, used = leased + grant, heals + grant, returns, tonumber(ARGV[13]) or used
   local entry = text(granted) .. ' ' .. text(returned) .. ' ' .. text(used) .. ' ' .. text(seq)
   redis.call('HSET', KEYS[1], 'leased', text(leased), process, entry)
   redis.call('PEXPIRE', KEYS[1], text((day + ${ledgerRetentionDays}) * ${dayMs} - now))
@@ -73,21 +89,41 @@ end
 return { today, endsIn, text(granted), text(returned), text(used), text(limit - leased) }
 `)
 
-/** KEYS: processes, latestDay. ARGV 3: process. Returns today, endsIn, and the number of live processes. */
-export const heartbeat = script(`${readDay}
-today = math.max(today, tonumber(redis.call('GET', KEYS[2]) or 0))
+/** readDay, and what the store has recorded. KEYS: processes, latestDay, time. Heartbeats are by the clock, also where it is wrong. */
+const readStoredDay = `${readDay}
+local from, to = text(clock - ${processTimeoutMs}), text(clock + ${processTimeoutMs})
+local latest = tonumber(redis.call('GET', KEYS[2]) or 0)
+local stored = tonumber(redis.call('GET', KEYS[3]) or latest * ${dayMs})
+if not expected and stored > 0 then
+  local isInUse = redis.call('ZCOUNT', KEYS[1], from, to) > 0
+  if clock - stored > (isInUse and ${maxClockJumpMs} or ${maxUnusedMs}) then now = stored end
+end
+today = math.max(math.floor(now / ${dayMs}), latest, tonumber(ARGV[2]))
+endsIn = (today + 1) * ${dayMs} - now
+`
+
+/** KEYS: processes, latestDay, time. ARGV 4: process. Returns today, endsIn, the number of live processes, and ignoredJumpMs. */
+export const heartbeat = script(`${readStoredDay}
 redis.call('SET', KEYS[2], text(today))
-redis.call('ZADD', KEYS[1], text(now), ARGV[3])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. text(now - ${processTimeoutMs}))
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. text(now + ${processTimeoutMs}), '+inf')
-return { today, (today + 1) * ${dayMs} - now, redis.call('ZCARD', KEYS[1]) }
+redis.call('SET', KEYS[3], text(now))
+redis.call('ZADD', KEYS[1], text(clock), ARGV[4])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. from)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. to, '+inf')
+return { today, endsIn, redis.call('ZCARD', KEYS[1]), clock - now }
 `)
 
-/** KEYS: processes, latestDay. Returns today, endsIn, and then the live processes. */
-export const listLiveProcesses = script(`${readDay}
-today = math.max(today, tonumber(redis.call('GET', KEYS[2]) or 0))
-local found = redis.call('ZRANGEBYSCORE', KEYS[1], text(now - ${processTimeoutMs}), text(now + ${processTimeoutMs}))
-return { today, (today + 1) * ${dayMs} - now, unpack(found) }
+/** KEYS: processes, latestDay, time. Returns today, endsIn, and then the live processes. */
+export const listLiveProcesses = script(`${readStoredDay}
+return { today, endsIn, unpack(redis.call('ZRANGEBYSCORE', KEYS[1], from, to)) }
+`)
+
+/** KEYS: processes, latestDay, time. Makes the day of the clock that of the store. Returns the day before, and the new day. */
+export const resetDay = script(`${readStoredDay}
+local day = math.floor(clock / ${dayMs})
+redis.call('SET', KEYS[2], text(day))
+redis.call('SET', KEYS[3], text(clock))
+redis.call('DEL', KEYS[1])
+return { today, day }
 `)
 
 /** Ends each script that changes accounts or keys. The last of KEYS is `changes`; the last of ARGV are the channel and the publisher. */
@@ -123,23 +159,23 @@ return { key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
 `)
 
 /**
- * KEYS: lastReport, hoursOfAllAccounts, then usage and hoursOfAccount for each count. ARGV from 3: seq, the retention in
+ * KEYS: lastReport, hoursOfAllAccounts, then usage and hoursOfAccount for each count. ARGV from 4: seq, the retention in
  * hours, the TTL of lastReport in ms, then account, hour, group, calls and credits for each count. Returns the last seq
  * before, and the hours that have expired.
  */
 export const reportUsage = script(`${readDay}
 local had = tonumber(redis.call('GET', KEYS[1]) or 0)
-if tonumber(ARGV[3]) <= had then return { had } end
-redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[5])
+if tonumber(ARGV[4]) <= had then return { had } end
+redis.call('SET', KEYS[1], ARGV[4], 'PX', ARGV[6])
 for i = 3, #KEYS, 2 do
-  local at = 6 + (i - 3) / 2 * 5
+  local at = 7 + (i - 3) / 2 * 5
   local account, hour, group, calls, credits = unpack(ARGV, at, at + 4)
   redis.call('HINCRBY', KEYS[i], group .. ' calls', calls)
   redis.call('HINCRBY', KEYS[i], group .. ' credits', credits)
   redis.call('ZADD', KEYS[i + 1], hour, hour)
   redis.call('ZADD', KEYS[2], hour, account .. ':' .. hour)
 end
-local before = math.floor(now / ${hourMs}) - tonumber(ARGV[4])
+local before = math.floor(now / ${hourMs}) - tonumber(ARGV[5])
 return { had, unpack(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(before), 'LIMIT', 0, 500)) }
 `)
 

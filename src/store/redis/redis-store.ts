@@ -7,13 +7,13 @@ import { RedisConnection } from './redis-connection.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
 import { listLiveProcesses, parseHourCounts, parseHourMember, readLedgerDay, redisLedgerStore, redisUsageStore } from './redis-ledger.ts'
 import { openDayClock } from './redis-scripts.ts'
-import type { RedisDayClock } from './redis-scripts.ts'
+import type { RedisDayClock, TestTime } from './redis-scripts.ts'
 
 /**
  * The store for many machines: a Redis 5 or later, or a Valkey. The day is that of Redis's own clock; tests replace the
- * clock by `now`, in ms since 1970.
+ * clock by `testTime`.
  */
-export const openRedisStore = async (address: RedisAddress, clock: Clock, now?: () => number): Promise<Store> => {
+export const openRedisStore = async (address: RedisAddress, clock: Clock, testTime?: TestTime): Promise<Store> => {
   const redis = new RedisConnection(address, clock)
   await redis.open()
   try {
@@ -23,7 +23,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, now?: 
     await redis.close()
     throw error
   }
-  const dayClock = openDayClock(now)
+  const dayClock = openDayClock(clock, testTime)
   const changeFeed = openChangeFeed(address, clock)
   return {
     ...redisAccountStore(redis, changeFeed),

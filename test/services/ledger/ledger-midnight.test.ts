@@ -143,4 +143,21 @@ t.test('midnight', async t => {
     t.match(await ledger.charge(account, 80), { kind: 'exhausted' })
     t.match(log.lines, [{ level: 'warn', message: /system clock is behind/ }])
   })
+
+  t.test('a clock that jumps by years neither stops nor grants credits: days go on, and the jump is logged once', async t => {
+    for (const years of [10, -10]) {
+      const cluster = new TestCluster(beforeMidnight)
+      const { ledger, log } = await cluster.start()
+      const account = accountWith(160)
+      t.match(await ledger.charge(account, 80), { kind: 'charged' })
+      cluster.clock.shiftWallClock(years * 365 * dayMs)
+      t.same(await kindsOf([80, 80].map(cost => ledger.charge(account, cost))), ['charged', 'exhausted'])
+      await cluster.advance(2_000)
+      t.match(await ledger.charge(account, 160), { kind: 'charged' }, 'after midnight')
+      t.match(log.lines, [{ level: 'warn', message: /system clock differs by more than a day/ }])
+      cluster.clock.shiftWallClock(-years * 365 * dayMs)
+      await cluster.advance(2_000)
+      t.match(await ledger.charge(account, 80), { kind: 'exhausted' })
+    }
+  })
 })

@@ -13,7 +13,7 @@ import { TestClock } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import type { RedisServer } from '../../support/redis-server.ts'
 import { accountStoreContract } from '../account-store-contract.ts'
-import { ledgerStoreContract } from '../ledger-store-contract.ts'
+import { ledgerStoreContract, storeClockContract } from '../ledger-store-contract.ts'
 import { usageStoreContract } from '../usage-store-contract.ts'
 import { dayMs } from '../../../src/util/dates.ts'
 
@@ -27,7 +27,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     (at: RedisServer) =>
     async (t: Test, clock: Clock): Promise<Store> => {
       await at.send('FLUSHALL')
-      const store = await openRedisStore(at.address, systemClock, clock.now)
+      const store = await openRedisStore(at.address, systemClock, clock)
       t.teardown(() => store.close())
       return store
     }
@@ -36,6 +36,15 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
   t.test('fulfills the contract of account stores', t => accountStoreContract(t, openOne))
   t.test('fulfills the contract of ledger stores', t => ledgerStoreContract(t, openOne))
   t.test('fulfills the contract of usage stores', t => usageStoreContract(t, openOne))
+
+  t.test('follows a clock within reason', async t => {
+    await redis.send('FLUSHALL')
+    await storeClockContract(t, async (t, clock) => {
+      const store = await openRedisStore(redis.address, systemClock, clock)
+      t.teardown(() => store.close())
+      return store
+    })
+  })
 
   t.test('fulfills them on a cluster too, where a script may use the keys of one slot only', async t => {
     const cluster = await startRedisServer('--cluster-enabled', 'yes')

@@ -1,16 +1,18 @@
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
-import { storeCommand } from '../../src/cli/store-copy.ts'
+import { storeCommand } from '../../src/cli/store.ts'
+import { usageCommand } from '../../src/cli/usage.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { copyStore } from '../../src/store/copy-store.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { Store, UsageCount } from '../../src/store/store.ts'
 import { tempFolder } from '../store/temp-store.ts'
+import { TestClock } from '../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
-import { runCommand } from './run-command.ts'
-import { hourMs } from '../../src/util/dates.ts'
+import { createTestConfigs, runCommand } from './run-command.ts'
+import { dayMs, hourMs, isoDate } from '../../src/util/dates.ts'
 
 const hour = Math.floor(systemClock.now() / hourMs)
 const count = (over: Partial<UsageCount> = {}): UsageCount => ({
@@ -236,4 +238,30 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.equal(drawn.at(-1), '', 'and wipes it at the end')
     t.equal(out.length, 1)
   })
+})
+
+t.test('store repair makes the day of the clock the day of the store, while no gateway uses it', async t => {
+  const { dir, run, json } = await createTestConfigs(t)
+  const daysAhead = 40
+  const ahead = await openStore({ kind: 'lmdb', path: join(dir, '../data') }, new TestClock(systemClock.now() + daysAhead * dayMs))
+  t.teardown(() => ahead.close())
+  await ahead.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  const { today: day } = await ahead.heartbeat('p1')
+  const request = { account: 'acc_1', day, process: 'p1', seq: 1, counters: undefined, minCredits: 0, limit: 1_000, shareDivisor: 1 }
+  await ahead.requestLease({ ...request, desiredCredits: 1_000 })
+  const [today, wrongDay] = [0, daysAhead].map(days => isoDate(systemClock.now() + days * dayMs))
+  t.match(await json(usageCommand, 'alice'), { day: wrongDay, left: 0 })
+
+  const gateway = await openStore({ kind: 'lmdb', path: join(dir, '../data') }, systemClock)
+  t.teardown(() => gateway.close())
+  await gateway.heartbeat('p2')
+  const refusal = 'tollgate: a gateway process uses the store: stop the gateways first, or they would go on with its day'
+  t.same(await run(storeCommand, 'repair'), { code: 1, out: [], err: [refusal] })
+  await gateway.deregister('p2')
+
+  const done = `the store's day was ${wrongDay}, and is ${today} now`
+  t.same(await run(storeCommand, 'repair'), { code: 0, out: [done], err: [] })
+  t.match(await json(usageCommand, 'alice'), { day: today, left: 1_000 })
+  t.same(await json(storeCommand, 'repair'), { from: today, to: today })
+  t.same((await run(storeCommand, 'repair')).out, [`the store's day is that of the clock: ${today}`])
 })

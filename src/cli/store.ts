@@ -10,14 +10,15 @@ import type { CopyProgress } from '../store/copy-store.ts'
 import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
-import { CommandError } from './store-context.ts'
+import { dayMs, isoDate } from '../util/dates.ts'
+import { CommandError, withStoreContext } from './store-context.ts'
 import { UsageError, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { jsonOption, readArguments, runSubcommand } from './args.ts'
+import { jsonOption, readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 
 /** Both stores are arguments: no configuration is read. */
-const options = {
+const copyOptions = {
   live: { type: 'boolean', description: 'Copies although gateways use the stores; for gateways that serve no calls meanwhile.' },
   json: jsonOption,
 } as const
@@ -27,28 +28,43 @@ const progressBarChars = 30
 /** Without a terminal, progress is printed for each tenth of the accounts. */
 const progressStepCount = 10
 
-/** Moves an installation between an embedded store and a Redis. */
+/** Moves an installation between an embedded store and a Redis, and repairs a store after a wrong clock. */
 export const storeCommand: Command = {
   name: 'store',
-  summary: 'Copies a whole store into another: from LMDB to Redis or back.',
-  usage: ['store copy FROM TO [--live] [--json]'],
+  summary: 'Copies a whole store into another, from LMDB to Redis or back; or repairs the day of a store after a wrong clock.',
+  usage: ['store copy FROM TO [--live] [--json]', 'store repair [--json] [--config DIR]'],
   positionals: { FROM: 'The store to copy: lmdb:PATH or redis://HOST:PORT.', TO: 'The store to copy into, in the same form.' },
-  options,
-  run: async (args, terminal) => runSubcommand({ copy }, args, terminal),
+  options: { ...copyOptions, ...storeOptions },
+  run: async (args, terminal) => runSubcommand({ copy, repair }, args, terminal),
+}
+
+/** The day of a store never goes back by itself: a wrong clock may have taken it to a far date. */
+const repair: Subcommand = (args, terminal) => {
+  const {
+    values: { config, json },
+  } = readArguments(args, [], storeOptions)
+  return withStoreContext(config, terminal, async ({ store }) => {
+    await requireNoGateways({ 'the store': store }, 'stop the gateways first, or they would go on with its day')
+    const { from, to } = await store.resetDay()
+    const days = { from: isoDate(from * dayMs), to: isoDate(to * dayMs) }
+    const done =
+      from === to ? `the store's day is that of the clock: ${days.to}` : `the store's day was ${days.from}, and is ${days.to} now`
+    terminal.out(json ? JSON.stringify(days) : done)
+  })
 }
 
 const copy: Subcommand = async (args, terminal) => {
   const {
     values: { live, json },
     positionals: [from, to],
-  } = readArguments(args, ['FROM', 'TO'], options)
+  } = readArguments(args, ['FROM', 'TO'], copyOptions)
   const source = readStoreAddress('FROM', from, terminal)
   const target = readStoreAddress('TO', to, terminal)
   try {
     if (formatAddress(source) === formatAddress(target)) throw new CommandError('FROM and TO are the same store')
     requireExistingStore(source)
     return await withStores(source, target, async (sourceStore, targetStore) => {
-      if (live !== true) await requireNoGateways({ FROM: sourceStore, TO: targetStore })
+      if (live !== true) await requireNoGateways({ FROM: sourceStore, TO: targetStore }, exactCopyHint)
       const copied = await copyStore(sourceStore, targetStore, createProgressReporter(terminal))
       terminal.status?.('')
       if (json) return terminal.out(JSON.stringify(copied))
@@ -92,12 +108,14 @@ const withStores = async (from: StoreAddress, to: StoreAddress, work: (from: Sto
   }
 }
 
-const requireNoGateways = async (stores: Readonly<Record<string, Store>>): Promise<void> => {
+const exactCopyHint = 'stop the gateways for an exact copy, or add --live while they are idle'
+
+const requireNoGateways = async (stores: Readonly<Record<string, Store>>, hint: string): Promise<void> => {
   for (const [name, store] of Object.entries(stores)) {
     const processes = await store.countLiveProcesses()
     if (processes === 0) continue
     const subject = processes === 1 ? 'a gateway process uses' : `${processes} gateway processes use`
-    throw new CommandError(`${subject} ${name}: stop the gateways for an exact copy, or add --live while they are idle`)
+    throw new CommandError(`${subject} ${name}: ${hint}`)
   }
 }
 
