@@ -12,8 +12,22 @@ import {
   toBuffer,
   toHexQuantity,
 } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Heads, Method, Reply, Request, Result, Results, Services, Target } from '../../src/plugin/plugin.ts'
+import type {
+  Call,
+  CallContext,
+  Failure,
+  Heads,
+  MaybePromise,
+  Method,
+  Reply,
+  Request,
+  Result,
+  Results,
+  Services,
+  Target,
+} from '../../src/plugin/plugin.ts'
 import { normalizeError } from './normalize-error.ts'
+import { reportedBlockOf } from './reported-block.ts'
 import { requestLogs } from './split-logs/index.ts'
 import type { RequestLimits } from './split-logs/index.ts'
 import { suggestRange } from './split-logs/suggest-range.ts'
@@ -72,15 +86,25 @@ export default definePlugin({
           ? withReportedHeight(reply, target.name, heads)
           : checkResult(reply, method, request, results)
       }
-    return call => {
+    /** Before the answer is given to the caller, every worker has the block. */
+    const report = (
+      reply: Reply,
+      { request, target }: Pick<CallContext, 'request' | 'target'>,
+      method: Method | undefined,
+    ): MaybePromise<Reply> => {
+      if (method?.reports === undefined || isFailure(reply)) return reply
+      const block = reportedBlockOf(reply, request, method, results)
+      return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
+    }
+    return async call => {
       const { request, target } = call.context
       const method = methods.get(request.method)
       const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
       const sendRequest = requestOnce(call, method)
-      if (method?.splittable !== true) return sendRequest(request, limits)
+      if (method?.splittable !== true) return report(await sendRequest(request, limits), call.context, method)
       const query = { request, target, limits, maxResults: method.maxResults ?? Infinity, sendRequest }
-      return requestLogs(query, { clock, results, heads, maxChunks }, paramLimited)
+      return report(await requestLogs(query, { clock, results, heads, maxChunks }, paramLimited), call.context, method)
     }
   },
 })

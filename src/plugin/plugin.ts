@@ -21,6 +21,7 @@ export {
 } from '../util/json.ts'
 export type { JsonObject, Path } from '../util/json.ts'
 export { thenMaybe, singleFlight } from '../util/async.ts'
+export type { MaybePromise } from '../util/async.ts'
 export { ChunkedBytes, toBuffer } from '../json/chunked-bytes.ts'
 export type { RawJson } from '../json/chunked-bytes.ts'
 export { CircuitBreaker } from '../services/circuit-breaker.ts'

@@ -1,6 +1,7 @@
 import type { Attack } from './attack.ts'
 import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
+import { reportedBlocks } from './reported-blocks.ts'
 
 /** In the order in which they run. */
-export const attacks: readonly Attack[] = [configFuzz, messageFuzz]
+export const attacks: readonly Attack[] = [configFuzz, messageFuzz, reportedBlocks]

@@ -15,6 +15,12 @@ export type CachePolicy = 'never' | 'latest' | 'block' | 'mined'
  */
 export type ResultKind = 'word' | 'blockNumber'
 
+/**
+ * Where a result says which mined block it is about. `block`: in its `number` and `hash`. `transaction`, as in a receipt: in its
+ * `blockNumber` and `blockHash`. `logs`: in those of its last element.
+ */
+export type BlockReport = 'block' | 'transaction' | 'logs'
+
 /** Parameters that passed their rules, normalized (hex in lower case, defaults added); or the rule that they break. */
 export type CheckedParams = { readonly params: readonly Json[] } | { readonly issue: string }
 
@@ -33,6 +39,8 @@ export interface Method {
   /** Maximum duration of a query in ms; above it the call fails with `query timeout exceeded` (contract 8). */
   readonly maxTime?: number
   readonly result?: ResultKind
+  /** A caller who is given the result has been told of that block: later answers are never from before it. */
+  readonly reports?: BlockReport
   /** The position in params of the block, or of the filter over blocks: see blockSelectorOf(). */
   readonly blockParam?: number
   /** params[0] is a filter and the result is logs: the call can be sent in chunks to a node with a smaller limit. */

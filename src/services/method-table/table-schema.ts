@@ -156,6 +156,12 @@ const method = {
         'reported to callers never decreases.',
       { type: 'string', enum: ['word', 'blockNumber'] },
     ),
+    reports: described(
+      'Where the result says which mined block it is about: `block` in its `number` and `hash`; `transaction`, as in a receipt, in its ' +
+        '`blockNumber` and `blockHash`; `logs` in those of its last element. Callers who are given the result are never answered from before ' +
+        'that block.',
+      { type: 'string', enum: ['block', 'transaction', 'logs'] },
+    ),
     blockParam: described(
       'Position, from 0, of the parameter that names the block or is a filter. Without `blockParam` a result never counts as finalized, and ' +
         'no upstream is deprioritized because it lacks the block.',

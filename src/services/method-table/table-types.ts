@@ -1,7 +1,7 @@
 import type { Json } from '../../plugin/call.ts'
 import type { ErrorCategory } from '../../plugin/reply.ts'
 import type { Path } from '../../util/json.ts'
-import type { CachePolicy, CheckedParams, Method, MethodTable, ResultKind } from './index.ts'
+import type { CachePolicy, CheckedParams, Method, MethodTable, ResultKind, BlockReport } from './index.ts'
 
 export type JsonType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'null'
 
@@ -52,6 +52,7 @@ export interface MethodEntry {
   readonly maxResults?: number
   readonly maxTime?: string
   readonly result?: ResultKind
+  readonly reports?: BlockReport
   readonly blockParam?: number
   readonly splittable?: boolean
 }
