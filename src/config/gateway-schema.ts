@@ -92,7 +92,19 @@ export const gatewaySchema = {
       properties: {
         body: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of the body of an HTTP request.' },
         frame: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of a WebSocket message.' },
-        batch: { type: 'integer', minimum: 1, default: 100, description: 'Maximum number of calls in one batch.' },
+        batch: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of calls in one batch.' },
+        batchConcurrency: {
+          type: 'integer',
+          minimum: 1,
+          default: 64,
+          description: 'Maximum number of calls of one batch that run at the same time; the others wait in order.',
+        },
+        batchTimeout: {
+          type: 'string',
+          format: 'duration',
+          default: '30s',
+          description: 'How long calls of a batch wait; those that have not begun by then are refused.',
+        },
         depth: { type: 'integer', minimum: 1, default: 64, description: 'Maximum nesting depth of a message.' },
         batchReply: { type: 'string', format: 'size', default: '64MiB', description: 'Maximum size of the response to a batch.' },
         inFlight: {

@@ -47,6 +47,10 @@ export interface GatewayLimits {
   readonly frame: number
   /** Maximum number of calls in a batch. */
   readonly batch: number
+  /** Maximum number of calls of a batch that run at the same time. */
+  readonly batchConcurrency: number
+  /** How long calls of a batch wait before they are refused, in ms. */
+  readonly batchTimeout: number
   /** Maximum nesting depth of a message. */
   readonly depth: number
   /** Maximum size of the response to a batch. */

@@ -4,20 +4,21 @@ import type { Json, Origin } from '../plugin/call.ts'
 import type { Next } from '../plugin/plugin.ts'
 import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply, RpcError } from '../plugin/reply.ts'
+import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { memoizeFrozen } from '../util/memoize.ts'
 import { methodNameOf, stringifyJson } from '../util/json.ts'
 import type { IncomingRequest, ParseMessage } from './parse-request.ts'
+import { runBatch } from './run-batch.ts'
+import type { BatchLimits } from './run-batch.ts'
 
 /** What messages to one network are handled with. */
 export interface MessageHandler {
   readonly parse: ParseMessage
   /** The network's pipeline. */
   readonly run: Next
-  readonly limits: {
-    /** Most bytes of the response to a batch. */
-    readonly batchReply: number
-  }
+  readonly limits: BatchLimits
+  readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log
 }
 
@@ -33,6 +34,8 @@ export interface RpcResponse {
   readonly retryAfter: number | undefined
   /** In the order of the calls; for headers and metrics. */
   readonly replies: readonly Reply[]
+  /** The message was an array, and so is the body. */
+  readonly isBatch?: true
 }
 
 /** Responds to one message, whatever it is. Never throws and never rejects: a bug fails its own call and is logged. */
@@ -41,7 +44,7 @@ export const handleMessage = async (handler: MessageHandler, bytes: Uint8Array, 
     const message = handler.parse(bytes)
     if ('error' in message) return failureResponse(message)
     if ('message' in message) return singleResponse(await handleRequest(handler, message, origin), message.id)
-    return await handleBatch(handler, message, origin)
+    return await handleBatch(handler, message, origin, bytes.length)
   } catch (bug) {
     return internalErrorResponse(handler, origin, bug)
   }
@@ -88,39 +91,50 @@ const handleRequest = async (
 
 /** A notification gets no response; a message without an id that is no valid request is no notification. */
 const serializeUnlessNotification = (id: string | undefined, reply: Reply): ResponseBody | undefined =>
-  id !== undefined
-    ? serializeResponse(id, reply)
-    : isFailure(reply) && reply.kind === 'invalid'
-      ? serializeResponse('null', reply)
-      : undefined
+  id !== undefined ? serializeResponse(id, reply) : isInvalidRequest(reply) ? serializeResponse('null', reply) : undefined
 
-/** Runs all calls at once, started in their order. The responses are in the order of the calls, without notifications. */
-const handleBatch = async (handler: MessageHandler, batch: readonly IncomingRequest[], origin: Origin): Promise<RpcResponse> => {
-  const handled = await Promise.all(batch.map(request => handleRequest(handler, request, origin)))
-  let remainingBytes = handler.limits.batchReply - '['.length
-  const fitting = handled.map((each, position) => {
-    if (each.body === undefined) return each
-    const byteLength = each.body.byteLength + ','.length
-    if (byteLength > remainingBytes) return replaceOversized(handler, each.reply, batch[position]!, origin)
-    remainingBytes -= byteLength
-    return each
+/** The responses are in the order of the calls, without notifications. */
+const handleBatch = async (
+  handler: MessageHandler,
+  batch: readonly IncomingRequest[],
+  origin: Origin,
+  batchBytes: number,
+): Promise<RpcResponse> => {
+  const handled = await runBatch(batch, {
+    ...handler,
+    signal: origin.signal,
+    handle: request => handleRequest(handler, request, origin),
+    replace: (request, refusal, replaced) => replaceReply(handler, { request, refusal, replaced }, origin),
   })
-  const bodies = fitting.flatMap(({ body }) => body ?? [])
-  const replies = fitting.map(({ reply }) => reply)
-  return bodies.length === 0
-    ? { id: 'null', body: undefined, status: 204, retryAfter: undefined, replies }
-    : { id: 'null', body: serializeBatch(bodies), status: 200, retryAfter: undefined, replies }
+  const bodies = handled.flatMap(({ body }) => body ?? [])
+  const replies = handled.map(({ reply }) => reply)
+  if (bodies.length === 0) return { id: 'null', body: undefined, status: 204, retryAfter: undefined, replies, isBatch: true }
+  const body = serializeBatch(bodies)
+  const isTooLong = body.byteLength > 4 * batchBytes + maxRefusalBytes
+  if (isTooLong && replies.every(isInvalidRequest) && replies[0] !== undefined) return failureResponse(replies[0])
+  return { id: 'null', body, status: 200, retryAfter: undefined, replies, isBatch: true }
 }
 
-/** The call succeeded, but its response does not fit the response to the batch: its charge is refunded. */
-const replaceOversized = (handler: MessageHandler, reply: Reply, { message, id }: IncomingRequest, origin: Origin): HandledRequest => {
-  let refusal = refuse('tooLarge')
+/** A refusal is never longer than four times what is refused, plus this: some members of two bytes are refused with one error for all. */
+const maxRefusalBytes = 4096
+
+const isInvalidRequest = (reply: Reply): reply is Failure => isFailure(reply) && reply.kind === 'invalid'
+
+interface Replacement {
+  readonly request: IncomingRequest
+  readonly refusal: Failure
+  /** What the call has come to, if it has run. Its charge is refunded. */
+  readonly replaced: HandledRequest | undefined
+}
+
+const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: Replacement, origin: Origin): HandledRequest => {
+  let reply = refusal
   try {
-    reply.charge?.refund('tooLarge')
+    replaced?.reply.charge?.refund('tooLarge')
   } catch (bug) {
-    refusal = logBug(handler.log, origin, bug, message)
+    reply = logBug(handler.log, origin, bug, request.message)
   }
-  return { reply: refusal, body: serializeResponse(id ?? 'null', refusal) }
+  return { reply, body: serializeUnlessNotification(request.id, reply) }
 }
 
 const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, message?: Json): Failure => {

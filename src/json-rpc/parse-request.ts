@@ -46,13 +46,35 @@ export const createMessageParser = (limits: MessageLimits): ParseMessage => {
     const scanner = new Scanner({ maxDepth: limits.depth, maxElements: limits.batch, maxValues: maxParsedValues })
     scanner.push(bytes)
     const error = scanner.end()
-    if (error !== undefined) return scanFailure(error, limits)
+    if (error !== undefined) return refuseMessage(bytes, raw, error, limits)
     const { isArray, items, hasNonAscii, needsExactParse } = scanner
     const source = { raw, hasNonAscii, needsExactParse, requestCache }
     if (!isArray) return parseItem(source, items[0]!)
     if (items.length === 0) return invalidRequest('the batch is empty')
     return items.map(item => requestCache.get(raw.slice(item.start, item.end)) ?? parseItem(source, item))
   }
+}
+
+/** Most members of a refused batch that get an error each; above it, one error is for all. */
+const maxRefusedMembers = 10_000
+
+/**
+ * What exceeds a limit is refused with the ids of its calls, where they can be read: clients find nobody whom an error without an
+ * id belongs to, and go-ethereum's waits forever. Notifications are left out.
+ */
+const refuseMessage = (bytes: Uint8Array, raw: string, error: ScanError, limits: MessageLimits): ParsedMessage => {
+  const refusal = scanFailure(error, limits)
+  if (error !== 'elements' && error !== 'values' && error !== 'members') return refusal
+  const scanner = new Scanner({ maxDepth: limits.depth, maxElements: maxRefusedMembers, maxValues: Infinity, maxMembers: Infinity })
+  scanner.push(bytes)
+  const otherError = scanner.end()
+  if (otherError !== undefined) return otherError === 'elements' ? refusal : scanFailure(otherError, limits)
+  const requests = scanner.items.map(({ members }) => ({
+    message: null,
+    id: members === undefined ? 'null' : readEnvelope(raw, members).id,
+    refusal,
+  }))
+  return scanner.isArray ? requests.filter(({ id }) => id !== undefined) : requests[0]!
 }
 
 const scanFailure = (error: ScanError, { depth, batch }: MessageLimits): Failure => {
@@ -87,6 +109,17 @@ const parseItem = (source: MessageSource, { start, end, members = [] }: IndexedI
   const { raw, hasNonAscii, requestCache } = source
   const text = raw.slice(start, end)
   const message = parseText(hasNonAscii ? latin1ToUtf8(text) : text, source)
+  const { id, idMember, refusal } = readEnvelope(raw, members)
+  if (idMember !== undefined && refusal === undefined && !hasNonAscii)
+    requestCache.add(text, idMember.start - start, idMember.end - start, message as JsonObject) // an item with members is an object
+  return { message, id, refusal }
+}
+
+/** The id of a request, and the refusal of duplicate members. */
+const readEnvelope = (
+  raw: string,
+  members: readonly IndexedMember[],
+): Pick<IncomingRequest, 'id' | 'refusal'> & { readonly idMember: IndexedMember | undefined } => {
   let id: string | undefined
   let idMember: IndexedMember | undefined
   let refusal: Failure | undefined
@@ -102,9 +135,7 @@ const parseItem = (source: MessageSource, { start, end, members = [] }: IndexedI
     id = isDuplicate ? 'null' : validIdOrNull(detach(raw.slice(member.start, member.end)))
     idMember = member
   }
-  if (idMember !== undefined && refusal === undefined && !hasNonAscii)
-    requestCache.add(text, idMember.start - start, idMember.end - start, message as JsonObject) // an item with members is an object
-  return { message, id, refusal }
+  return { id, idMember, refusal }
 }
 
 /** The member's position in envelopeMembers; -1 for any other member. A name without escapes is not copied. */

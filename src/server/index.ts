@@ -36,7 +36,7 @@ export interface RpcListenerOptions {
 
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
 export const openRpcListener = async ({ config, networks, memoryBudget, clock, log, metrics }: RpcListenerOptions): Promise<Listener> => {
-  const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, log }
+  const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log }
   const activeRequests = new ActiveRequests()
   const services: RpcServices = {
     endpointByHost: new Map(networks.flatMap(network => endpointsOf(network, handlerBase))),

@@ -116,7 +116,7 @@ interface ResponseOptions {
 
 /** The headers of a response, a line each. */
 const formatResponseHeaders = (response: RpcResponse, options: ResponseOptions): string => {
-  let lines = `${rpcHeaderLines}X-Request-Id: ${options.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response.replies)}`
+  let lines = `${rpcHeaderLines}X-Request-Id: ${options.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response)}`
   if (response.retryAfter !== undefined) lines += `Retry-After: ${response.retryAfter}\r\n`
   if (response.status === 405) lines += `Allow: ${allowedMethods(response.replies)}\r\n`
   if (response.status === 426) lines += upgradeHeaderLines
@@ -155,9 +155,9 @@ const formatContentHeaders = ({ body }: RpcResponse, { isCompressed }: ResponseO
 const allowedMethods = ([refusal]: readonly Reply[]): string =>
   refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
 
-/** The credits of all calls together; cache and upstream only where there is one call. */
-const formatReplyHeaders = (replies: readonly Reply[]): string => {
-  let credits: number | undefined
+/** The credits of all calls together, also of a batch whose calls were all refused; cache and upstream only where there is one call. */
+const formatReplyHeaders = ({ replies, isBatch }: RpcResponse): string => {
+  let credits = isBatch === true ? 0 : undefined
   let quota: CreditQuota | undefined
   for (const reply of replies) {
     if (reply.credits !== undefined) credits = (credits ?? 0) + reply.credits

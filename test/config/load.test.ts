@@ -33,7 +33,16 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
       workers: 1,
       memory: 512 * 2 ** 20,
-      limits: { body: 2 ** 20, frame: 2 ** 20, batch: 100, depth: 64, batchReply: 64 * 2 ** 20, inFlight: 512 * 2 ** 20 },
+      limits: {
+        body: 2 ** 20,
+        frame: 2 ** 20,
+        batch: 1000,
+        batchConcurrency: 64,
+        batchTimeout: 30_000,
+        depth: 64,
+        batchReply: 64 * 2 ** 20,
+        inFlight: 512 * 2 ** 20,
+      },
       log: 'info',
       drain: { grace: 0, timeout: 10_000 },
       usage: { retention: 90 * 86_400_000 },
@@ -56,7 +65,7 @@ plans:
   growth-2:
     dailyCredits: \${CREDITS}
     forwarding: \${FORWARDING}
-limits: { body: 64KiB, frame: 1B, batch: 1, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
+limits: { body: 64KiB, frame: 1B, batch: 1, batchConcurrency: 2, batchTimeout: 1s, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
 log: debug
 drain: { grace: 5s, timeout: 0s }
 usage: { retention: 30d }
@@ -78,7 +87,16 @@ usage: { retention: 30d }
       },
       workers: 3,
       memory: 2 ** 31,
-      limits: { body: 65_536, frame: 1, batch: 1, depth: 8, batchReply: 2 ** 20, inFlight: 2 ** 30 },
+      limits: {
+        body: 65_536,
+        frame: 1,
+        batch: 1,
+        batchConcurrency: 2,
+        batchTimeout: 1000,
+        depth: 8,
+        batchReply: 2 ** 20,
+        inFlight: 2 ** 30,
+      },
       log: 'debug',
       drain: { grace: 5000, timeout: 0 },
       usage: { retention: 30 * 86_400_000 },

@@ -125,8 +125,8 @@ t.test('what is not a request gets invalid request, with the id when it can be r
   }
 })
 
-t.test('a batch over 100 and nesting over 64 get one invalid request for the whole', async t => {
-  assertError(t, await postCall(Array.from({ length: 101 }, () => 1)), 200, -32600, /100/)
+t.test('a batch over 1,000, too short for an error each, and nesting over 64 get one invalid request for the whole', async t => {
+  assertError(t, await postCall(Array.from({ length: 1001 }, () => 1)), 200, -32600, /1000/)
   assertError(t, await postCall('['.repeat(16_000)), 200, -32600, /64/)
   assertError(t, await postCall(`${'[{"a":'.repeat(40)}1${'}]'.repeat(40)}`), 200, -32600, /64/)
 })

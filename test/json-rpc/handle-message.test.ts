@@ -1,16 +1,19 @@
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Call, Json } from '../../src/plugin/call.ts'
+import { Cancellation } from '../../src/plugin/call.ts'
+import type { Call, Json, Signal } from '../../src/plugin/call.ts'
 import type { Next } from '../../src/plugin/plugin.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { handleMessage, internalErrorResponse, failureResponse, bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/handle-message.ts'
 import type { RpcResponse } from '../../src/json-rpc/handle-message.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
+import type { ParseMessage } from '../../src/json-rpc/parse-request.ts'
 import { isJsonObject } from '../../src/util/json.ts'
-import { fakeOrigin, TestLog } from '../support/fakes.ts'
+import { fakeOrigin, TestClock, TestLog } from '../support/fakes.ts'
 
-const limits = { depth: 64, batch: 100, batchReply: 64 << 20 }
+const limits = { depth: 64, batch: 100, batchReply: 64 << 20, batchConcurrency: 64, batchTimeout: 30_000 }
 
 const resultOf = (text: string, more: Partial<Reply> = {}): Reply => ({ result: Buffer.from(text), source: 'node', ...more }) as Reply // a spread of a union of shapes
 
@@ -34,16 +37,19 @@ interface HandlerOverrides {
   readonly run?: Next
   readonly log?: TestLog
   readonly limits?: object
+  readonly parse?: ParseMessage
+  readonly clock?: TestClock
+  readonly signal?: Signal
 }
 
 /** One parser for all tests: what it has cached must not change a response. */
 const parse = createMessageParser(limits)
 
-const handle = (message: string | Uint8Array, over: HandlerOverrides = {}): Promise<RpcResponse> =>
+const handle = (message: string | Uint8Array, { signal = new Cancellation(), ...over }: HandlerOverrides = {}): Promise<RpcResponse> =>
   handleMessage(
-    { parse, run: runEnvelope, log: new TestLog(), ...over, limits: { ...limits, ...over.limits } },
+    { parse, run: runEnvelope, clock: new TestClock(), log: new TestLog(), ...over, limits: { ...limits, ...over.limits } },
     Buffer.from(message),
-    fakeOrigin(),
+    fakeOrigin({ signal }),
   )
 
 const responseTextOf = ({ body }: RpcResponse): string | undefined => (body === undefined ? undefined : bodyToBuffer(body).toString())
@@ -217,19 +223,161 @@ t.test('a batch', async t => {
     t.equal(await handleToText('[]'), invalidRequestText('the batch is empty'))
     t.equal(await handleToText(' [ ] '), invalidRequestText('the batch is empty'))
   })
-  t.test('over the limit is one invalid request, and nothing of it runs', async t => {
-    const over = {
-      run: () => {
-        throw new Error('reached')
-      },
-      log: new TestLog(),
+
+  t.test('runs so many of its calls at the same time, begun in their order', async t => {
+    const started: Json[] = []
+    const running: (() => void)[] = []
+    const run: Next = ({ message }) =>
+      new Promise(resolve => {
+        started.push((message as { id: Json }).id)
+        running.push(() => resolve(resultOf(JSON.stringify((message as { id: Json }).id))))
+      })
+    const pending = handleToText(batchOf(...[1, 2, 3, 4, 5].map(id => request(`${id}`))), { run, limits: { batchConcurrency: 2 } })
+    t.same(started, [1, 2])
+    for (const [finished, next] of [
+      [1, [1, 2, 3]],
+      [0, [1, 2, 3, 4]],
+      [0, [1, 2, 3, 4, 5]],
+    ] as const) {
+      running.splice(finished, 1)[0]?.()
+      await setImmediate()
+      t.same(started, next)
     }
-    const calls = Array<string>(101).fill(request('1'))
-    t.equal(await handleToText(batchOf(...calls), over), invalidRequestText('more than 100 calls in a batch'))
-    t.equal(await handleToText(`[${'[],'.repeat(340_000)}1]`, over), invalidRequestText('more than 100 calls in a batch'))
-    t.equal(await handleToText(`[${'1,'.repeat(500_000)}`, over), invalidRequestText('more than 100 calls in a batch'))
-    t.same(over.log.lines, [])
-    t.equal(await handleToText(batchOf(...calls.slice(1))), batchOf(...calls.slice(1).map(() => successText('1'))))
+    for (const finish of running) finish()
+    t.same(
+      JSON.parse((await pending) ?? '').map(({ result }: { result: Json }) => result),
+      [1, 2, 3, 4, 5],
+    )
+  })
+
+  t.test('lets others have their turn while it runs', async t => {
+    let turns = 0
+    let isDone = false
+    const countTurns = async () => {
+      for (; !isDone; turns++) await setImmediate()
+    }
+    const counted = countTurns()
+    const text = await handleToText(batchOf(...Array<string>(1000).fill(request('1'))), {
+      parse: createMessageParser({ ...limits, batch: 1000 }),
+    })
+    isDone = true
+    await counted
+    t.equal(JSON.parse(text ?? '').length, 1000)
+    t.ok(turns >= 15, `${turns} turns`)
+  })
+
+  t.test('that takes too long has an error for each call that has not begun', async t => {
+    const clock = new TestClock()
+    const ran: Json[] = []
+    const run: Next = async ({ message }) => {
+      ran.push((message as { id?: Json }).id ?? null)
+      clock.advance(400)
+      return resultOf('"0x1"')
+    }
+    const batch = batchOf(request('1'), request('2'), request('3'), request('"4"'), notification)
+    const text = await handleToText(batch, { run, clock, limits: { batchConcurrency: 1, batchTimeout: 1000 } })
+    const late = (id: string) => errorText(id, -32002, 'the batch takes too long; send fewer calls in a batch')
+    t.equal(text, batchOf(successText('1'), successText('2'), successText('3'), late('"4"')))
+    t.same(ran, [1, 2, 3])
+  })
+
+  t.test('whose caller has disconnected begins no further call', async t => {
+    const signal = new Cancellation()
+    let count = 0
+    const run: Next = async () => {
+      count += 1
+      signal.abort()
+      return resultOf('"0x1"')
+    }
+    const { replies } = await handle(batchOf(request('1'), request('2'), request('3')), { run, signal, limits: { batchConcurrency: 1 } })
+    t.equal(count, 1)
+    t.match(replies, [{ source: 'node' }, { kind: 'unavailable', fault: 'caller' }, { kind: 'unavailable', fault: 'caller' }])
+  })
+
+  t.test('asks no further call once a response does not fit', async t => {
+    const ran: Json[] = []
+    const run: Next = async ({ message }) => {
+      ran.push((message as { id?: Json }).id ?? null)
+      return resultOf(`"${'x'.repeat(500)}"`)
+    }
+    const refused = Array<string>(101).fill(request('1'))
+    t.equal(
+      await handleToText(batchOf(...refused), { limits: { batchReply: 600 } }),
+      batchOf(...refused.map(() => errorText('1', -32600, 'invalid request: more than 100 calls in a batch'))),
+      'refusals are no answers',
+    )
+    const { body, replies } = await handle(batchOf(...['1', '2', '3', '4'].map(id => request(id)), notification), {
+      run,
+      limits: { batchConcurrency: 1, batchReply: 600 },
+    })
+    t.same(ran, [1, 2])
+    t.match(JSON.parse(bodyToBuffer(body!).toString()), [{ id: 1, result: /x/ }, ...[2, 3, 4].map(id => ({ id, error: { code: -32003 } }))])
+    t.match(replies, [{ source: 'node' }, ...Array(4).fill({ kind: 'tooLarge', source: 'gateway', charge: undefined })])
+  })
+})
+
+t.test('a message over a limit', async t => {
+  const never = {
+    run: () => {
+      throw new Error('reached')
+    },
+  }
+  const tooMany = (id: string): string => errorText(id, -32600, 'invalid request: more than 100 calls in a batch')
+
+  t.test('has an error for each id of a batch, and none for notifications', async t => {
+    const ids = ['1', '18446744073709551616', '"8f14"', '"\\u0041"', 'null', '-1.5e3', '"é"']
+    const log = new TestLog()
+    const others = Array<string>(94).fill(notification)
+    const text = await handleToText(batchOf(...ids.map(id => request(id)), ...others), { ...never, log })
+    t.equal(text, batchOf(...ids.map(tooMany)))
+    const unreadable = ['1', '[]', 'null', request('true'), request('[1]'), request('1', ',"id":2')]
+    const mixed = batchOf(...unreadable, ...others, ` {"\\u0069d" :\t7 } `)
+    t.equal(await handleToText(mixed, { ...never, log }), batchOf(...unreadable.map(() => tooMany('null')), tooMany('7')))
+    t.match(await handle(batchOf(...Array<string>(101).fill(notification)), never), { status: 204, body: undefined, isBatch: true })
+    t.same(log.lines, [])
+    const calls = Array<string>(100).fill(request('1'))
+    t.equal(await handleToText(batchOf(...calls)), batchOf(...calls.map(() => successText('1'))), 'at the limit it is served')
+  })
+
+  t.test('has them for up to 10,000 members; above that, one error without an id', async t => {
+    const most = Array.from({ length: 10_000 }, (_, i) => request(`${i}`))
+    t.equal(await handleToText(batchOf(...most), never), batchOf(...most.map((_, i) => tooMany(`${i}`))))
+    t.equal(await handleToText(batchOf(...most, notification), never), tooMany('null'))
+    t.equal(await handleToText(`[${'[],'.repeat(340_000)}1]`, never), tooMany('null'))
+    t.equal(await handleToText(`[${'1,'.repeat(500_000)}`, never), tooMany('null'))
+  })
+
+  t.test('has the ids too when it has too many values or members', async t => {
+    const values = (id: string, count: number): string => request(id, `,"params":[${'{},'.repeat(count)}1]`)
+    const tooManyValues = (id: string): string => errorText(id, -32600, 'invalid request: more than 25000 values')
+    t.equal(await handleToText(values('7', 300_000), never), tooManyValues('7'))
+    t.equal(
+      await handleToText(batchOf(values('7', 13_000), notification, values('"8"', 13_000)), never),
+      batchOf(...['7', '"8"'].map(tooManyValues)),
+    )
+    const members = Array.from({ length: 30 }, (_, i) => `,"x${i}":${i}`).join('')
+    const tooManyMembers = (id: string): string => errorText(id, -32600, 'invalid request: more than 32 members in a request')
+    t.equal(await handleToText(batchOf(request('1'), request('2', members)), never), batchOf(tooManyMembers('1'), tooManyMembers('2')))
+  })
+
+  t.test('that is no JSON is a parse error, and one that is too deep has one error', async t => {
+    const calls = Array<string>(150).fill(request('1')).join()
+    t.equal(await handleToText(`[${calls}`, never), parseError)
+    t.equal(await handleToText(`[${calls},${'['.repeat(70)}${']'.repeat(70)}]`, never), invalidRequestText('nested deeper than 64 levels'))
+  })
+
+  t.test('has no answer longer than four times the message and 4 KiB', async () => {
+    const member = fc.constantFrom('1', '{}', '[]', '{"id":1}', '{"id":""}', request('1'), notification)
+    await fc.assert(
+      fc.asyncProperty(fc.array(member, { minLength: 1, maxLength: 5 }), fc.integer({ min: 1, max: 600 }), async (members, times) => {
+        const message = batchOf(...Array<string[]>(times).fill(members).flat())
+        const text = await handleToText(message, {
+          run: async () => refuse('invalid', { message: 'invalid request: it must be an object' }),
+        })
+        return (text?.length ?? 0) <= 4 * message.length + 4096
+      }),
+      { numRuns: 200 },
+    )
   })
 })
 
@@ -346,12 +494,9 @@ t.test('no message does harm', async t => {
     t.equal(await handleToText('{"a":'.repeat(200_000), { run: never }), refusal)
   })
 
-  t.test('too many values or members', async t => {
+  t.test('nearly too many values', async t => {
     const params = (text: string, count: number): string => request('1', `,"params":[${text.repeat(count)}1]`)
-    t.equal(await handleToText(params('{},', 300_000), { run: never }), invalidRequestText('more than 25000 values'))
     t.equal(await handleToText(params('"0x1",', 20_000)), successText('1'))
-    const members = Array.from({ length: 30 }, (_, i) => `,"x${i}":${i}`).join('')
-    t.equal(await handleToText(request('1', members), { run: never }), invalidRequestText('more than 32 members in a request'))
   })
 
   t.test('a duplicate member of the envelope', async t => {
@@ -414,7 +559,9 @@ t.test('no message does harm', async t => {
 t.test('bytes that are no Buffer are parsed too', async t => {
   const bytes = new Uint8Array(Buffer.from(`  ${request('"é"')}`)).subarray(2)
   t.equal(
-    responseTextOf(await handleMessage({ parse, run: runEnvelope, limits, log: new TestLog() }, bytes, fakeOrigin())),
+    responseTextOf(
+      await handleMessage({ parse, run: runEnvelope, limits, clock: new TestClock(), log: new TestLog() }, bytes, fakeOrigin()),
+    ),
     successText('"é"'),
   )
 })

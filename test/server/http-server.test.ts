@@ -16,12 +16,18 @@ import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 // Which requests enter the Koa application, seen by a middleware in front of all others.
 
 const log = new TestLog()
-const limits = { body: 1000, frame: 1000, depth: 9, batch: 9, batchReply: 1000, inFlight: 1000 }
+const limits = { body: 1000, frame: 1000, depth: 9, batch: 9, batchReply: 1000, batchConcurrency: 9, batchTimeout: 9000, inFlight: 1000 }
 const admit = ({ key }: Origin) => {
   if (key?.reveal() === 'bug') throw new Error('inside')
   return key?.reveal() === 'good' ? undefined : refuse('key')
 }
-const messageHandler = { parse: createMessageParser(limits), run: () => Promise.resolve(fakeResult('"0x1"')), limits, log }
+const messageHandler = {
+  parse: createMessageParser(limits),
+  run: () => Promise.resolve(fakeResult('"0x1"')),
+  limits,
+  clock: new TestClock(),
+  log,
+}
 const counted: number[] = []
 const services: RpcServices = {
   endpointByHost: new Map([['a', { name: 'net', admit, messageHandler }]]),

@@ -12,7 +12,7 @@ import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { createMemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
-import { TestLog, fakeResult } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 
 // The Koa application, in front of a network whose responses are long.
 
@@ -37,9 +37,22 @@ const openServer = async (
 ) => {
   const [log, activeRequests, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
-  const limits = { body: mib, frame: mib, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
+  const limits = {
+    body: mib,
+    frame: mib,
+    depth: 9,
+    batch: 9,
+    batchReply: 64 * mib,
+    batchConcurrency: 9,
+    batchTimeout: 9000,
+    inFlight: 512 * mib,
+  }
   const run = () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(resultBytes, '0'), charge, credits: 255, upstream })
-  const endpoint = { name: 'net', admit: () => undefined, messageHandler: { parse: createMessageParser(limits), run, limits, log } }
+  const endpoint = {
+    name: 'net',
+    admit: () => undefined,
+    messageHandler: { parse: createMessageParser(limits), run, limits, clock: new TestClock(), log },
+  }
   const services: RpcServices = {
     endpointByHost: new Map([['a', endpoint]]),
     limits,

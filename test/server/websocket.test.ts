@@ -33,7 +33,16 @@ interface ScriptedNetwork {
 const openServer = async (test: Test) => {
   const [clock, log, activeRequests, memoryBudget] = [new TestClock(), new TestLog(), new ActiveRequests(), createMemoryBudget(512 * mib)]
   const network: ScriptedNetwork = { resultBytes: 21 * mib, refusal: undefined, admitCount: 0, signals: [] }
-  const limits = { body: mib, frame: 1_000, depth: 9, batch: 9, batchReply: 64 * mib, inFlight: 512 * mib }
+  const limits = {
+    body: mib,
+    frame: 1_000,
+    depth: 9,
+    batch: 9,
+    batchReply: 64 * mib,
+    batchConcurrency: 9,
+    batchTimeout: 9000,
+    inFlight: 512 * mib,
+  }
   const endpoint = {
     name: 'net',
     admit: () => {
@@ -41,6 +50,7 @@ const openServer = async (test: Test) => {
       return network.refusal
     },
     messageHandler: {
+      clock,
       parse: createMessageParser(limits),
       run: ({ origin }: Call) => {
         network.signals.push(origin.signal)

@@ -11,7 +11,7 @@ import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RoutedRequest } from '../../src/server/rpc-request.ts'
 import { createMemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
-import { TestLog, fakeResult } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 
 // One real WebSocket, and a caller that reads as much as a test sets.
 
@@ -30,7 +30,13 @@ const open = async (test: Test, sendTimeoutMs: number, memoryBudget = createMemo
   const [{ socket, stream }] = await Promise.all([arrived, once(caller, 'open')])
   const log = new TestLog()
   const parse = createMessageParser({ batch: 1, depth: 9 })
-  const messageHandler = { parse, run: () => Promise.resolve(fakeResult('0x1')), limits: { batchReply: mib }, log }
+  const messageHandler = {
+    parse,
+    run: () => Promise.resolve(fakeResult('0x1')),
+    limits: { batchReply: mib, batchConcurrency: 9, batchTimeout: 9000 },
+    clock: new TestClock(),
+    log,
+  }
   const routedRequest = {
     endpoint: { messageHandler },
     origin: { requestId: 'r-1', network: 'net', abort: () => undefined },
