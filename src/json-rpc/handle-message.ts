@@ -8,7 +8,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { memoizeFrozen } from '../util/memoize.ts'
 import { methodNameOf, stringifyJson } from '../util/json.ts'
-import type { IncomingRequest, ParseMessage } from './parse-request.ts'
+import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-request.ts'
 import { runBatch } from './run-batch.ts'
 import type { BatchLimits } from './run-batch.ts'
 
@@ -43,6 +43,7 @@ export const handleMessage = async (handler: MessageHandler, bytes: Uint8Array, 
   try {
     const message = handler.parse(bytes)
     if ('error' in message) return failureResponse(message)
+    if ('ids' in message) return refusedBatchResponse(message, bytes.length)
     if ('message' in message) return singleResponse(await handleRequest(handler, message, origin), message.id)
     return await handleBatch(handler, message, origin, bytes.length)
   } catch (bug) {
@@ -108,14 +109,25 @@ const handleBatch = async (
   })
   const bodies = handled.flatMap(({ body }) => body ?? [])
   const replies = handled.map(({ reply }) => reply)
-  if (bodies.length === 0) return { id: 'null', body: undefined, status: 204, retryAfter: undefined, replies, isBatch: true }
-  const body = serializeBatch(bodies)
-  const isTooLong = body.byteLength > 4 * batchBytes + maxRefusalBytes
-  if (isTooLong && replies.every(isInvalidRequest) && replies[0] !== undefined) return failureResponse(replies[0])
-  return { id: 'null', body, status: 200, retryAfter: undefined, replies, isBatch: true }
+  return (replies.every(isInvalidRequest) && tooLongRefusal(replies[0], bodies, batchBytes)) || batchResponse(bodies, replies)
 }
 
-/** A refusal is never longer than four times what is refused, plus this: some members of two bytes are refused with one error for all. */
+const batchResponse = (bodies: readonly ResponseBody[], replies: readonly Reply[]): RpcResponse =>
+  bodies.length === 0
+    ? { id: 'null', body: undefined, status: 204, retryAfter: undefined, replies, isBatch: true }
+    : { id: 'null', body: serializeBatch(bodies), status: 200, retryAfter: undefined, replies, isBatch: true }
+
+const refusedBatchResponse = ({ refusal, ids }: RefusedBatch, batchBytes: number): RpcResponse => {
+  const bodies = ids.map(id => serializeResponse(id, refusal))
+  return tooLongRefusal(refusal, bodies, batchBytes) ?? batchResponse(bodies, [refusal])
+}
+
+/** One error for all, if the errors are longer than four times the batch plus 4 KiB: its members are too short to be calls. */
+const tooLongRefusal = (refusal: Failure | undefined, errors: readonly ResponseBody[], batchBytes: number): RpcResponse | undefined => {
+  const byteLength = errors.reduce((sum, body) => sum + body.byteLength + ','.length, 0)
+  return refusal !== undefined && byteLength > 4 * batchBytes + maxRefusalBytes ? failureResponse(refusal) : undefined
+}
+
 const maxRefusalBytes = 4096
 
 const isInvalidRequest = (reply: Reply): reply is Failure => isFailure(reply) && reply.kind === 'invalid'

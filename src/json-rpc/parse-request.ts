@@ -31,8 +31,15 @@ export interface IncomingRequest {
   readonly refusal: Failure | undefined
 }
 
-/** A request, a batch of them, or the failure of the whole message. */
-export type ParsedMessage = IncomingRequest | readonly IncomingRequest[] | Failure
+/** A batch over a limit. */
+export interface RefusedBatch {
+  readonly refusal: Failure
+  /** The ids of its calls as in IncomingRequest, without notifications. */
+  readonly ids: readonly string[]
+}
+
+/** A request, a batch of them, a batch over a limit, or the failure of the whole message. */
+export type ParsedMessage = IncomingRequest | readonly IncomingRequest[] | RefusedBatch | Failure
 
 export type ParseMessage = (bytes: Uint8Array) => ParsedMessage
 
@@ -63,18 +70,14 @@ const maxRefusedMembers = 10_000
  * id belongs to, and go-ethereum's waits forever. Notifications are left out.
  */
 const refuseMessage = (bytes: Uint8Array, raw: string, error: ScanError, limits: MessageLimits): ParsedMessage => {
-  const refusal = scanFailure(error, limits)
+  const refusal = deepFreeze(scanFailure(error, limits)) // so that its error is serialized once
   if (error !== 'elements' && error !== 'values' && error !== 'members') return refusal
   const scanner = new Scanner({ maxDepth: limits.depth, maxElements: maxRefusedMembers, maxValues: Infinity, maxMembers: Infinity })
   scanner.push(bytes)
   const otherError = scanner.end()
   if (otherError !== undefined) return otherError === 'elements' ? refusal : scanFailure(otherError, limits)
-  const requests = scanner.items.map(({ members }) => ({
-    message: null,
-    id: members === undefined ? 'null' : readEnvelope(raw, members).id,
-    refusal,
-  }))
-  return scanner.isArray ? requests.filter(({ id }) => id !== undefined) : requests[0]!
+  const ids = scanner.items.map(({ members }) => (members === undefined ? 'null' : readEnvelope(raw, members).id))
+  return scanner.isArray ? { refusal, ids: ids.filter(id => id !== undefined) } : { message: null, id: ids[0], refusal }
 }
 
 const scanFailure = (error: ScanError, { depth, batch }: MessageLimits): Failure => {
