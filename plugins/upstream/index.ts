@@ -6,31 +6,17 @@ import {
   isFailure,
   parseJsonHexQuantity,
   probeUpstream,
-  refuseTooManyResults,
   singleFlight,
   thenMaybe,
   toBuffer,
   toHexQuantity,
 } from '../../src/plugin/plugin.ts'
-import type {
-  Call,
-  CallContext,
-  Failure,
-  Heads,
-  MaybePromise,
-  Method,
-  Reply,
-  Request,
-  Result,
-  Results,
-  Services,
-  Target,
-} from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Heads, MaybePromise, Method, Reply, Request, Result, Services, Target } from '../../src/plugin/plugin.ts'
+import { checkResult } from './check-result.ts'
 import { normalizeError } from './normalize-error.ts'
 import { reportedBlockOf } from './reported-block.ts'
 import { requestLogs } from './split-logs/index.ts'
 import type { RequestLimits } from './split-logs/index.ts'
-import { suggestRange } from './split-logs/suggest-range.ts'
 
 /** Sends the request to the node that `failover` chose, and checks and normalizes the response. */
 export default definePlugin({
@@ -65,7 +51,7 @@ export default definePlugin({
   reads: ['request', 'target'],
   terminal: true,
   create({ timeout, maxBytes, probeAfter, maxChunks }, services) {
-    const { upstreamClient, clock, heads, methods, results } = services
+    const { upstreamClient, clock, heads, log, methods, results } = services
     const isResponsive = createLivenessProbe(services)
     const paramLimited = new Set<string>()
     const requestOnce =
@@ -80,11 +66,14 @@ export default definePlugin({
           idempotent: method?.idempotent ?? false,
         })
         if (isFailure(reply)) return normalizeError(reply, request, methods)
-        const isSubrequest = request.method !== call.context.request.method // of requestLogs()
-        if (isSubrequest) return reply
-        return method?.result === 'blockNumber'
-          ? withReportedHeight(reply, target.name, heads)
-          : checkResult(reply, method, request, results)
+        // requestLogs() requests blocks too.
+        const requested = request.method === call.context.request.method ? method : methods.get(request.method)
+        if (requested === undefined) return reply
+        if (requested.result === 'blockNumber') return withReportedHeight(reply, target.name, heads)
+        const checked = await checkResult(reply, requested, request, results)
+        if (isFailure(checked) && checked.kind === 'unavailable')
+          log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
+        return checked
       }
     /** Before the answer is given to the caller, every worker has the block. */
     const report = (
@@ -130,30 +119,4 @@ const withReportedHeight = (result: Result, upstream: string, heads: Heads): Res
   return thenMaybe(heads.reportHeight(upstream, height), reported =>
     reported === height ? result : copyReply(result, { result: Buffer.from(`"${toHexQuantity(reported)}"`, 'latin1') }),
   )
-}
-
-const checkResult = (result: Result, method: Method | undefined, request: Request, results: Results): Reply | Promise<Reply> => {
-  const maxResults = method?.maxResults
-  if (maxResults !== undefined && result.count === undefined) return copyReply(result, { unexpectedType: true })
-  if (maxResults !== undefined && result.count !== undefined && result.count > maxResults)
-    return tooManyResults(result, maxResults, request, results)
-  return method?.result === 'word' ? padStorageWord(result) : result
-}
-
-const tooManyResults = async (
-  { result, source, upstream }: Result,
-  maxResults: number,
-  request: Request,
-  results: Results,
-): Promise<Failure> => {
-  const data = suggestRange(await results.toContiguous(result), maxResults, request.params[0])
-  return refuseTooManyResults(maxResults, { data, source, upstream })
-}
-
-/** Contract 4.2: the value is 32 bytes long; some nodes omit leading zeros. */
-const padStorageWord = (result: Result): Result => {
-  const text = toBuffer(result.result).toString('latin1')
-  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return copyReply(result, { unexpectedType: true })
-  if (text.length === '"0x"'.length + 64) return result
-  return copyReply(result, { result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') })
 }

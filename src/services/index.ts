@@ -20,7 +20,7 @@ export type { OutageGrace, Ledger, ChargeResult } from './ledger/index.ts'
 export type { Log } from './log.ts'
 export type { BlockReport, CheckedParams, CachePolicy, Method, MethodTable, MethodOverride } from './method-table/index.ts'
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
-export type { ResultObject, Results } from './results.ts'
+export type { ExpectedMember, ResultObject, Results } from './results.ts'
 export type { CountedCall, Usage } from './usage/index.ts'
 
 /** The services of a plugin. Log lines have the network and the plugin as fields, metrics the network as a label. */

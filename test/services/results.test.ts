@@ -43,3 +43,15 @@ test('a long array is split as a short one, and joined again', async t => {
   }
   t.equal(Buffer.from(await results.joinArray([])).toString(), '[]')
 })
+
+test('the members of an object are found without reading on behind them', async t => {
+  const find = (text: string | ChunkedBytes, ...names: string[]) =>
+    results.findMembers(typeof text === 'string' ? bytes(text) : text, names)
+  t.strictSame(find('{"number":"0x1","hash":"0x2"}', 'hash', 'number'), ['"0x2"', '"0x1"'])
+  t.strictSame(find('{"a":{"hash":"0x3"},"h\\u0061sh":"0x4"}', 'hash'), [undefined])
+  t.strictSame(find('[{"a":1},{"b":2}]', 'a'), ['1'])
+  t.strictSame(find('[{"a":1},{"b":2}]', 'b'), [undefined], 'only of the first object of an array')
+  for (const text of ['null', '5', '"x"', '[]', '[5,{"a":1}]', '{"b":1']) t.strictSame(find(text, 'a'), [undefined], text)
+  const long = new ChunkedBytes(['{"x":"', 'y'.repeat(100_000), '","number":"0x', '5"', `,"rest":[${'1,'.repeat(100_000)}`].map(bytes))
+  t.strictSame(find(long, 'number'), ['"0x5"'])
+})

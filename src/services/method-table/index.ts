@@ -13,7 +13,9 @@ export type CachePolicy = 'never' | 'latest' | 'block' | 'mined'
  * `word`: a word of 32 bytes; a shorter result is padded with zeros on the left (contract 4.2).
  * `blockNumber`: the number of the newest block; the number reported to callers never decreases.
  */
-export type ResultKind = 'word' | 'blockNumber'
+export const resultKinds = ['word', 'blockNumber', 'block', 'transaction', 'receipt', 'receipts', 'logs'] as const
+
+export type ResultKind = (typeof resultKinds)[number]
 
 /**
  * Where a result says which mined block it is about. `block`: in its `number` and `hash`. `transaction`, as in a receipt: in its

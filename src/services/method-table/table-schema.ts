@@ -1,6 +1,7 @@
 import type { ErrorObject } from 'ajv'
 import { errorCategories } from '../../plugin/reply.ts'
 import { hexFormatPattern } from './rule-keywords.ts'
+import { resultKinds } from './index.ts'
 import { createAjv } from './compile-rule.ts'
 import { issueOfAjvError } from './issue-messages.ts'
 import type { Issue } from './table-types.ts'
@@ -153,8 +154,9 @@ const method = {
     }),
     result: described(
       '`word`: a word of 32 bytes, padded on the left when the node returns less. `blockNumber`: the number of the newest block; the number ' +
-        'reported to callers never decreases.',
-      { type: 'string', enum: ['word', 'blockNumber'] },
+        'reported to callers never decreases. `block`, `transaction`, `receipt`, `receipts`, `logs`: what the parameters name, and nothing ' +
+        'else: a result of another block or transaction, or logs outside the blocks and addresses of the filter, is a failure of the upstream.',
+      { type: 'string', enum: [...resultKinds] },
     ),
     reports: described(
       'Where the result says which mined block it is about: `block` in its `number` and `hash`; `transaction`, as in a receipt, in its ' +

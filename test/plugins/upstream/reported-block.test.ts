@@ -32,8 +32,12 @@ const reportedBy = async (method: string, params: readonly Json[], reply: Reply)
 t.test("a node's own result about a mined block is a report", async t => {
   const cases: readonly (readonly [method: string, params: readonly Json[], result: Json])[] = [
     ['eth_blockNumber', [], '0x10'],
-    ['eth_getTransactionReceipt', [hash], { logs: [{ ...position, blockNumber: '0x11' }], status: '0x1', ...position }],
-    ['eth_getTransactionByHash', [hash], { input: `0x${'00'.repeat(5000)}`, ...position }],
+    [
+      'eth_getTransactionReceipt',
+      [hash],
+      { logs: [{ ...position, blockNumber: '0x11' }], status: '0x1', transactionHash: hash, ...position },
+    ],
+    ['eth_getTransactionByHash', [hash], { hash, input: `0x${'00'.repeat(5000)}`, ...position }],
     ['eth_getTransactionByBlockHashAndIndex', [hash, '0x0'], position],
     ['eth_getTransactionByBlockNumberAndIndex', ['latest', '0x0'], position],
     ['eth_getBlockByNumber', ['latest', true], { transactions: [{ ...position, blockNumber: '0x11' }], ...block }],
@@ -57,9 +61,9 @@ t.test("a node's own result about a mined block is a report", async t => {
 t.test('what is not about a mined block, or is what the caller wrote, is no report', async t => {
   const cases: readonly (readonly [method: string, params: readonly Json[], result: Json])[] = [
     ['eth_getTransactionReceipt', [hash], null],
-    ['eth_getTransactionByHash', [hash], { blockHash: null, blockNumber: null }],
-    ['eth_getTransactionByHash', [hash], { blockHash: null, blockNumber: '0x10' }],
-    ['eth_getTransactionByHash', [hash], { blockHash: hash, blockNumber: 16 }],
+    ['eth_getTransactionByHash', [hash], { hash, blockHash: null, blockNumber: null }],
+    ['eth_getTransactionByHash', [hash], { hash, blockHash: null, blockNumber: '0x10' }],
+    ['eth_getTransactionByHash', [hash], { hash, blockHash: hash, blockNumber: 16 }],
     ['eth_getTransactionByHash', [hash], [position]],
     ['eth_getBlockByNumber', ['pending', false], block],
     ['eth_getTransactionByBlockNumberAndIndex', ['pending', '0x0'], position],
@@ -98,7 +102,7 @@ t.test('the answer is given only when every process has the block', async t => {
   const stage = createStage(upstream, options, {
     methods: shippedMethods,
     heads: { reportHeight: () => acknowledged } as Partial<Heads> as Heads, // nothing else is called
-    upstreamClient: { request: async () => fakeResult(position), disconnects: () => 0 },
+    upstreamClient: { request: async () => fakeResult({ transactionHash: hash, ...position }), disconnects: () => 0 },
   })
   let isAnswered = false
   const reply = stage.handle(fakeCall('eth_getTransactionReceipt', [hash]), unreachableNext).then(() => {

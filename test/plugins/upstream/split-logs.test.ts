@@ -106,11 +106,14 @@ const requestLogs = async (
   const requests: Request[] = []
   const stage = createStage(
     upstream,
-    { timeout: 10_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks },
+    { timeout: 10_000, maxBytes: 1 << 21, probeAfter: 2000, maxChunks },
     {
       methods: shippedMethods,
       clock,
-      heads: { snapshot: { isFinal: (_upstream: string, block: number) => block <= finalized } } as unknown as Heads, // the only member that is read
+      heads: {
+        snapshot: { isFinal: (_upstream: string, block: number) => block <= finalized },
+        reportHeight: (_upstream: string, height: number) => height,
+      } as unknown as Heads, // the only members that are read
       upstreamClient: {
         request: async (_target, request, options) => (requests.push(request), node(request, options)),
         disconnects: () => 0,
@@ -135,7 +138,7 @@ const chainOf = (
       block,
       address,
       topics,
-      text: `{"data":"0x${'ab'.repeat(index % 4)}",${pad}"logIndex":"${toHexQuantity(index)}",${pad}"blockNumber": "${toHexQuantity(block)}","topics":${JSON.stringify(topics)}}`,
+      text: `{"address":"${address}","blockHash":"${hashOf(block)}","data":"0x${'ab'.repeat(index % 4)}",${pad}"logIndex":"${toHexQuantity(index)}",${pad}"blockNumber": "${toHexQuantity(block)}","topics":${JSON.stringify(topics)}}`,
     })),
   ),
 })
@@ -198,12 +201,13 @@ t.test('a log that matches several values of a list comes once, in its position'
 })
 
 t.test('chunks with a duplicate log, or with what is no log, are a failure of the node', async t => {
-  const duplicate = json('[{"blockNumber":"0x1","logIndex":"0x0"}]', 1)
+  const own = `"blockHash":"${hashOf(1)}"`
+  const duplicate = json(`[{${own},"blockNumber":"0x1","logIndex":"0x0"}]`, 1)
   for (const result of [
     duplicate,
-    json('[{"blockNumber":"0x1"}]', 1),
+    json(`[{${own},"blockNumber":"0x1"}]`, 1),
     json('[1]', 1),
-    json('[{"blockNumber":null,"logIndex":null}]', 1),
+    json(`[{${own},"blockNumber":null,"logIndex":null}]`, 1),
     json('{}'),
   ]) {
     const { reply } = await requestLogs({ blockHash: hashOf(1), topics: [['t', 'u']] }, () => result, { maxParams: 1 })
@@ -355,11 +359,11 @@ t.test('5,000 addresses reach a node that accepts 1,000, without a maxParams', a
   let node = limitedNode(chain, { maxParams: 1000 })
   const stage = createStage(
     upstream,
-    { timeout: 10_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 },
+    { timeout: 10_000, maxBytes: 1 << 21, probeAfter: 2000, maxChunks: 16 },
     {
       methods: shippedMethods,
       clock: new TestClock(),
-      heads: { snapshot: { isFinal: () => true } } as unknown as Heads, // the only member that is read
+      heads: { snapshot: { isFinal: () => true }, reportHeight: () => 0 } as unknown as Heads, // the only members that are read
       upstreamClient: { request: async (_target, request) => (requests.push(request), node(request)), disconnects: () => 0 },
     },
   )
@@ -443,7 +447,10 @@ t.test('chunks together stay within the bytes of one response', async t => {
   const node = limitedNode(evenChain(4, 1), {})
   const { reply } = await requestLogs(
     { fromBlock: '0x0', toBlock: '0x3' },
-    request => (request.method === 'eth_getLogs' ? json(`["${'0'.repeat(300_000)}"]`, 1) : node(request)),
+    request =>
+      request.method === 'eth_getLogs'
+        ? json(`[{"blockNumber":"${String((request.params[0] as Filter)['fromBlock'])}","data":"0x${'0'.repeat(600_000)}"}]`, 1)
+        : node(request),
     { maxRange: 1 },
   )
   t.match(reply, { kind: 'tooLarge' })

@@ -1,8 +1,9 @@
 import t from 'tap'
 import upstream from '../../../plugins/upstream/index.ts'
 import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/split-logs/suggest-range.ts'
+import { ChunkedBytes } from '../../../src/json/chunked-bytes.ts'
 import type { Call, Json, ContextKey, Request } from '../../../src/plugin/call.ts'
-import { isCharged, refuse } from '../../../src/plugin/reply.ts'
+import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
 import type { RequestOptions } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
@@ -75,11 +76,130 @@ t.test('the response of a node', async t => {
     for (const value of [null, {}, 'x', 5, '0x', '0xffffffffffffffffffff', []])
       t.ok(await hasUnexpectedType('eth_blockNumber', value), `${value}`)
     for (const value of [null, {}, 'x', 5, '0xzz', []]) t.ok(await hasUnexpectedType('eth_getStorageAt', value), `${value}`)
-    for (const value of [null, {}, 'x', 5]) t.ok(await hasUnexpectedType('eth_getLogs', value), `${value}`)
     t.notOk(await hasUnexpectedType('eth_blockNumber', '0x10'))
     t.notOk(await hasUnexpectedType('eth_getStorageAt', `0x${'ab'.repeat(32)}`))
     t.notOk(await hasUnexpectedType('eth_getLogs', []))
     t.notOk(await hasUnexpectedType('eth_getTransactionReceipt', null))
+  })
+
+  const wrong = { kind: 'unavailable', fault: 'upstream', source: 'node', upstream: 'own', retryElsewhere: true, cause: /^wrong result: / }
+  const hash = (n: number) => `0x${n.toString(16).padStart(64, 'a')}`
+  const resultOf = async (method: string, params: readonly Json[], value: Json) =>
+    handle(fakeCall(method, params), fakeResult(value, { upstream: 'own', ...{ count: Array.isArray(value) ? value.length : undefined } }))
+  const isAccepted = async (method: string, params: readonly Json[], value: Json): Promise<boolean> => {
+    const reply = await resultOf(method, params, value)
+    if (isFailure(reply)) t.match(reply, wrong)
+    else t.same(valueOrErrorCode(reply), value)
+    return !isFailure(reply)
+  }
+
+  t.test('that are logs is a list', async t => {
+    for (const value of [null, {}, 'x', 5, true]) t.notOk(await isAccepted('eth_getLogs', [{}], value), `${value}`)
+    t.ok(await isAccepted('eth_getLogs', [{}], []))
+  })
+
+  t.test('has no log outside the requested blocks or addresses, wherever it stands and however it is written', async t => {
+    const [own, other, third] = ['a1', 'b2', 'c3'].map(byte => `0x${byte.repeat(20)}`) as [string, string, string]
+    const log = (block: Json, address = own, over = {}) => ({
+      address,
+      topics: [],
+      data: '0x',
+      blockNumber: block,
+      blockHash: hash(5),
+      ...over,
+    })
+    const range = { fromBlock: '0x10', toBlock: '0x20', address: own }
+    for (const [filter, logs, isRight] of [
+      [range, [log('0x10'), log('0x18'), log('0x20')], true],
+      [range, [log('0xf')], false],
+      [range, [log('0x10'), log('0x21')], false],
+      [range, [log('0x18', other)], false],
+      [range, [log('0x18', own.toUpperCase().replace('X', 'x'))], true],
+      [range, [log(null)], false],
+      [range, [log('')], false],
+      [range, [log('0x')], false],
+      [range, [log('0x18'), { address: own }], false],
+      [range, [log('0x18'), 5], false],
+      [range, [log('0x18', own, { nested: { blockNumber: '0x99', address: other } })], true],
+      [range, [log('0x99', own, { nested: { blockNumber: '0x18' } })], false],
+      [range, [log('0x18', own, { text: 'blockNumber', more: '"blockNumber":"0x99"' })], true],
+      [{ ...range, address: [own, other] }, [log('0x18', other), log('0x18'), log('0x18', other)], true],
+      [{ ...range, address: [own, other] }, [log('0x18', other), log('0x18', third)], false],
+      [{ ...range, address: [] }, [log('0x18', third)], true],
+      [{ fromBlock: '0x10' }, [log('0x10', third), log('0xffffffffffff')], true],
+      [{ toBlock: '0x10' }, [log('0x11')], false],
+      [{ fromBlock: 'earliest', toBlock: 'latest' }, [log('0x11')], true],
+      [{ fromBlock: 'latest', toBlock: 'pending' }, [log(null)], true],
+      [{ blockHash: hash(5) }, [log('0x1'), log('0x1')], true],
+      [{ blockHash: hash(5) }, [log('0x1'), log('0x1', own, { blockHash: hash(6) })], false],
+    ] as const)
+      t.equal(await isAccepted('eth_getLogs', [filter], logs), isRight, JSON.stringify([filter, logs]))
+    const escaped = `[{"address":"${own}","bl\\u006fckNumber":"0x99","blockNumber":"0x18"}]`
+    const spaced = `[ { "blockNumber" :\n"0x18" , "address"\t: "${own}" }, {"blockNumber":"0x21","address":"${own}"} ]`
+    for (const [text, isRight] of [
+      [spaced, false],
+      [spaced.replace('0x21', '0x20'), true],
+      [escaped, true],
+    ] as const) {
+      const result: Result = { source: 'node', upstream: 'own', result: Buffer.from(text), count: text === escaped ? 1 : 2 }
+      const reply = await handle(fakeCall('eth_getLogs', [range]), result)
+      t.equal(!isFailure(reply), isRight, text)
+    }
+  })
+
+  t.test('has no such log among 10,000, in whatever chunks they came', async t => {
+    const range = { fromBlock: '0x1', toBlock: '0x2710', address: `0x${'a1'.repeat(20)}` }
+    const all = Array.from({ length: 10_000 }, (_, i) => ({
+      address: range.address,
+      topics: Array.from({ length: i % 5 }, () => hash(i)),
+      data: `0x${'00'.repeat((i * 7919) % 640)}`,
+      blockNumber: `0x${(i + 1).toString(16)}`,
+      removed: false,
+    }))
+    const accepts = async (logs: readonly Json[], chunkBytes: number) => {
+      const bytes = Buffer.from(JSON.stringify(logs))
+      const chunks = Array.from({ length: Math.ceil(bytes.length / chunkBytes) }, (_, i) =>
+        bytes.subarray(i * chunkBytes, (i + 1) * chunkBytes),
+      )
+      const result: Result = { source: 'node', upstream: 'own', result: new ChunkedBytes(chunks), count: logs.length }
+      return !isFailure(await handle(fakeCall('eth_getLogs', [range]), result))
+    }
+    for (const chunkBytes of [65_536, 16_385]) {
+      t.ok(await accepts(all, chunkBytes))
+      for (const at of [0, 5000, 9999]) {
+        for (const over of [
+          { blockNumber: '0x2711' },
+          { blockNumber: '0x0' },
+          { address: `0x${'a2'.repeat(20)}` },
+          { blockNumber: null },
+        ]) {
+          t.notOk(await accepts(all.with(at, { ...all[at]!, ...over } as never), chunkBytes), `${at} ${JSON.stringify(over)}`)
+        }
+      }
+    }
+  })
+
+  t.test('is the block, the transaction or the receipt that was requested, or null', async t => {
+    const [one, two] = [hash(1), hash(2)]
+    for (const [method, params, right, other] of [
+      ['eth_getBlockByNumber', ['0x10', false], { hash: one, number: '0x10' }, { hash: one, number: '0x11' }],
+      ['eth_getBlockByHash', [one, true], { transactions: [{ hash: two }], hash: one }, { hash: two }],
+      ['eth_getTransactionByHash', [one], { blockHash: two, hash: one.toUpperCase().replace('X', 'x') }, { blockHash: one, hash: two }],
+      ['eth_getTransactionReceipt', [one], { logs: [{ transactionHash: two }], transactionHash: one }, { transactionHash: two }],
+      ['eth_getTransactionByBlockNumberAndIndex', ['0x10', '0x0'], { blockNumber: '0x10', hash: two }, { blockNumber: '0x1', hash: two }],
+      ['eth_getTransactionByBlockHashAndIndex', [one, '0x0'], { blockHash: one, hash: two }, { blockHash: two, hash: one }],
+      ['eth_getBlockReceipts', ['0x10'], [{ logs: [{ blockNumber: '0x9' }], blockNumber: '0x10' }], [{ blockNumber: '0x11' }]],
+      ['eth_getBlockReceipts', [one], [{ blockHash: one }, {}], [{ blockHash: two }]],
+      ['eth_getBlockReceipts', [{ blockHash: one }], [], [{}]],
+    ] as const) {
+      t.ok(await isAccepted(method, params, right), method)
+      t.notOk(await isAccepted(method, params, other), method)
+      t.ok(await isAccepted(method, params, null), method)
+      for (const value of ['x', 5, {}, [5]]) t.notOk(await isAccepted(method, params, value), `${method} ${JSON.stringify(value)}`)
+    }
+    for (const tag of ['latest', 'pending', 'safe', 'finalized', 'earliest']) {
+      t.ok(await isAccepted('eth_getBlockByNumber', [tag, false], { number: tag === 'pending' ? null : '0x99', hash: one }), tag)
+    }
   })
 
   t.test('a storage word shorter than 32 bytes is left-padded; any other result passes unchanged', async t => {

@@ -53,7 +53,7 @@ test('each issue of a method has its path, and one run finds all of them', async
       'methods/m/answer: methods.m.answer must have exactly one of "from" and "value"',
       'methods/m/maxResults: methods.m.maxResults must be at least 1, not 0',
       'methods/m/maxTime: methods.m.maxTime must be a time such as 500ms, 10s or 1m, not "10"',
-      'methods/m/result: methods.m.result must be one of word, blockNumber, not "hash"',
+      'methods/m/result: methods.m.result must be one of word, blockNumber, block, transaction, receipt, receipts, logs, not "hash"',
       'methods/m/splittable: methods.m.splittable must be true or false, not "yes"',
     ],
   )

@@ -1,0 +1,78 @@
+import { blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, refuseTooManyResults, toBuffer } from '../../src/plugin/plugin.ts'
+import type { Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
+import { expectedMembersOf, filterOf } from './split-logs/log-filter.ts'
+import { suggestRange } from './split-logs/suggest-range.ts'
+
+/**
+ * The result as the caller gets it, or a failure where it cannot be the result of this request: logs that are no list, or are
+ * outside the requested blocks and addresses; a block of another number or hash; the receipt of another transaction. What
+ * only a proof could show is not checked.
+ */
+export const checkResult = (result: Result, method: Method, request: Request, results: Results): Reply | Promise<Reply> => {
+  const { maxResults } = method
+  if (maxResults !== undefined && result.count !== undefined && result.count > maxResults)
+    return tooManyResults(result, maxResults, request, results)
+  switch (method.result) {
+    case undefined:
+      return maxResults !== undefined && result.count === undefined ? copyReply(result, { unexpectedType: true }) : result
+    case 'word':
+      return padStorageWord(result)
+    case 'logs':
+      return checkLogs(result, request, results)
+    default:
+      return checkObject(result, method, request, results)
+  }
+}
+
+/** The node is wrong. Its breaker is left alone, as callers can find out which requests a node gets wrong: another node is requested. */
+const wrongResult = ({ source, upstream }: Result, cause: string): Failure =>
+  refuse('unavailable', { source, upstream, cause: `wrong result: ${cause}`, retryAfter: 1, retryElsewhere: true })
+
+const tooManyResults = async (
+  { result, source, upstream }: Result,
+  maxResults: number,
+  request: Request,
+  results: Results,
+): Promise<Failure> => {
+  const data = suggestRange(await results.toContiguous(result), maxResults, request.params[0])
+  return refuseTooManyResults(maxResults, { data, source, upstream })
+}
+
+/** Contract 4.2: the value is 32 bytes long; some nodes omit leading zeros. */
+const padStorageWord = (result: Result): Result => {
+  const text = toBuffer(result.result).toString('latin1')
+  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return copyReply(result, { unexpectedType: true })
+  if (text.length === '"0x"'.length + 64) return result
+  return copyReply(result, { result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') })
+}
+
+/** A block, a transaction or a receipt; of the receipts of a block the first. There may be none. */
+const checkObject = (result: Result, method: Method, request: Request, results: Results): Reply => {
+  const json = result.result
+  if (result.count === 0 || json.at(0) === 'n'.charCodeAt(0)) return result
+  const expected = expectedMemberOf(method, request)
+  if (expected === undefined) return result
+  const [text] = results.findMembers(json, [expected.name])
+  const isExpected =
+    typeof expected.value === 'number'
+      ? parseJsonHexQuantity(text) === expected.value
+      : text?.toLowerCase() === `"${expected.value.toLowerCase()}"`
+  return isExpected ? result : wrongResult(result, `${expected.name} is not the requested one`)
+}
+
+/** What the request says about a member of the result; undefined where the block is named by a tag. */
+const expectedMemberOf = (method: Method, { params }: Request): { readonly name: string; readonly value: string | number } | undefined => {
+  const block = blockSelectorOf(method, params)
+  const [numberName, hashName] = method.result === 'block' ? ['number', 'hash'] : ['blockNumber', 'blockHash']
+  if (block !== undefined && 'hash' in block) return { name: hashName, value: block.hash }
+  if (block !== undefined) return typeof block.from === 'number' ? { name: numberName, value: block.from } : undefined
+  const [hash] = params
+  return typeof hash === 'string' ? { name: method.result === 'receipt' ? 'transactionHash' : 'hash', value: hash } : undefined
+}
+
+const checkLogs = async (result: Result, request: Request, results: Results): Promise<Reply> => {
+  if (result.count === undefined) return wrongResult(result, 'logs are no list')
+  const expected = expectedMembersOf(filterOf(request))
+  if (expected.length === 0 || (await results.everyObjectHas(result.result, result.count, expected))) return result
+  return wrongResult(result, 'logs are outside the requested blocks or addresses')
+}
