@@ -1,5 +1,5 @@
-import { definePlugin, ExactNumber, isJsonObject, refuse, withContext } from '../src/plugin/plugin.ts'
-import type { Failure, Json, JsonObject, Request } from '../src/plugin/plugin.ts'
+import { definePlugin, ExactNumber, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
+import type { Failure, Json, JsonObject, Request, Services } from '../src/plugin/plugin.ts'
 
 /** The request envelope of contract 2.2; unless `strict`, as JSON-RPC 2.0 allows it and clients send it. */
 export default definePlugin({
@@ -16,22 +16,39 @@ export default definePlugin({
     },
   },
   writes: ['request'],
-  create({ strict }) {
-    const checkIdAndParams = strict ? checkStrictly : checkId
+  create({ strict }, { offers }) {
+    const readRequest = strict ? readStrictly : readLeniently
     return (call, next) => {
-      const request = readRequest(call.message, checkIdAndParams)
+      const request = readRequest(call.message, offers)
       return 'error' in request ? Promise.resolve(request) : next(withContext(call, { request }))
     }
   },
 })
 
-const readRequest = (message: Json, checkIdAndParams: (message: JsonObject) => Failure | undefined): Request | Failure => {
-  if (!isJsonObject(message)) return invalidRequest('it must be an object')
-  const failure = checkVersionAndMethod(message) ?? checkIdAndParams(message)
-  if (failure !== undefined) return failure
-  const method = message['method'] as string // checked above
-  const params = message['params'] ?? []
-  return Array.isArray(params) ? { method, params } : refuse('params', { message: `params must be an array, not ${describeType(params)}` })
+type ReadRequest = (message: Json, offers: Services['offers']) => Request | Failure
+
+const readLeniently: ReadRequest = (message, offers) => {
+  if (!isJsonObject(message)) return notAnObject
+  const failure = checkVersionAndMethod(message) ?? checkId(message)
+  return failure ?? readParams(message, message['params'] ?? [], offers, invalidParams)
+}
+
+const readStrictly: ReadRequest = (message, offers) => {
+  if (!isJsonObject(message)) return notAnObject
+  const failure = checkVersionAndMethod(message) ?? checkStrictId(message)
+  return failure ?? readParams(message, message['params'], offers, invalidRequest)
+}
+
+/** That a method is unknown comes before what is wrong with its params: clients try methods, some with named params. */
+const readParams = (
+  message: JsonObject,
+  params: Json | undefined,
+  offers: Services['offers'],
+  refuseParams: typeof invalidParams,
+): Request | Failure => {
+  const method = message['method'] as string // checked before
+  if (Array.isArray(params)) return { method, params }
+  return offers(method) ? refuseParams(`params must be an array, not ${describeType(params)}`) : refuseUnknownMethod(method)
 }
 
 const checkVersionAndMethod = (message: JsonObject): Failure | undefined => {
@@ -45,13 +62,14 @@ const checkId = ({ id }: JsonObject): Failure | undefined =>
     ? undefined
     : invalidRequest(`id must be a number, a string or null, not ${describeType(id)}`)
 
-const checkStrictly = ({ id, params }: JsonObject): Failure | undefined => {
-  if (typeof id !== 'number') return invalidRequest(`id must be a number, not ${describeType(id)}`)
-  if (!Array.isArray(params)) return invalidRequest(`params must be an array, not ${describeType(params)}`)
-  return undefined
-}
+const checkStrictId = ({ id }: JsonObject): Failure | undefined =>
+  typeof id === 'number' ? undefined : invalidRequest(`id must be a number, not ${describeType(id)}`)
 
 const invalidRequest = (reason: string): Failure => refuse('invalid', { message: `invalid request: ${reason}` })
+
+const invalidParams = (issue: string): Failure => refuse('params', { message: issue })
+
+const notAnObject = invalidRequest('it must be an object')
 
 const describeType = (value: Json | undefined): string =>
   value === undefined

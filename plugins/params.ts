@@ -1,5 +1,5 @@
-import { definePlugin, Misconfigured, refuse, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
-import type { Failure, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
+import { definePlugin, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
+import type { Handler, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
 
 /** The fields of a table entry that this plugin uses. Other plugins read the table itself, without these overrides. */
 const overridableFields: readonly string[] = ['params', 'answer']
@@ -49,15 +49,16 @@ export default definePlugin({
     const overridden = withOptionPath('methods', () => services.methods.with(overrides as Readonly<Record<string, MethodOverride>>, {}))
     const methods = withOptionPath('tags', () => overridden.with({}, tags))
 
-    return (call, next) => {
+    const handle: Handler<'request', 'request'> = (call, next) => {
       const { method: name, params } = call.context.request
       const method = methods.get(name)
-      if (method === undefined) return Promise.resolve(methodNotFound(name))
+      if (method === undefined) return Promise.resolve(refuseUnknownMethod(name))
       const checked = method.check(params, strict)
       if ('issue' in checked) return Promise.resolve(invalidParams(checked))
       if (method.answer !== undefined) return Promise.resolve({ source: 'local', result: method.answer })
       return next(withContext(call, { request: { method: name, params: checked.params } }))
     }
+    return { handle, offers: name => methods.get(name) !== undefined }
   },
 })
 
@@ -71,10 +72,4 @@ const withOptionPath = (option: string, change: () => MethodTable): MethodTable 
     if (!(error instanceof Misconfigured)) throw error
     throw new Misconfigured(error.issues.map(({ path, message }) => ({ path: [option, ...path], message: `${option}.${message}` })))
   }
-}
-
-/** The message of geth, which clients search for. The name comes from the caller: it is shortened, and made printable. */
-const methodNotFound = (name: string): Failure => {
-  const shown = (name.length > 40 ? `${name.slice(0, 37)}...` : name).replace(/[^ -~]/g, '?')
-  return refuse('method', { message: `the method ${shown} does not exist/is not available` })
 }

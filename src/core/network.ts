@@ -15,7 +15,7 @@ import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 
 /** What a network needs of its host; the rest of `Services` is its own. */
-export interface HostServices extends Omit<Services, 'network' | 'methods' | 'heads' | 'metrics' | 'singleton' | 'vary'> {
+export interface HostServices extends Omit<Services, 'network' | 'methods' | 'heads' | 'metrics' | 'singleton' | 'vary' | 'offers'> {
   readonly metrics: Metrics
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
@@ -55,7 +55,8 @@ export const buildNetwork = async (
   const sharer = config.steps[sharerIndexOf(config.steps)]
   const singletons = host.singletons.newReferences()
   const heads = openNetworkHeads(config, host, singletons)
-  const servicesOf = stageServices(config, host, { heads, singletons })
+  const offers = (method: string) => stages.every(({ stage }) => stage.offers?.(method) ?? true)
+  const servicesOf = stageServices(config, host, { heads, singletons, offers })
   for (const [i, step] of config.steps.entries()) {
     try {
       const stage = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
@@ -97,7 +98,7 @@ interface PipelineParts {
 const stageServices = (
   config: NetworkConfig,
   host: HostServices,
-  { heads, singletons }: Omit<PipelineParts, 'stages'>,
+  { heads, singletons, offers }: Omit<PipelineParts, 'stages'> & Pick<Services, 'offers'>,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version, ...hostServices } = host
   const { name, chainId, blockTime, steps } = config
@@ -106,6 +107,7 @@ const stageServices = (
     network: { name, chainId, blockTime },
     methods: openMethodTable(config.methods, { name, chainId, version }),
     heads,
+    offers,
     metrics: withLabels(host.metrics, { network: name }),
   }
   return (step, i) => ({

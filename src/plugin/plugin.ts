@@ -52,6 +52,8 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
    * the key's WebSockets: a failure of the kind `key` closes them all, and any other failure is ignored.
    */
   admit?(origin: Origin): Failure | undefined | Promise<Failure | undefined>
+  /** False for a method that the stage refuses whatever its parameters are: `services.offers()` asks all stages of the pipeline. */
+  offers?(method: string): boolean
   /** Returns quickly; rejecting stops the gateway from starting. */
   start?(): Promise<void>
   /** Safe without start(), and twice. */

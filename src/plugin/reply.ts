@@ -167,6 +167,12 @@ export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Failure
 export const refuseTooManyResults = (maxResults: number, details: Omit<RefusalDetails, 'message'>): Failure =>
   refuse('tooMany', { ...details, message: tooManyResultsMessage(maxResults) })
 
+/** The row `method` with the message of geth, which clients search for. The name comes from the caller: it is shortened, and made printable. */
+export const refuseUnknownMethod = (name: string): Failure => {
+  const shown = (name.length > 40 ? `${name.slice(0, 37)}...` : name).replace(/[^ -~]/g, '?')
+  return refuse('method', { message: `the method ${shown} does not exist/is not available` })
+}
+
 export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
 
 /**

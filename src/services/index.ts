@@ -38,6 +38,8 @@ export interface Services {
   readonly ledger: Ledger
   readonly usage: Usage
   readonly methods: MethodTable
+  /** False when a plugin of the pipeline refuses the method whatever its parameters are; known once calls arrive. */
+  offers(method: string): boolean
   readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */
   readonly heads: Heads

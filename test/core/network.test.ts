@@ -126,6 +126,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'methods',
     'metrics',
     'network',
+    'offers',
     'results',
     'sharedCaches',
     'singleton',

@@ -134,6 +134,8 @@ t.test('a batch over 1,000, too short for an error each, and nesting over 64 get
 t.test('a method that is not offered gets -32601 in the words of geth', async t => {
   assertError(t, await postCall(request('eth_foo')), 200, -32601, 'the method eth_foo does not exist/is not available')
   assertError(t, await postCall(request('__proto__')), 200, -32601, /does not exist/)
+  assertError(t, await postCall(request('eth_foo', { named: 1 })), 200, -32601, /eth_foo does not exist/)
+  assertError(t, await postCall(request('eth_chainId', { named: 1 })), 200, -32602, /params must be an array, not an object/)
 })
 
 t.test('bad parameters get -32602 with the position, what was found and what was wanted', async t => {

@@ -3,7 +3,7 @@ import envelope from '../../plugins/envelope.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { ExactNumber } from '../../src/util/json.ts'
-import { createStage, failureOf, fakeCall, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
+import { createStage, failureOf, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../support/fakes.ts'
 
 t.test('envelope', async t => {
   const valid = { jsonrpc: '2.0', id: 1, method: 'eth_blockNumber', params: [] }
@@ -39,6 +39,18 @@ t.test('envelope', async t => {
       t.same(valueOrErrorCode(await request(message, true)), strict)
     })
   }
+
+  t.test('refuses an unknown method before its params, with strict too', async t => {
+    for (const strict of [false, true]) {
+      const stage = createStage(envelope, { strict }, { offers: method => method !== 'eth_nothing' })
+      for (const params of [{ a: 1 }, 'a', 1]) {
+        const reply = failureOf(
+          await stage.handle({ ...fakeCall('x'), message: { ...valid, method: 'eth_nothing', params } }, unreachableNext),
+        )
+        t.match(reply.error, { code: -32601, message: 'the method eth_nothing does not exist/is not available' })
+      }
+    }
+  })
 
   t.test('calls a number with unusual digits a number', async t => {
     const reply = failureOf(await request({ ...valid, params: new ExactNumber('1.0') }))

@@ -92,6 +92,15 @@ t.test('the options remove, change and add methods', async t => {
   t.same(valueOrErrorCode(await request('eth_new', ['0x01'], options)), ['0x1'])
 })
 
+t.test('says which methods it offers, as the options have them', async t => {
+  const options = { methods: { eth_call: false, eth_new: { params: [] } } }
+  const { offers } = createStage(params, { ...defaults, ...options }, { methods })
+  t.same(
+    ['eth_getLogs', 'eth_new', 'eth_call', 'eth_nothing', '__proto__'].map(name => offers?.(name)),
+    [true, true, false, false, false],
+  )
+})
+
 t.test('a network that supports fewer tags names the tag to use', async t => {
   const tags = { eth_getLogs: ['latest', 'earliest', 'pending', 'finalized'] }
   t.equal(

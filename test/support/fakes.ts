@@ -137,6 +137,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     usage: { count: () => {} },
     singleton: <T>(_name: string, _settings: Json, make: () => T): T => make(),
     vary: () => '',
+    offers: () => true,
     ...services,
   } as Services
   // The tracker has no heads until a plugin lets it track nodes.
