@@ -56,6 +56,22 @@ export const ignoreUpgrade = (
   server.emit('connection', stream)
 }
 
+/** What libuv holds for a socket, which Node shows nobody (Node 20, 22, 24 and 26); Node's own socket timeout reads it. */
+interface SocketInternals extends Socket {
+  readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null
+}
+
+/**
+ * The bytes that the system has taken so far: it takes more as the caller reads. Where Node does not tell, whole writes
+ * are counted once the system has taken all of each.
+ */
+export const sentBytesOf = (socket: Socket): number => {
+  const { _handle: handle, bytesWritten, writableLength }: SocketInternals = socket
+  return handle?.bytesWritten === undefined || handle.writeQueueSize === undefined
+    ? bytesWritten - writableLength
+    : handle.bytesWritten - handle.writeQueueSize
+}
+
 /** A response whose head and body are short texts, one character per byte. */
 export interface SingleWriteResponse {
   readonly status: number

@@ -80,8 +80,8 @@ export const closeServer = (server: Server): Promise<void> =>
   })
 
 /**
- * An HTTP server that passes every request to the listener: also upgrades, CONNECT and requests with an unknown expectation,
- * for which Node has events of their own. What Node's HTTP parser refuses gets an error response of the gateway.
+ * An HTTP server that passes every request to the listener: also upgrades, CONNECT and requests with an expectation, for
+ * which Node has events of their own. What Node's HTTP parser refuses gets an error response of the gateway.
  */
 export const createRpcServer = (services: Pick<RpcServices, 'countResponse'>, serve: RequestListener): Server => {
   const server = createHttpServer(serve, { shouldUpgradeCallback: isWebSocketUpgrade })
@@ -90,6 +90,7 @@ export const createRpcServer = (services: Pick<RpcServices, 'countResponse'>, se
     stream.on('error', () => stream.destroy())
     whenResponded(currentResponse, stream, () => serve(request, new UpgradeResponse(request, stream, head)))
   }
+  server.on('checkContinue', serve) // 100 (Continue) is sent once the headers have been accepted
   server.on('checkExpectation', serve) // an unknown expectation may be ignored (RFC 9110, 10.1.1)
   server.on('connect', serveUpgrade)
   server.on('upgrade', (request, stream, head) => {

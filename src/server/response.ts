@@ -9,6 +9,7 @@ import type { Clock } from '../services/clock.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
 import { getOrCreate } from '../util/memoize.ts'
+import { drainRequest, isReceivingBody, isTooLongToDrain } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { reserveForResponse, sendChunks, sendCompressed, setSendTimeout, shouldCompress } from './stream-response.ts'
 
@@ -29,7 +30,18 @@ const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Meth
 export const sendPreflight = (req: IncomingMessage, res: ServerResponse): void => {
   const requestedHeaders = req.headers['access-control-request-headers'] ?? 'Content-Type'
   res.writeHead(204, [...preflightHeaders, 'Access-Control-Allow-Headers', requestedHeaders, 'Vary', 'Access-Control-Request-Headers'])
-  res.end()
+  endResponse(res, '')
+}
+
+/** Not before the request ends: from then on its connection takes the next request. */
+const endResponse = (res: ServerResponse, text: string): void => {
+  if (!isReceivingBody(res.req)) return void res.end(text, 'latin1')
+  res.flushHeaders()
+  res.write(text, 'latin1')
+  const drain = (): void => drainRequest(res.req, () => res.end())
+  if (res.socket === null)
+    res.once('socket', drain) // it waits behind other responses of its connection
+  else drain()
 }
 
 /** Up to here head and body go out in one write, as one text. */
@@ -41,20 +53,21 @@ export const sendResponse = (services: RpcServices, res: ServerResponse, request
   if (res.headersSent || res.destroyed) return
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return sendLongResponse(services, res, requestId, response)
-  const closesConnection = services.activeRequests.isDraining
+  const closesConnection = services.activeRequests.isDraining || (!res.req.complete && isTooLongToDrain(res.req))
   const options = { requestId, closesConnection, isCompressed: false }
   const { status, body } = response
   const text = body === undefined ? '' : bodyToLatin1(body)
   const isSent =
     body !== undefined &&
     !closesConnection &&
+    res.req.complete &&
     services.sendSingleWrite(res, {
       status,
       headerLines: formatResponseHeaders(response, options),
       date: services.httpDate(),
       body: text,
     })
-  if (!isSent) res.writeHead(status, [...rawHeadersOf(response, options)]).end(text, 'latin1')
+  if (!isSent) endResponse(res.writeHead(status, [...rawHeadersOf(response, options)]), text)
   services.countResponse(status)
 }
 

@@ -5,6 +5,7 @@ import { isFailure } from '../plugin/reply.ts'
 import { overloaded } from '../services/memory-budget.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse, ResponseBody } from '../json-rpc/handle-message.ts'
+import { sentBytesOf } from '../runtime/http-internals.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 
@@ -36,11 +37,22 @@ export const setSendTimeout = (
   res: ServerResponse,
   requestId: string,
 ): void => {
-  res.setTimeout(sendTimeoutMs, () => {
+  let sentBytes = 0
+  let silentChecks = 0
+  const check = (): void => {
+    const lastSentBytes = sentBytes
+    sentBytes = res.socket === null ? 0 : sentBytesOf(res.socket)
+    silentChecks = res.socket !== null && sentBytes === lastSentBytes ? silentChecks + 1 : 0
+    if (silentChecks < checksPerSendTimeout - 1) return
     log.info({ event: 'slow-client', requestId }, 'client timed out reading the response; closing the connection')
     res.destroy()
-  })
+  }
+  const timer = setInterval(check, sendTimeoutMs / checksPerSendTimeout)
+  res.once('close', () => clearInterval(timer))
 }
+
+/** The caller is disconnected at the last check before the timeout. Node's own socket timeout begins anew after the first bytes. */
+const checksPerSendTimeout = 10
 
 /**
  * Sends the chunks without copying them. The response ends only when all chunks have been flushed: a server that stops

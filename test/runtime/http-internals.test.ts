@@ -1,14 +1,30 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
-import { connect } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import { connect, createServer as createNetServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import t from 'tap'
-import { holdsCurrentResponse, trackResponses } from '../../src/runtime/http-internals.ts'
+import { holdsCurrentResponse, sentBytesOf, trackResponses } from '../../src/runtime/http-internals.ts'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import { openSingleWrite, writesOnce } from '../../src/runtime/http-internals.ts'
+
+t.test('this version of Node shows how many bytes of a write the system has taken', async t => {
+  const server = createNetServer(socket => socket.on('error', () => undefined).write(Buffer.alloc(byteLength))).listen(0, '127.0.0.1')
+  const byteLength = 32 << 20
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const reader = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()
+  t.teardown(() => reader.destroy())
+  const [socket] = (await once(server, 'connection')) as [Socket]
+  while (sentBytesOf(socket) === 0) await new Promise(setImmediate)
+  const taken = sentBytesOf(socket)
+  t.ok(taken < byteLength && socket.bytesWritten === byteLength, `${taken}`)
+  reader.resume()
+  while (sentBytesOf(socket) < byteLength) await new Promise(setImmediate)
+  t.equal(sentBytesOf({ bytesWritten: 9, writableLength: 4 } as Socket), 5, 'elsewhere whole writes are counted')
+})
 
 t.test('this version of Node holds the current response of a connection in `_httpMessage`', async t => {
   t.ok(holdsCurrentResponse())

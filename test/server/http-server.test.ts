@@ -1,5 +1,7 @@
 import { once } from 'node:events'
+import { connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { openRawConnection } from '../support/rpc-client.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
@@ -19,6 +21,7 @@ const log = new TestLog()
 const limits = { body: 1000, frame: 1000, depth: 9, batch: 9, batchReply: 1000, batchConcurrency: 9, batchTimeout: 9000, inFlight: 1000 }
 const admit = ({ key }: Origin) => {
   if (key?.reveal() === 'bug') throw new Error('inside')
+  if (key?.reveal() === 'late') return wait(2_200).then(() => undefined)
   return key?.reveal() === 'good' ? undefined : refuse('key')
 }
 const messageHandler = {
@@ -147,7 +150,97 @@ t.test('a WebSocket opens over HTTP/1.1 with version 13; other handshakes are to
   counted.length = entered.length = 0
 })
 
+t.test('the body of a refused request', async t => {
+  t.jobs = 8
+  const parallel = { buffered: true }
+  const json = 'Content-Type: application/json'
+  const open = () => openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const responseCount = (text: string) => text.split('HTTP/1.1 ').length - 1
+
+  for (const [what, head, piece] of [
+    ['of 300 MB, with a key that is refused', requestText('POST /v3/bad', json, 'Content-Length: 300000000'), 'x'.repeat(65_536)],
+    ['of 300 MB, with a valid key', requestText('POST /v3/good', json, 'Content-Length: 300000000'), 'x'.repeat(65_536)],
+    [
+      'in endless chunks, with a key that is refused',
+      requestText('POST /v3/bad', json, 'Transfer-Encoding: chunked'),
+      `${'8000\r\n'.padEnd(32_774, 'x')}\r\n`,
+    ],
+    [
+      'in endless chunks, with a valid key',
+      requestText('POST /v3/good', json, 'Transfer-Encoding: chunked'),
+      `${'8000\r\n'.padEnd(32_774, 'x')}\r\n`,
+    ],
+    ['of a preflight', requestText('OPTIONS /v3/good', 'Content-Length: 300000000'), 'x'.repeat(65_536)],
+  ] as const) {
+    t.test(`${what}: little of it is read, there is one response, and the connection closes`, parallel, async t => {
+      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+      socket.on('error', () => undefined)
+      let text = ''
+      socket.setEncoding('latin1').on('data', bytes => {
+        text += bytes
+      })
+      const closed = new Promise(resolve => socket.on('close', resolve)) // after a reset too
+      socket.write(head)
+      const send = (): void => {
+        while (!socket.destroyed && socket.write(piece));
+      }
+      socket.on('drain', send)
+      send()
+      await closed
+      t.ok(socket.bytesWritten - socket.writableLength < 30_000_000, `${socket.bytesWritten} bytes`)
+      t.equal(responseCount(text), 1)
+      t.match(text, /^HTTP\/1.1 (?:204|401|413) /)
+    })
+  }
+
+  t.test('that is short is dropped, and the connection takes the next request', parallel, async t => {
+    const raw = await open()
+    raw.write(requestText('POST /v3/bad', json, `Content-Length: ${body.length}`))
+    t.match(await raw.waitFor(/\}$/), /^HTTP\/1.1 401 /)
+    raw.write(body + call('good'))
+    t.match(await raw.waitFor(/"result".*\}$/), /^HTTP\/1.1 401 (?!.*close)[^]*HTTP\/1.1 200 /)
+    raw.close()
+  })
+
+  t.test('that does not arrive closes the connection, without a second response', parallel, async t => {
+    const raw = await open()
+    raw.write(requestText('POST /v3/bad', json, `Content-Length: ${body.length}`))
+    const text = await raw.received
+    t.match(text, /^HTTP\/1.1 401 /)
+    t.equal(responseCount(text), 1)
+  })
+
+  t.test('of a request that waits behind another one closes nothing before the first response is sent', parallel, async t => {
+    const raw = await open()
+    raw.write(call('late') + requestText('POST /v3/bad', json, 'Content-Length: 300000000'))
+    t.match(await raw.waitFor(/HTTP\/1.1 401 /), /^HTTP\/1.1 200 /)
+    raw.close()
+  })
+})
+
+t.test('100 (Continue) is sent once the headers have been accepted', async t => {
+  const expecting = (path: string, ...headers: readonly string[]) => requestText(`POST ${path}`, ...headers, 'Expect: 100-continue')
+  const [json, length] = ['Content-Type: application/json', `Content-Length: ${body.length}`]
+  for (const [bytes, status] of [
+    [expecting('/v3/bad', json, length), 401],
+    [expecting('/nowhere', json, length), 404],
+    [expecting('/v3/good', 'Content-Type: text/plain', length), 415],
+    [expecting('/v3/good', json, 'Content-Length: 1001'), 413],
+  ] as const) {
+    const response = await responseTo(bytes)
+    t.match(response, new RegExp(`^HTTP/1.1 ${status} `))
+    t.match(response, /\r\nConnection: close\r\n/i)
+  }
+  const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  raw.write(expecting('/v3/good', json, length))
+  t.equal(await raw.waitFor(/\r\n\r\n$/), 'HTTP/1.1 100 Continue\r\n\r\n')
+  raw.write(body)
+  t.match(await raw.waitFor(/\}$/), /HTTP\/1.1 200 /)
+  raw.close()
+})
+
 t.test('bytes that the HTTP parser refuses do not reach the middleware', async t => {
+  entered.length = counted.length = 0
   t.equal(await statusOf('no HTTP\r\n\r\n'), 400)
   t.equal(await statusOf(requestText('POST /v3/good', `X: ${'a'.repeat(20_000)}`)), 431)
   t.same(entered, [])

@@ -92,6 +92,18 @@ t.test('a caller who reads nothing of a long response is disconnected, and the m
   t.ok(memoryBudget.reserve(512 * mib), 'all of it is free')
 })
 
+t.test('a caller who reads nothing is connected for no longer than the send timeout', async t => {
+  const sendTimeoutMs = 1_000
+  const { log, activeRequests, caller, call } = await openServer(t, { sendTimeoutMs })
+  caller.pause()
+  const begun = performance.now()
+  call()
+  while (log.lines.length === 0) await new Promise(resolve => setTimeout(resolve, 10))
+  await activeRequests.whenIdle()
+  const elapsedMs = performance.now() - begun
+  t.ok(elapsedMs > 0.8 * sendTimeoutMs && elapsedMs < 1.6 * sendTimeoutMs, `${elapsedMs} ms`)
+})
+
 t.test('a slow reader gets the whole response, and the connection takes the next call', async t => {
   const { log, caller, call } = await openServer(t, { sendTimeoutMs: 400 })
   const total = defaultResultBytes + '{"jsonrpc":"2.0","id":1,"result":}'.length
