@@ -53,4 +53,7 @@ const printLines = (lines: readonly string[], write: (line: string) => void, cod
   return code
 }
 
+// Whoever reads the output may end first (`tollgate keys list | head -1`), or the terminal may: the command still ends in order.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+
 process.exit(await runCommandLine(process.argv.slice(2)))

@@ -33,15 +33,15 @@ export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
       printProblems(problems, terminal.err)
       return exitCodes.config
     }
-    return runUntilSignal(stopRequested => runDev(gateway, { dir, plugins, stopRequested }, terminal))
+    return runUntilSignal(['SIGTERM', 'SIGINT', 'SIGHUP'], stopRequested => runDev(gateway, { dir, plugins, stopRequested }, terminal))
   },
 })
 
 interface DevOptions {
   readonly dir: string
   readonly plugins: readonly AnyPlugin[]
-  /** Resolves at the first SIGTERM or SIGINT. */
-  readonly stopRequested: Promise<void>
+  /** Resolves at the first SIGTERM or SIGINT, and when the terminal is closed. */
+  readonly stopRequested: Promise<unknown>
 }
 
 const runDev = async (gateway: GatewayConfig, { dir, plugins, stopRequested }: DevOptions, terminal: Terminal): Promise<number> => {
@@ -72,7 +72,7 @@ const openDevNode = async ({ env }: Terminal): Promise<Pick<Anvil, 'url' | 'stop
 interface DevGatewayOptions {
   readonly key: DevKey
   readonly anvil: Anvil | undefined
-  readonly stopRequested: Promise<void>
+  readonly stopRequested: Promise<unknown>
 }
 
 const serveUntilStopped = async (
@@ -84,7 +84,7 @@ const serveUntilStopped = async (
   if (gateway === undefined) return exitCodes.failed
   for (const line of formatWelcome(config, gateway.urls, key, anvil)) out(line)
   await stopRequested
-  await gateway.stop()
+  await gateway.stop(0)
   return exitCodes.ok
 }
 

@@ -8,6 +8,7 @@ import type { RootLog } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
+import type { StopSignal } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
 /** Serves a configuration directory in production; standard output is one JSON object a line. */
@@ -23,7 +24,8 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
     if (config === undefined) return exitCodes.config
     const log = openLog(config.gateway.log)
     if (cluster.isWorker) return runWorker(config, log, terminal)
-    return runUntilSignal(stopRequested => serveUntilStopped(config, { dir, log, stopRequested }, terminal))
+    process.on('SIGHUP', () => log.info({ event: 'hangup' }, 'SIGHUP ignored: restart the gateway to apply a changed configuration'))
+    return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested => serveUntilStopped(config, { dir, log, stopRequested }, terminal))
   },
 })
 
@@ -31,7 +33,7 @@ interface StartOptions {
   readonly dir: string
   readonly log: RootLog
   /** Resolves at the first SIGTERM or SIGINT. */
-  readonly stopRequested: Promise<void>
+  readonly stopRequested: Promise<StopSignal>
 }
 
 const serveUntilStopped = async (config: ValidConfig, { dir, log, stopRequested }: StartOptions, { err }: Terminal): Promise<number> => {
@@ -42,8 +44,8 @@ const serveUntilStopped = async (config: ValidConfig, { dir, log, stopRequested 
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
   logListening(config, gateway.urls)
-  await stopRequested
-  await gateway.stop()
+  // Who presses Ctrl-C has no load balancer that must notice first.
+  await gateway.stop((await stopRequested) === 'SIGTERM' ? undefined : 0)
   log.info({ event: 'stopped' }, 'stopped')
   return exitCodes.ok
 }
@@ -58,16 +60,14 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
   openLog('info').info({ event: 'listening', ...urls, networks: served }, `listening on ${urls.rpc}`)
 }
 
-/** One of several workers: the admin listener is the primary's, and so is the wait for `drain.grace`. */
+/** One of several workers: the admin listener is the primary's. */
 const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: RootLog, { env, err }: Terminal): Promise<number> => {
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
   const { rpc, reusePort } = gatewayConfig.listen
   const listen = { rpc: { ...rpc, port: worker.rpcPort }, reusePort }
-  const drain = { ...gatewayConfig.drain, grace: 0 }
-  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen, drain } }, systemClock, log, worker.heads)
+  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, worker.heads)
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
-  await worker.serveUntilStopped(gateway.metrics)
-  await gateway.stop()
+  await gateway.stop(await worker.serveUntilStopped(gateway.metrics))
   return exitCodes.ok
 }

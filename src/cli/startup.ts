@@ -49,21 +49,27 @@ const isOperatorError = (error: unknown): error is Error =>
 /** npm, timeout and terminals send the same signal twice. */
 const duplicateSignalWindowMs = 1000
 
+/** SIGHUP: the terminal was closed. */
+export type StopSignal = 'SIGTERM' | 'SIGINT' | 'SIGHUP'
+
 /**
- * Runs `serve` until SIGTERM or SIGINT, which resolves `stopRequested`. Handlers are installed first: a signal during the
+ * Runs `serve` until one of the signals, which resolves `stopRequested`. Handlers are installed first: a signal during the
  * start is not lost and leaves nothing behind. Another signal ends the process immediately, as kill -9 would, unless it
  * comes within `duplicateSignalWindowMs` of the first.
  */
-export const runUntilSignal = (serve: (stopRequested: Promise<void>) => Promise<number>, clock: Clock = systemClock): Promise<number> => {
+export const runUntilSignal = (
+  signals: readonly StopSignal[],
+  serve: (stopRequested: Promise<StopSignal>) => Promise<number>,
+  clock: Clock = systemClock,
+): Promise<number> => {
   let firstSignalMs: number | undefined
-  const stopRequested = new Promise<void>(resolve => {
-    const onSignal = () => {
+  const stopRequested = new Promise<StopSignal>(resolve => {
+    const onSignal = (signal: StopSignal) => {
       firstSignalMs ??= clock.monotonic()
       if (clock.monotonic() - firstSignalMs >= duplicateSignalWindowMs) exitImmediately()
-      resolve()
+      resolve(signal)
     }
-    process.on('SIGTERM', onSignal)
-    process.on('SIGINT', onSignal)
+    for (const signal of signals) process.on(signal, onSignal)
   })
   return serve(stopRequested)
 }

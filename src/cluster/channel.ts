@@ -27,7 +27,8 @@ export type WorkerMessage =
 export type PrimaryMessage =
   /** To be answered with `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number }
-  | { readonly kind: 'stop' }
+  /** Still serves for `graceMs`, as Gateway.stop() does. */
+  | { readonly kind: 'stop'; readonly graceMs: number }
   | { readonly kind: 'logLevel'; readonly level: LogLevel }
   /** The state of the chain, and the change of its recent blocks. */
   | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }

@@ -11,7 +11,6 @@ import type { Log, LogLevel, RootLog } from '../services/log.ts'
 import { createMetricsRegistry, mergeMetrics } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
-import { sleep } from '../util/async.ts'
 import { rpcPortVariable } from './channel.ts'
 import { SharedHeads } from './shared-heads.ts'
 import { openWorkerPool } from './worker-pool.ts'
@@ -62,10 +61,9 @@ export const openPrimary = async (
     }))
   return {
     urls: { rpc: urlOf(rpc.host, rpc.port), ...(admin && { admin: admin.url }) },
-    async stop() {
+    async stop(graceMs = gateway.drain.grace) {
       isDraining = true
-      await sleep(systemClock, gateway.drain.grace)
-      await pool.stop()
+      await pool.stop(graceMs)
       await close()
       await admin?.stop()
     },

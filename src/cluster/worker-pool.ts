@@ -14,7 +14,7 @@ export interface WorkerPoolOptions {
   readonly args: readonly string[]
   readonly size: number
   readonly env: Readonly<Record<string, string>>
-  /** ms that a worker has to exit in, once it is to stop. */
+  /** ms that a worker has to exit in, once it is to stop and its grace is over. */
   readonly stopTimeoutMs: number
   /** Gets all messages of workers, and their exits. */
   readonly sharedHeads: { handleMessage(worker: WorkerChannel, message: WorkerMessage): void; removeWorker(worker: WorkerChannel): void }
@@ -101,7 +101,7 @@ class WorkerPool {
     this.#ready.set(worker, channel)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
     if (this.#logLevel !== undefined) channel.send({ kind: 'logLevel', level: this.#logLevel })
-    if (this.#isStopping) channel.send({ kind: 'stop' })
+    if (this.#isStopping) channel.send({ kind: 'stop', graceMs: 0 })
     return worker
   }
 
@@ -111,10 +111,10 @@ class WorkerPool {
     for (const channel of this.#ready.values()) channel.send({ kind: 'logLevel', level })
   }
 
-  /** Lets each worker finish its calls. Resolves when all workers have exited; a worker that does not exit in time is killed. */
-  async stop(): Promise<void> {
+  /** Lets each worker serve on for `graceMs` and finish its calls. Resolves when all workers have exited; a worker that does not exit in time is killed. */
+  async stop(graceMs = 0): Promise<void> {
     this.#isStopping = true
-    await Promise.all(Array.from(this.#workers, ([worker, supervised]) => this.#stopWorker(worker, supervised)))
+    await Promise.all(Array.from(this.#workers, ([worker, supervised]) => this.#stopWorker(worker, supervised, graceMs)))
   }
 
   /** True when the worker is to be replaced. */
@@ -144,9 +144,9 @@ class WorkerPool {
     }
   }
 
-  async #stopWorker(worker: Worker, { channel, exited }: SupervisedWorker): Promise<void> {
-    channel.send({ kind: 'stop' })
-    const timer = this.#clock.after(this.#options.stopTimeoutMs, () => {
+  async #stopWorker(worker: Worker, { channel, exited }: SupervisedWorker, graceMs: number): Promise<void> {
+    channel.send({ kind: 'stop', graceMs })
+    const timer = this.#clock.after(graceMs + this.#options.stopTimeoutMs, () => {
       this.#log.error({ event: 'worker-killed', worker: worker.process.pid }, 'worker did not exit in time; killing it')
       worker.process.kill('SIGKILL')
     })

@@ -17,9 +17,9 @@ export interface PrimaryConnection {
   readonly heads: HeadsSource
   /**
    * Reports that this worker is ready, answers requests for its metrics, and resolves when the worker is to stop: the primary
-   * has sent `stop`, or has exited.
+   * has sent `stop`, or has exited. Resolves with the ms for which the worker is to serve on.
    */
-  serveUntilStopped(metrics: MetricsRegistry): Promise<void>
+  serveUntilStopped(metrics: MetricsRegistry): Promise<number>
 }
 
 /** Without a snapshot from the primary a worker still starts: until it comes, responses are not served from the cache. */
@@ -29,7 +29,7 @@ const snapshotTimeoutMs = 1000
 export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
   const channel = new Channel<WorkerMessage>(sendToPrimary)
   const networks = new WorkerNetworks(clock, message => channel.send(message))
-  process.on('SIGINT', ignoreSignal).on('SIGTERM', ignoreSignal)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, ignoreSignal)
   outlivePrimary(cluster.worker)
   process.once('disconnect', killOwnProcess)
   process.on('message', (message: PrimaryMessage) => {
@@ -41,9 +41,9 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
     heads: networks,
     serveUntilStopped: metrics =>
       new Promise(resolve => {
-        process.off('disconnect', killOwnProcess).once('disconnect', () => resolve())
+        process.off('disconnect', killOwnProcess).once('disconnect', () => resolve(0))
         process.on('message', (message: PrimaryMessage) => {
-          if (message.kind === 'stop') resolve()
+          if (message.kind === 'stop') resolve(message.graceMs)
           else if (message.kind === 'metrics') channel.send({ kind: 'metrics', id: message.id, metrics: metrics.families() })
         })
         channel.send({ kind: 'ready' })

@@ -139,8 +139,10 @@ export const gatewaySchema = {
         grace: {
           type: 'string',
           format: 'duration',
-          default: '0s',
-          description: 'How long new calls are still accepted while /readyz already answers 503, so that load balancers take notice.',
+          default: '5s',
+          description:
+            'How long calls are still served after SIGTERM while /readyz already answers 503, so that load balancers take notice. ' +
+            'Each HTTP answer closes its connection, and WebSockets close, spread over this time. SIGINT skips it.',
         },
         timeout: { type: 'string', format: 'duration', default: '10s', description: 'How long calls in flight may then take to finish.' },
       },

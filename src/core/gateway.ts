@@ -2,6 +2,7 @@ import type { Config, GatewayConfig, NetworkConfig } from '../config/types.ts'
 import { buildNetwork } from './network.ts'
 import type { HostServices, Network } from './network.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
+import type { RpcListener } from '../server/index.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { createMemoryBudget } from '../services/memory-budget.ts'
@@ -18,7 +19,6 @@ import type { MetricsRegistry } from '../services/metrics.ts'
 import { results } from '../services/results.ts'
 import { openUsage } from '../services/usage/index.ts'
 import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
-import { sleep } from '../util/async.ts'
 import { version } from './version.ts'
 
 /** A running gateway. */
@@ -26,10 +26,11 @@ export interface Gateway {
   readonly urls: { readonly rpc: string; readonly admin?: string }
   readonly metrics: MetricsRegistry
   /**
-   * `/readyz` answers 503 at once; after `drain.grace` no new calls are accepted; calls in flight finish, networks stop,
-   * services close: what was opened last is closed first.
+   * `/readyz` answers 503 at once; for `graceMs` (`drain.grace` unless given) calls are still served, and connections are closed
+   * gradually. Then no new calls are accepted; calls in flight finish, networks stop, services close: what was opened last is
+   * closed first.
    */
-  stop(): Promise<void>
+  stop(graceMs?: number): Promise<void>
 }
 
 /** A configuration without problems. */
@@ -59,10 +60,10 @@ export const openGateway = async (
     const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)
     await headsSource.ready()
     const isReady = () => !isStopping
-    const urls = await openListeners(gateway, runningNetworks, { ...services, log, memoryBudget, isReady }, closers)
-    const stop = async () => {
+    const { urls, enterLameDuck } = await openListeners(gateway, runningNetworks, { ...services, log, memoryBudget, isReady }, closers)
+    const stop = async (graceMs = gateway.drain.grace) => {
       isStopping = true
-      await sleep(clock, gateway.drain.grace)
+      await enterLameDuck(graceMs)
       await close()
     }
     return { urls, metrics: services.metrics, stop }
@@ -144,7 +145,7 @@ const openListeners = async (
   networks: readonly Network[],
   { clock, log, metrics, memoryBudget, isReady }: ListenerContext,
   closers: Closers,
-): Promise<Gateway['urls']> => {
+): Promise<Pick<Gateway, 'urls'> & Pick<RpcListener, 'enterLameDuck'>> => {
   const rpc = await openRpcListener({ config, networks, memoryBudget, clock, log, metrics })
   closers.push(() => rpc.stop())
   const adminOptions = {
@@ -158,5 +159,5 @@ const openListeners = async (
   const admin = config.listen.admin && (await openAdminListener(config.listen.admin, adminOptions))
   // Closed after the calls in flight have finished, so that it answers until then.
   if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
-  return { rpc: rpc.url, ...(admin && { admin: admin.url }) }
+  return { urls: { rpc: rpc.url, ...(admin && { admin: admin.url }) }, enterLameDuck: rpc.enterLameDuck }
 }

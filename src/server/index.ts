@@ -34,8 +34,23 @@ export interface RpcListenerOptions {
   readonly metrics: Metrics
 }
 
+export interface RpcListener extends Listener {
+  /**
+   * Still serves, for `graceMs`, while load balancers and callers move to other gateways: each HTTP response closes its
+   * connection, and WebSockets close with 1001, spread over that time. Call stop() afterwards.
+   */
+  enterLameDuck(graceMs: number): Promise<void>
+}
+
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
-export const openRpcListener = async ({ config, networks, memoryBudget, clock, log, metrics }: RpcListenerOptions): Promise<Listener> => {
+export const openRpcListener = async ({
+  config,
+  networks,
+  memoryBudget,
+  clock,
+  log,
+  metrics,
+}: RpcListenerOptions): Promise<RpcListener> => {
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log }
   const activeRequests = new ActiveRequests()
   const services: RpcServices = {
@@ -49,11 +64,18 @@ export const openRpcListener = async ({ config, networks, memoryBudget, clock, l
     httpDate: openHttpDate(clock),
     countResponse: createResponseCounter(metrics),
   }
-  const wsConnections = new WsConnections(services)
+  const wsConnections = new WsConnections(services, clock)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback())
   const url = await listen(server, config.listen.rpc, config.listen.reusePort)
-  wsConnections.start(clock)
-  return { url, stop: () => drain(services, server, wsConnections, clock, config.drain.timeout) }
+  wsConnections.start()
+  return {
+    url,
+    enterLameDuck(graceMs) {
+      activeRequests.isDraining = true
+      return wsConnections.closeGradually(graceMs)
+    },
+    stop: () => drain(services, server, wsConnections, clock, config.drain.timeout),
+  }
 }
 
 const endpointsOf = ({ name, hosts, admit, run }: Network, handlerBase: Omit<MessageHandler, 'run'>): [host: string, NetworkEndpoint][] =>

@@ -3,6 +3,7 @@ import type { Failure } from '../plugin/reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
 import { getOrCreate } from '../util/memoize.ts'
+import { sleep } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { NetworkEndpoint, RoutedRequest } from './rpc-request.ts'
 import { sendResponse } from './response.ts'
@@ -15,25 +16,31 @@ const pingIntervalMs = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
 const keyCheckIntervalMs = 400
 
+/** While connections are closed gradually, some are closed this often. */
+const closeIntervalMs = 50
+
 /** The refusal of a key; undefined for a valid key. */
 type Admission = Failure | undefined
 
 /** The open WebSockets of the RPC listener: `/ws/v3/<API_KEY>` (contract 4.1). */
 export class WsConnections {
   readonly #services: RpcServices
+  readonly #clock: Clock
   readonly #connections = new Set<WsConnection>()
   #timers: readonly Timer[] = []
   #handshake: Promise<AcceptUpgrade> | undefined
+  #isDraining = false
 
-  constructor(services: RpcServices) {
+  constructor(services: RpcServices, clock: Clock) {
     this.#services = services
+    this.#clock = clock
   }
 
   /** Called once the server listens. */
-  start(clock: Clock): void {
+  start(): void {
     this.#timers = [
-      clock.every(pingIntervalMs, () => this.#connections.forEach(connection => connection.ping())),
-      clock.every(keyCheckIntervalMs, () => this.#revalidateKeys()),
+      this.#clock.every(pingIntervalMs, () => this.#connections.forEach(connection => connection.ping())),
+      this.#clock.every(keyCheckIntervalMs, () => this.#revalidateKeys()),
     ]
     void this.#loadHandshake()
   }
@@ -48,13 +55,29 @@ export class WsConnections {
       const connection = new WsConnection(socket, request.socket, routed, this.#services)
       socket.connection = connection
       this.#connections.add(connection)
-      if (this.#services.activeRequests.isDraining) connection.drain()
+      if (this.#isDraining) connection.drain()
       socket.on('close', () => this.#connections.delete(connection))
     })
   }
 
+  /**
+   * Closes the open connections as drain() does, the oldest first, spread over `graceMs`: were all closed at once, all callers
+   * would reconnect at once. Connections that open meanwhile stay open.
+   */
+  async closeGradually(graceMs: number): Promise<void> {
+    const open = [...this.#connections].reverse()
+    const [count, startMs] = [open.length, this.#clock.monotonic()]
+    const timer = this.#clock.every(closeIntervalMs, () => {
+      const left = count * (1 - (this.#clock.monotonic() - startMs) / graceMs)
+      while (open.length > left) open.pop()?.drain()
+    })
+    await sleep(this.#clock, graceMs)
+    timer.cancel()
+  }
+
   /** The gateway stops: each connection closes with 1001 as soon as its calls in flight have been answered. */
   drain(): void {
+    this.#isDraining = true
     for (const timer of this.#timers) timer.cancel()
     for (const connection of this.#connections) connection.drain()
   }

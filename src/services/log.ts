@@ -23,8 +23,21 @@ export interface RootLog extends Log {
   level: LogLevel
 }
 
-/** Writes to stdout synchronously, so that no line is lost when the process ends. */
-export const openLog = (level: LogLevel, destination: DestinationStream = pino.destination({ fd: 1, sync: true })): RootLog => {
+/** Writes synchronously, so that no line is lost when the process ends. */
+const openStdout = (): DestinationStream => {
+  const open = () => {
+    const destination = pino.destination({ fd: 1, sync: true, maxLength: maxUnwrittenBytes })
+    // The disk is full, or the terminal is closed: the gateway serves on. What could not be written is dropped when it is too long.
+    return destination.on('error', () => undefined).on('drop', () => void (stdout = open()))
+  }
+  let stdout = open()
+  return { write: line => void stdout.write(line) }
+}
+
+const maxUnwrittenBytes = 65_536
+
+/** Writes to stdout unless a destination is given. */
+export const openLog = (level: LogLevel, destination = openStdout()): RootLog => {
   // pino sets the level of a child once, when it is made. Children are few and as old as the process: one for each plugin.
   const children: Logger[] = []
   const root = pino({ level, base: { pid: process.pid }, onChild: child => void children.push(child) }, destination)

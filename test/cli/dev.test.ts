@@ -3,11 +3,20 @@ import { once } from 'node:events'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, isRunning, networkFile } from '../support/deployment.ts'
 import { post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
-const startDevCommand = async (dir: string): Promise<{ curl: string; stop(): Promise<number | null> }> => {
+interface DevProcess {
+  readonly pid: number
+  readonly curl: string
+  /** Resolves with the exit code. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>
+}
+
+const startDevCommand = async (dir: string): Promise<DevProcess> => {
   const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', dir], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -17,9 +26,10 @@ const startDevCommand = async (dir: string): Promise<{ curl: string; stop(): Pro
     void exited.then(([code]) => reject(new Error(`tollgate dev exited with ${code}`)))
   })
   return {
+    pid: child.pid!,
     curl,
-    async stop() {
-      child.kill('SIGTERM')
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal)
       return (await exited)[0]
     },
   }
@@ -48,5 +58,22 @@ t.test('tollgate dev', async t => {
     t.match(secondRun.curl, readFileSync(file, 'utf8').trim())
     t.equal(await secondRun.stop(), 0)
     t.notOk(key instanceof Error)
+  })
+
+  t.test('goes on when nobody reads its output, and ends in order', async t => {
+    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', deployment.dir])
+    child.stdout.destroy()
+    const ended = Promise.all([once(child, 'exit'), text(child.stderr)])
+    await waitUntil(() => childrenOf(child.pid!).length > 0)
+    child.kill('SIGTERM')
+    t.same(await ended, [[0, null], ''])
+  })
+
+  t.test('ends with its terminal, and the node with it', async t => {
+    const run = await startDevCommand(deployment.dir)
+    const nodes = childrenOf(run.pid)
+    t.equal(nodes.length, 1)
+    t.equal(await run.stop('SIGHUP'), 0)
+    t.notOk(nodes.some(isRunning))
   })
 })

@@ -1,7 +1,11 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call } from '../support/rpc-client.ts'
 
@@ -52,6 +56,29 @@ t.test('a duplicate signal, as npm and terminals send it, does not interrupt the
   process.kill(gateway.pid, 'SIGINT')
   t.equal(await gateway.stop(), 0)
   t.match(JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout), { used: 80, held: 0, forfeited: 0 })
+})
+
+t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for `drain.grace`', async t => {
+  const deployment = createDeployment({
+    gateway: { drain: { grace: '1h' }, workers: 2 },
+    networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) },
+  })
+  t.teardown(() => deployment.remove())
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'start', '--config', deployment.dir])
+  const exited = once(child, 'exit')
+  const errors = text(child.stderr)
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
+  const url = `${(JSON.parse(line) as { rpc: string }).rpc}/v3/${key}`
+  child.stdout.destroy()
+  const workers = childrenOf(child.pid!)
+  // Each SIGHUP is a line of the log.
+  for (const pid of [child.pid!, child.pid!, ...workers]) process.kill(pid, 'SIGHUP')
+  for (let i = 0; i < 4; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+  child.kill('SIGINT')
+  t.same(await exited, [0, null])
+  t.equal(await errors, '')
 })
 
 t.test('a configuration that is invalid or serves no network exits with 78 and the reason', async t => {

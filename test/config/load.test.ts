@@ -44,7 +44,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
         inFlight: 512 * 2 ** 20,
       },
       log: 'info',
-      drain: { grace: 0, timeout: 10_000 },
+      drain: { grace: 5000, timeout: 10_000 },
       usage: { retention: 90 * 86_400_000 },
     },
     problems: [],

@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { Agent, request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import t from 'tap'
 import { loadValidConfig } from '../../src/cli/startup.ts'
 import { openGateway } from '../../src/core/gateway.ts'
@@ -12,7 +15,7 @@ import { call, post } from '../support/rpc-client.ts'
 const graceMs = 123_456
 const drain = { grace: `${graceMs}ms` }
 
-t.test('while `drain.grace` lasts, /readyz answers 503 and new calls are accepted', async t => {
+t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered with Connection: close', async t => {
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBlockByNumber: { result: null } })
   const deployment = createDeployment({ gateway: { drain }, networks: { testnet: networkFile('testnet', [node.url]) } })
   t.teardown(async () => {
@@ -37,9 +40,21 @@ t.test('while `drain.grace` lasts, /readyz answers 503 and new calls are accepte
   const url = `${rpc}/v3/${key}`
   const readyStatus = async () => (await post(`${admin}/readyz`, '', { method: 'GET' })).status
   t.equal(await readyStatus(), 200)
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const connectionHeader = async () => {
+    const sent = request(url, { agent, method: 'POST', headers: { 'content-type': 'application/json' } })
+    sent.end('{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}')
+    const [response] = (await once(sent, 'response')) as [IncomingMessage]
+    response.resume()
+    await once(response, 'end')
+    return response.headers.connection
+  }
+  t.equal(await connectionHeader(), 'keep-alive')
   const stopped = gateway.stop()
   t.equal(await readyStatus(), 503)
   t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+  t.equal(await connectionHeader(), 'close')
+  t.equal(await connectionHeader(), 'close', 'new connections are accepted')
   endGrace?.()
   await stopped
   await t.rejects(call(url, 'eth_chainId'), { code: 'ECONNREFUSED' })

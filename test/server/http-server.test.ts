@@ -44,7 +44,7 @@ const services: RpcServices = {
   countResponse: status => void counted.push(status),
 }
 const entered: string[] = []
-const wsConnections = new WsConnections(services)
+const wsConnections = new WsConnections(services, new TestClock())
 const host = createRpcHost(services, wsConnections)
 host.middleware.unshift(({ req }, next) => {
   entered.push(`${req.method} ${req.url}`)
@@ -52,7 +52,7 @@ host.middleware.unshift(({ req }, next) => {
 })
 const server = createRpcServer(services, host.callback()).listen(0, '127.0.0.1')
 await once(server, 'listening')
-wsConnections.start(new TestClock())
+wsConnections.start()
 t.teardown(() => {
   wsConnections.terminate()
   server.close()

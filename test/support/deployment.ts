@@ -159,6 +159,7 @@ const defaultGatewayConfig = {
   listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0' },
   store: 'lmdb:../data',
   memory: '64MiB',
+  drain: { grace: '0s' },
   plans: {
     core: { dailyCredits: 3_000_000 },
     growth: { dailyCredits: 200_000_000, forwarding: true },
