@@ -3,11 +3,12 @@ import {
   assertKnownMethods,
   copyReply,
   definePlugin,
+  isFailure,
   memoizeFrozen,
   onAbort,
   stringifyJson,
 } from '../../src/plugin/plugin.ts'
-import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Next, Reply } from '../../src/plugin/plugin.ts'
+import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Next, Reply, Services } from '../../src/plugin/plugin.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 import type { CacheQuery } from './memory-cache.ts'
 import { MemoryCache } from './memory-cache.ts'
@@ -63,7 +64,12 @@ export default definePlugin({
       methods,
     )
     const cachePolicyOf = (name: string): CachePolicy => overrides[name] ?? methods.get(name)?.cache ?? 'never'
-    const methodCaches = new Map(methods.names.map(name => [name, { policy: cachePolicyOf(name), keyOf: cacheKeyFor(name) }]))
+    const methodCaches = new Map(
+      methods.names.map(name => {
+        const method = methods.get(name)
+        return [name, { policy: cachePolicyOf(name), keyOf: cacheKeyFor(name, method?.blockParam), sends: method?.idempotent === false }]
+      }),
+    )
     const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)
     const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, secondLevelCache)
     const callsInFlight = new Map<string, SharedCall>()
@@ -71,9 +77,12 @@ export default definePlugin({
     const handle: Handler<'request'> = async (call, next) => {
       const { request } = call.context
       const methodCache = methodCaches.get(request.method)
-      if (methodCache === undefined || methodCache.policy === 'never') return next(call)
+      if (methodCache === undefined) return next(call)
+      if (methodCache.sends) return send(call, next, heads)
+      const requestKey = methodCache.policy === 'never' ? undefined : methodCache.keyOf(request.params)
+      if (requestKey === undefined) return next(call)
       const variant = services.vary(call)
-      const key = variant + methodCache.keyOf(request.params)
+      const key = variant + requestKey
       const snapshot = heads.snapshot
       const hit = memoryCache.get(key, snapshot)
       if (hit !== undefined) {
@@ -81,13 +90,13 @@ export default definePlugin({
         return hit
       }
       const callInFlight = callsInFlight.get(key)
-      if (callInFlight?.mayJoin(snapshot) === true) {
+      if (callInFlight?.mayJoin(snapshot, heads.transactionVersion) === true) {
         log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
         return copyReply(await callInFlight.join(call), { cache: 'hit' })
       }
       const miss = { key, policy: methodCache.policy, request, snapshot, requestedAt: clock.monotonic() }
       const sharedCall = new SharedCall(
-        snapshot,
+        { headVersion: snapshot.headVersion, transactionVersion: heads.transactionVersion },
         { ...call, variant },
         secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss),
         () => {
@@ -103,8 +112,30 @@ export default definePlugin({
   },
 })
 
-/** JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters are normalized: equal requests have equal texts. */
-const cacheKeyFor = (method: string) => memoizeFrozen((params: readonly Json[]) => `\n${method}\n${stringifyJson(params)}`)
+/**
+ * JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters are normalized: equal requests have equal texts. Undefined for
+ * calls about the pending block, which changes with each transaction that is sent.
+ */
+const cacheKeyFor = (method: string, blockParam: number | undefined) =>
+  memoizeFrozen((params: readonly Json[]) => {
+    const text = stringifyJson(params)
+    return text.includes('"pending"') || lacksBlock(params, blockParam) ? undefined : `\n${method}\n${text}`
+  })
+
+/** For a missing block, where the method table has no default, some nodes take the pending block. */
+const lacksBlock = (params: readonly Json[], blockParam: number | undefined): boolean =>
+  blockParam !== undefined && (params[blockParam] ?? null) === null
+
+/**
+ * Passes on a call that may change the state of the chain. Its answer is delivered when no later call can join one that began
+ * before. Only a refusal and a node's own error say that there is no transaction.
+ */
+const send = async (call: Call<'request'>, next: Next<'request'>, heads: Services['heads']): Promise<Reply> => {
+  const reply = await next(call)
+  const isRefused = isFailure(reply) && reply.fault !== 'upstream'
+  if (!isRefused) await heads.recordTransaction()
+  return reply
+}
 
 /** Looks up the answer in Redis before a node is requested. */
 const lookUpBefore =
@@ -112,25 +143,29 @@ const lookUpBefore =
   async call =>
     (await secondLevelCache.get(query)) ?? next(call)
 
+/** What was known when a call began: a later call may expect more of the answer. */
+type KnownVersions = Pick<ChainSnapshot, 'headVersion'> & Pick<Services['heads'], 'transactionVersion'>
+
 /** One upstream call whose reply several callers wait for. It is canceled when the last of them leaves. */
 class SharedCall {
   /** Of the call that it began for. */
   readonly requestId: string
-  readonly #headVersion: number
+  readonly #versions: KnownVersions
   readonly #reply: Promise<Reply>
   readonly #cancellation = new Cancellation()
   #waitingCallers = 0
 
-  constructor(snapshot: ChainSnapshot, { message, origin, context, variant }: Call<'request'>, next: Next<'request'>, onEnd: () => void) {
+  constructor(versions: KnownVersions, { message, origin, context, variant }: Call<'request'>, next: Next<'request'>, onEnd: () => void) {
     this.requestId = origin.requestId
-    this.#headVersion = snapshot.headVersion
+    this.#versions = versions
     this.#reply = next({ message, origin, signal: this.#cancellation, context, variant })
     this.#reply.then(onEnd, onEnd)
   }
 
-  /** False when the call was canceled, or began before the current head was known: its reply may be about an older head. */
-  mayJoin({ headVersion }: ChainSnapshot): boolean {
-    return !this.#cancellation.aborted && this.#headVersion === headVersion
+  /** False when the call was canceled, or began before the current head was known or the last transaction was accepted. */
+  mayJoin({ headVersion }: ChainSnapshot, transactionVersion: number): boolean {
+    const began = this.#versions
+    return !this.#cancellation.aborted && began.headVersion === headVersion && began.transactionVersion === transactionVersion
   }
 
   async join(call: Call): Promise<Reply> {

@@ -70,7 +70,7 @@ export class MemoryCache {
         replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
     } else if (isFailure(reply)) {
       if (isTooLargeQuery(reply) && cacheTooManyFor > 0) replies.set(key, { reply: asCacheHit(reply) }, { ttl: cacheTooManyFor })
-    } else if (!isCacheable(policy, key, reply)) {
+    } else if (!isCacheable(policy, reply)) {
       replies.delete(key)
     } else if (now.finalityVersion === snapshot.finalityVersion && isFinal(miss, reply, snapshot, methods)) {
       replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
@@ -107,8 +107,8 @@ const isStillValid = ({ finalityVersion, headVersion }: CachedReply, snapshot: C
 
 const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
 
-const isCacheable = (policy: CachePolicy, key: string, { result, unexpectedType }: Result): boolean => {
-  if (unexpectedType === true || isNullResult(result) || key.includes('"pending"')) return false
+const isCacheable = (policy: CachePolicy, { result, unexpectedType }: Result): boolean => {
+  if (unexpectedType === true || isNullResult(result)) return false
   return policy !== 'mined' || minedBlockOf(result) !== undefined
 }
 

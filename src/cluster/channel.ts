@@ -22,6 +22,10 @@ export type WorkerMessage =
   | { readonly kind: 'reportHeight'; readonly id: number; readonly network: string; readonly upstream: string; readonly height: number }
   /** Answers `height`: its callers are given no lower height any more. */
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
+  /** A node may have accepted a transaction from one of its callers. */
+  | { readonly kind: 'transaction'; readonly network: string; readonly id: number }
+  /** Answers `transaction`: its callers join no call that began before. */
+  | { readonly kind: 'transactionAck'; readonly network: string; readonly count: number }
 
 /** From the primary to a worker. A kind without a network concerns the whole process. */
 export type PrimaryMessage =
@@ -38,6 +42,10 @@ export type PrimaryMessage =
   | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
   /** Answers `reportHeight` with the height that the caller may be given. */
   | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
+  /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
+  | { readonly kind: 'transaction'; readonly network: string; readonly count: number }
+  /** Answers `transaction` of this id and of those before: every worker knows. */
+  | { readonly kind: 'transactionShared'; readonly network: string; readonly id: number }
 
 /** The part of PrimaryMessage that concerns one network. */
 export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>

@@ -9,6 +9,7 @@ import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
 import type { RevealedTarget, TrackedUpstreams, WorkerChannel, WorkerMessage } from './channel.ts'
 import { WorkerHeightBroadcast } from './height-broadcast.ts'
+import { TransactionBroadcast } from './transaction-broadcast.ts'
 
 export interface SharedHeadsOptions {
   readonly upstreamClient: UpstreamClient
@@ -75,6 +76,7 @@ class SharedNetworkHeads {
   readonly #network: string
   readonly #upstreamsKey: string
   readonly #heightBroadcast: WorkerHeightBroadcast
+  readonly #transactionBroadcast: TransactionBroadcast
   /** The newest blocks that the workers have been sent. */
   readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
   readonly #stop: () => void
@@ -94,6 +96,7 @@ class SharedNetworkHeads {
     this.#network = network
     this.#upstreamsKey = JSON.stringify(upstreams)
     this.#heightBroadcast = new WorkerHeightBroadcast(network, options.clock)
+    this.#transactionBroadcast = new TransactionBroadcast(network, options.clock)
     this.heads = new HeadTracker({
       ...options,
       chainId,
@@ -128,10 +131,12 @@ class SharedNetworkHeads {
       worker.send({ kind: 'snapshot', network: this.#network, state: this.#state, ...(change && { recentBlocks: change }) })
     }
     this.#heightBroadcast.addWorker(worker)
+    this.#transactionBroadcast.addWorker(worker)
   }
 
   removeWorker(worker: WorkerChannel): void {
     this.#heightBroadcast.removeWorker(worker)
+    this.#transactionBroadcast.removeWorker(worker)
   }
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
@@ -142,6 +147,7 @@ class SharedNetworkHeads {
         return this.removeWorker(worker)
       default:
         this.#heightBroadcast.handleMessage(worker, message)
+        this.#transactionBroadcast.handleMessage(worker, message)
     }
   }
 

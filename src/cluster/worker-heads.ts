@@ -34,11 +34,14 @@ export class WorkerHeads implements Heads {
   /** Requests in flight, by height and upstream. */
   readonly #heightRequests = new Map<string, Promise<number>>()
   readonly #pendingReplies = new Map<number, (height: number) => void>()
+  /** By id: to be called when every worker knows of the transaction. */
+  readonly #pendingTransactions = new Map<number, () => void>()
   #targets: readonly Target[] = []
   #sharedHeight = 0
   #hasSnapshot = false
   #lastActivityAt = -Infinity
   #lastRequestId = 0
+  #transactionVersion = 0
 
   constructor(options: WorkerHeadsOptions) {
     this.#options = options
@@ -89,6 +92,15 @@ export class WorkerHeads implements Heads {
     return reportedHeight <= this.#sharedHeight ? reportedHeight : this.#whenShared(reportedHeight)
   }
 
+  get transactionVersion(): number {
+    return this.#transactionVersion
+  }
+
+  recordTransaction(): MaybePromise<void> {
+    this.#transactionVersion += 1
+    if (this.#targets.length > 0) return this.#shareTransaction()
+  }
+
   verifyFinalized(block: BlockId): Promise<boolean> {
     const target = this.#targets.find(({ name }) => this.snapshot.isCurrent(name))
     const signal = new Cancellation()
@@ -113,6 +125,11 @@ export class WorkerHeads implements Heads {
         return this.#sharedHeightListeners.forEach(listener => listener())
       case 'heightReported':
         return this.#pendingReplies.get(message.id)?.(message.height)
+      case 'transaction':
+        this.#transactionVersion += 1
+        return this.#options.send({ kind: 'transactionAck', network: message.network, count: message.count })
+      case 'transactionShared':
+        for (const [id, resolve] of this.#pendingTransactions) if (id <= message.id) resolve()
     }
   }
 
@@ -132,6 +149,15 @@ export class WorkerHeads implements Heads {
     const granted = await withTimeoutOr(clock, primaryTimeoutMs, reply, () => this.#current.state.reportedHeight || height)
     this.#pendingReplies.delete(id)
     return granted
+  }
+
+  async #shareTransaction(): Promise<void> {
+    const { network, clock, send } = this.#options
+    const id = (this.#lastRequestId += 1)
+    const shared = new Promise<void>(resolve => this.#pendingTransactions.set(id, resolve))
+    send({ kind: 'transaction', network, id })
+    await withTimeoutOr(clock, primaryTimeoutMs, shared, () => undefined)
+    this.#pendingTransactions.delete(id)
   }
 
   async #whenShared(reportedHeight: number): Promise<number> {

@@ -3,6 +3,50 @@ import { toHexQuantity } from '../../src/util/json.ts'
 import { ancestorAt, seededRandom } from '../support/model-chain.ts'
 import { openCluster } from './model-cluster.ts'
 
+t.test('a transaction that callers of one worker sent', async t => {
+  t.test('is known to every worker before its sender is answered', async t => {
+    const { addWorker, deliverAll } = openCluster()
+    const [one, two, three] = [addWorker(), addWorker(), addWorker()]
+    await deliverAll()
+    const before = two.heads.transactionVersion
+    const isAnswered: number[] = []
+    two.down.isPaused = true
+    for (const i of [1, 2, 3]) void Promise.resolve(one.heads.recordTransaction()).then(() => isAnswered.push(i))
+    await deliverAll()
+    t.ok(three.heads.transactionVersion > before)
+    t.same([isAnswered, two.heads.transactionVersion], [[], before])
+    two.down.isPaused = false
+    await deliverAll()
+    t.same(isAnswered, [1, 2, 3])
+    t.ok(two.heads.transactionVersion > before)
+  })
+
+  t.test('waits 50 ms for a worker that is busy, once, and not at all for one that has exited', async t => {
+    const { addWorker, deliverAll, clock } = openCluster()
+    const [one, two, three] = [addWorker(), addWorker(), addWorker()]
+    await deliverAll()
+    three.kill()
+    two.down.isPaused = true
+    const first = one.heads.recordTransaction()
+    await deliverAll()
+    clock.advance(50)
+    await deliverAll()
+    await first
+    const second = one.heads.recordTransaction()
+    await deliverAll()
+    await second
+    const { transactionVersion } = two.heads
+    two.down.isPaused = false
+    await deliverAll()
+    t.ok(two.heads.transactionVersion > transactionVersion, 'it learns of them all the same')
+    one.up.isPaused = true
+    const third = one.heads.recordTransaction()
+    await deliverAll()
+    clock.advance(50)
+    await third
+  })
+})
+
 t.test('the reported height of several workers', async t => {
   t.test('is given to no caller before every worker has it', async t => {
     const { addWorker, deliverAll, pipes } = openCluster()

@@ -81,6 +81,13 @@ export interface Heads {
    * back. It is known at once, unless another process must acknowledge it first.
    */
   reportHeight(upstream: string, height: number): MaybePromise<number>
+  /**
+   * Increases with every transaction that a node may have accepted from a caller: an answer that was requested before may
+   * miss what the caller has just sent.
+   */
+  readonly transactionVersion: number
+  /** A node may have accepted a transaction. Resolves, and soon, once every worker knows. */
+  recordTransaction(): MaybePromise<void>
   /** Is the block finalized on this chain? False, too, when no upstream can tell. May send a request. */
   verifyFinalized(block: BlockId): Promise<boolean>
   /** For operators. */

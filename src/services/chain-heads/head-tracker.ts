@@ -60,6 +60,7 @@ export class HeadTracker implements Heads {
   readonly #current: CurrentChainState
   readonly #reportedHeight: ReportedHeight
   readonly #schedule: PollSchedule
+  #transactionVersion = 0
   #chainIdsChecked: Promise<void> = Promise.resolve()
   #upstreams: readonly UpstreamTracker[] = []
   #maxLagBlocks = 0
@@ -100,6 +101,14 @@ export class HeadTracker implements Heads {
 
   get status(): HeadsStatus {
     return this.#current.status
+  }
+
+  get transactionVersion(): number {
+    return this.#transactionVersion
+  }
+
+  recordTransaction(): void {
+    this.#transactionVersion += 1
   }
 
   /** Resolves once the chain IDs of the tracked upstreams have been checked, at the latest after a second. */

@@ -34,7 +34,8 @@ const table = methods({
   eth_getTransactionReceipt: { cache: 'mined' },
   eth_getLogs: { cache: 'block', blockParam: 0 },
   eth_call: { cache: 'block' },
-  eth_sendRawTransaction: { cache: 'never' },
+  eth_estimateGas: { cache: 'block', blockParam: 1 },
+  eth_sendRawTransaction: { cache: 'never', idempotent: false },
 })
 /** Heads that the test controls: node `a` is at the head, `b` behind; blocks up to 0x10 are finalized on `a`. */
 const createHeads = () => {
@@ -348,6 +349,48 @@ t.test('a shared call continues while one caller waits, and is canceled when the
   t.equal(valueOrErrorCode(await late), '0x6', 'no call joins a canceled one')
 })
 
+t.test('nothing about the pending block is shared, nor what some nodes take as that', async t => {
+  const { stage } = openCache()
+  for (const [method, params] of [
+    ['eth_getStorageAt', ['0xa', '0x0', 'pending']],
+    ['eth_getLogs', [{ fromBlock: '0x1', toBlock: 'pending' }]],
+    ['eth_estimateGas', [{}]],
+    ['eth_estimateGas', [{}, null]],
+  ] as const) {
+    const { promise, settle } = deferred<Reply>()
+    let requests = 0
+    const next = () => {
+      requests += 1
+      return promise
+    }
+    const replies = [1, 2, 3].map(() => stage.handle(fakeCall(method, params), next))
+    settle(fakeResult('0x1'))
+    await Promise.all(replies)
+    t.equal(requests, 3, `${method} ${JSON.stringify(params)}`)
+  }
+})
+
+t.test('no call joins one that began before a transaction may have been accepted', async t => {
+  const accepted = fakeResult('0xhash')
+  for (const [what, outcome, isJoined] of [
+    ['an accepted transaction', accepted, false],
+    ['a node that failed after it got the transaction', refuse('unavailable'), false],
+    ['a transaction that the node refused', { ...refuse('params'), kind: 'node', source: 'node' } as Reply, true],
+    ['a transaction that the gateway refused', refuse('params'), true],
+  ] as const) {
+    const { stage, request, requests } = openCache()
+    const { promise, settle } = deferred<Reply>()
+    const before = stage.handle(fakeCall('eth_getTransactionReceipt', ['0x1']), () => promise)
+    await request(fakeCall('eth_sendRawTransaction', ['0x02']), outcome)
+    const after = request(fakeCall('eth_getTransactionReceipt', ['0x1']), fakeResult('after'))
+    const later = request(fakeCall('eth_getTransactionReceipt', ['0x1']), fakeResult('later'))
+    settle(fakeResult('before'))
+    const seen = (await Promise.all([before, after, later])).map(valueOrErrorCode)
+    t.same(seen, isJoined ? ['before', 'before', 'before'] : ['before', 'after', 'after'], what)
+    t.equal(requests(), isJoined ? 1 : 2)
+  }
+})
+
 t.test('callers for whom the answer may differ never share it', async t => {
   let variant = 'a'
   const { request, requests } = openCache({ vary: () => variant })
@@ -365,12 +408,13 @@ t.test('calls of a method with the policy `never` are never shared', async t => 
 
 t.test('stays within maxBytes and the share of the machine', async t => {
   const { request, requests } = openCache({ cacheBytes: 8192 })
+  const slot = (i: number) => fakeCall('eth_getStorageAt', ['0xa', i, 'latest'])
   const big = fakeResult('0'.repeat(1500))
-  for (let i = 0; i < 20; i++) await request(fakeCall('eth_getStorageAt', [i]), big)
+  for (let i = 0; i < 20; i++) await request(slot(i), big)
   t.equal(requests(), 20)
-  await request(fakeCall('eth_getStorageAt', [19]), big)
+  await request(slot(19), big)
   t.equal(requests(), 20, 'the newest entry is cached')
-  await request(fakeCall('eth_getStorageAt', [0]), big)
+  await request(slot(0), big)
   t.equal(requests(), 21, 'the oldest entry was evicted')
 })
 
