@@ -1,4 +1,4 @@
-import { definePlugin, refuse, thenMaybe, withContext } from '../src/plugin/plugin.ts'
+import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Lookup, Origin, Reply } from '../src/plugin/plugin.ts'
 
 /** The look-up of the key in the path; `missing` when the path has none. */
@@ -36,8 +36,17 @@ export default definePlugin({
       return lookup
     }
 
+    const admitLookup = (lookup: KeyLookup, { state }: Origin): Failure | undefined => {
+      if (lookup.kind !== 'granted') return refusalByLookup[lookup.kind]
+      state.accountId = lookup.account.id
+      return undefined
+    }
+
     return {
-      admit: origin => thenMaybe(lookUp(origin), refusalOf),
+      admit(origin) {
+        const lookup = lookUp(origin)
+        return lookup instanceof Promise ? lookup.then(found => admitLookup(found, origin)) : admitLookup(lookup, origin)
+      },
       handle(call, next) {
         const handleLookup = (lookup: KeyLookup): Promise<Reply> =>
           lookup.kind === 'granted'
@@ -63,5 +72,3 @@ const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Fa
     retryAfter: 2,
   }),
 }
-
-const refusalOf = (lookup: KeyLookup): Failure | undefined => (lookup.kind === 'granted' ? undefined : refusalByLookup[lookup.kind])

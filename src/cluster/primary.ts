@@ -5,7 +5,7 @@ import type { Gateway, ValidConfig } from '../core/gateway.ts'
 import { openAdminListener } from '../server/index.ts'
 import { urlOf } from '../server/http-server.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
-import { createMemoryBudget } from '../services/memory-budget.ts'
+import { MemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Log, LogLevel, RootLog } from '../services/log.ts'
 import { createMetricsRegistry, mergeMetrics } from '../services/metrics.ts'
@@ -83,7 +83,7 @@ const openSharedHeads = async (
 ): Promise<{ sharedHeads: SharedHeads; close(): Promise<void> }> => {
   const clock = systemClock
   const broadcasts = await openHeightBroadcasts(store, clock)
-  const upstreamClient = openUpstreamClient(clock, createMemoryBudget(maxHeadResponseBytes))
+  const upstreamClient = openUpstreamClient(clock, new MemoryBudget(maxHeadResponseBytes))
   const sharedHeads = new SharedHeads({ upstreamClient, clock, log, metrics, heightBroadcastsOf: broadcasts.heightBroadcastsOf })
   return {
     sharedHeads,

@@ -88,7 +88,7 @@ export const gatewaySchema = {
     },
     limits: {
       type: 'object',
-      description: 'Limits on requests of callers, and on the memory of responses to them.',
+      description: 'Limits on requests of callers, and on the memory of requests and responses.',
       properties: {
         body: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of the body of an HTTP request.' },
         frame: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of a WebSocket message.' },
@@ -112,8 +112,8 @@ export const gatewaySchema = {
           format: 'size',
           default: '512MiB',
           description:
-            'Maximum size of all responses together that are arriving from nodes or waiting for callers to read them, ' +
-            'divided among the workers.',
+            'Maximum size of everything together that is held for callers, divided among the workers: requests while they arrive, calls in ' +
+            'flight, and responses until callers have read them.',
         },
       },
       default: {},

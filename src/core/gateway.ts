@@ -5,8 +5,7 @@ import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { RpcListener } from '../server/index.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
-import { createMemoryBudget } from '../services/memory-budget.ts'
-import type { MemoryBudget } from '../services/memory-budget.ts'
+import { MemoryBudget } from '../services/memory-budget.ts'
 import { openSharedCaches } from '../services/shared-cache/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
@@ -54,7 +53,7 @@ export const openGateway = async (
     }
   }
   try {
-    const memoryBudget = createMemoryBudget(Math.floor(gateway.limits.inFlight / gateway.workers))
+    const memoryBudget = new MemoryBudget(Math.floor(gateway.limits.inFlight / gateway.workers))
     const headsSource = sharedHeads ?? (await openOwnHeadsSource(gateway, clock, closers))
     const services = await openServices(gateway, networks.length, { memoryBudget, clock, log }, closers)
     const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)

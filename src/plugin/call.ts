@@ -32,8 +32,13 @@ export interface Origin {
  * A plugin adds members of its own by declaration merging, under its name:
  * `declare module 'tollgate/plugin' { interface OriginState { 'my-plugin'?: Session } }`.
  */
-// biome-ignore lint/suspicious/noEmptyInterface: plugins add its members
-export interface OriginState {}
+export interface OriginState {
+  /**
+   * The account whose share of the gateway's memory (`limits.inFlight`) the calls of this origin use. Set in admit(); without it, the
+   * share is that of the address.
+   */
+  accountId?: string
+}
 
 /** The method and the params of a message, once its shape has been checked. */
 export interface Request {

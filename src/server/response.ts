@@ -7,6 +7,7 @@ import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1 } from '../json-rpc/handle-message.ts'
 import type { Clock } from '../services/clock.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { CallerMemory } from '../services/memory-budget.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { drainRequest, isReceivingBody, isTooLongToDrain } from './rpc-request.ts'
@@ -47,12 +48,21 @@ const endResponse = (res: ServerResponse, text: string): void => {
 /** Up to here head and body go out in one write, as one text. */
 const maxSingleWriteBytes = 16_384
 
-/** Sends the response; does nothing when one has been sent already or the caller has left. */
-export const sendResponse = (services: RpcServices, res: ServerResponse, requestId: string, response: RpcResponse): void => {
+/**
+ * Sends the response; does nothing when one has been sent already or the caller has left. A long response reserves its bytes in
+ * `memory`, which is released when the response has been sent.
+ */
+export const sendResponse = (
+  services: RpcServices,
+  res: ServerResponse,
+  requestId: string,
+  response: RpcResponse,
+  memory?: CallerMemory,
+): void => {
   if (res instanceof UpgradeResponse) return sendRawResponse(services, res.stream, requestId, response)
   if (res.headersSent || res.destroyed) return
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
-    return sendLongResponse(services, res, requestId, response)
+    return sendLongResponse(services, res, requestId, response, memory)
   const closesConnection = services.activeRequests.isDraining || (!res.req.complete && isTooLongToDrain(res.req))
   const options = { requestId, closesConnection, isCompressed: false }
   const { status, body } = response
@@ -71,8 +81,14 @@ export const sendResponse = (services: RpcServices, res: ServerResponse, request
   services.countResponse(status)
 }
 
-const sendLongResponse = (services: RpcServices, res: ServerResponse, requestId: string, response: RpcResponse): void => {
-  const accepted = reserveForResponse(services, res, response)
+const sendLongResponse = (
+  services: RpcServices,
+  res: ServerResponse,
+  requestId: string,
+  response: RpcResponse,
+  memory: CallerMemory | undefined,
+): void => {
+  const accepted = reserveForResponse(services, res, response, memory)
   setSendTimeout(services, res, requestId)
   const isCompressed = shouldCompress(res, accepted)
   const closesConnection = services.activeRequests.isDraining

@@ -3,6 +3,7 @@ import { Readable, pipeline } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import { isFailure } from '../plugin/reply.ts'
 import { overloaded } from '../services/memory-budget.ts'
+import type { CallerMemory } from '../services/memory-budget.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse, ResponseBody } from '../json-rpc/handle-message.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
@@ -10,24 +11,21 @@ import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /**
- * Reserves the bytes of a long response in the memory budget of all responses, until the response has been sent. When the
- * budget is exhausted, the response becomes a 503 and the charges are refunded.
+ * Reserves the bytes of a long response, until it has been sent. When the memory budget has no room for them, the response
+ * becomes a 503 and the charges are refunded.
  */
 export const reserveForResponse = (
-  services: Pick<RpcServices, 'memoryBudget' | 'hintGc' | 'log'>,
+  services: Pick<RpcServices, 'hintGc' | 'log'>,
   res: ServerResponse,
   response: RpcResponse,
+  memory: CallerMemory | undefined,
 ): RpcResponse => {
-  const { memoryBudget, hintGc } = services
   const length = response.body?.byteLength ?? 0
-  if (!memoryBudget.reserve(length)) {
+  if (memory?.reserve(length) === false) {
     refundCharges(services, response.replies, 'unavailable')
     return failureResponse(overloaded(), response.id)
   }
-  res.once('close', () => {
-    memoryBudget.release(length)
-    hintGc(length)
-  })
+  res.once('close', () => services.hintGc(length))
   return response
 }
 

@@ -3,9 +3,10 @@ import type { WebSocket } from 'ws'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Log } from '../services/log.ts'
-import { overloaded } from '../services/memory-budget.ts'
+import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
 import type { ResponseBody, RpcResponse } from '../json-rpc/handle-message.ts'
+import { ArrivingMessage } from './ws-frames.ts'
 import type { ActiveRequests, RoutedRequest } from './rpc-request.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
@@ -16,6 +17,11 @@ const maxConcurrentMessages = 200
 
 /** Pongs that the socket may buffer. */
 const maxPendingPongs = 60
+
+/** A longer message is not even parsed when there is no room to handle it: the connection is closed. */
+const maxRefusedMessageBytes = 16_384
+
+const refuseCall = () => Promise.resolve(overloaded())
 
 /** The services that a connection uses. */
 interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'log' | 'memoryBudget' | 'hintGc'> {
@@ -31,6 +37,8 @@ export class WsConnection {
   readonly #log: Log
   readonly #stream: Socket
   readonly #sendQueue: WsSendQueue
+  readonly #memory: CallerMemory
+  readonly #arrivingMessage: ArrivingMessage
   #inFlightCount = 0
   #isCorked = false
   #isClosing = false
@@ -48,8 +56,11 @@ export class WsConnection {
   ) {
     this.#socket = socket
     this.#stream = stream
+    const { origin } = routedRequest
+    this.#memory = new CallerMemory(memoryBudget, origin.state.accountId ?? origin.ip)
+    this.#arrivingMessage = new ArrivingMessage(this.#memory)
     this.#sendQueue = new WsSendQueue(socket, stream, {
-      memoryBudget,
+      memory: this.#memory,
       activeRequests,
       hintGc,
       sendTimeoutMs,
@@ -59,13 +70,19 @@ export class WsConnection {
     this.routedRequest = routedRequest
     this.#activeRequests = activeRequests
     this.#log = log
-    socket.on('pong', () => {
+    socket.on('pong', (payload: Buffer) => {
       this.#missedPongs = 0
+      this.#arrivingMessage.skip(payload.length)
     })
     socket.on('error', () => undefined) // a frame that violates the protocol; ws closes the WebSocket with the code for it
+    // Before ws: it collects the bytes of a message until that is complete.
+    stream.prependListener('data', (chunk: Buffer) => this.#onData(chunk.length))
     socket.on('message', (data: Buffer) => void this.#handleMessage(data))
-    socket.on('ping', (payload: Buffer) => this.#sendPong(Buffer.from(payload))) // a copy, as the payload is a part of what was read
-    socket.on('close', () => this.abort())
+    socket.on('ping', (payload: Buffer) => this.#onPing(payload))
+    socket.on('close', () => {
+      this.abort()
+      this.#arrivingMessage.release()
+    })
   }
 
   /** Two pings without a pong terminate the connection, also while it is being closed. */
@@ -107,6 +124,11 @@ export class WsConnection {
     this.#socket.terminate()
   }
 
+  #onPing(payload: Buffer): void {
+    this.#arrivingMessage.skip(payload.length)
+    this.#sendPong(Buffer.from(payload)) // a copy, as the payload is a part of what was read
+  }
+
   /** A caller that sends pings and reads no pongs gets one pong for all pings above the limit (RFC 6455, 5.5.3). */
   #sendPong(payload: Buffer): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return
@@ -123,18 +145,37 @@ export class WsConnection {
     })
   }
 
+  /** What has arrived of a message does not fit the memory budget: nothing can be answered without the rest. */
+  #onData(byteLength: number): void {
+    if (this.#arrivingMessage.push(byteLength)) return
+    this.#socket.close(1013, 'too many bytes are in flight')
+    this.terminate()
+  }
+
   async #handleMessage(message: Buffer): Promise<void> {
+    this.#arrivingMessage.complete(message.length)
     if (this.#isClosing) return
+    const reservedBytes = message.length + handlingBytes(message.length)
+    if (!this.#memory.reserve(reservedBytes)) return this.#refuseMessage(message)
     this.#activeRequests.begin()
     this.#inFlightCount += 1
     if (this.#inFlightCount >= maxConcurrentMessages) this.#socket.pause()
     const { endpoint, origin } = this.routedRequest
     const response = await handleMessage(endpoint.messageHandler, message, origin)
     this.#inFlightCount -= 1
+    this.#memory.release(reservedBytes)
     this.sendResponse(response)
     if (this.#isClosing) this.drain()
     this.#applyBackpressure()
     this.#activeRequests.end()
+  }
+
+  /** There is no room to handle it: each of its calls gets an error, and none runs. */
+  async #refuseMessage(message: Buffer): Promise<void> {
+    if (message.length > maxRefusedMessageBytes) return this.close(1013, 'too many bytes are in flight')
+    const { endpoint, origin } = this.routedRequest
+    const { body } = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin)
+    if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
   }
 
   #enqueue(body: ResponseBody): boolean {
@@ -147,7 +188,7 @@ export class WsConnection {
     refundCharges({ log: this.#log }, replies, 'unavailable')
     const { body } = failureResponse(overloaded(), id)
     if (id === 'null') this.close(1013, 'too many responses are waiting to be read')
-    else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#enqueue(body)
+    else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
   }
 
   /** More responses follow: those of one turn go out in one write. With 32 calls in flight on a WebSocket that saves a third of the CPU. */

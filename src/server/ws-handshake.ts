@@ -12,10 +12,17 @@ import type { RpcServices } from './rpc-services.ts'
 /** Accepts an upgrade: `open` is called with its WebSocket, unless the handshake is refused, which is responded to. */
 export type AcceptUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer, open: (socket: RpcWebSocket) => void) => void
 
+/** Frames of one message: ws holds each by itself, however short it is. */
+const maxFragments = 1_024
+/** Chunks of one frame, as they come over the network. */
+const maxBufferedChunks = 4_096
+
 export const createUpgradeHandler = (services: Pick<RpcServices, 'limits' | 'countResponse'>): AcceptUpgrade => {
   const server = new WebSocketServer<typeof RpcWebSocket>({
     noServer: true,
     maxPayload: services.limits.frame,
+    maxFragments,
+    maxBufferedChunks,
     perMessageDeflate: false,
     clientTracking: false,
     autoPong: false,

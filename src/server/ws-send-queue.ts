@@ -1,11 +1,16 @@
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
-import { bodyToBuffer, bodyToLatin1 } from '../json-rpc/handle-message.ts'
+import { bodyToLatin1 } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/handle-message.ts'
+import type { CallerMemory } from '../services/memory-budget.ts'
 import type { RpcServices } from './rpc-services.ts'
+import { encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
+import type { Frame } from './ws-frames.ts'
 
-/** A response up to this length is one frame, written as one text. A longer one is reserved in the memory budget of all callers. */
+/** A response up to this length is one frame, written as one text. */
 const maxSingleFrameBytes = 16_384
+/** Bytes that a short response in the socket takes besides its own. */
+const responseOverheadBytes = 512
 /** Bytes that the socket may buffer; while it buffers more, responses are queued here. */
 const maxSocketBufferBytes = 262_144
 /** Queued bytes above which a caller that reads nothing for the send timeout is disconnected. */
@@ -21,7 +26,9 @@ const maxQueuedResponses = 200
 const framesPerTurn = 8
 
 /** The services that a send queue uses. */
-export interface WsSendQueueOptions extends Pick<RpcServices, 'memoryBudget' | 'activeRequests' | 'hintGc'> {
+export interface WsSendQueueOptions extends Pick<RpcServices, 'activeRequests' | 'hintGc'> {
+  /** Of the WebSocket. */
+  readonly memory: CallerMemory
   /** How long a caller with too many queued bytes may read nothing, in ms of the system's clock. */
   readonly sendTimeoutMs: number
   /** Called when the caller has read, and fewer bytes are queued. */
@@ -44,8 +51,12 @@ export class WsSendQueue {
   #remainingBytes = 0
   /** Bytes of all other responses in the queue. */
   #queuedBytes = 0
-  /** Responses whose bytes are reserved in the memory budget, until they are sent. */
+  /** Queued responses whose bytes are reserved, until they are sent. */
   readonly #reserved = new Set<ResponseBody>()
+  /** Reserved bytes of short responses that the socket holds, as the caller does not read them at once. */
+  #socketBytes = 0
+  /** Since the caller last read, the memory budget had no room for a response. */
+  #isOverloaded = false
   #drainCount = 0
   #refusedCount = 0
   #sendTimer: NodeJS.Timeout | undefined
@@ -62,16 +73,23 @@ export class WsSendQueue {
 
   /** Are so many bytes or responses queued behind the current one that no more calls should be read? */
   get needsDrain(): boolean {
-    return this.#queuedBytes > slowReaderBytes || this.#queue.length >= maxQueuedResponses
+    return this.#isOverloaded || this.#queuedBytes > slowReaderBytes || this.#queue.length >= maxQueuedResponses
   }
 
-  /** False, and nothing is sent, when too many bytes are queued for this caller or for all callers. Short responses are always accepted. */
+  /** False, and nothing is sent, when too many bytes are queued for this caller or for all callers. */
   send(body: ResponseBody): boolean {
     if (body.byteLength <= maxSingleFrameBytes && this.#queue.length === 0 && this.#stream.writableLength < maxSocketBufferBytes) {
+      if (this.#stream.writableNeedDrain && !this.#reserveSocketBytes(body)) return false
       this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1')
       return true
     }
     return this.#pendingClose !== undefined || this.#enqueue(body)
+  }
+
+  /** Sends the short error in place of a response that was not accepted; there is always room for it, as no further calls are read. */
+  sendRefusal(body: ResponseBody): void {
+    if (this.#queue.length === 0) this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1')
+    else if (this.#pendingClose === undefined) this.#push(body)
   }
 
   /** Closes the WebSocket once all queued responses are sent. Nothing is sent after it. */
@@ -86,19 +104,24 @@ export class WsSendQueue {
     this.#queue.length = this.#remainingBytes = this.#queuedBytes = 0
     this.#updateSendTimer()
     for (const body of this.#reserved) this.#release(body)
+    this.#releaseSocketBytes()
   }
 
   #enqueue(body: ResponseBody): boolean {
-    if (body.byteLength > maxSingleFrameBytes && !(this.#fitsQueue(body) && this.#reserve(body))) return false
+    if (!(this.#fitsQueue(body) && this.#reserve(body))) return false
+    this.#push(body)
+    return true
+  }
+
+  #push(body: ResponseBody): void {
     this.#queuedBytes += body.byteLength
     if (this.#queue.push(body) === 1) this.#flush()
     this.#updateSendTimer()
-    return true
   }
 
   #fitsQueue({ byteLength }: ResponseBody): boolean {
     const waitingBytes = this.#remainingBytes + this.#queuedBytes
-    if (waitingBytes <= slowReaderBytes || waitingBytes + byteLength <= maxQueuedBytes) return true
+    if (byteLength <= maxSingleFrameBytes || waitingBytes <= slowReaderBytes || waitingBytes + byteLength <= maxQueuedBytes) return true
     this.#refusedCount += 1
     if (this.#refusedCount > maxRefusedResponses) this.#options.onSlowReader()
     return false
@@ -108,6 +131,8 @@ export class WsSendQueue {
   #onDrain(): void {
     this.#sendTimer?.refresh()
     this.#refusedCount = 0
+    this.#isOverloaded = false
+    this.#releaseSocketBytes()
     this.#drainCount += 1
     if (this.#drainCount % framesPerTurn === 0) setImmediate(() => this.#resume())
     else this.#resume()
@@ -132,7 +157,7 @@ export class WsSendQueue {
     if (this.#remainingFrames === undefined) this.#queuedBytes -= body.byteLength
     if (body.byteLength <= maxSingleFrameBytes) {
       this.#queue.shift()
-      this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1')
+      this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1', () => this.#release(body))
       return
     }
     this.#remainingFrames ??= this.#startFrames(body)
@@ -163,59 +188,36 @@ export class WsSendQueue {
   }
 
   #reserve(body: ResponseBody): boolean {
-    const { memoryBudget, activeRequests } = this.#options
-    if (!memoryBudget.reserve(body.byteLength)) return false
+    const { memory, activeRequests } = this.#options
+    if (!memory.reserve(body.byteLength)) {
+      this.#isOverloaded = this.#stream.writableNeedDrain
+      return false
+    }
     activeRequests.begin()
     this.#reserved.add(body)
     return true
   }
 
   #release(body: ResponseBody): void {
-    const { memoryBudget, activeRequests, hintGc } = this.#options
+    const { memory, activeRequests, hintGc } = this.#options
     if (!this.#reserved.delete(body)) return
-    memoryBudget.release(body.byteLength)
+    memory.release(body.byteLength)
     hintGc(body.byteLength)
     activeRequests.end()
   }
-}
 
-/**
- * A whole message as one frame of a server (RFC 6455, 5.2), one character per byte, up to 65,535 of them. It is written to
- * the socket directly: ws would copy the text into a buffer, and write header and payload apart. With the Sender of ws a
- * cached call over WebSocket takes 1.12 to 1.16 times the CPU.
- */
-const encodeTextFrame = (text: string): string => {
-  const { length } = text
-  const size = length < 126 ? String.fromCharCode(length) : String.fromCharCode(126, length >> 8, length & 0xff)
-  return `\x81${size}${text}`
-}
+  #reserveSocketBytes({ byteLength }: ResponseBody): boolean {
+    const bytes = byteLength + responseOverheadBytes
+    if (!this.#options.memory.reserve(bytes)) {
+      this.#isOverloaded = true
+      return false
+    }
+    this.#socketBytes += bytes
+    return true
+  }
 
-/** Most bytes of a frame. */
-const maxFrameBytes = 131_072
-
-/** One frame of a long message. Header and payload go out together; between frames only pings, pongs and the close may be sent. */
-interface Frame {
-  readonly header: Uint8Array
-  readonly payload: Uint8Array
-}
-
-/** A text of any length as frames of its chunks and of parts of these, without a copy. */
-const splitIntoFrames = (body: ResponseBody): readonly Frame[] => {
-  const parts = body.byteLength <= maxFrameBytes ? [bodyToBuffer(body)] : body.chunks.flatMap(splitChunk)
-  const last = parts.length - 1
-  return parts.map((payload, i) => ({ header: encodeFrameHeader(payload.length, { isFirst: i === 0, isLast: i === last }), payload }))
-}
-
-const splitChunk = (chunk: string | Uint8Array): Uint8Array[] => {
-  const bytes = typeof chunk === 'string' ? Buffer.from(chunk, 'latin1') : chunk
-  const parts: Uint8Array[] = []
-  for (let at = 0; at < bytes.length; at += maxFrameBytes) parts.push(bytes.subarray(at, at + maxFrameBytes))
-  return parts
-}
-
-const encodeFrameHeader = (length: number, { isFirst, isLast }: { isFirst: boolean; isLast: boolean }): Uint8Array => {
-  const start = (isFirst ? 0x01 : 0x00) | (isLast ? 0x80 : 0x00)
-  if (length < 126) return Buffer.of(start, length)
-  if (length < 65_536) return Buffer.of(start, 126, length >> 8, length & 0xff)
-  return Buffer.of(start, 127, 0, 0, 0, 0, length >>> 24, (length >> 16) & 0xff, (length >> 8) & 0xff, length & 0xff)
+  #releaseSocketBytes(): void {
+    this.#options.memory.release(this.#socketBytes)
+    this.#socketBytes = 0
+  }
 }

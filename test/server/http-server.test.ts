@@ -9,7 +9,7 @@ import { createRpcServer } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
-import { createMemoryBudget } from '../../src/services/memory-budget.ts'
+import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import type { Origin } from '../../src/plugin/call.ts'
@@ -37,7 +37,7 @@ const services: RpcServices = {
   limits,
   log,
   activeRequests: new ActiveRequests(),
-  memoryBudget: createMemoryBudget(1000),
+  memoryBudget: new MemoryBudget(1 << 20),
   hintGc: () => undefined,
   sendSingleWrite: () => false,
   httpDate: () => '',

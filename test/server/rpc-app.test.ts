@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
+import type { Socket } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
 import { openGcHints } from '../../src/runtime/gc-hints.ts'
@@ -10,9 +11,10 @@ import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
-import { createMemoryBudget } from '../../src/services/memory-budget.ts'
+import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // The Koa application, in front of a network whose responses are long.
 
@@ -23,16 +25,19 @@ interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'mem
   readonly upstream?: string
   /** Of each result, in bytes. */
   readonly resultBytes?: number
+  /** Calls are answered when it resolves. */
+  readonly whenAnswered?: Promise<void>
 }
 
 const openServer = async (
   test: Test,
   {
     sendTimeoutMs = 1000,
-    memoryBudget = createMemoryBudget(512 * mib),
+    memoryBudget = new MemoryBudget(512 * mib),
     hintGc = () => undefined,
     upstream = 'own',
     resultBytes = defaultResultBytes,
+    whenAnswered,
   }: ServerOptions,
 ) => {
   const [log, activeRequests, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
@@ -47,7 +52,12 @@ const openServer = async (
     batchTimeout: 9000,
     inFlight: 512 * mib,
   }
-  const run = () => Promise.resolve({ ...fakeResult('0'), result: Buffer.alloc(resultBytes, '0'), charge, credits: 255, upstream })
+  let startedCalls = 0
+  const answer = () => ({ ...fakeResult('0'), result: Buffer.alloc(resultBytes, '0'), charge, credits: 255, upstream })
+  const run = () => {
+    startedCalls += 1
+    return whenAnswered?.then(answer) ?? Promise.resolve(answer())
+  }
   const endpoint = {
     name: 'net',
     admit: () => undefined,
@@ -79,7 +89,7 @@ const openServer = async (
     caller.write(
       `POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
-  return { log, activeRequests, memoryBudget, caller, call, refunds }
+  return { log, activeRequests, memoryBudget, caller, call, refunds, startedCalls: () => startedCalls }
 }
 
 t.test('a caller who reads nothing of a long response is disconnected, and the memory reserved for it is released', async t => {
@@ -135,7 +145,7 @@ t.test('a slow reader gets the whole response, and the connection takes the next
 t.test(
   'a response that does not fit the memory budget becomes a 503 with the id of its call and the reason, and is not charged',
   async t => {
-    const { caller, call, refunds, memoryBudget } = await openServer(t, { memoryBudget: createMemoryBudget(defaultResultBytes) })
+    const { caller, call, refunds, memoryBudget } = await openServer(t, { memoryBudget: new MemoryBudget(defaultResultBytes) })
     const refusal = async (body: string) => {
       call(body)
       const [chunk] = (await once(caller, 'data')) as [Buffer]
@@ -145,7 +155,7 @@ t.test(
       return text
     }
     const withId = (id: string) =>
-      `{"jsonrpc":"2.0","id":${id},"error":{"code":-32002,"message":"too many responses are waiting to be read; retry later"}}`
+      `{"jsonrpc":"2.0","id":${id},"error":{"code":-32002,"message":"too many bytes are in flight; retry later"}}`
     for (const id of ['18446744073709551616', '"a\\u00e9"', 'null']) {
       t.equal(await refusal(`{"jsonrpc":"2.0","id":${id},"method":"eth_getLogs"}`), withId(id))
       t.same(refunds.splice(0), ['unavailable'])
@@ -198,3 +208,60 @@ t.test('the memory of long responses is free as soon as they have been sent, com
 const nextTurns = async (): Promise<void> => {
   for (let i = 0; i < 3; i++) await new Promise(setImmediate)
 }
+
+t.test('requests in flight', async t => {
+  const chunkedHead = 'POST /v3/key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n'
+  const requestOverheadBytes = 16_384
+  const statusOf = async (caller: Socket) => String((await once(caller, 'data'))[0]).slice(9, 12)
+
+  t.test('reserve the bytes of a body while it arrives, in chunks of one byte no more than twice as much', async t => {
+    const { caller, memoryBudget } = await openServer(t, { resultBytes: 10 })
+    const body = `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(5_000)}"]}`
+    caller.write(chunkedHead)
+    for (const byte of body) caller.write(`1\r\n${byte}\r\n`)
+    await waitUntil(() => memoryBudget.reservedBytes >= requestOverheadBytes + body.length)
+    t.ok(memoryBudget.reservedBytes <= requestOverheadBytes + 2 * body.length)
+    caller.write('0\r\n\r\n')
+    t.equal(await statusOf(caller), '200')
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
+  t.test('release what they hold when their caller leaves in the middle of the body', async t => {
+    const { caller, memoryBudget } = await openServer(t, {})
+    caller.write(`${chunkedHead}3e8\r\n${'a'.repeat(1_000)}`)
+    await waitUntil(() => memoryBudget.reservedBytes > requestOverheadBytes)
+    caller.destroy()
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
+  t.test('are refused when the memory budget has no room: the request, its body, or its handling', async t => {
+    for (const room of [1_000, requestOverheadBytes + 1_000, requestOverheadBytes + 2_100]) {
+      const { call, caller, memoryBudget, startedCalls } = await openServer(t, { memoryBudget: new MemoryBudget(room) })
+      call(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(2_000)}"]}`)
+      t.equal(await statusOf(caller), '503', String(room))
+      await waitUntil(() => memoryBudget.reservedBytes === 0)
+      t.equal(startedCalls(), 0)
+    }
+  })
+
+  t.test('are few on one connection, however many are pipelined; all are answered in the end', async t => {
+    let answer = () => {}
+    const whenAnswered = new Promise<void>(resolve => {
+      answer = resolve
+    })
+    const { caller, call, startedCalls, memoryBudget } = await openServer(t, { resultBytes: 10, whenAnswered })
+    const count = 10_000
+    for (let i = 0; i < count; i += 1) call()
+    await waitUntil(() => startedCalls() >= 64)
+    await new Promise(resolve => setTimeout(resolve, 100))
+    t.ok(startedCalls() < 1_000, `${startedCalls()} calls`)
+    answer()
+    let received = ''
+    caller.on('data', chunk => {
+      received = (received + chunk.toString('latin1')).slice(-1_000_000)
+    })
+    await waitUntil(() => startedCalls() === count)
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+    t.match(received, /HTTP\/1.1 200 OK/)
+  })
+})

@@ -12,7 +12,7 @@ import { createRpcServer } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
-import { createMemoryBudget } from '../../src/services/memory-budget.ts'
+import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -32,7 +32,7 @@ interface ScriptedNetwork {
 }
 
 const openServer = async (test: Test) => {
-  const [clock, log, activeRequests, memoryBudget] = [new TestClock(), new TestLog(), new ActiveRequests(), createMemoryBudget(512 * mib)]
+  const [clock, log, activeRequests, memoryBudget] = [new TestClock(), new TestLog(), new ActiveRequests(), new MemoryBudget(512 * mib)]
   const network: ScriptedNetwork = { resultBytes: 21 * mib, refusal: undefined, admitCount: 0, signals: [] }
   const limits = {
     body: mib,

@@ -9,15 +9,16 @@ import type { Reply } from '../../src/plugin/reply.ts'
 import { WsConnection } from '../../src/server/ws-connection.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RoutedRequest } from '../../src/server/rpc-request.ts'
-import { createMemoryBudget } from '../../src/services/memory-budget.ts'
+import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // One real WebSocket, and a caller that reads as much as a test sets.
 
 const mib = 1 << 20
 
-const open = async (test: Test, sendTimeoutMs: number, memoryBudget = createMemoryBudget(512 * mib)) => {
+const open = async (test: Test, sendTimeoutMs: number, memoryBudget = new MemoryBudget(512 * mib), result = '0x1') => {
   const server = http.createServer().listen(0, '127.0.0.1')
   const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false, autoPong: false })
   const arrived = new Promise<{ socket: WebSocket; stream: Socket }>(resolve =>
@@ -32,14 +33,14 @@ const open = async (test: Test, sendTimeoutMs: number, memoryBudget = createMemo
   const parse = createMessageParser({ batch: 1, depth: 9 })
   const messageHandler = {
     parse,
-    run: () => Promise.resolve(fakeResult('0x1')),
+    run: () => Promise.resolve(fakeResult(result)),
     limits: { batchReply: mib, batchConcurrency: 9, batchTimeout: 9000 },
     clock: new TestClock(),
     log,
   }
   const routedRequest = {
     endpoint: { messageHandler },
-    origin: { requestId: 'r-1', network: 'net', abort: () => undefined },
+    origin: { requestId: 'r-1', network: 'net', ip: '127.0.0.1', state: {}, abort: () => undefined },
   } as unknown as RoutedRequest // all that it reads
   const connection = new WsConnection(socket, stream, routedRequest, {
     activeRequests: new ActiveRequests(),
@@ -168,7 +169,8 @@ t.test('a caller who reads nothing', async t => {
       t.ok(stream.writableLength < 512 * 1024, `${stream.writableLength} bytes`)
       await wait(10)
     }
-    t.equal(memoryBudget.reservedBytes, 21 * mib)
+    t.ok(memoryBudget.reservedBytes >= 21 * mib, 'the short responses in the queue are reserved too')
+    t.ok(memoryBudget.reservedBytes <= 21 * mib + 1_000 * 10_512)
   })
 
   t.test('and sends pings without end makes no memory grow, and gets a pong for the latest ping once it reads', async t => {
@@ -341,7 +343,7 @@ t.test('a caller that requests more at once than may be queued gets what fits, a
   t.same(JSON.parse(String(messages[4])), {
     jsonrpc: '2.0',
     id: 'call-4',
-    error: { code: -32002, message: 'too many responses are waiting to be read; retry later' },
+    error: { code: -32002, message: 'too many bytes are in flight; retry later' },
   })
   t.equal(memoryBudget.reservedBytes, 0)
   deliver(10 * mib)
@@ -352,7 +354,7 @@ t.test('a caller that requests more at once than may be queued gets what fits, a
 t.test(
   'the queued bytes of all callers are bounded; a call above the bound gets an error, a batch close 1013, and neither is charged',
   async t => {
-    const memoryBudget = createMemoryBudget(10 * mib)
+    const memoryBudget = new MemoryBudget(10 * mib)
     const [one, other] = [await open(t, 60_000, memoryBudget), await open(t, 60_000, memoryBudget)]
     one.deliver(9 * mib)
     const refunds: string[] = []
@@ -381,3 +383,59 @@ t.test(
     t.equal(memoryBudget.reservedBytes, 0)
   },
 )
+
+t.test('messages that arrive', async t => {
+  const reserved = async (budget: MemoryBudget, bytes: number) => waitUntil(() => budget.reservedBytes >= bytes)
+
+  t.test('reserve their bytes until they are complete, and then until they are answered', async t => {
+    const { caller, memoryBudget } = await open(t, 60_000)
+    caller.resume()
+    caller.send(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(200_000)}`, { fin: false })
+    await reserved(memoryBudget, 200_000)
+    t.ok(memoryBudget.reservedBytes < 210_000)
+    caller.send('"]}', { fin: true })
+    t.match(JSON.parse(String((await once(caller, 'message'))[0])), { id: 1, result: '0x1' })
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
+  t.test('and are never completed hold no more than fits, and release it with the connection', async t => {
+    const memoryBudget = new MemoryBudget(mib)
+    const callers = await Promise.all(Array.from({ length: 8 }, () => open(t, 60_000, memoryBudget)))
+    const closed = callers.map(({ caller }) => once(caller, 'close'))
+    for (const { caller } of callers) caller.resume()
+    for (const { caller } of callers) caller.send(Buffer.alloc(200_000), { fin: false })
+    await Promise.race(closed)
+    t.ok(memoryBudget.reservedBytes <= mib)
+    for (const { caller } of callers) caller.terminate()
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
+  t.test('get an error with the id of each call when there is no room to handle them; long ones close the connection', async t => {
+    const { caller, memoryBudget } = await open(t, 60_000, new MemoryBudget(30_000))
+    caller.resume()
+    t.ok(memoryBudget.reserve(25_000))
+    caller.send('{"jsonrpc":"2.0","id":18446744073709551616,"method":"eth_call"}')
+    t.match(String((await once(caller, 'message'))[0]), /"id":18446744073709551616,"error":\{"code":-32002,"message":"too many bytes/)
+    memoryBudget.release(25_000)
+    caller.send('{"jsonrpc":"2.0","id":2,"method":"eth_call"}')
+    t.match(JSON.parse(String((await once(caller, 'message'))[0])), { id: 2, result: '0x1' })
+    caller.send(`"${'a'.repeat(17_000)}"`)
+    t.equal((await once(caller, 'close'))[0], 1013)
+  })
+
+  t.test('of a caller who never reads are read no further once no more fits', async t => {
+    const { caller, memoryBudget, stream } = await open(t, 60_000, new MemoryBudget(mib), `0x${'a'.repeat(10_000)}`)
+    const message = '{"jsonrpc":"2.0","id":1,"method":"eth_call"}'
+    const flood = setInterval(() => {
+      for (let i = 0; i < 100 && tcpSocketOf(caller).writableLength < mib; i += 1) caller.send(message)
+    })
+    t.teardown(() => clearInterval(flood))
+    let mostBytes = 0
+    await waitUntil(() => {
+      mostBytes = Math.max(mostBytes, stream.writableLength)
+      return stream.isPaused()
+    })
+    t.ok(memoryBudget.reservedBytes <= mib)
+    t.ok(mostBytes <= mib, `${mostBytes} bytes`)
+  })
+})

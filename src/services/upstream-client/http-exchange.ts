@@ -5,7 +5,7 @@ import { ResponseParser, serializeRequest } from '../../json-rpc/parse-response.
 import type { ParsedResponse } from '../../json-rpc/parse-response.ts'
 import type { Clock } from '../clock.ts'
 import { overloaded } from '../memory-budget.ts'
-import type { MemoryBudget } from '../memory-budget.ts'
+import type { ResponseMemory } from '../memory-budget.ts'
 import { describeNetworkError } from './http-client.ts'
 import type { Endpoint, HttpClient, InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
 import type { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
@@ -22,7 +22,7 @@ export interface ExchangeOptions {
   readonly maxBytes: number
   readonly idempotent: boolean
   readonly clock: Clock
-  readonly memoryBudget: MemoryBudget
+  readonly memoryBudget: ResponseMemory
   readonly decompressionLimits: Readonly<Record<ContentDecoder['kind'], ConcurrencyLimit>>
   readonly deadline: RequestDeadline
   /** Called once, when the exchange has ended. */

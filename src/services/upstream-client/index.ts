@@ -4,7 +4,7 @@ import { refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
-import type { MemoryBudget } from '../memory-budget.ts'
+import type { ResponseMemory } from '../memory-budget.ts'
 import { openHttpClient, parseEndpoint } from './http-client.ts'
 import type { Endpoint } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
@@ -38,7 +38,7 @@ const maxConcurrentZlib = 32
 const maxConcurrentBrotli = 2
 
 /** Responses reserve their bytes in `memoryBudget` while they come in; a response that does not fit is given up. */
-export const openUpstreamClient = (clock: Clock, memoryBudget: MemoryBudget): UpstreamClient & { close(): Promise<void> } => {
+export const openUpstreamClient = (clock: Clock, memoryBudget: ResponseMemory): UpstreamClient & { close(): Promise<void> } => {
   const httpClient = openHttpClient(clock)
   const states = new WeakMap<Target, UpstreamState>()
   const newState = ({ url, concurrency = Infinity }: Target): UpstreamState => ({

@@ -3,7 +3,7 @@ import type { Target } from '../../../src/plugin/call.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import { systemClock } from '../../../src/services/clock.ts'
-import { createMemoryBudget } from '../../../src/services/memory-budget.ts'
+import { MemoryBudget } from '../../../src/services/memory-budget.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { openUpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
@@ -159,7 +159,7 @@ t.test('heads by subscription', async t => {
 
 t.test('a subscription to anvil', async t => {
   const chain = await startAnvilChain()
-  const upstreamClient = openUpstreamClient(systemClock, createMemoryBudget(maxResponseBytes))
+  const upstreamClient = openUpstreamClient(systemClock, new MemoryBudget(maxResponseBytes))
   const requests: string[] = []
   const countingClient: UpstreamClient = {
     ...upstreamClient,

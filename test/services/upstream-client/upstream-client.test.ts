@@ -17,8 +17,7 @@ import { openUpstreamClient } from '../../../src/services/upstream-client/index.
 import type { RequestOptions } from '../../../src/services/upstream-client/index.ts'
 import { ConcurrencyLimit, RequestDeadline } from '../../../src/services/upstream-client/request-limits.ts'
 import type { Waiter } from '../../../src/services/upstream-client/request-limits.ts'
-import { createMemoryBudget } from '../../../src/services/memory-budget.ts'
-import type { MemoryBudget } from '../../../src/services/memory-budget.ts'
+import { MemoryBudget } from '../../../src/services/memory-budget.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
 import { TestClock } from '../../support/fakes.ts'
@@ -44,7 +43,7 @@ const text = (reply: Reply): string =>
 const startUpstream = async (
   test: Test,
   fault: NodeFault = respondCorrectly,
-  memoryBudget: MemoryBudget = createMemoryBudget(Infinity),
+  memoryBudget: Pick<MemoryBudget, 'reserve' | 'release'> = new MemoryBudget(Infinity),
   clock: Clock = systemClock,
 ) => {
   const node = await startFaultyNode(fault)
@@ -87,7 +86,7 @@ t.test('time', async t => {
 
   t.test('a long response that does not end in time is a slow query, as callers may request as much as they like', async t => {
     const node = await startFakeNode({ eth_call: { raw: `{"jsonrpc":"2.0","id":1,"result":"0x${'ab'.repeat(600_000)}`, then: 'hang' } })
-    const client = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
+    const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))
     t.teardown(() => Promise.all([client.close(), node.stop()]))
     t.match(await client.request(targetOf(node.url), request, requestOptions({ timeoutMs: 500, maxBytes: 1 << 24 })), {
       kind: 'timeout',
@@ -113,7 +112,7 @@ t.test('time', async t => {
 
   t.test('a node that accepts connections and reads nothing is unresponsive too', async t => {
     const hole = await startBlackHole()
-    const client = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
+    const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))
     t.teardown(() => Promise.all([client.close(), hole.stop()]))
     const reply = await client.request(
       targetOf(hole.url),
@@ -126,7 +125,7 @@ t.test('time', async t => {
 
 t.test('a user and a password in a URL are sent as HTTP Basic, and no header is sent without them', async t => {
   const node = await startFakeNode({ eth_call: { result: '0x1' } })
-  const client = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
+  const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))
   t.teardown(() => Promise.all([client.close(), node.stop()]))
   const at = (user: string) => node.url.replace('//', `//${user}`)
   for (const user of ['me:s%40cret%', 'me@', '@', '']) {
@@ -214,7 +213,7 @@ t.test('a kept-alive connection that closes as it is used again', async t => {
   t.test('connections are replaced after 30 s, so that a node which moves is found', async t => {
     let later = 0
     const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + later }
-    const { send, node } = await startUpstream(t, respondCorrectly, createMemoryBudget(Infinity), clock)
+    const { send, node } = await startUpstream(t, respondCorrectly, new MemoryBudget(Infinity), clock)
     const opened: unknown[] = []
     const record = (message: unknown) => opened.push(message)
     channel('undici:client:connected').subscribe(record)
@@ -263,7 +262,7 @@ t.test('compressed responses', async t => {
 
   t.test('are cut off at the limit of decompressed bytes', async t => {
     for (const name of ['sends a gzip bomb', 'sends a deflate bomb', 'sends a brotli bomb'] as const) {
-      const budget = createMemoryBudget(Infinity)
+      const budget = new MemoryBudget(Infinity)
       const { send, node } = await startUpstream(t, faults[name], budget)
       t.match(await send(), { kind: 'tooLarge', retryElsewhere: true }, name)
       t.equal(budget.reservedBytes, 0)
@@ -298,7 +297,7 @@ t.test('bytes', async t => {
   })
 
   t.test('all responses together stay within the memory budget, and release it', async t => {
-    const budget = createMemoryBudget(1000)
+    const budget = new MemoryBudget(1000)
     const { send } = await startUpstream(
       t,
       socket => void socket.write(httpResponse('{"jsonrpc":"2.0",', { headers: { 'content-length': 10_000 } })),
@@ -313,7 +312,7 @@ t.test('bytes', async t => {
       source: 'gateway',
       fault: 'gateway',
       retryAfter: 1,
-      error: { message: 'too many responses are waiting to be read; retry later' },
+      error: { message: 'too many bytes are in flight; retry later' },
     })
     t.ok(budget.reservedBytes <= 1000)
     for (const caller of callers) caller.abort()
@@ -351,7 +350,7 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     maxBytes: 1 << 22,
     idempotent: true,
     clock,
-    memoryBudget: createMemoryBudget(Infinity),
+    memoryBudget: new MemoryBudget(Infinity),
     decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
     deadline: new RequestDeadline(clock, requestOptions()),
     onSettled: () => undefined,
@@ -418,7 +417,7 @@ t.test('a user and a password in the URL become an Authorization header', async 
 t.test('host names', async t => {
   t.test('are resolved once for all connections that open at once', async t => {
     const { node } = await startUpstream(t)
-    const client = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
+    const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))
     t.teardown(() => client.close())
     const target = targetOf(node.url.replace('127.0.0.1', 'localhost'))
     let lookups = 0
@@ -460,7 +459,7 @@ t.test('host names', async t => {
 type LookupResult = Parameters<Parameters<ReturnType<typeof createCoalescingLookup>>[2]>
 
 t.test('the cause of a failure does not contain the URL', async t => {
-  const client = openUpstreamClient(systemClock, createMemoryBudget(Infinity))
+  const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))
   const untrusted = await startTlsNode('self-signed')
   t.teardown(() => Promise.all([client.close(), untrusted.stop()]))
   const causeAt = async (url: string) => {
@@ -602,12 +601,11 @@ t.test("a bug of the gateway is not the node's fault", async t => {
   const circle: unknown[] = []
   circle.push(circle)
   await t.rejects(client.request(target, { method: 'eth_call', params: circle as never }, requestOptions()), TypeError)
-  const broken: MemoryBudget = {
+  const broken: Pick<MemoryBudget, 'reserve' | 'release'> = {
     reserve: () => {
       throw new RangeError('a bug')
     },
     release: () => undefined,
-    reservedBytes: 0,
   }
   const { send } = await startUpstream(t, respondCorrectly, broken)
   await t.rejects(send(), RangeError)
