@@ -176,6 +176,7 @@ export class WsConnection {
     const { endpoint, origin } = this.routedRequest
     const { body } = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin)
     if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
+    this.#applyBackpressure()
   }
 
   #enqueue(body: ResponseBody): boolean {

@@ -86,10 +86,11 @@ export class WsSendQueue {
     return this.#pendingClose !== undefined || this.#enqueue(body)
   }
 
-  /** Sends the short error in place of a response that was not accepted; there is always room for it, as no further calls are read. */
+  /** Sends the short error in place of a response that was not accepted. While the caller does not read it, no further calls are read. */
   sendRefusal(body: ResponseBody): void {
     if (this.#queue.length === 0) this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1')
     else if (this.#pendingClose === undefined) this.#push(body)
+    this.#isOverloaded = this.#stream.writableNeedDrain
   }
 
   /** Closes the WebSocket once all queued responses are sent. Nothing is sent after it. */
