@@ -600,7 +600,7 @@ t.test("a bug of the gateway is not the node's fault", async t => {
   const { client, target } = await startUpstream(t)
   const circle: unknown[] = []
   circle.push(circle)
-  await t.rejects(client.request(target, { method: 'eth_call', params: circle as never }, requestOptions()), TypeError)
+  await t.rejects(client.request(target, { method: 'eth_call', params: circle as never }, requestOptions()), RangeError)
   const broken: Pick<MemoryBudget, 'reserve' | 'release'> = {
     reserve: () => {
       throw new RangeError('a bug')
