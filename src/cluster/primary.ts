@@ -50,6 +50,7 @@ export const openPrimary = async (
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
     logLevel,
     token: gateway.admin.token,
+    hosts: gateway.admin.hosts,
     log,
   }
   const admin =

@@ -7,6 +7,7 @@ import { checkOptions } from './check-options.ts'
 import { isDirectory } from './config-files.ts'
 import { isKebabCase, parseDuration, parseSize } from './formats.ts'
 import { defaultRpcAddress, gatewaySchema } from './gateway-schema.ts'
+import { readHosts } from './network-config.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import type { GatewayConfig } from './types.ts'
@@ -31,9 +32,10 @@ export const readGatewayConfig = (
   if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems }
 
   const {
-    listen: { rpc, portal, admin, reusePort },
+    listen: { rpc, portal, admin: adminAddress, reusePort },
     workers,
     plans,
+    admin: { token },
     ...rest
   } = options
   const config: GatewayConfig = {
@@ -41,9 +43,10 @@ export const readGatewayConfig = (
     listen: {
       rpc: parseAddress(rpc),
       ...(portal !== undefined && { portal: parseAddress(portal) }),
-      ...(admin !== undefined && { admin: parseAddress(admin) }),
+      ...(adminAddress !== undefined && { admin: parseAddress(adminAddress) }),
       reusePort,
     },
+    admin: { ...(token !== undefined && { token }), hosts: readHosts(source, ['admin', 'hosts']).hosts.map(({ host }) => host) },
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
@@ -98,16 +101,20 @@ const supportedReusePort: GatewayRule = source => {
   ]
 }
 
-const adminTokenNeedsListener: GatewayRule = source =>
-  source.valueAt(['admin', 'token']) === undefined || source.valueAt(['listen', 'admin']) !== undefined
+const adminNeedsListener: GatewayRule = source =>
+  source.valueAt(['listen', 'admin']) !== undefined
     ? []
-    : [
-        source.problemAtKey(
-          ['admin', 'token'],
-          'admin.token has no effect without listen.admin',
-          'add listen.admin, for example 127.0.0.1:8082',
-        ),
-      ]
+    : ['token', 'hosts']
+        .filter(option => source.valueAt(['admin', option]) !== undefined)
+        .map(option =>
+          source.problemAtKey(
+            ['admin', option],
+            `admin.${option} has no effect without listen.admin`,
+            'add listen.admin, for example 127.0.0.1:8082',
+          ),
+        )
+
+const validAdminHosts: GatewayRule = source => readHosts(source, ['admin', 'hosts']).problems
 
 const supportedStore: GatewayRule = source => {
   const text = source.textAt(['store'])
@@ -164,7 +171,8 @@ const gatewayRules: readonly GatewayRule[] = [
   validAddresses,
   distinctAddresses,
   supportedReusePort,
-  adminTokenNeedsListener,
+  adminNeedsListener,
+  validAdminHosts,
   supportedStore,
   validWorkerCount,
   validPlanNames,

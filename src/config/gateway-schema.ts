@@ -43,6 +43,27 @@ export const gatewaySchema = {
           description: 'Authorizes GET and PUT /log-level, as `Authorization: Bearer TOKEN`. Without a token the path does not exist.',
           examples: ['${ADMIN_TOKEN}'],
         },
+        hosts: {
+          type: 'array',
+          items: { type: 'string' },
+          default: [],
+          description:
+            'Hosts, without port, that requests to the admin listener may name besides loopback names and the address that they come in on. ' +
+            '/livez, /readyz and /metrics take any host.',
+          examples: [['tollgate-admin.internal']],
+        },
+      },
+      default: {},
+    },
+    headers: {
+      type: 'object',
+      description: 'Headers of HTTP responses to callers.',
+      properties: {
+        upstream: {
+          type: 'boolean',
+          default: true,
+          description: 'Whether X-Tollgate-Upstream names the upstream that answered a call.',
+        },
       },
       default: {},
     },

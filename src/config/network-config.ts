@@ -73,7 +73,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
   const source = readYamlFile(path, env)
   if (source.value === undefined) return { problems: source.problems, hosts: [] }
   const checked = checkOptions({ source, namePath: [], owner: '', schema: networkSchema })
-  const { hosts, problems: hostProblems } = readHosts(source)
+  const { hosts, problems: hostProblems } = readHosts(source, ['hosts'])
   const { table, problems: tableProblems } = tables.read(source)
   const steps = await readPipeline(source, plugins)
   const problems = [
@@ -141,7 +141,7 @@ const checkBlockTime = (source: YamlFile): readonly Problem[] => {
   return isZero ? [source.problemAt(path, `blockTime must be greater than 0, not ${source.describeValueAt(path)}`)] : []
 }
 
-/** A host that a network's file lists. */
+/** A host that a file lists. */
 export interface ListedHost {
   /** As Host headers are compared with it: lower case, IPv6 without brackets. */
   readonly host: string
@@ -149,13 +149,13 @@ export interface ListedHost {
   readonly path: Path
 }
 
-/** The valid hosts of one network's file, and the problems of the others. */
-const readHosts = (source: YamlFile): { hosts: readonly ListedHost[]; problems: readonly Problem[] } => {
-  const list = source.valueAt(['hosts'])
+/** The valid hosts of one list of a file, and the problems of the others. */
+export const readHosts = (source: YamlFile, listPath: Path): { hosts: readonly ListedHost[]; problems: readonly Problem[] } => {
+  const list = source.valueAt(listPath)
   const hosts: ListedHost[] = []
   const problems: Problem[] = []
   for (const index of Array.isArray(list) ? list.keys() : []) {
-    const path = ['hosts', index]
+    const path = [...listPath, index]
     const text = source.textAt(path)
     if (text === undefined) continue
     const host = normalizeHost(text)

@@ -17,6 +17,12 @@ export interface GatewayConfig {
   readonly admin: {
     /** Required to read or set the log level over the admin listener; without it nobody can. */
     readonly token?: Secret
+    /** Hosts that its requests may name besides loopback names and its own address; as in networks. */
+    readonly hosts: readonly string[]
+  }
+  readonly headers: {
+    /** Whether `X-Tollgate-Upstream` is sent. */
+    readonly upstream: boolean
   }
   readonly store: StoreAddress
   /** Worker processes that share the port. */

@@ -153,6 +153,7 @@ const openListeners = async (
     metrics: metrics.families,
     logLevel: log,
     token: config.admin.token,
+    hosts: config.admin.hosts,
     log,
   }
   const admin = config.listen.admin && (await openAdminListener(config.listen.admin, adminOptions))

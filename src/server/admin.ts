@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { Secret } from '../plugin/secret.ts'
@@ -8,6 +9,7 @@ import { isLogLevel, logLevels } from '../services/log.ts'
 import { formatMetrics, metricsContentType } from '../services/metrics.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import { isJsonObject } from '../util/json.ts'
+import { isReceivingBody, parseHost } from './rpc-request.ts'
 
 export interface AdminOptions {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
@@ -19,19 +21,23 @@ export interface AdminOptions {
   readonly logLevel: Pick<RootLog, 'level'>
   /** Required of those who read or set the log level; without a token nobody can. */
   readonly token: Secret | undefined
+  /** Hosts that requests may name besides loopback names and the address that they come in on. */
+  readonly hosts: readonly string[]
   readonly log: Log
 }
 
 /**
  * `/livez` (restart the process when it fails), `/readyz` (route to the process while it is 200), `/metrics` (Prometheus) and
- * `/log-level`.
+ * `/log-level`. Probes and scrapers name the host as they find it; all else is only for those who know the listener's name.
  */
-export const createAdminApp = ({ log, token, ...options }: AdminOptions): Koa => {
+export const createAdminApp = ({ log, token, hosts, ...options }: AdminOptions): Koa => {
   const app = new Koa()
   app.on('error', error => logRequestError(log, error))
+  app.use(closeOnUnreadBody)
   app.use(at('/livez', respondTo({ GET: respondAlive })))
   app.use(at('/readyz', respondTo({ GET: ctx => respondReadiness(ctx, options) })))
   app.use(at('/metrics', respondTo({ GET: ctx => respondMetrics(ctx, options) })))
+  app.use(requireKnownHost(hosts))
   if (token !== undefined) {
     app.use(at('/log-level', requireToken(token)))
     app.use(at('/log-level', bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
@@ -48,6 +54,38 @@ const logRequestError = (log: Log, error: NodeJS.ErrnoException & { readonly sta
   if (error.syscall === undefined) log.error({ err: error }, 'admin request failed because of a bug')
   else log.info({ err: error }, 'admin request aborted by the client')
 }
+
+/** The rest of a body that nobody needs is not read. */
+const closeOnUnreadBody: Koa.Middleware = async (ctx, next) => {
+  await next()
+  if (isReceivingBody(ctx.req)) ctx.set('Connection', 'close')
+}
+
+/** A page whose own name resolves to this listener (DNS rebinding) may not reach it: its requests name the page's host. */
+const requireKnownHost =
+  (hosts: readonly string[]): Koa.Middleware =>
+  (ctx, next) => {
+    const host = parseHost(ctx.req)
+    if (isLoopbackName(host) || isOwnAddress(host, ctx.socket.localAddress) || hosts.includes(host)) return next()
+    ctx.status = 421
+    ctx.body = { error: 'this host is not known: admin.hosts lists further hosts of the admin listener' }
+    return undefined
+  }
+
+const isLoopbackName = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost')
+
+/** A loopback address, or the local address of the connection. */
+const isOwnAddress = (host: string, localAddress = ''): boolean => {
+  if (isIP(host) === 0) return false
+  const addresses = new BlockList()
+  addresses.addSubnet('127.0.0.0', 8)
+  addresses.addAddress('::1', 'ipv6')
+  const local = localAddress.replace(/^::ffff:(?=[\d.]+$)/, '') // an IPv4 address, as a listener on [::] shows it
+  if (isIP(local) !== 0) addresses.addAddress(local, familyOf(local))
+  return addresses.check(host, familyOf(host))
+}
+
+const familyOf = (address: string): 'ipv4' | 'ipv6' => (isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
 const at =
   (path: string, middleware: Koa.Middleware): Koa.Middleware =>

@@ -26,7 +26,7 @@ export interface Listener {
 }
 
 export interface RpcListenerOptions {
-  readonly config: Pick<GatewayConfig, 'listen' | 'limits' | 'drain'>
+  readonly config: Pick<GatewayConfig, 'listen' | 'limits' | 'headers' | 'drain'>
   readonly networks: readonly Network[]
   readonly memoryBudget: MemoryBudget
   readonly clock: Clock
@@ -56,6 +56,7 @@ export const openRpcListener = async ({
   const services: RpcServices = {
     endpointByHost: new Map(networks.flatMap(network => endpointsOf(network, handlerBase))),
     limits: config.limits,
+    headers: config.headers,
     log,
     activeRequests,
     memoryBudget,

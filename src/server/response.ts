@@ -64,7 +64,7 @@ export const sendResponse = (
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return sendLongResponse(services, res, requestId, response, memory)
   const closesConnection = services.activeRequests.isDraining || (!res.req.complete && isTooLongToDrain(res.req))
-  const options = { requestId, closesConnection, isCompressed: false }
+  const options = { requestId, closesConnection, isCompressed: false, namesUpstream: services.headers.upstream }
   const { status, body } = response
   const text = body === undefined ? '' : bodyToLatin1(body)
   const isSent =
@@ -92,7 +92,8 @@ const sendLongResponse = (
   setSendTimeout(services, res, requestId)
   const isCompressed = shouldCompress(res, accepted)
   const closesConnection = services.activeRequests.isDraining
-  res.writeHead(accepted.status, [...rawHeadersOf(accepted, { requestId, closesConnection, isCompressed })])
+  const namesUpstream = services.headers.upstream
+  res.writeHead(accepted.status, [...rawHeadersOf(accepted, { requestId, closesConnection, isCompressed, namesUpstream })])
   services.countResponse(accepted.status)
   if (accepted.body === undefined) res.end()
   else if (isCompressed) sendCompressed(res, accepted.body)
@@ -125,7 +126,8 @@ export const sendRawResponse = (
   extraHeaders: RawHeaders = [],
 ): void => {
   const lines =
-    formatResponseHeaders(response, { requestId, closesConnection: true, isCompressed: false }) + formatHeaderLines(extraHeaders)
+    formatResponseHeaders(response, { requestId, closesConnection: true, isCompressed: false, namesUpstream: false }) +
+    formatHeaderLines(extraHeaders)
   const body = response.body === undefined ? '' : bodyToLatin1(response.body)
   stream.on('error', destroyStream).once('finish', destroyStream)
   stream.end(`HTTP/1.1 ${response.status} ${STATUS_CODES[response.status]}\r\n${lines}\r\n${body}`, 'latin1')
@@ -141,11 +143,13 @@ interface ResponseOptions {
   /** The connection ends with it. */
   readonly closesConnection: boolean
   readonly isCompressed: boolean
+  /** Has it `X-Tollgate-Upstream`? */
+  readonly namesUpstream: boolean
 }
 
 /** The headers of a response, a line each. */
 const formatResponseHeaders = (response: RpcResponse, options: ResponseOptions): string => {
-  let lines = `${rpcHeaderLines}X-Request-Id: ${options.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response)}`
+  let lines = `${rpcHeaderLines}X-Request-Id: ${options.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response, options)}`
   if (response.retryAfter !== undefined) lines += `Retry-After: ${response.retryAfter}\r\n`
   if (response.status === 405) lines += `Allow: ${allowedMethods(response.replies)}\r\n`
   if (response.status === 426) lines += upgradeHeaderLines
@@ -185,7 +189,7 @@ const allowedMethods = ([refusal]: readonly Reply[]): string =>
   refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
 
 /** The credits of all calls together, also of a batch whose calls were all refused; cache and upstream only where there is one call. */
-const formatReplyHeaders = ({ replies, isBatch }: RpcResponse): string => {
+const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { namesUpstream }: ResponseOptions): string => {
   let credits = isBatch === true ? 0 : undefined
   let quota: CreditQuota | undefined
   for (const reply of replies) {
@@ -196,7 +200,7 @@ const formatReplyHeaders = ({ replies, isBatch }: RpcResponse): string => {
   if (quota !== undefined) lines += formatRateLimitHeaders(quota)
   const only = replies.length === 1 ? replies[0] : undefined
   if (only?.cache !== undefined) lines += `X-Tollgate-Cache: ${only.cache}\r\n`
-  if (only?.upstream !== undefined) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
+  if (namesUpstream && only?.upstream !== undefined) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
   return lines
 }
 

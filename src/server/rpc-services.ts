@@ -1,4 +1,4 @@
-import type { GatewayLimits } from '../config/types.ts'
+import type { GatewayConfig, GatewayLimits } from '../config/types.ts'
 import type { RefusalKind, Reply } from '../plugin/reply.ts'
 import type { SendSingleWrite } from '../runtime/http-internals.ts'
 import type { Log } from '../services/log.ts'
@@ -10,6 +10,8 @@ export interface RpcServices {
   /** The networks by the hosts that name them. */
   readonly endpointByHost: ReadonlyMap<string, NetworkEndpoint>
   readonly limits: GatewayLimits
+  /** Which headers responses have. */
+  readonly headers: GatewayConfig['headers']
   readonly log: Log
   readonly activeRequests: ActiveRequests
   /** Bytes of long responses until they have been read. */

@@ -28,7 +28,8 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   t.same(readGatewayConfig(dir, {}), {
     config: {
       listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false },
-      admin: {},
+      admin: { hosts: [] },
+      headers: { upstream: true },
       store: { kind: 'lmdb', path: join(dir, 'data') },
       plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
       workers: 1,
@@ -56,7 +57,8 @@ t.test('gateway.yaml with every key', t => {
   const dir = writeConfig(t.testdir(), {
     'gateway.yaml': `
 listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9 }
-admin: { token: s3cret }
+admin: { token: s3cret, hosts: [Admin.Internal, "[::0:1]"] }
+headers: { upstream: false }
 store: lmdb:\${STATE:-/var/lib}/tollgate
 workers: \${WORKERS}
 memory: 2GiB
@@ -79,7 +81,8 @@ usage: { retention: 30d }
         admin: { host: '0.0.0.0', port: 9 },
         reusePort: false,
       },
-      admin: { token: new Secret('s3cret') },
+      admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },
+      headers: { upstream: false },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {
         core: { name: 'core', dailyCredits: Number.MAX_SAFE_INTEGER, forwarding: false },
@@ -151,9 +154,10 @@ t.test('the token of the admin listener is a secret, and needs the listener', t 
   const { config, problems } = read('listen: { admin: 127.0.0.1:1 }\nadmin: { token: "${TOKEN}" }')
   t.same(problems, [])
   t.equal(config?.admin.token?.reveal(), 's3cret')
-  t.equal(JSON.stringify(config?.admin), '{"token":"***"}')
+  t.equal(JSON.stringify(config?.admin), '{"token":"***","hosts":[]}')
   t.equal(read('log: info').config?.admin.token, undefined)
   t.match(read('admin: { token: "${TOKEN}" }').problems, [{ message: 'admin.token has no effect without listen.admin' }])
+  t.match(read('admin: { hosts: [a] }').problems, [{ message: 'admin.hosts has no effect without listen.admin' }])
   t.match(read('listen: { admin: 127.0.0.1:1 }\nadmin: { token: "${EMPTY}" }').problems, [{ message: /EMPTY is empty/ }])
   for (const token of ['""', '[s3cret]']) {
     const wrong = read(`listen: { admin: 127.0.0.1:1 }\nadmin: { token: ${token} }`).problems

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import t from 'tap'
 import { Secret } from '../../src/plugin/secret.ts'
 import { openAdminListener } from '../../src/server/index.ts'
@@ -7,11 +8,11 @@ import type { LogLevel } from '../../src/services/log.ts'
 import { logLevels } from '../../src/services/log.ts'
 import type { MetricFamily } from '../../src/services/metrics.ts'
 import { TestLog } from '../support/fakes.ts'
-import { post } from '../support/rpc-client.ts'
+import { openRawConnection, post } from '../support/rpc-client.ts'
 
 // The admin listener, with metrics that a test delays or makes fail.
 
-const open = async (token?: Secret) => {
+const open = async (token?: Secret, host = '127.0.0.1') => {
   const log = new TestLog()
   const logLevel: { level: LogLevel } = { level: 'info' }
   const pendingScrapes: { resolve(families: readonly MetricFamily[]): void; reject(error: Error): void }[] = []
@@ -24,9 +25,10 @@ const open = async (token?: Secret) => {
       }),
     logLevel,
     token,
+    hosts: ['admin.internal'],
     log,
   }
-  const admin = await openAdminListener({ host: '127.0.0.1', port: 0 }, options)
+  const admin = await openAdminListener({ host, port: 0 }, options)
   t.teardown(() => admin.stop())
   const next = async () => {
     while (pendingScrapes.length === 0) await new Promise(setImmediate)
@@ -137,6 +139,73 @@ t.test('the log level', async t => {
     const { status, headers } = await send('DELETE')
     t.same([status, headers['allow']], [405, 'GET, PUT'])
   })
+})
+
+t.test('health and metrics take any host; all else only loopback names, the own address and admin.hosts', async t => {
+  const { admin, next } = await open()
+  const { port } = new URL(admin.url)
+  const statusFor = async (path: string, ...hosts: readonly string[]) => {
+    const raw = await openRawConnection(admin.url)
+    raw.write(`GET ${path} HTTP/1.1\r\n${hosts.map(host => `Host: ${host}\r\n`).join('')}Connection: close\r\n\r\n`)
+    return Number(/^HTTP\/1.1 (\d+) /.exec(await raw.received)?.[1])
+  }
+  for (const host of ['evil.example', '', `evil.example:${port}`]) {
+    t.equal(await statusFor('/livez', host), 200)
+    t.equal(await statusFor('/readyz?verbose', host), 200)
+    const scraping = statusFor('/metrics', host)
+    ;(await next()).resolve([])
+    t.equal(await scraping, 200)
+  }
+  const known = [
+    'localhost',
+    'LocalHost.',
+    'a.localhost',
+    '127.0.0.1',
+    '127.9.9.9',
+    '[::1]',
+    '[0:0:0:0:0:0:0:1]',
+    'Admin.Internal',
+    'admin.internal',
+  ]
+  for (const host of known) {
+    t.equal(await statusFor('/log-level', host), 404, host)
+    t.equal(await statusFor('/log-level', `${host}:${port}`), 404, host)
+  }
+  for (const host of [
+    'evil.example',
+    'localhost.evil.example',
+    'xlocalhost',
+    '127.0.0.1.evil.example',
+    '10.0.0.1',
+    '[::2]',
+    '0.0.0.0',
+    '',
+  ]) {
+    t.equal(await statusFor('/log-level', host), 421, host)
+    t.equal(await statusFor('/', host), 421, host)
+  }
+  t.equal(await statusFor('/log-level'), 421, 'no host')
+  t.equal(await statusFor('http://evil.example/log-level', 'localhost'), 421, 'the host of the request target counts')
+})
+
+t.test('the own address of an admin listener that is not on the loopback interface is known', async t => {
+  const address = Object.values(networkInterfaces())
+    .flatMap(addresses => addresses ?? [])
+    .find(({ family, internal }) => family === 'IPv4' && !internal)?.address
+  if (address === undefined) return t.comment('this machine has no such address')
+  for (const host of ['0.0.0.0', '::']) {
+    const { admin } = await open(undefined, host)
+    const url = `http://${address}:${new URL(admin.url).port}/nothing`
+    t.equal((await post(url, '', { method: 'GET' })).status, 404)
+    t.equal((await post(url, '', { method: 'GET', host: '192.0.2.1' })).status, 421)
+  }
+})
+
+t.test('a body that nobody needs is not read', async t => {
+  const { admin } = await open(new Secret('s3cret'))
+  const raw = await openRawConnection(admin.url)
+  raw.write('PUT /log-level HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000000\r\n\r\nx')
+  t.match(await raw.received, /^HTTP\/1.1 401 /)
 })
 
 t.test('without a token there is no log level to set', async t => {

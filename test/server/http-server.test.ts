@@ -35,6 +35,7 @@ const counted: number[] = []
 const services: RpcServices = {
   endpointByHost: new Map([['a', { name: 'net', admit, messageHandler }]]),
   limits,
+  headers: { upstream: true },
   log,
   activeRequests: new ActiveRequests(),
   memoryBudget: new MemoryBudget(1 << 20),

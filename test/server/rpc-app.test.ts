@@ -9,7 +9,7 @@ import { openGcHints } from '../../src/runtime/gc-hints.ts'
 import { openSingleWrite } from '../../src/runtime/http-internals.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
-import { ActiveRequests } from '../../src/server/rpc-request.ts'
+import { ActiveRequests, nextRequestId } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
@@ -21,7 +21,7 @@ import { waitUntil } from '../support/wait-until.ts'
 const mib = 1 << 20
 const defaultResultBytes = 21 * mib
 
-interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'memoryBudget' | 'hintGc'>> {
+interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'memoryBudget' | 'hintGc' | 'headers'>> {
   readonly upstream?: string
   /** Of each result, in bytes. */
   readonly resultBytes?: number
@@ -35,6 +35,7 @@ const openServer = async (
     sendTimeoutMs = 1000,
     memoryBudget = new MemoryBudget(512 * mib),
     hintGc = () => undefined,
+    headers = { upstream: true },
     upstream = 'own',
     resultBytes = defaultResultBytes,
     whenAnswered,
@@ -66,6 +67,7 @@ const openServer = async (
   const services: RpcServices = {
     endpointByHost: new Map([['a', endpoint]]),
     limits,
+    headers,
     log,
     activeRequests,
     memoryBudget,
@@ -166,6 +168,27 @@ t.test(
     t.equal(memoryBudget.reservedBytes, 0)
   },
 )
+
+t.test('X-Tollgate-Upstream is sent unless it is switched off', async t => {
+  for (const resultBytes of [100, 100_000]) {
+    for (const upstream of [true, false]) {
+      const { caller, call } = await openServer(t, { resultBytes, headers: { upstream } })
+      call()
+      const [chunk] = (await once(caller, 'data')) as [Buffer]
+      const [head = ''] = chunk.toString().split('\r\n\r\n')
+      t.equal(/^X-Tollgate-Upstream: own\r?$/m.test(head), upstream)
+      t.match(head, /^X-Tollgate-Credits: 255\r?$/m)
+    }
+  }
+})
+
+t.test('request ids are random: nobody can tell from them how many requests there are', t => {
+  const ids = Array.from({ length: 1_000 }, nextRequestId)
+  t.ok(ids.every(id => /^[0-9a-f]{24}$/.test(id)))
+  t.equal(new Set(ids.map(id => id.slice(0, 12))).size, ids.length)
+  t.equal(new Set(ids.map(id => id.slice(12))).size, ids.length)
+  t.end()
+})
 
 t.test('a response that cannot be sent because of a bug is an internal error of its call, and is not charged', async t => {
   const { caller, call, refunds, memoryBudget, activeRequests, log } = await openServer(t, { upstream: 'no\nheader' })

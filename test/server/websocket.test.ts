@@ -64,6 +64,7 @@ const openServer = async (test: Test) => {
   const services: RpcServices = {
     endpointByHost: new Map([['127.0.0.1', endpoint]]),
     limits,
+    headers: { upstream: true },
     log,
     activeRequests,
     memoryBudget,
