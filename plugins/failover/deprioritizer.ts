@@ -84,14 +84,6 @@ const fullStateBlocks = 128
 /** Nodes differ by so many blocks: whether a node has state that is so near to its oldest cannot be known. */
 const headToleranceBlocks = 32
 
-/** The newest block that the request names by its number. */
-export const newestBlockNumber = ({ method, params }: Request, { methods }: Pick<Services, 'methods'>): number | undefined => {
-  const blocks = blockSelectorOf(methods.get(method), params)
-  if (blocks === undefined || 'hash' in blocks) return undefined
-  const numbers = [blocks.from, blocks.to].filter(block => typeof block === 'number')
-  return numbers.length === 0 ? undefined : Math.max(...numbers)
-}
-
 /** Undefined where the age cannot be known. */
 const historyAgeOf = (
   { method, params }: Request,

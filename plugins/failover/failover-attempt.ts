@@ -1,5 +1,6 @@
 import { Cancellation, isFailure, onAbort, refuse } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
+import type { Clock, Failure, Heads, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
+import type { RequiredBlock } from './node-order.ts'
 import { hedge, resolveDuplicateTransaction } from './retries.ts'
 import type { Attempt, RetryBudget } from './retries.ts'
 import type { FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
@@ -10,6 +11,8 @@ export interface NodeSelection {
   readonly method: Method | undefined
   /** Own nodes, in the order in which the call tries them. */
   readonly candidates: readonly UpstreamNode[]
+  readonly requiredBlock: RequiredBlock
+  readonly heads: Heads
   readonly retryBudget: RetryBudget
   readonly clock: Clock
   readonly mayHedge: boolean
@@ -31,6 +34,8 @@ export class FailoverAttempt {
   /** A result of a type that the method does not give: better than an error. */
   #unexpectedResult: Reply | undefined
   #bestFailure: Failure | undefined
+  /** It has waited for a node to get the required block. */
+  #hasWaited = false
 
   constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection) {
     this.#call = call
@@ -42,9 +47,11 @@ export class FailoverAttempt {
 
   /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting. */
   async run(partner: UpstreamNode | undefined): Promise<Reply> {
-    for (let node = this.#pickNode(); node !== undefined; node = this.#pickNode()) {
-      const reply = await this.#attempt(node)
+    for (;;) {
+      const node = this.#pickNode() ?? (await this.#waitForNode())
+      const reply = node && (await this.#attempt(node))
       if (reply !== undefined) return reply
+      if (node === undefined) break
     }
     const isOutage = (this.#bestFailure === undefined || this.#bestFailure.fault === 'upstream') && !this.#isAtConcurrencyLimit
     const forwarded = isOutage && partner?.isUsable(this.#selection.methodClass) ? await this.#attempt(partner) : undefined
@@ -52,12 +59,38 @@ export class FailoverAttempt {
   }
 
   #pickNode(): UpstreamNode | undefined {
-    const { candidates, methodClass } = this.#selection
+    const { candidates } = this.#selection
     const { request } = this.#call.context
-    const mayTry = (node: UpstreamNode) => !this.#triedNodes.has(node) && node.isUsable(methodClass)
+    const mayTry = (node: UpstreamNode) => this.#isUntried(node) && this.#hasRequiredBlock(node)
     const node = candidates.find(each => mayTry(each) && !each.isDeprioritized(request)) ?? candidates.find(mayTry)
     if (node !== undefined) this.#triedNodes.add(node)
     return node
+  }
+
+  #isUntried(node: UpstreamNode): boolean {
+    return !this.#triedNodes.has(node) && node.isUsable(this.#selection.methodClass)
+  }
+
+  #hasRequiredBlock({ name }: UpstreamNode): boolean {
+    const { requiredBlock, heads } = this.#selection
+    return requiredBlock === undefined || heads.hasBlock(name, requiredBlock === 'reported' ? undefined : requiredBlock)
+  }
+
+  /** A node that gets the required block soon, when no node that has it can answer. */
+  async #waitForNode(): Promise<UpstreamNode | undefined> {
+    const { candidates, requiredBlock, heads } = this.#selection
+    if (requiredBlock === undefined || this.#hasWaited || this.#bestFailure?.fault === 'caller') return undefined
+    const lagging = candidates.filter(node => this.#isUntried(node))
+    if (lagging.length === 0) return undefined
+    this.#hasWaited = true
+    const block = requiredBlock === 'reported' ? undefined : requiredBlock
+    const limits = { timeoutMs: maxCatchUpMs, signal: this.#signal }
+    await heads.waitForBlock(
+      lagging.map(({ name }) => name),
+      block,
+      limits,
+    )
+    return this.#pickNode()
   }
 
   /** The final reply of the call; undefined when another node may be tried. */
@@ -160,6 +193,9 @@ export class FailoverAttempt {
     )
   }
 }
+
+/** When no node has the block any more, the reported height goes back after 3 s: so long a call waits. */
+const maxCatchUpMs = 4_000
 
 /** The reply to an attempt; undefined when it has failed because `timeoutMs` were over. */
 const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: Clock, signal: Signal): Promise<Reply | undefined> => {

@@ -1,8 +1,8 @@
 import { definePlugin, assertKnownMethods } from '../../src/plugin/plugin.ts'
 import type { Path, ReportProblem, Secret, Target } from '../../src/plugin/plugin.ts'
-import { newestBlockNumber } from './deprioritizer.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
+import { createSelectionOrder, requiredBlockOf } from './node-order.ts'
 import { mayForward, PartnerNode } from './partner-node.ts'
 import { RetryBudget } from './retries.ts'
 import { UpstreamNode } from './upstream-node.ts'
@@ -57,12 +57,13 @@ export default definePlugin({
         const method = services.methods.get(request.method)
         const methodClass = method?.class ?? 'other'
         services.heads.recordActivity()
-        const newestBlock = nodes.length > 1 ? newestBlockNumber(request, services) : undefined
-        const candidates = services.heads.orderUpstreams(
+        const { heads, clock } = services
+        const requiredBlock = requiredBlockOf(request, method)
+        const candidates = heads.orderUpstreams(
           selectionOrder(node => node.isUsable(methodClass)),
-          newestBlock,
+          typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
         )
-        const selection = { methodClass, method, candidates, retryBudget, clock: services.clock, mayHedge: hedge }
+        const selection = { methodClass, method, candidates, requiredBlock, heads, retryBudget, clock, mayHedge: hedge }
         return new FailoverAttempt(call, next, selection).run(call.variant === forwarding ? partnerNode : undefined)
       },
       async stop() {
@@ -75,22 +76,4 @@ export default definePlugin({
 
 const checkHttpScheme = (url: Secret, path: Path, report: ReportProblem): void => {
   if (!/^https?:/i.test(url.reveal())) report(path, 'url must begin with http:// or https://')
-}
-
-/** The order in which a call tries nodes. */
-type SelectionOrder = (isUsable: (node: UpstreamNode) => boolean) => readonly UpstreamNode[]
-
-/** As listed; with weights, usable nodes take turns as the first by the smooth weighted round robin of nginx. */
-const createSelectionOrder = (nodes: readonly UpstreamNode[], weights: readonly (number | undefined)[]): SelectionOrder => {
-  if (weights.every(weight => weight === undefined)) return () => nodes
-  const weighted = nodes.map((node, i) => ({ node, weight: weights[i] ?? 1, currentWeight: 0 }))
-  const byWeight = weighted.toSorted((a, b) => b.weight - a.weight)
-  return isUsable => {
-    const usable = weighted.filter(({ node, weight }) => weight > 0 && isUsable(node))
-    for (const each of usable) each.currentWeight += each.weight
-    const first = usable.toSorted((a, b) => b.currentWeight - a.currentWeight)[0]
-    if (first === undefined) return byWeight.map(({ node }) => node)
-    first.currentWeight -= usable.reduce((sum, { weight }) => sum + weight, 0)
-    return [first.node, ...byWeight.flatMap(each => (each === first ? [] : [each.node]))]
-  }
 }

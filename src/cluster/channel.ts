@@ -18,6 +18,8 @@ export type WorkerMessage =
   | { readonly kind: 'untrack'; readonly network: string }
   /** Calls come in. */
   | { readonly kind: 'activity'; readonly network: string }
+  /** Calls wait for upstreams that are below the reported height. */
+  | { readonly kind: 'pollLagging'; readonly network: string }
   /** An upstream has answered a greater height than the reported one to a caller: may the caller be given it? */
   | { readonly kind: 'reportHeight'; readonly id: number; readonly network: string; readonly upstream: string; readonly height: number }
   /** Answers `height`: its callers are given no lower height any more. */

@@ -143,6 +143,8 @@ class SharedNetworkHeads {
     switch (message.kind) {
       case 'activity':
         return this.heads.recordActivity()
+      case 'pollLagging':
+        return this.heads.pollLagging()
       case 'untrack':
         return this.removeWorker(worker)
       default:

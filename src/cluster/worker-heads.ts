@@ -7,8 +7,9 @@ import {
   headTimingFor,
   maxRecentBlocks,
   openUpstreamRequester,
+  waitForBlock,
 } from '../services/chain-heads/index.ts'
-import type { BlockId, ChainSnapshot, Heads, HeadsOptions, HeadsStatus, TrackOptions } from '../services/chain-heads/index.ts'
+import type { BlockId, ChainSnapshot, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { withTimeoutOr } from '../util/async.ts'
@@ -99,6 +100,15 @@ export class WorkerHeads implements Heads {
   recordTransaction(): MaybePromise<void> {
     this.#transactionVersion += 1
     if (this.#targets.length > 0) return this.#shareTransaction()
+  }
+
+  hasBlock(upstream: string, block?: number): boolean {
+    return this.#current.hasBlock(upstream, block)
+  }
+
+  waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void> {
+    const { clock, network, send } = this.#options
+    return waitForBlock(this.#current, upstreams, block, { ...limits, clock, poll: () => send({ kind: 'pollLagging', network }) })
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {

@@ -44,6 +44,12 @@ export const metricDefinitions = {
     labels: ['network'],
     help: 'Reorganizations of the chain that were observed.',
   },
+  reportedHeightReverts: {
+    name: 'tollgate_reported_height_reverts_total',
+    type: 'counter',
+    labels: ['network'],
+    help: 'How often the reported height went back, because no upstream has the block any more: callers may be answered from older blocks than before.',
+  },
   sharedCacheUp: {
     name: 'tollgate_shared_cache_up',
     type: 'gauge',

@@ -1,4 +1,4 @@
-import type { Target } from '../../plugin/call.ts'
+import type { Signal, Target } from '../../plugin/call.ts'
 import { toHexQuantity } from '../../util/json.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
@@ -54,7 +54,9 @@ export interface ChainSnapshot {
   readonly finalityVersion: number
   /** The number of the newest plausible block; undefined before the first. */
   readonly head: number | undefined
-  /** Has the upstream reported the newest head? True for every upstream before the first head. */
+  /** The height that callers are given. */
+  readonly reportedHeight: number
+  /** Has the upstream reported the newest head, and no caller a newer one? True for every upstream before the first head. */
   isCurrent(upstream: string | undefined): boolean
   /** Has the upstream reported the block as finalized? A hash is found only among the newest few hundred blocks. */
   isFinal(upstream: string | undefined, block: number | string): boolean
@@ -88,10 +90,22 @@ export interface Heads {
   readonly transactionVersion: number
   /** A node may have accepted a transaction. Resolves, and soon, once every worker knows. */
   recordTransaction(): MaybePromise<void>
+  /**
+   * Does the upstream have the block; without a number, the reported height? True for every upstream as long as nothing is known
+   * of any, and for blocks above the reported height, about which each upstream may answer.
+   */
+  hasBlock(upstream: string, block?: number): boolean
+  /** Resolves when one of the upstreams has the block, for which they are polled meanwhile; at the limit; or at once if none soon has. */
+  waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void>
   /** Is the block finalized on this chain? False, too, when no upstream can tell. May send a request. */
   verifyFinalized(block: BlockId): Promise<boolean>
   /** For operators. */
   readonly status: HeadsStatus
+}
+
+export interface WaitLimits {
+  readonly timeoutMs: number
+  readonly signal: Signal
 }
 
 export interface TrackOptions {
@@ -121,6 +135,7 @@ export class CurrentChainState {
   #headVersion = 0
   #exclusionReasons: ReadonlyMap<string, ExclusionReason> = new Map()
   #upstreamHeights: ReadonlyMap<string, number> = new Map()
+  readonly #listeners = new Set<() => void>()
   /** Written here alone. A field, as each cached call reads it. */
   snapshot: ChainSnapshot
 
@@ -148,6 +163,21 @@ export class CurrentChainState {
     )
     this.#upstreamHeights = new Map(state.upstreams.flatMap(({ name, head }) => (head === undefined ? [] : [[name, head.number]])))
     this.snapshot = this.#createSnapshot()
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** Calls the listener after each update. Returns how to stop that. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** See Heads.hasBlock(). */
+  hasBlock(upstream: string, block?: number): boolean {
+    const { head, reportedHeight } = this.#state
+    const height = this.#upstreamHeights.get(upstream)
+    if (height === undefined) return block !== undefined || head === undefined
+    return height >= (block ?? reportedHeight) || (block !== undefined && block > reportedHeight)
   }
 
   setReportedHeight(reportedHeight: number): void {
@@ -191,14 +221,16 @@ export class CurrentChainState {
   }
 
   #createSnapshot(): ChainSnapshot {
-    const { head, finalized: newestFinalized, finalityVersion, upstreams } = this.#state
+    const { head, finalized: newestFinalized, finalityVersion, reportedHeight, upstreams } = this.#state
     const recentBlocks = this.#recentBlocks
     const upstreamByName = new Map(upstreams.map(upstream => [upstream.name, upstream]))
     return {
       headVersion: this.#headVersion,
       finalityVersion,
       head: head?.number,
-      isCurrent: (upstream = '') => head === undefined || isSameHead(upstreamByName.get(upstream)?.head, head),
+      reportedHeight,
+      isCurrent: (upstream = '') =>
+        head === undefined ? reportedHeight === 0 : head.number >= reportedHeight && isSameHead(upstreamByName.get(upstream)?.head, head),
       isFinal(upstream = '', block) {
         const finalized = upstreamByName.get(upstream)?.finalized
         if (finalized === undefined) return false

@@ -33,8 +33,9 @@ const maxSpeedup = 4
 /** The clocks of nodes and of this machine may differ by this much: a timestamp further in the future proves nothing. */
 const maxClockSkewMs = 600_000
 
-/** Heads may always lie this many blocks apart. */
+/** Heads may always lie this many blocks apart, and this many times `maxLag`. */
 const minSlackBlocks = 8
+const slackPerMaxLag = 3
 
 /**
  * Decides which reported heads are plausible. Heights are block numbers, distances are blocks, times are ms.
@@ -62,8 +63,9 @@ export class HeadPlausibility {
     this.#options = options
   }
 
-  setSlack(blocks: number): void {
-    this.#slackBlocks = Math.max(minSlackBlocks, blocks)
+  /** `maxLagBlocks`: the blocks that an upstream may lag. */
+  setMaxLag(maxLagBlocks: number): void {
+    this.#slackBlocks = Math.max(minSlackBlocks, slackPerMaxLag * maxLagBlocks)
   }
 
   /** The names of the upstreams whose heads are implausible. */

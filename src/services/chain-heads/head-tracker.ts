@@ -6,8 +6,9 @@ import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
+import { catchUpIntervalMs, waitForBlock } from './catch-up.ts'
 import { CanonicalChain } from './canonical-chain.ts'
-import type { ChainSnapshot, ChainState, Heads, HeadsStatus, TrackOptions, UpstreamState } from './chain-state.ts'
+import type { ChainSnapshot, ChainState, Heads, HeadsStatus, TrackOptions, UpstreamState, WaitLimits } from './chain-state.ts'
 import { CurrentChainState } from './chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import { HeadSelection, UpstreamExclusions } from './head-selection.ts'
@@ -35,9 +36,6 @@ export interface HeadsOptions {
 /** A start waits no longer for the chain IDs of upstreams. */
 const chainIdTimeoutMs = 1000
 
-/** Heads may lie this many times `maxLag` apart and still be plausible. */
-const slackPerMaxLag = 3
-
 /**
  * Tracks the upstreams of one network, and derives the network's head, its finalized block, the reported height and the
  * exclusions of upstreams.
@@ -51,6 +49,7 @@ const slackPerMaxLag = 3
  * - `track()` replaces the upstreams that were tracked before. Responses to their requests no longer count.
  */
 export class HeadTracker implements Heads {
+  readonly pollIntervalMs: number
   readonly #options: HeadsOptions
   readonly #timing: HeadTiming
   readonly #plausibility: HeadPlausibility
@@ -64,20 +63,22 @@ export class HeadTracker implements Heads {
   #chainIdsChecked: Promise<void> = Promise.resolve()
   #upstreams: readonly UpstreamTracker[] = []
   #maxLagBlocks = 0
+  #lastCatchUpAt = -Infinity
   #stopTracking = () => {}
 
   constructor(options: HeadsOptions) {
     const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
     this.#options = options
     this.#timing = headTimingFor(blockTime)
+    this.pollIntervalMs = this.#timing.pollIntervalMs
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
     this.#exclusions = new UpstreamExclusions(log, metrics)
     this.#chain = new CanonicalChain({ log, metrics, selection: this.#selection, onFinalityReverted: () => this.#discardAllFinalized() })
     this.#current = new CurrentChainState(this.#chain.recentBlocks)
     this.#reportedHeight = new ReportedHeight({
+      ...options,
       ...this.#timing,
-      clock,
       plausibility: this.#plausibility,
       heightBroadcasts,
       reporters: () => this.#selection.plausible,
@@ -86,13 +87,9 @@ export class HeadTracker implements Heads {
       clock,
       pollIntervalMs: this.pollIntervalMs,
       poll: () => this.#pollAll(),
-      onIdle: () => this.#closeSubscriptions(),
+      onIdle: () => this.#upstreams.forEach(upstream => upstream.closeSubscription()),
     })
     for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
-  }
-
-  get pollIntervalMs(): number {
-    return this.#timing.pollIntervalMs
   }
 
   get snapshot(): ChainSnapshot {
@@ -128,7 +125,7 @@ export class HeadTracker implements Heads {
     this.#stopTracking = stop
     this.#upstreams = upstreams
     this.#maxLagBlocks = maxLag
-    this.#plausibility.setSlack(slackPerMaxLag * maxLag)
+    this.#plausibility.setMaxLag(maxLag)
     this.#evaluate()
     this.#chainIdsChecked = this.#checkChainIds(upstreams)
     return stop
@@ -151,6 +148,22 @@ export class HeadTracker implements Heads {
     this.#reportedHeight.raise(height)
     if (isHigher || height > (this.#selection.head?.number ?? 0)) this.#evaluate()
     return this.#reportedHeight.sharedHeight
+  }
+
+  hasBlock(upstream: string, block?: number): boolean {
+    return this.#current.hasBlock(upstream, block)
+  }
+
+  waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void> {
+    return waitForBlock(this.#current, upstreams, block, { ...limits, clock: this.#options.clock, poll: () => this.pollLagging() })
+  }
+
+  /** Calls wait for upstreams that are below the reported height: they are polled now. */
+  pollLagging(): void {
+    const now = this.#options.clock.monotonic()
+    if (now - this.#lastCatchUpAt < catchUpIntervalMs) return
+    this.#lastCatchUpAt = now
+    for (const upstream of this.#upstreams) if (!this.hasBlock(upstream.name)) void this.#pollUpstream(upstream, true)
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
@@ -182,12 +195,8 @@ export class HeadTracker implements Heads {
     }
   }
 
-  #closeSubscriptions(): void {
-    for (const upstream of this.#upstreams) upstream.closeSubscription()
-  }
-
-  async #pollUpstream(upstream: UpstreamTracker): Promise<void> {
-    await upstream.poll()
+  async #pollUpstream(upstream: UpstreamTracker, isCatchUp = false): Promise<void> {
+    await upstream.poll(isCatchUp)
     this.#evaluate()
     if (this.#selection.implausible.size > 0) void upstream.checkAncestor().then(() => this.#evaluate())
     const [finalized] = await Promise.all([this.#chain.pollFinalized(upstream), this.#followHead()])
@@ -218,9 +227,7 @@ export class HeadTracker implements Heads {
     for (const upstream of this.#selection.evaluate(this.#upstreams)) this.#chain.discardFinalizedOf(upstream)
     const { head, implausible } = this.#selection
     this.#exclusions.evaluate(this.#upstreams, { head, maxLagBlocks: this.#maxLagBlocks, implausible })
-    const previousHeight = this.#reportedHeight.lowerIfAgreed()
-    if (previousHeight !== undefined)
-      this.#options.log.warn({ height: this.#reportedHeight.height, previousHeight }, 'reported height went back: the chain is shorter')
+    this.#reportedHeight.lowerIfAgreed()
     if (head !== undefined) this.#reportedHeight.raise(head.number)
     this.#publish()
   }

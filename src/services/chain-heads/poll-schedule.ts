@@ -7,7 +7,6 @@ const minPollIntervalMs = 250
 const maxPollIntervalMs = 5_000
 const minSlowPollIntervalMs = 30_000
 const slowPollBlocks = 16
-const maxSilenceMs = 60_000
 const minStaleAfterMs = 2_000
 const staleAfterBlocks = 4
 const minPeerHeightTtlMs = 10_000
@@ -19,7 +18,7 @@ const defaultMaxLagMs = 10_000
 export const minAgreeingPolls = 3
 
 /** Replicas of a provider behind one URL are at most this far apart, and any of them may answer a poll. */
-const maxReplicaSkewMs = 3_000
+export const maxReplicaSkewMs = 3_000
 
 /** Intervals and bounds that follow from the block time of a network. */
 export interface HeadTiming {
@@ -27,8 +26,6 @@ export interface HeadTiming {
   readonly pollIntervalMs: number
   /** ms between polls of the finalized block, and between checks of the chain ID. */
   readonly slowPollIntervalMs: number
-  /** Failed polls in a row after which an upstream has no vote on the reported height. */
-  readonly maxSilentPolls: number
   /** Polls in a row below the reported height, of every upstream, after which the height goes back. */
   readonly minLowPolls: number
   /** ms without a head after which a subscription is stale. */
@@ -44,7 +41,6 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
   return {
     pollIntervalMs,
     slowPollIntervalMs: Math.max(minSlowPollIntervalMs, slowPollBlocks * blockTimeMs),
-    maxSilentPolls: Math.ceil(maxSilenceMs / pollIntervalMs),
     minLowPolls: Math.max(minAgreeingPolls, Math.ceil(maxReplicaSkewMs / pollIntervalMs)),
     staleAfterMs: Math.max(minStaleAfterMs, staleAfterBlocks * blockTimeMs),
     peerHeightTtlMs: Math.max(minPeerHeightTtlMs, peerHeightTtlBlocks * blockTimeMs),

@@ -1,6 +1,9 @@
 import { thenMaybe } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
+import type { Log } from '../log.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import type { Counter, Metrics } from '../metrics.ts'
 import type { HeadPlausibility, HeadReporter } from './head-plausibility.ts'
 
 /** Shares the reported height of one network with other processes: the workers of this gateway, or other gateways. */
@@ -34,6 +37,8 @@ export interface HeightVote {
 
 export interface ReportedHeightOptions {
   readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics<'network'>
   readonly plausibility: HeadPlausibility
   /** Polls in a row below the height, of every upstream, after which it goes back. */
   readonly minLowPolls: number
@@ -57,12 +62,14 @@ export interface ReportedHeightOptions {
  */
 export class ReportedHeight {
   readonly #options: ReportedHeightOptions
+  readonly #reverts: Counter
   #height = 0
   #pendingBroadcast: Promise<void> | undefined
   #peerHeight: { readonly height: number; readonly receivedAt: number } | undefined
 
   constructor(options: ReportedHeightOptions) {
     this.#options = options
+    this.#reverts = options.metrics.counter(metricDefinitions.reportedHeightReverts, {})
   }
 
   get height(): number {
@@ -93,8 +100,8 @@ export class ReportedHeight {
     this.#pendingBroadcast = pending
   }
 
-  /** Goes back if the upstreams agree on it, or if the height is implausible. Returns the previous height if it went back. */
-  lowerIfAgreed(): number | undefined {
+  /** Goes back if the upstreams agree on it, or if the height is implausible. */
+  lowerIfAgreed(): void {
     const { plausibility, minLowPolls } = this.#options
     const reporters = this.#options.reporters()
     if (this.#height > 0 && plausibility.isImplausible({ number: this.#height }, reporters)) {
@@ -103,7 +110,7 @@ export class ReportedHeight {
     }
     const votes = [...reporters, ...this.#peerVotes()].filter(vote => !vote.isSilent)
     const isAgreed = votes.length > 0 && votes.every(({ lowPolls }) => lowPolls >= minLowPolls)
-    return isAgreed ? this.#lowerTo(votes) : undefined
+    if (isAgreed) this.#lowerTo(votes)
   }
 
   /** Another gateway has reported this height, from upstreams of its own. */
@@ -113,12 +120,13 @@ export class ReportedHeight {
     this.raise(height)
   }
 
-  #lowerTo(votes: readonly HeightVote[]): number | undefined {
-    const previous = this.#height
+  #lowerTo(votes: readonly HeightVote[]): void {
+    const previousHeight = this.#height
     this.#height = votes.reduce((highest, { height = 0 }) => Math.max(highest, height), 0)
-    if (this.#height >= previous) return undefined
+    if (this.#height >= previousHeight) return
+    this.#reverts.add()
+    this.#options.log.warn({ height: this.#height, previousHeight }, 'reported height went back: the chain is shorter')
     for (const broadcast of this.#options.heightBroadcasts) broadcast.lower(this.#height)
-    return previous
   }
 
   #peerVotes(): readonly HeightVote[] {

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 import type { Head } from './chain-state.ts'
+import { maxReplicaSkewMs } from './poll-schedule.ts'
 
 /** Failed polls in a row after which the last head of an upstream no longer counts. */
 const maxFailedPolls = 3
@@ -9,8 +10,6 @@ export interface UpstreamHeadOptions {
   readonly clock: Clock
   /** ms between polls. */
   readonly pollIntervalMs: number
-  /** Failed polls in a row after which an upstream has no vote on the reported height. */
-  readonly maxSilentPolls: number
   /** The height that callers are given. */
   reportedHeight(): number
 }
@@ -22,6 +21,7 @@ export class UpstreamHead {
   #head: Head | undefined
   #latestBlock: BlockHeader | undefined
   #failedPolls = 0
+  #failingSince = 0
   #headsReceived = 0
   /** The highest height in answers to callers since the last poll began. */
   #observedHeight = 0
@@ -55,8 +55,9 @@ export class UpstreamHead {
     return this.#lowPolls.count
   }
 
+  /** Has it no vote on the reported height? */
   get isSilent(): boolean {
-    return this.#failedPolls >= this.#options.maxSilentPolls
+    return this.#failedPolls >= maxFailedPolls && this.#options.clock.monotonic() - this.#failingSince >= maxReplicaSkewMs
   }
 
   /** The block that this poll returns is newer than every answer to a caller until now. */
@@ -77,6 +78,7 @@ export class UpstreamHead {
 
   /** A poll has returned no block. */
   recordFailure(): void {
+    if (this.#failedPolls === 0) this.#failingSince = this.#options.clock.monotonic()
     this.#failedPolls += 1
     if (this.#failedPolls >= maxFailedPolls) this.#head = undefined
   }

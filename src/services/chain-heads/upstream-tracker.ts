@@ -146,15 +146,18 @@ export class UpstreamTracker {
     this.#subscription?.close()
   }
 
-  /** Requests the newest block, unless that request is in flight, or the subscription provides heads. */
-  async poll(): Promise<void> {
+  /**
+   * Requests the newest block, unless that request is in flight, or the subscription provides heads. A catch-up poll, which calls
+   * wait for, is sent all the same, and counts as little as a notification: there may be many of them in a poll interval.
+   */
+  async poll(isCatchUp: boolean): Promise<void> {
     if (this.#isPolling) return
     this.#isPolling = true
     try {
       this.#checkDisconnects()
       await this.#chainIdCheck.check()
       if (this.isWrongChain) this.closeSubscription()
-      else if (!this.isSubscribed) await this.#pollHead()
+      else if (isCatchUp || !this.isSubscribed) await this.#pollHead(isCatchUp)
     } finally {
       this.#isPolling = false
     }
@@ -201,16 +204,16 @@ export class UpstreamTracker {
     this.#disconnects = disconnects
   }
 
-  async #pollHead(): Promise<void> {
+  async #pollHead(isCatchUp: boolean): Promise<void> {
     this.#head.beginPoll()
     const reply = await this.#request('eth_getBlockByNumber', 'latest', false)
     const block = parseBlockReply(reply)
     if (block === undefined) {
       if (mayBeReplaced(reply)) this.#chainIdCheck.invalidate()
-      return this.#head.recordFailure()
+      return isCatchUp ? undefined : this.#head.recordFailure()
     }
     this.#subscription?.comparePolledHead(block)
-    this.#head.update(block, this.isSubscribed)
+    this.#head.update(block, isCatchUp || this.isSubscribed)
   }
 
   #createSubscription(url: Secret): NewHeadsSubscription {

@@ -46,6 +46,7 @@ const createHeads = () => {
       headVersion,
       finalityVersion,
       head: undefined,
+      reportedHeight: 0,
       isCurrent: name => current.includes(name ?? ''),
       isFinal: (name = '', block) => block === finalHash || (typeof block === 'number' && block <= (final[name] ?? -1)),
       finalizedBlockOf: (name = 'a') =>

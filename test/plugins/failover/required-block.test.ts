@@ -1,0 +1,102 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Json } from '../../../src/plugin/call.ts'
+import { fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { ancestorAt } from '../../support/model-chain.ts'
+import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
+import { failure, openFailover } from './failover-fixture.ts'
+
+/** Callers have been told of block 100, which `b` has; `a`, which is listed first, has block 99. */
+const openLagging = async (t: Pick<Test, 'teardown'>, lagBlocks = 1) => {
+  const model = openModelHeads(['a', 'b'], 10)
+  const catchUp = (number: number) => {
+    model.nodeOf('a').head = ancestorAt(model.chain.tip, number) ?? model.chain.tip
+  }
+  catchUp(100 - lagBlocks)
+  await model.recordCall()
+  let isFailing = false
+  const responders = { a: () => fakeResult('a'), b: () => (isFailing ? failure('b') : fakeResult('b')) }
+  const { request, requested } = openFailover(t, responders, {}, { heads: model.heads })
+  t.teardown(model.stop)
+  const call = (method: string, ...params: readonly Json[]) => request(fakeCall(method, params)).then(valueOrErrorCode)
+  return {
+    ...model,
+    catchUp,
+    call,
+    requested,
+    /** From now on `b` answers polls, but no calls. */
+    failCalls: () => {
+      isFailing = true
+    },
+  }
+}
+
+t.test('a call about the newest block goes to a node that has the reported block', async t => {
+  const { call } = await openLagging(t)
+  t.equal(await call('eth_call', {}, 'latest'), 'b')
+  t.equal(await call('eth_call', {}, 'pending'), 'b')
+  t.equal(await call('eth_call', {}), 'b')
+  t.equal(await call('eth_getLogs', { fromBlock: '0x1', toBlock: 'latest' }), 'b')
+})
+
+t.test('a call about a block by its number goes to a node that has it, unless no node is known to', async t => {
+  const { call } = await openLagging(t)
+  t.equal(await call('eth_call', {}, '0x63'), 'a')
+  t.equal(await call('eth_call', {}, '0x64'), 'b')
+  t.equal(await call('eth_call', {}, '0x65'), 'a')
+})
+
+t.test('when no node that has the block can answer, the call waits until another one has it', async t => {
+  const { call, catchUp, clock, settle, requestCount, requested, failCalls } = await openLagging(t)
+  failCalls()
+  const reply = call('eth_call', {}, 'latest')
+  await settle()
+  const polls = requestCount()
+  clock.advance(99)
+  await settle()
+  t.equal(requestCount(), polls)
+  clock.advance(1)
+  await settle()
+  t.equal(requestCount(), polls + 1, 'the node is polled every 100 ms')
+  t.same(requested, ['b'])
+  catchUp(100)
+  clock.advance(100)
+  await settle()
+  t.equal(await reply, 'a')
+})
+
+t.test('the call waits until the reported height goes back, as no node has the block any more', async t => {
+  const { call, nodeOf, chain, advance, heads } = await openLagging(t)
+  nodeOf('b').head = ancestorAt(chain.tip, 99) ?? chain.tip
+  await advance(500)
+  const reply = call('eth_call', {}, 'latest')
+  await advance(3000)
+  t.equal(heads.snapshot.reportedHeight, 99)
+  t.equal(await reply, 'a')
+})
+
+t.test('when no node gets the block within 4 s, no node is asked', async t => {
+  const { call, advance, settle, requested, failCalls } = await openLagging(t)
+  failCalls()
+  const reply = call('eth_call', {}, 'latest')
+  await settle()
+  await advance(4000)
+  t.equal(await reply, -32002)
+  t.same(requested, ['b'])
+})
+
+t.test('nobody waits for a node that lags too far behind', async t => {
+  const { call, requested, failCalls } = await openLagging(t, 20)
+  failCalls()
+  t.equal(await call('eth_call', {}, 'latest'), -32002)
+  t.same(requested, ['b'])
+})
+
+t.test('what is not about the newest block goes to any node', async t => {
+  const { call, failCalls } = await openLagging(t)
+  failCalls()
+  t.equal(await call('eth_getTransactionReceipt', `0x${'12'.repeat(32)}`), 'a')
+  t.equal(await call('eth_sendRawTransaction', '0x02'), 'a')
+  t.equal(await call('eth_call', {}, 'earliest'), 'a')
+  t.equal(await call('eth_call', {}, `0x${'12'.repeat(32)}`), 'a')
+})
