@@ -7,9 +7,8 @@ import {
   headTimingFor,
   maxRecentBlocks,
   openUpstreamRequester,
-  waitForBlock,
 } from '../services/chain-heads/index.ts'
-import type { BlockId, ChainSnapshot, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from '../services/chain-heads/index.ts'
+import type { BlockId, Heads, HeadsOptions, TrackOptions } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { withTimeoutOr } from '../util/async.ts'
@@ -26,11 +25,10 @@ export interface WorkerHeadsOptions extends Pick<HeadsOptions, 'chainId' | 'bloc
 }
 
 /** The heads of one network in a worker: what the primary, which tracks the upstreams, has sent. */
-export class WorkerHeads implements Heads {
+export class WorkerHeads extends CurrentChainState implements Heads {
   readonly pollIntervalMs: number
   readonly #options: WorkerHeadsOptions
-  readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
-  readonly #current = new CurrentChainState(this.#recentBlocks)
+  readonly #recentBlocks: RecentBlocks
   readonly #sharedHeightListeners = new Set<() => void>()
   /** Requests in flight, by height and upstream. */
   readonly #heightRequests = new Map<string, Promise<number>>()
@@ -45,16 +43,11 @@ export class WorkerHeads implements Heads {
   #transactionVersion = 0
 
   constructor(options: WorkerHeadsOptions) {
+    const recentBlocks = new RecentBlocks(maxRecentBlocks)
+    super(options.clock, recentBlocks)
+    this.#recentBlocks = recentBlocks
     this.#options = options
     this.pollIntervalMs = headTimingFor(options.blockTime).pollIntervalMs
-  }
-
-  get snapshot(): ChainSnapshot {
-    return this.#current.snapshot
-  }
-
-  get status(): HeadsStatus {
-    return this.#current.status
   }
 
   /** Does it track upstreams, and has no snapshot from the primary yet? */
@@ -81,14 +74,10 @@ export class WorkerHeads implements Heads {
     this.#options.send({ kind: 'activity', network: this.#options.network })
   }
 
-  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
-    return this.#current.orderUpstreams(upstreams, block)
-  }
-
   /** A caller is given a height that every worker has: its next call may come to any of them. */
   reportHeight(upstream: string, height: number): MaybePromise<number> {
-    const { reportedHeight } = this.#current.state
-    if (this.#targets.length === 0 || this.#current.exclusionReasonOf(upstream) === 'chain') return height
+    const { reportedHeight } = this.state
+    if (this.#targets.length === 0 || this.exclusionReasonOf(upstream) === 'chain') return height
     if (height > reportedHeight) return this.#requestHeight(upstream, height)
     return reportedHeight <= this.#sharedHeight ? reportedHeight : this.#whenShared(reportedHeight)
   }
@@ -102,19 +91,14 @@ export class WorkerHeads implements Heads {
     if (this.#targets.length > 0) return this.#shareTransaction()
   }
 
-  hasBlock(upstream: string, block?: number): boolean {
-    return this.#current.hasBlock(upstream, block)
-  }
-
-  waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void> {
-    const { clock, network, send } = this.#options
-    return waitForBlock(this.#current, upstreams, block, { ...limits, clock, poll: () => send({ kind: 'pollLagging', network }) })
+  pollLagging(): void {
+    this.#options.send({ kind: 'pollLagging', network: this.#options.network })
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
     const target = this.#targets.find(({ name }) => this.snapshot.isCurrent(name))
     const signal = new Cancellation()
-    return this.#current.verifyFinalized(
+    return this.isFinalized(
       block,
       async number => target && fetchBlock(openUpstreamRequester(this.#options.upstreamClient, target, signal), number),
     )
@@ -126,9 +110,9 @@ export class WorkerHeads implements Heads {
       case 'snapshot':
         if (message.recentBlocks !== undefined) this.#recentBlocks.apply(message.recentBlocks)
         this.#hasSnapshot = true
-        return this.#current.update(message.state)
+        return this.update(message.state)
       case 'height':
-        this.#current.setReportedHeight(message.height)
+        this.setReportedHeight(message.height)
         return this.#options.send({ kind: 'heightAck', network: message.network, height: message.height })
       case 'sharedHeight':
         this.#sharedHeight = message.height
@@ -156,7 +140,7 @@ export class WorkerHeads implements Heads {
     const id = (this.#lastRequestId += 1)
     const reply = new Promise<number>(resolve => this.#pendingReplies.set(id, resolve))
     send({ kind: 'reportHeight', id, network, upstream, height })
-    const granted = await withTimeoutOr(clock, primaryTimeoutMs, reply, () => this.#current.state.reportedHeight || height)
+    const granted = await withTimeoutOr(clock, primaryTimeoutMs, reply, () => this.state.reportedHeight || height)
     this.#pendingReplies.delete(id)
     return granted
   }

@@ -4,13 +4,15 @@ import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter, Metrics } from '../metrics.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 import type { HeadSelection } from './head-selection.ts'
-import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
+import type { RecentBlocks } from './recent-blocks.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
 export interface CanonicalChainOptions {
   readonly log: Log
   readonly metrics: Metrics<'network'>
   readonly selection: HeadSelection
+  /** Empty; kept up to date here. */
+  readonly recentBlocks: RecentBlocks
   /** Blocks that were finalized are so no longer. */
   onFinalityReverted(): void
 }
@@ -18,7 +20,7 @@ export interface CanonicalChainOptions {
 /** The recent blocks up to the head, and the newest finalized block: finds reorgs, and reverted finality. */
 export class CanonicalChain {
   readonly #options: CanonicalChainOptions
-  readonly #ancestry = new HeadAncestry()
+  readonly #ancestry: HeadAncestry
   readonly #reorgs: Counter
   #finalityVersion = 0
   #finalized: BlockHeader | undefined
@@ -26,6 +28,7 @@ export class CanonicalChain {
 
   constructor(options: CanonicalChainOptions) {
     this.#options = options
+    this.#ancestry = new HeadAncestry(options.recentBlocks)
     this.#reorgs = options.metrics.counter(metricDefinitions.reorgs, {})
   }
 
@@ -129,7 +132,11 @@ type ChainUpdate = { readonly kind: 'extended' | 'disconnected' } | { readonly k
 
 /** Connects new heads to the recent blocks. */
 class HeadAncestry {
-  readonly recentBlocks = new RecentBlocks(maxRecentBlocks)
+  readonly recentBlocks: RecentBlocks
+
+  constructor(recentBlocks: RecentBlocks) {
+    this.recentBlocks = recentBlocks
+  }
 
   /** Makes the block the newest of the recent blocks. Missing ancestors are fetched from the upstream that reported it. */
   async advanceTo(block: BlockHeader, upstream: UpstreamTracker): Promise<ChainUpdate> {

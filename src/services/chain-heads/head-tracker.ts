@@ -6,15 +6,15 @@ import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
-import { catchUpIntervalMs, waitForBlock } from './catch-up.ts'
 import { CanonicalChain } from './canonical-chain.ts'
-import type { ChainSnapshot, ChainState, Heads, HeadsStatus, TrackOptions, UpstreamState, WaitLimits } from './chain-state.ts'
-import { CurrentChainState } from './chain-state.ts'
+import type { ChainState, Heads, TrackOptions, UpstreamState } from './chain-state.ts'
+import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import { HeadSelection, UpstreamExclusions } from './head-selection.ts'
 import { PollSchedule, headTimingFor } from './poll-schedule.ts'
 import type { HeadTiming } from './poll-schedule.ts'
-import type { BlockId, RecentBlocks } from './recent-blocks.ts'
+import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
+import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 import { UpstreamTracker } from './upstream-tracker.ts'
@@ -48,7 +48,7 @@ const chainIdTimeoutMs = 1000
  * - If no upstream answers, the last reported height stays. The head goes after three failed polls of each upstream.
  * - `track()` replaces the upstreams that were tracked before. Responses to their requests no longer count.
  */
-export class HeadTracker implements Heads {
+export class HeadTracker extends CurrentChainState implements Heads {
   readonly pollIntervalMs: number
   readonly #options: HeadsOptions
   readonly #timing: HeadTiming
@@ -56,7 +56,6 @@ export class HeadTracker implements Heads {
   readonly #selection: HeadSelection
   readonly #exclusions: UpstreamExclusions
   readonly #chain: CanonicalChain
-  readonly #current: CurrentChainState
   readonly #reportedHeight: ReportedHeight
   readonly #schedule: PollSchedule
   #transactionVersion = 0
@@ -68,14 +67,21 @@ export class HeadTracker implements Heads {
 
   constructor(options: HeadsOptions) {
     const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
+    const recentBlocks = new RecentBlocks(maxRecentBlocks)
+    super(clock, recentBlocks)
     this.#options = options
     this.#timing = headTimingFor(blockTime)
     this.pollIntervalMs = this.#timing.pollIntervalMs
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
     this.#exclusions = new UpstreamExclusions(log, metrics)
-    this.#chain = new CanonicalChain({ log, metrics, selection: this.#selection, onFinalityReverted: () => this.#discardAllFinalized() })
-    this.#current = new CurrentChainState(this.#chain.recentBlocks)
+    this.#chain = new CanonicalChain({
+      log,
+      metrics,
+      recentBlocks,
+      selection: this.#selection,
+      onFinalityReverted: () => this.#discardAllFinalized(),
+    })
     this.#reportedHeight = new ReportedHeight({
       ...options,
       ...this.#timing,
@@ -90,14 +96,6 @@ export class HeadTracker implements Heads {
       onIdle: () => this.#upstreams.forEach(upstream => upstream.closeSubscription()),
     })
     for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
-  }
-
-  get snapshot(): ChainSnapshot {
-    return this.#current.snapshot
-  }
-
-  get status(): HeadsStatus {
-    return this.#current.status
   }
 
   get transactionVersion(): number {
@@ -135,10 +133,6 @@ export class HeadTracker implements Heads {
     if (this.#upstreams.length > 0) this.#schedule.recordActivity()
   }
 
-  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
-    return this.#current.orderUpstreams(upstreams, block)
-  }
-
   reportHeight(upstream: string, height: number): MaybePromise<number> {
     const reporter = this.#upstreams.find(({ name }) => name === upstream)
     if (this.#upstreams.length === 0 || reporter?.isWrongChain === true) return height
@@ -150,15 +144,6 @@ export class HeadTracker implements Heads {
     return this.#reportedHeight.sharedHeight
   }
 
-  hasBlock(upstream: string, block?: number): boolean {
-    return this.#current.hasBlock(upstream, block)
-  }
-
-  waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void> {
-    return waitForBlock(this.#current, upstreams, block, { ...limits, clock: this.#options.clock, poll: () => this.pollLagging() })
-  }
-
-  /** Calls wait for upstreams that are below the reported height: they are polled now. */
   pollLagging(): void {
     const now = this.#options.clock.monotonic()
     if (now - this.#lastCatchUpAt < catchUpIntervalMs) return
@@ -167,7 +152,7 @@ export class HeadTracker implements Heads {
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
-    return this.#current.verifyFinalized(block, async number => this.#selection.best?.fetchBlock(number))
+    return this.isFinalized(block, async number => this.#selection.best?.fetchBlock(number))
   }
 
   #createTracker(target: Target, signal: Signal): UpstreamTracker {
@@ -239,14 +224,14 @@ export class HeadTracker implements Heads {
 
   #publish(): void {
     const [{ head }, { finalized, finalityVersion, recentBlocks }] = [this.#selection, this.#chain]
-    this.#current.update({
+    this.update({
       ...(head && { head }),
       ...(finalized && { finalized }),
       finalityVersion,
       reportedHeight: this.#reportedHeight.height,
       upstreams: this.#upstreams.map(upstream => this.#stateOf(upstream)),
     })
-    this.#options.onChange?.(this.#current.state, recentBlocks)
+    this.#options.onChange?.(this.state, recentBlocks)
   }
 
   #stateOf(upstream: UpstreamTracker): UpstreamState {

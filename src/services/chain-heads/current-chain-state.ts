@@ -1,0 +1,159 @@
+import { onAbort } from '../../plugin/call.ts'
+import { toHexQuantity } from '../../util/json.ts'
+import type { Clock } from '../clock.ts'
+import type { ChainSnapshot, ChainState, ExclusionReason, Head, HeadsStatus, UpstreamState, WaitLimits } from './chain-state.ts'
+import type { BlockId, RecentBlocks } from './recent-blocks.ts'
+import type { BlockHeader } from './upstream-requests.ts'
+
+/** While calls wait for a block, upstreams that lack it are polled this often, at most. */
+export const catchUpIntervalMs = 100
+
+export const isSameHead = (one: Head | undefined, other: Head | undefined): boolean =>
+  one?.number === other?.number && one?.hash === other?.hash
+
+/** The newest state of a network's chain that this process has, and its consequences for calls. Whatever updates it extends it. */
+export abstract class CurrentChainState {
+  readonly #clock: Clock
+  readonly #recentBlocks: RecentBlocks
+  #state: ChainState = { finalityVersion: 0, reportedHeight: 0, upstreams: [] }
+  #headVersion = 0
+  #exclusionReasons: ReadonlyMap<string, ExclusionReason> = new Map()
+  #upstreamHeights: ReadonlyMap<string, number> = new Map()
+  readonly #listeners = new Set<() => void>()
+  /** Written here alone. A field, as each cached call reads it. */
+  snapshot: ChainSnapshot
+
+  /** The owner of `recentBlocks` keeps them up to date. */
+  constructor(clock: Clock, recentBlocks: RecentBlocks) {
+    this.#clock = clock
+    this.#recentBlocks = recentBlocks
+    this.snapshot = this.#createSnapshot()
+  }
+
+  protected get state(): ChainState {
+    return this.#state
+  }
+
+  protected update(state: ChainState): void {
+    const previous = this.#state
+    this.#state = state
+    if (
+      !isSameHead(state.head, previous.head) ||
+      state.reportedHeight !== previous.reportedHeight ||
+      state.finalityVersion !== previous.finalityVersion
+    )
+      this.#headVersion += 1
+    this.#exclusionReasons = new Map(
+      state.upstreams.flatMap(({ name, exclusion }) => (exclusion === undefined ? [] : [[name, exclusion.reason]])),
+    )
+    this.#upstreamHeights = new Map(state.upstreams.flatMap(({ name, head }) => (head === undefined ? [] : [[name, head.number]])))
+    this.snapshot = this.#createSnapshot()
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** See Heads.hasBlock(). */
+  hasBlock(upstream: string, block?: number): boolean {
+    const { head, reportedHeight } = this.#state
+    const height = this.#upstreamHeights.get(upstream)
+    if (height === undefined) return block !== undefined || head === undefined
+    return height >= (block ?? reportedHeight) || (block !== undefined && block > reportedHeight)
+  }
+
+  /** Polls the upstreams that are below the reported height, for calls that wait for them. */
+  abstract pollLagging(): void
+
+  /**
+   * See Heads.waitForBlock(). The height may also go back meanwhile, so that the upstreams have it. Upstreams that are excluded,
+   * as they lag too far behind, do not get a block soon: for them alone nobody waits.
+   */
+  async waitForBlock(upstreams: readonly string[], block: number | undefined, { timeoutMs, signal }: WaitLimits): Promise<void> {
+    const candidates = upstreams.filter(upstream => !this.#exclusionReasons.has(upstream))
+    if (candidates.length === 0) return
+    await new Promise<void>(resolve => {
+      const closers: (() => void)[] = []
+      const end = (): void => {
+        for (const close of closers.splice(0)) close()
+        resolve()
+      }
+      const endIfReached = (): void => {
+        if (candidates.some(upstream => this.hasBlock(upstream, block))) end()
+      }
+      const timers = [this.#clock.after(timeoutMs, end), this.#clock.every(catchUpIntervalMs, () => this.pollLagging())]
+      this.#listeners.add(endIfReached)
+      closers.push(
+        () => timers.forEach(timer => timer.cancel()),
+        () => this.#listeners.delete(endIfReached),
+      )
+      closers.push(onAbort(signal, end))
+      this.pollLagging()
+    })
+  }
+
+  protected setReportedHeight(reportedHeight: number): void {
+    if (reportedHeight !== this.#state.reportedHeight) this.update({ ...this.#state, reportedHeight })
+  }
+
+  protected exclusionReasonOf(upstream: string): ExclusionReason | undefined {
+    return this.#exclusionReasons.get(upstream)
+  }
+
+  /** See Heads.orderUpstreams(). */
+  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
+    if (this.#exclusionReasons.size === 0) return this.#orderByHeight(upstreams, block)
+    const excludedFor = (reason: ExclusionReason | undefined) => upstreams.filter(({ name }) => this.#exclusionReasons.get(name) === reason)
+    return [...this.#orderByHeight(excludedFor(undefined), block), ...excludedFor('lag'), ...excludedFor('ahead')]
+  }
+
+  /** Upstreams below the block come last. No upstream has a block above the head: then the order stays. */
+  #orderByHeight<N extends { readonly name: string }>(upstreams: readonly N[], block = Infinity): readonly N[] {
+    if (block > (this.#state.head?.number ?? -1)) return upstreams
+    const isBelow = ({ name }: N) => (this.#upstreamHeights.get(name) ?? Infinity) < block
+    return upstreams.some(isBelow) ? [...upstreams.filter(upstream => !isBelow(upstream)), ...upstreams.filter(isBelow)] : upstreams
+  }
+
+  /** Is the block finalized on this chain? An older block than the newest finalized one is fetched by its number. */
+  protected async isFinalized({ number, hash }: BlockId, fetch: (number: string) => Promise<BlockHeader | undefined>): Promise<boolean> {
+    const { finalized, finalityVersion } = this.#state
+    if (finalized === undefined || number > finalized.number) return false
+    if (number === finalized.number) return hash === finalized.hash
+    const block = await fetch(toHexQuantity(number))
+    return block?.number === number && block.hash === hash && finalityVersion === this.#state.finalityVersion
+  }
+
+  get status(): HeadsStatus {
+    const { head, finalized, upstreams } = this.#state
+    return {
+      ...(head && { head: head.number }),
+      ...(finalized && { finalized: finalized.number }),
+      upstreams: upstreams.map(upstreamStatusOf),
+    }
+  }
+
+  #createSnapshot(): ChainSnapshot {
+    const { head, finalized: newestFinalized, finalityVersion, reportedHeight, upstreams } = this.#state
+    const recentBlocks = this.#recentBlocks
+    const upstreamByName = new Map(upstreams.map(upstream => [upstream.name, upstream]))
+    return {
+      headVersion: this.#headVersion,
+      finalityVersion,
+      head: head?.number,
+      reportedHeight,
+      isCurrent: (upstream = '') =>
+        head === undefined ? reportedHeight === 0 : head.number >= reportedHeight && isSameHead(upstreamByName.get(upstream)?.head, head),
+      isFinal(upstream = '', block) {
+        const finalized = upstreamByName.get(upstream)?.finalized
+        if (finalized === undefined) return false
+        return typeof block === 'number' ? block <= finalized.number : recentBlocks.isFinal(block, finalized)
+      },
+      finalizedBlockOf: upstream => (upstream === undefined ? newestFinalized : upstreamByName.get(upstream)?.finalized),
+    }
+  }
+}
+
+const upstreamStatusOf = ({ name, head, isSubscribed, exclusion }: UpstreamState): HeadsStatus['upstreams'][number] => ({
+  name,
+  ...(head && { head: head.number }),
+  ...(isSubscribed && { subscribed: true as const }),
+  usable: exclusion === undefined,
+  ...(exclusion && { because: exclusion.description }),
+})
