@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { ChunkedBytes, toLatin1 } from '../json/chunked-bytes.ts'
 import type { Json, Origin } from '../plugin/call.ts'
 import type { Next } from '../plugin/plugin.ts'
-import { isFailure, refuse } from '../plugin/reply.ts'
+import { copyReply, isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply, RpcError } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
@@ -135,14 +135,16 @@ const isInvalidRequest = (reply: Reply): reply is Failure => isFailure(reply) &&
 interface Replacement {
   readonly request: IncomingRequest
   readonly refusal: Failure
-  /** What the call has come to, if it has run. Its charge is refunded. */
+  /** What the call has come to, if it has run. Its charge is kept if a node answered it, else it is refunded. */
   readonly replaced: HandledRequest | undefined
 }
 
 const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: Replacement, origin: Origin): HandledRequest => {
   let reply = refusal
   try {
-    replaced?.reply.charge?.refund('tooLarge')
+    const { source, credits, quota, charge } = replaced?.reply ?? refusal
+    if (source === 'node' || source === 'partner') reply = copyReply(refusal, { credits, quota })
+    else charge?.refund('tooLarge')
   } catch (bug) {
     reply = logBug(handler.log, origin, bug, request.message)
   }

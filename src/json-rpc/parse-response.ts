@@ -50,6 +50,17 @@ export class ResponseParser {
     return this.#scanner.push(chunk)
   }
 
+  /**
+   * So far, this is a response to the request, and its result has begun; an id that may come behind the result counts as right. It
+   * is true of results that are as long as the request made them.
+   */
+  hasBegunResult(id: number): boolean {
+    const { openMember, isArray, items, error } = this.#scanner
+    if (openMember === undefined || isArray || error !== undefined) return false
+    const envelope = findEnvelope(this.#buffer.rawJson, [...(items[0]?.members ?? []), openMember])
+    return envelope?.result === openMember && (envelope.id === undefined || equalsLiteral(this.#buffer.rawJson, envelope.id, String(id)))
+  }
+
   /** The response is complete; `id` is the id of the request. */
   finish(id: number): ParsedResponse {
     const error = this.#scanner.end()

@@ -82,7 +82,7 @@ class RunningBatch<Call, Handled extends HandledCall> {
     if (handled.body === undefined || isRefusal(handled.reply)) return handled
     const byteLength = handled.body.byteLength + ','.length
     this.#isFull ||= byteLength > this.#remainingBytes
-    if (byteLength > this.#remainingBytes) return this.#options.replace(call, refuse('tooLarge'), handled)
+    if (byteLength > this.#remainingBytes) return this.#options.replace(call, batchTooLarge, handled)
     this.#remainingBytes -= byteLength
     return handled
   }
@@ -90,7 +90,7 @@ class RunningBatch<Call, Handled extends HandledCall> {
   /** Why no further call begins. */
   #refusal(): Failure | undefined {
     const { signal, clock } = this.#options
-    if (this.#isFull) return refuse('tooLarge')
+    if (this.#isFull) return batchTooLarge
     if (signal.aborted) return disconnected
     return clock.monotonic() > this.#deadlineAt ? late : undefined
   }
@@ -101,6 +101,8 @@ const isRefusal = (reply: Reply): boolean => isFailure(reply) && reply.source ==
 
 /** Calls that one turn of the event loop begins: 64 that the cache answers take 1.5 ms. */
 const callsPerTurn = 64
+
+const batchTooLarge = refuse('tooLarge', { source: 'gateway', fault: 'gateway' })
 
 const late = refuse('unavailable', {
   source: 'gateway',

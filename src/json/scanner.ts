@@ -1,7 +1,7 @@
 import { ascii, canEndNumber, isSpace, minDataViewBytes, nextState, skipPlainBytes, state } from './grammar.ts'
 import type { State } from './grammar.ts'
 import { TopLevelIndex } from './top-level-index.ts'
-import type { IndexedItem } from './top-level-index.ts'
+import type { IndexedItem, IndexedMember } from './top-level-index.ts'
 
 /** Most members of an item, unless ScanLimits.maxMembers is given. */
 export const defaultMaxMembers = 32
@@ -71,6 +71,11 @@ export class Scanner {
   /** The items found so far. */
   get items(): readonly IndexedItem[] {
     return this.#index.items
+  }
+
+  /** The member of the last item whose value has begun and not ended. */
+  get openMember(): IndexedMember | undefined {
+    return this.#index.openMember
   }
 
   /** Takes the next bytes; false once the text is refused. */

@@ -42,6 +42,15 @@ export class TopLevelIndex {
     return this.#items
   }
 
+  /** The member whose value has begun and not ended, of the last item; its `end` is 0. */
+  get openMember(): IndexedMember | undefined {
+    const last = this.#items.at(-1)?.members?.at(-1)
+    const isOpen = this.#valueStart > this.#nameEnd && this.#nameEnd > 0 && (last === undefined || last.start < this.#valueStart)
+    return isOpen
+      ? { nameStart: this.#nameStart, nameEnd: this.#nameEnd, start: this.#valueStart, end: 0, childCount: this.#childCount }
+      : undefined
+  }
+
   /** A value begins in `depth` arrays and objects; values deeper than `memberDepth + 1` need not be reported. */
   startValue(byte: number, depth: number, offset: number): 'elements' | undefined {
     if (depth === 0 && byte === ascii.openArray) {

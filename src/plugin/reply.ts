@@ -128,7 +128,7 @@ export const refusals = {
   params: refusal(200, -32602, 'invalid params'),
   tooMany: refusal(200, -32005, tooManyResultsMessage(10_000), 'caller', 'node'),
   timeout: refusal(200, -32005, 'query timeout exceeded', 'caller', 'node'),
-  tooLarge: refusal(200, -32003, 'response too large', 'gateway'),
+  tooLarge: refusal(200, -32003, 'response too large', 'caller', 'node'),
   key: refusal(401, -32090, 'the API key is not valid'),
   forbidden: refusal(200, -32091, 'not allowed for this API key'),
   spent: refusal(402, -33000, 'the daily credits are used up'),

@@ -386,6 +386,8 @@ t.test('a response to a batch that exceeds its limit', async t => {
   const run: Next = async ({ message }) => {
     const id = String((message as { id?: Json }).id)
     return resultOf(`"${'x'.repeat(id === '2' ? 500 : 10)}"`, {
+      source: id === '3' ? 'node' : 'cache',
+      credits: 80,
       charge: {
         refund: outcome => {
           refunds.push(`${id} ${outcome}`)
@@ -398,23 +400,30 @@ t.test('a response to a batch that exceeds its limit', async t => {
   const batch = batchOf(notification, ...['1', '2', '3', '4'].map(id => request(id)))
   const fittingBytes = batchOf(small(1), small(3)).length
 
-  t.test('replaces what does not fit with an error, and refunds its charge', async t => {
+  t.test('replaces what does not fit with an error, and refunds its charge unless a node answered it', async t => {
     const text = await handleToText(batch, { run, limits: { batchReply: fittingBytes } })
     t.equal(text, batchOf(small(1), tooLarge(2), small(3), tooLarge(4)))
     t.same(refunds.splice(0), ['2 tooLarge', '4 tooLarge'])
     const less = await handleToText(batch, { run, limits: { batchReply: fittingBytes - 1 } })
     t.equal(less, batchOf(small(1), tooLarge(2), tooLarge(3), tooLarge(4)))
-    t.same(refunds.splice(0), ['2 tooLarge', '3 tooLarge', '4 tooLarge'])
+    t.same(refunds.splice(0), ['2 tooLarge', '4 tooLarge'])
+    const { replies } = await handle(batch, { run, limits: { batchReply: fittingBytes - 1 } })
+    t.same(
+      replies.map(({ credits }) => credits),
+      [80, 80, undefined, 80, undefined],
+    )
+    t.match(replies[3], { kind: 'tooLarge' })
   })
   t.test('has the outcome of each call', async t => {
     const { replies } = await handle(batch, { run, limits: { batchReply: fittingBytes } })
     const outcomes = replies.map(reply => ('kind' in reply ? reply.kind : reply.source))
-    t.same(outcomes, ['node', 'node', 'tooLarge', 'node', 'tooLarge'])
+    t.same(outcomes, ['cache', 'cache', 'tooLarge', 'node', 'tooLarge'])
   })
   t.test('survives a refund that throws', async t => {
     const log = new TestLog()
     const broken: Next = async () =>
       resultOf('"xxxxxxxxxx"', {
+        source: 'cache',
         charge: {
           refund: () => {
             throw new Error('no')

@@ -63,7 +63,10 @@ t.test('credits', async t => {
     ['too many results, from the cache', refuse('tooMany', { source: 'cache' }), false],
     ['a query that took too long', refuse('timeout'), true],
     ['invalid parameters', refuse('params'), false],
-    ['a response that is too large', refuse('tooLarge', { source: 'node' }), false],
+    ['a result that is too large', refuse('tooLarge'), true],
+    ['a response that is too large for its batch', refuse('tooLarge', { source: 'gateway', fault: 'gateway' }), false],
+    ['a caller who left', refuse('unavailable', { source: 'node', fault: 'caller' }), true],
+    ['a caller who left before a node was requested', refuse('unavailable', { source: 'gateway', fault: 'caller' }), false],
     ['no upstream', refuse('unavailable'), false],
     ['a fault of the gateway', refuse('internal'), false],
   ] as const) {

@@ -46,7 +46,7 @@ export const fetchChunks = async (
     results += reply.count
     bytes += reply.result.byteLength
     if (results > maxResults) return refuseTooManyResults(maxResults, metadata)
-    return bytes > maxBytes ? refuse('tooLarge', { ...metadata, retryElsewhere: true }) : undefined
+    return bytes > maxBytes ? refuse('tooLarge', metadata) : undefined
   }
   const worker = async (): Promise<void> => {
     while (failures.size === 0 && next < count) {

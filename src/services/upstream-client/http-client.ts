@@ -38,8 +38,9 @@ export interface HttpClient {
   close(): Promise<void>
 }
 
-/** The events of a request: headers, any number of chunks, the end; or an error at any time. */
+/** The events of a request: it is written to an open connection, perhaps twice; headers, any number of chunks, the end; or an error at any time. */
 export interface ResponseHandler {
+  onStart(): void
   onHeaders(status: number, headers: ResponseHeaders): void
   onData(bytes: Buffer): void
   onEnd(): void
@@ -118,6 +119,7 @@ class ResendingHandler implements InFlightRequest, Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
+    if (!this.#hasEnded) this.#handler.onStart()
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {

@@ -46,6 +46,8 @@ class HttpExchange implements ResponseHandler {
   /** The failure when the body is no JSON-RPC response. */
   #fallbackFailure: Failure | undefined
   #discardsResult = false
+  /** The response is longer than `maxBytes`, by its headers. It is read until its result begins. */
+  #isTooLarge = false
   #reservedBytes = 0
   /** Bytes read in this turn of the event loop. */
   #bytesThisTurn = 0
@@ -65,6 +67,10 @@ class HttpExchange implements ResponseHandler {
       deadline.startProbe()
       this.#inFlight = httpClient.post(endpoint, serializeRequest(id, request), this, idempotent)
     })
+  }
+
+  onStart(): void {
+    this.#options.deadline.recordSent()
   }
 
   onHeaders(status: number, headers: ResponseHeaders): void {
@@ -102,10 +108,10 @@ class HttpExchange implements ResponseHandler {
     const { target, clock, maxBytes } = this.#options
     const head = readResponseHead(status, headers, { target, clock })
     if (head.failure !== undefined) return this.#settle(head.failure)
-    if (head.contentLength !== undefined && head.contentLength > maxBytes) return this.#settle(responseTooLarge(target))
+    this.#isTooLarge = (head.contentLength ?? 0) > maxBytes
     this.#fallbackFailure = head.fallbackFailure
     this.#discardsResult = head.discardsResult === true
-    this.#parser = new ResponseParser(head.contentLength)
+    this.#parser = new ResponseParser(this.#isTooLarge ? undefined : head.contentLength)
     if (head.decoder !== undefined && this.#inFlight !== undefined) {
       this.#startDecompression(head.decoder, this.#inFlight).catch((bug: unknown) => this.#fail(bug))
     }
@@ -119,13 +125,27 @@ class HttpExchange implements ResponseHandler {
   }
 
   #receive(bytes: Buffer): void {
-    const { target, maxBytes, memoryBudget } = this.#options
+    const { id, target, maxBytes, memoryBudget } = this.#options
     const parser = this.#parser
     if (parser === undefined || this.#isSettled) return
-    if (parser.byteLength + bytes.length > maxBytes) return this.#settle(responseTooLarge(target))
+    const allowedBytes = maxBytes - parser.byteLength
+    if (bytes.length > allowedBytes) {
+      parser.push(bytes.subarray(0, allowedBytes))
+      return this.#settle(this.#tooLarge(parser))
+    }
     if (!memoryBudget.reserve(bytes.length)) return this.#settle(overloaded({ upstream: target.name }))
     this.#reservedBytes += bytes.length
     if (!parser.push(bytes)) this.#complete()
+    else if (this.#isTooLarge && parser.hasBegunResult(id)) this.#settle(this.#tooLarge(parser))
+  }
+
+  /** A result may be as long as a caller makes it; what comes before a result is due to the node. */
+  #tooLarge(parser: ResponseParser): Failure {
+    const { id, target } = this.#options
+    if (this.#fallbackFailure !== undefined) return this.#fallbackFailure
+    return parser.hasBegunResult(id)
+      ? refuse('tooLarge', { source: target.source, upstream: target.name })
+      : upstreamFailure(target, 'response too large, without a result')
   }
 
   /** Pauses until the next turn of the event loop: what has arrived is read 2 MB at once, which blocked it for 5 ms and more. */
@@ -215,8 +235,6 @@ class HttpExchange implements ResponseHandler {
 
 /** Bytes of one response that one turn of the event loop reads: 1.5 ms. */
 const maxReceivedBytesPerTurn = 786_432
-
-const responseTooLarge = ({ source, name: upstream }: Target): Failure => refuse('tooLarge', { source, upstream, retryElsewhere: true })
 
 /** Nethermind streams a result, and reports only behind it, in `_streamStatus`, that the query was too much. */
 const truncatedResult = (target: Target, status: string): Failure => {

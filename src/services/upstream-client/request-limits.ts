@@ -93,6 +93,7 @@ export class RequestDeadline implements Waiter {
   readonly #stopListening: () => void
   #timer: Timer | undefined
   #reason: CancelReason | undefined
+  #isSent = false
   /** Bytes of the response so far. */
   #receivedBytes = 0
 
@@ -124,6 +125,11 @@ export class RequestDeadline implements Waiter {
     })
   }
 
+  /** The node gets the request. */
+  recordSent(): void {
+    this.#isSent = true
+  }
+
   /** So many bytes of the response have come. */
   recordBytes(bytes: number): void {
     this.#receivedBytes += bytes
@@ -136,13 +142,18 @@ export class RequestDeadline implements Waiter {
   }
 
   /**
-   * Why the request was canceled, if it was. A response that begins late, or is long, is due to the query; a short response
+   * Why the request was canceled, if it was. A caller who leaves before the node got the request has caused no work. A response that begins late, or is long, is due to the query; a short response
    * that begins and does not end is due to the node.
    */
   toFailure({ source, name: upstream }: Target): Failure | undefined {
     switch (this.#reason) {
       case 'aborted':
-        return refuse('unavailable', { source, upstream, fault: 'caller', cause: 'client disconnected' })
+        return refuse('unavailable', {
+          source: this.#isSent ? source : 'gateway',
+          upstream,
+          fault: 'caller',
+          cause: 'client disconnected',
+        })
       case 'timeout':
         return this.#receivedBytes > 0 && this.#receivedBytes < longResponseBytes
           ? refuse('unavailable', { source, upstream, cause: 'response incomplete at the deadline' })

@@ -108,7 +108,7 @@ export class Decompressor {
   readonly #stream: Transform
   readonly #request: InFlightRequest
 
-  constructor(stream: Transform, request: InFlightRequest, handler: Omit<ResponseHandler, 'onHeaders'>) {
+  constructor(stream: Transform, request: InFlightRequest, handler: Omit<ResponseHandler, 'onStart' | 'onHeaders'>) {
     this.#stream = stream
     this.#request = request
     stream.on('data', (bytes: Buffer) => handler.onData(bytes))

@@ -99,7 +99,7 @@ t.test('breakers', async t => {
   for (const [what, reply] of [
     ['a caller who left', refuse('unavailable', { source: 'node', fault: 'caller' })],
     ['a query that takes too long', refuse('timeout')],
-    ['an answer that is too large', refuse('tooLarge', { source: 'node', retryElsewhere: true })],
+    ['an answer that is too large', refuse('tooLarge')],
     ['a request that is too long for the node', refuse('bodyTooLarge', { source: 'node', fault: 'upstream', retryElsewhere: true })],
     ["the gateway's own limit", refuse('unavailable', { upstream: 'a' })],
     ['an error that callers can cause', failure('a', { retryElsewhere: true })],

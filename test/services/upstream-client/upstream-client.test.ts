@@ -22,7 +22,7 @@ import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { closeIdleConnection, compressResponse, faults } from '../../support/node-faults.ts'
-import { httpResponse, respondCorrectly } from '../../support/node-responses.ts'
+import { chunk, chunkedHead, httpResponse, respondCorrectly, respondEncoded } from '../../support/node-responses.ts'
 import type { NodeFault } from '../../support/node-responses.ts'
 import { startFakeNode } from '../../support/fake-node.ts'
 import { unreachableUrl, expectedResultOf, startBlackHole, startFaultyNode, startTlsNode } from '../../support/faulty-node.ts'
@@ -156,10 +156,25 @@ t.test('callers who disconnect', async t => {
     }
   })
 
-  t.test('before the request is sent cause no request', async t => {
-    const { send, node } = await startUpstream(t)
-    t.match(await send({ signal: AbortSignal.abort() }), { fault: 'caller' })
+  t.test('before the request is sent cause no request, and are no work of the node', async t => {
+    const { client, send, node } = await startUpstream(t)
+    t.match(await send({ signal: AbortSignal.abort() }), { fault: 'caller', source: 'gateway' })
+    const hole = await startBlackHole()
+    const target = targetOf(hole.url, { concurrency: 1 })
+    const callers = Array.from({ length: 2 }, () => new AbortController())
+    const [sent, queued] = callers.map(({ signal }) => client.request(target, request, requestOptions({ signal })))
+    callers[1]?.abort()
+    t.match(await queued, { fault: 'caller', source: 'gateway' })
+    while (hole.openConnectionCount === 0) await turn()
+    await turn()
+    callers[0]?.abort()
+    t.match(await sent, { fault: 'caller', source: 'node' })
+    const refused = new AbortController()
+    const connecting = client.request(targetOf('http://192.0.2.1'), request, requestOptions({ signal: refused.signal }))
+    refused.abort()
+    t.match(await connecting, { fault: 'caller', source: 'gateway' }, 'the connection was not open yet')
     t.equal(node.requestCount(), 0)
+    await hole.stop()
   })
 })
 
@@ -263,10 +278,9 @@ t.test('compressed responses', async t => {
   t.test('are cut off at the limit of decompressed bytes', async t => {
     for (const name of ['sends a gzip bomb', 'sends a deflate bomb', 'sends a brotli bomb'] as const) {
       const budget = new MemoryBudget(Infinity)
-      const { send, node } = await startUpstream(t, faults[name], budget)
-      t.match(await send(), { kind: 'tooLarge', retryElsewhere: true }, name)
+      const { send } = await startUpstream(t, faults[name], budget)
+      t.match(await send(), { kind: 'unavailable', fault: 'upstream', cause: 'response too large, without a result' }, name)
       t.equal(budget.reservedBytes, 0)
-      await node.whenNoConnections()
     }
   })
 
@@ -291,8 +305,41 @@ t.test('bytes', async t => {
   t.test('a response is cut off at its limit', async t => {
     for (const name of ['responds with endless chunks', 'responds with 300 MiB'] as const) {
       const { send, node } = await startUpstream(t, faults[name])
-      t.match(await send(), { kind: 'tooLarge', source: 'node', retryElsewhere: true }, name)
+      t.match(await send(), { kind: 'tooLarge', source: 'node', upstream: 'own', fault: 'caller', retryElsewhere: undefined }, name)
       await node.whenNoConnections()
+    }
+  })
+
+  t.test('a result that is too long is due to its request; what else is too long is due to the node', async t => {
+    const begun = { kind: 'tooLarge', fault: 'caller', source: 'node', retryElsewhere: undefined }
+    const notBegun = { kind: 'unavailable', fault: 'upstream', source: 'node', cause: 'response too large, without a result' }
+    const filler = '0'.repeat(200_000)
+    for (const [body, expected] of [
+      [(id: number) => `{"jsonrpc":"2.0","id":${id},"result":"${filler}"}`, begun],
+      [(id: number) => `{"result":["${filler}"],"id":${id}}`, begun],
+      [(id: number) => ` {"id" : ${id},\n"result" :\t{"a":"${filler}"}}`, begun],
+      [(id: number) => `{"id":${id},"re\\u0073ult":"${filler}"}`, begun],
+      [(id: number) => `{"id":${id},"result":"0x1"${' '.repeat(200_000)}}`, notBegun],
+      [(id: number) => `{"id":${id},"result":"0x1","more":"${filler}"}`, notBegun],
+      [(id: number) => `{"id":${id},"error":{"code":-32000,"message":"${filler}"}}`, notBegun],
+      [(id: number) => `{"id":${id + 1},"result":"${filler}"}`, notBegun],
+      [(id: number) => `{"id":"${id}","result":"${filler}"}`, notBegun],
+      [(id: number) => `{"id":${id},"result":null,"result":"${filler}"}`, notBegun],
+      [(id: number) => `[{"id":${id},"result":"${filler}"}]`, notBegun],
+      [() => ' '.repeat(200_000), notBegun],
+      [() => `{"${filler}":1`, notBegun],
+      [() => '', { kind: 'unavailable', fault: 'upstream' }],
+    ] as const) {
+      const sendings: Readonly<Record<string, NodeFault>> = {
+        'with its length': (socket, { id }) => void socket.write(httpResponse(body(id))),
+        'in chunks': (socket, { id }) => void socket.write(Buffer.concat([Buffer.from(chunkedHead), chunk(body(id)), chunk('')])),
+        compressed: respondEncoded('gzip', ({ id }) => gzipSync(body(id))),
+      }
+      for (const [name, fault] of Object.entries(sendings)) {
+        const { send, node } = await startUpstream(t, fault)
+        t.match(await send({ maxBytes: 100_000 }), expected, `${body(1).slice(0, 60)} ${name}`)
+        await node.stop()
+      }
     }
   })
 
@@ -614,13 +661,15 @@ t.test("a bug of the gateway is not the node's fault", async t => {
 /** What a node may send in place of a response: HTTP that the parser refuses, or that the HTTP client does not expect. */
 const malformedResponses: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
-    [...Array.from({ length: 200 }, (_, i) => i), 199, 600, 999].flatMap(status =>
-      [
-        'content-length: 2\r\n\r\n{}',
-        '\r\n',
-        'connection: upgrade\r\nupgrade: websocket\r\n\r\n',
-        'transfer-encoding: chunked\r\n\r\n0\r\n\r\n',
-      ].map(rest => [`status ${status} ${rest}`, `HTTP/1.1 ${String(status).padStart(3, '0')} X\r\n${rest}`] as const),
+    [
+      'content-length: 2\r\n\r\n{}',
+      '\r\n',
+      'connection: upgrade\r\nupgrade: websocket\r\n\r\n',
+      'transfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+    ].flatMap((rest, i) =>
+      (i === 0 ? Array.from({ length: 104 }, (_, status) => status) : [0, 1, 42, 99, 100, 101, 102, 199, 600, 999]).map(
+        status => [`status ${status} ${rest}`, `HTTP/1.1 ${String(status).padStart(3, '0')} X\r\n${rest}`] as const,
+      ),
     ),
   ),
   ...Object.fromEntries(
