@@ -6,10 +6,10 @@ export default definePlugin({
   name: 'network-access',
   summary: 'Refuses calls to networks, of methods and from origins that the API key does not allow.',
   options: { type: 'object', properties: {} },
-  reads: ['request', 'key'],
-  create(_options, { network }) {
+  reads: ['request', 'key', 'account'],
+  create(_options, { methods, network, usage }) {
     return (call, next) => {
-      const { key, request } = call.context
+      const { account, key, request } = call.context
       const refusal =
         key.networks !== undefined && !key.networks.includes(network.name)
           ? forbidden(`the network ${network.name} is not enabled for this API key`, 'network', key.networks)
@@ -18,7 +18,12 @@ export default definePlugin({
             : key.origins !== undefined && !isAllowedOrigin(call.origin.originHeader, key.origins)
               ? forbidden('this API key does not accept calls from this origin', 'origin', key.origins)
               : undefined
-      return refusal === undefined ? next(call) : Promise.resolve(refusal)
+      if (refusal === undefined) return next(call)
+      // The plugin that charges, and counts all other calls, is below.
+      const method = methods.get(request.method) === undefined ? 'other' : request.method
+      const uncharged = { outcome: refusal.kind, forwarded: false, day: undefined, calls: 1, credits: 0 } as const
+      usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
+      return Promise.resolve(refusal)
     }
   },
 })

@@ -81,7 +81,13 @@ const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadConte
 
 type CheckedStep = Pick<StepDraft, 'step' | 'problems' | 'omitted' | 'missingVariables'>
 
-const checkStepOptions = (plugin: AnyPlugin, name: string, syntax: StepSyntax, { source, optional }: StepReadContext): CheckedStep => {
+const checkStepOptions = (
+  plugin: AnyPlugin,
+  name: string,
+  syntax: StepSyntax,
+  { source, plugins, optional }: StepReadContext,
+): CheckedStep => {
+  const isBuiltIn = plugins.includes(plugin)
   const location = { source, namePath: syntax.optionsPath, owner: source.maskValues(name), schema: plugin.options }
   const { options, problems, omitted, missingVariables } = checkOptions(location, { optional })
   if (options === undefined || !isComplete(source, syntax.optionsPath, omitted)) return { problems, omitted, missingVariables }
@@ -89,6 +95,7 @@ const checkStepOptions = (plugin: AnyPlugin, name: string, syntax: StepSyntax, {
   const step: Step = {
     name,
     plugin,
+    ...(!isBuiltIn && { isExternal: true }),
     options,
     problemAt: (path, message) =>
       path.length === 0

@@ -97,6 +97,8 @@ export interface Step {
   /** The name of the plugin, or the step's own name. */
   readonly name: string
   readonly plugin: AnyPlugin
+  /** The plugin comes from outside: its promises are not tested here. */
+  readonly isExternal?: true
   /** Checked against the plugin's schema, converted, with defaults. */
   readonly options: unknown
   /** A problem at a path inside the options. */

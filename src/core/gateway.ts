@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { Config, GatewayConfig, NetworkConfig } from '../config/types.ts'
 import { buildNetwork } from './network.ts'
 import type { HostServices, Network } from './network.ts'
@@ -88,12 +89,15 @@ const openServices = async (
 ): Promise<Omit<HostServices, 'headsSource'> & { metrics: MetricsRegistry }> => {
   const store = await openStore(config.store, clock)
   closers.push(() => store.close())
-  const ledger = openLedger(store, clock, { log })
-  await ledger.start()
-  closers.push(() => ledger.stop())
-  const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention })
-  await usage.start()
+  const process = randomBytes(8).toString('hex')
+  const newProcessName = () => process
+  // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
+  const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, newProcessName })
   closers.push(() => usage.stop())
+  const ledger = openLedger(store, clock, { log, newProcessName })
+  closers.push(() => ledger.stop())
+  await usage.start()
+  await ledger.start()
   const upstreamClient = openUpstreamClient(clock, memoryBudget)
   closers.push(() => upstreamClient.close())
   const metrics = createMetricsRegistry()

@@ -31,8 +31,27 @@ export const composeHandlers = (stages: readonly PipelineStage[], log: Log): Nex
   return stages.reduceRight<Next>((next, { step, stage }, i) => {
     const handle = withVariant(stage.handle.bind(stage), steps, i)
     const below = i === sharerIndex ? withoutCaller(next, step, { varyingSteps: steps.slice(i + 1).filter(varies), log }) : next
-    return call => handle(call, below)
+    if (step.plugin.repeats || !step.isExternal) return call => handle(call, below)
+    const warn = warnOnce(log, step)
+    return call => handle(call, answerOnce(below, warn))
   }, endOfPipeline)
+}
+
+/** For one call of a plugin that has not declared `repeats`: a second next() returns the first reply, so that the call is charged once. */
+const answerOnce = (next: Next, warn: () => void): Next => {
+  let reply: Promise<Reply> | undefined
+  return call => {
+    if (reply !== undefined) warn()
+    return (reply ??= next(call))
+  }
+}
+
+const warnOnce = (log: Log, { name }: Step): (() => void) => {
+  let hasWarned = false
+  return () => {
+    if (!hasWarned) log.warn({ plugin: name }, 'plugin called next() again for a call, and got the first reply: `repeats: true` is missing')
+    hasWarned = true
+  }
 }
 
 const endOfPipeline: Next = () => {

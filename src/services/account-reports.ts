@@ -1,5 +1,5 @@
-import type { LedgerStore, UsageCount, UsageStore } from '../store/store.ts'
-import { dayMs, hourMs, hoursPerDay, isoDate, isoTime } from '../util/dates.ts'
+import type { LedgerStore, UsageCount } from '../store/store.ts'
+import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 
 /** One account's day. Limit = used + held + forfeited + left, unless the limit was lowered that day. */
 export interface Balance {
@@ -37,26 +37,25 @@ export interface Audit {
   readonly used: number
   readonly held: number
   readonly forfeited: number
-  /** Credits of the day by the counted calls, which are stored apart from the leases. */
+  /** Credits of the day by the counted calls. Each call is stored in its count, and apart from it in the use of a lease. */
   readonly counted: number
-  /** By how much `used` and `counted` may differ now. */
+  /** By how much `used` and `counted` may differ: 0, except beside an older Tollgate or in a copied store. */
   readonly tolerance: number
   /** One sentence for each disagreement. */
   readonly faults: readonly string[]
 }
 
 /** Verifies that leased credits and counted calls of an account agree for today. */
-export const auditAccount = async (store: LedgerStore & UsageStore, account: string, limit: number | null): Promise<Audit> => {
-  const { day, leased, used, held, forfeited } = await store.dayTotals(account)
-  const counts = await store.usageCounts(account, day * hoursPerDay, (day + 1) * hoursPerDay)
-  const counted = counts.reduce((sum, { credits }) => sum + credits, 0)
-  const totals = { limit, leased, used, held, forfeited, counted, tolerance: maxDifference(leased, used) }
+export const auditAccount = async (store: LedgerStore, account: string, limit: number | null): Promise<Audit> => {
+  const { leased, used, held, forfeited, counted, isExact } = await store.dayTotals(account)
+  const totals = { limit, leased, used, held, forfeited, counted, tolerance: isExact ? 0 : maxDifference(leased, used) }
   return { ...totals, faults: findDiscrepancies(totals) }
 }
 
 /**
- * 0 for an idle account: all leased credits are used. Otherwise a process is a second behind with either report, has calls
- * in flight, or died before a report: the credits that are leased and not used, and 1 % of the leased credits.
+ * For a process that reports use and counts apart. 0 for an idle account: all leased credits are used. Otherwise the process is a
+ * second behind with either report, has calls in flight, or died before a report: the credits that are leased and not used, and
+ * 1 % of the leased credits.
  */
 const maxDifference = (leased: number, used: number): number => (leased === used ? 0 : Math.abs(leased - used) + Math.ceil(leased / 100))
 
@@ -64,6 +63,9 @@ const findDiscrepancies = ({ limit, leased, used, held, forfeited, counted, tole
   const faults: string[] = []
   if (leased !== used + held + forfeited) {
     faults.push(`leased is ${leased}, but used + held + forfeited is ${used + held + forfeited}`)
+  }
+  if (Math.min(held, forfeited) < 0) {
+    faults.push(`more calls were counted than credits leased: held is ${held}, forfeited is ${forfeited}`)
   }
   if (limit !== null && leased > limit) {
     faults.push(

@@ -76,11 +76,12 @@ const mergeRevocation = (key: KeyRow, existing: KeyRow | undefined): KeyRow => (
 /** The target restores a day like a store that lost its last writes: from what each process was granted, returned and used. */
 const copyLedgerDay = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
   const { today: day } = await from.dayTotals(id)
-  const records = await from.leaseRecords(id, day)
-  for (const [process, { seq, ...counters }] of records) {
+  const { leases, reported } = await from.dayRecords(id, day)
+  for (const [process, { seq, ...counters }] of leases) {
     await to.requestLease({ account: id, day, process, seq, counters, minCredits: 0, desiredCredits: 0, limit: 0, shareDivisor: 1 })
   }
-  return records.size > 0 ? 1 : 0
+  for (const [process, use] of reported) await to.restoreReportedUse(id, day, process, use)
+  return leases.size > 0 ? 1 : 0
 }
 
 /** One array for the counts of each account and hour. */

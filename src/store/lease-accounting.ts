@@ -1,3 +1,5 @@
+import { hoursPerDay } from '../util/dates.ts'
+
 /** Credits of one account's day that one process was granted, returned and used; each is a sum since the day began. */
 export interface LeaseCounters {
   readonly granted: number
@@ -54,6 +56,70 @@ export const applyLeaseRequest = (leased: number, record: LeaseRecord, request: 
   const unseenGrant = granted - counters.granted
   const grant = request.day === today ? grantSize(request, request.limit - outstanding, unseenGrant) : 0
   return { leased: outstanding + grant, record: { granted: granted + grant, returned, used: counters.used, seq: request.seq } }
+}
+
+/** What one process has reported. */
+export interface ReportedUse {
+  /** Credits of the calls that it has counted for one account's day. */
+  readonly credits: number
+  /** It has sent its last report: no call is on its way any more. */
+  readonly isFinal: boolean
+}
+
+/** One account's day by process: the records of leases, and what processes with usage reports have reported. */
+export interface DayRecords {
+  readonly leases: ReadonlyMap<string, LeaseRecord>
+  readonly reported: ReadonlyMap<string, ReportedUse>
+}
+
+/**
+ * What the process has used. Its lease says so when nothing is on its way: then a difference to the counts is an error. Otherwise
+ * the counts do, so that use and counts agree at every moment, also when the process was killed. Without usage reports the lease
+ * has the only record.
+ */
+const usedBy = (lease: LeaseRecord, reported: ReportedUse | undefined): number =>
+  reported === undefined || reported.isFinal ? lease.used : reported.credits
+
+/** As in DayTotals. */
+interface DaySums {
+  readonly used: number
+  readonly held: number
+  readonly forfeited: number
+  readonly isExact: boolean
+}
+
+export const sumDay = ({ leases, reported }: DayRecords, isLive: (process: string) => boolean): DaySums => {
+  const totals = { used: 0, held: 0, forfeited: 0 }
+  for (const [process, lease] of leases) {
+    const used = usedBy(lease, reported.get(process))
+    totals.used += used
+    totals[isLive(process) ? 'held' : 'forfeited'] += lease.granted - lease.returned - used
+  }
+  return { ...totals, isExact: [...leases.keys()].every(process => reported.has(process)) }
+}
+
+/** The members of a UsageCount that matter here. */
+interface CountedCredits {
+  readonly account: string
+  readonly hour: number
+  readonly credits: number
+}
+
+interface DayCredits {
+  readonly account: string
+  readonly day: number
+  readonly credits: number
+}
+
+/** The credits of counts by account and day. */
+export const creditsByDay = (counts: readonly CountedCredits[]): readonly DayCredits[] => {
+  const sums = new Map<string, DayCredits>()
+  for (const { account, hour, credits } of counts) {
+    const day = Math.floor(hour / hoursPerDay)
+    const key = `${day} ${account}`
+    sums.set(key, { account, day, credits: (sums.get(key)?.credits ?? 0) + credits })
+  }
+  return [...sums.values()].filter(({ credits }) => credits !== 0)
 }
 
 /** `unseenGrant` was granted before, in a response that the process has not seen: this response brings it. */

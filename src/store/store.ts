@@ -1,12 +1,12 @@
 import type { Key } from '../plugin/call.ts'
 import type { MaybePromise } from '../util/async.ts'
-import type { LeaseRequest, LeaseRecord, LeaseCounters } from './lease-accounting.ts'
+import type { DayRecords, LeaseCounters, LeaseRequest, ReportedUse } from './lease-accounting.ts'
 
 /**
  * What outlives a process: accounts, their keys, the ledger of each day, and usage. Several processes use one store at
  * once. A method that fails throws or rejects, and may be called again.
  */
-export interface Store extends AccountStore, LedgerStore, UsageStore, CopySource, ClockRepair {
+export interface Store extends AccountStore, LedgerStore, UsageStore, Copyable, ClockRepair {
   /** Waits for writes in flight. */
   close(): Promise<void>
 }
@@ -103,12 +103,16 @@ export interface HeartbeatResponse extends StoreDay {
 export interface DayTotals extends StoreDay {
   readonly day: number
   readonly leased: number
-  /** As last reported; processes report within a second. */
+  /** What counted calls have cost: processes report it together with the counts, within a second. */
   readonly used: number
-  /** Leased by live processes and not used. */
+  /** Leased by live processes and not used; calls that are not counted yet are among it. */
   readonly held: number
   /** Leased by processes that died and not used. */
   readonly forfeited: number
+  /** Credits of the day by the usage counts, read in one step with `used`. */
+  readonly counted: number
+  /** False while a process takes part that reports use and counts apart: one of an older Tollgate, or in a copied store. */
+  readonly isExact: boolean
 }
 
 /** Leases by account and UTC day. */
@@ -165,12 +169,14 @@ export interface UsageReport {
   readonly counts: readonly UsageCount[]
   /** Older hours are dropped, sooner or later. */
   readonly retentionHours: number
+  /** The last report of a process that ends in order. */
+  readonly isFinal?: boolean
 }
 
 /** Counts of calls by group and hour, summed over all processes: restarts add no rows. */
 export interface UsageStore {
   /**
-   * One atomic step. Resolves with the number of the last report that was recorded before. When it is lower than that of the
+   * One atomic step, in which the credits of the counts become use of the process's leases too. Resolves with the number of the last report that was recorded before. When it is lower than that of the
    * last acknowledged report, the store has lost its last writes.
    */
   reportUsage(report: UsageReport): Promise<number>
@@ -178,15 +184,17 @@ export interface UsageStore {
   usageCounts(account: string, from: number, to: number): MaybePromise<readonly UsageCount[]>
 }
 
-/** What a copy into another store reads in addition. */
-export interface CopySource {
+/** What a copy into another store reads and writes in addition. */
+export interface Copyable {
   countLiveProcesses(): MaybePromise<number>
   /** An account's keys, each with the hash of its text. */
   hashedKeys(account: string): MaybePromise<readonly HashedKey[]>
   /** One account's day by process. */
-  leaseRecords(account: string, day: number): MaybePromise<ReadonlyMap<string, LeaseRecord>>
+  dayRecords(account: string, day: number): MaybePromise<DayRecords>
   /** All counts; those of one account and hour are adjacent. */
   allUsageCounts(): AsyncIterable<UsageCount>
+  /** Records what a process has reported to another store. Its counts are not among it. */
+  restoreReportedUse(account: string, day: number, process: string, use: ReportedUse): Promise<void>
 }
 
 /** For a store whose day is wrong because a clock was. */

@@ -18,8 +18,10 @@ const openAuditFixture = async (t: Test) => {
   const { id } = (await configs.json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
   const store = await openStore({ kind: 'lmdb', path: join(configs.dir, '..', 'data') }, systemClock)
   t.teardown(() => store.close())
-  const ledger = openLedger(store, systemClock, { log: new TestLog() })
-  const usage = openUsage(store, systemClock, { log: new TestLog(), retentionMs: 90 * 86_400_000 })
+  const newProcessName = () => 'p1'
+  const ledger = openLedger(store, systemClock, { log: new TestLog(), newProcessName })
+  const usage = openUsage(store, systemClock, { log: new TestLog(), retentionMs: 90 * 86_400_000, newProcessName })
+  await usage.start()
   await ledger.start()
   const account = { id, name: 'alice', plan: { name: 'core', dailyCredits: 1_000, forwarding: false } }
   const charge = async (credits: number, counted = credits) => {
@@ -85,6 +87,19 @@ t.test('calls that were not charged, or charged and not counted, are exit code 1
     })
     t.equal(pauses(), 2)
   }
+})
+
+t.test('a process that is killed forfeits what it held, and nothing else differs: exit code 0 at once', async t => {
+  const { charge, store, run, json, audit, usage, pauses } = await openAuditFixture(t)
+  await charge(80)
+  await usage.start()
+  await charge(255)
+  await store.deregister('p1')
+  const rows = (await json(audit)) as { leased: number }[]
+  const [{ leased } = { leased: 0 }] = rows
+  t.match(rows, [{ used: 80, counted: 80, held: 0, forfeited: leased - 80, tolerance: 0, faults: [] }])
+  t.match(await run(audit), { code: 0 })
+  t.equal(pauses(), 0)
 })
 
 t.test('a late report is waited for', async t => {

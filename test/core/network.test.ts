@@ -136,6 +136,37 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
   ])
 })
 
+t.test('a plugin from outside that calls next() again without `repeats` gets the first reply: the call runs once', async t => {
+  for (const repeats of [undefined, true] as const) {
+    let runs = 0
+    const again = definePlugin({
+      name: 'again',
+      summary: 'Asks twice.',
+      options: { type: 'object', properties: {} },
+      ...(repeats && { repeats }),
+      create: () => async (call, next) => {
+        await next(call)
+        return next(call)
+      },
+    })
+    const end = definePlugin({
+      name: 'end',
+      summary: 'Counts.',
+      options: { type: 'object', properties: {} },
+      terminal: true,
+      create: () => async () => fakeResult(`${(runs += 1)}`),
+    })
+    const config = configOf([again, end])
+    const host = hostServices()
+    const external = { ...config, steps: config.steps.map(step => ({ ...step, isExternal: true as const })) }
+    const { network } = await buildNetwork(external, host)
+    for (let calls = 0; calls < 2; calls += 1) await network?.run(fakeCall('eth_call'))
+    t.equal(runs, repeats ? 4 : 2)
+    t.match(host.log.lines, repeats ? [] : [{ level: 'warn', message: /called next\(\) again/ }])
+    t.equal(host.log.lines.length, repeats ? 0 : 1)
+  }
+})
+
 t.test('a return value that is no reply is a bug, and counted as one', async t => {
   const wrong = [undefined, null, {}, 'no', { result: '0x1', source: 'local' }]
   for (const [i, reply] of wrong.entries()) {

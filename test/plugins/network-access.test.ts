@@ -1,15 +1,22 @@
 import t from 'tap'
 import networkAccess from '../../plugins/network-access.ts'
-import { createStage, failureOf, fakeCall, fakeOrigin, fakeKey, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
+import type { CountedCall } from '../../src/plugin/plugin.ts'
+import { shippedMethods } from '../services/method-table/shipped-table.ts'
+import { createStage, failureOf, fakeAccount, fakeCall, fakeOrigin, fakeKey, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
 
 t.test('network-access', async t => {
-  const { handle } = createStage(networkAccess, {})
+  const counted: CountedCall[] = []
+  const usage = { count: (call: CountedCall) => void counted.push(call) }
+  const { handle } = createStage(networkAccess, {}, { methods: shippedMethods, usage })
   const request = (over: object, originHeader?: string) =>
     handle({ ...fakeCall('eth_call', [], { key: { ...fakeKey, ...over } }), origin: fakeOrigin({ originHeader }) }, async () =>
       fakeResult('ok'),
     )
 
-  t.test('allows every call for a key without lists', async t => t.equal(valueOrErrorCode(await request({})), 'ok'))
+  t.test('allows every call for a key without lists', async t => {
+    t.equal(valueOrErrorCode(await request({})), 'ok')
+    t.same(counted, [], 'the plugin that charges counts it')
+  })
   t.test('allows the networks that are enabled for the key', async t =>
     t.equal(valueOrErrorCode(await request({ networks: ['devnet'] })), 'ok'),
   )
@@ -24,6 +31,8 @@ t.test('network-access', async t => {
         status: 200,
         error: { code: -32091, data: { reason: rule, allowed: Object.values(over)[0] } },
       })
+      const call = { account: fakeAccount.id, key: fakeKey.id, network: 'devnet', method: 'eth_call', forwarded: false, calls: 1 }
+      t.match(counted.splice(0), [{ ...call, outcome: 'forbidden', day: undefined, credits: 0 }], 'it is counted, uncharged')
     })
   }
 

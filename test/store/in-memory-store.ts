@@ -64,7 +64,8 @@ export class InMemoryLedgerStore implements LedgerStore {
       totals.used += used
       totals[this.#isAlive(process) ? 'held' : 'forfeited'] += granted - returned - used
     }
-    return { ...storeDay, day, leased, ...totals }
+    // Usage is another store.
+    return { ...storeDay, day, leased, ...totals, counted: totals.used, isExact: false }
   }
 
   /** By process. */

@@ -12,13 +12,14 @@ import { StoreError } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
 import { accountStoreContract } from './account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from './ledger-store-contract.ts'
-import { usageStoreContract } from './usage-store-contract.ts'
+import { useContract, usageStoreContract } from './usage-store-contract.ts'
 import { InMemoryLedgerStore, InMemoryUsageStore } from './in-memory-store.ts'
 import { tempFolder, tempStore } from './temp-store.ts'
 
 t.test('lmdb fulfills the contract of account stores', t => accountStoreContract(t, tempStore))
 t.test('lmdb fulfills the contract of ledger stores', t => ledgerStoreContract(t, tempStore))
 t.test('lmdb fulfills the contract of usage stores', t => usageStoreContract(t, tempStore))
+t.test('lmdb records use and counts in one step', t => useContract(t, tempStore))
 t.test('lmdb follows a clock within reason', async t => {
   const path = await tempFolder(t)
   await storeClockContract(t, async (t, clock) => {

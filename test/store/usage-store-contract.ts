@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
-import type { UsageCount, UsageReport, UsageStore } from '../../src/store/store.ts'
-import { hourMs } from '../../src/util/dates.ts'
+import type { Store, UsageCount, UsageReport, UsageStore } from '../../src/store/store.ts'
+import { dayMs, hourMs } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 
 type OpenStore = (t: Test, clock: TestClock) => UsageStore | Promise<UsageStore>
@@ -122,5 +122,75 @@ export const usageStoreContract = async (t: Test, open: OpenStore): Promise<void
       [hour + 1],
     )
     t.equal(await store.reportUsage(report(3, [], { retentionHours: 48 })), 2)
+  })
+}
+
+/** A report of counts is a report of use: both are recorded in one step. */
+export const useContract = async (t: Test, open: (t: Test, clock: TestClock) => Promise<Store>): Promise<void> => {
+  const start = Date.UTC(2026, 0, 15, 12)
+  const day = start / dayMs - 0.5
+  const count = (credits: number, over: Partial<UsageCount> = {}): UsageCount => ({
+    account: 'acc_1',
+    key: 'key_1',
+    network: 'devnet',
+    method: 'eth_call',
+    outcome: 'ok',
+    forwarded: false,
+    hour: start / hourMs,
+    calls: 1,
+    credits,
+    ...over,
+  })
+  const setUp = async (t: Test) => {
+    const clock = new TestClock(start)
+    const store = await open(t, clock)
+    const lease = (process: string, seq: number, used: number, desiredCredits = 0) =>
+      store.requestLease({
+        ...{ account: 'acc_1', day, process, seq, minCredits: 0, desiredCredits, limit: 1_000, shareDivisor: 1 },
+        counters: seq === 1 ? undefined : { granted: 300, returned: 0, used },
+      })
+    const report = (process: string, seq: number, counts: readonly UsageCount[], isFinal = false) =>
+      store.reportUsage({ process, seq, counts, retentionHours: 90 * 24, isFinal })
+    return { clock, store, lease, report }
+  }
+
+  t.test('what is used is what is counted, at every moment; a killed process forfeits the rest', async t => {
+    const { clock, store, lease, report } = await setUp(t)
+    await report('p1', 1, [])
+    await store.heartbeat('p1')
+    await lease('p1', 1, 0, 300)
+    t.match(await store.dayTotals('acc_1'), { leased: 300, used: 0, held: 300, counted: 0, isExact: true })
+    await lease('p1', 2, 200)
+    t.match(await store.dayTotals('acc_1'), { leased: 300, used: 0, held: 300, counted: 0, isExact: true }, 'charged, and not counted yet')
+    const counts = [
+      count(80),
+      count(60, { method: 'eth_getLogs' }),
+      count(20, { hour: start / hourMs - 3 }),
+      count(500, { account: 'acc_2' }),
+    ]
+    await report('p1', 2, counts)
+    await report('p1', 2, counts)
+    t.match(await store.dayTotals('acc_1'), { leased: 300, used: 160, held: 140, counted: 160 }, 'a duplicate changes nothing')
+    await report('p1', 3, [count(-60, { method: 'eth_getLogs', calls: -1 })])
+    t.match(await store.dayTotals('acc_1'), { used: 100, held: 200, counted: 100 }, 'a refund')
+    clock.advance(6_000)
+    t.match(await store.dayTotals('acc_1'), { leased: 300, used: 100, held: 0, forfeited: 200, counted: 100, isExact: true })
+  })
+
+  t.test('calls that a process has not counted when it ends in order are a difference', async t => {
+    const { store, lease, report } = await setUp(t)
+    await report('p1', 1, [])
+    await lease('p1', 1, 0, 300)
+    await report('p1', 2, [count(220)], true)
+    await lease('p1', 2, 300)
+    t.match(await store.dayTotals('acc_1'), { leased: 300, used: 300, held: 0, forfeited: 0, counted: 220, isExact: true })
+  })
+
+  t.test('a process of an older Tollgate reports its use with its leases', async t => {
+    const { store, lease, report } = await setUp(t)
+    await lease('p1', 1, 0, 300)
+    await lease('p1', 2, 200)
+    await report('another name', 1, [count(120)])
+    t.match(await store.dayTotals('acc_1'), { leased: 300, used: 200, forfeited: 100, counted: 120, isExact: false })
   })
 }

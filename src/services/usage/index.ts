@@ -28,7 +28,7 @@ export interface UsageOptions {
   readonly retentionMs: number
   /** Counts (of a group in an hour) that may wait for an unavailable store; 100,000 unless given, about 20 MB. */
   readonly maxPendingCounts?: number
-  /** A name that is unique to this start of this process; 64 random bits unless given. */
+  /** A name that is unique to this start of this process, and that of its ledger; 64 random bits unless given. */
   readonly newProcessName?: () => string
 }
 
@@ -45,6 +45,7 @@ export const openUsage = (store: UsageStore, clock: Clock, options: UsageOptions
 
   const stop = async (): Promise<void> => {
     timer?.cancel()
+    reporter.end()
     for (let attempts = 0; attempts < maxStopAttempts && !reporter.isEmpty; attempts += 1) await reporter.flush()
     if (!reporter.isEmpty) {
       options.log.warn({ calls: reporter.pendingCalls }, 'store unreachable at shutdown: the usage of the last calls could not be reported')
@@ -80,6 +81,8 @@ class UsageReporter {
   #seq = 0
   #lastAcknowledgedSeq = 0
   #lastReportedHour = -1
+  #isEnding = false
+  #hasFinalReport = false
   #hasMergedHours = false
 
   constructor(
@@ -97,9 +100,19 @@ class UsageReporter {
     this.#maxPendingCounts = maxPendingCounts
   }
 
-  /** True when the store has acknowledged every count. */
+  /** True when the store has acknowledged every count, and that there will be no more. */
   get isEmpty(): boolean {
-    return this.#unacknowledged.length === 0 && this.#counters.size === 0
+    return this.#unacknowledged.length === 0 && this.#counters.size === 0 && !this.#needsFinalReport
+  }
+
+  /** No call is counted any more: the next report is the last one. */
+  end(): void {
+    this.#isEnding = true
+  }
+
+  /** A store that knows nothing of this process need not be told of its end. */
+  get #needsFinalReport(): boolean {
+    return this.#isEnding && !this.#hasFinalReport && this.#seq > 0
   }
 
   /** Calls that the store may not know of. */
@@ -130,10 +143,13 @@ class UsageReporter {
   /** Drains the counters. An empty report is made each hour, so that the store drops old counts even without calls. */
   #createReports(hour: number): void {
     const counts = this.#counters.drain()
-    const isDue = hour !== this.#lastReportedHour
+    const isDue = hour !== this.#lastReportedHour || this.#needsFinalReport
     for (let from = 0; from < counts.length || (from === 0 && isDue); from += maxCountsPerReport) {
       const part = counts.slice(from, from + maxCountsPerReport)
-      this.#unacknowledged.push({ process: this.#process, seq: (this.#seq += 1), counts: part, retentionHours: this.#retentionHours })
+      const isFinal = this.#isEnding && from + maxCountsPerReport >= counts.length
+      const report = { process: this.#process, seq: (this.#seq += 1), counts: part, retentionHours: this.#retentionHours, isFinal }
+      this.#unacknowledged.push(report)
+      this.#hasFinalReport ||= isFinal
     }
   }
 

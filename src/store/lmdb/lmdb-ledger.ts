@@ -1,6 +1,7 @@
 import { kill, pid } from 'node:process'
 import type { Clock } from '../../services/clock.ts'
-import { applyLeaseRequest, emptyLeaseRecord } from '../lease-accounting.ts'
+import { applyLeaseRequest, creditsByDay, emptyLeaseRecord, sumDay } from '../lease-accounting.ts'
+import type { DayRecords, LeaseRecord, ReportedUse } from '../lease-accounting.ts'
 import { StoreClock } from '../store-clock.ts'
 import type { StoreTime } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
@@ -8,7 +9,7 @@ import type { ClockRepair, DayTotals, LedgerStore, StoreDay, UsageCount, UsageSt
 import { maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables, ProcessHeartbeat, UsageRowKey, UsageRowValue } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
-import { dayMs, hourMs } from '../../util/dates.ts'
+import { dayMs, hourMs, hoursPerDay } from '../../util/dates.ts'
 
 export const lmdbLedgerStore = (
   tables: LmdbTables,
@@ -16,7 +17,7 @@ export const lmdbLedgerStore = (
   clock: Clock,
   { advanceDay, currentDay }: LmdbDayClock,
 ): LedgerStore & ClockRepair => {
-  const { meta, leased, leaseRecords, heartbeats } = tables
+  const { meta, leased, leaseRecords, reportedUse, heartbeats } = tables
 
   return {
     horizonMs: 1_000,
@@ -46,7 +47,7 @@ export const lmdbLedgerStore = (
       }),
     dayTotals(account, day) {
       const { today, endsInMs } = currentDay()
-      return { today, endsInMs, ...sumTotals(tables, account, day ?? today, clock.now()) }
+      return { today, endsInMs, ...readDayTotals(tables, account, day ?? today, clock.now()) }
     },
     resetDay: () =>
       transactions.run(() => {
@@ -54,7 +55,7 @@ export const lmdbLedgerStore = (
         const to = Math.floor(clock.now() / dayMs)
         const later = { start: [to + 1] as never }
         for (const key of [...leased.getKeys(later)]) leased.remove(key)
-        for (const key of [...leaseRecords.getKeys(later)]) leaseRecords.remove(key)
+        for (const table of [leaseRecords, reportedUse]) for (const key of [...table.getKeys(later)]) table.remove(key)
         for (const key of [...heartbeats.getKeys()]) heartbeats.remove(key)
         meta.put('day', to)
         meta.put('time', clock.now())
@@ -90,10 +91,10 @@ export const openDayClock = ({ meta, heartbeats }: LmdbTables, clock: Clock): Lm
 /** Rows are dropped in one transaction, during which other processes cannot write. */
 const maxRowsPerSweep = 500
 
-const dropOldRows = ({ leased, leaseRecords, heartbeats }: LmdbTables, today: number, now: number): void => {
+const dropOldRows = ({ leased, leaseRecords, reportedUse, heartbeats }: LmdbTables, today: number, now: number): void => {
   const old = { end: [today - ledgerRetentionDays + 1], limit: maxRowsPerSweep }
   for (const key of [...leased.getKeys(old)]) leased.remove(key)
-  for (const key of [...leaseRecords.getKeys(old)]) leaseRecords.remove(key)
+  for (const table of [leaseRecords, reportedUse]) for (const key of [...table.getKeys(old)]) table.remove(key)
   for (const { key, value } of [...heartbeats.getRange()]) {
     if (!isProcessAlive(value, now)) heartbeats.remove(key)
   }
@@ -111,48 +112,58 @@ export const isProcessAlive = (heartbeat: ProcessHeartbeat | undefined, now: num
 }
 
 /** The lease records of one account's day. */
-export const accountDayRange = (day: number, account: string) => ({ start: [day, account], end: [day, account, maxKeySuffix] })
+const accountDayRange = (day: number, account: string) => ({ start: [day, account], end: [day, account, maxKeySuffix] })
 
-const sumTotals = (
-  { leased, leaseRecords, heartbeats }: LmdbTables,
-  account: string,
-  day: number,
-  now: number,
-): Omit<DayTotals, keyof StoreDay> => {
-  const totals = { used: 0, held: 0, forfeited: 0 }
+/** LMDB reads one snapshot within one turn of the event loop. */
+export const readDayRecords = ({ leaseRecords, reportedUse, lastReports }: LmdbTables, account: string, day: number): DayRecords => {
+  const leases = new Map<string, LeaseRecord>()
+  const reported = new Map<string, ReportedUse>()
   for (const { key, value } of leaseRecords.getRange(accountDayRange(day, account))) {
-    totals.used += value.used
-    totals[isProcessAlive(heartbeats.get(key[2]), now) ? 'held' : 'forfeited'] += value.granted - value.returned - value.used
+    const [, , process] = key
+    leases.set(process, value)
+    const lastReport = lastReports.get(process)
+    if (lastReport === undefined) continue
+    reported.set(process, { credits: reportedUse.get(key) ?? 0, isFinal: lastReport.isFinal === true })
   }
-  return { day, leased: leased.get([day, account]) ?? 0, ...totals }
+  return { leases, reported }
 }
 
-export const lmdbUsageStore = (
-  { usage, lastReports }: LmdbTables,
-  transactions: Transactions,
-  { currentDay }: LmdbDayClock,
-): UsageStore => ({
-  reportUsage: ({ process, seq, counts, retentionHours }) =>
+const readDayTotals = (tables: LmdbTables, account: string, day: number, now: number): Omit<DayTotals, keyof StoreDay> => {
+  const counts = readCounts(tables, account, day * hoursPerDay, (day + 1) * hoursPerDay)
+  return {
+    day,
+    leased: tables.leased.get([day, account]) ?? 0,
+    ...sumDay(readDayRecords(tables, account, day), process => isProcessAlive(tables.heartbeats.get(process), now)),
+    counted: counts.reduce((sum, { credits }) => sum + credits, 0),
+  }
+}
+
+export const lmdbUsageStore = (tables: LmdbTables, transactions: Transactions, { currentDay }: LmdbDayClock): UsageStore => ({
+  reportUsage: ({ process, seq, counts, retentionHours, isFinal = false }) =>
     transactions.run(() => {
+      const { usage, lastReports } = tables
       const lastReport = lastReports.get(process)
       const previousSeq = lastReport?.seq ?? 0
       if (seq <= previousSeq) return previousSeq
       const hour = Math.floor(currentDay().now / hourMs)
       for (const count of counts) addCount(usage, count)
+      addReportedUse(tables, process, counts)
       dropOldCounts(usage, hour - retentionHours)
       if (lastReport?.hour !== hour) dropOldReports(lastReports, hour - retentionHours)
-      lastReports.put(process, { seq, hour })
+      lastReports.put(process, { seq, hour, ...(isFinal && { isFinal }) })
       return previousSeq
     }),
-  usageCounts: (account, from, to) => {
-    const found: UsageCount[] = []
-    for (let hour = firstHour(usage, from); hour < to; hour = firstHour(usage, hour + 1)) {
-      const range = usage.getRange({ start: [hour, account] as never, end: [hour, account, maxKeySuffix] as never })
-      for (const { key, value } of range) found.push(toUsageCount(key, value))
-    }
-    return found
-  },
+  usageCounts: (account, from, to) => readCounts(tables, account, from, to),
 })
+
+const readCounts = ({ usage }: LmdbTables, account: string, from: number, to: number): readonly UsageCount[] => {
+  const found: UsageCount[] = []
+  for (let hour = firstHour(usage, from); hour < to; hour = firstHour(usage, hour + 1)) {
+    const range = usage.getRange({ start: [hour, account] as never, end: [hour, account, maxKeySuffix] as never })
+    for (const { key, value } of range) found.push(toUsageCount(key, value))
+  }
+  return found
+}
 
 /** The first hour with counts, from this hour on. */
 const firstHour = (usage: LmdbTables['usage'], from: number): number =>
@@ -162,6 +173,12 @@ const addCount = (usage: LmdbTables['usage'], { calls, credits, ...of }: UsageCo
   const row: UsageRowKey = [of.hour, of.account, of.key, of.network, of.method, of.outcome, of.forwarded ? 1 : 0]
   const [knownCalls, knownCredits] = usage.get(row) ?? [0, 0]
   usage.put(row, [knownCalls + calls, knownCredits + credits])
+}
+
+const addReportedUse = ({ reportedUse }: LmdbTables, process: string, counts: readonly UsageCount[]): void => {
+  for (const { account, day, credits } of creditsByDay(counts)) {
+    reportedUse.put([day, account, process], (reportedUse.get([day, account, process]) ?? 0) + credits)
+  }
 }
 
 export const toUsageCount = (

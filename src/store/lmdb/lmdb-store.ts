@@ -1,11 +1,12 @@
 import { open } from 'lmdb'
 import type { RootDatabase } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
+import { hoursPerDay } from '../../util/dates.ts'
 import { StoreError } from '../store.ts'
-import type { CopySource, Store } from '../store.ts'
+import type { Copyable, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
-import { accountDayRange, isProcessAlive, lmdbLedgerStore, lmdbUsageStore, openDayClock, toUsageCount } from './lmdb-ledger.ts'
+import { isProcessAlive, lmdbLedgerStore, lmdbUsageStore, openDayClock, readDayRecords, toUsageCount } from './lmdb-ledger.ts'
 import { openMetaTable, openTables } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import { Transactions } from './transactions.ts'
@@ -26,7 +27,7 @@ export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> 
     ...lmdbAccountStore(tables, transactions),
     ...lmdbLedgerStore(tables, transactions, clock, dayClock),
     ...lmdbUsageStore(tables, transactions, dayClock),
-    ...lmdbCopySource(tables, clock),
+    ...copyableLmdb(tables, transactions, clock),
     close: () => transactions.close(),
   }
 }
@@ -69,11 +70,17 @@ const checkVersion = async (meta: LmdbTables['meta'], transactions: Transactions
   )
 }
 
-const lmdbCopySource = (tables: LmdbTables, clock: Clock): CopySource => ({
+const copyableLmdb = (tables: LmdbTables, transactions: Transactions, clock: Clock): Copyable => ({
   countLiveProcesses: () => [...tables.heartbeats.getRange()].filter(({ value }) => isProcessAlive(value, clock.now())).length,
   hashedKeys: account => hashedKeys(tables, account),
-  leaseRecords: (account, day) =>
-    new Map(Array.from(tables.leaseRecords.getRange(accountDayRange(day, account)), ({ key: [, , process], value }) => [process, value])),
+  dayRecords: (account, day) => readDayRecords(tables, account, day),
+  restoreReportedUse: (account, day, process, { credits, isFinal }) =>
+    transactions.run(() => {
+      if (tables.lastReports.get(process) === undefined) {
+        tables.lastReports.put(process, { seq: 0, hour: (day + 1) * hoursPerDay, isFinal })
+      }
+      tables.reportedUse.put([day, account, process], credits)
+    }),
   async *allUsageCounts() {
     for (const { key, value } of tables.usage.getRange()) yield toUsageCount(key, value)
   },

@@ -17,6 +17,7 @@ export type UsageRowValue = readonly [calls: number, credits: number]
 export interface LastReport {
   readonly seq: number
   readonly hour: number
+  readonly isFinal?: boolean
 }
 
 /** Sorts after every id and name in a key. */
@@ -45,6 +46,8 @@ export const openTables = (root: RootDatabase) => ({
   /** Credits that are leased, over all processes. */
   leased: root.openDB<number, [day: number, account: string]>({ name: 'sums' }),
   leaseRecords: root.openDB<LeaseRecord, [day: number, account: string, process: string]>({ name: 'entries' }),
+  /** Credits of counted calls. */
+  reportedUse: root.openDB<number, [day: number, account: string, process: string]>({ name: 'counted' }),
   heartbeats: root.openDB<ProcessHeartbeat, string>({ name: 'processes' }),
 
   usage: root.openDB<UsageRowValue, UsageRowKey>({ name: 'usage' }),

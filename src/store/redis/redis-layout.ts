@@ -39,7 +39,9 @@ export const redisKeys = {
   hoursOfAccount: (account: string): string => `tollgate:{usage}:hours:${account}`,
   /** Sorted set: `<account>:<hour>`, by hour. */
   hoursOfAllAccounts: 'tollgate:{usage}:hours',
-  /** String: the seq of a process's last report. Expires after three days without a report. */
+  /** Hash of one account's day: process -> credits of the calls that it has counted. Expires after three days. */
+  reportedUse: (account: string, day: number): string => `tollgate:{usage}:counted:${account}:${day}`,
+  /** String: the seq of a process's last report, and ` final` when it has ended in order. Expires after three days without a report. */
   lastReport: (process: string): string => `tollgate:{usage}:mark:${process}`,
 } as const
 

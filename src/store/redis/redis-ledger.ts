@@ -1,12 +1,13 @@
-import type { LeaseRecord, LeaseRequest } from '../lease-accounting.ts'
+import { creditsByDay, sumDay } from '../lease-accounting.ts'
+import type { DayRecords, LeaseRecord, LeaseRequest, ReportedUse } from '../lease-accounting.ts'
 import { ledgerRetentionDays, usageGroupKey } from '../store.ts'
-import type { ClockRepair, DayTotals, LeaseResponse, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
+import type { ClockRepair, LeaseResponse, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-scripts.ts'
 import type { RedisDayClock } from './redis-scripts.ts'
-import { dayMs } from '../../util/dates.ts'
+import { dayMs, hoursPerDay } from '../../util/dates.ts'
 
 export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock): LedgerStore & ClockRepair => ({
   // A request costs a round trip over the network.
@@ -33,8 +34,9 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
   async dayTotals(account, requestedDay) {
     const { processes, ...storeDay } = await listLiveProcesses(redis, dayClock)
     const day = requestedDay ?? storeDay.today
-    const row = day > storeDay.today - ledgerRetentionDays ? await readLedgerDay(redis, account, day) : emptyLedgerDay
-    return { ...storeDay, day, leased: row.leased, ...sumTotals(row.records, new Set(processes)) }
+    const { leased, counted, ...records } =
+      day > storeDay.today - ledgerRetentionDays ? await readLedgerDay(redis, account, day) : emptyLedgerDay
+    return { ...storeDay, day, leased, counted, ...sumDay(records, process => processes.includes(process)) }
   },
   async resetDay() {
     const [from, to] = (await redis.runScript(scripts.resetDay, processKeys, dayClock.scriptArgs())) as [number, number]
@@ -69,22 +71,46 @@ export const listLiveProcesses = async (
   return observe({ today, endsInMs, processes })
 }
 
-/** One account's day: what is leased over all processes, and the records by process. */
-interface LedgerDay {
+/** One account's day: what is leased over all processes, the records by process, and the credits of the usage counts. */
+interface LedgerDay extends DayRecords {
   readonly leased: number
-  readonly records: ReadonlyMap<string, LeaseRecord>
+  readonly counted: number
 }
 
-const emptyLedgerDay: LedgerDay = { leased: 0, records: new Map() }
+const emptyLedgerDay: LedgerDay = { leased: 0, counted: 0, leases: new Map(), reported: new Map() }
 
+/** What processes have reported is read before their leases: a lease covers what was reported before. */
 export const readLedgerDay = async (redis: RedisConnection, account: string, day: number): Promise<LedgerDay> => {
+  const { leases: known } = await readLeases(redis, account, day)
+  const use = await readReportedUse(redis, account, day, [...known.keys()])
+  return { ...use, ...(await readLeases(redis, account, day)) }
+}
+
+const readLeases = async (redis: RedisConnection, account: string, day: number): Promise<Pick<LedgerDay, 'leased' | 'leases'>> => {
   let leased = 0
-  const records = new Map<string, LeaseRecord>()
+  const leases = new Map<string, LeaseRecord>()
   for (const [field, value] of parsePairs(await redis.sendCommand('HGETALL', redisKeys.ledgerDay(account, day)))) {
     if (field === 'leased') leased = Number(value)
-    else records.set(field.slice('p:'.length), parseLeaseRecord(value))
+    else leases.set(field.slice('p:'.length), parseLeaseRecord(value))
   }
-  return { leased, records }
+  return { leased, leases }
+}
+
+const readReportedUse = async (
+  redis: RedisConnection,
+  account: string,
+  day: number,
+  processes: readonly string[],
+): Promise<Pick<LedgerDay, 'reported' | 'counted'>> => {
+  const hours = Array.from({ length: hoursPerDay }, (_, i) => redisKeys.usage(account, day * hoursPerDay + i))
+  const scriptKeys = [redisKeys.reportedUse(account, day), ...hours, ...processes.map(redisKeys.lastReport)]
+  const [counted, ...found] = (await redis.runScript(scripts.readReportedUse, scriptKeys, processes)) as [string, ...string[]]
+  const reported = new Map<string, ReportedUse>()
+  for (const [i, process] of processes.entries()) {
+    const [credits = '0', lastReport = ''] = found.slice(2 * i)
+    if (lastReport !== '') reported.set(process, { credits: Number(credits), isFinal: lastReport.endsWith(finalSuffix) })
+  }
+  return { counted: Number(counted), reported }
 }
 
 /** The text that the script writes. */
@@ -93,23 +119,25 @@ const parseLeaseRecord = (text: string): LeaseRecord => {
   return { granted, returned, used, seq }
 }
 
-const sumTotals = (records: LedgerDay['records'], liveProcesses: ReadonlySet<string>): Pick<DayTotals, 'used' | 'held' | 'forfeited'> => {
-  const totals = { used: 0, held: 0, forfeited: 0 }
-  for (const [process, { granted, returned, used }] of records) {
-    totals.used += used
-    totals[liveProcesses.has(process) ? 'held' : 'forfeited'] += granted - returned - used
-  }
-  return totals
-}
-
 export const redisUsageStore = (redis: RedisConnection, { scriptArgs }: RedisDayClock): UsageStore => ({
-  async reportUsage({ process, seq, counts, retentionHours }) {
+  async reportUsage({ process, seq, counts, retentionHours, isFinal = false }) {
+    const use = creditsByDay(counts)
     const countKeys = counts.flatMap(({ account, hour }) => [redisKeys.usage(account, hour), redisKeys.hoursOfAccount(account)])
     const countArgs = counts.flatMap(count => [count.account, count.hour, usageGroupKey(count), count.calls, count.credits])
     const [previousSeq, ...expired] = (await redis.runScript(
       scripts.reportUsage,
-      [redisKeys.lastReport(process), redisKeys.hoursOfAllAccounts, ...countKeys],
-      [...scriptArgs(), seq, retentionHours, lastReportTtlMs, ...countArgs],
+      [
+        redisKeys.lastReport(process),
+        redisKeys.hoursOfAllAccounts,
+        ...countKeys,
+        ...use.map(({ account, day }) => redisKeys.reportedUse(account, day)),
+      ],
+      [
+        ...scriptArgs(),
+        ...[seq, retentionHours, lastReportTtlMs, isFinal ? finalSuffix : '', counts.length, process],
+        ...countArgs,
+        ...use.flatMap(({ day, credits }) => [day, credits]),
+      ],
     )) as [number, ...string[]]
     await Promise.all(expired.map(hour => dropHour(redis, hour)))
     return previousSeq
@@ -124,6 +152,22 @@ export const redisUsageStore = (redis: RedisConnection, { scriptArgs }: RedisDay
     return rows.flat()
   },
 })
+
+/** Behind the number of a process's last report. */
+const finalSuffix = ' final'
+
+/** Of one process, as reportUsage() records it. */
+export const restoreReportedUse = async (
+  redis: RedisConnection,
+  { account, day, process }: { readonly account: string; readonly day: number; readonly process: string },
+  { credits, isFinal }: ReportedUse,
+): Promise<void> => {
+  const key = redisKeys.reportedUse(account, day)
+  await redis.sendCommand('HSET', key, process, String(credits))
+  await redis.sendCommand('EXPIREAT', key, String(((day + ledgerRetentionDays) * dayMs) / 1_000))
+  const lastReport = `0${isFinal ? finalSuffix : ''}`
+  await redis.sendCommand('SET', redisKeys.lastReport(process), lastReport, 'PX', String(lastReportTtlMs), 'NX')
+}
 
 /** A process without reports for this time does not repeat its last one. */
 const lastReportTtlMs = 3 * dayMs

@@ -3,7 +3,7 @@ import type { Clock } from '../../services/clock.ts'
 import { maxClockJumpMs, maxUnusedMs, StoreClock } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
 import type { StoreDay } from '../store.ts'
-import { dayMs, hourMs } from '../../util/dates.ts'
+import { dayMs, hourMs, hoursPerDay } from '../../util/dates.ts'
 
 /** A Lua script, which Redis runs as one atomic step and caches by the hash of its text. Needs Redis 5 or later, or Valkey. */
 export interface Script {
@@ -159,24 +159,50 @@ return { key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
 `)
 
 /**
- * KEYS: lastReport, hoursOfAllAccounts, then usage and hoursOfAccount for each count. ARGV from 4: seq, the retention in
- * hours, the TTL of lastReport in ms, then account, hour, group, calls and credits for each count. Returns the last seq
- * before, and the hours that have expired.
+ * KEYS: lastReport, hoursOfAllAccounts; usage and hoursOfAccount for each count; reportedUse for each account and day.
+ * ARGV from 4: seq, the retention in hours, the TTL of lastReport in ms, the text behind seq, the number of counts, the process;
+ * account, hour, group, calls and credits for each count; day and credits for each account and day. Returns the last seq before,
+ * and the hours that have expired.
  */
 export const reportUsage = script(`${readDay}
-local had = tonumber(redis.call('GET', KEYS[1]) or 0)
+local had = tonumber(string.match(redis.call('GET', KEYS[1]) or '0', '^%d+'))
 if tonumber(ARGV[4]) <= had then return { had } end
-redis.call('SET', KEYS[1], ARGV[4], 'PX', ARGV[6])
-for i = 3, #KEYS, 2 do
-  local at = 7 + (i - 3) / 2 * 5
+redis.call('SET', KEYS[1], ARGV[4] .. ARGV[7], 'PX', ARGV[6])
+local count, at = tonumber(ARGV[8]), 10
+for i = 3, 2 * count + 2, 2 do
   local account, hour, group, calls, credits = unpack(ARGV, at, at + 4)
   redis.call('HINCRBY', KEYS[i], group .. ' calls', calls)
   redis.call('HINCRBY', KEYS[i], group .. ' credits', credits)
   redis.call('ZADD', KEYS[i + 1], hour, hour)
   redis.call('ZADD', KEYS[2], hour, account .. ':' .. hour)
+  at = at + 5
+end
+for i = 2 * count + 3, #KEYS do
+  redis.call('HINCRBY', KEYS[i], ARGV[9], ARGV[at + 1])
+  redis.call('PEXPIRE', KEYS[i], text((tonumber(ARGV[at]) + ${ledgerRetentionDays}) * ${dayMs} - now))
+  at = at + 2
 end
 local before = math.floor(now / ${hourMs}) - tonumber(ARGV[5])
 return { had, unpack(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(before), 'LIMIT', 0, 500)) }
+`)
+
+/**
+ * KEYS: reportedUse of one account's day, usage of each hour of the day, lastReport of each process. ARGV: the processes. Returns
+ * the credits of the usage, then what each process has reported: its credits, and its lastReport, empty when it has none.
+ */
+export const readReportedUse = script(`
+local counted, found = 0, {}
+for i = 2, ${hoursPerDay + 1} do
+  local row = redis.call('HGETALL', KEYS[i])
+  for at = 1, #row, 2 do
+    if string.sub(row[at], -8) == ' credits' then counted = counted + row[at + 1] end
+  end
+end
+for i, process in ipairs(ARGV) do
+  found[2 * i - 1] = redis.call('HGET', KEYS[1], process) or '0'
+  found[2 * i] = redis.call('GET', KEYS[${hoursPerDay + 1} + i]) or ''
+end
+return { string.format('%.0f', counted), unpack(found) }
 `)
 
 /** Drops one account's hour. KEYS: usage, hoursOfAccount, hoursOfAllAccounts. ARGV: hour, account. */

@@ -1,11 +1,19 @@
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import { StoreError } from '../store.ts'
-import type { CopySource, Store } from '../store.ts'
+import type { Copyable, Store } from '../store.ts'
 import { hashedKeys, openChangeFeed, redisAccountStore } from './redis-accounts.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
-import { listLiveProcesses, parseHourCounts, parseHourMember, readLedgerDay, redisLedgerStore, redisUsageStore } from './redis-ledger.ts'
+import {
+  listLiveProcesses,
+  parseHourCounts,
+  parseHourMember,
+  readLedgerDay,
+  redisLedgerStore,
+  restoreReportedUse,
+  redisUsageStore,
+} from './redis-ledger.ts'
 import { openDayClock } from './redis-scripts.ts'
 import type { RedisDayClock, TestTime } from './redis-scripts.ts'
 
@@ -29,7 +37,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
     ...redisAccountStore(redis, changeFeed),
     ...redisLedgerStore(redis, dayClock),
     ...redisUsageStore(redis, dayClock),
-    ...redisCopySource(redis, dayClock),
+    ...copyableRedis(redis, dayClock),
     async close() {
       await Promise.all([redis.close(), changeFeed.close()])
     },
@@ -58,10 +66,11 @@ const checkEvictionPolicy = async (redis: RedisConnection, address: RedisAddress
   )
 }
 
-const redisCopySource = (redis: RedisConnection, dayClock: RedisDayClock): CopySource => ({
+const copyableRedis = (redis: RedisConnection, dayClock: RedisDayClock): Copyable => ({
   countLiveProcesses: async () => (await listLiveProcesses(redis, dayClock)).processes.length,
   hashedKeys: account => hashedKeys(redis, account),
-  leaseRecords: async (account, day) => (await readLedgerDay(redis, account, day)).records,
+  dayRecords: (account, day) => readLedgerDay(redis, account, day),
+  restoreReportedUse: (account, day, process, use) => restoreReportedUse(redis, { account, day, process }, use),
   async *allUsageCounts() {
     for (const member of (await redis.sendCommand('ZRANGE', redisKeys.hoursOfAllAccounts, '0', '-1')) as string[]) {
       const { account, hour } = parseHourMember(member)
