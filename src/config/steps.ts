@@ -1,5 +1,7 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import { describeBug } from '../plugin/plugin-fault.ts'
+import type { PluginFile } from '../plugin/plugin-fault.ts'
 import { isComplete } from './optional-variables.ts'
 import { checkOptions } from './check-options.ts'
 import type { OrderedStep } from './pipeline-order.ts'
@@ -34,11 +36,11 @@ export interface StepReadContext {
 export const readStep = async (index: number, context: StepReadContext): Promise<StepDraft> => {
   const { source, optional } = context
   const syntax = readStepSyntax(source, index)
-  const { plugin, problem } = await findPlugin(syntax, context)
+  const { plugin, file, problem } = await findPlugin(syntax, context)
   const name = syntax.name ?? plugin?.name ?? (syntax.pluginName || 'this step')
   // Which options of an unknown plugin can be omitted is not known, so its unset variables are no problems.
   const checked = plugin
-    ? checkStepOptions(plugin, name, syntax, context)
+    ? checkStepOptions({ plugin, name, ...(file && { file }) }, syntax, context)
     : { problems: [], missingVariables: [], omitted: optional ? [jsonPointer(['pipeline', index])] : [] }
   const problems = [...syntax.problems, ...(problem ? [problem] : checked.problems)]
   const { step, ...rest } = checked
@@ -55,6 +57,7 @@ export const readStep = async (index: number, context: StepReadContext): Promise
 /** With a problem, the plugin is the one that was probably meant. */
 interface FoundPlugin {
   readonly plugin: AnyPlugin | undefined
+  readonly file?: PluginFile
   readonly problem?: Problem
 }
 
@@ -82,12 +85,10 @@ const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadConte
 type CheckedStep = Pick<StepDraft, 'step' | 'problems' | 'omitted' | 'missingVariables'>
 
 const checkStepOptions = (
-  plugin: AnyPlugin,
-  name: string,
+  { plugin, name, file }: Pick<Step, 'plugin' | 'name' | 'file'>,
   syntax: StepSyntax,
-  { source, plugins, optional }: StepReadContext,
+  { source, optional }: StepReadContext,
 ): CheckedStep => {
-  const isBuiltIn = plugins.includes(plugin)
   const location = { source, namePath: syntax.optionsPath, owner: source.maskValues(name), schema: plugin.options }
   const { options, problems, omitted, missingVariables } = checkOptions(location, { optional })
   if (options === undefined || !isComplete(source, syntax.optionsPath, omitted)) return { problems, omitted, missingVariables }
@@ -95,7 +96,7 @@ const checkStepOptions = (
   const step: Step = {
     name,
     plugin,
-    ...(!isBuiltIn && { isExternal: true }),
+    ...(file && { file }),
     options,
     problemAt: (path, message) =>
       path.length === 0
@@ -107,7 +108,7 @@ const checkStepOptions = (
     // The options have just been checked against the plugin's schema.
     plugin.check?.(options as never, (path, message) => ruleProblems.push(step.problemAt(path, `${name}: ${message}`)))
   } catch (error) {
-    ruleProblems.push(step.problemAt([], `${name}: check() of the plugin failed: ${String(error)}`))
+    ruleProblems.push(step.problemAt([], `${name}: check() of the plugin failed: ${describeBug(error, file)}`))
   }
   return { step, problems: ruleProblems, omitted, missingVariables }
 }

@@ -1,6 +1,7 @@
 import type { Plan } from '../plugin/call.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import type { PluginFile } from '../plugin/plugin-fault.ts'
 import type { Secret } from '../plugin/secret.ts'
 import type { Problem } from './problem.ts'
 import type { CompiledTable } from '../services/method-table/table-types.ts'
@@ -97,8 +98,8 @@ export interface Step {
   /** The name of the plugin, or the step's own name. */
   readonly name: string
   readonly plugin: AnyPlugin
-  /** The plugin comes from outside: its promises are not tested here. */
-  readonly isExternal?: true
+  /** Of an external plugin, whose promises are not tested here. */
+  readonly file?: PluginFile
   /** Checked against the plugin's schema, converted, with defaults. */
   readonly options: unknown
   /** A problem at a path inside the options. */

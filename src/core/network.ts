@@ -3,6 +3,7 @@ import type { Problem } from '../config/problem.ts'
 import type { Origin } from '../plugin/call.ts'
 import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
 import type { Handler, Next } from '../plugin/plugin.ts'
+import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Services } from '../services/index.ts'
@@ -10,6 +11,7 @@ import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MaybePromise } from '../util/async.ts'
+import { guardStage } from './guard-stage.ts'
 import { admitSequentially, composeHandlers, sharerIndexOf, varyBelow, withCallMetrics } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
@@ -59,11 +61,13 @@ export const buildNetwork = async (
   const servicesOf = stageServices(config, host, { heads, singletons, offers })
   for (const [i, step] of config.steps.entries()) {
     try {
-      const stage = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
+      const created = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
+      const stage = step.file === undefined ? created : guardStage(created, { ...step, file: step.file }, host.log)
       stages.push({ step, stage })
       if (sharer !== undefined && i > config.steps.indexOf(sharer)) refuseAdmit(stage, sharer)
     } catch (error) {
-      const issues = error instanceof Misconfigured ? error.issues : [{ path: [], message: `cannot be created: ${String(error)}` }]
+      const issues =
+        error instanceof Misconfigured ? error.issues : [{ path: [], message: `cannot be created: ${describeBug(error, step.file)}` }]
       problems.push(...issues.map(issue => step.problemAt(issue.path, `${step.name}: ${issue.message}`)))
     }
   }
@@ -139,12 +143,13 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, he
         try {
           await stage.start?.()
         } catch (error) {
-          throw new StageStartError(`network ${config.name}: ${step.name} did not start: ${String(error)}`, { cause: error })
+          const reason = error instanceof PluginFault ? error.description : String(error)
+          throw new StageStartError(`network ${config.name}: ${step.name} did not start: ${reason}`, { cause: error })
         }
       }
     },
     async stop() {
-      for (const { stage } of stages) await stopPart('a stage', () => stage.stop?.())
+      for (const { step, stage } of stages) await stopPart(step.name, () => stage.stop?.())
       await stopPart('a singleton', () => singletons.release())
     },
   }

@@ -3,6 +3,7 @@ import type { Step } from '../config/types.ts'
 import { ChunkedBytes } from '../json/chunked-bytes.ts'
 import type { Call, CallContext, ContextKey, Origin, OriginState, Signal } from '../plugin/call.ts'
 import type { Handler, Next, Stage } from '../plugin/plugin.ts'
+import { PluginFault } from '../plugin/plugin-fault.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
@@ -31,32 +32,16 @@ export const composeHandlers = (stages: readonly PipelineStage[], log: Log): Nex
   return stages.reduceRight<Next>((next, { step, stage }, i) => {
     const handle = withVariant(stage.handle.bind(stage), steps, i)
     const below = i === sharerIndex ? withoutCaller(next, step, { varyingSteps: steps.slice(i + 1).filter(varies), log }) : next
-    if (step.plugin.repeats || !step.isExternal) return call => handle(call, below)
-    const warn = warnOnce(log, step)
-    return call => handle(call, answerOnce(below, warn))
+    return call => handle(call, below)
   }, endOfPipeline)
 }
 
-/** For one call of a plugin that has not declared `repeats`: a second next() returns the first reply, so that the call is charged once. */
-const answerOnce = (next: Next, warn: () => void): Next => {
-  let reply: Promise<Reply> | undefined
-  return call => {
-    if (reply !== undefined) warn()
-    return (reply ??= next(call))
-  }
-}
-
-const warnOnce = (log: Log, { name }: Step): (() => void) => {
-  let hasWarned = false
-  return () => {
-    if (!hasWarned) log.warn({ plugin: name }, 'plugin called next() again for a call, and got the first reply: `repeats: true` is missing')
-    hasWarned = true
-  }
-}
-
 const endOfPipeline: Next = () => {
-  throw new Error('the last plugin of a pipeline called next()')
+  throw new EndOfPipelineError('the last plugin of a pipeline called next()')
 }
+
+/** A bug of the plugin that called. */
+export class EndOfPipelineError extends Error {}
 
 /** The position of the step that shares answers between callers; -1 when none does. The loader accepts one at most. */
 export const sharerIndexOf = (steps: readonly Step[]): number => steps.findIndex(({ plugin }) => plugin.shares === true)
@@ -86,8 +71,16 @@ const variantReader = (steps: readonly Step[], i: number): ((call: Call) => stri
 const varies = ({ plugin }: Step): boolean => plugin.vary !== undefined
 
 // Each plugin sees the context that it reads; the loader has proved that it is written by now.
-const varyTextOf = ({ plugin, options }: Step, call: Call): string =>
-  plugin.vary?.(call.context as Pick<never, ContextKey & never>, options as never, call.origin) ?? ''
+const varyTextOf = ({ name, plugin, file, options }: Step, call: Call): string => {
+  try {
+    const text: unknown = plugin.vary?.(call.context as Pick<never, ContextKey & never>, options as never, call.origin)
+    // The types promise it, but not for a plugin written in JavaScript: objects of different callers have one text.
+    if (typeof text !== 'string') throw new TypeError('vary() must return a text')
+    return text
+  } catch (bug) {
+    throw file === undefined ? bug : new PluginFault(name, file, bug)
+  }
+}
 
 /** What the `vary` functions of these steps say of a call, as one text. */
 export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
@@ -203,5 +196,5 @@ export const withCallMetrics = (run: Next, { network, methods, metrics, clock }:
 }
 
 /** The types promise it, but not for a plugin written in JavaScript. */
-const isReply = (reply: Reply | undefined): boolean =>
+export const isReply = (reply: Reply | undefined): boolean =>
   reply instanceof Object && (isFailure(reply) || reply.result instanceof Uint8Array || reply.result instanceof ChunkedBytes)

@@ -2,6 +2,7 @@ import { inspect } from 'node:util'
 import { ChunkedBytes, toLatin1 } from '../json/chunked-bytes.ts'
 import type { Json, Origin } from '../plugin/call.ts'
 import type { Next } from '../plugin/plugin.ts'
+import { PluginFault } from '../plugin/plugin-fault.ts'
 import { copyReply, isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply, RpcError } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
@@ -153,7 +154,8 @@ const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: R
 
 const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, message?: Json): Failure => {
   const stack = bug instanceof Error ? bug.stack : inspect(bug)
-  log.error({ requestId, network, method: methodNameOf(message)?.slice(0, maxLoggedMethodChars), stack }, 'internal error')
+  const ofPlugin = bug instanceof PluginFault ? { plugin: bug.plugin, location: bug.location } : {}
+  log.error({ requestId, network, method: methodNameOf(message)?.slice(0, maxLoggedMethodChars), ...ofPlugin, stack }, 'internal error')
   return refuse('internal', { data: { requestId } })
 }
 

@@ -78,10 +78,10 @@ t.test('an external plugin that throws while it is loaded, checked or created is
   const { code, err } = await runCheck(t, files, { dryRun: dryRunNetworks })
   t.equal(code, exitCodes.config)
   for (const message of [
-    /a-net.yaml:8:10: cannot load ..\/broken\/a.mjs: out of order/,
-    /a-net.yaml:9:5: b: check\(\) of the plugin failed: TypeError: out of order/,
+    /a-net.yaml:8:10: cannot load ..\/broken\/a.mjs: out of order \(.*broken\/a.mjs:1:7\)/,
+    /a-net.yaml:9:5: b: check\(\) of the plugin failed: TypeError: out of order \(.*broken\/b.mjs:1:\d+\)/,
     /a-net.yaml:10:10: broken is a directory\n.*\n.*\^ name a file in it/,
-    /b-net.yaml:7:5: c: cannot be created: TypeError: out of order/,
+    /b-net.yaml:7:5: c: cannot be created: TypeError: out of order \(.*broken\/c.mjs:1:\d+\)/,
     /b-net.yaml:8:5: d: create\(\) must not be async/,
     /b-net.yaml:9:5: e: create\(\) must return a handler, or a stage with `handle`/,
   ])

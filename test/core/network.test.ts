@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
@@ -158,7 +159,10 @@ t.test('a plugin from outside that calls next() again without `repeats` gets the
     })
     const config = configOf([again, end])
     const host = hostServices()
-    const external = { ...config, steps: config.steps.map(step => ({ ...step, isExternal: true as const })) }
+    const external = {
+      ...config,
+      steps: config.steps.map(step => ({ ...step, file: { path: '/plugins/outside.js', shownAs: 'plugins/outside.js' } })),
+    }
     const { network } = await buildNetwork(external, host)
     for (let calls = 0; calls < 2; calls += 1) await network?.run(fakeCall('eth_call'))
     t.equal(runs, repeats ? 4 : 2)
@@ -319,6 +323,48 @@ t.test('below a plugin that shares answers', async t => {
     })
     t.ok(plugin.vary !== undefined && fitting.vary !== undefined)
   })
+})
+
+t.test('of an external plugin, the operator is told the file and line of what fails', async t => {
+  const path = fileURLToPath(import.meta.url)
+  const build = async (stage: Partial<Stage>) => {
+    const plugin = definePlugin({
+      name: 'outside',
+      summary: 'Fails.',
+      terminal: true,
+      options,
+      create: () => ({ handle: async () => fakeResult('0x1'), ...stage }),
+    })
+    const config = configOf([plugin])
+    const host = hostServices()
+    const steps = config.steps.map(step => ({ ...step, file: { path, shownAs: 'plugins/outside.js' } }))
+    const { network } = await buildNetwork({ ...config, steps }, host)
+    if (network === undefined) throw new Error('the network cannot be built')
+    return { network, log: host.log }
+  }
+  const fail = (): never => {
+    throw new Error('no disk')
+  }
+  const place = /\(plugins\/network.test.js:\d+:\d+\)$/
+  const starting = await build({ start: async () => fail() })
+  await t.rejects(starting.network.start(), { message: /^network net: outside did not start: Error: no disk \(plugins/ })
+  await t.rejects(starting.network.start(), { message: place })
+  const stopping = await build({ stop: async () => fail() })
+  await stopping.network.stop()
+  t.match(stopping.log.lines, [{ level: 'error', message: 'outside did not stop', fields: { err: { plugin: 'outside', message: place } } }])
+  for (const admit of [fail, async () => fail()]) {
+    const { network } = await build({ admit })
+    t.match(
+      await Promise.resolve()
+        .then(() => network.admit(fakeOrigin()))
+        .catch((bug: unknown) => bug),
+      { plugin: 'outside', message: place },
+    )
+  }
+  const { network } = await build({ handle: (call, next) => next(call) })
+  await t.rejects(network.run(fakeCall('eth_chainId')), { plugin: 'outside', message: /called next\(\)/ })
+  const working = await build({ admit: () => undefined, offers: () => false })
+  t.same([working.network.admit(fakeOrigin()), valueOrErrorCode(await working.network.run(fakeCall('eth_chainId')))], [undefined, '0x1'])
 })
 
 t.test('singletons', async t => {

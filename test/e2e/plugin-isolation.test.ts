@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { createDeployment, networkFile } from '../support/deployment.ts'
-import type { NewKey } from '../support/deployment.ts'
+import type { LogLine, NewKey } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 /** External plugins in JavaScript: what their authors may get wrong, and what they should do. */
 const plugins = {
@@ -21,6 +22,23 @@ const plugins = {
   // Varies too, and passes on all that it got.
   'passing.mjs': `export default { name: 'passing', summary: 'Varies.', options: { type: 'object' }, vary: (_context, _options, origin) =>
       origin.headers['x-user'], create: () => (call, next) => next({ ...call }) }`,
+  // Each method meets another bug of the plugin.
+  'failing.mjs': `import { breakDown } from './helper.mjs'
+    const bugs = {
+      eth_gasPrice: () => undefined.method,
+      eth_maxPriorityFeePerGas: async (call, next) => { await next(call); throw 'no error' },
+      eth_syncing: () => ({ result: 'no bytes' }),
+      eth_sendRawTransaction: (_call, next) => next(),
+      eth_getTransactionByHash: () => ({ error: 'wrong', source: 'local' }),
+      eth_getTransactionReceipt: () => breakDown(),
+      eth_blockNumber: (call, next) => next({ ...call, context: {} }),
+    }
+    const bugOf = ({ context }) => bugs[context.request.method]
+    export default { name: 'failing', summary: 'Fails.', options: { type: 'object' },
+      vary: (context, _options, origin) => origin.headers['x-user'] === 'bob' ? { name: 'bob' } : 'alice',
+      create: () => (call, next) => bugOf(call)(call, next) }`,
+  'helper.mjs': `export const breakDown = () => {
+      throw new RangeError('in the helper') }`,
 } as const
 
 /** The external plugins below `cache`, by network. */
@@ -28,6 +46,7 @@ const networks: Readonly<Record<string, readonly string[]>> = {
   inspecting: ['../inspecting.mjs'],
   typed: [fileURLToPath(new URL('header-reading-plugin.js', import.meta.url))],
   varying: ['../passing.mjs', '../varying.mjs'],
+  failing: ['../failing.mjs', '../passing.mjs'],
 }
 
 const node = await startFakeNode({
@@ -61,9 +80,12 @@ const [alice, bob] = await Promise.all([addCaller('alice'), addCaller('bob')])
 const keys = { alice, bob }
 const gateway = await deployment.start()
 
+const paramsOf = (method: string): readonly string[] =>
+  method.includes('Transaction') ? [method === 'eth_sendRawTransaction' ? '0x02f8' : `0x${'1'.repeat(64)}`] : []
+
 /** What the caller gets, who says who it is in each way that HTTP and JSON-RPC have. */
 const resultFor = async (name: 'alice' | 'bob', network: string, method: string): Promise<unknown> => {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: `id of ${name}`, method, params: method === 'eth_gasPrice' ? [] : ['0x02f8'] })
+  const body = JSON.stringify({ jsonrpc: '2.0', id: `id of ${name}`, method, params: paramsOf(method) })
   const headers = { 'x-user': name, origin: `https://${name}.example` }
   const { result, error } = (await post(gateway.http(keys[name].key), body, { host: `${network}.test`, headers })).json()
   return result ?? error
@@ -108,4 +130,32 @@ t.test('each plugin gets what its own vary() returned, and callers with differen
       method,
     )
   }
+})
+
+/** The log line of the newest bug in a call of this method, once it is there. */
+const waitForBug = async (method: string, count = 1): Promise<LogLine> => {
+  const lines = () => gateway.log.filter(({ msg, method: logged }) => msg === 'internal error' && logged === method)
+  await waitUntil(() => lines().length === count)
+  return lines().at(-1) ?? {}
+}
+
+t.test('a bug of a plugin is logged with the plugin, its file and line, and not told to callers', async t => {
+  const bugs = [
+    ['eth_gasPrice', 'failing.mjs:3:37', "TypeError: Cannot read properties of undefined (reading 'method')"],
+    ['eth_maxPriorityFeePerGas', 'failing.mjs', "'no error'"],
+    ['eth_syncing', 'failing.mjs', 'TypeError: the handler returned neither a result in bytes with its source'],
+    ['eth_sendRawTransaction', 'failing.mjs:6:48', 'TypeError: next() needs the call, or a changed copy of it'],
+    ['eth_getTransactionByHash', 'failing.mjs', 'nor a failure as refuse() makes it'],
+    ['eth_getTransactionReceipt', 'helper.mjs:2:13', 'RangeError: in the helper'],
+  ] as const
+  for (const [method, location, text] of bugs) {
+    const response = await resultFor('alice', 'failing', method)
+    t.match(response, { code: -32603, message: 'internal error' }, method)
+    t.notMatch(JSON.stringify(response), /failing|helper|mjs/)
+    t.match(await waitForBug(method), { plugin: 'failing', location: join(deployment.dir, location), stack: text })
+  }
+  t.match(await resultFor('bob', 'failing', 'eth_gasPrice'), { code: -32603 })
+  t.match(await waitForBug('eth_gasPrice', 2), { plugin: 'failing', stack: 'TypeError: vary() must return a text' })
+  t.match(await resultFor('alice', 'failing', 'eth_blockNumber'), { code: -32603 })
+  t.notOk('plugin' in (await waitForBug('eth_blockNumber')), 'not a plugin above the one that threw')
 })
