@@ -83,14 +83,18 @@ export default definePlugin({
       if (requestKey === undefined) return next(call)
       const variant = services.vary(call)
       const key = variant + requestKey
-      const snapshot = heads.snapshot
-      const hit = memoryCache.get(key, snapshot)
+      let hit = memoryCache.get(key, heads)
+      if (hit === undefined && heads.mayLag) {
+        await heads.sync()
+        hit = memoryCache.get(key, heads)
+      }
       if (hit !== undefined) {
         heads.recordActivity() // the head is followed, so that a reorg ends the hit
         return hit
       }
+      const snapshot = heads.snapshot
       const callInFlight = callsInFlight.get(key)
-      if (callInFlight?.mayJoin(snapshot, heads.transactionVersion) === true) {
+      if (callInFlight?.mayJoin(snapshot, heads.transactionVersion) === true && !heads.mayLag) {
         log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
         return copyReply(await callInFlight.join(call), { cache: 'hit' })
       }

@@ -55,9 +55,9 @@ export class MemoryCache {
   }
 
   /** The reply for later callers, if it is still valid. */
-  get(key: string, snapshot: ChainSnapshot): Reply | undefined {
+  get(key: string, heads: Services['heads']): Reply | undefined {
     const cached = this.#replies.get(key)
-    return cached !== undefined && isStillValid(cached, snapshot) ? cached.reply : undefined
+    return cached !== undefined && isStillValid(cached, heads) ? cached.reply : undefined
   }
 
   store(miss: CacheMiss, reply: Reply): void {
@@ -101,9 +101,9 @@ const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock }: Serv
   )
 }
 
-const isStillValid = ({ finalityVersion, headVersion }: CachedReply, snapshot: ChainSnapshot): boolean =>
-  (finalityVersion === undefined || finalityVersion === snapshot.finalityVersion) &&
-  (headVersion === undefined || headVersion === snapshot.headVersion)
+const isStillValid = ({ finalityVersion, headVersion }: CachedReply, heads: Services['heads']): boolean =>
+  (finalityVersion === undefined || finalityVersion === heads.snapshot.finalityVersion) &&
+  (headVersion === undefined || (headVersion === heads.snapshot.headVersion && !heads.mayLag))
 
 const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
 

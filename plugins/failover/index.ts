@@ -52,7 +52,8 @@ export default definePlugin({
       async start() {
         stopTracking = services.heads.track(targets, { maxLag })
       },
-      handle(call, next) {
+      async handle(call, next) {
+        if (services.heads.mayLag) await services.heads.sync()
         const { request } = call.context
         const method = services.methods.get(request.method)
         const methodClass = method?.class ?? 'other'

@@ -1,14 +1,14 @@
 import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
+import { ackTimeoutMs } from './channel.ts'
 import type { WorkerChannel } from './channel.ts'
 
 /**
- * A worker that does not acknowledge in time is busy, and answers no caller meanwhile. Until its next acknowledgment nothing
- * waits for it: otherwise each block of a stopped worker's network would delay callers by as much.
+ * The workers of a network, and the number that each has acknowledged of something that every worker must know. A worker that
+ * does not acknowledge in time is busy. Until its next acknowledgment nothing waits for it: otherwise each block of a stopped
+ * worker's network would delay callers by as much. Such a worker answers nothing about the newest block from memory before it
+ * has sent `sync` (see WorkerHeads.mayLag), and from then on it is waited for again.
  */
-const ackTimeoutMs = 50
-
-/** The workers of a network, and the number that each has acknowledged of something that every worker must know. */
 export class Acknowledgments {
   readonly #clock: Clock
   readonly #acknowledged = new Map<WorkerChannel, number>()
@@ -32,6 +32,11 @@ export class Acknowledgments {
     this.#acknowledged.delete(worker)
     this.#unresponsive.delete(worker)
     this.#notifyListeners()
+  }
+
+  /** The worker reads its messages again. */
+  setResponsive(worker: WorkerChannel): void {
+    this.#unresponsive.delete(worker)
   }
 
   record(worker: WorkerChannel, acknowledged: number): void {

@@ -4,6 +4,9 @@ import type { ChainState, RecentBlocksChange } from '../services/chain-heads/ind
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 
+/** A worker that does not acknowledge a message in time is not waited for. */
+export const ackTimeoutMs = 50
+
 /** The environment variable in which the primary gives its workers the RPC port: the configured port may be 0. */
 export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
 
@@ -18,6 +21,8 @@ export type WorkerMessage =
   | { readonly kind: 'untrack'; readonly network: string }
   /** Calls come in. */
   | { readonly kind: 'activity'; readonly network: string }
+  /** To be answered with `synced`. */
+  | { readonly kind: 'sync'; readonly network: string; readonly id: number }
   /** Calls wait for upstreams that are below the reported height. */
   | { readonly kind: 'pollLagging'; readonly network: string }
   /** An upstream has answered a greater height than the reported one to a caller: may the caller be given it? */
@@ -42,6 +47,8 @@ export type PrimaryMessage =
   | { readonly kind: 'height'; readonly network: string; readonly height: number }
   /** All workers have acknowledged this height: callers may be given it. */
   | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
+  /** Answers `sync`: what callers had been told of when it came, even if an older message with it has been superseded. */
+  | { readonly kind: 'synced'; readonly network: string; readonly id: number; readonly height: number; readonly transactions: number }
   /** Answers `reportHeight` with the height that the caller may be given. */
   | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
   /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */

@@ -20,6 +20,11 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
     return this.#acknowledgments.workers
   }
 
+  /** The height that callers may have been told, at most. */
+  get height(): number {
+    return this.#height
+  }
+
   raise(height: number): Promise<void> | undefined {
     this.#height = height
     this.#broadcast({ kind: 'height', network: this.#network, height })
@@ -50,6 +55,7 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     if (message.kind === 'reportHeight') void this.#replyHeight(worker, message)
+    else if (message.kind === 'sync') this.#acknowledgments.setResponsive(worker)
     else if (message.kind === 'heightAck') this.#acknowledgments.record(worker, message.height)
   }
 

@@ -28,7 +28,7 @@ export interface SharedHeadsOptions {
  *   snapshots are sent with each change. A new worker gets the newest snapshot at once.
  * - A height is given to callers of any worker only when every worker has acknowledged it (see WorkerHeightBroadcast).
  * - When a worker reports other upstreams, because its configuration file has changed, these replace the upstreams of the
- *   network for all workers.
+ *   network for all workers. The reported height stays.
  */
 export class SharedHeads {
   readonly #options: SharedHeadsOptions
@@ -65,6 +65,7 @@ export class SharedHeads {
     const workers = existing?.workers ?? []
     existing?.stop()
     const created = new SharedNetworkHeads(network, upstreams, this.#options, workers)
+    if (existing?.chainId === upstreams.chainId) void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
     this.#networks.set(network, created)
     return created
   }
@@ -73,6 +74,7 @@ export class SharedHeads {
 /** The heads of one network, and the workers that they are shared with. */
 class SharedNetworkHeads {
   readonly heads: HeadTracker
+  readonly chainId: number
   readonly #network: string
   readonly #upstreamsKey: string
   readonly #heightBroadcast: WorkerHeightBroadcast
@@ -93,6 +95,7 @@ class SharedNetworkHeads {
     workers: readonly WorkerChannel[],
   ) {
     const { chainId, blockTime, maxLag, targets } = upstreams
+    this.chainId = chainId
     this.#network = network
     this.#upstreamsKey = JSON.stringify(upstreams)
     this.#heightBroadcast = new WorkerHeightBroadcast(network, options.clock)
@@ -150,6 +153,7 @@ class SharedNetworkHeads {
       default:
         this.#heightBroadcast.handleMessage(worker, message)
         this.#transactionBroadcast.handleMessage(worker, message)
+        if (message.kind === 'sync') this.#sync(worker, message.id)
     }
   }
 
@@ -157,6 +161,11 @@ class SharedNetworkHeads {
   stop(): void {
     this.#stop()
     for (const worker of this.workers) this.removeWorker(worker)
+  }
+
+  #sync(worker: WorkerChannel, id: number): void {
+    const [{ height }, { transactionCount: transactions }] = [this.#heightBroadcast, this.#transactionBroadcast]
+    worker.send({ kind: 'synced', network: this.#network, id, height, transactions })
   }
 
   #publish(state: ChainState, recentBlocks: RecentBlocks): void {

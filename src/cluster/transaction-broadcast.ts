@@ -16,6 +16,10 @@ export class TransactionBroadcast {
     this.#acknowledgments = new Acknowledgments(clock)
   }
 
+  get transactionCount(): number {
+    return this.#transactionCount
+  }
+
   addWorker(worker: WorkerChannel): void {
     this.#acknowledgments.addWorker(worker)
   }
@@ -26,6 +30,7 @@ export class TransactionBroadcast {
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     if (message.kind === 'transaction') void this.#share(worker, message.id)
+    else if (message.kind === 'sync') this.#acknowledgments.setResponsive(worker)
     else if (message.kind === 'transactionAck') this.#acknowledgments.record(worker, message.count)
   }
 

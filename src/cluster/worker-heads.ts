@@ -11,13 +11,16 @@ import {
 import type { BlockId, Heads, HeadsOptions, TrackOptions } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { MaybePromise } from '../util/async.ts'
-import { withTimeoutOr } from '../util/async.ts'
+import { singleFlight, withTimeoutOr } from '../util/async.ts'
+import { ackTimeoutMs } from './channel.ts'
 import type { NetworkMessage, RevealedTarget, WorkerMessage } from './channel.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
 /** A caller waits no longer for the primary, or for the acknowledgments of other workers. */
 const primaryTimeoutMs = 50
+/** After this time a call begins the next sync, so that later calls need not wait for it. */
+const syncIntervalMs = ackTimeoutMs / 2
 
 export interface WorkerHeadsOptions extends Pick<HeadsOptions, 'chainId' | 'blockTime' | 'upstreamClient' | 'clock'> {
   readonly network: string
@@ -35,12 +38,16 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   readonly #pendingReplies = new Map<number, (height: number) => void>()
   /** By id: to be called when every worker knows of the transaction. */
   readonly #pendingTransactions = new Map<number, () => void>()
+  readonly #pendingSyncs = new Map<number, () => void>()
   #targets: readonly Target[] = []
   #sharedHeight = 0
   #hasSnapshot = false
   #lastActivityAt = -Infinity
   #lastRequestId = 0
   #transactionVersion = 0
+  #transactionCount = 0
+  /** When the last sync began that the primary has answered. */
+  #syncedAt = -Infinity
 
   constructor(options: WorkerHeadsOptions) {
     const recentBlocks = new RecentBlocks(maxRecentBlocks)
@@ -67,8 +74,27 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     }
   }
 
+  /**
+   * What callers had been told when the last sync began is known here. The primary waits `ackTimeoutMs` for this worker before
+   * callers are told of anything later. So a worker that was stopped, or whose messages wait, notices that it may lag.
+   */
+  get mayLag(): boolean {
+    return this.#targets.length > 0 && this.#options.clock.monotonic() - this.#syncedAt >= ackTimeoutMs
+  }
+
+  readonly sync = singleFlight(async (): Promise<void> => {
+    const { network, clock, send } = this.#options
+    const startedAt = clock.monotonic()
+    const id = (this.#lastRequestId += 1)
+    const answered = new Promise<true>(resolve => this.#pendingSyncs.set(id, () => resolve(true)))
+    send({ kind: 'sync', network, id })
+    if (await withTimeoutOr(clock, primaryTimeoutMs, answered, () => false)) this.#syncedAt = startedAt
+    this.#pendingSyncs.delete(id)
+  })
+
   recordActivity(): void {
     const now = this.#options.clock.monotonic()
+    if (this.#targets.length > 0 && now - this.#syncedAt >= syncIntervalMs) void this.sync()
     if (now - this.#lastActivityAt < activityIntervalMs) return
     this.#lastActivityAt = now
     this.#options.send({ kind: 'activity', network: this.#options.network })
@@ -119,8 +145,14 @@ export class WorkerHeads extends CurrentChainState implements Heads {
         return this.#sharedHeightListeners.forEach(listener => listener())
       case 'heightReported':
         return this.#pendingReplies.get(message.id)?.(message.height)
+      case 'synced':
+        if (message.height > this.state.reportedHeight) this.setReportedHeight(message.height)
+        if (message.transactions > this.#transactionCount) this.#transactionVersion += 1
+        this.#transactionCount = Math.max(this.#transactionCount, message.transactions)
+        return this.#pendingSyncs.get(message.id)?.()
       case 'transaction':
         this.#transactionVersion += 1
+        this.#transactionCount = message.count
         return this.#options.send({ kind: 'transactionAck', network: message.network, count: message.count })
       case 'transactionShared':
         for (const [id, resolve] of this.#pendingTransactions) if (id <= message.id) resolve()

@@ -160,6 +160,111 @@ t.test('the reported height of several workers', async t => {
   })
 })
 
+t.test('a worker that did not acknowledge a height in time', async t => {
+  const openStopped = async () => {
+    const cluster = openCluster()
+    const [one, two] = [cluster.addWorker(), cluster.addWorker()]
+    one.heads.recordActivity()
+    two.heads.recordActivity()
+    await cluster.deliverAll()
+    t.notOk(two.heads.mayLag)
+    two.down.isPaused = true
+    const reported = one.heads.reportHeight('a', 101)
+    await cluster.deliverAll()
+    cluster.clock.advance(50)
+    await cluster.deliverAll()
+    t.equal(await reported, 101)
+    return { ...cluster, one, two }
+  }
+
+  t.test('may lag until the primary has answered it', async t => {
+    const { two, deliverAll } = await openStopped()
+    t.equal(two.heads.snapshot.reportedHeight, 100)
+    t.ok(two.heads.mayLag)
+    let isSynced = false
+    const synced = two.heads.sync().then(() => {
+      isSynced = true
+    })
+    await deliverAll()
+    t.notOk(isSynced)
+    two.down.isPaused = false
+    await deliverAll()
+    await synced
+    t.notOk(two.heads.mayLag)
+    t.equal(two.heads.snapshot.reportedHeight, 101)
+  })
+
+  t.test('is waited for again as soon as it asks', async t => {
+    const { one, two, deliverAll } = await openStopped()
+    void two.heads.sync()
+    await deliverAll()
+    let reported: number | undefined
+    void Promise.resolve(one.heads.reportHeight('a', 102)).then(height => {
+      reported = height
+    })
+    await deliverAll()
+    t.equal(reported, undefined)
+    two.down.isPaused = false
+    await deliverAll()
+    t.equal(reported, 102)
+  })
+
+  t.test('does not wait for a primary that does not answer for 50 ms, and may lag still', async t => {
+    const { two, clock, deliverAll } = await openStopped()
+    const synced = two.heads.sync()
+    await deliverAll()
+    clock.advance(50)
+    await synced
+    t.ok(two.heads.mayLag)
+  })
+
+  t.test('never answers from memory from before a height that a caller was told (20 random runs of 1,500 steps)', async t => {
+    let answerCount = 0
+    for (let seed = 1; seed <= 20; seed++) {
+      const run = await runStoppingWorkers(seed)
+      t.same(run.violations, [], `seed ${seed}`)
+      answerCount += run.answerCount
+    }
+    t.ok(answerCount > 200, `${answerCount} answers from memory`)
+  })
+})
+
+/** Workers are stopped for a while at any time, longer than anyone waits for them. */
+const runStoppingWorkers = async (seed: number) => {
+  const random = seededRandom(seed)
+  const { addWorker, workers, deliverAll, clock, nodes, chain } = openCluster(seed)
+  const violations: string[] = []
+  let [toldHeight, answerCount] = [0, 0]
+  for (let i = 0; i < 3; i++) addWorker()
+  await deliverAll()
+  for (let step = 0; step < 1500; step++) {
+    const dice = random(100)
+    const { heads, up, down } = workers[random(workers.length)]!
+    if (dice < 5) chain.mine()
+    else if (dice < 10) Object.assign(nodes[0]!, { head: chain.tip })
+    else if (dice < 20) down.isPaused = !down.isPaused
+    else if (dice < 60) [up, down][random(2)]?.deliver()
+    else if (dice < 70) await deliverAll()
+    else if (dice < 80) {
+      // A timeout of 50 ms is counted in steps of a turn of the event loop.
+      for (let ms = 0; ms < 10 + random(60); ms += 5) {
+        clock.advance(5)
+        await new Promise(setImmediate)
+      }
+    } else if (dice < 85 && nodes[0] !== undefined) {
+      void Promise.resolve(heads.reportHeight('a', nodes[0].head.number)).then(height => {
+        toldHeight = Math.max(toldHeight, height)
+      })
+    } else if (dice < 90) void heads.sync()
+    else if (!heads.mayLag) {
+      answerCount += 1
+      const { reportedHeight } = heads.snapshot
+      if (reportedHeight < toldHeight) violations.push(`step ${step}: from ${reportedHeight} after ${toldHeight}`)
+    }
+  }
+  return { violations, answerCount }
+}
+
 /** Callers call random workers, while blocks are mined, nodes lag, messages are delayed and workers are killed. */
 const runRandomCluster = async (seed: number): Promise<readonly string[]> => {
   const random = seededRandom(seed)

@@ -66,6 +66,13 @@ export interface Heads {
   readonly pollIntervalMs: number
   /** Polls these upstreams, and no others, while calls come in. Returns how to stop that. */
   track(targets: readonly Target[], options?: TrackOptions): () => void
+  /**
+   * May callers have been told of a block that this process does not know of? Then it answers nothing about the newest block from
+   * memory, before sync(). Never true in the process that tracks the upstreams.
+   */
+  readonly mayLag: boolean
+  /** Resolves, and soon, when `mayLag` is false, or the primary does not answer. */
+  sync(): Promise<void>
   /** A call is about to be sent upstream: polling goes on for another 30 s. Costs nothing. */
   recordActivity(): void
   /**

@@ -49,6 +49,7 @@ const chainIdTimeoutMs = 1000
  * - `track()` replaces the upstreams that were tracked before. Responses to their requests no longer count.
  */
 export class HeadTracker extends CurrentChainState implements Heads {
+  readonly mayLag = false
   readonly pollIntervalMs: number
   readonly #options: HeadsOptions
   readonly #timing: HeadTiming
@@ -128,6 +129,8 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#chainIdsChecked = this.#checkChainIds(upstreams)
     return stop
   }
+
+  async sync(): Promise<void> {}
 
   recordActivity(): void {
     if (this.#upstreams.length > 0) this.#schedule.recordActivity()

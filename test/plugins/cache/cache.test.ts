@@ -39,7 +39,14 @@ const table = methods({
 })
 /** Heads that the test controls: node `a` is at the head, `b` behind; blocks up to 0x10 are finalized on `a`. */
 const createHeads = () => {
-  const state = { headVersion: 0, finalityVersion: 0, current: ['a'], final: { a: 0x10, b: 0x8 } as Record<string, number>, activities: 0 }
+  const state = {
+    headVersion: 0,
+    finalityVersion: 0,
+    current: ['a'],
+    final: { a: 0x10, b: 0x8 } as Record<string, number>,
+    activities: 0,
+    mayLag: false,
+  }
   const snapshotOf = (): ChainSnapshot => {
     const { headVersion, finalityVersion, current, final } = { ...state }
     return {
@@ -61,6 +68,10 @@ const createHeads = () => {
     get snapshot() {
       return snapshotOf()
     },
+    get mayLag() {
+      return state.mayLag
+    },
+    sync: async () => {},
     pollIntervalMs: 500,
     recordActivity,
   } as unknown as Services['heads']
@@ -227,6 +238,49 @@ t.test('a cache hit counts as activity, so that heads are followed', async t => 
   const { request, requests } = openCache({ heads })
   for (let i = 0; i < 3; i++) await request(fakeCall('eth_getStorageAt', ['0xa', '0x0', '0x10']), fakeResult('0x1', { upstream: 'a' }))
   t.same([requests(), state.activities], [1, 2])
+})
+
+t.test('a process that may not know what callers were told', async t => {
+  const latest = (): Call<ContextKey> => fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest'])
+  const final = (): Call<ContextKey> => fakeCall('eth_getStorageAt', ['0xa', '0x0', '0x10'])
+  const openLagging = async (sync: (state: ReturnType<typeof createHeads>['state']) => void) => {
+    const { state, heads } = createHeads()
+    Object.assign(heads, { sync: async () => sync(state) })
+    const opened = openCache({ heads })
+    for (const call of [latest(), final()]) await opened.request(call, fakeResult('old', { upstream: 'a' }))
+    state.mayLag = true
+    return { ...opened, state }
+  }
+
+  t.test('asks first, and answers from memory if nothing is new', async t => {
+    const { request, requests } = await openLagging(state => {
+      state.mayLag = false
+    })
+    t.equal(valueOrErrorCode(await request(latest(), fakeResult('new'))), 'old')
+    t.equal(requests(), 2)
+  })
+
+  t.test('asks first, and then a node if callers were told of a new block', async t => {
+    const { request } = await openLagging(state => {
+      Object.assign(state, { mayLag: false, headVersion: 1 })
+    })
+    t.equal(valueOrErrorCode(await request(latest(), fakeResult('new'))), 'new')
+  })
+
+  t.test('without an answer it asks a node, and joins no call in flight', async t => {
+    const { request, stage } = await openLagging(() => {})
+    const { promise, settle } = deferred<Reply>()
+    const before = stage.handle(latest(), () => promise)
+    await new Promise(setImmediate)
+    t.equal(valueOrErrorCode(await request(latest(), fakeResult('new'))), 'new')
+    settle(fakeResult('before'))
+    t.equal(valueOrErrorCode(await before), 'before')
+  })
+
+  t.test('answers about finalized blocks from memory at once', async t => {
+    const { request } = await openLagging(() => t.fail('no need to ask'))
+    t.equal(valueOrErrorCode(await request(final(), fakeResult('new'))), 'old')
+  })
 })
 
 t.test('an answer about a block that became finalized only after the request is not cached as final', async t => {
