@@ -41,10 +41,15 @@ const tooManyResults: ErrorNormalizer = (failure, { method, filter }) => {
   return refuseTooManyResults(maxResults, { ...metadataOf(failure), data })
 }
 
-/** A query that a live node could not finish in time is the caller's fault, where the method has a `maxTime`. */
+/** A live node could not finish in time. Whether that is due to the query shows where the other calls of the node are known. */
 const queryTimeout: ErrorNormalizer = (failure, { method, filter }) => {
   if (method?.maxTime === undefined) return unusableResponse(failure, 'upstream request timeout')
-  return refuse('timeout', { ...metadataOf(failure), data: readSuggestedRange(failure.error, filter) })
+  return refuse('timeout', {
+    ...metadataOf(failure),
+    data: readSuggestedRange(failure.error, filter),
+    fault: 'upstream',
+    retryElsewhere: true,
+  })
 }
 
 /** The code of geth, reth and Erigon. Clients retry -32005, which cannot help here. */

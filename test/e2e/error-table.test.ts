@@ -26,7 +26,11 @@ const node = await startFakeNode({
 const oversizedNode = await startFakeNode({
   eth_getLogs: ({ id }) => ({ raw: `{"jsonrpc":"2.0","id":${String(id)},"result":["${'0'.repeat(33 << 20)}"]}` }),
 })
-const silentNode = await startFakeNode({ eth_getLogs: 'hang', eth_call: 'hang', eth_blockNumber: { result: '0x1' } })
+const silentNode = await startFakeNode({
+  eth_getLogs: ({ params }) => ((params[0] as { toBlock: string }).toBlock === '0x0' ? { result: [] } : 'hang'),
+  eth_call: 'hang',
+  eth_blockNumber: { result: '0x1' },
+})
 const withHost = (host: string, network: object) => ({ ...network, hosts: [host] })
 const deployment = createDeployment({
   gateway: {
@@ -165,9 +169,17 @@ t.test('the same query repeated within seconds is answered from memory, with the
   t.equal(requestCount('eth_getLogs'), before)
 })
 
-t.test("a query that a living node cannot finish in time gets the contract's words, and is charged", async t => {
-  assertError(t, await postCall(logsRequest(1), { host: 'slow.test' }), 200, -32005, 'query timeout exceeded', 255)
-})
+t.test(
+  "a query that a living node cannot finish in time gets the contract's words, charged if the node answered others meanwhile",
+  async t => {
+    assertError(t, await postCall(logsRequest(1), { host: 'slow.test' }), 200, -32005, 'query timeout exceeded', 0)
+    const requests = silentNode.received.length
+    const slow = postCall(logsRequest(3), { host: 'slow.test' })
+    while (silentNode.received.length === requests) await new Promise(setImmediate)
+    t.same((await postCall(logsRequest(0), { host: 'slow.test' })).json().result, [])
+    assertError(t, await slow, 200, -32005, 'query timeout exceeded', 255)
+  },
+)
 
 t.test("another method that takes too long is the node's fault: 503, not charged", async t => {
   assertError(t, await postCall(request('eth_call', [{}]), { host: 'slow.test' }), 503, -32002, /no upstream/, 0)

@@ -57,6 +57,7 @@ export const openMethodTable = (table: CompiledTable, network: NetworkIdentity):
     get: name => methods.get(name),
     names: table.names,
     defaultCost: table.defaultCost,
+    heavyClasses: table.heavyClasses,
     errorCategory: table.errorCategory,
     with: (overrides, tags) => openMethodTable(overrideTable(table, { overrides, tags }, network.name), network),
   }
@@ -68,7 +69,7 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
   const circularData: Issue = { path: [], message: 'the table must not contain itself: an alias refers to a node around it' }
   issues.push(...(file === undefined ? [circularData] : schemaIssues(file, 'table')))
   if (issues.length > 0) return undefined
-  const { methods, errors = [], ...defaultsAndTypes } = file as TableFile // the schema has just been checked
+  const { methods, errors = [], heavyClasses = [], ...defaultsAndTypes } = file as TableFile // the schema has just been checked
   const report = (issue: Issue) => void issues.push(issue)
   const compiler = createMethodCompiler(defaultsAndTypes, report)
   if (issues.length > 0) return undefined
@@ -79,7 +80,8 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
   }
   errorPatternIssues(errors, Object.keys(methods)).forEach(report)
   const names = [...entries.keys()]
-  return { names, defaultCost: defaultsAndTypes.defaults.cost, entries, errorCategory: createErrorClassifier(errors), compiler }
+  const { cost: defaultCost } = defaultsAndTypes.defaults
+  return { names, defaultCost, entries, heavyClasses: new Set(heavyClasses), errorCategory: createErrorClassifier(errors), compiler }
 }
 
 /** A copy that nobody else can change; undefined when YAML aliases make the data contain itself. */
@@ -111,7 +113,10 @@ const answerOf = (answer: NonNullable<MethodEntry['answer']>, { chainId, version
 }
 
 /** Reports the issues of the types of the file. */
-export const createMethodCompiler = (file: Omit<TableFile, 'methods' | 'errors'>, reportTypeIssue: ReportIssue): MethodCompiler => {
+export const createMethodCompiler = (
+  file: Omit<TableFile, 'methods' | 'errors' | 'heavyClasses'>,
+  reportTypeIssue: ReportIssue,
+): MethodCompiler => {
   const resolve = createRuleResolver(file.types ?? {}, reportTypeIssue)
   const compileRule = createRuleCompiler()
 

@@ -62,6 +62,8 @@ export interface MethodTable {
   readonly names: readonly string[]
   /** Credits for a method that is not in the table. */
   readonly defaultCost: number
+  /** Classes whose calls callers can make as heavy as they like. */
+  readonly heavyClasses: ReadonlySet<string>
   /** The category of a node's error to a call of this method; undefined when no pattern matches. */
   errorCategory(error: RpcError, method: string): ErrorCategory | undefined
   /** The same table with entries changed; throws misconfigured() with paths that start at the method's name. */

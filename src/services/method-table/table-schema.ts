@@ -214,6 +214,11 @@ export const tableSchema = {
     }),
     types: described('Rules that others refer to with `ref`, by name.', mapOf(ruleOf('object'))),
     methods: described('The methods that a network offers, by name.', mapOf({ $ref: '#/definitions/method' })),
+    heavyClasses: described(
+      'Classes whose calls callers can make as heavy as they like. Such a call that a node does not finish in time is charged, if the node ' +
+        'answered another call of the class meanwhile, as fast as usual.',
+      namesSchema,
+    ),
     errors: described('What errors of nodes mean; the first entry that matches counts.', { type: 'array', items: errorPattern }),
   }),
   required: ['defaults', 'methods'],

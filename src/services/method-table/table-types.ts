@@ -72,6 +72,7 @@ export interface TableFile {
   readonly defaults: Required<Pick<MethodEntry, 'cost' | 'cache' | 'class' | 'idempotent'>>
   readonly types?: Readonly<Record<string, Rule>>
   readonly methods: Readonly<Record<string, MethodEntry>>
+  readonly heavyClasses?: readonly string[]
   readonly errors?: readonly ErrorPattern[]
 }
 
@@ -94,6 +95,7 @@ export interface CompiledTable {
   /** Credits for a method that is not in the table. */
   readonly defaultCost: number
   readonly entries: ReadonlyMap<string, CompiledMethod>
+  readonly heavyClasses: MethodTable['heavyClasses']
   readonly errorCategory: MethodTable['errorCategory']
   readonly compiler: MethodCompiler
 }

@@ -10,6 +10,7 @@ import { TestClock, TestLog, createStage, fakeAccount, fakeCall } from '../../su
 
 /** The part of a method table that failover reads. */
 const table = {
+  heavyClasses: new Set(['logs']),
   get: (name: string) =>
     (
       ({

@@ -217,7 +217,60 @@ t.test('hedging', async t => {
   t.test('waits for the 95th percentile of the latency', async t => {
     const latencies = new LatencyTracker()
     t.equal(latencies.p95, undefined)
-    for (let ms = 1; ms <= 100; ms++) latencies.record(ms)
+    for (let ms = 1; ms <= 100; ms++) latencies.record(0, ms)
     t.ok(Number(latencies.p95) >= 90 && Number(latencies.p95) <= 96)
+  })
+})
+
+t.test('a call that a node does not finish in time', async t => {
+  const slow = refuse('timeout', { source: 'node', upstream: 'a', category: 'timeout', fault: 'upstream', retryElsewhere: true })
+  const slowCall = refuse('unavailable', { source: 'node', upstream: 'a', category: 'timeout', retryElsewhere: true })
+  /** Begins a call that takes 5 s, meanwhile answers `others`, and returns the reply. */
+  const replyBeside = async (
+    others: readonly { method: string; tookMs: number }[],
+    { method = 'eth_getLogs', warmUp = 0, nodes = ['a'] } = {},
+  ) => {
+    let finish = (_reply: Failure): void => undefined
+    const { request, requested, clock } = openFailover(
+      t,
+      {
+        a: async call => {
+          const { params } = call.context.request
+          if (params[0] === 'slow') return new Promise<Reply>(resolve => (finish = resolve))
+          clock.advance(Number(params[0]))
+          return fakeResult([])
+        },
+      },
+      { upstreams: nodes.map(name => node(name)) },
+    )
+    for (let i = 0; i < warmUp; i++) await request(fakeCall(method, [10]))
+    clock.advance(1000)
+    const reply = request(fakeCall(method, ['slow']))
+    for (const other of others) await request(fakeCall(other.method, [other.tookMs]))
+    clock.advance(5000)
+    finish(method === 'eth_getLogs' ? slow : slowCall)
+    return { reply: await reply, requested }
+  }
+
+  t.test('is due to the caller, if the node answered another of a heavy class meanwhile, as fast as usual', async t => {
+    const { reply, requested } = await replyBeside([{ method: 'eth_getLogs', tookMs: 10 }], { nodes: ['a', 'b'] })
+    t.match(reply, { kind: 'timeout', fault: 'caller', source: 'node', upstream: 'a', status: 200, error: { code: -32005 } })
+    t.ok(isCharged(reply))
+    t.same(requested, ['a', 'a'], 'no other node is requested')
+    t.ok(isCharged((await replyBeside([{ method: 'eth_getLogs', tookMs: 10 }], { warmUp: 32 })).reply))
+  })
+
+  t.test('is due to the node otherwise, and free', async t => {
+    for (const [what, { reply }] of [
+      ['alone', await replyBeside([])],
+      ['after others', await replyBeside([], { warmUp: 32 })],
+      ['beside another class', await replyBeside([{ method: 'eth_call', tookMs: 10 }])],
+      ['beside one that was slow too', await replyBeside([{ method: 'eth_getLogs', tookMs: 500 }], { warmUp: 32 })],
+    ] as const) {
+      t.match(reply, { kind: 'timeout', fault: 'upstream', error: { code: -32005 } }, what)
+      t.notOk(isCharged(reply), what)
+    }
+    const { reply } = await replyBeside([{ method: 'eth_call', tookMs: 10 }], { method: 'eth_call' })
+    t.match(reply, { kind: 'unavailable', fault: 'upstream' }, 'a class that callers cannot make heavy')
   })
 })

@@ -48,11 +48,13 @@ t.test('the response of a node', async t => {
     await handle(fakeCall('eth_call'), fakeResult(1), ({ timeoutMs }) => t.equal(timeoutMs, 30_000))
   })
 
-  t.test("a live node that is too slow: the caller's fault for eth_getLogs; for other methods the next node may be faster", async t => {
+  t.test("a live node that is too slow: another node may be faster; in the contract's words for eth_getLogs", async t => {
     const timeout = refuse('timeout', { fault: 'upstream', upstream: 'own', source: 'node' })
     t.match(await handle(fakeCall('eth_getLogs', [{}]), timeout), {
       error: { code: -32005, message: 'query timeout exceeded' },
-      fault: 'caller',
+      fault: 'upstream',
+      category: 'timeout',
+      retryElsewhere: true,
       upstream: 'own',
     })
     t.match(await handle(fakeCall('eth_call'), timeout), {
@@ -276,7 +278,8 @@ t.test('the error of a node', async t => {
     const reply = await logsError({ code: -32000, message: 'Query timeout exceeded. This block range should work: [0x1, 0x9]' })
     t.match(reply, {
       kind: 'timeout',
-      fault: 'caller',
+      fault: 'upstream',
+      retryElsewhere: true,
       error: { code: -32005, message: 'query timeout exceeded', data: { from: '0x1', to: '0x9' } },
     })
     t.match(await stateError({ code: -32002, message: 'request timed out' }), {
@@ -346,7 +349,7 @@ t.test('the error of a node', async t => {
       })
     t.match(await with503(-32000, 'Query timeout exceeded.'), {
       kind: 'timeout',
-      fault: 'caller',
+      fault: 'upstream',
       error: { code: -32005, message: 'query timeout exceeded' },
     })
     t.match(await with503(-32000, 'header not found'), {
