@@ -1,6 +1,10 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { isFailed, mustBeZero } from './attack.ts'
+import { runFuzzBytes } from './fuzz-bytes.ts'
 import { mutate } from './mutate.ts'
 import { findFault } from './rpc-invariants.ts'
 
@@ -39,4 +43,30 @@ t.test('the same seed gives the same changes', async t => {
   const changes = (seed: number) => Array.from({ length: 50 }, (_, i) => mutate(sent, new SeededRandom(seed + i)))
   t.strictSame(changes(1), changes(1))
   t.ok(new Set(changes(1)).size > 25, 'different seeds give different changes')
+})
+
+t.test('the fuzz of bytes notices connections that stay open, and responses of another caller', async t => {
+  const ids: string[] = []
+  const respond = (id: string) => {
+    const body = `{"jsonrpc":"2.0","id":"${id}","result":"0x1"}`
+    return `HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  }
+  const server = createServer({ allowHalfOpen: true }, socket => {
+    socket
+      .on('error', () => undefined)
+      .on('data', bytes => {
+        const id = /"id":"([\w-]+)"/.exec(String(bytes))?.[1] ?? ''
+        if (id.startsWith('bystander')) socket.end(respond(id))
+        else if (id !== '') socket.write(respond(ids[ids.push(id) - 2] ?? id))
+      })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const run = (address: string) =>
+    runFuzzBytes({ url: address, wsUrl: address, apiKey: 'k', seed: 1, count: 40, hungAfterMs: 100, log: () => undefined })
+  const result = await run(url)
+  t.equal(result.sent, 40)
+  t.ok(result.hung > 10 && result.crossed > 5 && result.crashed === 0, JSON.stringify(result))
+  await t.rejects(run('http://127.0.0.1:1'), { code: 'ECONNREFUSED' }, 'a gateway that is not there before the run is no result')
 })

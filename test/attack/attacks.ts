@@ -1,7 +1,8 @@
 import type { Attack } from './attack.ts'
+import { byteFuzz } from './fuzz-bytes.ts'
 import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 
 /** In the order in which they run. */
-export const attacks: readonly Attack[] = [configFuzz, messageFuzz, reportedBlocks]
+export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, reportedBlocks]

@@ -5,6 +5,7 @@ import net from 'node:net'
 import { text } from 'node:stream/consumers'
 import { WebSocket } from 'ws'
 import t from 'tap'
+import { runFuzzBytes } from '../attack/fuzz-bytes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, openRawConnection, post as send } from '../support/rpc-client.ts'
@@ -415,6 +416,12 @@ t.test('SIGTERM: who reads a long answer slowly gets all of it', async t => {
   while (await isReady()) await new Promise(setImmediate)
   t.equal((await text(response)).length, data.length + '{"jsonrpc":"2.0","id":1,"result":""}'.length)
   t.equal(await stopped, 0)
+})
+
+t.test('malformed bytes over HTTP and WebSocket leave no connection open, and reach no other caller', async t => {
+  const log = (line: string) => t.comment(line)
+  const result = await runFuzzBytes({ url: gateway.rpc, wsUrl: gateway.rpc, apiKey: key, seed: 1, count: 300, log })
+  t.same(result, { sent: 300, hung: 0, crashed: 0, crossed: 0 })
 })
 
 t.test('after all that the gateway has written nothing to stderr, and serves', async t => {
