@@ -14,7 +14,7 @@ import { call, connectWs, openRawConnection, post as send } from '../support/rpc
 
 const node = await startFakeNode({ eth_blockNumber: { result: '0x10' } })
 const deployment = createDeployment({
-  gateway: { limits: { inFlight: '2MiB' } },
+  gateway: { limits: { inFlight: '8MiB' } },
   networks: {
     testnet: networkFile('testnet', [node.url]),
     othernet: { ...networkFile('othernet', [node.url]), chainId: 7, hosts: ['other.test', '::1'] },
@@ -156,7 +156,7 @@ t.test('each HTTP response is counted by its status, refused upgrades and caller
   }
   node.setResponse('eth_getLogs', { result: [{ blockNumber: '0x1', data: `0x${'0'.repeat(900_000)}` }] })
   const logs = `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"0x1"}]}`
-  const batch = `[${[logs, logs, logs].join(',')}]`
+  const batch = `[${Array.from({ length: 12 }, () => logs).join(',')}]`
   const before = await counts()
   for (const [bytes, status] of [
     [validRequest, 200],
