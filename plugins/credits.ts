@@ -4,6 +4,7 @@ import type {
   Charge,
   CountedCall,
   Failure,
+  Handler,
   OutageGrace,
   RefusalKind,
   Next,
@@ -59,7 +60,7 @@ export default definePlugin({
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
     const outageGrace = outageGraceOf(onStoreOutage, grace)
 
-    return (call, next) => {
+    const handle: Handler<ContextKeys> = (call, next) => {
       const {
         request: { method },
         account,
@@ -71,6 +72,10 @@ export default definePlugin({
       return charge instanceof Promise
         ? charge.then(result => serveCharged(result, pending, call, next))
         : serveCharged(charge, pending, call, next)
+    }
+    return {
+      handle,
+      describeMethods: described => described.map(method => ({ ...method, credits: costByMethod.get(method.name) ?? methods.defaultCost })),
     }
   },
 })

@@ -1,5 +1,5 @@
 import { definePlugin, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
-import type { Handler, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
+import type { Handler, MethodDescription, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
 
 /** The fields of a table entry that this plugin uses. Other plugins read the table itself, without these overrides. */
 const overridableFields: readonly string[] = ['params', 'answer']
@@ -58,9 +58,22 @@ export default definePlugin({
       if (method.answer !== undefined) return Promise.resolve({ source: 'local', result: method.answer })
       return next(withContext(call, { request: { method: name, params: checked.params } }))
     }
-    return { handle, offers: name => methods.get(name) !== undefined }
+    return {
+      handle,
+      offers: name => methods.get(name) !== undefined,
+      describeMethods: described => describeMethods(methods, described),
+    }
   },
 })
+
+/** The methods that the network offers, with the rules of their parameters. */
+const describeMethods = (methods: MethodTable, described: readonly MethodDescription[]): readonly MethodDescription[] => {
+  const credits = new Map(described.map(method => [method.name, method.credits]))
+  return methods.names.flatMap(name => {
+    const method = methods.get(name)
+    return method === undefined ? [] : [{ name, credits: credits.get(name) ?? methods.defaultCost, params: method.describeParams() }]
+  })
+}
 
 const invalidParams = memoizeFrozen(({ issue }: { readonly issue: string }) => refuse('params', { message: issue }))
 

@@ -2,7 +2,10 @@ import { test } from 'tap'
 import { findUnitlessConstants, readSourceFiles } from './tools/source-files.ts'
 import type { SourceFile } from './tools/source-files.ts'
 
-const sources = readSourceFiles(['src', 'plugins'])
+/** The dashboard's page runs in browsers: it has rules of its own. */
+const pageFolder = 'src/portal/page/'
+
+const sources = readSourceFiles(['src', 'plugins']).filter(({ file }) => !file.startsWith(pageFolder))
 
 /** A folder without files is a mistake of the rule, not a rule that holds. */
 const filesIn = (folder: string): readonly SourceFile[] => {
@@ -39,8 +42,9 @@ const allowedImports: Readonly<Record<string, string>> = {
   config: 'util plugin services runtime',
   runtime: '',
   server: 'util plugin services json-rpc runtime types config core',
-  core: 'util json plugin services store server types config',
-  cluster: 'util plugin services store server runtime types config core',
+  portal: 'util plugin services store server config',
+  core: 'util json plugin services store server portal types config',
+  cluster: 'util plugin services store server portal runtime core types config',
 }
 
 /** `src/json/scanner.ts` is in `json`; a file beside the folders is in none. */
@@ -68,6 +72,16 @@ test('each folder of src imports only the folders below it', async t => {
   }
 })
 
+test('the page imports nothing but itself, Preact and uPlot', async t => {
+  const files = readSourceFiles([pageFolder]).filter(({ file }) => !file.endsWith('vite.config.ts'))
+  t.ok(files.length > 10)
+  const isAllowed = (path: string) => path.startsWith(pageFolder) || /^(?:preact|@preact\/signals|uplot)/.test(path)
+  t.same(
+    files.flatMap(({ file, valueImports }) => valueImports.filter(path => !isAllowed(path)).map(path => `${file} -> ${path}`)),
+    [],
+  )
+})
+
 test('plugins import nothing from src but the contract', async t => {
   const contract = ['plugin', 'options-schema', 'call', 'reply'].map(name => `src/plugin/${name}.ts`)
   t.same(
@@ -81,9 +95,11 @@ test('src imports plugins only through their list, in one place', async t => {
   t.same(imports, ['src/cli/commands.ts -> plugins/index.ts'])
 })
 
-/** The one folder or file in which each of these packages is used. */
+/** The one folder or file in which each of these packages is used; koa also has the portal's routes. */
 const packageUsers: Readonly<Record<string, string>> = {
-  koa: 'src/server/',
+  koa: 'src/(server|portal)/',
+  '@koa/router': 'src/portal/portal-app.ts',
+  'koa-session': 'src/portal/sessions.ts',
   lmdb: 'src/store/lmdb/',
   '@redis/client': 'src/store/redis/',
   opossum: 'src/services/circuit-breaker.ts',
@@ -98,7 +114,7 @@ test('each package is used in one place', async t => {
       .map(({ file }) => file)
     t.ok(users.length > 0, `${name} is used`)
     t.same(
-      users.filter(file => !file.startsWith(place)),
+      users.filter(file => !new RegExp(`^${place}`).test(file)),
       [],
       name,
     )
@@ -149,7 +165,7 @@ test('a start loads nothing that only some gateways need, or that can come later
     'imports are found',
   )
   t.same(
-    ['ws', 'koa-bodyparser', '@redis/client', 'src/cluster/primary.ts'].filter(name => loaded.has(name)),
+    ['ws', 'koa-bodyparser', '@koa/router', 'koa-session', '@redis/client', 'src/cluster/primary.ts'].filter(name => loaded.has(name)),
     [],
   )
 })

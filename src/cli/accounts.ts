@@ -1,13 +1,18 @@
-import { isoTime } from '../util/dates.ts'
+import { hourMs, isoTime } from '../util/dates.ts'
+import { createSignInToken, getOrAddPerson, roles, signInLinkTtlMs, signInUrl } from '../portal/people.ts'
+import type { Person } from '../portal/people.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { systemClock } from '../services/clock.ts'
-import type { AccountRow } from '../store/store.ts'
+import type { AccountRow, Store } from '../store/store.ts'
 import { CommandError, getAccount, getPlan, withStoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
-import type { Command } from './command.ts'
+import type { Command, Terminal } from './command.ts'
 import { formatTable } from './text-table.ts'
-import { readArguments, runSubcommand, storeOptions } from './args.ts'
+import { formatAlternatives, readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
+
+/** The person that an account begins with. */
+const firstPersonName = 'owner'
 
 /** In place of a number: the credits of the plan. */
 const planDefaultKeyword = 'plan'
@@ -19,21 +24,32 @@ const options = {
     placeholder: 'N',
     description: 'Daily credits of this account in place of those of its plan; `plan` removes them again.',
   },
+  person: {
+    type: 'string',
+    placeholder: 'PERSON',
+    description: `With link: the name of the person who signs in; \`${firstPersonName}\` if absent. A new name adds a person to the account.`,
+  },
+  role: {
+    type: 'string',
+    placeholder: 'ROLE',
+    description: `With link: the role of a new person: ${formatAlternatives(roles)}; owner if absent.`,
+  },
   ...storeOptions,
 } as const
 
 /** Accounts, which are billed. */
 export const accountsCommand: Command = {
   name: 'accounts',
-  summary: 'Adds and lists accounts, and changes their plan or their daily credits.',
+  summary: 'Adds and lists accounts, changes their plan or their daily credits, and prints links to sign in to the dashboard.',
   usage: [
     'accounts add NAME --plan PLAN [--credits N] [--json] [--config DIR]',
     'accounts list [--json] [--config DIR]',
     'accounts set NAME [--plan PLAN] [--credits N|plan] [--json] [--config DIR]',
+    'accounts link NAME [--person PERSON] [--role ROLE] [--json] [--config DIR]',
   ],
   positionals: { NAME: 'The name or the id of the account. A new name consists of 1 to 64 letters, digits or . _ - @ characters.' },
   options,
-  run: async (args, terminal) => runSubcommand({ add, list, set }, args, terminal),
+  run: async (args, terminal) => runSubcommand({ add, list, set, link }, args, terminal),
 }
 
 const add: Subcommand = (args, terminal) => {
@@ -43,7 +59,7 @@ const add: Subcommand = (args, terminal) => {
   } = readArguments(args, ['NAME'], options)
   if (plan === undefined) throw new UsageError('missing option --plan PLAN')
   const ownCredits = readCredits(credits)
-  return withStoreContext(config, terminal, async ({ store, plans }) => {
+  return withStoreContext(config, terminal, async ({ store, plans, portalUrl }) => {
     if (!isAccountName(accountName))
       throw new CommandError(`invalid account name "${accountName}": expected 1 to 64 letters, digits or . _ - @, not starting with acc_`)
     const account = {
@@ -54,7 +70,11 @@ const add: Subcommand = (args, terminal) => {
       ...(ownCredits && { credits: ownCredits }),
     }
     if (!(await store.addAccount(account))) throw new CommandError(`account "${accountName}" already exists`)
-    terminal.out(json ? JSON.stringify(toAccountJson(account)) : `added account ${accountName} (${account.id}) on ${describePlan(account)}`)
+    const signInLink =
+      portalUrl && (await createSignInLink(store, portalUrl, { account: account.id, name: firstPersonName, role: 'owner' }))
+    if (json) return terminal.out(JSON.stringify({ ...toAccountJson(account), ...(signInLink && { link: signInLink }) }))
+    terminal.out(`added account ${accountName} (${account.id}) on ${describePlan(account)}`)
+    if (signInLink) printSignInLink(signInLink, terminal)
   })
 }
 
@@ -88,6 +108,32 @@ const set: Subcommand = (args, terminal) => {
     if (account === undefined) throw new CommandError(`account "${accountName}" no longer exists`)
     terminal.out(json ? JSON.stringify(toAccountJson(account)) : `account ${account.name} is on ${describePlan(account)} now`)
   })
+}
+
+const link: Subcommand = (args, terminal) => {
+  const {
+    values: { person = firstPersonName, role: roleName = 'owner', config, json },
+    positionals: [accountName],
+  } = readArguments(args, ['NAME'], options)
+  const role = roles.find(each => each === roleName)
+  if (role === undefined) throw new UsageError(`--role must be ${formatAlternatives(roles)}, not "${roleName}"`)
+  return withStoreContext(config, terminal, async ({ store, portalUrl }) => {
+    if (portalUrl === undefined) {
+      throw new CommandError('the dashboard has no address: set `listen.portal` in gateway.yaml to a host and a port, or `portal.url`')
+    }
+    const { id } = await getAccount(store, accountName)
+    const signInLink = await createSignInLink(store, portalUrl, { account: id, name: person, role })
+    if (json) terminal.out(JSON.stringify({ account: accountName, person, link: signInLink }))
+    else printSignInLink(signInLink, terminal)
+  })
+}
+
+const createSignInLink = async (store: Store, portalUrl: string, person: Omit<Person, 'id'>): Promise<string> =>
+  signInUrl(portalUrl, await createSignInToken(store, systemClock, await getOrAddPerson(store, person)))
+
+const printSignInLink = (signInLink: string, { out }: Terminal): void => {
+  out(`The dashboard, signed in (once, within ${signInLinkTtlMs / hourMs} hours):`)
+  out(signInLink)
 }
 
 /** Null: the credits of the plan apply again. */

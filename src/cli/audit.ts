@@ -46,7 +46,7 @@ interface AuditRow extends Audit {
   readonly plan: string
 }
 
-const auditAccounts = async ({ store, plans }: StoreContext): Promise<readonly AuditRow[]> => {
+const auditAccounts = async ({ store, plans }: Pick<StoreContext, 'store' | 'plans'>): Promise<readonly AuditRow[]> => {
   const rows: AuditRow[] = []
   for (const account of await store.accounts()) {
     const limit = effectivePlan(account, plans)?.dailyCredits ?? null

@@ -11,6 +11,7 @@ import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import { hashApiKey, keyHint, isWellFormedKey, generateAccountId, generateApiKey, generateKeyId } from '../services/accounts/api-key.ts'
+import { createSignInToken, getOrAddPerson, signInUrl } from '../portal/people.ts'
 import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
@@ -82,19 +83,24 @@ const serveUntilStopped = async (
 ): Promise<number> => {
   const gateway = await printStartupErrors(openGateway(config, systemClock, openLog('warn')), err)
   if (gateway === undefined) return exitCodes.failed
-  for (const line of formatWelcome(config, gateway.urls, key, anvil)) out(line)
+  const portalUrl = config.gateway.portal.url ?? gateway.urls.portal
+  const portalLink = portalUrl && (await createDevSignInLink(config.gateway, portalUrl))
+  for (const line of formatWelcome(config, { ...gateway.urls, portalLink }, key, anvil)) out(line)
   await stopRequested
   await gateway.stop(0)
   return exitCodes.ok
 }
 
-const formatWelcome = ({ networks, unserved }: ValidConfig, urls: Gateway['urls'], key: DevKey, anvil?: Anvil): string[] => {
+type WelcomeUrls = Gateway['urls'] & { readonly portalLink: string | undefined }
+
+const formatWelcome = ({ networks, unserved }: ValidConfig, urls: WelcomeUrls, key: DevKey, anvil?: Anvil): string[] => {
   const path = `/v3/${key.apiKey}`
   const body = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}'
   return [
     '',
     `  HTTP       ${urls.rpc}${path}`,
     `  WebSocket  ${urls.rpc.replace('http', 'ws')}/ws${path}`,
+    ...(urls.portalLink === undefined ? [] : [`  Dashboard  ${urls.portalLink}`]),
     ...(urls.admin === undefined ? [] : [`  Admin      ${urls.admin}/readyz  ${urls.admin}/metrics`]),
     ...(anvil === undefined ? [] : [`  Node       ${anvil.url} (anvil; stops with the gateway)`]),
     `  Key        stored in ${key.displayPath}`,
@@ -108,6 +114,21 @@ const formatWelcome = ({ networks, unserved }: ValidConfig, urls: Gateway['urls'
     anvil === undefined ? 'Ctrl-C stops the gateway.' : 'Ctrl-C stops the gateway and the node.',
   ]
 }
+
+/** A link that opens the dashboard of the account `dev`, signed in, once. */
+const createDevSignInLink = async ({ store: address }: GatewayConfig, portalUrl: string): Promise<string | undefined> => {
+  const store = await openStore(address, systemClock)
+  try {
+    const account = await store.account(devAccountName)
+    if (account === undefined) return undefined
+    const person = await getOrAddPerson(store, { account: account.id, name: 'owner', role: 'owner' })
+    return signInUrl(portalUrl, await createSignInToken(store, systemClock, person))
+  } finally {
+    await store.close()
+  }
+}
+
+const devAccountName = 'dev'
 
 /** An API key to try the gateway with. */
 interface DevKey {
@@ -153,7 +174,7 @@ const isActiveKey = async (store: Store, text: string): Promise<boolean> => {
 
 const createDevKey = async (store: Store, plan: string): Promise<string> => {
   const created = systemClock.now()
-  const account = (await store.account('dev')) ?? { id: generateAccountId(), name: 'dev', plan, created }
+  const account = (await store.account(devAccountName)) ?? { id: generateAccountId(), name: devAccountName, plan, created }
   await store.addAccount(account)
   const apiKey = generateApiKey().reveal()
   await store.addKey(hashApiKey(apiKey), { id: generateKeyId(), account: account.id, created, hint: keyHint(apiKey) })

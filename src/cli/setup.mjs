@@ -5,7 +5,7 @@
 //   --packages    installs the packages only
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -15,6 +15,8 @@ process.chdir(root)
 const lockFile = 'package-lock.json'
 const lock = 'dist/.setup.lock'
 const buildStamp = 'dist/.sources'
+const pageFolder = 'src/portal/page'
+const pageStamp = 'dist/.page'
 const tapStamp = 'node_modules/.tap-build'
 
 /** How long a process waits before it looks at the lock again. */
@@ -25,11 +27,12 @@ const maxOutputBytes = 64 << 20
 
 const installStep = { title: 'installing packages (half a minute)', isDone: isInstalled, run: install }
 const compileStep = { title: 'compiling', isDone: isCompiled, run: compile }
+const pageStep = { title: 'building the dashboard', isDone: isPageBuilt, run: buildPage }
 const tapStep = { title: 'preparing tap', isDone: isTapBuilt, run: buildTap }
 
 const steps = process.argv.includes('--packages')
   ? [installStep]
-  : [installStep, compileStep, ...(process.argv.includes('--tests') ? [tapStep] : [])]
+  : [installStep, compileStep, pageStep, ...(process.argv.includes('--tests') ? [tapStep] : [])]
 
 checkNode()
 if (!steps.every(step => step.isDone())) withLock(() => steps.forEach(runStep))
@@ -111,7 +114,7 @@ function compile() {
 }
 
 function sources() {
-  return filesIn('.', ['src', 'plugins', 'test']).filter(file => file.endsWith('.ts'))
+  return filesIn('.', ['src', 'plugins', 'test']).filter(file => file.endsWith('.ts') && !file.startsWith(`${pageFolder}/`))
 }
 
 /** Removes compiled files that have no source any more: a deleted test would still run. */
@@ -121,6 +124,20 @@ function removeOrphans() {
   for (const stem of compiled.map(file => file.slice(0, -'.d.ts'.length)).filter(stem => !stems.has(stem))) {
     for (const ending of ['.d.ts', '.js', '.js.map']) rmSync(join('dist', stem + ending), { force: true })
   }
+}
+
+function isPageBuilt() {
+  return readIfExists(pageStamp) === pageFingerprint()
+}
+
+function buildPage() {
+  rmSync(pageStamp, { force: true })
+  runNode('node_modules/vite/bin/vite.js', ['build', '--config', `${pageFolder}/vite.config.ts`, '--logLevel', 'warn'])
+  writeFileSync(pageStamp, pageFingerprint())
+}
+
+function pageFingerprint() {
+  return fingerprint([...filesIn('.', [pageFolder]).filter(file => !statSync(file).isDirectory()), lockFile])
 }
 
 function isTapBuilt() {

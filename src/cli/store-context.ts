@@ -1,6 +1,8 @@
 import type { Plan } from '../plugin/call.ts'
+import type { GatewayConfig } from '../config/types.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { printProblems } from '../config/problem.ts'
+import { urlOf } from '../server/http-server.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Plans } from '../services/accounts/index.ts'
@@ -15,6 +17,8 @@ import { formatAlternatives, formatHint } from './args.ts'
 export interface StoreContext {
   readonly store: Store
   readonly plans: Plans
+  /** The URL of the dashboard, where the configuration has one. */
+  readonly portalUrl: string | undefined
 }
 
 /** The command cannot be carried out; the message is the one line that the operator sees. */
@@ -31,7 +35,7 @@ export const withStoreContext = async (
   if (config === undefined) return exitCodes.config
   try {
     const store = await openStore(config.store, systemClock)
-    await work({ store, plans: config.plans }).finally(() => store.close())
+    await work({ store, plans: config.plans, portalUrl: portalUrlOf(config) }).finally(() => store.close())
     return exitCodes.ok
   } catch (error) {
     if (!(error instanceof CommandError || error instanceof StoreError)) throw error
@@ -39,6 +43,10 @@ export const withStoreContext = async (
     return exitCodes.failed
   }
 }
+
+/** As browsers reach it. A free port is known to the running gateway alone. */
+const portalUrlOf = ({ listen, portal }: GatewayConfig): string | undefined =>
+  portal.url ?? (listen.portal === undefined || listen.portal.port === 0 ? undefined : urlOf(listen.portal.host, listen.portal.port))
 
 /** The account with this name or id. */
 export const getAccount = async (store: Store, nameOrId: string): Promise<AccountRow> => {

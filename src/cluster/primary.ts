@@ -12,18 +12,16 @@ import { createMetricsRegistry, mergeMetrics } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
 import { rpcPortVariable } from './channel.ts'
+import { openPrimaryPortal } from './primary-portal.ts'
 import { SharedHeads } from './shared-heads.ts'
 import { openWorkerPool } from './worker-pool.ts'
 
 /**
- * Opens several workers that share one port. The primary itself serves the admin listener and tracks the heads. Rejects with
+ * Opens several workers that share one port. The primary itself serves the admin listener and the portal, and tracks the heads. Rejects with
  * ListenError, WorkerSpawnError or WorkerExitError.
  */
-export const openPrimary = async (
-  { gateway, networks }: ValidConfig,
-  dir: string,
-  log: RootLog,
-): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
+export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
+  const { gateway, networks } = config
   const rpc = await resolvePort(gateway.listen.rpc)
   const env = { [rpcPortVariable]: String(rpc.port) }
   const metrics = createMetricsRegistry()
@@ -53,20 +51,26 @@ export const openPrimary = async (
     hosts: gateway.admin.hosts,
     log,
   }
-  const admin =
-    gateway.listen.admin &&
-    (await openAdminListener(gateway.listen.admin, adminOptions).catch(async (error: unknown) => {
-      await pool.stop()
-      await close()
-      throw error
-    }))
+  const closeAll = async (error: unknown): Promise<never> => {
+    await pool.stop()
+    await close()
+    throw error
+  }
+  const admin = gateway.listen.admin && (await openAdminListener(gateway.listen.admin, adminOptions).catch(closeAll))
+  const portal = await openPrimaryPortal(config, { rpcUrl: urlOf(rpc.host, rpc.port), headsStatus: adminOptions.networks, log }).catch(
+    async (error: unknown) => {
+      await admin?.stop()
+      return closeAll(error)
+    },
+  )
   return {
-    urls: { rpc: urlOf(rpc.host, rpc.port), ...(admin && { admin: admin.url }) },
+    urls: { rpc: urlOf(rpc.host, rpc.port), ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
     async stop(graceMs = gateway.drain.grace) {
       isDraining = true
       await pool.stop(graceMs)
       await close()
       await admin?.stop()
+      await portal?.stop()
     },
   }
 }

@@ -101,18 +101,19 @@ const supportedReusePort: GatewayRule = source => {
   ]
 }
 
-const adminNeedsListener: GatewayRule = source =>
-  source.valueAt(['listen', 'admin']) !== undefined
-    ? []
-    : ['token', 'hosts']
-        .filter(option => source.valueAt(['admin', option]) !== undefined)
-        .map(option =>
-          source.problemAtKey(
-            ['admin', option],
-            `admin.${option} has no effect without listen.admin`,
-            'add listen.admin, for example 127.0.0.1:8082',
-          ),
-        )
+/** Options of a listener that does not exist. */
+const optionsNeedListener: GatewayRule = source =>
+  Object.entries({ admin: ['token', 'hosts'], portal: ['url', 'networkUrl'] }).flatMap(([listener, options]) =>
+    options
+      .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)
+      .map(option =>
+        source.problemAtKey(
+          [listener, option],
+          `${listener}.${option} has no effect without listen.${listener}`,
+          `add listen.${listener}, for example ${listener === 'admin' ? '127.0.0.1:8082' : '127.0.0.1:8081'}`,
+        ),
+      ),
+  )
 
 const validAdminHosts: GatewayRule = source => readHosts(source, ['admin', 'hosts']).problems
 
@@ -171,7 +172,7 @@ const gatewayRules: readonly GatewayRule[] = [
   validAddresses,
   distinctAddresses,
   supportedReusePort,
-  adminNeedsListener,
+  optionsNeedListener,
   validAdminHosts,
   supportedStore,
   validWorkerCount,

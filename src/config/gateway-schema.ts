@@ -17,7 +17,7 @@ export const gatewaySchema = {
           default: defaultRpcAddress,
           description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
         },
-        portal: { type: 'string', description: 'The dashboard for developers. Nothing listens there yet.', examples: ['127.0.0.1:8081'] },
+        portal: { type: 'string', description: 'The dashboard for developers. None by default.', examples: ['127.0.0.1:8081'] },
         admin: {
           type: 'string',
           description: 'Health, metrics and log level: /livez, /readyz, /metrics, /log-level. None by default.',
@@ -29,6 +29,29 @@ export const gatewaySchema = {
           description:
             'Whether each worker listens on the RPC port itself, and the kernel distributes connections (SO_REUSEPORT; Linux and ' +
             'Node.js 22.12 or 23.1), instead of the primary handing them to workers.',
+        },
+      },
+      default: {},
+    },
+    portal: {
+      type: 'object',
+      description: 'The dashboard for developers.',
+      properties: {
+        url: {
+          type: 'string',
+          pattern: '^https?://[^/?#@]+/?$',
+          label: 'a URL such as https://dashboard.example.org',
+          description:
+            'The URL by which browsers reach the dashboard; that of `listen.portal` if absent. With https the session cookie is secure.',
+          examples: ['https://dashboard.example.org'],
+        },
+        networkUrl: {
+          type: 'string',
+          pattern: '^https?://[^?#@]*\\{host\\}[^?#@]*$',
+          label: 'a URL with {host} in it, such as https://{host}',
+          description:
+            'The base URL of a network as the dashboard shows it, with {host} for the first of its `hosts`; the RPC listener if absent.',
+          examples: ['https://{host}'],
         },
       },
       default: {},

@@ -15,6 +15,12 @@ export interface GatewayConfig {
     /** Whether each process listens on the RPC port itself (SO_REUSEPORT). */
     readonly reusePort: boolean
   }
+  readonly portal: {
+    /** The URL by which browsers reach the dashboard. */
+    readonly url?: string
+    /** The base URL of a network, with `{host}` for its host. */
+    readonly networkUrl?: string
+  }
   readonly admin: {
     /** Required to read or set the log level over the admin listener; without it nobody can. */
     readonly token?: Secret

@@ -4,6 +4,7 @@ import { buildNetwork } from './network.ts'
 import type { HostServices } from './network.ts'
 import { systemClock } from '../services/clock.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
+import type { MethodDescription } from '../services/index.ts'
 import { openSingletons } from './singletons.ts'
 import { openLog } from '../services/log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
@@ -11,7 +12,23 @@ import { results } from '../services/results.ts'
 import { version } from './version.ts'
 
 /** Creates every stage of every network, for the problems that only create() finds. Opens no store, file or connection. */
-export const dryRunNetworks = async ({ networks, gateway }: Config): Promise<readonly Problem[]> => {
+export const dryRunNetworks = async (config: Config): Promise<readonly Problem[]> => {
+  const problems: Problem[] = []
+  for await (const { problems: found } of buildForDryRun(config)) problems.push(...found)
+  return problems
+}
+
+/** The methods of each network by its name, for a process that does not run the networks itself. */
+export const describeNetworks = async (config: Config): Promise<ReadonlyMap<string, readonly MethodDescription[]>> => {
+  const descriptions = new Map<string, readonly MethodDescription[]>()
+  for await (const { network } of buildForDryRun(config)) {
+    if (network !== undefined) descriptions.set(network.name, network.describeMethods())
+  }
+  return descriptions
+}
+
+/** Builds each network with services that do nothing; it is stopped once the consumer goes on. */
+const buildForDryRun = async function* ({ networks, gateway }: Config): AsyncGenerator<Awaited<ReturnType<typeof buildNetwork>>> {
   const refuseUse = (): never => {
     throw new Error('a plugin used a service inside create(); use it in start() or in the handler')
   }
@@ -31,11 +48,9 @@ export const dryRunNetworks = async ({ networks, gateway }: Config): Promise<rea
     results,
     version,
   }
-  const problems: Problem[] = []
   for (const config of networks) {
-    const { network, problems: found } = await buildNetwork(config, dryRunServices)
-    problems.push(...found)
-    await network?.stop()
+    const built = await buildNetwork(config, dryRunServices)
+    yield built
+    await built.network?.stop()
   }
-  return problems
 }

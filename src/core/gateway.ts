@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Config, GatewayConfig, NetworkConfig } from '../config/types.ts'
 import { buildNetwork } from './network.ts'
 import type { HostServices, Network } from './network.ts'
+import { openPortal } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { RpcListener } from '../server/index.ts'
 import { openAccounts } from '../services/accounts/index.ts'
@@ -19,11 +20,12 @@ import type { MetricsRegistry } from '../services/metrics.ts'
 import { results } from '../services/results.ts'
 import { openUsage } from '../services/usage/index.ts'
 import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
+import type { Store } from '../store/store.ts'
 import { version } from './version.ts'
 
 /** A running gateway. */
 export interface Gateway {
-  readonly urls: { readonly rpc: string; readonly admin?: string }
+  readonly urls: { readonly rpc: string; readonly portal?: string; readonly admin?: string }
   readonly metrics: MetricsRegistry
   /**
    * `/readyz` answers 503 at once; for `graceMs` (`drain.grace` unless given) calls are still served, and connections are closed
@@ -56,11 +58,14 @@ export const openGateway = async (
   try {
     const memoryBudget = new MemoryBudget(Math.floor(gateway.limits.inFlight / gateway.workers))
     const headsSource = sharedHeads ?? (await openOwnHeadsSource(gateway, clock, closers))
-    const services = await openServices(gateway, networks.length, { memoryBudget, clock, log }, closers)
+    const store = await openStore(gateway.store, clock)
+    closers.push(() => store.close())
+    const services = await openServices(gateway, networks.length, { store, memoryBudget, clock, log }, closers)
     const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)
     await headsSource.ready()
     const isReady = () => !isStopping
-    const { urls, enterLameDuck } = await openListeners(gateway, runningNetworks, { ...services, log, memoryBudget, isReady }, closers)
+    const context = { ...services, networks: runningNetworks, store, log, memoryBudget, isReady }
+    const { urls, enterLameDuck } = await openListeners({ gateway, networks }, context, closers)
     const stop = async (graceMs = gateway.drain.grace) => {
       isStopping = true
       await enterLameDuck(graceMs)
@@ -84,11 +89,9 @@ const openOwnHeadsSource = async ({ store }: GatewayConfig, clock: Clock, closer
 const openServices = async (
   config: GatewayConfig,
   networkCount: number,
-  { memoryBudget, clock, log }: { memoryBudget: MemoryBudget; clock: Clock; log: Log },
+  { store, memoryBudget, clock, log }: { store: Store; memoryBudget: MemoryBudget; clock: Clock; log: Log },
   closers: Closers,
 ): Promise<Omit<HostServices, 'headsSource'> & { metrics: MetricsRegistry }> => {
-  const store = await openStore(config.store, clock)
-  closers.push(() => store.close())
   const process = randomBytes(8).toString('hex')
   const newProcessName = () => process
   // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
@@ -140,28 +143,45 @@ interface ListenerContext {
   readonly log: RootLog
   readonly metrics: MetricsRegistry
   readonly memoryBudget: MemoryBudget
+  readonly networks: readonly Network[]
+  readonly store: Store
+  readonly version: string
   isReady(): boolean
 }
 
 const openListeners = async (
-  config: GatewayConfig,
-  networks: readonly Network[],
-  { clock, log, metrics, memoryBudget, isReady }: ListenerContext,
+  { gateway: config, networks: networkConfigs }: Pick<ValidConfig, 'gateway' | 'networks'>,
+  { networks, store, clock, log, metrics, memoryBudget, version, isReady }: ListenerContext,
   closers: Closers,
 ): Promise<Pick<Gateway, 'urls'> & Pick<RpcListener, 'enterLameDuck'>> => {
   const rpc = await openRpcListener({ config, networks, memoryBudget, clock, log, metrics })
   closers.push(() => rpc.stop())
+  const { admin: adminAddress, portal: portalAddress } = config.listen
+  const headsStatus = () => networks.map(({ name, heads }) => ({ name, ...heads.status }))
   const adminOptions = {
     isReady,
-    networks: () => networks.map(({ name, heads }) => ({ name, ...heads.status })),
+    networks: headsStatus,
     metrics: metrics.families,
     logLevel: log,
     token: config.admin.token,
     hosts: config.admin.hosts,
     log,
   }
-  const admin = config.listen.admin && (await openAdminListener(config.listen.admin, adminOptions))
-  // Closed after the calls in flight have finished, so that it answers until then.
+  const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions))
+  // Closed after the calls in flight have finished, so that they answer until then.
   if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
-  return { urls: { rpc: rpc.url, ...(admin && { admin: admin.url }) }, enterLameDuck: rpc.enterLameDuck }
+  const portal =
+    portalAddress &&
+    (await openPortal({
+      ...config.portal,
+      address: portalAddress,
+      rpcUrl: rpc.url,
+      networks: networkConfigs,
+      describeMethods: async () => new Map(networks.map(network => [network.name, network.describeMethods()])),
+      plans: config.plans,
+      ...{ store, headsStatus, clock, log, version },
+    }))
+  if (portal !== undefined) closers.splice(-1, 0, () => portal.stop())
+  const urls = { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) }
+  return { urls, enterLameDuck: rpc.enterLameDuck }
 }

@@ -6,7 +6,7 @@ import type { Handler, Next } from '../plugin/plugin.ts'
 import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
-import type { Services } from '../services/index.ts'
+import type { MethodDescription, MethodTable, Services } from '../services/index.ts'
 import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
@@ -32,6 +32,7 @@ export interface Network {
   admit(origin: Origin): MaybePromise<Failure | undefined>
   readonly run: Next
   readonly heads: Heads
+  describeMethods(): readonly MethodDescription[]
   /** Starts the stages from the last to the first: a stage is ready before another calls it. */
   start(): Promise<void>
   /**
@@ -104,12 +105,12 @@ const stageServices = (
   host: HostServices,
   { heads, singletons, offers }: Omit<PipelineParts, 'stages'> & Pick<Services, 'offers'>,
 ): ((step: Step, i: number) => Services) => {
-  const { singletons: _, headsSource: __, version, ...hostServices } = host
+  const { singletons: _, headsSource: __, version: ___, ...hostServices } = host
   const { name, chainId, blockTime, steps } = config
   const shared = {
     ...hostServices,
     network: { name, chainId, blockTime },
-    methods: openMethodTable(config.methods, { name, chainId, version }),
+    methods: methodTableOf(config, host),
     heads,
     offers,
     metrics: withLabels(host.metrics, { network: name }),
@@ -138,6 +139,8 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, he
     heads,
     run: withCallMetrics(composeHandlers(stages, host.log), { network: config.name, methods: config.methods.names, ...host }),
     admit: admitSequentially(stages.map(({ stage }) => stage)),
+    describeMethods: () =>
+      stages.reduce((methods, { stage }) => stage.describeMethods?.(methods) ?? methods, describeTable(methodTableOf(config, host))),
     async start() {
       for (const { step, stage } of stages.toReversed()) {
         try {
@@ -154,6 +157,15 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, he
     },
   }
 }
+
+const methodTableOf = ({ methods, name, chainId }: NetworkConfig, { version }: HostServices): MethodTable =>
+  openMethodTable(methods, { name, chainId, version })
+
+const describeTable = (table: MethodTable): readonly MethodDescription[] =>
+  table.names.flatMap(name => {
+    const method = table.get(name)
+    return method === undefined ? [] : [{ name, credits: method.cost, params: method.describeParams() }]
+  })
 
 /** Shared by all pipelines of the network. */
 const openNetworkHeads = ({ name, chainId, blockTime }: NetworkConfig, host: HostServices, singletons: SingletonReferences): Heads => {

@@ -3,7 +3,7 @@ import type { Path } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './options-schema.ts'
-import type { MethodTable, Services } from '../services/index.ts'
+import type { MethodDescription, MethodTable, Services } from '../services/index.ts'
 
 export { blockSelectorOf } from '../services/method-table/index.ts'
 export type { BlockSelector, BlockNumberOrTag } from '../services/method-table/index.ts'
@@ -54,6 +54,11 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
   admit?(origin: Origin): Failure | undefined | Promise<Failure | undefined>
   /** False for a method that the stage refuses whatever its parameters are: `services.offers()` asks all stages of the pipeline. */
   offers?(method: string): boolean
+  /**
+   * The methods as developers read of them. Each stage changes the list of the stage above it; the first gets that of the
+   * method table.
+   */
+  describeMethods?(methods: readonly MethodDescription[]): readonly MethodDescription[]
   /** Returns quickly; rejecting stops the gateway from starting. */
   start?(): Promise<void>
   /** Safe without start(), and twice. */

@@ -1,4 +1,4 @@
-import type { Server } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Network } from '../core/network.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
@@ -83,9 +83,23 @@ const endpointsOf = ({ name, hosts, admit, run }: Network, handlerBase: Omit<Mes
   hosts.map(host => [host, { name, admit, messageHandler: { ...handlerBase, run } }])
 
 /** Opens the admin listener. Rejects with ListenError. */
-export const openAdminListener = async (address: Address, options: AdminOptions): Promise<Listener> => {
-  const server = createHttpServer(lazyListener(async () => (await import('./admin.ts')).createAdminApp(options).callback()))
-  return { url: await listen(server, address), stop: () => closeServer(server) }
+export const openAdminListener = (address: Address, options: AdminOptions): Promise<Listener> =>
+  openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback())
+
+/** Opens a listener whose code is loaded with the first request. Rejects with ListenError. */
+export const openAppListener = async (address: Address, loadApp: (url: string) => Promise<RequestListener>): Promise<Listener> => {
+  let url = ''
+  const server = createHttpServer(lazyListener(() => loadApp(url)))
+  url = await listen(server, address)
+  return {
+    url,
+    async stop() {
+      const closed = closeServer(server)
+      // Streams of events would never end.
+      server.closeAllConnections()
+      await closed
+    },
+  }
 }
 
 /** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */

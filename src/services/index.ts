@@ -18,7 +18,15 @@ export type { Clock, Timer } from './clock.ts'
 export type { Heads, HeadsStatus, BlockId, ChainSnapshot } from './chain-heads/index.ts'
 export type { OutageGrace, Ledger, ChargeResult } from './ledger/index.ts'
 export type { Log } from './log.ts'
-export type { BlockReport, CheckedParams, CachePolicy, Method, MethodTable, MethodOverride } from './method-table/index.ts'
+export type {
+  BlockReport,
+  CheckedParams,
+  CachePolicy,
+  Method,
+  MethodDescription,
+  MethodTable,
+  MethodOverride,
+} from './method-table/index.ts'
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
 export type { ExpectedMember, ResultObject, Results } from './results.ts'
 export type { CountedCall, Usage } from './usage/index.ts'

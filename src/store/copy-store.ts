@@ -33,6 +33,7 @@ export const copyStore = async (from: Store, to: Store, progress: CopyProgress):
     await copyAccount(account, to)
     keys += await copyKeys(account, from, to)
     balances += await copyLedgerDay(account, from, to)
+    await copyRecords(account, from, to)
     progress.accounts(index + 1, accounts.length)
   }
   const batch = openUsageBatch(to)
@@ -82,6 +83,13 @@ const copyLedgerDay = async ({ id }: AccountRow, from: Store, to: Store): Promis
   }
   for (const [process, use] of reported) await to.restoreReportedUse(id, day, process, use)
   return leases.size > 0 ? 1 : 0
+}
+
+/** People and their tokens. Sessions and sign-in links are not copied: people sign in anew. */
+const copyRecords = async ({ id }: AccountRow, from: Store, to: Store): Promise<void> => {
+  for (const kind of ['person', 'token'] as const) {
+    for (const record of await from.records(kind, id)) await to.putRecord(kind, record)
+  }
 }
 
 /** One array for the counts of each account and hour. */

@@ -1,12 +1,13 @@
 import type { Key } from '../plugin/call.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { DayRecords, LeaseCounters, LeaseRequest, ReportedUse } from './lease-accounting.ts'
+import type { RecordStore } from './record-store.ts'
 
 /**
- * What outlives a process: accounts, their keys, the ledger of each day, and usage. Several processes use one store at
- * once. A method that fails throws or rejects, and may be called again.
+ * What outlives a process: accounts, their keys, the ledger of each day, usage, and records of the portal. Several processes
+ * use one store at once. A method that fails throws or rejects, and may be called again.
  */
-export interface Store extends AccountStore, LedgerStore, UsageStore, Copyable, ClockRepair {
+export interface Store extends AccountStore, LedgerStore, UsageStore, RecordStore, Copyable, ClockRepair {
   /** Waits for writes in flight. */
   close(): Promise<void>
 }
@@ -28,6 +29,8 @@ export interface AccountRow {
 
 /** A key as it is stored, by the hash of its text. */
 export interface KeyRow extends Key {
+  /** What people call it. */
+  readonly name?: string
   /** Id of the account. */
   readonly account: string
   readonly created: number
@@ -41,7 +44,7 @@ export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Ro
 
 /** An account always has a plan. */
 export type AccountChange = RowChange<AccountRow, 'credits'> & Partial<Pick<AccountRow, 'plan'>>
-export type KeyChange = RowChange<KeyRow, 'networks' | 'methods' | 'origins'>
+export type KeyChange = RowChange<KeyRow, 'name' | 'networks' | 'methods' | 'origins'>
 
 export const applyChange = <Row extends object>(row: Row, change: { readonly [N in keyof Row]?: Row[N] | null | undefined }): Row => {
   const members = Object.entries({ ...row, ...change })

@@ -73,9 +73,9 @@ t.test('wrong arguments are a usage error', async t => {
     t.equal(code, 64)
     return err[0]
   }
-  t.equal(await usageErrorOf(), 'missing subcommand: expected add, list or set')
-  t.equal(await usageErrorOf('lsit'), 'unknown subcommand "lsit": expected add, list or set; did you mean `list`?')
-  t.equal(await usageErrorOf('constructor'), 'unknown subcommand "constructor": expected add, list or set')
+  t.equal(await usageErrorOf(), 'missing subcommand: expected add, list, set or link')
+  t.equal(await usageErrorOf('lsit'), 'unknown subcommand "lsit": expected add, list, set or link; did you mean `list`?')
+  t.equal(await usageErrorOf('constructor'), 'unknown subcommand "constructor": expected add, list, set or link')
   t.equal(await usageErrorOf('add', '--plan', 'core'), 'missing argument NAME')
   t.equal(await usageErrorOf('add', 'alice'), 'missing option --plan PLAN')
   t.equal(await usageErrorOf('add', 'alice', 'bo', '--plan', 'core'), 'unexpected argument "bo"')

@@ -28,6 +28,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   t.same(readGatewayConfig(dir, {}), {
     config: {
       listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false },
+      portal: {},
       admin: { hosts: [] },
       headers: { upstream: true },
       store: { kind: 'lmdb', path: join(dir, 'data') },
@@ -57,6 +58,7 @@ t.test('gateway.yaml with every key', t => {
   const dir = writeConfig(t.testdir(), {
     'gateway.yaml': `
 listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9 }
+portal: { url: https://dash.example.org, networkUrl: "https://{host}/rpc" }
 admin: { token: s3cret, hosts: [Admin.Internal, "[::0:1]"] }
 headers: { upstream: false }
 store: lmdb:\${STATE:-/var/lib}/tollgate
@@ -81,6 +83,7 @@ usage: { retention: 30d }
         admin: { host: '0.0.0.0', port: 9 },
         reusePort: false,
       },
+      portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc' },
       admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },
       headers: { upstream: false },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },

@@ -13,6 +13,7 @@ import { TestClock } from '../support/fakes.ts'
 import { accountStoreContract } from './account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from './ledger-store-contract.ts'
 import { useContract, usageStoreContract } from './usage-store-contract.ts'
+import { recordStoreContract } from './record-store-contract.ts'
 import { InMemoryLedgerStore, InMemoryUsageStore } from './in-memory-store.ts'
 import { tempFolder, tempStore } from './temp-store.ts'
 
@@ -28,6 +29,7 @@ t.test('lmdb follows a clock within reason', async t => {
     return store
   })
 })
+t.test('lmdb fulfills the contract of record stores', t => recordStoreContract(t, tempStore))
 
 t.test('the in-memory ledger of the tests fulfills the contract', t => ledgerStoreContract(t, (_, clock) => new InMemoryLedgerStore(clock)))
 t.test('the in-memory usage of the tests fulfills the contract', t => usageStoreContract(t, (_, clock) => new InMemoryUsageStore(clock)))

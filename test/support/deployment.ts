@@ -46,6 +46,8 @@ export interface GatewayProcess {
   /** Base URLs of the listeners, from the log line `listening`. */
   readonly rpc: string
   readonly admin: string
+  /** Undefined without `listen.portal`. */
+  readonly portal: string | undefined
   /** The lines of stdout, parsed. */
   readonly log: readonly LogLine[]
   /** The first line of stdout with this `event`, already printed or not. */
@@ -186,11 +188,12 @@ const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => 
     if (line !== undefined) return line
     throw new Error(`the gateway exited before "${name}": ${errors.join('\n') || JSON.stringify(log)}`)
   }
-  const { rpc, admin } = (await waitForEvent('listening')) as { rpc: string; admin: string }
+  const { rpc, admin, portal } = (await waitForEvent('listening')) as { rpc: string; admin: string; portal?: string }
   return {
     pid: child.pid ?? 0,
     rpc,
     admin,
+    portal,
     log,
     waitForEvent,
     http: key => `${rpc}/v3/${key}`,

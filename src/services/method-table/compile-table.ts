@@ -93,11 +93,18 @@ const copyPlainData = (data: unknown): unknown => {
   }
 }
 
-const toMethod = (name: string, { settings, entry, check }: CompiledMethod, network: NetworkIdentity): Method => ({
+const toMethod = (name: string, { settings, entry, positions = [], check }: CompiledMethod, network: NetworkIdentity): Method => ({
   name,
   ...settings,
   ...(entry.answer && { answer: Buffer.from(JSON.stringify(answerOf(entry.answer, network))) }),
   check,
+  describeParams: () =>
+    positions.map(({ title, optional, rule }) => ({
+      title,
+      optional: optional !== false,
+      accepts: describeRule(rule),
+      ...(rule.default !== undefined && { default: rule.default }),
+    })),
 })
 
 const answerOf = (answer: NonNullable<MethodEntry['answer']>, { chainId, version }: NetworkIdentity): unknown => {

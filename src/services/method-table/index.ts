@@ -50,6 +50,25 @@ export interface Method {
   /** The result as JSON text, for methods that the gateway answers itself. */
   readonly answer?: Uint8Array
   check(params: readonly Json[], strict: boolean): CheckedParams
+  /** The positions of `params`, for developers. */
+  describeParams(): readonly ParamDescription[]
+}
+
+/** One position of `params`, for developers. */
+export interface ParamDescription {
+  readonly title: string
+  readonly optional: boolean
+  /** What is accepted, in words. */
+  readonly accepts: string
+  readonly default?: Json
+}
+
+/** A method, for developers. */
+export interface MethodDescription {
+  readonly name: string
+  /** Credits of one call. */
+  readonly credits: number
+  readonly params: readonly ParamDescription[]
 }
 
 /** The changes of one network to one entry of the table; `false`: the network does not offer the method. */

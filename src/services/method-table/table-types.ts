@@ -105,7 +105,7 @@ export interface CompiledMethod {
   /** As in the file. */
   readonly entry: MethodEntry
   /** With the defaults of the file. */
-  readonly settings: Omit<Method, 'name' | 'answer' | 'check'>
+  readonly settings: Omit<Method, 'name' | 'answer' | 'check' | 'describeParams'>
   /** Undefined for a method whose parameters have no rules. */
   readonly positions: readonly ResolvedPosition[] | undefined
   readonly check: CheckParams

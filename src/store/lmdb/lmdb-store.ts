@@ -7,6 +7,7 @@ import type { Copyable, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
 import { isProcessAlive, lmdbLedgerStore, lmdbUsageStore, openDayClock, readDayRecords, toUsageCount } from './lmdb-ledger.ts'
+import { lmdbRecordStore } from './lmdb-records.ts'
 import { openMetaTable, openTables } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import { Transactions } from './transactions.ts'
@@ -28,6 +29,7 @@ export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> 
     ...lmdbLedgerStore(tables, transactions, clock, dayClock),
     ...lmdbUsageStore(tables, transactions, dayClock),
     ...copyableLmdb(tables, transactions, clock),
+    ...lmdbRecordStore(tables, transactions, clock),
     close: () => transactions.close(),
   }
 }

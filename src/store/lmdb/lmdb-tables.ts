@@ -1,5 +1,6 @@
 import type { RootDatabase } from 'lmdb'
 import type { LeaseRecord } from '../lease-accounting.ts'
+import type { RecordKind, StoredRecord } from '../record-store.ts'
 import type { AccountRow, KeyRow } from '../store.ts'
 
 /** A process's last heartbeat. */
@@ -52,6 +53,10 @@ export const openTables = (root: RootDatabase) => ({
 
   usage: root.openDB<UsageRowValue, UsageRowKey>({ name: 'usage' }),
   lastReports: root.openDB<LastReport, string>({ name: 'usage-reports' }),
+
+  records: root.openDB<StoredRecord, [kind: RecordKind, id: string]>({ name: 'records' }),
+  recordsByAccount: root.openDB<true, [kind: RecordKind, account: string, id: string]>({ name: 'account-records' }),
+  recordsByExpiry: root.openDB<true, [expires: number, kind: RecordKind, id: string]>({ name: 'record-expiry' }),
 })
 
 export type LmdbTables = ReturnType<typeof openTables>

@@ -43,6 +43,11 @@ export const redisKeys = {
   reportedUse: (account: string, day: number): string => `tollgate:{usage}:counted:${account}:${day}`,
   /** String: the seq of a process's last report, and ` final` when it has ended in order. Expires after three days without a report. */
   lastReport: (process: string): string => `tollgate:{usage}:mark:${process}`,
+
+  /** String: a record of the portal; expires with the record. */
+  record: (kind: string, id: string): string => `tollgate:{portal}:${kind}:${id}`,
+  /** Set: ids of the records of one kind and account, some of which may have expired. */
+  recordsOfAccount: (kind: string, account: string): string => `tollgate:{portal}:${kind}s-of:${account}`,
 } as const
 
 /** Channel of changes of accounts and keys; the message is the publisher's random id. */

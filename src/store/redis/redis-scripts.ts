@@ -230,3 +230,19 @@ export const lowerHeight = script(`
 if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) end
 return 0
 `)
+
+/** KEYS: record, recordsOfAccount. ARGV: id, record, time to live in ms or 0 for none, `add` or `replace`, the time. `add` returns 0 where there is a record. */
+export const putRecord = script(`
+local known = ARGV[4] == 'add' and redis.call('GET', KEYS[1])
+if known and cjson.decode(known).expires > tonumber(ARGV[5]) then return 0 end
+if ARGV[3] == '0' then redis.call('SET', KEYS[1], ARGV[2]) else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
+redis.call('SADD', KEYS[2], ARGV[1])
+return 1
+`)
+
+/** Removes a record, and returns it. KEYS: record. */
+export const takeRecord = script(`
+local record = redis.call('GET', KEYS[1])
+redis.call('DEL', KEYS[1])
+return record
+`)

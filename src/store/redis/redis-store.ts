@@ -14,6 +14,7 @@ import {
   restoreReportedUse,
   redisUsageStore,
 } from './redis-ledger.ts'
+import { redisRecordStore } from './redis-records.ts'
 import { openDayClock } from './redis-scripts.ts'
 import type { RedisDayClock, TestTime } from './redis-scripts.ts'
 
@@ -38,6 +39,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
     ...redisLedgerStore(redis, dayClock),
     ...redisUsageStore(redis, dayClock),
     ...copyableRedis(redis, dayClock),
+    ...redisRecordStore(redis, (testTime ?? clock).now),
     async close() {
       await Promise.all([redis.close(), changeFeed.close()])
     },

@@ -15,6 +15,7 @@ import type { RedisServer } from '../../support/redis-server.ts'
 import { accountStoreContract } from '../account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from '../ledger-store-contract.ts'
 import { useContract, usageStoreContract } from '../usage-store-contract.ts'
+import { recordStoreContract } from '../record-store-contract.ts'
 import { dayMs } from '../../../src/util/dates.ts'
 
 const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
@@ -36,6 +37,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
   t.test('fulfills the contract of account stores', t => accountStoreContract(t, openOne))
   t.test('fulfills the contract of ledger stores', t => ledgerStoreContract(t, openOne))
   t.test('fulfills the contract of usage stores', t => usageStoreContract(t, openOne))
+  t.test('fulfills the contract of record stores', t => recordStoreContract(t, openOne))
 
   t.test('records use and counts in one step', t => useContract(t, openOne))
   t.test('follows a clock within reason', async t => {
@@ -56,6 +58,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await ledgerStoreContract(t, openFresh(cluster))
     await usageStoreContract(t, openFresh(cluster))
     await useContract(t, openFresh(cluster))
+    await recordStoreContract(t, openFresh(cluster))
   })
 
   t.test('runs each lease request as applyLeaseRequest() does', async t => {

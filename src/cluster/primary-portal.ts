@@ -1,0 +1,31 @@
+import { describeNetworks } from '../core/dry-run.ts'
+import type { ValidConfig } from '../core/gateway.ts'
+import { version } from '../core/version.ts'
+import { openPortal } from '../portal/index.ts'
+import type { PortalOptions } from '../portal/index.ts'
+import type { Listener } from '../server/index.ts'
+import { systemClock } from '../services/clock.ts'
+import { openStore } from '../store/open-store.ts'
+
+/** The portal of a gateway with workers: the primary serves it, with a connection to the store of its own. */
+export const openPrimaryPortal = async (
+  config: ValidConfig,
+  options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log'>,
+): Promise<Listener | undefined> => {
+  const { listen, portal, store: storeAddress, plans } = config.gateway
+  if (listen.portal === undefined) return undefined
+  const store = await openStore(storeAddress, systemClock)
+  const describeMethods = () => describeNetworks(config)
+  const services = { ...options, ...portal, address: listen.portal, networks: config.networks, store, plans, describeMethods }
+  const listener = await openPortal({ ...services, clock: systemClock, version }).catch(async (error: unknown) => {
+    await store.close()
+    throw error
+  })
+  return {
+    url: listener.url,
+    async stop() {
+      await listener.stop()
+      await store.close()
+    },
+  }
+}

@@ -1,0 +1,23 @@
+/** An error that the caller of the API is told. `field` names the member of the body or the query that is wrong. */
+export class ApiError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly field: string | undefined
+
+  constructor(status: number, code: string, message: string, field?: string) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.field = field
+  }
+
+  toJSON(): object {
+    return { error: { code: this.code, message: this.message, ...(this.field !== undefined && { field: this.field }) } }
+  }
+}
+
+export const notSignedIn = (): ApiError => new ApiError(401, 'not-signed-in', 'sign in, or send a personal access token')
+
+export const notFound = (what: string): ApiError => new ApiError(404, 'not-found', `there is no such ${what}`)
+
+export const invalidField = (field: string, message: string): ApiError => new ApiError(400, 'invalid', `${field} ${message}`, field)

@@ -1,0 +1,42 @@
+import { PassThrough } from 'node:stream'
+import type Koa from 'koa'
+import type { Person } from './people.ts'
+import type { PortalServices } from './portal-services.ts'
+import { readAccountReport } from './routes/account.ts'
+
+/** How often a page is told of new figures. */
+const updateIntervalMs = 1_000
+
+/** Proxies close connections that are silent for a minute. */
+const keepAliveIntervalMs = 20_000
+
+/** Server-sent events: `account` with what GET /account returns, each time that it has changed. */
+export const streamAccount = (ctx: Koa.Context, { account }: Person, services: PortalServices): void => {
+  const stream = new PassThrough()
+  let lastSent = ''
+  let isReading = false
+  const update = async (): Promise<void> => {
+    if (isReading) return
+    isReading = true
+    try {
+      const { now, ...report } = await readAccountReport(services, account)
+      const text = JSON.stringify(report)
+      if (text !== lastSent) stream.write(`event: account\ndata: ${JSON.stringify({ ...report, now })}\n\n`)
+      lastSent = text
+    } catch (error) {
+      services.log.info({ err: error }, 'figures of a page could not be read; the page connects again')
+      stream.end()
+    } finally {
+      isReading = false
+    }
+  }
+  const updates = services.clock.every(updateIntervalMs, () => void update())
+  const keepAlives = services.clock.every(keepAliveIntervalMs, () => stream.write(': keep-alive\n\n'))
+  stream.once('close', () => {
+    updates.cancel()
+    keepAlives.cancel()
+  })
+  void update()
+  ctx.type = 'text/event-stream'
+  ctx.body = stream
+}

@@ -1,0 +1,46 @@
+import type { Address, NetworkConfig } from '../config/types.ts'
+import { urlOf } from '../server/http-server.ts'
+import { openAppListener } from '../server/index.ts'
+import type { Listener } from '../server/index.ts'
+import type { MethodDescription } from '../services/index.ts'
+import type { PortalNetwork, PortalServices } from './portal-services.ts'
+
+export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url'> {
+  readonly address: Address
+  /** The URL that browsers use, when it is another than that of the address. */
+  readonly url?: string
+  /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
+  readonly networkUrl?: string
+  /** The URL of the RPC listener. */
+  readonly rpcUrl: string
+  readonly networks: readonly Pick<NetworkConfig, 'name' | 'chainId' | 'hosts'>[]
+  /** By network; read with the first request. */
+  describeMethods(): Promise<ReadonlyMap<string, readonly MethodDescription[]>>
+}
+
+/** Opens the dashboard for developers. Rejects with ListenError. */
+export const openPortal = ({ address, ...options }: PortalOptions): Promise<Listener> =>
+  openAppListener(address, async listenerUrl => {
+    const { createPortalApp } = await import('./portal-app.ts')
+    const url = (options.url ?? listenerUrl).replace(/\/$/, '')
+    return createPortalApp({ ...options, networks: await toPortalNetworks(options), url }, address.host).callback()
+  })
+
+const toPortalNetworks = async ({
+  networks,
+  describeMethods,
+  networkUrl,
+  rpcUrl,
+}: Omit<PortalOptions, 'address'>): Promise<readonly PortalNetwork[]> => {
+  const methods = await describeMethods()
+  return networks.map(({ name, chainId, hosts }) => {
+    const http = networkUrl?.replace('{host}', hosts[0] ?? '') ?? urlOnListener(hosts, rpcUrl)
+    return { name, chainId, http, ws: http.replace(/^http/, 'ws'), methods: methods.get(name) ?? [] }
+  })
+}
+
+/** Without a public URL: the address of the listener where it names the network by itself, else the network's host on its port. */
+const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
+  const { hostname, port } = new URL(rpcUrl)
+  return hosts.includes(hostname) ? rpcUrl : urlOf(hosts[0] ?? hostname, Number(port))
+}

@@ -1,0 +1,136 @@
+import { signal } from '@preact/signals'
+
+/** The API of the portal: /api/v1/openapi.json describes it. */
+
+export interface Session {
+  readonly person: Person
+  readonly account: { readonly id: string; readonly name: string }
+}
+
+export type Role = 'viewer' | 'developer' | 'owner'
+
+export interface Person {
+  readonly id: string
+  readonly name: string
+  readonly role: Role
+}
+
+export interface Account {
+  readonly account: { readonly id: string; readonly name: string }
+  readonly plan: { readonly name: string; readonly dailyCredits: number | null; readonly forwarding: boolean }
+  readonly balance: {
+    readonly day: string
+    readonly limit: number | null
+    readonly used: number
+    readonly held: number
+    readonly forfeited: number
+    readonly left: number | null
+    readonly resetAt: string
+  }
+  readonly creditsPerHour: number
+  readonly runsOutAt: string | null
+  readonly now: string
+}
+
+export interface UsageSeries {
+  readonly name: string
+  readonly calls: number
+  readonly credits: number
+  readonly forwarded: number
+  readonly points: readonly number[]
+}
+
+export interface Usage {
+  readonly by: string
+  readonly step: 'hour' | 'day'
+  readonly times: readonly string[]
+  readonly groups: readonly UsageSeries[]
+  readonly total: UsageSeries
+}
+
+export interface ErrorCount {
+  readonly outcome: string
+  readonly calls: number
+  readonly code: number | null
+  readonly message: string
+  readonly advice: string
+}
+
+export interface Key {
+  readonly id: string
+  readonly name: string
+  readonly hint: string
+  readonly networks: readonly string[]
+  readonly methods: readonly string[]
+  readonly origins: readonly string[]
+  readonly created: string
+  readonly revoked: string | null
+  readonly lastUsed: string | null
+}
+
+export interface NewKey extends Key {
+  readonly key: string
+}
+
+export interface Network {
+  readonly name: string
+  readonly chainId: number
+  readonly http: string
+  readonly ws: string
+  readonly head: number | null
+  readonly finalized: number | null
+  readonly nodes: number
+  readonly usableNodes: number
+}
+
+export interface Method {
+  readonly name: string
+  readonly credits: number
+  readonly params: readonly { readonly title: string; readonly optional: boolean; readonly accepts: string; readonly default?: unknown }[]
+}
+
+export interface AccessToken {
+  readonly id: string
+  readonly name: string
+  readonly hint: string
+  readonly created: string
+  readonly expires: string | null
+}
+
+/** The portal refused; the message is a sentence for people, and `field` the member that is wrong. */
+export class RequestError extends Error {
+  readonly status: number
+  readonly field: string | undefined
+
+  constructor(status: number, message: string, field?: string) {
+    super(message)
+    this.status = status
+    this.field = field
+  }
+}
+
+/** False while the last request found nobody who answers. */
+export const isConnected = signal(true)
+
+/** Undefined: not known yet; null: nobody is signed in. */
+export const session = signal<Session | null | undefined>(undefined)
+
+type Verb = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+export const request = async <T>(verb: Verb, path: string, body?: object): Promise<T> => {
+  const response = await fetch(`/api/v1${path}`, {
+    method: verb,
+    ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  }).catch(() => {
+    isConnected.value = false
+    throw new RequestError(0, 'The gateway cannot be reached. The page tries again by itself.')
+  })
+  isConnected.value = true
+  if (response.status === 204) return undefined as T // the routes without a response
+  const json = await response.json()
+  if (response.ok) return json
+  if (response.status === 401) session.value = null
+  throw new RequestError(response.status, json.error.message, json.error.field)
+}
+
+export const get = <T>(path: string): Promise<T> => request<T>('GET', path)

@@ -1,0 +1,106 @@
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import { formatNumber, formatTime } from '../format.ts'
+import { texts } from '../texts.ts'
+import { Table } from './table.tsx'
+
+interface ChartProps {
+  readonly title: string
+  /** ISO 8601, of each point. */
+  readonly times: readonly string[]
+  readonly points: readonly number[]
+}
+
+const heightPx = 220
+
+/** Columns over time; the same figures as a table for those who cannot see them. */
+export const Chart = ({ title, times, points }: ChartProps) => {
+  const isTable = useSignal(false)
+  return (
+    <figure class="chart">
+      <figcaption>
+        <span>{title}</span>
+        <button type="button" class="quiet" onClick={() => (isTable.value = !isTable.value)}>
+          {isTable.value ? texts.showChart : texts.showTable}
+        </button>
+      </figcaption>
+      {isTable.value ? <PointsTable title={title} times={times} points={points} /> : <Plot title={title} times={times} points={points} />}
+    </figure>
+  )
+}
+
+const PointsTable = ({ title, times, points }: ChartProps) => (
+  <Table
+    caption={title}
+    keyOf={({ time }) => time}
+    rows={times.map((time, i) => ({ time, calls: points[i] ?? 0 }))}
+    columns={[
+      { title: texts.usage.time, cell: ({ time }) => formatTime(time) },
+      { title: texts.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
+    ]}
+  />
+)
+
+const secondsPerDay = 86_400
+
+/** Hours as `14:00`, days as `01-31`, UTC. */
+const formatTick = (seconds: number, stepSeconds: number): string => {
+  const iso = new Date(seconds * 1_000).toISOString()
+  return stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0 ? iso.slice(5, 10) : iso.slice(11, 16)
+}
+
+const Plot = ({ title, times, points }: ChartProps) => {
+  const holder = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const element = holder.current
+    if (element === null) return
+    const draw = () => {
+      const { color } = getComputedStyle(element)
+      const seconds = times.map(time => Date.parse(time) / 1_000)
+      const stepSeconds = (seconds[1] ?? 0) - (seconds[0] ?? 0)
+      const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
+      return new uPlot(
+        {
+          width: element.clientWidth,
+          height: heightPx,
+          tzDate: seconds => uPlot.tzDate(new Date(seconds * 1_000), 'UTC'),
+          legend: { show: false },
+          cursor: { y: false },
+          axes: [
+            { ...axis, values: (_, values) => values.map(value => formatTick(value, stepSeconds)) },
+            { ...axis, size: 60, values: (_, values) => values.map(formatNumber) },
+          ],
+          scales: { x: { range: (_, min, max) => [min, max + stepSeconds] }, y: { range: (_, __, max) => [0, Math.max(1, max) * 1.1] } },
+          series: [
+            {},
+            {
+              stroke: '#3b82f6',
+              fill: '#3b82f6aa',
+              width: 1,
+              points: { show: false },
+              paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }),
+            },
+          ],
+        },
+        [seconds, [...points]],
+        element,
+      )
+    }
+    let plot = draw()
+    const redraw = () => {
+      plot.destroy()
+      plot = draw()
+    }
+    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: heightPx }))
+    observer.observe(element)
+    const theme = matchMedia('(prefers-color-scheme: dark)')
+    theme.addEventListener('change', redraw)
+    return () => {
+      observer.disconnect()
+      theme.removeEventListener('change', redraw)
+      plot.destroy()
+    }
+  }, [times, points])
+  return <div ref={holder} class="plot" role="img" aria-label={`${title}. ${texts.showTable}.`} />
+}

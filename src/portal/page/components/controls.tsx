@@ -1,0 +1,109 @@
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useId } from 'preact/hooks'
+import { texts } from '../texts.ts'
+
+interface FieldProps {
+  readonly label: string
+  readonly help?: string | undefined
+  readonly error?: string | undefined
+  readonly children: (ids: { readonly id: string; readonly describedBy: string | undefined }) => ComponentChildren
+}
+
+/** A control with its label, its help, and what is wrong with its value. */
+export const Field = ({ label, help, error, children }: FieldProps) => {
+  const id = useId()
+  const noteId = `${id}-note`
+  const note = error ?? help
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children({ id, describedBy: note === undefined ? undefined : noteId })}
+      {note !== undefined && (
+        <p id={noteId} class={error === undefined ? 'help' : 'error'}>
+          {note}
+        </p>
+      )}
+    </div>
+  )
+}
+
+interface TextFieldProps {
+  readonly label: string
+  readonly name: string
+  readonly help?: string
+  readonly error?: string | undefined
+  readonly required?: boolean
+  readonly type?: 'text' | 'password' | 'number'
+  readonly value?: string
+}
+
+export const TextField = ({ label, name, help, error, required = false, type = 'text', value = '' }: TextFieldProps) => (
+  <Field label={label} help={help} error={error}>
+    {({ id, describedBy }) => (
+      <input
+        id={id}
+        name={name}
+        // Preact has a type of its own for each kind of input.
+        type={type as 'text'}
+        required={required}
+        defaultValue={value}
+        autocomplete="off"
+        spellcheck={false}
+        aria-describedby={describedBy}
+        aria-invalid={error !== undefined}
+      />
+    )}
+  </Field>
+)
+
+interface SelectProps {
+  readonly label: string
+  readonly options: readonly (string | { readonly value: string; readonly label: string })[]
+  readonly value: string
+  readonly name?: string
+  onChange(value: string): void
+}
+
+export const Select = ({ label, options, value, name, onChange }: SelectProps) => (
+  <Field label={label}>
+    {({ id }) => (
+      <select id={id} name={name} value={value} onChange={event => onChange(event.currentTarget.value)}>
+        {options.map(option => {
+          const { value: optionValue, label: optionLabel } = typeof option === 'string' ? { value: option, label: option } : option
+          return (
+            <option key={optionValue} value={optionValue} selected={optionValue === value}>
+              {optionLabel}
+            </option>
+          )
+        })}
+      </select>
+    )}
+  </Field>
+)
+
+/** A text to copy: an URL, or code. */
+export const CopyText = ({ text, label }: { readonly text: string; readonly label: string }) => {
+  const isCopied = useSignal(false)
+  const copy = async () => {
+    await navigator.clipboard.writeText(text)
+    isCopied.value = true
+    setTimeout(() => (isCopied.value = false), 2_000)
+  }
+  return (
+    <span class="copy">
+      <code tabIndex={0}>{text}</code>
+      <button type="button" class="quiet" aria-label={`${texts.copy}: ${label}`} onClick={() => void copy()}>
+        {isCopied.value ? texts.copied : texts.copy}
+      </button>
+    </span>
+  )
+}
+
+/** What went wrong, announced to those who do not see it. */
+export const Notice = ({ text }: { readonly text: string | undefined }) =>
+  text === undefined ? null : (
+    <p class="notice" role="alert">
+      {text}
+    </p>
+  )

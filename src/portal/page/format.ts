@@ -1,0 +1,16 @@
+const numberFormat = new Intl.NumberFormat('en')
+
+export const formatNumber = (value: number): string => numberFormat.format(value)
+
+/** `2026-01-31 14:05 UTC`. */
+export const formatTime = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
+
+/** `14:05 UTC`. */
+export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`
+
+/** `5 h 12 min`. */
+export const formatDuration = (ms: number): string => {
+  const minutes = Math.max(0, Math.floor(ms / 60_000))
+  const hours = Math.floor(minutes / 60)
+  return hours > 0 ? `${hours} h ${minutes % 60} min` : `${minutes} min`
+}

@@ -1,0 +1,164 @@
+import { useSignal } from '@preact/signals'
+import { RequestError, request, session } from '../api.ts'
+import type { AccessToken, Person, Role } from '../api.ts'
+import { CopyText, Notice, Select, TextField } from '../components/controls.tsx'
+import { Table } from '../components/table.tsx'
+import { formatTime } from '../format.ts'
+import { texts } from '../texts.ts'
+import { useRequest } from '../use-request.ts'
+
+const text = texts.access
+
+export const Access = () => (
+  <>
+    <People />
+    <Tokens />
+    <p>
+      <a href="/api/v1/openapi.json">{text.api}</a>
+    </p>
+    <button type="button" onClick={() => void request('DELETE', '/sessions').then(() => (session.value = null))}>
+      {texts.signOutEverywhere}
+    </button>
+  </>
+)
+
+/** Sends a form once; keeps what was answered and what was wrong. */
+const useSubmit = <Answer,>(send: (values: FormData) => Promise<Answer>) => {
+  const answer = useSignal<Answer | undefined>(undefined)
+  const error = useSignal<string | undefined>(undefined)
+  const isSending = useSignal(false)
+  const submit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault()
+    if (isSending.value) return
+    isSending.value = true
+    const form = event.currentTarget as HTMLFormElement
+    try {
+      answer.value = await send(new FormData(form))
+      error.value = undefined
+      form.reset()
+    } catch (reason) {
+      error.value = (reason as RequestError).message // request() throws nothing else
+    } finally {
+      isSending.value = false
+    }
+  }
+  return { answer, error, isSending, submit: (event: SubmitEvent) => void submit(event) }
+}
+
+const People = () => {
+  const people = useRequest<readonly Person[]>('/people')
+  const isOwner = session.value?.person.role === 'owner'
+  return (
+    <>
+      <h2>{text.people}</h2>
+      <Notice text={people.error.value} />
+      <Table
+        caption={text.people}
+        keyOf={person => person.id}
+        rows={people.data.value ?? []}
+        columns={[
+          { title: texts.keys.name, cell: person => person.name },
+          { title: text.role, cell: person => person.role },
+          {
+            title: text.remove,
+            cell: person =>
+              isOwner && person.id !== session.value?.person.id ? (
+                <button
+                  type="button"
+                  class="quiet"
+                  aria-label={`${text.remove} ${person.name}`}
+                  onClick={() => void request('DELETE', `/people/${person.id}`).then(people.reload)}
+                >
+                  {text.remove}
+                </button>
+              ) : (
+                '–'
+              ),
+          },
+        ]}
+      />
+      {isOwner && <AddPerson onAdded={people.reload} />}
+    </>
+  )
+}
+
+const AddPerson = ({ onAdded }: { onAdded(): void }) => {
+  const role = useSignal<string>('developer')
+  const { answer, error, isSending, submit } = useSubmit(async values => {
+    const added = await request<{ readonly link: string }>('POST', '/people', { name: values.get('name'), role: role.value as Role })
+    onAdded()
+    return added
+  })
+  return (
+    <form class="card form" onSubmit={submit} aria-label={text.addPerson}>
+      <h3>{text.addPerson}</h3>
+      <TextField label={texts.keys.name} name="name" required error={error.value} />
+      <Select label={text.role} options={['viewer', 'developer', 'owner']} value={role.value} onChange={value => (role.value = value)} />
+      <button type="submit" disabled={isSending.value}>
+        {text.addPerson}
+      </button>
+      {answer.value !== undefined && (
+        <div role="status">
+          <p>{text.linkHelp}</p>
+          <CopyText text={answer.value.link} label={text.link} />
+        </div>
+      )}
+    </form>
+  )
+}
+
+const Tokens = () => {
+  const tokens = useRequest<readonly AccessToken[]>('/tokens')
+  const { answer, error, isSending, submit } = useSubmit(async values => {
+    const days = String(values.get('days') ?? '')
+    const body = { name: String(values.get('name')).trim(), ...(days !== '' && { days: Number(days) }) }
+    const created = await request<AccessToken & { readonly token: string }>('POST', '/tokens', body)
+    tokens.reload()
+    return created
+  })
+  return (
+    <>
+      <h2>{text.tokens}</h2>
+      <p>{text.tokensHelp}</p>
+      <Notice text={tokens.error.value} />
+      <Table
+        caption={text.tokens}
+        keyOf={token => token.id}
+        rows={tokens.data.value ?? []}
+        columns={[
+          { title: texts.keys.name, cell: token => token.name },
+          { title: texts.keys.key, cell: token => <code>…{token.hint}</code> },
+          { title: texts.keys.created, cell: token => formatTime(token.created) },
+          { title: text.expires, cell: token => (token.expires === null ? texts.never : formatTime(token.expires)) },
+          {
+            title: text.remove,
+            cell: token => (
+              <button
+                type="button"
+                class="quiet"
+                aria-label={`${text.remove} ${token.name}`}
+                onClick={() => void request('DELETE', `/tokens/${token.id}`).then(tokens.reload)}
+              >
+                {text.remove}
+              </button>
+            ),
+          },
+        ]}
+      />
+      <form class="card form" onSubmit={submit} aria-label={text.createToken}>
+        <h3>{text.createToken}</h3>
+        <TextField label={texts.keys.name} name="name" required error={error.value} />
+        <TextField label={text.days} name="days" type="number" />
+        <button type="submit" disabled={isSending.value}>
+          {text.createToken}
+        </button>
+        {answer.value !== undefined && (
+          <div role="status">
+            <p>{text.saveToken}</p>
+            <CopyText text={answer.value.token} label={text.newToken} />
+          </div>
+        )}
+      </form>
+    </>
+  )
+}

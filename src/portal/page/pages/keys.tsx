@@ -1,0 +1,158 @@
+import { useSignal } from '@preact/signals'
+import { RequestError, request, session } from '../api.ts'
+import type { Key, NewKey } from '../api.ts'
+import { CopyText, Notice, TextField } from '../components/controls.tsx'
+import { Table } from '../components/table.tsx'
+import { formatTime } from '../format.ts'
+import { newKey } from '../new-key.ts'
+import { texts } from '../texts.ts'
+import { useRequest } from '../use-request.ts'
+
+const text = texts.keys
+
+export const Keys = () => {
+  const keys = useRequest<readonly Key[]>('/keys')
+  const mayChange = session.value?.person.role !== 'viewer'
+  const found = keys.data.value
+  return (
+    <>
+      {mayChange ? <CreateKey onCreated={keys.reload} /> : <p>{text.viewerOnly}</p>}
+      {newKey.value !== undefined && <ShowNewKey created={newKey.value} />}
+      <Notice text={keys.error.value} />
+      {found === undefined ? (
+        <p>{texts.loading}</p>
+      ) : found.length === 0 ? (
+        <p>{text.none}</p>
+      ) : (
+        <KeyTable keys={found} mayChange={mayChange} onRevoked={keys.reload} />
+      )}
+    </>
+  )
+}
+
+const listOf = (value: FormDataEntryValue | null): readonly string[] =>
+  String(value ?? '')
+    .split(',')
+    .map(each => each.trim())
+    .filter(each => each !== '')
+
+const CreateKey = ({ onCreated }: { onCreated(): void }) => {
+  const error = useSignal<RequestError | undefined>(undefined)
+  const isSending = useSignal(false)
+  const create = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault()
+    // A second click while the first is on its way must not create a second key.
+    if (isSending.value) return
+    isSending.value = true
+    const form = event.currentTarget as HTMLFormElement
+    const values = new FormData(form)
+    const body = {
+      name: String(values.get('name')).trim(),
+      networks: listOf(values.get('networks')),
+      methods: listOf(values.get('methods')),
+      origins: listOf(values.get('origins')),
+    }
+    try {
+      newKey.value = await request<NewKey>('POST', '/keys', body)
+      error.value = undefined
+      form.reset()
+      onCreated()
+    } catch (reason) {
+      error.value = reason as RequestError // request() throws nothing else
+    } finally {
+      isSending.value = false
+    }
+  }
+  const errorOf = (field: string) => (error.value?.field?.split('.')[0] === field ? error.value.message : undefined)
+  const hasField = ['name', 'networks', 'methods', 'origins'].some(field => errorOf(field) !== undefined)
+  return (
+    <form class="card form" onSubmit={event => void create(event)} aria-label={text.create}>
+      <h2>{text.create}</h2>
+      <TextField label={text.name} name="name" required error={errorOf('name')} />
+      <TextField label={text.networks} name="networks" help={text.networksHelp} error={errorOf('networks')} />
+      <TextField label={text.methods} name="methods" help={text.methodsHelp} error={errorOf('methods')} />
+      <TextField label={text.origins} name="origins" help={text.originsHelp} error={errorOf('origins')} />
+      {!hasField && <Notice text={error.value?.message} />}
+      <button type="submit" disabled={isSending.value}>
+        {text.create}
+      </button>
+    </form>
+  )
+}
+
+const ShowNewKey = ({ created }: { readonly created: NewKey }) => (
+  <section class="card new-key" aria-label={text.newKey} role="status">
+    <h2>
+      {text.newKey}: {created.name}
+    </h2>
+    <p data-testid="new-key">
+      <CopyText text={created.key} label={text.newKey} />
+    </p>
+    <p>{text.saveNow}</p>
+    <button type="button" onClick={() => (newKey.value = undefined)}>
+      {texts.close}
+    </button>
+  </section>
+)
+
+interface KeyTableProps {
+  readonly keys: readonly Key[]
+  readonly mayChange: boolean
+  onRevoked(): void
+}
+
+const KeyTable = ({ keys, mayChange, onRevoked }: KeyTableProps) => (
+  <Table
+    caption={texts.pages.keys}
+    keyOf={key => key.id}
+    rows={keys.toReversed()}
+    columns={[
+      { title: text.name, cell: key => key.name || key.id },
+      { title: text.key, cell: key => <code>…{key.hint}</code> },
+      { title: text.networks, cell: key => key.networks.join(', ') || texts.all },
+      { title: text.methods, cell: key => key.methods.join(', ') || texts.all },
+      { title: text.origins, cell: key => key.origins.join(', ') || texts.all },
+      { title: text.created, cell: key => formatTime(key.created) },
+      { title: text.lastUsed, cell: key => (key.lastUsed === null ? texts.never : formatTime(key.lastUsed)) },
+      {
+        title: text.state,
+        cell: key =>
+          key.revoked !== null ? (
+            `${text.revoked} ${formatTime(key.revoked)}`
+          ) : mayChange ? (
+            <RevokeButton apiKey={key} onRevoked={onRevoked} />
+          ) : (
+            text.active
+          ),
+      },
+    ]}
+  />
+)
+
+const RevokeButton = ({ apiKey: { id, name, hint }, onRevoked }: { readonly apiKey: Key; onRevoked(): void }) => {
+  const isAsking = useSignal(false)
+  const error = useSignal<string | undefined>(undefined)
+  const revoke = () =>
+    request('POST', `/keys/${id}/revoke`).then(onRevoked, (reason: Error) => {
+      error.value = reason.message
+    })
+  if (!isAsking.value) {
+    return (
+      <button type="button" class="quiet" aria-label={`${text.revokeFor} ${name || hint}`} onClick={() => (isAsking.value = true)}>
+        {text.revoke}
+      </button>
+    )
+  }
+  return (
+    <span class="confirm">
+      {text.confirmRevoke}{' '}
+      <button type="button" class="danger" onClick={() => void revoke()}>
+        {text.revoke}
+      </button>{' '}
+      <button type="button" class="quiet" onClick={() => (isAsking.value = false)}>
+        {texts.cancel}
+      </button>
+      <Notice text={error.value} />
+    </span>
+  )
+}

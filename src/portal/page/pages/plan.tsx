@@ -1,0 +1,54 @@
+import { useSignal } from '@preact/signals'
+import type { Method, Network } from '../api.ts'
+import { Select } from '../components/controls.tsx'
+import { Table } from '../components/table.tsx'
+import { formatNumber } from '../format.ts'
+import { account } from '../store.ts'
+import { texts } from '../texts.ts'
+import { useRequest } from '../use-request.ts'
+
+const text = texts.plan
+
+export const Plan = () => {
+  const networks = useRequest<readonly Network[]>('/networks')
+  const chosen = useSignal<string | undefined>(undefined)
+  const names = networks.data.value?.map(({ name }) => name) ?? []
+  const network = chosen.value ?? names[0]
+  const plan = account.value?.plan
+  return (
+    <>
+      {plan !== undefined && (
+        <p>
+          {texts.overview.plan}: <strong>{plan.name}</strong>
+          {plan.dailyCredits !== null && `, ${formatNumber(plan.dailyCredits)} ${texts.overview.perDay}`}
+        </p>
+      )}
+      <h2>{text.prices}</h2>
+      {network === undefined ? (
+        <p>{texts.loading}</p>
+      ) : (
+        <>
+          <div class="controls">
+            <Select label={text.network} options={names} value={network} onChange={value => (chosen.value = value)} />
+          </div>
+          <Prices network={network} />
+        </>
+      )}
+    </>
+  )
+}
+
+const Prices = ({ network }: { readonly network: string }) => {
+  const methods = useRequest<readonly Method[]>(`/networks/${network}/methods`)
+  return (
+    <Table
+      caption={text.prices}
+      keyOf={row => row.name}
+      rows={methods.data.value ?? []}
+      columns={[
+        { title: text.method, cell: row => <code>{row.name}</code> },
+        { title: text.credits, isNumber: true, cell: row => formatNumber(row.credits) },
+      ]}
+    />
+  )
+}

@@ -1,0 +1,20 @@
+import { signal } from '@preact/signals'
+
+/** The path of the page that is shown. */
+export const path = signal(location.pathname)
+
+addEventListener('popstate', () => {
+  path.value = location.pathname
+})
+
+export const navigate = (to: string): void => {
+  history.pushState(null, '', to)
+  path.value = to
+}
+
+/** For links within the portal; a click with a modifier opens another tab, as browsers do. */
+export const followLink = (event: MouseEvent): void => {
+  if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return
+  event.preventDefault()
+  navigate((event.currentTarget as HTMLAnchorElement).pathname)
+}

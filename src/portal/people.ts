@@ -1,0 +1,75 @@
+import { hash, randomBytes } from 'node:crypto'
+import { Secret } from '../plugin/secret.ts'
+import type { Clock } from '../services/clock.ts'
+import { neverExpires } from '../store/record-store.ts'
+import type { RecordStore, StoredRecord } from '../store/record-store.ts'
+import { isJsonObject } from '../util/json.ts'
+
+/** What a person may do; each role includes those before it. */
+export const roles = ['viewer', 'developer', 'owner'] as const
+
+export type Role = (typeof roles)[number]
+
+/** Someone who signs in for one account. */
+export interface Person {
+  readonly id: string
+  /** Id of the account. */
+  readonly account: string
+  /** Unique in the account. */
+  readonly name: string
+  readonly role: Role
+}
+
+export const hasRole = (role: Role, required: Role): boolean => roles.indexOf(role) >= roles.indexOf(required)
+
+export const listPeople = async (store: RecordStore, account: string): Promise<readonly Person[]> =>
+  (await store.records('person', account)).flatMap(record => toPerson(record) ?? [])
+
+export const findPerson = async (store: RecordStore, id: string): Promise<Person | undefined> =>
+  toPerson(await store.findRecord('person', id))
+
+/** The person of this name; a new one where the account has none. An existing person keeps their role. */
+export const getOrAddPerson = async (store: RecordStore, { account, name, role }: Omit<Person, 'id'>): Promise<Person> => {
+  const existing = (await listPeople(store, account)).find(person => person.name === name)
+  if (existing !== undefined) return existing
+  const id = `usr_${randomBytes(idBytes).toString('base64url')}`
+  await store.putRecord('person', { id, account, value: { name, role }, expires: neverExpires })
+  return { id, account, name, role }
+}
+
+/** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. */
+export const removePerson = async (store: RecordStore, { id }: Person): Promise<void> => {
+  await store.takeRecord('person', id)
+}
+
+const toPerson = (record: StoredRecord | undefined): Person | undefined => {
+  if (record === undefined || !isJsonObject(record.value)) return undefined
+  const { name, role } = record.value
+  const known = roles.find(each => each === role)
+  return known === undefined ? undefined : { id: record.id, account: record.account, name: String(name), role: known }
+}
+
+/** How long a sign-in link may be used. */
+export const signInLinkTtlMs = 86_400_000
+
+/** A text that signs the person in once. Only its hash is stored. */
+export const createSignInToken = async (store: RecordStore, clock: Clock, { id, account }: Person): Promise<Secret> => {
+  const token = randomBytes(tokenBytes).toString('base64url')
+  await store.putRecord('sign-in-link', { id: hashToken(token), account, value: id, expires: clock.now() + signInLinkTtlMs })
+  return new Secret(token)
+}
+
+/** The person whom the token signs in. The token cannot be used again. */
+export const useSignInToken = async (store: RecordStore, token: string): Promise<Person | undefined> => {
+  const link = await store.takeRecord('sign-in-link', hashToken(token))
+  return typeof link?.value === 'string' ? findPerson(store, link.value) : undefined
+}
+
+/** What is stored in place of a token or the id of a session, base64url: 256 random bits need no slow hash. */
+export const hashToken = (token: string): string => hash('sha256', token, 'base64url')
+
+/** The URL of a sign-in link. The token is a fragment, which browsers do not send: it appears in no access log. */
+export const signInUrl = (portalUrl: string, token: Secret): string => `${portalUrl}/sign-in#${token.reveal()}`
+
+const tokenBytes = 32
+const idBytes = 9

@@ -1,0 +1,127 @@
+import Router from '@koa/router'
+import { randomBytes } from 'node:crypto'
+import Koa from 'koa'
+import bodyParser from 'koa-bodyparser'
+import type { RouterContext } from '@koa/router'
+import { StoreError } from '../store/store.ts'
+import { findTokenOwner } from './access-tokens.ts'
+import { ApiError, notSignedIn } from './api-error.ts'
+import { streamAccount } from './events.ts'
+import { openApiDocument } from './openapi.ts'
+import { servePage } from './page-files.ts'
+import { findPerson, hasRole } from './people.ts'
+import type { Person } from './people.ts'
+import type { PortalServices } from './portal-services.ts'
+import { checkInput } from './route.ts'
+import type { AnyRoute, SessionControl } from './route.ts'
+import { accountRoutes } from './routes/account.ts'
+import { keyRoutes } from './routes/keys.ts'
+import { networkRoutes } from './routes/networks.ts'
+import { peopleRoutes } from './routes/people.ts'
+import { sessionRoutes } from './routes/session.ts'
+import { usageRoutes } from './routes/usage.ts'
+import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
+import { sessionMiddleware, sessionOf, signIn, signOut } from './sessions.ts'
+
+/** Everything that the API can do. */
+export const routes: readonly AnyRoute[] = [
+  ...sessionRoutes,
+  ...accountRoutes,
+  ...usageRoutes,
+  ...keyRoutes,
+  ...networkRoutes,
+  ...peopleRoutes,
+]
+
+const maxBodySize = '64kb'
+
+/** The dashboard: a page, and the API that it uses. */
+export const createPortalApp = (services: PortalServices, listenHost: string): Koa => {
+  const { store, clock, url, networks } = services
+  const app = new Koa()
+  app.use(respondWithErrors(services))
+  app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
+  app.use(requireHost(url, listenHost))
+  app.use(servePage)
+  app.use(refuseCrossSite)
+  app.use(sessionMiddleware(app, { store, clock, secure: url.startsWith('https:') }))
+  app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))
+  app.use(apiRouter(services).routes())
+  app.use(() => {
+    throw new ApiError(404, 'not-found', 'the API has no such path; /api/v1/openapi.json lists its paths')
+  })
+  return app
+}
+
+const apiRouter = (services: PortalServices): Router => {
+  const router = new Router({ prefix: '/api/v1' })
+  const document = openApiDocument(routes, services)
+  router.get('/openapi.json', ctx => {
+    ctx.body = document
+  })
+  router.get('/events', async ctx => streamAccount(ctx, await personOf(ctx, services), services))
+  for (const route of routes) {
+    router[route.method](route.path.replaceAll(/\{(\w+)\}/g, ':$1'), ctx => runRoute(route, ctx, services))
+  }
+  return router
+}
+
+const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalServices): Promise<void> => {
+  const person = route.role === 'anyone' ? undefined : await personOf(ctx, services)
+  if (person !== undefined && route.role !== 'anyone' && !hasRole(person.role, route.role)) {
+    throw new ApiError(403, 'role', `this needs the role ${route.role}; yours is ${person.role}`)
+  }
+  const session: SessionControl = { start: who => signIn(ctx, who, services.clock), end: () => signOut(ctx) }
+  const request = {
+    params: ctx.params as Readonly<Record<string, string>>,
+    query: route.query && checkInput('query', route.query, { ...ctx.query }),
+    body: route.body && checkInput('body', route.body, ctx.request.body),
+    session,
+  }
+  const result =
+    route.role === 'anyone'
+      ? await route.handle(request as never, services) // checked against the schemas that its types follow from
+      : await route.handle({ ...request, person: person ?? throwNotSignedIn() } as never, services)
+  ctx.status = route.status ?? (route.response === undefined ? 204 : 200)
+  if (route.response !== undefined) ctx.body = result
+}
+
+const throwNotSignedIn = (): never => {
+  throw notSignedIn()
+}
+
+/** Who asks, by token or by session. A person who was removed is nobody. */
+const personOf = async (ctx: Koa.Context, { store }: PortalServices): Promise<Person> => {
+  const [scheme, token = ''] = ctx.get('Authorization').split(' ')
+  const session = sessionOf(ctx)
+  const person = scheme === 'Bearer' ? await findTokenOwner(store, token) : session && (await findPerson(store, session.person))
+  return person ?? throwNotSignedIn()
+}
+
+/** The one place that turns errors into responses. */
+const respondWithErrors =
+  ({ log }: PortalServices): Koa.Middleware =>
+  async (ctx, next) => {
+    try {
+      await next()
+    } catch (error) {
+      const shown = toApiError(error)
+      if (shown.status === 500) {
+        const requestId = randomBytes(8).toString('hex')
+        log.error({ err: error, requestId }, 'portal request failed because of a bug')
+        ctx.set('X-Request-Id', requestId)
+      }
+      ctx.status = shown.status
+      ctx.body = shown
+    }
+  }
+
+const toApiError = (error: unknown): ApiError => {
+  if (error instanceof ApiError) return error
+  if (error instanceof StoreError) return new ApiError(503, 'store-unavailable', 'the store cannot be reached now; calls to networks go on')
+  // Of koa-bodyparser: a body that is no JSON, or too large.
+  const status = error instanceof Error && 'status' in error ? Number(error.status) : 500
+  return status >= 400 && status < 500
+    ? new ApiError(status, 'malformed', status === 413 ? 'the body is too large' : 'the body is not valid JSON')
+    : new ApiError(500, 'internal', 'internal error')
+}

@@ -1,0 +1,55 @@
+import type { Plans } from '../services/accounts/index.ts'
+import type { HeadsStatus } from '../services/chain-heads/index.ts'
+import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
+import type { Store } from '../store/store.ts'
+import type { AccountRow } from '../store/store.ts'
+import { ApiError } from './api-error.ts'
+
+/** A method that a network offers. */
+export interface PortalMethod {
+  readonly name: string
+  readonly credits: number
+  readonly params: readonly PortalParam[]
+}
+
+/** One position of `params`. */
+export interface PortalParam {
+  readonly title: string
+  readonly optional: boolean
+  /** What is accepted, in words. */
+  readonly accepts: string
+  readonly default?: unknown
+}
+
+/** A network, as developers see it. */
+export interface PortalNetwork {
+  readonly name: string
+  readonly chainId: number
+  /** Base URLs, without the path. */
+  readonly http: string
+  readonly ws: string
+  readonly methods: readonly PortalMethod[]
+}
+
+/** What the routes of the portal work with. */
+export interface PortalServices {
+  readonly store: Store
+  readonly plans: Plans
+  readonly networks: readonly PortalNetwork[]
+  /** The heads of the networks now. */
+  headsStatus(): readonly ({ readonly name: string } & Partial<HeadsStatus>)[]
+  readonly clock: Clock
+  readonly log: Log
+  /** Of the gateway. */
+  readonly version: string
+  /** The URL that browsers use, without a slash at the end. */
+  readonly url: string
+}
+
+/** The account of the person who asks. */
+export const accountOf = async ({ store }: PortalServices, id: string): Promise<AccountRow> => {
+  const account = await store.account(id)
+  if (account === undefined) throw new ApiError(401, 'not-signed-in', 'the account no longer exists')
+  return account
+}

@@ -1,0 +1,89 @@
+import { Ajv } from 'ajv'
+import type { ErrorObject, ValidateFunction } from 'ajv'
+import { describeSchema, schemaAt, toJsonSchema } from '../config/schema.ts'
+import type { JsonSchema } from '../config/schema.ts'
+import type { Infer, ObjectSchema } from '../plugin/options-schema.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import { parseJsonPointer } from '../util/json-path.ts'
+import { ApiError } from './api-error.ts'
+import type { Person, Role } from './people.ts'
+import type { PortalServices } from './portal-services.ts'
+
+interface RouteBase<Query, Body> {
+  readonly method: 'get' | 'post' | 'patch' | 'delete'
+  /** Below /api/v1; parameters as `{id}`. */
+  readonly path: string
+  readonly summary: string
+  readonly query?: Query
+  readonly body?: Body
+  /** What a success returns; undefined: nothing, status 204. */
+  readonly response?: JsonSchema
+  /** Of a success: 200 unless given. */
+  readonly status?: number
+}
+
+export interface RouteRequest<Query = unknown, Body = unknown> {
+  /** Who asks: everything is about their account. */
+  readonly person: Person
+  readonly params: Readonly<Record<string, string>>
+  readonly query: Query
+  readonly body: Body
+  readonly session: SessionControl
+}
+
+/** Starts and ends the session of the browser that asks. */
+export interface SessionControl {
+  start(person: Person): Promise<void>
+  end(): void
+}
+
+/** One action of the API. The routes, their validation and the OpenAPI document are made from these. */
+export interface Route<Query extends ObjectSchema = ObjectSchema, Body extends ObjectSchema = ObjectSchema> extends RouteBase<Query, Body> {
+  /** The least role that may do it. */
+  readonly role: Role
+  handle(request: RouteRequest<Infer<Query>, Infer<Body>>, services: PortalServices): unknown
+}
+
+/** An action before anybody has signed in. */
+export interface PublicRoute<Body extends ObjectSchema = ObjectSchema> extends RouteBase<ObjectSchema, Body> {
+  readonly role: 'anyone'
+  handle(request: Omit<RouteRequest<unknown, Infer<Body>>, 'person'>, services: PortalServices): unknown
+}
+
+export type AnyRoute = Route | PublicRoute
+
+/** Ties the types of query and body to their schemas. */
+export const defineRoute = <const Query extends ObjectSchema, const Body extends ObjectSchema>(route: Route<Query, Body>): Route =>
+  // The one cast, here and below: checkInput() checks what handle() gets.
+  route as unknown as Route
+
+export const definePublicRoute = <const Body extends ObjectSchema>(route: PublicRoute<Body>): PublicRoute => route as unknown as PublicRoute
+
+const ajvOptions = { strict: true, allErrors: false, useDefaults: true, meta: false, validateSchema: false } as const
+
+const bodyAjv = new Ajv(ajvOptions)
+/** Members of a query are texts. */
+const queryAjv = new Ajv({ ...ajvOptions, coerceTypes: true })
+
+const bodyValidators = new WeakMap<ObjectSchema, ValidateFunction>()
+const queryValidators = new WeakMap<ObjectSchema, ValidateFunction>()
+
+/** Checks a body or a query, and adds the defaults. Throws ApiError with the field and what it must be. */
+export const checkInput = (kind: 'body' | 'query', schema: ObjectSchema, value: unknown): unknown => {
+  const [ajv, validators] = kind === 'body' ? [bodyAjv, bodyValidators] : [queryAjv, queryValidators]
+  const validate = getOrCreate(validators, schema, () => ajv.compile(toJsonSchema(schema)))
+  const checked = structuredClone(value ?? {})
+  if (validate(checked)) return checked
+  throw toApiError(validate.errors?.[0], schema, kind)
+}
+
+const toApiError = (error: ErrorObject | undefined, schema: ObjectSchema, kind: string): ApiError => {
+  const path = parseJsonPointer(error?.instancePath ?? '')
+  const member = error?.params['missingProperty'] ?? error?.params['additionalProperty']
+  const field = [...path, ...(member === undefined ? [] : [String(member)])].join('.')
+  if (error?.keyword === 'required') return new ApiError(400, 'invalid', `${field} is missing`, field)
+  if (error?.keyword === 'additionalProperties') return new ApiError(400, 'invalid', `${field} is not known here`, field)
+  const found = schemaAt(schema, path)
+  const expected = found === undefined ? 'valid' : describeSchema(found)
+  return new ApiError(400, 'invalid', `${field === '' ? `the ${kind}` : field} must be ${expected}`, field || undefined)
+}

@@ -1,0 +1,161 @@
+import { generateApiKey, generateKeyId, hashApiKey, keyHint } from '../../services/accounts/api-key.ts'
+import { applyChange } from '../../store/store.ts'
+import type { KeyChange, KeyRow } from '../../store/store.ts'
+import { hourMs, isoTime } from '../../util/dates.ts'
+import { didYouMean } from '../../util/did-you-mean.ts'
+import { ApiError, invalidField, notFound } from '../api-error.ts'
+import type { Person } from '../people.ts'
+import type { PortalServices } from '../portal-services.ts'
+import { defineRoute } from '../route.ts'
+
+/** How far back a key's last use is looked for. */
+const lastUseHours = 168
+
+const maxActiveKeys = 100
+
+const maxNameChars = 64
+
+const name = {
+  type: 'string',
+  pattern: `^\\S(.{0,${maxNameChars - 2}}\\S)?$`,
+  label: `1 to ${maxNameChars} characters, without spaces at the ends`,
+  description: 'What people call the key.',
+} as const
+
+const listOf = (description: string) => ({ type: 'array', items: { type: 'string' }, description }) as const
+
+const allowlists = {
+  networks: listOf('The networks that the key may call; every network without it, or when it is empty.'),
+  methods: listOf('The methods that the key may call; every method without it, or when it is empty.'),
+  origins: listOf('The web pages that may use the key, such as https://dapp.example; every page without it, or when it is empty.'),
+} as const
+
+type Allowlists = { readonly [Name in keyof typeof allowlists]?: readonly string[] }
+
+/** The change that the lists ask for, with an empty list as no restriction. Throws ApiError where a list cannot be meant. */
+const checkAllowlists = ({ networks, methods, origins }: Allowlists, services: PortalServices): KeyChange => {
+  const knownNetworks = services.networks.map(network => network.name)
+  const knownMethods = services.networks.flatMap(network => network.methods.map(method => method.name))
+  checkKnown('networks', networks, knownNetworks)
+  checkKnown('methods', methods, knownMethods)
+  const wrongOrigin = origins?.find(origin => !isOrigin(origin))
+  if (wrongOrigin !== undefined) throw invalidField('origins', `has "${wrongOrigin}", which is not an origin such as https://dapp.example`)
+  return {
+    ...(networks !== undefined && { networks: orNull(networks) }),
+    ...(methods !== undefined && { methods: orNull(methods) }),
+    ...(origins !== undefined && { origins: orNull(origins) }),
+  }
+}
+
+const orNull = (list: readonly string[]): readonly string[] | null => (list.length === 0 ? null : list)
+
+const checkKnown = (field: string, list: readonly string[] | undefined, known: readonly string[]): void => {
+  const unknown = list?.find(each => !known.includes(each))
+  if (unknown === undefined) return
+  const hint = didYouMean(unknown, known)
+  throw invalidField(field, `has "${unknown}", which does not exist here${hint === undefined ? '' : `; ${hint}`}`)
+}
+
+const isOrigin = (text: string): boolean => {
+  const withoutWildcard = text.replace('://*.', '://x.')
+  return URL.canParse(withoutWildcard) && new URL(withoutWildcard).origin === withoutWildcard
+}
+
+/** A key as the API shows it. */
+const toJson = ({ id, name = '', hint, networks = [], methods = [], origins = [], created, revoked }: KeyRow, lastUsed?: number) => ({
+  id,
+  name,
+  hint,
+  networks,
+  methods,
+  origins,
+  created: isoTime(created),
+  revoked: revoked === undefined ? null : isoTime(revoked),
+  lastUsed: lastUsed === undefined ? null : isoTime(lastUsed),
+})
+
+/** The last hour in which each key was used. */
+const readLastUses = async ({ store, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {
+  const end = Math.floor(clock.now() / hourMs) + 1
+  const counts = await store.usageCounts(account, end - lastUseHours, end)
+  return new Map(counts.map(({ key, hour }) => [key, hour * hourMs]))
+}
+
+/** The key of the person's own account. */
+const findOwnKey = async ({ store }: PortalServices, { account }: Person, id = ''): Promise<KeyRow> => {
+  const row = (await store.keys(account)).find(key => key.id === id)
+  if (row === undefined) throw notFound('key')
+  return row
+}
+
+const keySchema = { $ref: '#/components/schemas/Key' }
+
+export const keyRoutes = [
+  defineRoute({
+    method: 'get',
+    path: '/keys',
+    summary: 'The keys of the account, revoked ones included. A key itself is never shown again.',
+    role: 'viewer',
+    response: { type: 'array', items: keySchema },
+    async handle({ person }, services) {
+      const lastUses = await readLastUses(services, person.account)
+      return (await services.store.keys(person.account)).map(row => toJson(row, lastUses.get(row.id)))
+    },
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/keys',
+    summary: 'Creates a key. The response is the only place where the key itself is shown.',
+    role: 'developer',
+    body: { type: 'object', properties: { name, ...allowlists }, required: ['name'] },
+    status: 201,
+    response: { $ref: '#/components/schemas/NewKey' },
+    async handle({ person, body: { name: keyName, ...lists } }, services) {
+      const { store, clock, log } = services
+      const active = (await store.keys(person.account)).filter(({ revoked }) => revoked === undefined)
+      if (active.length >= maxActiveKeys)
+        throw new ApiError(409, 'too-many', `an account has at most ${maxActiveKeys} active keys: revoke one`)
+      const key = generateApiKey()
+      const newRow: KeyRow = {
+        id: generateKeyId(),
+        name: keyName,
+        account: person.account,
+        created: clock.now(),
+        hint: keyHint(key.reveal()),
+      }
+      const row = applyChange<KeyRow>(newRow, checkAllowlists(lists, services))
+      await store.addKey(hashApiKey(key.reveal()), row)
+      log.info({ event: 'key-created', account: person.account, key: row.id, person: person.id }, 'API key created in the portal')
+      return { ...toJson(row), key: key.reveal() }
+    },
+  }),
+  defineRoute({
+    method: 'patch',
+    path: '/keys/{id}',
+    summary: 'Changes the name or the lists of a key.',
+    role: 'developer',
+    body: { type: 'object', properties: { name, ...allowlists } },
+    response: keySchema,
+    async handle({ person, params: { id }, body: { name: keyName, ...lists } }, services) {
+      const { id: keyId } = await findOwnKey(services, person, id)
+      const change = { ...checkAllowlists(lists, services), ...(keyName !== undefined && { name: keyName }) }
+      const row = await services.store.changeKey(keyId, change)
+      if (row === undefined) throw notFound('key')
+      return toJson(row)
+    },
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/keys/{id}/revoke',
+    summary: 'Revokes a key for good: within 1 s its calls are refused.',
+    role: 'developer',
+    response: keySchema,
+    async handle({ person, params: { id } }, services) {
+      const { id: keyId } = await findOwnKey(services, person, id)
+      const row = await services.store.revokeKey(keyId, services.clock.now())
+      if (row === undefined) throw notFound('key')
+      services.log.info({ event: 'key-revoked', account: person.account, key: keyId, person: person.id }, 'API key revoked in the portal')
+      return toJson(row)
+    },
+  }),
+]

@@ -1,0 +1,32 @@
+import { notFound } from '../api-error.ts'
+import { defineRoute } from '../route.ts'
+
+export const networkRoutes = [
+  defineRoute({
+    method: 'get',
+    path: '/networks',
+    summary: 'The networks, their URLs, their newest block, and how many of their nodes can be used.',
+    role: 'viewer',
+    response: { type: 'array', items: { $ref: '#/components/schemas/Network' } },
+    handle(_request, { networks, headsStatus }) {
+      const statuses = new Map(headsStatus().map(status => [status.name, status]))
+      return networks.map(({ name, chainId, http, ws }) => {
+        const { head, finalized, upstreams = [] } = statuses.get(name) ?? {}
+        const usable = upstreams.filter(upstream => upstream.usable).length
+        return { name, chainId, http, ws, head: head ?? null, finalized: finalized ?? null, nodes: upstreams.length, usableNodes: usable }
+      })
+    },
+  }),
+  defineRoute({
+    method: 'get',
+    path: '/networks/{name}/methods',
+    summary: 'The methods of a network: the credits of one call, and the parameters.',
+    role: 'viewer',
+    response: { type: 'array', items: { $ref: '#/components/schemas/Method' } },
+    handle({ params: { name } }, { networks }) {
+      const network = networks.find(each => each.name === name)
+      if (network === undefined) throw notFound('network')
+      return network.methods
+    },
+  }),
+]

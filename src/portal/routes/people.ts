@@ -1,0 +1,120 @@
+import { dayMs, isoTime } from '../../util/dates.ts'
+import { ApiError, notFound } from '../api-error.ts'
+import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
+import type { AccessToken } from '../access-tokens.ts'
+import { createSignInToken, findPerson, getOrAddPerson, listPeople, removePerson, roles, signInUrl } from '../people.ts'
+import type { Person } from '../people.ts'
+import type { PortalServices } from '../portal-services.ts'
+import { defineRoute } from '../route.ts'
+import { signOutEverywhere } from '../sessions.ts'
+
+const personSchema = { $ref: '#/components/schemas/Person' }
+
+const maxPeople = 100
+
+const personJson = ({ id, name, role }: Person) => ({ id, name, role })
+
+const findColleague = async ({ store }: PortalServices, { account }: Person, id = ''): Promise<Person> => {
+  const found = await findPerson(store, id)
+  if (found === undefined || found.account !== account) throw notFound('person')
+  return found
+}
+
+const tokenJson = ({ id, name, hint, created, expires }: AccessToken) => ({
+  id,
+  name,
+  hint,
+  created: isoTime(created),
+  expires: expires === undefined ? null : isoTime(expires),
+})
+
+export const peopleRoutes = [
+  defineRoute({
+    method: 'get',
+    path: '/people',
+    summary: 'The people who sign in for the account.',
+    role: 'viewer',
+    response: { type: 'array', items: personSchema },
+    handle: async ({ person }, { store }) => (await listPeople(store, person.account)).map(personJson),
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/people',
+    summary: 'Adds a person to the account. The response has a link with which they sign in once, within a day.',
+    role: 'owner',
+    body: {
+      type: 'object',
+      properties: {
+        name: {
+          type: 'string',
+          pattern: '^[\\w.@+-]{1,64}$',
+          label: '1 to 64 letters, digits or . _ - + @',
+          description: 'Unique in the account.',
+        },
+        role: { type: 'string', enum: roles, default: 'developer', description: 'What the person may do.' },
+      },
+      required: ['name'],
+    },
+    status: 201,
+    response: { type: 'object', properties: { person: personSchema, link: { type: 'string' } } },
+    async handle({ person: { account }, body: { name, role } }, { store, clock, url }) {
+      const people = await listPeople(store, account)
+      if (people.some(each => each.name === name)) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
+      if (people.length >= maxPeople) throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
+      const added = await getOrAddPerson(store, { account, name, role })
+      return { person: personJson(added), link: signInUrl(url, await createSignInToken(store, clock, added)) }
+    },
+  }),
+  defineRoute({
+    method: 'delete',
+    path: '/people/{id}',
+    summary: 'Removes a person from the account: their sessions and tokens end.',
+    role: 'owner',
+    async handle({ person, params: { id } }, services) {
+      const removed = await findColleague(services, person, id)
+      if (removed.id === person.id) throw new ApiError(409, 'self', 'another owner must remove you')
+      await removePerson(services.store, removed)
+      await signOutEverywhere(services.store, removed)
+    },
+  }),
+  defineRoute({
+    method: 'get',
+    path: '/tokens',
+    summary: 'Your personal access tokens.',
+    role: 'viewer',
+    response: { type: 'array', items: { $ref: '#/components/schemas/AccessToken' } },
+    handle: async ({ person }, { store }) => (await listAccessTokens(store, person)).map(tokenJson),
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/tokens',
+    summary: 'Creates a personal access token for scripts: `Authorization: Bearer TOKEN`. It is shown once, and has your role.',
+    role: 'viewer',
+    body: {
+      type: 'object',
+      properties: {
+        name: { type: 'string', pattern: '^\\S(.{0,62}\\S)?$', label: '1 to 64 characters', description: 'What you call the token.' },
+        days: { type: 'integer', minimum: 1, maximum: 3_650, description: 'After so many days the token ends; without it, never.' },
+      },
+      required: ['name'],
+    },
+    status: 201,
+    response: { $ref: '#/components/schemas/NewAccessToken' },
+    async handle({ person, body: { name, days } }, { store, clock }) {
+      const expires = days === undefined ? undefined : clock.now() + days * dayMs
+      const created = await createAccessToken(store, clock, person, { name, expires })
+      return { ...tokenJson(created), token: created.token.reveal() }
+    },
+  }),
+  defineRoute({
+    method: 'delete',
+    path: '/tokens/{id}',
+    summary: 'Ends one of your personal access tokens.',
+    role: 'viewer',
+    async handle({ person, params: { id = '' } }, { store }) {
+      const found = (await listAccessTokens(store, person)).find(token => token.id === id)
+      if (found === undefined) throw notFound('token')
+      await store.takeRecord('token', found.id)
+    },
+  }),
+]

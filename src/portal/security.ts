@@ -1,0 +1,55 @@
+import type Koa from 'koa'
+import { ApiError } from './api-error.ts'
+
+/**
+ * Headers of every response. The page runs no code but its own, and is shown in no frame; `connectSources` are the networks,
+ * which the page Try it calls.
+ */
+export const securityHeaders = (connectSources: readonly string[]): Koa.Middleware => {
+  const policy = [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    `connect-src ${["'self'", ...connectSources].join(' ')}`,
+    "form-action 'self'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ')
+  return (ctx, next) => {
+    ctx.set('Content-Security-Policy', policy)
+    ctx.set('X-Content-Type-Options', 'nosniff')
+    ctx.set('Referrer-Policy', 'no-referrer')
+    ctx.set('Cross-Origin-Opener-Policy', 'same-origin')
+    ctx.set('Cache-Control', 'no-store')
+    return next()
+  }
+}
+
+/** Hosts that name the machine itself: no page of another site has them. */
+const loopbackHosts = ['localhost', '127.0.0.1', '[::1]']
+
+/**
+ * Refuses a Host header that is not the portal's with 421: a page whose name has been made to point to this machine (DNS
+ * rebinding) could else read the portal as if it were its own.
+ */
+export const requireHost = (url: string, listenHost: string): Koa.Middleware => {
+  const allowed = new Set([new URL(url).hostname, listenHost, `[${listenHost}]`, ...loopbackHosts])
+  return (ctx, next) => {
+    if (allowed.has(ctx.hostname) || allowed.has(`[${ctx.hostname}]`)) return next()
+    throw new ApiError(421, 'wrong-host', 'this host is not the portal’s; `portal.url` in gateway.yaml names it')
+  }
+}
+
+/** Refuses requests that change something and come from pages of other sites. Tokens are not sent by browsers unasked. */
+export const refuseCrossSite: Koa.Middleware = (ctx, next) => {
+  if (['GET', 'HEAD', 'OPTIONS'].includes(ctx.method) || ctx.get('Authorization') !== '') return next()
+  const site = ctx.get('Sec-Fetch-Site')
+  const origin = ctx.get('Origin')
+  const isSameSite = site === 'same-origin' || (site === '' && origin !== '' && hostOf(origin) === ctx.host)
+  // Neither header: no browser, which has no cookies of this site either unless somebody copied them on purpose.
+  if (isSameSite || (site === '' && origin === '')) return next()
+  throw new ApiError(403, 'cross-site', 'the request comes from a page of another site')
+}
+
+const hostOf = (origin: string): string | undefined => (URL.canParse(origin) ? new URL(origin).host : undefined)

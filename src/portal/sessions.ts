@@ -1,0 +1,99 @@
+import { randomBytes } from 'node:crypto'
+import type Koa from 'koa'
+import { createSession } from 'koa-session'
+import type { Clock } from '../services/clock.ts'
+import { neverExpires } from '../store/record-store.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import type { Json } from '../util/json.ts'
+import { hashToken } from './people.ts'
+import type { Person } from './people.ts'
+
+/** A session ends after this time without a request. */
+const idleTimeoutMs = 1_800_000
+
+/** A session ends at this age, in use or not. */
+const maxAgeMs = 43_200_000
+
+/** What a session remembers. */
+interface SessionData {
+  /** Id of the person. */
+  readonly person: string
+  readonly account: string
+  /** Milliseconds since 1970. */
+  readonly signedIn: number
+}
+
+export interface SessionOptions {
+  readonly store: RecordStore
+  readonly clock: Clock
+  /** True where browsers reach the portal by https: the cookie is then sent over https alone. */
+  readonly secure: boolean
+}
+
+/** Sessions in the store, by the hash of their ids. */
+export const sessionMiddleware = (app: Koa, { store, clock, secure }: SessionOptions): Koa.Middleware => {
+  const middleware = createSession(
+    {
+      // The prefix makes browsers insist on https, this host and no other path.
+      key: secure ? '__Host-tollgate' : 'tollgate',
+      httpOnly: true,
+      sameSite: 'lax',
+      secure,
+      signed: true,
+      maxAge: idleTimeoutMs,
+      renew: true,
+      genid: () => randomBytes(sessionIdBytes).toString('base64url'),
+      valid: (_ctx, { signedIn }: SessionData) => clock.now() - signedIn < maxAgeMs,
+      store: {
+        get: async id => (await store.findRecord('session', hashToken(id)))?.value,
+        set: (id, data: Json & SessionData, ttlMs) =>
+          store.putRecord('session', { id: hashToken(id), account: data.account, value: data, expires: clock.now() + ttlMs }),
+        destroy: async id => void (await store.takeRecord('session', hashToken(id))),
+      },
+    },
+    app,
+  )
+  return async (ctx, next) => {
+    // With the first request: the store may be unreachable when the portal is loaded.
+    if (app.keys === undefined) app.keys = [await readSigningKey(store)]
+    // A proxy ends TLS: the connection itself is not encrypted.
+    if (secure) ctx.cookies.secure = true
+    return middleware(ctx, next)
+  }
+}
+
+const sessionIdBytes = 32
+
+/** The session of a request; undefined where nobody is signed in. */
+export const sessionOf = (ctx: Koa.Context): SessionData | undefined => {
+  const { person, account, signedIn } = (ctx['session'] ?? {}) as Partial<SessionData> // set by signIn() alone
+  return person === undefined || account === undefined || signedIn === undefined ? undefined : { person, account, signedIn }
+}
+
+/** Starts a session under a new id: an id that an attacker has planted is worth nothing. */
+export const signIn = async (ctx: Koa.Context, { id: person, account }: Person, clock: Clock): Promise<void> => {
+  const data: SessionData = { person, account, signedIn: clock.now() }
+  ctx['session'] = data
+  // koa-session declares no type of its session; regenerate() is documented.
+  await (ctx['session'] as { regenerate(): Promise<void> }).regenerate()
+}
+
+export const signOut = (ctx: Koa.Context): void => {
+  ctx['session'] = null
+}
+
+/** Ends all sessions of a person, on all machines. */
+export const signOutEverywhere = async (store: RecordStore, { id, account }: Person): Promise<void> => {
+  for (const record of await store.records('session', account)) {
+    const { person } = Object(record.value) as Partial<SessionData>
+    if (person === id) await store.takeRecord('session', record.id)
+  }
+}
+
+/** The key that signs cookies, which the first gateway writes into the store. */
+const readSigningKey = async (store: RecordStore): Promise<string> => {
+  const key = { id: 'session-cookies', account: '', value: randomBytes(32).toString('base64url'), expires: neverExpires }
+  await store.addRecord('secret', key)
+  const stored = await store.findRecord('secret', key.id)
+  return String(stored?.value)
+}

@@ -1,0 +1,31 @@
+import type { Json } from '../util/json.ts'
+import type { MaybePromise } from '../util/async.ts'
+
+/** What the portal stores. The names are stored, so that they cannot change. */
+export type RecordKind = 'session' | 'sign-in-link' | 'person' | 'token' | 'secret'
+
+/** A JSON value that belongs to one account and expires. */
+export interface StoredRecord {
+  /** Unique among the records of its kind. Never a secret itself: the hash of one. */
+  readonly id: string
+  /** Id of the account. */
+  readonly account: string
+  readonly value: Json
+  /** Milliseconds since 1970; `neverExpires` at most. */
+  readonly expires: number
+}
+
+export const neverExpires = Number.MAX_SAFE_INTEGER
+
+/** Records of the portal. An expired record does not exist. */
+export interface RecordStore {
+  /** Replaces the record with the same kind and id. */
+  putRecord(kind: RecordKind, record: StoredRecord): Promise<void>
+  /** False, and nothing is written, when there is a record with the same kind and id. */
+  addRecord(kind: RecordKind, record: StoredRecord): Promise<boolean>
+  findRecord(kind: RecordKind, id: string): MaybePromise<StoredRecord | undefined>
+  /** Removes the record; of several callers at once, one gets it. */
+  takeRecord(kind: RecordKind, id: string): Promise<StoredRecord | undefined>
+  /** All of one account, in the order of their ids. */
+  records(kind: RecordKind, account: string): MaybePromise<readonly StoredRecord[]>
+}

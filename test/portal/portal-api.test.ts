@@ -1,0 +1,257 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import http from 'node:http'
+import t from 'tap'
+import type { Test } from 'tap'
+import { openApiDocument } from '../../src/portal/openapi.ts'
+import { routes } from '../../src/portal/portal-app.ts'
+import type { Deployment, GatewayProcess } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
+import type { PortalClient } from '../support/portal-client.ts'
+import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const word = `0x${'ab'.repeat(32)}`
+
+const startPortal = async (t: Test, workers = 1): Promise<{ deployment: Deployment; gateway: GatewayProcess }> => {
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_blockNumber: { result: '0x10' },
+    eth_getStorageAt: { result: word },
+  })
+  const deployment = createPortalDeployment(node.url, {
+    gateway: { listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0' }, portal: { url: 'http://127.0.0.1' }, workers },
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  for (const name of ['alice', 'bob']) await deployment.addAccount(name)
+  return { deployment, gateway: await deployment.start() }
+}
+
+const isRefused = async (gateway: GatewayProcess, key: string): Promise<boolean> =>
+  (await call(gateway.http(key), 'eth_chainId')).error?.code === -32090
+
+t.test('portal', async t => {
+  const { deployment, gateway } = await startPortal(t)
+  const portalUrl = gateway.portal ?? ''
+  const alice = await signInToPortal(deployment, gateway, 'alice')
+  const bob = await signInToPortal(deployment, gateway, 'bob')
+
+  t.test('a sign-in link works once', async t => {
+    const token = await printSignInToken(deployment, 'alice')
+    t.equal((await createPortalClient(portalUrl).post('/session', { token })).status, 201)
+    t.match(await createPortalClient(portalUrl).post('/session', { token }), { status: 401, json: { error: { code: 'link-invalid' } } })
+  })
+
+  t.test('without a session every route but signing in is refused with 401', async t => {
+    const nobody = createPortalClient(portalUrl)
+    for (const { method, path, role } of routes) {
+      if (role === 'anyone') continue
+      const { status, json } = await nobody.request(method.toUpperCase(), path, method === 'get' ? undefined : {})
+      t.match({ status, json }, { status: 401, json: { error: { code: 'not-signed-in' } } }, `${method} ${path}`)
+    }
+  })
+
+  t.test('signing out ends this session, and signing out everywhere ends all of the person', async t => {
+    const [one, other] = [await signInToPortal(deployment, gateway, 'alice'), await signInToPortal(deployment, gateway, 'alice')]
+    t.equal((await one.delete('/session')).status, 204)
+    t.equal((await one.get('/session')).status, 401)
+    t.equal((await other.get('/session')).status, 200)
+    const third = await signInToPortal(deployment, gateway, 'alice', '--person', 'carol')
+    const fourth = await signInToPortal(deployment, gateway, 'alice', '--person', 'carol')
+    t.equal((await third.delete('/sessions')).status, 204)
+    t.equal((await fourth.get('/session')).status, 401)
+    t.equal((await other.get('/session')).status, 200, 'another person stays signed in')
+  })
+
+  t.test('a session id that was planted before is not the one that is signed in', async t => {
+    const token = await printSignInToken(deployment, 'alice')
+    const { headers } = await createPortalClient(portalUrl).request(
+      'POST',
+      '/session',
+      { token },
+      { cookie: 'tollgate=planted; tollgate.sig=x' },
+    )
+    t.notMatch(headers.getSetCookie().join(), /planted/)
+    t.match(headers.getSetCookie().join(), /httponly/i)
+    t.match(headers.getSetCookie().join(), /samesite=lax/i)
+  })
+
+  t.test('a key made in the portal opens the gateway within a second, and a revoked key no longer', async t => {
+    const { status, json: key } = await alice.post('/keys', { name: 'my dApp', networks: ['devnet'], methods: ['eth_chainId'] })
+    t.equal(status, 201)
+    await waitUntil(async () => !(await isRefused(gateway, key.key)))
+    t.match((await alice.get('/keys')).json, [
+      { id: key.id, name: 'my dApp', hint: key.key.slice(-4), networks: ['devnet'], revoked: null },
+    ])
+    t.notMatch(JSON.stringify((await alice.get('/keys')).json), key.key)
+    t.match((await call(gateway.http(key.key), 'eth_blockNumber')).error, { code: -32091 }, 'its list of methods holds')
+    const changed = await alice.request('PATCH', `/keys/${key.id}`, { methods: [], name: 'renamed' })
+    t.match(changed.json, { name: 'renamed', methods: [], networks: ['devnet'] })
+    t.match((await alice.post(`/keys/${key.id}/revoke`)).json, { revoked: /^20/ })
+    await waitUntil(async () => isRefused(gateway, key.key))
+  })
+
+  t.test('the credits and the usage of calls appear within two seconds', async t => {
+    const { json: key } = await bob.post('/keys', { name: 'k' })
+    await waitUntil(async () => !(await isRefused(gateway, key.key)))
+    await call(gateway.http(key.key), 'eth_getStorageAt', [`0x${'11'.repeat(20)}`, '0x0', 'latest'])
+    await call(gateway.http(key.key), 'eth_getStorageAt', ['0x1', '0x0', 'latest'])
+    const sentMs = performance.now()
+    await waitUntil(async () => (await bob.get('/account')).json.balance.used >= 80)
+    t.ok(performance.now() - sentMs < 2_000)
+    await waitUntil(async () => (await bob.get('/usage?by=outcome')).json.groups.length >= 2)
+    t.match((await bob.get('/usage?range=7d&by=method')).json, {
+      step: 'hour',
+      groups: [{ name: 'eth_getStorageAt', calls: 2, credits: 80 }],
+    })
+    t.equal((await bob.get('/usage?range=90d')).json.times.length, 91)
+    t.match((await bob.get('/errors')).json, [{ outcome: 'params', calls: 1, code: -32602 }])
+    t.match((await bob.get('/keys')).json, [{ id: key.id, lastUsed: /^20/ }])
+  })
+
+  t.test('one account reads and changes nothing of another', async t => {
+    const { json: key } = await alice.post('/keys', { name: 'secret of alice' })
+    const { json: token } = await alice.post('/tokens', { name: 'token of alice' })
+    const { json: people } = await alice.get('/people')
+    const idsOfAlice: Readonly<Record<string, string>> = { '/keys': key.id, '/tokens': token.id, '/people': people[0].id }
+    for (const { method, path } of routes.filter(route => route.path.includes('{id}'))) {
+      const id = idsOfAlice[path.replace(/\/\{.*/, '')] ?? ''
+      const { status } = await bob.request(method.toUpperCase(), path.replace('{id}', id), method === 'delete' ? undefined : {})
+      t.equal(status, 404, `${method} ${path}`)
+    }
+    for (const { path } of routes.filter(({ method, path }) => method === 'get' && !path.includes('{'))) {
+      const text = JSON.stringify((await bob.get(path)).json)
+      t.notMatch(text, /of alice|"alice"/, path)
+      for (const id of Object.values(idsOfAlice)) t.notOk(text.includes(id), path)
+    }
+    t.match((await alice.get('/keys')).json.at(-1), { id: key.id, revoked: null })
+  })
+
+  t.test('a role may do what it says, and no more', async t => {
+    const viewer = await signInToPortal(deployment, gateway, 'alice', '--person', 'vera', '--role', 'viewer')
+    const developer = await signInToPortal(deployment, gateway, 'alice', '--person', 'dan', '--role', 'developer')
+    t.match(await viewer.post('/keys', { name: 'k' }), { status: 403, json: { error: { code: 'role' } } })
+    t.equal((await viewer.get('/keys')).status, 200)
+    t.equal((await developer.post('/keys', { name: 'of dan' })).status, 201)
+    t.equal((await developer.post('/people', { name: 'eve' })).status, 403)
+    const { json } = await alice.post('/people', { name: 'eve', role: 'viewer' })
+    const eve = createPortalClient(portalUrl)
+    t.equal((await eve.post('/session', { token: new URL(json.link).hash.slice(1) })).json.person.role, 'viewer')
+    t.equal((await alice.delete(`/people/${json.person.id}`)).status, 204)
+    t.equal((await eve.get('/session')).status, 401, 'who was removed is signed out')
+  })
+
+  t.test('a personal access token has the rights of its person until it is removed', async t => {
+    const { json: token } = await alice.post('/tokens', { name: 'ci', days: 30 })
+    const script = createPortalClient(portalUrl, token.token)
+    t.equal((await script.get('/account')).json.account.name, 'alice')
+    t.notMatch(JSON.stringify((await alice.get('/tokens')).json), token.token)
+    t.equal((await alice.delete(`/tokens/${token.id}`)).status, 204)
+    t.equal((await script.get('/account')).status, 401)
+    t.equal((await createPortalClient(portalUrl, 'tgt_guess').get('/account')).status, 401)
+  })
+
+  t.test('a wrong body names the field and what it must be', async t => {
+    const cases: readonly (readonly [body: unknown, error: object])[] = [
+      [{}, { field: 'name', message: 'name is missing' }],
+      [{ name: '' }, { field: 'name', message: /must be 1 to 64 characters/ }],
+      [
+        { name: 'k', plan: 'custom' },
+        { field: 'plan', message: /not known/ },
+      ],
+      [
+        { name: 'k', networks: 'devnet' },
+        { field: 'networks', message: 'networks must be a list' },
+      ],
+      [
+        { name: 'k', networks: ['devnt'] },
+        { field: 'networks', message: /did you mean `devnet`/ },
+      ],
+      [
+        { name: 'k', origins: ['dapp.example'] },
+        { field: 'origins', message: /https:\/\/dapp\.example/ },
+      ],
+      ['{', { code: 'malformed' }],
+    ]
+    for (const [body, error] of cases) t.match(await alice.post('/keys', body), { status: 400, json: { error } }, JSON.stringify(body))
+    t.match(await alice.get('/usage?range=1y'), { status: 400, json: { error: { field: 'range', message: /one of 24h, 7d/ } } })
+    t.equal((await alice.post('/keys', { name: 'x'.repeat(100_000) })).status, 413)
+  })
+
+  t.test('requests from pages of other sites change nothing', async t => {
+    const before = (await alice.get('/keys')).json.length
+    for (const headers of [
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+    ]) {
+      t.match(await alice.request('POST', '/keys', { name: 'x' }, headers), { status: 403, json: { error: { code: 'cross-site' } } })
+    }
+    t.equal((await alice.get('/keys')).json.length, before)
+    t.equal((await alice.request('POST', '/keys', { name: 'own' }, { origin: portalUrl })).status, 201)
+  })
+
+  t.test('a host that is not the portal’s gets 421', async t => {
+    const status = await new Promise(resolve => {
+      http.get(`${portalUrl}/`, { headers: { host: 'rebound.example' } }, response => resolve(response.resume().statusCode))
+    })
+    t.equal(status, 421)
+  })
+
+  t.test('the page is served with a policy that allows no code but its own', async t => {
+    const response = await fetch(`${portalUrl}/keys`)
+    t.match(response.headers.get('content-security-policy'), /default-src 'none'; script-src 'self'/)
+    t.match(await response.text(), '<div id="app">')
+    t.equal((await fetch(`${portalUrl}/assets/nothing.js`)).status, 404)
+  })
+
+  t.test('every response is as the OpenAPI document says, and every route is in it', async t => {
+    const document = (await alice.get('/openapi.json')).json
+    t.same(document, JSON.parse(JSON.stringify(openApiDocument(routes, { url: 'http://127.0.0.1', version: document.info.version }))))
+    const ajv = new Ajv2020({ strict: false, validateFormats: false })
+    ajv.addSchema({ ...document, $id: 'portal' })
+    const check = (path: string, method: string, status: number, json: unknown) => {
+      const pointer = `portal#/paths/${path.replaceAll('/', '~1')}/${method}/responses/${status}/content/application~1json/schema`
+      const validate = ajv.getSchema(pointer)
+      t.ok(validate?.(json), `${method} ${path}: ${ajv.errorsText(validate?.errors)}`)
+    }
+    for (const { path, method } of routes.filter(route => route.method === 'get')) {
+      const { status, json } = await bob.get(path.replace('{name}', 'devnet'))
+      t.equal(status, 200, path)
+      check(path, method, status, json)
+    }
+    check('/keys', 'post', 201, (await bob.post('/keys', { name: 'k' })).json)
+    check('/tokens', 'post', 201, (await bob.post('/tokens', { name: 'k' })).json)
+    check('/people', 'post', 201, (await bob.post('/people', { name: 'k' })).json)
+  })
+
+  t.test('no key, token or link is in the log', async t => {
+    const { json: key } = await alice.post('/keys', { name: 'canary' })
+    const token = await printSignInToken(deployment, 'alice')
+    await createPortalClient(portalUrl).post('/session', { token })
+    const log = JSON.stringify(gateway.log) + gateway.stderr()
+    for (const secret of [key.key, token]) t.notOk(log.includes(secret))
+    t.match(log, /key-created/)
+  })
+})
+
+t.test('with workers the primary serves the portal', async t => {
+  const { deployment, gateway } = await startPortal(t, 2)
+  const alice: PortalClient = await signInToPortal(deployment, gateway, 'alice')
+  const { json: key } = await alice.post('/keys', { name: 'k' })
+  await waitUntil(async () => !(await isRefused(gateway, key.key)))
+  await call(gateway.http(key.key), 'eth_getStorageAt', [`0x${'11'.repeat(20)}`, '0x0', 'latest'])
+  await waitUntil(async () => (await alice.get('/account')).json.balance.used >= 80)
+  t.match(
+    (await alice.get('/networks/devnet/methods')).json.find((method: { name: string }) => method.name === 'eth_getStorageAt'),
+    {
+      credits: 80,
+      params: [{ title: 'contract address' }, {}, { optional: true, default: 'latest' }],
+    },
+  )
+  t.equal(await gateway.stop(), 0)
+})

@@ -1,0 +1,173 @@
+import { readFile } from 'node:fs/promises'
+import t from 'tap'
+import type { Page } from 'playwright-core'
+import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
+import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+/** The first load over the network, gzip. */
+const maxFirstLoadBytes = 60_000
+
+const pageTitles = ['Overview', 'Usage', 'Errors', 'Keys', 'Try it', 'Networks', 'Plan', 'Access']
+
+/** The bodies that the browser has loaded, as they were sent. */
+const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0 }) => sum + encodedBodySize, 0)`
+
+const openPage = (page: Page, title: string): Promise<void> => page.click(`nav >> text="${title}"`)
+
+const creditsUsed = async (page: Page): Promise<number> =>
+  Number((await page.textContent('[data-testid=credits-used]'))?.replaceAll(',', '').match(/^\d+/)?.[0])
+
+t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_blockNumber: { result: '0x10' },
+    eth_gasPrice: { result: '0x7' },
+  })
+  const deployment = createPortalDeployment(node.url)
+  const browser = await openBrowser()
+  t.teardown(async () => {
+    await browser.close()
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const gateway = await deployment.start()
+  const context = await browser.newContext({ viewport: { width: 1_200, height: 800 }, permissions: ['clipboard-read', 'clipboard-write'] })
+  const page = await context.newPage()
+  const problems: string[] = []
+  const origins = new Set<string>()
+  page.on('pageerror', error => problems.push(error.message))
+  page.on('console', message => message.type() === 'error' && problems.push(message.text()))
+  page.on('response', response => origins.add(new URL(response.url()).origin))
+
+  t.test('a sign-in link opens the Overview, and its token leaves the address', async t => {
+    await page.goto(`${gateway.portal}/sign-in#${await printSignInToken(deployment, 'alice')}`)
+    await page.waitForSelector('[data-testid=credits-left]')
+    t.equal(await page.textContent('[data-testid=account]'), 'alice')
+    t.equal(new URL(page.url()).hash, '')
+    t.same([...origins], [gateway.portal], 'nothing is loaded from elsewhere')
+    const firstLoadBytes = Number(await page.evaluate(sumOfBodies))
+    t.ok(firstLoadBytes > 10_000 && firstLoadBytes < maxFirstLoadBytes, `${firstLoadBytes} bytes`)
+  })
+
+  t.test('a key is created once, shown once, opens the gateway, and costs what is shown; revoked, it is refused', async t => {
+    await openPage(page, 'Keys')
+    await page.fill('[name=name]', 'from the page')
+    await page.dblclick('button[type=submit]')
+    const key = (await page.textContent('[data-testid=new-key] code')) ?? ''
+    t.match(key, /^tg_\w{38}$/)
+    await page.waitForSelector('td:has-text("from the page")')
+    t.equal(await page.locator('tbody tr').count(), 1, 'a double click creates one key')
+    await openPage(page, 'Overview')
+    const usedBefore = await creditsUsed(page)
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).result === '0x7')
+    const calledMs = performance.now()
+    await waitUntil(async () => (await creditsUsed(page)) >= usedBefore + 80)
+    t.ok(performance.now() - calledMs < 2_000, 'the credits go down within 2 s, without a reload')
+    await openPage(page, 'Keys')
+    await page.click('button:has-text("Close")')
+    t.notMatch(await page.textContent('main'), key)
+    await page.click('button:has-text("Revoke")')
+    await page.click('button.danger')
+    await page.waitForSelector('td:has-text("revoked 20")')
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === -32090)
+  })
+
+  t.test('a form says which field is wrong and why', async t => {
+    await page.fill('[name=name]', 'k')
+    await page.fill('[name=networks]', 'devnt')
+    await page.click('button[type=submit]')
+    await page.waitForSelector('[name=networks][aria-invalid=true]')
+    t.match(await page.textContent('.error'), /did you mean/)
+  })
+
+  t.test('Try it shows the cost before the call, the answer, and the call in code', async t => {
+    await page.fill('[name=networks]', '')
+    await page.click('button[type=submit]')
+    const key = (await page.textContent('[data-testid=new-key] code')) ?? ''
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_chainId')).error === undefined)
+    await openPage(page, 'Try it')
+    await page.selectOption('select >> nth=1', 'eth_gasPrice')
+    t.equal(await page.textContent('[data-testid=cost]'), '80')
+    await page.click('button[type=submit]')
+    t.match(await page.textContent('[data-testid=response]'), /"result": "0x7"/)
+    t.match(await page.textContent('details >> nth=0'), /curl -s .*eth_gasPrice/)
+  })
+
+  t.test('usage is downloaded as CSV, in which no field is a formula', async t => {
+    const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"=1+1,x"}' })`
+    const { key } = (await page.evaluate(`${createKey}.then(response => response.json())`)) as { key: string }
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
+    const countKeys = `fetch('/api/v1/usage?by=key').then(response => response.json()).then(({ groups }) => groups.length)`
+    await waitUntil(async () => (await page.evaluate(countKeys)) === 3)
+    await openPage(page, 'Usage')
+    await page.selectOption('select >> nth=1', 'key')
+    await page.waitForSelector('td:has-text("=1+1,x")')
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('text="Download CSV"')])
+    const csv = await readFile(await download.path(), 'utf8')
+    t.match(csv, /^key,calls,credits,forwarded\r\n/)
+    t.match(csv, /^"'=1\+1,x",\d+,\d+,0\r$/m)
+  })
+
+  t.test('every page passes axe in both themes', async t => {
+    // Only colors differ between the themes.
+    for (const [colorScheme, rules] of [['light'], ['dark', ['color-contrast']]] as const) {
+      await page.emulateMedia({ colorScheme })
+      for (const title of pageTitles) {
+        await openPage(page, title)
+        await page.waitForSelector(`h1:has-text("${title}")`)
+        t.same(await findAccessibilityViolations(page, rules), [], `${title}, ${colorScheme}`)
+      }
+    }
+  })
+
+  t.test('every page fits a window of 360 px', async t => {
+    await page.setViewportSize({ width: 360, height: 800 })
+    for (const title of pageTitles) {
+      await openPage(page, title)
+      await page.waitForSelector(`h1:has-text("${title}")`)
+      t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, title)
+    }
+  })
+
+  t.test('the pages are reached with the keyboard alone', async t => {
+    await page.setViewportSize({ width: 1_200, height: 800 })
+    await page.goto(`${gateway.portal}/`)
+    await page.waitForSelector('nav')
+    const reached = new Set<string>()
+    for (let i = 0; i < 20; i++) {
+      await page.keyboard.press('Tab')
+      reached.add(String(await page.evaluate('document.activeElement.textContent')))
+    }
+    t.same(
+      pageTitles.filter(title => !reached.has(title)),
+      [],
+    )
+    t.ok(reached.has('Skip to content'))
+  })
+
+  t.test('a lost connection is shown, and healed', async t => {
+    await openPage(page, 'Overview')
+    await context.setOffline(true)
+    await page.waitForSelector('[role=alert]')
+    await context.setOffline(false)
+    await page.waitForSelector('[role=alert]', { state: 'detached' })
+    t.ok(await page.isVisible('[data-testid=credits-left]'))
+  })
+
+  t.test('signing out leaves nothing on the page', async t => {
+    await page.click('button:has-text("Sign out")')
+    await page.waitForSelector('text=tollgate accounts link')
+    t.notMatch(await page.textContent('body'), /alice/)
+  })
+
+  t.test('the console of the browser shows no error but for requests that were refused', async t => {
+    t.same(
+      problems.filter(text => !/status of 40[01]|ERR_INTERNET_DISCONNECTED|ERR_NETWORK/.test(text)),
+      [],
+    )
+  })
+})

@@ -1,0 +1,32 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { delimiter, join } from 'node:path'
+import { chromium } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
+
+const chromiumPath = (process.env['PATH'] ?? '')
+  .split(delimiter)
+  .map(folder => join(folder, 'chromium'))
+  .find(existsSync)
+
+/** For tap's `skip`. */
+export const skipWithoutChromium: string | false =
+  chromiumPath === undefined ? 'chromium is not installed (Debian: apt-get install chromium)' : false
+
+export const openBrowser = (): Promise<Browser> =>
+  // The sandbox of Chromium does not work for root, which tests in containers run as.
+  chromium.launch({ executablePath: chromiumPath ?? 'chromium', args: ['--no-sandbox'] })
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** The accessibility rules that the page breaks, by axe-core; all rules unless some are named. */
+export const findAccessibilityViolations = async (page: Page, rules?: readonly string[]): Promise<readonly string[]> => {
+  await page.evaluate(axeSource)
+  return page.evaluate(async runOnly => {
+    // biome-ignore lint/suspicious/noExplicitAny: axe-core, as it was just loaded into the page
+    const { violations } = await (globalThis as any).axe.run(runOnly === undefined ? {} : { runOnly })
+    return violations.map(
+      ({ id, nodes }: { id: string; nodes: { target: string[] }[] }) => `${id}: ${nodes.map(({ target }) => target).join(', ')}`,
+    )
+  }, rules)
+}
