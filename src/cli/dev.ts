@@ -48,7 +48,7 @@ interface DevOptions {
 const runDev = async (gateway: GatewayConfig, { dir, plugins, stopRequested }: DevOptions, terminal: Terminal): Promise<number> => {
   try {
     const node = await openDevNode(terminal)
-    const config = await loadValidConfig(dir, plugins, { ...terminal, env: { ...terminal.env, DEVNET_URL: node.url } })
+    const config = await loadValidConfig(dir, plugins, { ...terminal, env: { ...terminal.env, ...node.env } })
     const code =
       config === undefined
         ? exitCodes.config
@@ -62,12 +62,18 @@ const runDev = async (gateway: GatewayConfig, { dir, plugins, stopRequested }: D
   }
 }
 
-/** The operator's node when DEVNET_URL names one, else anvil. */
-const openDevNode = async ({ env }: Terminal): Promise<Pick<Anvil, 'url' | 'stop'> & { anvil?: Anvil }> => {
-  const url = env['DEVNET_URL'] ?? ''
-  if (url !== '') return { url, stop: async () => undefined }
+/** The node, and the variables that lead the network devnet to it. */
+interface DevNode {
+  readonly env: Readonly<Record<string, string>>
+  readonly anvil?: Anvil
+  stop(): Promise<void>
+}
+
+/** The operator's node when DEVNET_URL names one, else anvil, whose URL serves WebSockets too. */
+const openDevNode = async ({ env }: Terminal): Promise<DevNode> => {
+  if ((env['DEVNET_URL'] ?? '') !== '') return { env: {}, stop: async () => undefined }
   const anvil = await startAnvil()
-  return { url: anvil.url, stop: () => anvil.stop(), anvil }
+  return { env: { DEVNET_URL: anvil.url, DEVNET_WS_URL: anvil.url.replace('http', 'ws') }, anvil, stop: () => anvil.stop() }
 }
 
 interface DevGatewayOptions {

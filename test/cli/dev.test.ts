@@ -12,6 +12,8 @@ import { waitUntil } from '../support/wait-until.ts'
 interface DevProcess {
   readonly pid: number
   readonly curl: string
+  /** The lines of the output up to `curl`. */
+  readonly lines: readonly string[]
   /** Resolves with the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
@@ -21,13 +23,18 @@ const startDevCommand = async (dir: string): Promise<DevProcess> => {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const exited = once(child, 'close') as Promise<[number | null]>
+  const lines: string[] = []
   const curl = await new Promise<string>((resolve, reject) => {
-    createInterface(child.stdout).on('line', line => line.startsWith('curl ') && resolve(line))
+    createInterface(child.stdout).on('line', line => {
+      lines.push(line)
+      if (line.startsWith('curl ')) resolve(line)
+    })
     void exited.then(([code]) => reject(new Error(`tollgate dev exited with ${code}`)))
   })
   return {
     pid: child.pid!,
     curl,
+    lines,
     async stop(signal = 'SIGTERM') {
       child.kill(signal)
       return (await exited)[0]
@@ -38,7 +45,7 @@ const startDevCommand = async (dir: string): Promise<DevProcess> => {
 t.test('tollgate dev', async t => {
   const network = networkFile('devnet', [])
   const pipeline = (network['pipeline'] as object[]).map(step =>
-    'failover' in step ? { failover: { upstreams: [{ name: 'anvil', url: '${DEVNET_URL}' }] } } : step,
+    'failover' in step ? { failover: { upstreams: [{ name: 'anvil', url: '${DEVNET_URL}', ws: '${DEVNET_WS_URL}' }] } } : step,
   )
   const deployment = createDeployment({ networks: { devnet: { ...network, optional: true, pipeline } } })
   t.teardown(() => deployment.remove())
@@ -47,6 +54,8 @@ t.test('tollgate dev', async t => {
     const firstRun = await startDevCommand(deployment.dir)
     const [, url = '', body = ''] = /^curl -s (\S+) .*-d '(.*)'$/.exec(firstRun.curl) ?? []
     t.match((await post(url, body)).json(), { jsonrpc: '2.0', id: 1, result: '0x0' })
+    const [, readiness = ''] = firstRun.lines.map(line => /^ *Admin +(\S+)/.exec(line)).find(match => match !== null) ?? []
+    await waitUntil(async () => (await (await fetch(`${readiness}?verbose`)).text()).includes('"subscribed":true'))
     t.equal(await firstRun.stop(), 0)
     return url
   })
