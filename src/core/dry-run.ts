@@ -43,7 +43,7 @@ const buildForDryRun = async function* ({ networks, gateway }: Config): AsyncGen
     accounts: { find: refuseUse },
     ledger: { charge: refuseUse },
     usage: { count: refuseUse },
-    upstreamClient: { request: refuseUse, disconnects: refuseUse },
+    upstreamClientOf: () => ({ request: refuseUse, disconnects: refuseUse }),
     sharedCaches: { open: refuseUse },
     results,
     version,

@@ -102,6 +102,7 @@ const openServices = async (
   await usage.start()
   await ledger.start()
   const upstreamClient = openUpstreamClient(clock, memoryBudget)
+  const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.shareOf(`network ${network}`))
   closers.push(() => upstreamClient.close())
   const metrics = createMetricsRegistry()
   const sharedCaches = openSharedCaches({ clock, log, metrics })
@@ -109,7 +110,7 @@ const openServices = async (
   return {
     clock,
     log,
-    upstreamClient,
+    upstreamClientOf,
     sharedCaches,
     ledger,
     usage,

@@ -6,7 +6,7 @@ import type { Handler, Next } from '../plugin/plugin.ts'
 import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
-import type { MethodDescription, MethodTable, Services } from '../services/index.ts'
+import type { MethodDescription, MethodTable, Services, UpstreamClient } from '../services/index.ts'
 import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
@@ -17,10 +17,13 @@ import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 
 /** What a network needs of its host; the rest of `Services` is its own. */
-export interface HostServices extends Omit<Services, 'network' | 'methods' | 'heads' | 'metrics' | 'singleton' | 'vary' | 'offers'> {
+export interface HostServices
+  extends Omit<Services, 'network' | 'methods' | 'heads' | 'metrics' | 'upstreamClient' | 'singleton' | 'vary' | 'offers'> {
   readonly metrics: Metrics
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
+  /** All networks share its connections; responses reserve their bytes in the share of their network. */
+  upstreamClientOf(network: string): UpstreamClient
   readonly version: string
 }
 
@@ -105,10 +108,11 @@ const stageServices = (
   host: HostServices,
   { heads, singletons, offers }: Omit<PipelineParts, 'stages'> & Pick<Services, 'offers'>,
 ): ((step: Step, i: number) => Services) => {
-  const { singletons: _, headsSource: __, version: ___, ...hostServices } = host
+  const { singletons: _, headsSource: __, version: ___, upstreamClientOf, ...hostServices } = host
   const { name, chainId, blockTime, steps } = config
   const shared = {
     ...hostServices,
+    upstreamClient: upstreamClientOf(config.name),
     network: { name, chainId, blockTime },
     methods: methodTableOf(config, host),
     heads,
@@ -169,12 +173,12 @@ const describeTable = (table: MethodTable): readonly MethodDescription[] =>
 
 /** Shared by all pipelines of the network. */
 const openNetworkHeads = ({ name, chainId, blockTime }: NetworkConfig, host: HostServices, singletons: SingletonReferences): Heads => {
-  const { headsSource, upstreamClient, clock, log, metrics } = host
+  const { headsSource, clock, log, metrics } = host
   return singletons.get(`${name}.heads`, { chainId, blockTime }, () =>
     headsSource.open(name, {
       chainId,
       blockTime,
-      upstreamClient,
+      upstreamClient: host.upstreamClientOf(name),
       clock,
       log: log.child({ network: name }),
       metrics: withLabels(metrics, { network: name }),

@@ -23,9 +23,14 @@ export interface RpcServices {
   httpDate(): string
   /** Counts an HTTP response by its status. */
   countResponse(status: number): void
-  /** A caller may read nothing of its responses for so long, in ms of the system's clock: 30 s over HTTP, 5 s on a WebSocket, unless given. */
+  /** A caller that reads less than 16 KiB/s of its responses for so long is disconnected, in ms of the system's clock: 30 s over HTTP, 5 s on a WebSocket, unless given. */
   readonly sendTimeoutMs?: number
 }
+
+/** Bytes that a caller must read of what waits for it within so many ms: 16 KiB/s, which a phone on a slow mobile network reads. */
+export const minReadBytes = (ms: number): number => Math.ceil((minReadBytesPerSecond * ms) / 1_000)
+
+const minReadBytesPerSecond = 16_384
 
 /** Refunds calls whose response cannot be delivered; `outcome` is what the caller gets instead. Never throws. */
 export const refundCharges = ({ log }: Pick<RpcServices, 'log'>, replies: readonly Reply[], outcome: RefusalKind): void => {

@@ -7,7 +7,7 @@ import type { CallerMemory } from '../services/memory-budget.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse, ResponseBody } from '../json-rpc/handle-message.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
-import { refundCharges } from './rpc-services.ts'
+import { minReadBytes, refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /**
@@ -29,19 +29,22 @@ export const reserveForResponse = (
   return response
 }
 
-/** Ends the connection of a caller that reads nothing, so that its bytes are released. A slow reader is not timed out. */
+/**
+ * Ends the connection of a caller that reads less than the least speed within the send timeout, so that its bytes are released: a caller
+ * that reads now and then a few bytes would hold them for hours. A response that waits behind others of its connection is not timed.
+ */
 export const setSendTimeout = (
   { log, sendTimeoutMs = 30_000 }: Pick<RpcServices, 'log' | 'sendTimeoutMs'>,
   res: ServerResponse,
   requestId: string,
 ): void => {
-  let sentBytes = 0
-  let silentChecks = 0
+  const minBytes = minReadBytes(sendTimeoutMs)
+  /** Bytes that had been sent at each check of the last send timeout. */
+  const sentBytes: number[] = []
   const check = (): void => {
-    const lastSentBytes = sentBytes
-    sentBytes = res.socket === null ? 0 : sentBytesOf(res.socket)
-    silentChecks = res.socket !== null && sentBytes === lastSentBytes ? silentChecks + 1 : 0
-    if (silentChecks < checksPerSendTimeout - 1) return
+    if (res.socket === null) return
+    const sent = sentBytesOf(res.socket)
+    if (sentBytes.push(sent) < checksPerSendTimeout || sent - sentBytes.shift()! >= minBytes) return
     log.info({ event: 'slow-client', requestId }, 'client timed out reading the response; closing the connection')
     res.destroy()
   }

@@ -3,6 +3,7 @@ import type { WebSocket } from 'ws'
 import { bodyToLatin1 } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/handle-message.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
+import { minReadBytes } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
 import type { Frame } from './ws-frames.ts'
@@ -29,7 +30,7 @@ const framesPerTurn = 8
 export interface WsSendQueueOptions extends Pick<RpcServices, 'activeRequests' | 'hintGc'> {
   /** Of the WebSocket. */
   readonly memory: CallerMemory
-  /** How long a caller with too many queued bytes may read nothing, in ms of the system's clock. */
+  /** How long a caller with too many queued bytes may read less than the least speed, in ms of the system's clock. */
   readonly sendTimeoutMs: number
   /** Called when the caller has read, and fewer bytes are queued. */
   onRead(): void
@@ -60,6 +61,8 @@ export class WsSendQueue {
   #drainCount = 0
   #refusedCount = 0
   #sendTimer: NodeJS.Timeout | undefined
+  /** Bytes that had been sent when the timer was set. */
+  #sentBytesAtTimer = 0
   #pendingClose: { readonly code: number; readonly reason: string } | undefined
 
   /** `stream` is what `socket` writes to. */
@@ -130,7 +133,6 @@ export class WsSendQueue {
 
   /** A caller that reads as fast as this writes would block all others; they get a turn each `framesPerTurn` frames. */
   #onDrain(): void {
-    this.#sendTimer?.refresh()
     this.#refusedCount = 0
     this.#isOverloaded = false
     this.#releaseSocketBytes()
@@ -181,11 +183,24 @@ export class WsSendQueue {
   #updateSendTimer(): void {
     const maxBytes = this.#pendingClose === undefined ? slowReaderBytes : 0
     if (this.#remainingBytes + this.#queuedBytes > maxBytes) {
-      this.#sendTimer ??= setTimeout(() => this.#options.onSlowReader(), this.#options.sendTimeoutMs)
+      if (this.#sendTimer === undefined) this.#setSendTimer()
     } else {
       clearTimeout(this.#sendTimer)
       this.#sendTimer = undefined
     }
+  }
+
+  #setSendTimer(): void {
+    const { sendTimeoutMs, onSlowReader } = this.#options
+    this.#sentBytesAtTimer = this.#sentBytes
+    this.#sendTimer = setTimeout(() => {
+      if (this.#sentBytes - this.#sentBytesAtTimer < minReadBytes(sendTimeoutMs)) onSlowReader()
+      else this.#setSendTimer()
+    }, sendTimeoutMs)
+  }
+
+  get #sentBytes(): number {
+    return this.#stream.bytesWritten - this.#stream.writableLength
   }
 
   #reserve(body: ResponseBody): boolean {

@@ -19,8 +19,12 @@ const maxValuesBytes = 25_000 * maxParsedValueBytes
 export const handlingBytes = (messageBytes: number): number =>
   callOverheadBytes + 3 * messageBytes + Math.min((maxParsedValueBytes / 2) * messageBytes, maxValuesBytes)
 
-/** Where the bytes of responses of nodes are reserved. */
-export type ResponseMemory = Pick<MemoryBudget, 'reserve' | 'release'>
+/** Where the bytes of responses of nodes are reserved while they arrive: the share of a network. */
+export interface ResponseMemory {
+  /** `heldBytes` are those that the response has already reserved. */
+  reserve(bytes: number, heldBytes: number): boolean
+  release(bytes: number): void
+}
 
 /**
  * The bytes that this process holds for callers: requests while they arrive, calls in flight, responses of nodes while they
@@ -70,6 +74,9 @@ export class MemoryBudget {
   }
 }
 
+/** A response is small while it holds less than this part of what is free. */
+const maxSmallResponsePercent = 12
+
 /** Shares that hold nothing are removed when there are so many. */
 const maxShares = 1_000
 
@@ -90,9 +97,14 @@ export class MemoryShare {
     return this.#heldBytes
   }
 
-  /** False when the share or the budget is exhausted; then none are reserved. */
-  reserve(bytes: number): boolean {
-    if (this.#heldBytes >= this.#budget.freeBytes || !this.#budget.reserve(bytes)) return false
+  /**
+   * False when the share or the budget is exhausted; then none are reserved. `heldBytes` are those of the response that the bytes belong
+   * to: while it is small, the share does not matter, so that long responses of some callers give way to short ones of others.
+   */
+  reserve(bytes: number, heldBytes = Infinity): boolean {
+    const { freeBytes } = this.#budget
+    if (this.#heldBytes >= freeBytes && heldBytes >= (maxSmallResponsePercent / 100) * freeBytes) return false
+    if (!this.#budget.reserve(bytes)) return false
     this.#heldBytes += bytes
     return true
   }

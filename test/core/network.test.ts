@@ -40,7 +40,7 @@ const hostServices = () => {
     accounts: { find: unused },
     ledger: { charge: unused },
     usage: { count: unused },
-    upstreamClient: { request: unused, disconnects: unused },
+    upstreamClientOf: () => ({ request: unused, disconnects: unused }),
     sharedCaches: { open: unused },
   } satisfies HostServices
 }

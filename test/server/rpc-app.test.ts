@@ -1,5 +1,6 @@
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -11,6 +12,7 @@ import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { ActiveRequests, nextRequestId } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
+import { setSendTimeout } from '../../src/server/stream-response.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
@@ -287,4 +289,28 @@ t.test('requests in flight', async t => {
     await waitUntil(() => memoryBudget.reservedBytes === 0)
     t.match(received, /HTTP\/1.1 200 OK/)
   })
+})
+
+t.test('a caller that reads a few bytes now and then is disconnected, one that reads at the least speed is not', async t => {
+  for (const [bytesPerCheck, isDisconnected] of [
+    [10, true],
+    [500, false],
+  ] as const) {
+    let sentBytes = 0
+    // A connection to a caller whose speed is exact: the kernel takes 64 KiB and more at a time.
+    const socket = {
+      get bytesWritten() {
+        return (sentBytes += bytesPerCheck)
+      },
+      writableLength: 0,
+      _handle: { writeQueueSize: 0 },
+    }
+    const res = Object.assign(new EventEmitter(), { socket, destroy: () => void res.emit('close') })
+    const log = new TestLog()
+    const closed = once(res, 'close').then(() => true)
+    setSendTimeout({ log, sendTimeoutMs: 200 }, res as unknown as ServerResponse, 'r-1') // all that it uses
+    t.equal(await Promise.race([closed, new Promise(resolve => setTimeout(resolve, 600, false))]), isDisconnected)
+    t.equal(log.lines.length, isDisconnected ? 1 : 0)
+    res.emit('close')
+  }
 })

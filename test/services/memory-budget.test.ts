@@ -52,6 +52,27 @@ t.test('what a caller holds becomes its account’s when the account is known', 
   t.same([caller.heldBytes, budget.shareOf('account').heldBytes, budget.reservedBytes], [0, 0, 0])
 })
 
+t.test('long responses of nodes give way to short ones when the share of their network is exhausted', async t => {
+  const budget = new MemoryBudget(1 << 20)
+  const share = budget.shareOf('network')
+  const arrive = (responses: number[], chunk: number): void => {
+    let isGrowing = true
+    while (isGrowing) {
+      isGrowing = false
+      for (const [i, held] of responses.entries()) {
+        if (!share.reserve(chunk, held)) continue
+        responses[i] = held + chunk
+        isGrowing = true
+      }
+    }
+  }
+  const long = Array<number>(20).fill(0)
+  arrive(long, 1_000)
+  t.ok(budget.freeBytes > 100_000, `${budget.freeBytes} bytes`)
+  t.ok(share.reserve(10_000, 0), 'a short one still arrives')
+  t.notOk(share.reserve(1_000, Math.max(...long)))
+})
+
 t.test('shares that hold nothing are forgotten, others are not', async t => {
   const budget = new MemoryBudget(1_000_000)
   const [idle, busy] = [budget.shareOf('idle'), budget.shareOf('busy')]

@@ -22,7 +22,7 @@ export interface ExchangeOptions {
   readonly maxBytes: number
   readonly idempotent: boolean
   readonly clock: Clock
-  readonly memoryBudget: ResponseMemory
+  readonly memory: ResponseMemory
   readonly decompressionLimits: Readonly<Record<ContentDecoder['kind'], ConcurrencyLimit>>
   readonly deadline: RequestDeadline
   /** Called once, when the exchange has ended. */
@@ -125,7 +125,7 @@ class HttpExchange implements ResponseHandler {
   }
 
   #receive(bytes: Buffer): void {
-    const { id, target, maxBytes, memoryBudget } = this.#options
+    const { id, target, maxBytes, memory } = this.#options
     const parser = this.#parser
     if (parser === undefined || this.#isSettled) return
     const allowedBytes = maxBytes - parser.byteLength
@@ -133,7 +133,7 @@ class HttpExchange implements ResponseHandler {
       parser.push(bytes.subarray(0, allowedBytes))
       return this.#settle(this.#tooLarge(parser))
     }
-    if (!memoryBudget.reserve(bytes.length)) return this.#settle(overloaded({ upstream: target.name }))
+    if (!memory.reserve(bytes.length, this.#reservedBytes)) return this.#settle(overloaded({ upstream: target.name }))
     this.#reservedBytes += bytes.length
     if (!parser.push(bytes)) this.#complete()
     else if (this.#isTooLarge && parser.hasBegunResult(id)) this.#settle(this.#tooLarge(parser))
@@ -227,7 +227,7 @@ class HttpExchange implements ResponseHandler {
     this.#isSettled = true
     this.#options.onSettled()
     this.#inFlight?.abort()
-    this.#options.memoryBudget.release(this.#reservedBytes)
+    this.#options.memory.release(this.#reservedBytes)
     this.#decompressor?.destroy()
     this.#decompressionLimit?.release()
   }

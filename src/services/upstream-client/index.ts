@@ -37,8 +37,15 @@ const maxConcurrentZlib = 32
 /** A decompressor of brotli takes up to 16 MiB, however short the response is. */
 const maxConcurrentBrotli = 2
 
-/** Responses reserve their bytes in `memoryBudget` while they come in; a response that does not fit is given up. */
-export const openUpstreamClient = (clock: Clock, memoryBudget: ResponseMemory): UpstreamClient & { close(): Promise<void> } => {
+/** A client whose connections several networks share. */
+export interface SharedUpstreamClient extends UpstreamClient {
+  /** The same client, whose responses reserve their bytes elsewhere. */
+  withMemory(memory: ResponseMemory): UpstreamClient
+  close(): Promise<void>
+}
+
+/** Responses reserve their bytes in `memory` while they come in; a response that does not fit is given up. */
+export const openUpstreamClient = (clock: Clock, memory: ResponseMemory): SharedUpstreamClient => {
   const httpClient = openHttpClient(clock)
   const states = new WeakMap<Target, UpstreamState>()
   const newState = ({ url, concurrency = Infinity }: Target): UpstreamState => ({
@@ -51,14 +58,14 @@ export const openUpstreamClient = (clock: Clock, memoryBudget: ResponseMemory): 
   }
   const requestIds = createRequestIds()
   /** Without a promise of its own: few requests have to wait in the queue. */
-  const sendNow = ({ target, request, options, deadline, state, concurrency }: PendingRequest): Promise<Reply> => {
+  const sendNow = ({ target, request, options, memory, deadline, state, concurrency }: PendingRequest): Promise<Reply> => {
     const id = requestIds()
     const { maxBytes, idempotent = false } = options
     const onSettled = () => {
       deadline.stop()
       concurrency?.release()
     }
-    const exchangeOptions = { id, request, target, maxBytes, idempotent, clock, memoryBudget, decompressionLimits, deadline, onSettled }
+    const exchangeOptions = { id, request, target, maxBytes, idempotent, clock, memory, decompressionLimits, deadline, onSettled }
     return sendRequest(httpClient, state.endpoint, exchangeOptions)
   }
   const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
@@ -69,19 +76,19 @@ export const openUpstreamClient = (clock: Clock, memoryBudget: ResponseMemory): 
     pending.deadline.startDeadline()
     return (await admission) ? sendNow(pending) : refuseRequest(pending)
   }
-  return {
+  const withMemory = (memory: ResponseMemory): UpstreamClient => ({
     request(target, request, options) {
       const deadline = new RequestDeadline(clock, options)
       const state = getOrCreate(states, target, newState)
       const concurrency = options.bypassConcurrencyLimit === true ? undefined : state.concurrency
-      const pending = { target, request, options, deadline, state, concurrency }
+      const pending = { target, request, options, memory, deadline, state, concurrency }
       const admission = concurrency?.acquire(deadline) ?? true
       if (admission instanceof Promise) return sendWhenAdmitted(pending, admission)
       return admission ? sendNow(pending) : Promise.resolve(refuseRequest(pending))
     },
     disconnects: target => httpClient.disconnects(getOrCreate(states, target, newState).endpoint),
-    close: () => httpClient.close(),
-  }
+  })
+  return { ...withMemory(memory), withMemory, close: () => httpClient.close() }
 }
 
 /** Random ids, below 2^53: no node can answer a request before it has received it. Random numbers are drawn many at a time: 60 ns each. */
@@ -104,6 +111,7 @@ interface PendingRequest {
   readonly target: Target
   readonly request: Request
   readonly options: RequestOptions
+  readonly memory: ResponseMemory
   readonly deadline: RequestDeadline
   readonly state: UpstreamState
   /** The limit that the request is held to. */

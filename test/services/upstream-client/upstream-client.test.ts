@@ -397,7 +397,7 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     maxBytes: 1 << 22,
     idempotent: true,
     clock,
-    memoryBudget: new MemoryBudget(Infinity),
+    memory: new MemoryBudget(Infinity),
     decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
     deadline: new RequestDeadline(clock, requestOptions()),
     onSettled: () => undefined,

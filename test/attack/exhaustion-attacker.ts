@@ -1,0 +1,137 @@
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parentPort, workerData } from 'node:worker_threads'
+import { WebSocket } from 'ws'
+import { SeededRandom } from '../simulation/seeded-random.ts'
+import { callData } from './exhaustion-node.ts'
+import type { exhaustionNames } from './exhaustion-node.ts'
+
+export type ExhaustionName = (typeof exhaustionNames)[number]
+
+/** A thread that takes the memory or the time of a gateway, with one API key. */
+export interface AttackerTask {
+  readonly name: ExhaustionName
+  readonly http: string
+  readonly ws: string
+  readonly durationMs: number
+  readonly seed: number
+}
+
+const task = workerData as AttackerTask // written by runWorker()
+const endMs = performance.now() + task.durationMs
+const isOver = (): boolean => performance.now() > endMs
+const random = new SeededRandom(task.seed)
+const { hostname, port, pathname } = new URL(task.http)
+const mib = 1 << 20
+
+let callCount = 0
+/** `data` differs from call to call, so that no call shares the flight of another. */
+const callOf = (kind: string, extraBytes = 0): string => {
+  callCount += 1
+  const data = `${kind.padEnd(8, '0')}${callCount.toString(16).padStart(16, '0')}${'ab'.repeat(extraBytes / 2)}`
+  return `{"jsonrpc":"2.0","id":${callCount},"method":"eth_call","params":[{"to":"0x${'00'.repeat(20)}","data":"${data}"},"latest"]}`
+}
+
+const headOf = (header: string): string =>
+  `POST ${pathname} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n${header}\r\n\r\n`
+const requestOf = (body: string): string => `${headOf(`Content-Length: ${body.length}`)}${body}`
+
+/** Keeps `count` attackers at work until the end; one whose connection the gateway has closed begins anew a little later. */
+const keepBusy = async (count: number, attack: () => Promise<void>): Promise<void> => {
+  const work = async (): Promise<void> => {
+    while (!isOver()) {
+      await attack().catch(() => undefined)
+      await sleep(50 + random.between(0, 100))
+    }
+  }
+  await Promise.race([Promise.all(Array.from({ length: count }, work)), sleep(task.durationMs)])
+}
+
+/** Resolves when the connection is closed, or what it is used for is over. */
+const useConnection = (run: (socket: Socket) => void): Promise<void> =>
+  new Promise(resolve => {
+    const socket = connect(Number(port), hostname, () => run(socket))
+    socket.on('error', () => undefined).on('close', () => resolve())
+  })
+
+const useWebSocket = (run: (socket: WebSocket) => void): Promise<void> =>
+  new Promise(resolve => {
+    const socket = new WebSocket(task.ws)
+    socket.on('open', () => run(socket))
+    socket.on('error', () => undefined).on('close', () => resolve())
+  })
+
+/** Writes the same bytes over and over, no faster than they are taken. */
+const writeForever = (socket: Socket, bytes: Buffer): void => {
+  const write = (): void => {
+    while (!socket.destroyed && socket.write(bytes)) {}
+  }
+  socket.on('drain', write)
+  write()
+}
+
+const attacks: Readonly<Record<ExhaustionName, () => Promise<void>>> = {
+  'bodies in chunks of one byte': () => {
+    const chunks = Buffer.from('1\r\na\r\n'.repeat(10_000))
+    return keepBusy(60, () =>
+      useConnection(socket => {
+        socket.on('data', () => socket.destroy())
+        socket.write(headOf('Transfer-Encoding: chunked'))
+        writeForever(socket, chunks)
+      }),
+    )
+  },
+  'bodies of 1 MB whose calls hang': () =>
+    keepBusy(600, () =>
+      useConnection(socket => {
+        socket.on('data', () => socket.destroy())
+        socket.write(requestOf(callOf(callData.hang, 1_000_000)))
+      }),
+    ),
+  'unfinished WebSocket messages': () => {
+    const part = Buffer.alloc(mib - 1_000, '"')
+    return keepBusy(500, () => useWebSocket(socket => socket.send(part, { fin: false, binary: false })))
+  },
+  'calls that hang on many WebSockets': () =>
+    keepBusy(300, () =>
+      useWebSocket(socket => {
+        for (let i = 0; i < 200; i += 1) socket.send(callOf(callData.hang))
+      }),
+    ),
+  'pipelined calls whose answers are not read': () =>
+    keepBusy(4, () =>
+      useConnection(socket => {
+        socket.pause()
+        writeForever(socket, Buffer.from(Array.from({ length: 100 }, () => requestOf(callOf(callData.medium))).join('')))
+      }),
+    ),
+  'answers of 20 MB that are read slowly': () =>
+    keepBusy(18, () =>
+      useConnection(socket => {
+        socket.on('data', () => {
+          socket.pause()
+          setTimeout(() => socket.resume(), 500)
+        })
+        socket.write(requestOf(callOf(callData.long)))
+      }),
+    ),
+  'batches of answers that are not read': () =>
+    keepBusy(8, () =>
+      useConnection(socket => {
+        socket.pause()
+        socket.write(requestOf(`[${Array.from({ length: 100 }, () => callOf(callData.long)).join(',')}]`))
+      }),
+    ),
+  'a flood of calls of one account': () =>
+    keepBusy(200, () =>
+      useConnection(socket => {
+        const send = (): void => void (isOver() ? socket.destroy() : socket.write(requestOf(callOf(callData.short))))
+        socket.on('data', send)
+        send()
+      }),
+    ),
+}
+
+await attacks[task.name]()
+parentPort?.postMessage(undefined)

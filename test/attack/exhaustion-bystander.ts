@@ -1,0 +1,77 @@
+import http from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parentPort, workerData } from 'node:worker_threads'
+import { callData } from './exhaustion-node.ts'
+
+/** A thread that calls as an ordinary caller does, and measures how long it waits. */
+export interface BystanderTask {
+  readonly url: string
+  readonly durationMs: number
+  readonly seed: number
+}
+
+export interface BystanderReport {
+  readonly p99Ms: number
+  /** Calls without a result. */
+  readonly failed: number
+}
+
+const intervalMs = 10
+/** A call that takes longer has failed. */
+const timeoutMs = 10_000
+
+const { url, durationMs, seed } = workerData as BystanderTask // written by runWorker()
+const agent = new http.Agent({ keepAlive: true, maxSockets: 8 })
+
+/** Mostly calls that the gateway answers by itself, calls that the node must answer, and some longer answers. */
+const bodyOf = (n: number): string => {
+  if (n % 2 === 0) return JSON.stringify({ jsonrpc: '2.0', id: n, method: 'eth_chainId', params: [] })
+  const kind = n % 20 === 1 ? callData.medium : callData.short
+  const data = `${kind}${(seed * 1_000_000 + n).toString(16).padStart(63, '0')}`
+  return JSON.stringify({
+    jsonrpc: '2.0',
+    id: n,
+    method: 'eth_call',
+    params: [{ to: `0x${'00'.repeat(20)}`, data: evenLength(data) }, 'latest'],
+  })
+}
+
+const evenLength = (hex: string): string => (hex.length % 2 === 0 ? hex : `${hex}0`)
+
+const call = (body: string): Promise<boolean> =>
+  new Promise(resolve => {
+    const request = http.request(
+      url,
+      { method: 'POST', agent, headers: { 'content-type': 'application/json' }, timeout: timeoutMs },
+      response => {
+        let start = ''
+        response.setEncoding('latin1').on('data', chunk => {
+          if (start.length < 100) start += chunk
+        })
+        response.on('end', () => resolve(response.statusCode === 200 && start.includes('"result":')))
+        response.on('error', () => resolve(false))
+      },
+    )
+    request.on('timeout', () => request.destroy(new Error('timeout')))
+    request.on('error', () => resolve(false))
+    request.end(body)
+  })
+
+const latencies: number[] = []
+let failed = 0
+const measure = async (n: number): Promise<void> => {
+  const startMs = performance.now()
+  if (!(await call(bodyOf(n)))) failed += 1
+  latencies.push(performance.now() - startMs)
+}
+
+const calls: Promise<void>[] = []
+const endMs = performance.now() + durationMs
+for (let n = 0; performance.now() < endMs; n += 1) {
+  calls.push(measure(n))
+  await sleep(intervalMs)
+}
+await Promise.all(calls)
+latencies.sort((a, b) => a - b)
+const report: BystanderReport = { p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? NaN, failed }
+parentPort?.postMessage(report)

@@ -1,0 +1,65 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** The attacks, in the order in which they run. */
+export const exhaustionNames = [
+  'bodies in chunks of one byte',
+  'bodies of 1 MB whose calls hang',
+  'unfinished WebSocket messages',
+  'calls that hang on many WebSockets',
+  'pipelined calls whose answers are not read',
+  'answers of 20 MB that are read slowly',
+  'batches of answers that are not read',
+  'a flood of calls of one account',
+] as const
+
+/** What a call of an attacker or of the bystander makes the node do, as the beginning of its `data`. */
+export const callData = { hang: '0xdead', long: '0xb16', medium: '0x3ed', short: '0x5' } as const
+
+const longBytes = 20 << 20
+const mediumBytes = 100 << 10
+
+/** A node with answers of every length, and calls that it never answers. */
+export const startExhaustionNode = async (): Promise<{ readonly url: string; stop(): Promise<void> }> => {
+  const [long, medium] = [longBytes, mediumBytes].map(bytes => Buffer.from(`"0x${'ab'.repeat(bytes / 2)}"`))
+  const resultOf = (method: string, data: string): Buffer | string | undefined => {
+    if (method === 'eth_chainId') return '"0x7a69"'
+    if (method === 'eth_blockNumber') return '"0x10"'
+    if (method === 'eth_getBlockByNumber') return block
+    if (data.startsWith(callData.hang)) return undefined
+    return data.startsWith(callData.long) ? long : data.startsWith(callData.medium) ? medium : '"0x01"'
+  }
+  const server = http.createServer((request, response) => {
+    let text = ''
+    request.setEncoding('latin1').on('data', chunk => {
+      // The id, the method and the beginning of `data` are in front.
+      if (text.length < 1_000) text += chunk
+    })
+    request.on('end', () => {
+      const [, id, method = ''] = /"id":("[^"]*"|\d+),"method":"(\w+)"/.exec(text) ?? []
+      const result = resultOf(method, /"data":"(0x\w{0,10})/.exec(text)?.[1] ?? '')
+      if (result === undefined) return
+      const head = `{"jsonrpc":"2.0","id":${id},"result":`
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': head.length + result.length + 1 })
+      response.write(head)
+      response.write(result)
+      response.end('}')
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async stop() {
+      const closed = once(server, 'close')
+      server.close()
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+const hash = (digit: string): string => `0x${digit.repeat(64)}`
+
+const block = JSON.stringify({ number: '0x10', hash: hash('1'), parentHash: hash('2'), timestamp: '0x0', transactions: [] })

@@ -1,0 +1,118 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import type { GatewayProcess } from '../support/deployment.ts'
+import { residentBytesOf } from '../support/process-memory.ts'
+import type { AttackOptions } from './attack.ts'
+import type { BystanderReport, BystanderTask } from './exhaustion-bystander.ts'
+import type { AttackerTask, ExhaustionName } from './exhaustion-attacker.ts'
+import { exhaustionNames, startExhaustionNode } from './exhaustion-node.ts'
+
+/** What one attack on the memory or the time of a gateway came to, and how a caller of another account fared meanwhile. */
+export interface ExhaustionResult {
+  readonly name: string
+  readonly peakRssMiB: number
+  readonly restRssMiB: number
+  /** `limits.inFlight` and `memory` of the gateway: the peak may be above the rest by so much. */
+  readonly limitMiB: number
+  readonly bystanderP99Ms: number
+  /** Just before the attack. */
+  readonly bystanderP99AloneMs: number
+  /** Calls of the bystander that were not answered. */
+  readonly failed: number
+}
+
+const inFlightMiB = 128
+const memoryMiB = 64
+const aloneMs = 1_500
+const attackMs = 4_000
+
+/**
+ * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls. The
+ * node, the attacker and the bystander have a thread each, so that they do not wait for one another.
+ */
+export const runExhaustion = async ({ seed, scale, log }: AttackOptions): Promise<readonly ExhaustionResult[]> => {
+  const node = await startExhaustionNode()
+  const deployment = createDeployment({
+    gateway: { memory: `${memoryMiB}MiB`, limits: { inFlight: `${inFlightMiB}MiB` }, log: 'error' },
+    networks: { net: networkFile('net', [node.url], { failover: { upstreams: [{ name: 'own', url: node.url, concurrency: 10_000 }] } }) },
+  })
+  try {
+    for (const account of ['attacker', 'bystander']) await deployment.addAccount(account, 'custom')
+    const [attacker, bystander] = [await deployment.addKey('attacker'), await deployment.addKey('bystander')]
+    const results: ExhaustionResult[] = []
+    for (const name of exhaustionNames) {
+      const gateway = await deployment.start()
+      const result = await attackOnce(gateway, { name, attackerKey: attacker.key, bystanderKey: bystander.key, seed, scale })
+      log(JSON.stringify(result))
+      results.push(result)
+      await gateway.kill()
+    }
+    return results
+  } finally {
+    await deployment.remove()
+    await node.stop()
+  }
+}
+
+interface AttackSetup {
+  readonly name: ExhaustionName
+  readonly attackerKey: string
+  readonly bystanderKey: string
+  readonly seed: number
+  readonly scale: number
+}
+
+const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup): Promise<ExhaustionResult> => {
+  const { name, attackerKey, bystanderKey, seed, scale } = setup
+  const bystand = (durationMs: number) =>
+    runWorker<BystanderTask, BystanderReport>('exhaustion-bystander', { url: gateway.http(bystanderKey), durationMs, seed })
+  await bystand(500) // code that is not compiled yet is slow
+  const alone = await bystand(aloneMs)
+  const rest = residentBytesOf(gateway.pid)
+  const peak = samplePeak(gateway.pid)
+  const durationMs = attackMs * scale
+  const task: AttackerTask = { name, http: gateway.http(attackerKey), ws: gateway.ws(attackerKey), durationMs, seed }
+  const [beside] = await Promise.all([
+    sleep(durationMs / 8).then(() => bystand((durationMs * 7) / 8)),
+    runWorker<AttackerTask, undefined>('exhaustion-attacker', task),
+  ])
+  return {
+    name,
+    peakRssMiB: toMiB(peak.stop()),
+    restRssMiB: toMiB(rest),
+    limitMiB: inFlightMiB + memoryMiB,
+    bystanderP99Ms: beside.p99Ms,
+    bystanderP99AloneMs: alone.p99Ms,
+    failed: beside.failed,
+  }
+}
+
+const toMiB = (bytes: number): number => Math.round(bytes / 2 ** 20)
+
+/** The greatest resident set of a process, until stop(). */
+const samplePeak = (pid: number): { stop(): number } => {
+  let peak = 0
+  const sample = () => {
+    peak = Math.max(peak, residentBytesOf(pid))
+  }
+  const timer = setInterval(sample, 50)
+  return {
+    stop() {
+      clearInterval(timer)
+      sample()
+      return peak
+    },
+  }
+}
+
+/** Runs a file of this folder on a thread of its own; resolves with the one message that it posts. */
+const runWorker = <Task, Report>(file: string, task: Task): Promise<Report> =>
+  new Promise((resolve, reject) => {
+    const worker = new Worker(new URL(`./${file}.js`, import.meta.url), { workerData: task })
+    worker.once('message', report => {
+      resolve(report)
+      void worker.terminate()
+    })
+    worker.once('error', reject)
+  })
