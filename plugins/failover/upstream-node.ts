@@ -10,7 +10,19 @@ import {
   singleFlight,
   withContext,
 } from '../../src/plugin/plugin.ts'
-import type { Call, CallOutcome, Counter, Failure, Next, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type {
+  Call,
+  CallOutcome,
+  Counter,
+  Failure,
+  Gauge,
+  Histogram,
+  Next,
+  Reply,
+  Request,
+  Services,
+  Target,
+} from '../../src/plugin/plugin.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
@@ -25,6 +37,9 @@ export class UpstreamNode {
   readonly #options: FailoverOptions['breaker']
   readonly #services: Services
   readonly #failures: Counter
+  readonly #duration: Histogram
+  readonly #rateLimited: Gauge
+  #rateLimitTimer: ReturnType<Services['clock']['after']> | undefined
   readonly #rateLimit: RateLimitBackoff
   readonly #deprioritizer: Deprioritizer
   /** By class of method. */
@@ -40,6 +55,8 @@ export class UpstreamNode {
     this.#options = options
     this.#services = services
     this.#failures = services.metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })
+    this.#duration = services.metrics.histogram(metricDefinitions.upstreamRequestDuration, { upstream: name })
+    this.#rateLimited = services.metrics.gauge(metricDefinitions.upstreamRateLimited, { upstream: name })
     this.#rateLimit = new RateLimitBackoff(services.clock)
     this.#deprioritizer = new Deprioritizer(options, services)
   }
@@ -71,6 +88,7 @@ export class UpstreamNode {
       if (outcome === 'success') getOrCreate(this.#latencies, methodClass, createLatencyTracker).record(startedAt, clock.monotonic())
       return reply
     } finally {
+      this.#duration.observe((clock.monotonic() - startedAt) / 1000)
       this.#rateLimit.end(isProbe, outcome === 'success')
     }
   }
@@ -87,6 +105,7 @@ export class UpstreamNode {
 
   stop(): void {
     this.cancellation.abort()
+    this.#rateLimitTimer?.cancel()
     for (const breaker of this.#breakers.values()) breaker.stop()
   }
 
@@ -97,6 +116,13 @@ export class UpstreamNode {
     if (!this.#services.methods.heavyClasses.has(methodClass) || lastUsualAt < startedAt) return reply
     const { source, upstream, category, kind, error } = reply
     return refuse('timeout', { source, upstream, category, data: kind === 'timeout' ? error.data : undefined })
+  }
+
+  #updateRateLimited(): void {
+    const { remainingMs } = this.#rateLimit
+    this.#rateLimited.set(remainingMs > 0 ? 1 : 0)
+    this.#rateLimitTimer?.cancel()
+    if (remainingMs > 0) this.#rateLimitTimer = this.#services.clock.after(remainingMs, () => this.#updateRateLimited())
   }
 
   #recordReply(reply: Reply, methodClass: string, request: Request): CallOutcome {
@@ -116,6 +142,7 @@ export class UpstreamNode {
 
   #beginBackoff({ retryAfter }: Failure, { method }: Request): void {
     this.#rateLimit.onRateLimited(retryAfter)
+    this.#updateRateLimited()
     this.#services.log.warn({ upstream: this.name, method, backoffMs: this.#rateLimit.remainingMs }, 'upstream rate limited')
   }
 

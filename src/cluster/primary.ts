@@ -42,9 +42,13 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
       pool.setLogLevel(level)
     },
   }
+  const headsStatus = () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
   const adminOptions = {
     isReady: () => !isDraining && pool.readyCount > 0,
-    networks: () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) })),
+    async networks() {
+      await sharedHeads.refresh()
+      return headsStatus()
+    },
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
     logLevel,
     token: gateway.admin.token,
@@ -57,12 +61,10 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
     throw error
   }
   const admin = gateway.listen.admin && (await openAdminListener(gateway.listen.admin, adminOptions).catch(closeAll))
-  const portal = await openPrimaryPortal(config, { rpcUrl: urlOf(rpc.host, rpc.port), headsStatus: adminOptions.networks, log }).catch(
-    async (error: unknown) => {
-      await admin?.stop()
-      return closeAll(error)
-    },
-  )
+  const portal = await openPrimaryPortal(config, { rpcUrl: urlOf(rpc.host, rpc.port), headsStatus, log }).catch(async (error: unknown) => {
+    await admin?.stop()
+    return closeAll(error)
+  })
   return {
     urls: { rpc: urlOf(rpc.host, rpc.port), ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
     async stop(graceMs = gateway.drain.grace) {

@@ -43,6 +43,11 @@ export class SharedHeads {
     return this.#networks.get(network)?.heads.status
   }
 
+  /** As HeadsSource.refresh(). */
+  async refresh(): Promise<void> {
+    await Promise.all(Array.from(this.#networks.values(), ({ heads }) => heads.refresh()))
+  }
+
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     if (!('network' in message)) return
     const { network } = message

@@ -81,6 +81,9 @@ class WorkerNetworks implements HeadsSource {
     this.#onMessage = () => {}
   }
 
+  /** The primary polls. */
+  async refresh(): Promise<void> {}
+
   handleMessage(message: NetworkMessage): void {
     this.#heads.get(message.network)?.handleMessage(message)
     this.#onMessage()

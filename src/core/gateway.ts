@@ -64,7 +64,7 @@ export const openGateway = async (
     const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)
     await headsSource.ready()
     const isReady = () => !isStopping
-    const context = { ...services, networks: runningNetworks, store, log, memoryBudget, isReady }
+    const context = { ...services, networks: runningNetworks, store, log, memoryBudget, headsSource, isReady }
     const { urls, enterLameDuck } = await openListeners({ gateway, networks }, context, closers)
     const stop = async (graceMs = gateway.drain.grace) => {
       isStopping = true
@@ -147,12 +147,13 @@ interface ListenerContext {
   readonly networks: readonly Network[]
   readonly store: Store
   readonly version: string
+  readonly headsSource: HeadsSource
   isReady(): boolean
 }
 
 const openListeners = async (
   { gateway: config, networks: networkConfigs }: Pick<ValidConfig, 'gateway' | 'networks'>,
-  { networks, store, clock, log, metrics, memoryBudget, version, isReady }: ListenerContext,
+  { networks, store, clock, log, metrics, memoryBudget, headsSource, version, isReady }: ListenerContext,
   closers: Closers,
 ): Promise<Pick<Gateway, 'urls'> & Pick<RpcListener, 'enterLameDuck'>> => {
   const rpc = await openRpcListener({ config, networks, memoryBudget, clock, log, metrics })
@@ -161,7 +162,10 @@ const openListeners = async (
   const headsStatus = () => networks.map(({ name, heads }) => ({ name, ...heads.status }))
   const adminOptions = {
     isReady,
-    networks: headsStatus,
+    async networks() {
+      await headsSource.refresh()
+      return headsStatus()
+    },
     metrics: metrics.families,
     logLevel: log,
     token: config.admin.token,

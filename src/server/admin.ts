@@ -3,19 +3,20 @@ import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { Secret } from '../plugin/secret.ts'
-import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import type { Log, RootLog } from '../services/log.ts'
 import { isLogLevel, logLevels } from '../services/log.ts'
 import { formatMetrics, metricsContentType } from '../services/metrics.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import { isJsonObject } from '../util/json.ts'
+import { networkStatusOf } from './network-status.ts'
+import type { NetworkHeads } from './network-status.ts'
 import { isReceivingBody, parseHost } from './rpc-request.ts'
 
 export interface AdminOptions {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
-  /** For `/readyz?verbose`. */
-  networks(): readonly ({ readonly name: string } & Partial<HeadsStatus>)[]
+  /** For `/readyz?verbose`: as of now. */
+  networks(): Promise<readonly NetworkHeads[]>
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** The level of the log of all processes of the gateway. */
   readonly logLevel: Pick<RootLog, 'level'>
@@ -108,9 +109,13 @@ const respondAlive: Responder = ctx => {
   ctx.body = 'ok\n'
 }
 
-const respondReadiness = (ctx: Koa.Context, { isReady, networks }: Pick<AdminOptions, 'isReady' | 'networks'>): void => {
+type ReadinessOptions = Pick<AdminOptions, 'isReady' | 'networks' | 'metrics'>
+
+const respondReadiness = async (ctx: Koa.Context, { isReady, networks, metrics }: ReadinessOptions): Promise<void> => {
+  const heads = 'verbose' in ctx.query ? await networks() : undefined
+  const families = heads && (await metrics())
   const ready = isReady()
-  ctx.body = 'verbose' in ctx.query ? { ready, networks: networks() } : ready ? 'ready\n' : 'not ready\n'
+  ctx.body = heads && families ? { ready, networks: heads.map(each => networkStatusOf(each, families)) } : ready ? 'ready\n' : 'not ready\n'
   ctx.status = ready ? 200 : 503
 }
 

@@ -20,11 +20,41 @@ export const metricDefinitions = {
     labels: ['status'],
     help: 'HTTP responses, refused WebSocket upgrades included. CORS preflights are not counted. Status 499: the caller left before the response.',
   },
+  upstreamRequestDuration: {
+    name: 'tollgate_upstream_request_duration_seconds',
+    type: 'histogram',
+    labels: ['network', 'upstream'],
+    help: 'Time of each attempt to have a call answered by an upstream, whatever its result. The count is the number of attempts: the share of an upstream is its part of all.',
+  },
   upstreamFailures: {
     name: 'tollgate_upstream_failures_total',
     type: 'counter',
     labels: ['network', 'upstream'],
     help: 'Calls that an upstream failed.',
+  },
+  upstreamUp: {
+    name: 'tollgate_upstream_up',
+    type: 'gauge',
+    labels: ['network', 'upstream'],
+    help: '1 while an upstream answers the requests about its chain, 0 while it does not. Polls stop 30 s after the last call.',
+  },
+  upstreamHead: {
+    name: 'tollgate_upstream_head',
+    type: 'gauge',
+    labels: ['network', 'upstream'],
+    help: 'The number of the newest block that an upstream has reported.',
+  },
+  upstreamLag: {
+    name: 'tollgate_upstream_lag_blocks',
+    type: 'gauge',
+    labels: ['network', 'upstream'],
+    help: 'Blocks between the head of the network and the newest block of an upstream.',
+  },
+  upstreamRateLimited: {
+    name: 'tollgate_upstream_rate_limited',
+    type: 'gauge',
+    labels: ['network', 'upstream'],
+    help: '1 while an upstream gets no calls from a worker because it has limited their rate.',
   },
   upstreamBreakerOpen: {
     name: 'tollgate_upstream_breaker_open',

@@ -39,6 +39,8 @@ export interface UpstreamState {
   readonly finalized?: BlockId
   readonly isSubscribed: boolean
   readonly exclusion?: Exclusion
+  /** Why it does not answer. */
+  readonly failure?: string
 }
 
 /** The chain at one moment, for calls. It never changes: take it before a request is sent, and check the response against it. */
@@ -125,7 +127,7 @@ export interface HeadsStatus {
     /** Its heads come over a newHeads subscription. */
     readonly subscribed?: true
     readonly usable: boolean
-    /** Why it is excluded. */
+    /** Why it is not usable. */
     readonly because?: string
   }[]
 }

@@ -150,10 +150,13 @@ export abstract class CurrentChainState {
   }
 }
 
-const upstreamStatusOf = ({ name, head, isSubscribed, exclusion }: UpstreamState): HeadsStatus['upstreams'][number] => ({
-  name,
-  ...(head && { head: head.number }),
-  ...(isSubscribed && { subscribed: true as const }),
-  usable: exclusion === undefined,
-  ...(exclusion && { because: exclusion.description }),
-})
+const upstreamStatusOf = ({ name, head, isSubscribed, exclusion, failure }: UpstreamState): HeadsStatus['upstreams'][number] => {
+  const because = exclusion?.description ?? (failure === undefined ? undefined : `it does not answer: ${failure}`)
+  return {
+    name,
+    ...(head && { head: head.number }),
+    ...(isSubscribed && { subscribed: true as const }),
+    usable: because === undefined,
+    ...(because !== undefined && { because }),
+  }
+}

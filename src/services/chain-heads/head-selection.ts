@@ -2,7 +2,7 @@ import { getOrCreate } from '../../util/memoize.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge, Metrics } from '../metrics.ts'
-import type { Exclusion, ExclusionReason, Head } from './chain-state.ts'
+import type { Exclusion, ExclusionReason, Head, UpstreamState } from './chain-state.ts'
 import { isSameHead } from './current-chain-state.ts'
 import type { HeadPlausibility } from './head-plausibility.ts'
 import { minAgreeingPolls } from './poll-schedule.ts'
@@ -137,4 +137,18 @@ const logMessages: Readonly<Record<ExclusionReason, string>> = {
   chain: 'upstream excluded: wrong chain ID',
   lag: 'upstream excluded: its head lags too far behind',
   ahead: 'upstream excluded: its head is implausibly high',
+}
+
+/** The state of an upstream for workers and operators. */
+export const upstreamStateOf = (upstream: UpstreamTracker, selection: HeadSelection, exclusions: UpstreamExclusions): UpstreamState => {
+  const { name, head, finalized, isSubscribed, health } = upstream
+  const exclusion = exclusions.get(name)
+  return {
+    name,
+    ...(head && { head }),
+    ...(finalized && !selection.isImplausible(upstream) && { finalized }),
+    isSubscribed,
+    ...(exclusion && { exclusion }),
+    ...(health.failure !== undefined && { failure: health.failure }),
+  }
 }

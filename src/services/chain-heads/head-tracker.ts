@@ -7,10 +7,10 @@ import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import { CanonicalChain } from './canonical-chain.ts'
-import type { ChainState, Heads, TrackOptions, UpstreamState } from './chain-state.ts'
+import type { ChainState, Heads, TrackOptions } from './chain-state.ts'
 import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
-import { HeadSelection, UpstreamExclusions } from './head-selection.ts'
+import { HeadSelection, UpstreamExclusions, upstreamStateOf } from './head-selection.ts'
 import { PollSchedule, headTimingFor } from './poll-schedule.ts'
 import type { HeadTiming } from './poll-schedule.ts'
 import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
@@ -33,8 +33,8 @@ export interface HeadsOptions {
   readonly onChange?: (state: ChainState, recentBlocks: RecentBlocks) => void
 }
 
-/** A start waits no longer for the chain IDs of upstreams. */
-const chainIdTimeoutMs = 1000
+/** A start, and an operator, wait no longer for upstreams. */
+const maxWaitMs = 1000
 
 /**
  * Tracks the upstreams of one network, and derives the network's head, its finalized block, the reported height and the
@@ -132,6 +132,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   async sync(): Promise<void> {}
 
+  /** Polls upstreams that no calls keep polled. Resolves when they have answered, at the latest after a second. */
+  async refresh(): Promise<void> {
+    if (!this.#schedule.isActive) await this.#withinSecond(this.#upstreams.map(upstream => this.#pollUpstream(upstream)))
+  }
+
   recordActivity(): void {
     if (this.#upstreams.length > 0) this.#schedule.recordActivity()
   }
@@ -172,8 +177,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   async #checkChainIds(upstreams: readonly UpstreamTracker[]): Promise<void> {
-    const checks = upstreams.map(upstream => upstream.checkChainId().then(() => this.#evaluate()))
-    await withTimeoutOr(this.#options.clock, chainIdTimeoutMs, Promise.all(checks), () => undefined)
+    await this.#withinSecond(upstreams.map(upstream => upstream.checkChainId().then(() => this.#evaluate())))
+  }
+
+  async #withinSecond(work: readonly Promise<void>[]): Promise<void> {
+    await withTimeoutOr(this.#options.clock, maxWaitMs, Promise.all(work), () => undefined)
   }
 
   #pollAll(): void {
@@ -214,6 +222,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   #evaluate(): void {
     for (const upstream of this.#selection.evaluate(this.#upstreams)) this.#chain.discardFinalizedOf(upstream)
     const { head, implausible } = this.#selection
+    for (const upstream of this.#upstreams) upstream.health.recordHead(upstream.head, head)
     this.#exclusions.evaluate(this.#upstreams, { head, maxLagBlocks: this.#maxLagBlocks, implausible })
     this.#reportedHeight.lowerIfAgreed()
     if (head !== undefined) this.#reportedHeight.raise(head.number)
@@ -232,15 +241,8 @@ export class HeadTracker extends CurrentChainState implements Heads {
       ...(finalized && { finalized }),
       finalityVersion,
       reportedHeight: this.#reportedHeight.height,
-      upstreams: this.#upstreams.map(upstream => this.#stateOf(upstream)),
+      upstreams: this.#upstreams.map(upstream => upstreamStateOf(upstream, this.#selection, this.#exclusions)),
     })
     this.#options.onChange?.(this.state, recentBlocks)
-  }
-
-  #stateOf(upstream: UpstreamTracker): UpstreamState {
-    const { name, head, finalized, isSubscribed } = upstream
-    const exclusion = this.#exclusions.get(name)
-    const isFinalityPlausible = finalized !== undefined && !this.#selection.isImplausible(upstream)
-    return { name, ...(head && { head }), ...(isFinalityPlausible && { finalized }), isSubscribed, ...(exclusion && { exclusion }) }
   }
 }

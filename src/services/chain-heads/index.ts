@@ -18,6 +18,8 @@ export interface HeadsSource {
   open(network: string, options: HeadsOptions): Heads
   /** Resolves, and soon, once the chain IDs of the tracked upstreams have been checked. */
   ready(): Promise<void>
+  /** Asks upstreams that no calls keep polled. Resolves, and soon, when the status of all heads is that of now. */
+  refresh(): Promise<void>
 }
 
 /** The broadcasts that share the reported height of this network with other gateways. */
@@ -32,6 +34,7 @@ export const openHeadsSource = (heightBroadcastsOf: HeightBroadcastsOf = () => [
       opened.push(heads)
       return heads
     },
+    refresh: async () => void (await Promise.all(opened.map(heads => heads.refresh()))),
     ready: async () => void (await Promise.all(opened.map(heads => heads.chainIdsChecked))),
   }
 }

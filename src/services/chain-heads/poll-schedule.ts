@@ -68,6 +68,11 @@ export class PollSchedule {
     this.#options = options
   }
 
+  /** Upstreams are polled, as calls come in. */
+  get isActive(): boolean {
+    return this.#timer !== undefined
+  }
+
   /** A call has come in. */
   recordActivity(): void {
     this.#idleMs = 0

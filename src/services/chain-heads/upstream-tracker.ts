@@ -3,6 +3,7 @@ import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import type { Log } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import { parseBlockReply } from './upstream-requests.ts'
 import type { BlockHeader } from './upstream-requests.ts'
@@ -12,6 +13,7 @@ import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
 import { UpstreamHead } from './upstream-head.ts'
+import { UpstreamHealth } from './upstream-health.ts'
 import type { UpstreamHeadOptions } from './upstream-head.ts'
 import { fetchBlock, openUpstreamRequester, withRateLimitBackoff } from './upstream-requests.ts'
 import type { UpstreamRequester } from './upstream-requests.ts'
@@ -21,6 +23,7 @@ export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
   readonly chainId: number
   readonly upstreamClient: UpstreamClient
   readonly log: Log
+  readonly metrics: Metrics<'network'>
   readonly signal: Signal
   /** ms between polls of the finalized block, and between checks of the chain ID. */
   readonly slowPollIntervalMs: number
@@ -36,6 +39,7 @@ export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
 /** The head, the finalized block and the chain ID of one upstream. Each of them is requested at most once at a time. */
 export class UpstreamTracker {
   readonly #options: UpstreamTrackerOptions
+  readonly health: UpstreamHealth
   readonly #request: UpstreamRequester
   readonly #chainIdCheck: ChainIdCheck
   readonly #ancestorCheck: AncestorCheck
@@ -49,10 +53,11 @@ export class UpstreamTracker {
   #disconnects: number
 
   constructor(options: UpstreamTrackerOptions) {
-    const { target, chainId, upstreamClient, clock, signal, slowPollIntervalMs, isAgePlausible } = options
+    const { target, chainId, upstreamClient, clock, log, metrics, signal, slowPollIntervalMs, isAgePlausible } = options
     this.#options = options
     this.#disconnects = upstreamClient.disconnects(target)
-    this.#request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock)
+    this.health = new UpstreamHealth(target.name, log, metrics)
+    this.#request = this.health.watch(withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock))
     this.#chainIdCheck = new ChainIdCheck({ chainId, clock, intervalMs: slowPollIntervalMs, request: () => this.#request('eth_chainId') })
     this.#head = new UpstreamHead(options)
     this.#ancestorCheck = new AncestorCheck({

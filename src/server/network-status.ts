@@ -1,0 +1,45 @@
+import type { HeadsStatus } from '../services/chain-heads/index.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { Labels, MetricFamily } from '../services/metrics.ts'
+
+/** A network, with what is known of its chain; nothing before its upstreams are tracked. */
+export type NetworkHeads = { readonly name: string } & Partial<HeadsStatus>
+
+/** One network in `/readyz?verbose`. */
+export interface NetworkStatus extends Omit<NetworkHeads, 'upstreams'> {
+  readonly upstreams: readonly UpstreamStatus[]
+}
+
+type UpstreamStatus = HeadsStatus['upstreams'][number] & {
+  /** The classes of methods for which calls are kept away; `all` for every class. */
+  readonly openBreakers?: readonly string[]
+  readonly rateLimited?: true
+}
+
+/**
+ * The heads of a network and the breakers and rate limits of all its workers in one view. The latter are read from the metrics:
+ * so they agree with them, whatever process has them.
+ */
+export const networkStatusOf = (network: NetworkHeads, families: readonly MetricFamily[]): NetworkStatus => {
+  const active = (metric: { readonly name: string }): readonly Labels[] =>
+    families
+      .filter(({ name }) => name === metric.name)
+      .flatMap(({ series }) => series)
+      .flatMap(({ labels, values }) => (labels['network'] === network.name && values[0] === 1 ? [labels] : []))
+  const open = active(metricDefinitions.upstreamBreakerOpen)
+  const limited = active(metricDefinitions.upstreamRateLimited)
+  const tracked = network.upstreams ?? []
+  // A partner has breakers, but its head is not tracked.
+  const others = [...open, ...limited].flatMap(({ upstream = '' }) => (tracked.some(({ name }) => name === upstream) ? [] : [upstream]))
+  const upstreams = [...tracked, ...Array.from(new Set(others), name => ({ name, usable: true }))].map(upstream => {
+    const openBreakers = open.flatMap(labels => (labels['upstream'] === upstream.name ? (labels['class'] ?? []) : []))
+    const isLimited = limited.some(labels => labels['upstream'] === upstream.name)
+    return {
+      ...upstream,
+      usable: upstream.usable && !isLimited && !openBreakers.includes('all'),
+      ...(openBreakers.length > 0 && { openBreakers: openBreakers.sort() }),
+      ...(isLimited && { rateLimited: true as const }),
+    }
+  })
+  return { ...network, upstreams }
+}

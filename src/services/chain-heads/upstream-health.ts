@@ -1,0 +1,71 @@
+import { isFailure } from '../../plugin/reply.ts'
+import type { Reply } from '../../plugin/reply.ts'
+import type { Log } from '../log.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import type { Gauge, Metrics } from '../metrics.ts'
+import type { Head } from './chain-state.ts'
+import { minAgreeingPolls } from './poll-schedule.ts'
+import type { UpstreamRequester } from './upstream-requests.ts'
+
+/**
+ * Does an upstream answer the requests about its chain? A change is logged, and metrics have the state. The very first answer
+ * counts at once, so that a wrong URL is reported at the start; later ones only when several in a row agree.
+ */
+export class UpstreamHealth {
+  readonly #upstream: string
+  readonly #log: Log
+  readonly #up: Gauge
+  readonly #head: Gauge
+  readonly #lag: Gauge
+  #isKnown = false
+  #failuresInRow = 0
+  #failure: string | undefined
+
+  constructor(upstream: string, log: Log, metrics: Metrics<'network'>) {
+    this.#upstream = upstream
+    this.#log = log
+    this.#up = metrics.gauge(metricDefinitions.upstreamUp, { upstream })
+    this.#head = metrics.gauge(metricDefinitions.upstreamHead, { upstream })
+    this.#lag = metrics.gauge(metricDefinitions.upstreamLag, { upstream })
+  }
+
+  /** Why the upstream does not answer; undefined while it does, and before the first answer. */
+  get failure(): string | undefined {
+    return this.#failure
+  }
+
+  /** The same requests, with each answer recorded. */
+  watch(request: UpstreamRequester): UpstreamRequester {
+    return async (method, ...params) => {
+      const reply = await request(method, ...params)
+      this.#record(reply)
+      return reply
+    }
+  }
+
+  /** `networkHead` is the head of the network. */
+  recordHead(head: Head | undefined, networkHead: Head | undefined): void {
+    if (head === undefined) return
+    this.#head.set(head.number)
+    this.#lag.set(Math.max(0, (networkHead?.number ?? 0) - head.number))
+  }
+
+  /** A rate limit, a canceled request or a limit of the gateway says nothing. */
+  #record(reply: Reply): void {
+    if (!isFailure(reply) || reply.fault === 'caller') return this.#setFailure(undefined)
+    if (reply.fault !== 'upstream' || reply.category === 'rateLimited') return
+    this.#failuresInRow += 1
+    if (!this.#isKnown || this.#failuresInRow >= minAgreeingPolls) this.#setFailure(reply.cause ?? reply.error.message)
+  }
+
+  #setFailure(failure: string | undefined): void {
+    const previous = this.#failure
+    this.#isKnown = true
+    this.#failure = failure
+    this.#up.set(failure === undefined ? 1 : 0)
+    if (failure === undefined) this.#failuresInRow = 0
+    if ((failure === undefined) === (previous === undefined)) return
+    if (failure === undefined) this.#log.info({ upstream: this.#upstream }, 'upstream answers again')
+    else this.#log.warn({ upstream: this.#upstream, cause: failure }, 'upstream does not answer: check its URL')
+  }
+}
