@@ -11,7 +11,7 @@ import { memoizeFrozen } from '../util/memoize.ts'
 import { methodNameOf, stringifyJson } from '../util/json.ts'
 import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-request.ts'
 import { runBatch } from './run-batch.ts'
-import type { BatchLimits } from './run-batch.ts'
+import type { BatchLimits, BatchMemory } from './run-batch.ts'
 
 /** What messages to one network are handled with. */
 export interface MessageHandler {
@@ -39,14 +39,19 @@ export interface RpcResponse {
   readonly isBatch?: true
 }
 
-/** Responds to one message, whatever it is. Never throws and never rejects: a bug fails its own call and is logged. */
-export const handleMessage = async (handler: MessageHandler, bytes: Uint8Array, origin: Origin): Promise<RpcResponse> => {
+/** Responds to one message, whatever it is; `memory` is that of the caller. Never throws and never rejects: a bug fails its own call and is logged. */
+export const handleMessage = async (
+  handler: MessageHandler,
+  bytes: Uint8Array,
+  origin: Origin,
+  memory: BatchMemory,
+): Promise<RpcResponse> => {
   try {
     const message = handler.parse(bytes)
     if ('error' in message) return failureResponse(message)
     if ('ids' in message) return refusedBatchResponse(message, bytes.length)
     if ('message' in message) return singleResponse(await handleRequest(handler, message, origin), message.id)
-    return await handleBatch(handler, message, origin, bytes.length)
+    return await handleBatch(handler, message, origin, { memory, batchBytes: bytes.length })
   } catch (bug) {
     return internalErrorResponse(handler, origin, bug)
   }
@@ -100,10 +105,11 @@ const handleBatch = async (
   handler: MessageHandler,
   batch: readonly IncomingRequest[],
   origin: Origin,
-  batchBytes: number,
+  { memory, batchBytes }: { readonly memory: BatchMemory; readonly batchBytes: number },
 ): Promise<RpcResponse> => {
   const handled = await runBatch(batch, {
     ...handler,
+    memory,
     signal: origin.signal,
     handle: request => handleRequest(handler, request, origin),
     replace: (request, refusal, replaced) => replaceReply(handler, { request, refusal, replaced }, origin),
@@ -136,7 +142,7 @@ const isInvalidRequest = (reply: Reply): reply is Failure => isFailure(reply) &&
 interface Replacement {
   readonly request: IncomingRequest
   readonly refusal: Failure
-  /** What the call has come to, if it has run. Its charge is kept if a node answered it, else it is refunded. */
+  /** What the call has come to, if it has run. Its charge is kept if a node answered it and the batch is too large, else it is refunded. */
   readonly replaced: HandledRequest | undefined
 }
 
@@ -144,8 +150,9 @@ const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: R
   let reply = refusal
   try {
     const { source, credits, quota, charge } = replaced?.reply ?? refusal
-    if (source === 'node' || source === 'partner') reply = copyReply(refusal, { credits, quota })
-    else charge?.refund('tooLarge')
+    const isPaid = refusal.kind === 'tooLarge' && (source === 'node' || source === 'partner')
+    if (isPaid) reply = copyReply(refusal, { credits, quota })
+    else if (refusal.kind !== 'node') charge?.refund(refusal.kind)
   } catch (bug) {
     reply = logBug(handler.log, origin, bug, request.message)
   }

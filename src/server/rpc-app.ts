@@ -118,7 +118,7 @@ const respondToCalls =
         'error' in body
           ? failureResponse(body)
           : memory.reserve(handlingBytes(body.length))
-            ? await handleMessage(endpoint.messageHandler, body, origin)
+            ? await handleMessage(endpoint.messageHandler, body, origin, memory)
             : overloadedResponse()
       sendResponse(services, res, origin.requestId, state.response, memory)
     } finally {

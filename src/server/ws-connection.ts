@@ -161,7 +161,7 @@ export class WsConnection {
     this.#inFlightCount += 1
     if (this.#inFlightCount >= maxConcurrentMessages) this.#socket.pause()
     const { endpoint, origin } = this.routedRequest
-    const response = await handleMessage(endpoint.messageHandler, message, origin)
+    const response = await handleMessage(endpoint.messageHandler, message, origin, this.#memory)
     this.#inFlightCount -= 1
     this.#memory.release(reservedBytes)
     this.sendResponse(response)
@@ -174,7 +174,7 @@ export class WsConnection {
   async #refuseMessage(message: Buffer): Promise<void> {
     if (message.length > maxRefusedMessageBytes) return this.close(1013, 'too many bytes are in flight')
     const { endpoint, origin } = this.routedRequest
-    const { body } = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin)
+    const { body } = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin, this.#memory)
     if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
     this.#applyBackpressure()
   }

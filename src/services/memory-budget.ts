@@ -5,7 +5,7 @@ import type { RefusalDetails, Failure } from '../plugin/reply.ts'
  * Bytes of one call in flight, besides those of its message and of a long response: its part of the pipeline, and its request
  * to a node. Measured: 7 KB.
  */
-export const callOverheadBytes = 8_192
+const callOverheadBytes = 8_192
 
 /** Bytes that each value of a message takes once it is parsed, at most; each value has at least two bytes of text. */
 const maxParsedValueBytes = 64
@@ -154,6 +154,18 @@ export class CallerMemory {
   release(bytes: number): void {
     this.#heldBytes -= bytes
     this.#share?.release(bytes)
+  }
+
+  /**
+   * Room for one more call of a batch; that for its first call is reserved with the message. False early, when this caller holds a
+   * quarter of what is free: the responses need room too.
+   */
+  reserveCall(): boolean {
+    return 4 * this.#heldBytes < this.#budget.freeBytes && this.reserve(callOverheadBytes)
+  }
+
+  releaseCalls(count: number): void {
+    this.release(count * callOverheadBytes)
   }
 
   releaseAll(): void {

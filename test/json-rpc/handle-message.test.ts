@@ -4,12 +4,13 @@ import t from 'tap'
 import { Cancellation } from '../../src/plugin/call.ts'
 import type { Call, Json, Signal } from '../../src/plugin/call.ts'
 import type { Next } from '../../src/plugin/plugin.ts'
-import { refuse } from '../../src/plugin/reply.ts'
+import { isFailure, refuse } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { handleMessage, internalErrorResponse, failureResponse, bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/handle-message.ts'
 import type { RpcResponse } from '../../src/json-rpc/handle-message.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import type { ParseMessage } from '../../src/json-rpc/parse-request.ts'
+import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { isJsonObject } from '../../src/util/json.ts'
 import { fakeOrigin, TestClock, TestLog } from '../support/fakes.ts'
 
@@ -40,16 +41,23 @@ interface HandlerOverrides {
   readonly parse?: ParseMessage
   readonly clock?: TestClock
   readonly signal?: Signal
+  readonly memory?: CallerMemory
 }
 
 /** One parser for all tests: what it has cached must not change a response. */
 const parse = createMessageParser(limits)
 
-const handle = (message: string | Uint8Array, { signal = new Cancellation(), ...over }: HandlerOverrides = {}): Promise<RpcResponse> =>
+const callerMemory = (maxBytes: number): CallerMemory => new CallerMemory(new MemoryBudget(maxBytes), 'alice')
+
+const handle = (
+  message: string | Uint8Array,
+  { signal = new Cancellation(), memory = callerMemory(1 << 30), ...over }: HandlerOverrides = {},
+): Promise<RpcResponse> =>
   handleMessage(
     { parse, run: runEnvelope, clock: new TestClock(), log: new TestLog(), ...over, limits: { ...limits, ...over.limits } },
     Buffer.from(message),
     fakeOrigin({ signal }),
+    memory,
   )
 
 const responseTextOf = ({ body }: RpcResponse): string | undefined => (body === undefined ? undefined : bodyToBuffer(body).toString())
@@ -263,7 +271,7 @@ t.test('a batch', async t => {
     isDone = true
     await counted
     t.equal(JSON.parse(text ?? '').length, 1000)
-    t.ok(turns >= 15, `${turns} turns`)
+    t.ok(turns >= 7, `${turns} turns`)
   })
 
   t.test('that takes too long has an error for each call that has not begun', async t => {
@@ -313,6 +321,79 @@ t.test('a batch', async t => {
     t.same(ran, [1, 2])
     t.match(JSON.parse(bodyToBuffer(body!).toString()), [{ id: 1, result: /x/ }, ...[2, 3, 4].map(id => ({ id, error: { code: -32003 } }))])
     t.match(replies, [{ source: 'node' }, ...Array(4).fill({ kind: 'tooLarge', source: 'gateway', charge: undefined })])
+  })
+})
+
+t.test('the responses of a batch', async t => {
+  const resultBytes = 100_000
+  const count = 20
+  const batch = batchOf(...Array.from({ length: count }, (_, i) => request(`${i}`)))
+
+  t.test('are reserved in the memory budget until all of them are there', async t => {
+    const budget = new MemoryBudget(100 * resultBytes)
+    const memory = new CallerMemory(budget, 'alice')
+    const reserved: number[] = []
+    const run: Next = async () => {
+      await setImmediate()
+      reserved.push(budget.reservedBytes)
+      return { result: Buffer.alloc(resultBytes, '1'), source: 'node' }
+    }
+    const { body } = await handle(batch, { run, memory, limits: { batchConcurrency: 1 } })
+    t.equal(JSON.parse(bodyToBuffer(body!).toString()).length, count)
+    t.ok(
+      reserved.every((bytes, i) => bytes >= i * resultBytes),
+      `${reserved}`,
+    )
+    t.equal(budget.reservedBytes, 0, 'who sends the response reserves its bytes')
+  })
+
+  t.test('that do not fit it are refused and refunded, and the rest is not asked', async t => {
+    const budget = new MemoryBudget(10 * resultBytes)
+    const memory = new CallerMemory(budget, 'alice')
+    const refunds: string[] = []
+    const charge = { refund: (outcome: string) => void refunds.push(outcome) }
+    let asked = 0
+    const run: Next = async () => {
+      await setImmediate()
+      asked += 1
+      t.ok(budget.reservedBytes < 10 * resultBytes)
+      return { result: Buffer.alloc(resultBytes, '1'), source: 'node', charge }
+    }
+    const { body, replies } = await handle(batch, { run, memory, limits: { batchConcurrency: 2 } })
+    const answers = JSON.parse(bodyToBuffer(body!).toString()) as { id: number; error?: { code: number; message: string } }[]
+    t.same(
+      answers.map(({ id }) => id),
+      Array.from({ length: count }, (_, i) => i),
+    )
+    const refused = answers.filter(({ error }) => error !== undefined)
+    t.ok(refused.length > count / 2 && refused.length < count, `${refused.length} refused`)
+    t.ok(
+      refused.every(
+        ({ error }) => error?.code === -32002 && error.message.startsWith('too many bytes are in flight for the answers of the batch'),
+      ),
+    )
+    t.equal(asked - refunds.length, count - refused.length, 'who was asked and is not answered gets the credits back')
+    t.ok(asked <= count - refused.length + 2)
+    t.ok(refunds.every(outcome => outcome === 'unavailable'))
+    t.equal(replies.filter(isFailure).length, refused.length)
+    t.equal(budget.reservedBytes, 0)
+  })
+
+  t.test('need room for each call in flight: without it, fewer calls run at the same time', async t => {
+    const budget = new MemoryBudget(100_000)
+    const memory = new CallerMemory(budget, 'alice')
+    let running = 0
+    let most = 0
+    const run: Next = async () => {
+      running += 1
+      most = Math.max(most, running)
+      await setImmediate()
+      running -= 1
+      return resultOf('"0x1"')
+    }
+    t.equal(await handleToText(batch, { run, memory }), batchOf(...Array.from({ length: count }, (_, i) => successText(`${i}`))))
+    t.ok(most > 1 && most < 10, `${most}`)
+    t.equal(budget.reservedBytes, 0)
   })
 })
 
@@ -569,7 +650,12 @@ t.test('bytes that are no Buffer are parsed too', async t => {
   const bytes = new Uint8Array(Buffer.from(`  ${request('"é"')}`)).subarray(2)
   t.equal(
     responseTextOf(
-      await handleMessage({ parse, run: runEnvelope, limits, clock: new TestClock(), log: new TestLog() }, bytes, fakeOrigin()),
+      await handleMessage(
+        { parse, run: runEnvelope, limits, clock: new TestClock(), log: new TestLog() },
+        bytes,
+        fakeOrigin(),
+        callerMemory(1 << 20),
+      ),
     ),
     successText('"é"'),
   )
