@@ -282,55 +282,6 @@ t.test('a response that is there before the gateway sees the end of the connecti
   }
 })
 
-t.test('a batch of 1,000 different calls to one node that takes 50 ms is answered, over HTTP and over WebSocket', async t => {
-  node.setResponse('eth_getBalance', async ({ params }) => {
-    await new Promise(resolve => setTimeout(resolve, 50)) // the node is slow
-    return { result: params[0] }
-  })
-  const addressOf = (i: number) => `0x${i.toString(16).padStart(40, '0')}`
-  const batchFrom = (first: number) =>
-    JSON.stringify(
-      Array.from({ length: 1000 }, (_, i) => ({ jsonrpc: '2.0', id: first + i, method: 'eth_getBalance', params: [addressOf(first + i)] })),
-    )
-  const expected = (first: number) =>
-    Array.from({ length: 1000 }, (_, i) => ({ jsonrpc: '2.0', id: first + i, result: addressOf(first + i) }))
-  const response = await send(gateway.http(key), batchFrom(0))
-  t.same(response.json(), expected(0))
-  t.equal(response.headers['x-tollgate-credits'], '80000')
-  const talker = await connectWs(gateway.ws(key))
-  talker.send(batchFrom(5000))
-  t.same(await talker.nextMessage(), expected(5000))
-  await talker.close()
-})
-
-t.test('a batch over the limit has an error for the id of each call, over HTTP and over WebSocket', async t => {
-  const ids = Array.from({ length: 1001 }, (_, i) => (i % 3 === 0 ? i : i % 3 === 1 ? `s${i}` : null))
-  const batch = JSON.stringify(ids.map(id => ({ jsonrpc: '2.0', id, method: 'eth_chainId' })))
-  const expected = ids.map(id => ({
-    jsonrpc: '2.0',
-    id,
-    error: { code: -32600, message: 'invalid request: more than 1000 calls in a batch' },
-  }))
-  const response = await send(gateway.http(key), batch)
-  t.same([response.status, response.json()], [200, expected])
-  t.equal(response.headers['x-tollgate-credits'], '0')
-  const talker = await connectWs(gateway.ws(key))
-  talker.send(batch)
-  t.same(await talker.nextMessage(), expected)
-  t.equal((await talker.call('eth_chainId')).result, '0x7a69')
-  await talker.close()
-})
-
-t.test('a batch whose calls are all refused says that it cost nothing', async t => {
-  for (const batch of [
-    '[1]',
-    '[{"jsonrpc":"2.0","id":1,"method":"eth_nothing"}]',
-    '[{"jsonrpc":"2.0","id":1,"method":"eth_call"},{"id":2}]',
-  ]) {
-    t.equal((await send(gateway.http(key), batch)).headers['x-tollgate-credits'], '0', batch)
-  }
-})
-
 t.test('callers who reset their connections leave no trace', async t => {
   const { hostname, port } = new URL(gateway.rpc)
   for (let i = 0; i < 50; i++) {

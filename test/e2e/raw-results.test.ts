@@ -11,9 +11,9 @@ import { TestLog } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { withNumbersAsTexts } from '../support/json-numbers.ts'
-import { call } from '../support/rpc-client.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
 
-// What makes the gateway fast, observed in its own process.
+// What makes the gateway fast, and what callers may ask of it, observed in its own process.
 
 const marker = 'c0ffee'.repeat(4)
 const logs = Array.from({ length: 2000 }, (_, i) => ({ logIndex: `0x${i.toString(16)}`, data: `0x${marker}` }))
@@ -56,6 +56,7 @@ t.test('results', async t => {
   if (config === undefined) return
   const gateway = await openGateway(config, systemClock, new TestLog())
   const url = `${gateway.urls.rpc}/v3/${key}`
+  const wsUrl = `${gateway.urls.rpc.replace('http', 'ws')}/ws/v3/${key}`
   t.teardown(async () => {
     await gateway.stop()
     await deployment.remove()
@@ -124,7 +125,7 @@ t.test('results', async t => {
     t.same(requestedMethods, ['eth_getStorageAt'])
   })
 
-  const post = async (body: string): Promise<string> => {
+  const postText = async (body: string): Promise<string> => {
     const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
     return response.text()
   }
@@ -133,7 +134,7 @@ t.test('results', async t => {
     /** The node's result is the text of the parameters that it has received. */
     const askAll = async (questions: readonly string[]): Promise<void> => {
       const requests = questions.map((params, id) => `{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":${params}}`)
-      const replies = JSON.parse(await post(`[${requests.join()}]`)) as { result: string }[]
+      const replies = JSON.parse(await postText(`[${requests.join()}]`)) as { result: string }[]
       for (const [i, params] of questions.entries()) {
         const received = replies[i]?.result.slice(0, -1) ?? 'null'
         deepStrictEqual(withNumbersAsTexts(received), withNumbersAsTexts(params), params)
@@ -152,9 +153,63 @@ t.test('results', async t => {
   t.test('the same question with such numbers becomes one request to the node', async t => {
     let count = 0
     node.setResponse('eth_call', async () => ({ result: `0x${(count += 1)}` }))
-    const ask = (id: number) => post(`{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":[{"x":12345678901234567890},"0x11"]}`)
+    const ask = (id: number) => postText(`{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":[{"x":12345678901234567890},"0x11"]}`)
     const replies = await Promise.all(Array.from({ length: 10 }, (_, id) => ask(id)))
     t.ok(replies.every(text => text.includes('"result":"0x1"')))
     t.equal(count, 1)
+  })
+
+  t.test('a batch of 1,000 different calls to one node that takes 50 ms is answered, over HTTP and over WebSocket', async t => {
+    node.setResponse('eth_getBalance', async ({ params }) => {
+      await new Promise(resolve => setTimeout(resolve, 50)) // the node is slow
+      return { result: params[0] }
+    })
+    const addressOf = (i: number) => `0x${i.toString(16).padStart(40, '0')}`
+    const batchFrom = (first: number) =>
+      JSON.stringify(
+        Array.from({ length: 1000 }, (_, i) => ({
+          jsonrpc: '2.0',
+          id: first + i,
+          method: 'eth_getBalance',
+          params: [addressOf(first + i)],
+        })),
+      )
+    const expected = (first: number) =>
+      Array.from({ length: 1000 }, (_, i) => ({ jsonrpc: '2.0', id: first + i, result: addressOf(first + i) }))
+    const response = await post(url, batchFrom(0))
+    t.same(response.json(), expected(0))
+    t.equal(response.headers['x-tollgate-credits'], '80000')
+    const talker = await connectWs(wsUrl)
+    talker.send(batchFrom(5000))
+    t.same(await talker.nextMessage(), expected(5000))
+    await talker.close()
+  })
+
+  t.test('a batch over the limit has an error for the id of each call, over HTTP and over WebSocket', async t => {
+    const ids = Array.from({ length: 1001 }, (_, i) => (i % 3 === 0 ? i : i % 3 === 1 ? `s${i}` : null))
+    const batch = JSON.stringify(ids.map(id => ({ jsonrpc: '2.0', id, method: 'eth_chainId' })))
+    const expected = ids.map(id => ({
+      jsonrpc: '2.0',
+      id,
+      error: { code: -32600, message: 'invalid request: more than 1000 calls in a batch' },
+    }))
+    const response = await post(url, batch)
+    t.same([response.status, response.json()], [200, expected])
+    t.equal(response.headers['x-tollgate-credits'], '0')
+    const talker = await connectWs(wsUrl)
+    talker.send(batch)
+    t.same(await talker.nextMessage(), expected)
+    t.equal((await talker.call('eth_chainId')).result, '0x7a69')
+    await talker.close()
+  })
+
+  t.test('a batch whose calls are all refused says that it cost nothing', async t => {
+    for (const batch of [
+      '[1]',
+      '[{"jsonrpc":"2.0","id":1,"method":"eth_nothing"}]',
+      '[{"jsonrpc":"2.0","id":1,"method":"eth_call"},{"id":2}]',
+    ]) {
+      t.equal((await post(url, batch)).headers['x-tollgate-credits'], '0', batch)
+    }
   })
 })
