@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
+import { runFuzzBytes } from '../attack/fuzz-bytes.ts'
 import { openRawConnection } from '../support/rpc-client.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
@@ -31,9 +32,13 @@ const messageHandler = {
   clock: new TestClock(),
   log,
 }
+const endpoint = { name: 'net', admit, messageHandler }
 const counted: number[] = []
 const services: RpcServices = {
-  endpointByHost: new Map([['a', { name: 'net', admit, messageHandler }]]),
+  endpointByHost: new Map([
+    ['a', endpoint],
+    ['127.0.0.1', endpoint],
+  ]),
   limits,
   headers: { upstream: true },
   log,
@@ -264,4 +269,13 @@ t.test('what middleware throws is logged once with the request id, and is an int
     const requestId = /X-Request-Id: (.*)\r\n/i.exec(text)?.[1]
     t.match(log.lines.splice(0), [{ level: 'error', fields: { requestId, network: 'net', stack: /inside/ } }])
   }
+})
+
+t.test('after malformed bytes no request is active, no memory is reserved, and nothing is logged', async t => {
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const result = await runFuzzBytes({ url, wsUrl: url, apiKey: 'good', seed: 2, count: 400, log: line => t.comment(line) })
+  t.same(result, { sent: 400, hung: 0, crashed: 0, crossed: 0 })
+  await services.activeRequests.whenIdle()
+  t.equal(services.memoryBudget.reservedBytes, 0)
+  t.same(log.lines, [])
 })
