@@ -1,6 +1,6 @@
 import type { AnyPlugin } from '../src/plugin/plugin.ts'
 import cache from './cache/index.ts'
-import credits from './credits.ts'
+import credits from './credits/index.ts'
 import envelope from './envelope.ts'
 import failover from './failover/index.ts'
 import keyAuth from './key-auth.ts'

@@ -7,8 +7,9 @@ import { mayForward, PartnerNode } from './partner-node.ts'
 import { RetryBudget } from './retries.ts'
 import { UpstreamNode } from './upstream-node.ts'
 
-/** The variant of calls that may go to the partner. */
+/** The variants of calls: those that may go to the partner, and those that get one attempt. */
 const forwarding = 'forwarding'
+const singleAttempt = 'single-attempt'
 
 /** Requests one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
 export default definePlugin({
@@ -18,7 +19,10 @@ export default definePlugin({
   reads: ['request', 'account'],
   writes: ['target'],
   repeats: true,
-  vary: (context, { partner }, origin) => (partner !== undefined && mayForward(partner, context, origin) ? forwarding : ''),
+  vary(context, { partner }, origin) {
+    if (context.account.singleAttempt === true) return singleAttempt
+    return partner !== undefined && mayForward(partner, context, origin) ? forwarding : ''
+  },
   check({ upstreams, partner, breaker }, report) {
     upstreams.forEach(({ url }, i) => checkHttpScheme(url, ['upstreams', i, 'url'], report))
     if (partner !== undefined) checkHttpScheme(partner.url, ['partner', 'url'], report)
@@ -64,7 +68,18 @@ export default definePlugin({
           selectionOrder(node => node.isUsable(methodClass)),
           typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
         )
-        const selection = { methodClass, method, candidates, requiredBlock, heads, retryBudget, clock, mayHedge: hedge }
+        const mayRetry = call.variant !== singleAttempt
+        const selection = {
+          methodClass,
+          method,
+          candidates,
+          requiredBlock,
+          heads,
+          retryBudget,
+          clock,
+          mayRetry,
+          mayHedge: hedge && mayRetry,
+        }
         return new FailoverAttempt(call, next, selection).run(call.variant === forwarding ? partnerNode : undefined)
       },
       async stop() {

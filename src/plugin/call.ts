@@ -60,6 +60,8 @@ export interface Account {
   readonly id: string
   readonly name: string
   readonly plan: Plan
+  /** Its calls get one attempt and no hedge: too many of its recent calls failed, free of charge. */
+  readonly singleAttempt?: true
 }
 
 /** An API key as it is stored: never the secret itself. A missing list allows everything. */

@@ -133,6 +133,7 @@ export const refusals = {
   forbidden: refusal(200, -32091, 'not allowed for this API key'),
   spent: refusal(402, -33000, 'the daily credits are used up'),
   rate: refusal(429, -32005, 'too many calls per second'),
+  failing: refusal(429, -32005, 'too many of the recent calls failed; retry later'),
   unavailable: refusal(503, -32002, 'no upstream can answer now', 'upstream'),
   internal: refusal(200, -32603, 'internal error', 'gateway'),
   notFound: refusal(404, -32090, 'not found'),

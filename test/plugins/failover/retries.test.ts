@@ -7,8 +7,8 @@ import type { Call, ContextKey, Signal } from '../../../src/plugin/call.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
 import { isCharged, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
-import { TestClock, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
-import { breaker, failure, getLogs, node, openFailover, rateLimited } from './failover-fixture.ts'
+import { TestClock, fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { breaker, failure, getLogs, node, openFailover, partner, rateLimited } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
 
 const neverOpen = { ...breaker, minCalls: 1e6, consecutiveFailures: 1e6 }
@@ -273,4 +273,43 @@ t.test('a call that a node does not finish in time', async t => {
     const { reply } = await replyBeside([{ method: 'eth_call', tookMs: 10 }], { method: 'eth_call' })
     t.match(reply, { kind: 'unavailable', fault: 'upstream' }, 'a class that callers cannot make heavy')
   })
+})
+
+t.test('a call of an account that gets a single attempt', async t => {
+  const single = { account: { ...fakeAccount, plan: { ...fakeAccount.plan, forwarding: true }, singleAttempt: true as const } }
+  const failing = { a: () => failure('a'), b: () => fakeResult('b'), p: () => fakeResult('p') }
+
+  t.test('is sent to one node, not to the next or the partner', async t => {
+    const { request, requested } = openFailover(t, failing, { partner })
+    t.match(await request(getLogs(single)), { kind: 'unavailable', fault: 'upstream', source: 'node', upstream: 'a' })
+    t.same(requested, ['a'])
+    t.equal(valueOrErrorCode(await request(getLogs())), 'b')
+  })
+
+  t.test('is sent to the next node if the first was not requested', async t => {
+    const { request, requested } = openFailover(t, { ...failing, a: () => refuse('unavailable', { source: 'gateway', upstream: 'a' }) })
+    t.equal(valueOrErrorCode(await request(getLogs(single))), 'b')
+    t.same(requested, ['a', 'b'])
+  })
+
+  t.test('is not hedged', async t => {
+    const { request, requested, clock } = openFailover(
+      t,
+      { a: () => (requested.length > 32 ? new Promise<Reply>(() => {}) : fakeResult('a')), b: () => fakeResult('b') },
+      { hedge: true },
+    )
+    for (let i = 0; i < 32; i++) await request(getLogs())
+    void request(getLogs(single))
+    await turn()
+    clock.advance(5000)
+    await turn()
+    t.equal(requested.length, 33)
+  })
+})
+
+t.test('a failure of all nodes names one that was requested, unless it is an outage', async t => {
+  const { request, requestMany } = openFailover(t, { a: () => failure('a') }, { upstreams: [node('a')] })
+  t.match(await request(getLogs()), { kind: 'unavailable', source: 'node', upstream: 'a' })
+  await requestMany(4)
+  t.match(await request(getLogs()), { kind: 'unavailable', source: 'gateway', upstream: undefined })
 })

@@ -1,9 +1,11 @@
 import t from 'tap'
-import credits from '../../plugins/credits.ts'
-import { refuse } from '../../src/plugin/reply.ts'
-import type { Reply } from '../../src/plugin/reply.ts'
-import type { ChargeResult, CountedCall, MethodTable } from '../../src/services/index.ts'
-import { createStage, failureOf, fakeCall, fakeResult, unreachableNext } from '../support/fakes.ts'
+import credits from '../../../plugins/credits/index.ts'
+import type { Account, Call, ContextKey } from '../../../src/plugin/call.ts'
+import { refuse } from '../../../src/plugin/reply.ts'
+import type { Reply } from '../../../src/plugin/reply.ts'
+import type { ChargeResult, CountedCall, MethodTable, Services } from '../../../src/services/index.ts'
+import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import { TestClock, createStage, failureOf, fakeAccount, fakeCall, fakeResult, unreachableNext } from '../../support/fakes.ts'
 
 t.test('credits', async t => {
   const methods = {
@@ -172,5 +174,80 @@ t.test('credits', async t => {
       status: 503,
       error: { code: -32002 },
     })
+  })
+})
+
+t.test('free failures of an account', async t => {
+  const failed = refuse('timeout', { source: 'node', upstream: 'own', fault: 'upstream' })
+  const openNetwork = async () => {
+    const clock = new TestClock()
+    const charge = () => ({ kind: 'charged', day: 1, quota: { limit: 1, remaining: 1, resetsInMs: 1 }, refund: () => true })
+    const stage = createStage(
+      credits,
+      { costs: {}, onStoreOutage: 'closed' },
+      {
+        clock,
+        methods: shippedMethods,
+        ledger: { charge } as unknown as Services['ledger'], // what is read of a charge
+      },
+    )
+    await stage.start?.()
+    t.teardown(() => stage.stop?.())
+    /** The accounts of the calls that ran. */
+    const ran: Account[] = []
+    const request = (reply: Reply, account = fakeAccount) =>
+      stage.handle(fakeCall('eth_call', [], { account }), async below => {
+        ran.push((below as Call<ContextKey>).context.account) // the stage passes the whole context
+        return reply
+      })
+    const requestMany = async (count: number, reply: Reply) => {
+      for (let i = 0; i < count; i++) await request(reply)
+    }
+    return { request, requestMany, ran, clock, stage }
+  }
+
+  t.test('limit it above 5 and 10 % of its calls of the last minute, from 20 calls on', async t => {
+    const { request, requestMany, ran, clock } = await openNetwork()
+    await requestMany(18, failed)
+    t.ok(
+      ran.every(account => account.singleAttempt === undefined),
+      'too few calls',
+    )
+    clock.advance(60_000)
+    await requestMany(39, fakeResult(1))
+    await requestMany(2, failed)
+    await request(fakeResult(1))
+    t.equal(ran.at(-1)?.singleAttempt, undefined, '2 of 41')
+    await request(failed)
+    await request(fakeResult(1))
+    t.equal(ran.at(-1)?.singleAttempt, true, '3 of 44')
+    await requestMany(2, failed)
+    t.equal(ran.length, 18 + 46)
+    t.match(await request(fakeResult(1)), { kind: 'failing', status: 429, error: { code: -32005 }, retryAfter: 60 }, '5 of 46')
+    t.equal(ran.length, 18 + 46)
+    t.ok('result' in (await request(fakeResult(1), { ...fakeAccount, id: 'acc_2' })), 'other accounts are not limited')
+    clock.advance(50_000)
+    t.match(await request(fakeResult(1)), { kind: 'failing', retryAfter: 10 }, 'refused calls do not count as calls')
+    clock.advance(10_000)
+    t.ok('result' in (await request(fakeResult(1))))
+    t.equal(ran.at(-1)?.singleAttempt, undefined)
+  })
+
+  t.test('are failures for which a node was requested, and that are not charged', async t => {
+    for (const [what, reply, isLimited] of [
+      ['a timeout', failed, true],
+      ['an error of a node', { ...refuse('unavailable', { source: 'node' }), kind: 'node' }, true],
+      ['an error of the partner', refuse('unavailable', { source: 'partner' }), true],
+      ['an outage', refuse('unavailable'), false],
+      ['a revert', { ...refuse('unavailable', { source: 'node', fault: 'caller' }), kind: 'node' }, false],
+      ['invalid parameters', refuse('params'), false],
+      ['a caller who left', refuse('unavailable', { source: 'gateway', fault: 'caller' }), false],
+      ['a fault of the gateway', refuse('internal'), false],
+      ['a failure that is shared with another caller', { ...failed, cache: 'hit' }, false],
+    ] as const) {
+      const { request, requestMany } = await openNetwork()
+      await requestMany(20, reply as Reply)
+      t.equal('kind' in (await request(fakeResult(1))), isLimited, what)
+    }
   })
 })

@@ -1,4 +1,13 @@
-import { copyReply, definePlugin, isCharged, isFailure, assertKnownMethods, refuse, withCredits } from '../src/plugin/plugin.ts'
+import {
+  assertKnownMethods,
+  copyReply,
+  definePlugin,
+  isCharged,
+  isFailure,
+  refuse,
+  withContext,
+  withCredits,
+} from '../../src/plugin/plugin.ts'
 import type {
   Call,
   Charge,
@@ -9,9 +18,12 @@ import type {
   RefusalKind,
   Next,
   Reply,
+  Timer,
   Usage,
   ChargeResult,
-} from '../src/plugin/plugin.ts'
+} from '../../src/plugin/plugin.ts'
+import { FreeFailures, bucketMs } from './free-failures.ts'
+import type { RecentCalls } from './free-failures.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({
@@ -44,6 +56,7 @@ export default definePlugin({
     },
   },
   reads: ['request', 'key', 'account'],
+  writes: ['account'],
   once: true,
   check({ onStoreOutage, grace }, report) {
     if (onStoreOutage === 'grace' && grace === undefined)
@@ -51,7 +64,7 @@ export default definePlugin({
     if (onStoreOutage !== 'grace' && grace !== undefined)
       report(['grace'], `\`grace\` applies only with \`onStoreOutage: grace\`, not with \`onStoreOutage: ${onStoreOutage}\``)
   },
-  create({ costs, onStoreOutage, grace = 0 }, { ledger, methods, network, usage }) {
+  create({ costs, onStoreOutage, grace = 0 }, { clock, ledger, methods, network, usage, singleton }) {
     assertKnownMethods(
       Object.keys(costs).map(method => ({ path: ['costs', method], method })),
       methods,
@@ -59,15 +72,21 @@ export default definePlugin({
     const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
     const outageGrace = outageGraceOf(onStoreOutage, grace)
+    const freeFailures = singleton('free failures', {}, () => new FreeFailures())
+    let rotation: Timer | undefined
 
-    const handle: Handler<ContextKeys> = (call, next) => {
+    const handle: Handler<ContextKeys, 'account'> = (call, next) => {
       const {
         request: { method },
         account,
       } = call.context
       const knownCost = costByMethod.get(method)
       const cost = knownCost ?? methods.defaultCost
-      const pending: PendingCharge = { usage, network: network.name, method: knownCost === undefined ? 'other' : method, cost }
+      const recentCalls = freeFailures.of(account.id)
+      const countedMethod = knownCost === undefined ? 'other' : method
+      const pending: PendingCharge = { usage, recentCalls, network: network.name, method: countedMethod, cost }
+      const { refusedForMs } = recentCalls
+      if (refusedForMs !== undefined) return Promise.resolve(refuseFailing(pending, call, refusedForMs))
       const charge = ledger.charge(account, cost, outageGrace)
       return charge instanceof Promise
         ? charge.then(result => serveCharged(result, pending, call, next))
@@ -76,6 +95,12 @@ export default definePlugin({
     return {
       handle,
       describeMethods: described => described.map(method => ({ ...method, credits: costByMethod.get(method.name) ?? methods.defaultCost })),
+      async start() {
+        rotation = clock.every(bucketMs, () => freeFailures.rotate())
+      },
+      async stop() {
+        rotation?.cancel()
+      },
     }
   },
 })
@@ -83,6 +108,7 @@ export default definePlugin({
 /** A call before it is charged. */
 interface PendingCharge {
   readonly usage: Usage
+  readonly recentCalls: RecentCalls
   readonly network: string
   readonly method: string
   readonly cost: number
@@ -116,8 +142,9 @@ const serveCharged = async (
     pending.usage.count(usageRecordOf(pending, call, refusal, undefined, 0))
     return refusal
   }
+  pending.recentCalls.recordCall()
   try {
-    const reply = await next(call)
+    const reply = await next(pending.recentCalls.isSingleAttempt ? withSingleAttempt(call) : call)
     if (!isCharged(reply)) return refundCharge(charge, pending, call, reply)
     const usageRecord = usageRecordOf(pending, call, reply, charge.day, pending.cost)
     pending.usage.count(usageRecord)
@@ -130,8 +157,23 @@ const serveCharged = async (
 
 const internalError = refuse('internal')
 
+/** Refuses the call of an account whose calls fail too often, free of charge. */
+const refuseFailing = (pending: PendingCharge, call: Call<ContextKeys>, refusedForMs: number): Failure => {
+  const refusal = refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) })
+  pending.usage.count(usageRecordOf(pending, call, refusal, undefined, 0))
+  return refusal
+}
+
+const withSingleAttempt = (call: Call<ContextKeys>): Call<ContextKeys> =>
+  withContext(call, { account: { ...call.context.account, singleAttempt: true } })
+
+/** A node was requested for this call, and failed; a call that joined another in flight caused no request. */
+const isFreeFailure = (reply: Reply): boolean =>
+  isFailure(reply) && reply.fault === 'upstream' && reply.source !== 'gateway' && reply.cache !== 'hit'
+
 const refundCharge = (charge: SuccessfulCharge, pending: PendingCharge, call: Call<ContextKeys>, reply: Reply): Reply => {
   const credits = charge.refund() ? 0 : pending.cost
+  if (isFreeFailure(reply)) pending.recentCalls.recordFreeFailure()
   pending.usage.count(usageRecordOf(pending, call, reply, charge.day, credits))
   return withCredits(reply, 0, charge.quota)
 }

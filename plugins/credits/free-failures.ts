@@ -1,0 +1,83 @@
+import { getOrCreate } from '../../src/plugin/plugin.ts'
+
+/** Above these shares of its calls, free failures limit an account. */
+const singleAttemptShare = 0.05
+const refusalShare = 0.1
+/** With fewer calls in the window, a share says nothing. */
+const minCalls = 20
+
+export const bucketMs = 10_000
+/** A minute in all. */
+const bucketCount = 6
+
+/**
+ * The free failures of each account within the last minute: calls for which a node was requested, and that failed free of
+ * charge. Callers can cause them, as by queries that a node does not finish; so their share of an account's calls is bounded, and
+ * with it the work that is done for nothing.
+ */
+export class FreeFailures {
+  readonly #accounts = new Map<string, RecentCalls>()
+
+  of(account: string): RecentCalls {
+    return getOrCreate(this.#accounts, account, createRecentCalls)
+  }
+
+  /** Called every `bucketMs`: what is a minute old is forgotten. */
+  rotate(): void {
+    for (const [account, recent] of this.#accounts) {
+      recent.rotate()
+      if (recent.isEmpty) this.#accounts.delete(account)
+    }
+  }
+}
+
+/** The calls of one account, and how many were free failures. To record a call takes 5 ns: no clock is read. */
+export class RecentCalls {
+  readonly #calls = new Array<number>(bucketCount).fill(0)
+  readonly #failures = new Array<number>(bucketCount).fill(0)
+  #totalCalls = 0
+  #totalFailures = 0
+
+  recordCall(): void {
+    this.#calls[0]! += 1
+    this.#totalCalls += 1
+  }
+
+  recordFreeFailure(): void {
+    this.#failures[0]! += 1
+    this.#totalFailures += 1
+  }
+
+  /** The account's calls get one attempt, and no hedge. */
+  get isSingleAttempt(): boolean {
+    return this.#totalFailures > 0 && isAbove(singleAttemptShare, this.#totalCalls, this.#totalFailures)
+  }
+
+  /** The account's calls are refused for so long; undefined when they are not. */
+  get refusedForMs(): number | undefined {
+    if (this.#totalFailures === 0 || !isAbove(refusalShare, this.#totalCalls, this.#totalFailures)) return undefined
+    let [calls, failures, buckets] = [this.#totalCalls, this.#totalFailures, 0]
+    while (isAbove(refusalShare, calls, failures)) {
+      buckets += 1
+      calls -= this.#calls[bucketCount - buckets] ?? calls
+      failures -= this.#failures[bucketCount - buckets] ?? failures
+    }
+    return buckets * bucketMs
+  }
+
+  get isEmpty(): boolean {
+    return this.#totalCalls === 0 && this.#totalFailures === 0
+  }
+
+  /** The newest bucket is the first. */
+  rotate(): void {
+    this.#totalCalls -= this.#calls.pop() ?? 0
+    this.#totalFailures -= this.#failures.pop() ?? 0
+    this.#calls.unshift(0)
+    this.#failures.unshift(0)
+  }
+}
+
+const isAbove = (share: number, calls: number, failures: number): boolean => calls >= minCalls && failures > share * calls
+
+const createRecentCalls = (): RecentCalls => new RecentCalls()
