@@ -10,7 +10,8 @@ import type { MetricFamily } from '../services/metrics.ts'
 import { isJsonObject } from '../util/json.ts'
 import { networkStatusOf } from './network-status.ts'
 import type { NetworkHeads } from './network-status.ts'
-import { isReceivingBody, parseHost } from './rpc-request.ts'
+import { isReceivingBody } from './request-body.ts'
+import { parseHost } from './rpc-request.ts'
 
 export interface AdminOptions {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */

@@ -10,7 +10,7 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import { drainRequest, isReceivingBody, isTooLongToDrain } from './rpc-request.ts'
+import { drainRequest, isReceivingBody, isTooLongToDrain } from './request-body.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { reserveForResponse, sendChunks, sendCompressed, setSendTimeout, shouldCompress } from './stream-response.ts'
 

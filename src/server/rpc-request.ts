@@ -168,38 +168,6 @@ export const nextRequestId = (): string => {
   return pendingIds.slice(pendingIdsOffset, (pendingIdsOffset += requestIdChars))
 }
 
-/** Bytes of a refused body that are read and dropped, so that the connection takes the next request (Go's net/http reads as many). */
-const maxDrainedBytes = 262_144
-/** The caller has so long to send the rest of a refused body, and to read the refusal of a longer one before the connection closes. */
-const drainTimeoutMs = 2_000
-
-/** Does the body of the request still arrive? */
-export const isReceivingBody = ({ complete, headers }: IncomingMessage): boolean =>
-  !complete && (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0)
-
-/** Must the connection close after a response that comes before the body? A caller that expects 100 (Continue) may never send it. */
-export const isTooLongToDrain = ({ headers }: IncomingMessage): boolean =>
-  headers.expect !== undefined || Number(headers['content-length'] ?? 0) > maxDrainedBytes
-
-/**
- * Reads and drops the rest of the body of a request that has been responded to, then calls `onEnd`. Past a bound nothing more is
- * read; the connection closes a while later, as a connection that closes with unread bytes is reset, and callers lose the response.
- */
-export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
-  const timer = setTimeout(() => req.socket.destroy(), drainTimeoutMs)
-  req.once('close', () => clearTimeout(timer))
-  if (isTooLongToDrain(req)) return void req.pause()
-  let drainedBytes = 0
-  req.on('data', (chunk: Buffer) => {
-    drainedBytes += chunk.length
-    if (drainedBytes > maxDrainedBytes) req.pause()
-  })
-  req.once('end', () => {
-    clearTimeout(timer)
-    onEnd()
-  })
-}
-
 /** Messages being answered, and long responses being read; stopping waits until there are none. */
 export class ActiveRequests {
   #count = 0
