@@ -7,7 +7,7 @@ import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
+import { printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import type { StopSignal } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
@@ -23,6 +23,7 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
     const config = await loadValidConfig(dir, plugins, terminal)
     if (config === undefined) return exitCodes.config
     const log = openLog(config.gateway.log)
+    surviveBackgroundBugs(config, log)
     if (cluster.isWorker) return runWorker(config, log, terminal)
     process.on('SIGHUP', () => log.info({ event: 'hangup' }, 'SIGHUP ignored: restart the gateway to apply a changed configuration'))
     return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested => serveUntilStopped(config, { dir, log, stopRequested }, terminal))

@@ -1,7 +1,9 @@
+import { inspect } from 'node:util'
 import { loadConfig } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
 import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
+import { PluginFault, isBackgroundBug, isBugOf } from '../plugin/plugin-fault.ts'
 import type { ValidConfig } from '../core/gateway.ts'
 import { dryRunNetworks } from '../core/dry-run.ts'
 import { StageStartError } from '../core/network.ts'
@@ -10,6 +12,7 @@ import { StoreError } from '../store/store.ts'
 import { WorkerExitError, WorkerSpawnError } from '../cluster/worker-pool.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
 
@@ -41,6 +44,33 @@ export const printStartupErrors = async <T>(opening: Promise<T>, err: Terminal['
     else if (!(error instanceof WorkerExitError)) throw error // the worker has printed it
     return undefined
   }
+}
+
+/**
+ * Logs what external plugins throw outside of calls, in a timer or in a promise that nobody awaits: the gateway serves on. A
+ * rejected promise leaves nothing half done, so each is logged, also where its stack does not name the plugin, as with fetch().
+ * Any other error ends the process, as it does without external plugins.
+ */
+export const surviveBackgroundBugs = ({ networks }: Pick<ValidConfig, 'networks'>, log: Log): void => {
+  const external = networks.flatMap(({ name: network, steps }) =>
+    steps.flatMap(({ name, file }) => (file ? [{ network, name, file }] : [])),
+  )
+  if (external.length === 0) return
+  const logBug = (bug: unknown): void => {
+    const found = external.find(({ file }) => isBugOf(bug, file))
+    const fault = found && new PluginFault(found.name, found.file, bug)
+    const stack = fault?.stack ?? inspect(bug)
+    log.error({ network: found?.network, plugin: fault?.plugin, location: fault?.location, stack }, 'plugin threw outside of a call')
+  }
+  const handleException = (bug: unknown): void => {
+    if (external.some(({ file }) => isBackgroundBug(bug, file))) return logBug(bug)
+    process.off('uncaughtException', handleException)
+    process.nextTick(() => {
+      throw bug
+    })
+  }
+  process.on('uncaughtException', handleException)
+  process.on('unhandledRejection', logBug)
 }
 
 const isOperatorError = (error: unknown): error is Error =>

@@ -15,54 +15,70 @@ export type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, '
  * The stage of an external plugin, held to what its plugin promises. Its bugs are thrown as PluginFault; what the stages below
  * throw is not its bug. Takes 0.1 us per call, which calls through built-in plugins alone do not spend.
  */
-export const guardStage = (stage: AnyStage, { name, plugin, file }: ExternalStep, log: Log): AnyStage => {
-  const bugsFromBelow = new WeakSet<object>()
-  const toFault = (bug: unknown): unknown =>
-    bug instanceof Error && (bug instanceof PluginFault || bugsFromBelow.has(bug)) ? bug : new PluginFault(name, file, bug)
-  const recordBugFromBelow = (bug: unknown): void => {
-    if (bug instanceof Error && !(bug instanceof EndOfPipelineError)) bugsFromBelow.add(bug)
-  }
-  const warn = warnOnce(log, name)
-  const limitNext = (next: Next): Next => (plugin.repeats ? next : answerOnce(next, warn))
-  const guardNext =
-    (next: Next): Next =>
-    call => {
-      assertCall(call)
-      try {
-        const reply = next(call)
-        reply.catch(recordBugFromBelow)
-        return reply
-      } catch (bug) {
-        recordBugFromBelow(bug)
-        throw bug
-      }
-    }
-  /** Of a function that may be async. */
-  const guard = <T>(run: () => T): T => {
-    try {
-      const returned = run()
-      const guarded = returned instanceof Promise ? returned.catch((bug: unknown) => Promise.reject(toFault(bug))) : returned
-      return guarded as T // a promise of the same
-    } catch (bug) {
-      throw toFault(bug)
-    }
-  }
+export const guardStage = (stage: AnyStage, step: ExternalStep, log: Log): AnyStage => {
+  const bugs = new StageBugs(step)
+  const warn = warnOnce(log, step.name)
+  const limitNext = (next: Next): Next => (step.plugin.repeats ? next : answerOnce(next, warn))
   return {
     async handle(call, next) {
       try {
-        return assertReply(await stage.handle(call, guardNext(limitNext(next))))
+        return assertReply(await stage.handle(call, bugs.guardNext(limitNext(next))))
       } catch (bug) {
-        throw toFault(bug)
+        throw bugs.toFault(bug)
       }
     },
-    ...(stage.admit && { admit: origin => guard(() => stage.admit?.(origin)) }),
-    ...(stage.offers && { offers: method => guard(() => stage.offers?.(method) ?? true) }),
+    ...(stage.admit && { admit: origin => bugs.guard(() => stage.admit?.(origin)) }),
+    ...(stage.offers && { offers: method => bugs.guard(() => stage.offers?.(method) ?? true) }),
     async start() {
-      await guard(() => stage.start?.())
+      await bugs.guard(() => stage.start?.())
     },
     async stop() {
-      await guard(() => stage.stop?.())
+      await bugs.guard(() => stage.stop?.())
     },
+  }
+}
+
+/** Tells the bugs of one stage from those of the stages below. */
+class StageBugs {
+  readonly #step: ExternalStep
+  readonly #fromBelow = new WeakSet<Error>()
+
+  constructor(step: ExternalStep) {
+    this.#step = step
+  }
+
+  toFault(bug: unknown): unknown {
+    const isElsewhere = bug instanceof Error && (bug instanceof PluginFault || this.#fromBelow.has(bug))
+    return isElsewhere ? bug : new PluginFault(this.#step.name, this.#step.file, bug)
+  }
+
+  /** Runs a function that may be async. */
+  guard<T>(run: () => T): T {
+    try {
+      const returned = run()
+      const guarded = returned instanceof Promise ? returned.catch((bug: unknown) => Promise.reject(this.toFault(bug))) : returned
+      return guarded as T // a promise of the same
+    } catch (bug) {
+      throw this.toFault(bug)
+    }
+  }
+
+  guardNext(next: Next): Next {
+    return call => {
+      assertCall(call)
+      try {
+        const reply = next(call)
+        reply.catch(this.#recordFromBelow)
+        return reply
+      } catch (bug) {
+        this.#recordFromBelow(bug)
+        throw bug
+      }
+    }
+  }
+
+  readonly #recordFromBelow = (bug: unknown): void => {
+    if (bug instanceof Error && !(bug instanceof EndOfPipelineError)) this.#fromBelow.add(bug)
   }
 }
 

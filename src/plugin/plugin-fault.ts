@@ -25,8 +25,7 @@ export class PluginFault extends Error {
     this.plugin = plugin
     this.location = locateBug(bug, file)
     this.description = description
-    const frames = framesOf(bug)
-    if (frames !== undefined) this.stack = `${this.name}: ${this.message}${frames}`
+    this.stack = `${this.name}: ${this.message}${stackOf(bug)}`
   }
 }
 
@@ -36,25 +35,46 @@ export const describeBug = (bug: unknown, file: PluginFile | undefined): string 
   return file === undefined ? text : `${text} (${locateBug(bug, file)})`
 }
 
-/** The place in the plugin's own code, or in a file beside it, that a bug comes from. */
-export const locateBug = (bug: unknown, { path, shownAs }: PluginFile): string => {
-  const places = [...(framesOf(bug) ?? '').matchAll(framePattern)].map(([, file = '', position = '']) => ({ file: toPath(file), position }))
-  const folder = join(dirname(path), '/')
-  const place = places.find(({ file }) => file === path || (file.startsWith(folder) && !file.startsWith(gatewayFolder)))
-  return place === undefined ? shownAs : `${join(dirname(shownAs), relative(dirname(path), place.file))}:${place.position}`
+/** The place in the plugin's own code, or in a file beside it, that a bug comes from; the file alone if the bug has no such place. */
+export const locateBug = (bug: unknown, file: PluginFile): string => {
+  const frame = framesOf(bug).find(each => isOfPlugin(each, file))
+  return frame === undefined ? file.shownAs : `${join(dirname(file.shownAs), relative(dirname(file.path), frame.path))}:${frame.position}`
+}
+
+/** Does the stack of the bug lead through the plugin? */
+export const isBugOf = (bug: unknown, file: PluginFile): boolean => framesOf(bug).some(frame => isOfPlugin(frame, file))
+
+/** Did the plugin throw in a timer or the like of its own, so that no function of the gateway was left half done? */
+export const isBackgroundBug = (bug: unknown, file: PluginFile): boolean => {
+  const frames = framesOf(bug)
+  const outermost = frames.findLast(({ path }) => path.startsWith(gatewayFolder) || isOfPlugin({ path }, file))
+  return outermost !== undefined && isOfPlugin(outermost, file)
+}
+
+/** The plugin's file, or a file beside it that is neither a package nor of the gateway. */
+const isOfPlugin = ({ path }: Pick<Frame, 'path'>, file: PluginFile): boolean => {
+  const folder = join(dirname(file.path), '/')
+  const isBeside = path.startsWith(folder) && !path.startsWith(gatewayFolder)
+  return path === file.path || (isBeside && !path.slice(folder.length).includes('node_modules/'))
 }
 
 /** The compiled files of the gateway. */
 const gatewayFolder = fileURLToPath(new URL('../../', import.meta.url))
 
-/** `at handle (file:///etc/tollgate/region.js:12:7)` or `at file:///etc/tollgate/region.js:12:7`. */
-const framePattern = /^ +at (?:.* \()?((?:file:\/\/)?\/[^)\n]*?):(\d+:\d+)\)?$/gm
+/** A line of a stack. */
+interface Frame {
+  readonly path: string
+  /** `12:7` */
+  readonly position: string
+}
+
+const framesOf = (bug: unknown): readonly Frame[] =>
+  [...stackOf(bug).matchAll(framePattern)].map(([, file = '', position = '']) => ({ path: toPath(file), position }))
+
+/** `at handle (file:///etc/tollgate/region.js:12:7)` or `at file:///etc/tollgate/region.js:12:7`; bounded, as a message may look so, too. */
+const framePattern = /^ {1,8}at (?:.{0,200} \()?((?:file:\/\/)?\/[^)\n]{0,1000}?):(\d{1,7}:\d{1,7})\)?$/gm
 
 const toPath = (file: string): string => (file.startsWith('file:') ? fileURLToPath(file) : file)
 
 /** The lines of the stack below the message. */
-const framesOf = (bug: unknown): string | undefined => {
-  const stack = bug instanceof Error ? bug.stack : undefined
-  const start = stack?.search(/\n +at /) ?? -1
-  return start < 0 ? undefined : stack?.slice(start)
-}
+const stackOf = (bug: unknown): string => /\n +at [^]*/.exec((bug instanceof Error && bug.stack) || '')?.[0] ?? ''

@@ -113,7 +113,10 @@ t.test('start() and stop() of an external plugin may be synchronous; an error of
   t.ok(await gateway.waitForEvent('life-stopped'))
   t.notOk(gateway.log.some(line => Number(line['level']) >= 50))
   write(`throw new Error('no licence')`)
-  t.match(await deployment.run('start'), { code: 1, stderr: /^tollgate: network testnet: life did not start: Error: no licence\n$/ })
+  t.match(await deployment.run('start'), {
+    code: 1,
+    stderr: /^tollgate: network testnet: life did not start: Error: no licence \(.*life.mjs:3:\d+\)\n$/,
+  })
 })
 
 const hex = (value: number): string => `0x${value.toString(16)}`

@@ -32,6 +32,13 @@ const plugins = {
       eth_getTransactionByHash: () => ({ error: 'wrong', source: 'local' }),
       eth_getTransactionReceipt: () => breakDown(),
       eth_blockNumber: (call, next) => next({ ...call, context: {} }),
+      eth_getTransactionCount: async () => {
+        setTimeout(() => { throw new Error('in a timer') })
+        void Promise.reject(new Error('not awaited'))
+        const refresh = async () => { await fetch('http://127.0.0.1:1/') }
+        void refresh()
+        return { result: Buffer.from('1'), source: 'local' }
+      },
     }
     const bugOf = ({ context }) => bugs[context.request.method]
     export default { name: 'failing', summary: 'Fails.', options: { type: 'object' },
@@ -81,7 +88,11 @@ const keys = { alice, bob }
 const gateway = await deployment.start()
 
 const paramsOf = (method: string): readonly string[] =>
-  method.includes('Transaction') ? [method === 'eth_sendRawTransaction' ? '0x02f8' : `0x${'1'.repeat(64)}`] : []
+  method === 'eth_getTransactionCount'
+    ? [`0x${'1'.repeat(40)}`]
+    : method.includes('Transaction')
+      ? [method === 'eth_sendRawTransaction' ? '0x02f8' : `0x${'1'.repeat(64)}`]
+      : []
 
 /** What the caller gets, who says who it is in each way that HTTP and JSON-RPC have. */
 const resultFor = async (name: 'alice' | 'bob', network: string, method: string): Promise<unknown> => {
@@ -158,4 +169,16 @@ t.test('a bug of a plugin is logged with the plugin, its file and line, and not 
   t.match(await waitForBug('eth_gasPrice', 2), { plugin: 'failing', stack: 'TypeError: vary() must return a text' })
   t.match(await resultFor('alice', 'failing', 'eth_blockNumber'), { code: -32603 })
   t.notOk('plugin' in (await waitForBug('eth_blockNumber')), 'not a plugin above the one that threw')
+})
+
+t.test('what a plugin throws outside of a call is logged, and the gateway serves on', async t => {
+  t.equal(await resultFor('alice', 'failing', 'eth_getTransactionCount'), 1)
+  const lines = () => gateway.log.filter(({ msg }) => msg === 'plugin threw outside of a call')
+  await waitUntil(() => lines().length === 3)
+  for (const text of ['in a timer', 'not awaited', 'fetch failed']) {
+    const line = lines().find(({ stack }) => String(stack).includes(text))
+    const isNamed = text !== 'fetch failed' // the stack of fetch() ends in Node
+    t.match(line, isNamed ? { network: 'failing', plugin: 'failing', location: join(deployment.dir, 'failing.mjs:') } : {}, text)
+  }
+  t.equal(await resultFor('alice', 'varying', 'eth_gasPrice'), 'alice from alice')
 })
