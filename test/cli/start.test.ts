@@ -9,6 +9,9 @@ import { childrenOf, createDeployment, networkFile } from '../support/deployment
 import { startFakeNode } from '../support/fake-node.ts'
 import { call } from '../support/rpc-client.ts'
 
+// Under load a start takes seconds, and here are ten.
+t.setTimeout(120_000)
+
 t.test('a node of another chain gets no call, not even the first after the start', async t => {
   const responses = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
   const [other, own] = [await startFakeNode(responses), await startFakeNode(responses)]
@@ -69,8 +72,10 @@ t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for
   const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'start', '--config', deployment.dir])
   const exited = once(child, 'exit')
   const errors = text(child.stderr)
-  const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
-  const url = `${(JSON.parse(line) as { rpc: string }).rpc}/v3/${key}`
+  const lines = createInterface(child.stdout)
+  let line: { event?: string; rpc?: string } = {}
+  while (line.event !== 'listening') line = JSON.parse(String(await once(lines, 'line')))
+  const url = `${line.rpc}/v3/${key}`
   child.stdout.destroy()
   const workers = childrenOf(child.pid!)
   // Each SIGHUP is a line of the log.
