@@ -1,5 +1,8 @@
-import { access, constants, mkdir, open, stat, statfs } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { access, chmod, constants, link, mkdir, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { assertIntactDataFile } from './data-file.ts'
 import { StoreError } from '../store.ts'
 
 /** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
@@ -11,7 +14,8 @@ export const prepareDataFolder = async (path: string): Promise<void> => {
     throw new StoreError(`cannot use ${path} as the store's folder: ${(cause as Error).message}`, { cause })
   }
   assertLocalFilesystem(path, (await statfs(path)).type)
-  await assertLmdbFile(join(path, 'data.mdb'))
+  await assertIntactFiles(path)
+  await prepareFiles(path)
 }
 
 /** Locks and memory maps are not shared between machines: two gateways would overwrite each other. */
@@ -41,25 +45,54 @@ const networkFilesystems: ReadonlyMap<number, string> = new Map([
   [0x01161970, 'GFS2'],
 ])
 
-/** A missing or empty file is accepted; LMDB crashes on any other file that is not its own. */
-export const assertLmdbFile = async (file: string): Promise<void> => {
-  const found = await stat(file).catch(() => undefined)
-  if (found === undefined || !found.isFile() || found.size === 0) return
-  if ((await readHeader(file)).includes(lmdbMagic)) return
-  throw new StoreError(
-    `${file} is not a store, or it is damaged: restore it from a backup, or let \`store\` in gateway.yaml name another folder`,
-  )
+/** Rejects a folder whose files LMDB would crash on. A store that does not exist yet is accepted. */
+export const assertIntactFiles = async (path: string): Promise<void> => {
+  const data = join(path, 'data.mdb')
+  if ((await stat(data).catch(() => undefined))?.isFile()) await assertIntactDataFile(data)
 }
 
-/** In the first bytes of each LMDB file, in the byte order of the machine. */
-const lmdbMagic = Buffer.from(Uint32Array.of(0xbeefc0de).buffer)
-
-const readHeader = async (path: string): Promise<Buffer> => {
-  const file = await open(path)
+/** Creates what LMDB itself would create with a hole in it, or with rights for other users. */
+const prepareFiles = async (path: string): Promise<void> => {
+  const data = join(path, 'data.mdb')
+  const found = await stat(data).catch(() => undefined)
   try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(64), 0, 64, 0)
-    return buffer.subarray(0, bytesRead)
-  } finally {
-    await file.close()
+    if (found === undefined || found.size === 0) await writeZeros(join(path, temporaryName()), newStoreBytes, rm)
+    if (!existsSync(join(path, 'lock.mdb')))
+      await writeZeros(join(path, temporaryName()), lockFileBytes, temporary => linkUnlessExists(temporary, join(path, 'lock.mdb')))
+  } catch (cause) {
+    throw new StoreError(`cannot create the store in ${path}: ${(cause as Error).message}${roomHint(cause)}`, { cause })
+  }
+  if (found?.isFile() && (found.mode & 0o077) !== 0) {
+    // Another owner keeps the rights that he gave.
+    await chmod(data, 0o600).catch(() => undefined)
   }
 }
+
+/** Zeros that take room, so that a full disk is an error here: LMDB, which maps its files, would crash. */
+const writeZeros = async (file: string, bytes: number, use: (file: string) => Promise<void>): Promise<void> => {
+  try {
+    await writeFile(file, Buffer.alloc(bytes), { flag: 'wx', mode: 0o600 })
+    await use(file)
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+/** Complete from the moment that it exists: another process may open the store at the same time. */
+const linkUnlessExists = async (from: string, to: string): Promise<void> => {
+  try {
+    await link(from, to)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+const temporaryName = () => `${randomBytes(8).toString('hex')}.tmp`
+
+const roomHint = (cause: unknown): string =>
+  ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((cause as NodeJS.ErrnoException).code ?? '') ? '; make room on its disk' : ''
+
+/** All tables of a new store need half of it. */
+const newStoreBytes = 131_072
+/** Room for 254 readers, where LMDB itself takes 8,272 bytes for 126. */
+const lockFileBytes = 16_384

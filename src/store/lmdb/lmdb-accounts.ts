@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { open } from 'lmdb'
 import { applyChange } from '../store.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow } from '../store.ts'
-import { assertLmdbFile } from './data-folder.ts'
+import { assertIntactFiles } from './data-folder.ts'
 import { openAccountsTable } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
@@ -105,7 +105,7 @@ export const readLmdbAccounts = async (path: string): Promise<readonly AccountRo
   // LMDB creates a missing lock file, for readers too.
   if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return []
   try {
-    await assertLmdbFile(join(path, 'data.mdb'))
+    await assertIntactFiles(path)
     const root = open({ path, noSubdir: false, maxDbs: 32, encoding: 'json', readOnly: true })
     try {
       return Array.from(openAccountsTable(root).getRange(), ({ value }) => value)

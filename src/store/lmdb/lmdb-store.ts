@@ -37,6 +37,9 @@ export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> 
 /** Incremented when an older Tollgate would misread the rows. */
 const schemaVersion = 1
 
+/** Missing in the types of lmdb. */
+const fileMode = { permissionsMode: 0o600 }
+
 const openEnvironment = (path: string): RootDatabase => {
   try {
     return open({
@@ -44,6 +47,7 @@ const openEnvironment = (path: string): RootDatabase => {
       // A dot in the folder's name would otherwise make it a file.
       noSubdir: false,
       maxDbs: 32,
+      ...fileMode,
       // Rows stay readable with any LMDB tool.
       encoding: 'json',
       // A commit resolves when it is on disk. With overlapping syncs none was faster, and close() hung on a full disk.

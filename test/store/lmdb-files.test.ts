@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process'
+import { chmod, readFile, readdir, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { assertIntactDataFile } from '../../src/store/lmdb/data-file.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import { TestClock } from '../support/fakes.ts'
+import { tempFolder } from './temp-store.ts'
+
+const run = promisify(execFile)
+const clock = new TestClock()
+const openAt = (path: string) => openStore({ kind: 'lmdb', path }, clock)
+
+t.test('a store refuses a file that was cut off or damaged, and leaves it as it is: LMDB would end the process', async t => {
+  const path = await tempFolder(t)
+  const store = await openAt(path)
+  for (let i = 0; i < 200; i += 1) await store.addAccount({ id: `acc_${i}`, name: `name-${i}`, plan: 'core', created: i })
+  await store.close()
+  const file = join(path, 'data.mdb')
+  const intact = await readFile(file)
+  const pageBytes = 4_096
+  const pages = intact.length / pageBytes
+  const write = (at: number, bytes: Uint8Array) => {
+    const copy = Buffer.from(intact)
+    copy.set(bytes, at)
+    return copy
+  }
+  /** The roots of the tables are in the page that the newest of the two first pages names. */
+  const metas = [0, pageBytes].map(at => ({
+    transaction: intact.readBigUInt64LE(at + 152),
+    root: Number(intact.readBigUInt64LE(at + 136)),
+  }))
+  const { root } = metas.reduce((newest, meta) => (meta.transaction > newest.transaction ? meta : newest))
+  const damages = {
+    ...Object.fromEntries(
+      [100, pageBytes, 3 * pageBytes, (root + 0.5) * pageBytes].map(bytes => [`cut to ${bytes}`, intact.subarray(0, bytes)]),
+    ),
+    'the first page is none': write(0, Buffer.alloc(pageBytes, 7)),
+    'the second page is none': write(pageBytes, Buffer.alloc(pageBytes)),
+    'pages of no bytes': write(48, Buffer.alloc(4)),
+    'an empty root': write(root * pageBytes, Buffer.alloc(pageBytes)),
+    'a root of noise': write(root * pageBytes + 24, Buffer.alloc(pageBytes - 24, 0xa7)),
+    'another page as the root': write(
+      root * pageBytes,
+      intact.subarray(((root + 1) % pages) * pageBytes, (((root + 1) % pages) + 1) * pageBytes),
+    ),
+  }
+  for (const [name, bytes] of Object.entries(damages)) {
+    await writeFile(file, bytes)
+    await t.rejects(openAt(path), { name: 'StoreError', message: /data\.mdb is not a store, or it is damaged \(/ }, name)
+    t.ok(bytes.equals(await readFile(file)), 'it is not written to')
+  }
+  await writeFile(file, intact)
+  const again = await openAt(path)
+  t.match(await again.account('name-199'), { id: 'acc_199' })
+  await again.close()
+})
+
+t.test('a store can be opened while others write to it: a page that is used anew is no damage', async t => {
+  const path = await tempFolder(t)
+  const writer = await openAt(path)
+  t.teardown(() => writer.close())
+  let isDone = false
+  const writing = (async () => {
+    for (let i = 0; !isDone; i += 1) await writer.addAccount({ id: `acc_${i}`, name: `${i}`.repeat(50), plan: 'core', created: i })
+  })()
+  for (let i = 0; i < 50; i += 1) await assertIntactDataFile(join(path, 'data.mdb'))
+  isDone = true
+  await writing
+})
+
+t.test('a store is readable for its owner alone, also when an older Tollgate made it', async t => {
+  const path = await tempFolder(t)
+  const rights = async () => Promise.all(['data.mdb', 'lock.mdb'].map(async name => (await stat(join(path, name))).mode & 0o777))
+  await (await openAt(path)).close()
+  t.same(await rights(), [0o600, 0o600])
+  await chmod(join(path, 'data.mdb'), 0o644)
+  await (await openAt(path)).close()
+  t.same(await rights(), [0o600, 0o600])
+})
+
+t.test(
+  'is not created on a disk without room for it',
+  { skip: process.getuid?.() !== 0 && 'only root can mount a small disk' },
+  async t => {
+    for (const kib of [4, 8, 20, 64, 100]) {
+      const disk = await tempFolder(t)
+      const mounted = await run('mount', ['-t', 'tmpfs', '-o', `size=${kib}k`, 'tmpfs', disk]).catch(() => undefined)
+      if (mounted === undefined) break
+      t.teardown(() => run('umount', [disk]))
+      const path = join(disk, 'data')
+      await t.rejects(openAt(path), {
+        name: 'StoreError',
+        message: /^cannot create the store in .*no space left on device.*; make room on its disk$/,
+      })
+      t.same(await readdir(path), [], 'nothing is left behind')
+    }
+  },
+)
