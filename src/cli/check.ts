@@ -4,7 +4,7 @@ import type { Problem } from '../config/problem.ts'
 import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
-import { readAccounts } from '../store/open-store.ts'
+import { inspectStore } from '../store/open-store.ts'
 import { exitCodes } from './command.ts'
 import type { Command } from './command.ts'
 import { configOption, readConfigDir } from './args.ts'
@@ -21,7 +21,7 @@ export const createCheckCommand = (plugins: readonly AnyPlugin[], dryRun: (confi
     const problems = [...config.problems, ...(await dryRun(config))]
     printProblems(problems, err)
     if (problems.length > 0) return exitCodes.config
-    for (const line of [...formatSummary(config), ...(await findMissingPlans(config))]) out(line)
+    for (const line of [...formatSummary(config), ...(await findStoreWarnings(config))]) out(line)
     return exitCodes.ok
   },
 })
@@ -40,22 +40,23 @@ const formatSummary = ({ networks, unserved }: Config): readonly string[] => {
 const describeUnset = (variables: readonly string[]): string =>
   variables.length === 1 ? `${variables[0]} is not set` : `${variables.join(', ')} are not set`
 
-/** An account whose plan is removed from gateway.yaml keeps the plan's name: its calls are rejected until the plan is back. */
-const findMissingPlans = async ({ gateway }: Config): Promise<readonly string[]> => {
+/** What is wrong in the store. An account whose plan is removed from gateway.yaml keeps the plan's name: its calls are rejected until the plan is back. */
+const findStoreWarnings = async ({ gateway }: Config): Promise<readonly string[]> => {
   if (gateway === undefined) return []
-  const accounts = await readAccounts(gateway.store, systemClock)
+  const { accounts, warnings } = await inspectStore(gateway.store, systemClock)
   const affected = accounts.filter(({ plan }) => !Object.hasOwn(gateway.plans, plan))
-  return [...new Set(affected.map(({ plan }) => plan))].sort().map(plan => {
+  const missingPlans = [...new Set(affected.map(({ plan }) => plan))].sort().map(plan => {
     const names = affected
       .filter(account => account.plan === plan)
       .map(({ name }) => name)
       .sort()
     const more = names.length > maxListedNames ? ', …' : ''
     return (
-      `  warning: gateway.yaml has no plan \`${plan}\`: calls of ${countNoun(names.length, 'account')} on this plan are rejected: ` +
+      `gateway.yaml has no plan \`${plan}\`: calls of ${countNoun(names.length, 'account')} on this plan are rejected: ` +
       `${names.slice(0, maxListedNames).join(', ')}${more}`
     )
   })
+  return [...warnings, ...missingPlans].map(text => `  warning: ${text}`)
 }
 
 const maxListedNames = 5

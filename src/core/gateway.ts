@@ -60,6 +60,7 @@ export const openGateway = async (
     const headsSource = sharedHeads ?? (await openOwnHeadsSource(gateway, clock, closers))
     const store = await openStore(gateway.store, clock)
     closers.push(() => store.close())
+    for (const warning of store.warnings) log.warn({}, warning)
     const services = await openServices(gateway, networks.length, { store, memoryBudget, clock, log }, closers)
     const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)
     await headsSource.ready()

@@ -2,7 +2,7 @@ import type { StoreAddress } from '../config/types.ts'
 import { loadModulesSync } from '../runtime/module-loading.ts'
 import type { Clock } from '../services/clock.ts'
 import type { HeightBroadcasts } from './redis/redis-height-broadcast.ts'
-import type { AccountRow, Store } from './store.ts'
+import type { Store, StoreContents } from './store.ts'
 
 // Each engine is loaded when it is used: a start with LMDB loads no Redis client.
 
@@ -14,13 +14,13 @@ export const openStore = async (address: StoreAddress, clock: Clock): Promise<St
 }
 
 /**
- * The accounts of a store, without changing or creating anything. Empty when there is no store yet, or when it cannot be
- * read: openStore() reports why.
+ * The accounts of a store and its warnings, without changing or creating anything. Empty when there is no store yet, or when it
+ * cannot be read: openStore() reports why.
  */
-export const readAccounts = async (address: StoreAddress, clock: Clock): Promise<readonly AccountRow[]> =>
+export const inspectStore = async (address: StoreAddress, clock: Clock): Promise<StoreContents> =>
   address.kind === 'lmdb'
-    ? (await import('./lmdb/lmdb-accounts.ts')).readLmdbAccounts(address.path)
-    : (await import('./redis/redis-accounts.ts')).readRedisAccounts(address, clock)
+    ? { accounts: await (await import('./lmdb/lmdb-accounts.ts')).readLmdbAccounts(address.path), warnings: [] }
+    : (await import('./redis/redis-store.ts')).inspectRedisStore(address, clock)
 
 /** The heights that gateways on other machines report; none where the store cannot be shared by machines. */
 export const openHeightBroadcasts = async (address: StoreAddress, clock: Clock): Promise<HeightBroadcasts> =>

@@ -8,8 +8,15 @@ import type { RecordStore } from './record-store.ts'
  * use one store at once. A method that fails throws or rejects, and may be called again.
  */
 export interface Store extends AccountStore, LedgerStore, UsageStore, RecordStore, Copyable, ClockRepair {
+  /** What the operator should change, although the store works. */
+  readonly warnings: readonly string[]
   /** Waits for writes in flight. */
   close(): Promise<void>
+}
+
+/** What `check` reads of a store. */
+export interface StoreContents extends Pick<Store, 'warnings'> {
+  readonly accounts: readonly AccountRow[]
 }
 
 /** A store that has not answered after this time counts as unreachable. */

@@ -111,7 +111,7 @@ t.test('accounts whose plan no longer exists are a warning, and an existing stor
 })
 
 t.test('accounts in a Redis are checked too, and an unreachable Redis is ignored', { skip: skipWithoutRedis }, async t => {
-  const redis = await startRedisServer()
+  const redis = await startRedisServer('--appendonly', 'yes')
   t.teardown(() => redis.remove())
   const files = {
     'gateway.yaml': `store: ${redis.url}\nplans: { solid: { dailyCredits: 1000 } }\n`,
@@ -126,6 +126,8 @@ t.test('accounts in a Redis are checked too, and an unreachable Redis is ignored
     code: exitCodes.ok,
     out: { length: 3, 2: '  warning: gateway.yaml has no plan `core`: calls of 1 account on this plan are rejected: alice' },
   })
+  await redis.send('CONFIG', 'SET', 'appendonly', 'no')
+  t.match(await runCheck(t, files), { code: exitCodes.ok, out: { length: 4, 2: /^ {2}warning: redis at .* has `appendonly no`/ } })
   await redis.kill()
   t.match(await runCheck(t, files), { code: exitCodes.ok, out: { length: 2 }, err: [] })
 })

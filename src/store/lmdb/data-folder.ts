@@ -11,7 +11,8 @@ export const prepareDataFolder = async (path: string): Promise<void> => {
     await mkdir(path, { recursive: true, mode: 0o700 })
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (cause) {
-    throw new StoreError(`cannot use ${path} as the store's folder: ${(cause as Error).message}`, { cause })
+    const { code, message } = cause as NodeJS.ErrnoException
+    throw new StoreError(`cannot use ${path} as the store's folder: ${code === 'EEXIST' ? 'it is a file' : message}`, { cause })
   }
   assertLocalFilesystem(path, (await statfs(path)).type)
   await assertIntactFiles(path)

@@ -10,7 +10,7 @@ import { isProcessAlive, lmdbLedgerStore, lmdbUsageStore, openDayClock, readDayR
 import { lmdbRecordStore } from './lmdb-records.ts'
 import { openMetaTable, openTables } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
-import { Transactions } from './transactions.ts'
+import { toStoreError, Transactions } from './transactions.ts'
 
 /**
  * The embedded store: a folder that several processes of one machine open at once. Reads are synchronous; writes run on
@@ -22,9 +22,10 @@ export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> 
   const transactions = new Transactions(root, path)
   // First: a folder of another version must get no tables.
   await checkVersion(openMetaTable(root), transactions, path)
-  const tables = openTables(root)
+  const tables = await createTables(root, transactions, path)
   const dayClock = openDayClock(tables, clock)
   return {
+    warnings: [],
     ...lmdbAccountStore(tables, transactions),
     ...lmdbLedgerStore(tables, transactions, clock, dayClock),
     ...lmdbUsageStore(tables, transactions, dayClock),
@@ -36,6 +37,16 @@ export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> 
 
 /** Incremented when an older Tollgate would misread the rows. */
 const schemaVersion = 1
+
+/** Tables that an older Tollgate did not have are created, which needs room on the disk. */
+const createTables = async (root: RootDatabase, transactions: Transactions, path: string): Promise<LmdbTables> => {
+  try {
+    return openTables(root)
+  } catch (error) {
+    await transactions.close()
+    throw await toStoreError(error, path)
+  }
+}
 
 /** Missing in the types of lmdb. */
 const fileMode = { permissionsMode: 0o600 }

@@ -38,12 +38,16 @@ export class Transactions {
 }
 
 /** The error of a failed commit has its reason as a promise that rejects, which must be caught. */
-const toStoreError = async (error: unknown, path: string): Promise<unknown> => {
-  if (!(error instanceof Error && 'commitError' in error)) return error
-  const cause: unknown = await Promise.resolve(error.commitError).catch((reason: unknown) => reason)
+export const toStoreError = async (error: unknown, path: string): Promise<unknown> => {
+  const isCommitError = error instanceof Error && 'commitError' in error
+  if (!isCommitError && !isLmdbError(error)) return error
+  const cause: unknown = isCommitError ? await Promise.resolve(error.commitError).catch((reason: unknown) => reason) : error
   const reason = (cause instanceof Error ? cause.message : String(cause)).replace(/: Attempting to write page.*/, '')
   return new StoreError(`cannot write to the store in ${path}: ${reason}${isDiskFull(reason) ? '; make room on its disk' : ''}`, { cause })
 }
+
+/** LMDB numbers its errors, as the system does; Node names them. */
+const isLmdbError = (error: unknown): boolean => error instanceof Error && 'code' in error && typeof error.code === 'number'
 
 /** The disk, a user's quota, or the maximum size of a file (MAP_FULL in LMDB). */
 const isDiskFull = (reason: string): boolean => /No space left|quota exceeded|File too large|MAP_FULL/i.test(reason)

@@ -97,22 +97,9 @@ export const hashedKeys = async (redis: RedisConnection, account: string): Promi
 
 const parseRow = <T>(text: string | null): T | undefined => (text === null ? undefined : (JSON.parse(text) as T))
 
-const readAccountRows = async (redis: RedisConnection): Promise<AccountRow[]> => {
+export const readAccountRows = async (redis: RedisConnection): Promise<AccountRow[]> => {
   const texts = (await redis.sendCommand('HVALS', redisKeys.accounts)) as string[]
   return texts.map(text => JSON.parse(text) as AccountRow)
-}
-
-/** The accounts in a Redis, without writing anything. None when it cannot be read: it may be unreachable from this machine. */
-export const readRedisAccounts = async (address: RedisAddress, clock: Clock): Promise<readonly AccountRow[]> => {
-  const redis = new RedisConnection(address, clock)
-  try {
-    await redis.open()
-    return await readAccountRows(redis)
-  } catch {
-    return []
-  } finally {
-    await redis.close()
-  }
 }
 
 /** Notifies of changes of accounts and keys, in this process and in all others. */

@@ -1,8 +1,8 @@
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import { StoreError } from '../store.ts'
-import type { Copyable, Store } from '../store.ts'
-import { hashedKeys, openChangeFeed, redisAccountStore } from './redis-accounts.ts'
+import type { Copyable, Store, StoreContents } from '../store.ts'
+import { hashedKeys, openChangeFeed, readAccountRows, redisAccountStore } from './redis-accounts.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
 import {
@@ -25,9 +25,11 @@ import type { RedisDayClock, TestTime } from './redis-scripts.ts'
 export const openRedisStore = async (address: RedisAddress, clock: Clock, testTime?: TestTime): Promise<Store> => {
   const redis = new RedisConnection(address, clock)
   await redis.open()
+  let warnings: readonly string[]
   try {
     await checkVersion(redis, address)
     await checkEvictionPolicy(redis, address)
+    warnings = await persistenceWarnings(redis, address)
   } catch (error) {
     await redis.close()
     throw error
@@ -35,6 +37,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
   const dayClock = openDayClock(clock, testTime)
   const changeFeed = openChangeFeed(address, clock)
   return {
+    warnings,
     ...redisAccountStore(redis, changeFeed),
     ...redisLedgerStore(redis, dayClock),
     ...redisUsageStore(redis, dayClock),
@@ -56,6 +59,19 @@ const checkVersion = async (redis: RedisConnection, address: RedisAddress): Prom
   )
 }
 
+/** Without writing anything. Nothing when Redis cannot be read: it may be unreachable from this machine. */
+export const inspectRedisStore = async (address: RedisAddress, clock: Clock): Promise<StoreContents> => {
+  const redis = new RedisConnection(address, clock)
+  try {
+    await redis.open()
+    return { accounts: await readAccountRows(redis), warnings: await persistenceWarnings(redis, address) }
+  } catch {
+    return { accounts: [], warnings: [] }
+  } finally {
+    await redis.close()
+  }
+}
+
 /** Credits whose lease Redis evicts would be served twice. */
 const checkEvictionPolicy = async (redis: RedisConnection, address: RedisAddress): Promise<void> => {
   // Not every provider allows INFO.
@@ -66,6 +82,15 @@ const checkEvictionPolicy = async (redis: RedisConnection, address: RedisAddress
     `redis at ${address.url} would drop balances and keys when its memory is full: ` +
       `set its maxmemory-policy to noeviction (it is ${policy})`,
   )
+}
+
+const persistenceWarnings = async (redis: RedisConnection, { url }: RedisAddress): Promise<readonly string[]> => {
+  // Not every provider allows INFO.
+  const info = String(await redis.sendCommand('INFO', 'persistence').catch(() => ''))
+  if (!/^aof_enabled:0\r?$/m.test(info)) return []
+  return [
+    `redis at ${url} has \`appendonly no\`: a restart loses accounts, keys and balances since its last snapshot; set \`appendonly yes\``,
+  ]
 }
 
 const copyableRedis = (redis: RedisConnection, dayClock: RedisDayClock): Copyable => ({

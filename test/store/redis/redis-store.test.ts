@@ -188,6 +188,13 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await (await openStore(redis.address, systemClock)).close()
   })
 
+  t.test('is used without an append-only file, with a warning', async t => {
+    t.match((await openOne(t, new TestClock())).warnings, [/^redis at .* has `appendonly no`: a restart loses .*; set `appendonly yes`$/])
+    await redis.send('CONFIG', 'SET', 'appendonly', 'yes')
+    t.same((await openOne(t, new TestClock())).warnings, [])
+    await redis.send('CONFIG', 'SET', 'appendonly', 'no')
+  })
+
   t.test('accepts a user, a password and a database', async t => {
     const rights = ['~tollgate:*', '&tollgate:*', '+@all', '-@dangerous', '+info']
     await redis.send('ACL', 'SETUSER', 'gate', 'on', '>p@ss/word', ...rights)
