@@ -106,7 +106,7 @@ class PageCheck {
     const isBig = (flags & nodeFlags.bigData) !== 0
     if (data + (isBig ? 8 : low + high * 0x1_0000) > page.length) return false
     if (isBig) this.#addRoot(page, data)
-    else if ((flags & nodeFlags.table) !== 0) this.#addRoot(page, data + tableRootOffset)
+    else if ((flags & nodeFlags.table) !== 0) this.#addRoot(page, data + tableRootOffsetBytes)
     return true
   }
 }
@@ -119,16 +119,19 @@ const pageHeaderBytes = 24
 const pageFlags = { branch: 1, leaf: 2, overflow: 4, kinds: 0x2f } as const
 const nodeHeaderBytes = 8
 const nodeFlags = { bigData: 1, table: 2 } as const
-const tableRootOffset = 40
+const tableRootOffsetBytes = 40
 const noPage = 0xffff_ffff_ffff_ffffn
 const minPageBytes = 256
 const maxPageBytes = 65_536
-const lmdbMagic = 0xbeefc0de
 
 /** 40 ms; a store of this size has millions of rows. */
 const maxCheckedPages = 10_000
 
-const hasMagic = (meta: Buffer, at: number): boolean => meta.length >= metaBytes && meta.readUInt32LE(at + metaOffset.magic) === lmdbMagic
+/** In the byte order of the file. */
+const lmdbMagic = Buffer.from('dec0efbe', 'hex')
+
+const hasMagic = (meta: Buffer, at: number): boolean =>
+  meta.length >= metaBytes && meta.subarray(at + metaOffset.magic).indexOf(lmdbMagic) === 0
 
 const transactionOf = (meta: Buffer): bigint => meta.readBigUInt64LE(metaOffset.transaction)
 
