@@ -10,7 +10,8 @@ import type { GatewayConfig } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
-import { hashApiKey, keyHint, isWellFormedKey, generateAccountId, generateApiKey, generateKeyId } from '../services/accounts/api-key.ts'
+import { hashApiKey, isWellFormedKey, generateAccountId } from '../services/accounts/api-key.ts'
+import { createKey, keyRefusal } from '../services/accounts/create-key.ts'
 import { createSignInToken, getOrAddPerson, signInUrl } from '../portal/people.ts'
 import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
@@ -175,14 +176,12 @@ const readFileIfExists = (path: string): string | undefined => {
 
 const isActiveKey = async (store: Store, text: string): Promise<boolean> => {
   const holder = isWellFormedKey(text) ? await store.findKey(hashApiKey(text)) : undefined
-  return holder !== undefined && holder.key.revoked === undefined
+  return holder !== undefined && keyRefusal(holder.key, systemClock.now()) === undefined
 }
 
 const createDevKey = async (store: Store, plan: string): Promise<string> => {
   const created = systemClock.now()
   const account = (await store.account(devAccountName)) ?? { id: generateAccountId(), name: devAccountName, plan, created }
   await store.addAccount(account)
-  const apiKey = generateApiKey().reveal()
-  await store.addKey(hashApiKey(apiKey), { id: generateKeyId(), account: account.id, created, hint: keyHint(apiKey) })
-  return apiKey
+  return (await createKey(store, systemClock, account.id)).key.reveal()
 }

@@ -70,6 +70,8 @@ export interface Key {
   readonly networks?: readonly string[]
   readonly methods?: readonly string[]
   readonly origins?: readonly string[]
+  /** Milliseconds since 1970; the key is refused from then on. */
+  readonly expires?: number
 }
 
 /** The node that a call is sent to. */

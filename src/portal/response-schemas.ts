@@ -25,7 +25,10 @@ const key = {
   networks: texts,
   methods: texts,
   origins: texts,
+  state: { type: 'string', enum: ['active', 'suspended', 'expired', 'revoked'] },
   created: time,
+  expires: timeOrNull,
+  suspended: timeOrNull,
   revoked: timeOrNull,
   lastUsed: timeOrNull,
 }

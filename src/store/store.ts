@@ -30,7 +30,7 @@ export interface AccountRow {
   readonly plan: string
   /** Credits a day of the account's own, in place of the plan's. */
   readonly credits?: number
-  /** Milliseconds since 1970, as are `created` and `revoked` of a key. */
+  /** Milliseconds since 1970, as are `created`, `revoked` and `suspended` of a key. */
   readonly created: number
 }
 
@@ -42,6 +42,8 @@ export interface KeyRow extends Key {
   readonly account: string
   readonly created: number
   readonly revoked?: number
+  /** Since when the key is refused until somebody resumes it. */
+  readonly suspended?: number
   /** The last four characters, so that people can tell keys apart. */
   readonly hint: string
 }
@@ -51,7 +53,7 @@ export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Ro
 
 /** An account always has a plan. */
 export type AccountChange = RowChange<AccountRow, 'credits'> & Partial<Pick<AccountRow, 'plan'>>
-export type KeyChange = RowChange<KeyRow, 'name' | 'networks' | 'methods' | 'origins'>
+export type KeyChange = RowChange<KeyRow, 'name' | 'networks' | 'methods' | 'origins' | 'expires' | 'suspended'>
 
 export const applyChange = <Row extends object>(row: Row, change: { readonly [N in keyof Row]?: Row[N] | null | undefined }): Row => {
   const members = Object.entries({ ...row, ...change })

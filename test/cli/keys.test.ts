@@ -45,7 +45,7 @@ t.test('a key is revoked by its id', async t => {
   const { revoked } = (await json(keysCommand, 'revoke', id)) as { revoked: string }
   t.match(revoked, time)
   t.match(await json(keysCommand, 'list', 'alice'), [{ id, revoked }])
-  t.same((await run(keysCommand, 'revoke', id)).out, [`key ${id} of account alice was revoked at ${revoked}`])
+  t.same((await run(keysCommand, 'revoke', id)).out, [`key ${id} of account alice: revoked at ${revoked}`])
 })
 
 t.test('the given allowlists of a key are changed, by its id', async t => {
@@ -61,6 +61,7 @@ t.test('the given allowlists of a key are changed, by its id', async t => {
     'networks  base-mainnet,devnet',
     'methods   eth_call',
     'origins   all',
+    'expires   never',
   ])
   const unrestricted = (await json(keysCommand, 'set', added.id, '--networks', 'all', '--methods', 'all')) as object
   t.same(Object.keys(unrestricted).sort(), ['account', 'created', 'hint', 'id'])
@@ -72,8 +73,43 @@ t.test('the given allowlists of a key are changed, by its id', async t => {
   await run(keysCommand, 'revoke', added.id)
   t.match(
     (await run(keysCommand, 'set', added.id, '--networks', 'devnet')).out.at(-1),
-    /^This key was revoked at 20\S+: its calls are rejected\.$/,
+    /^Calls with this key are refused: revoked at 20\S+\.$/,
   )
+})
+
+t.test('a key is suspended and resumed by its id', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const { id } = (await json(keysCommand, 'add', 'alice')) as { id: string }
+  t.match(await json(keysCommand, 'suspend', id), { id, suspended: time })
+  t.match((await run(keysCommand, 'list', 'alice')).out[1], /  suspended at 20\S+Z$/)
+  t.same((await run(keysCommand, 'resume', id)).out, [`key ${id} of account alice: active`])
+  t.notOk('suspended' in ((await json(keysCommand, 'list', 'alice')) as object[])[0]!)
+})
+
+t.test('a key expires after a duration, which can be changed', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const before = Date.now()
+  const { id, expires } = (await json(keysCommand, 'add', 'alice', '--expires', '12h')) as { id: string; expires: string }
+  const lifetimeMs = Date.parse(expires) - before
+  t.ok(lifetimeMs >= 12 * 3_600_000 && lifetimeMs < 12 * 3_600_000 + 10_000)
+  t.notOk('expires' in ((await json(keysCommand, 'set', id, '--expires', 'never')) as object))
+  const { err } = await run(keysCommand, 'set', id, '--expires', 'soon')
+  t.equal(err[0], '--expires must be a duration such as 30d or 12h, or `never`, not "soon"')
+})
+
+t.test('a rotated key has the lists of the old one, which is accepted for the overlap', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const old = (await json(keysCommand, 'add', 'alice', '--networks', 'devnet')) as { id: string; key: string }
+  const created = (await json(keysCommand, 'rotate', old.id, '--overlap', '1h')) as { id: string; key: string }
+  t.match(created, { networks: ['devnet'], key: /^tg_/ })
+  t.not(created.key, old.key)
+  t.match(await json(keysCommand, 'list', 'alice'), [{ id: old.id, expires: time }, { id: created.id }])
+  t.match((await run(keysCommand, 'rotate', created.id)).out.at(-1), `The old key ${created.id} is accepted for 1d more.`)
+  await run(keysCommand, 'revoke', old.id)
+  t.match((await run(keysCommand, 'rotate', old.id)).err[0], /^tollgate: key key_\w+ is not active: revoked at 20/)
 })
 
 t.test('without --json, a key is printed with a warning, and keys as a table', async t => {
@@ -87,11 +123,12 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^networks  devnet$/,
     /^methods   all$/,
     /^origins   all$/,
+    /^expires   never$/,
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                KEY    NETWORKS  METHODS  ORIGINS  CREATED                   REVOKED$/,
-    /^key_\w{12}  …\w{4}  devnet    all      all      20\S+Z$/,
+    /^ID                KEY    NETWORKS  METHODS  ORIGINS  EXPIRES  CREATED                   STATE$/,
+    /^key_\w{12}  …\w{4}  devnet    all      all      never    20\S+Z  active$/,
   ])
 })
 

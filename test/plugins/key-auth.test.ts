@@ -33,6 +33,8 @@ t.test('key-auth', async t => {
     ['malformed', /malformed/],
     ['unknown', /unknown/],
     ['revoked', /revoked/],
+    ['suspended', /suspended/],
+    ['expired', /expired/],
   ] as const) {
     t.test(`refuses a ${kind} key with 401 -32090 and the reason, before the body and for each message`, async t => {
       const { admit, handle } = createKeyAuth({ kind })

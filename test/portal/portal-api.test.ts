@@ -94,6 +94,21 @@ t.test('portal', async t => {
     await waitUntil(async () => isRefused(gateway, key.key))
   })
 
+  t.test('a key that is rotated or suspended is refused when it should be', async t => {
+    const { json: old } = await alice.post('/keys', { name: 'old', methods: ['eth_chainId'], days: 30 })
+    t.match(old, { state: 'active', expires: /^20/ })
+    const { status, json: rotated } = await alice.post(`/keys/${old.id}/rotate`, { overlapHours: 1 })
+    t.equal(status, 201)
+    t.match(rotated, { name: 'old', methods: ['eth_chainId'], expires: null })
+    await waitUntil(async () => !(await isRefused(gateway, rotated.key)))
+    t.notOk(await isRefused(gateway, old.key), 'both are accepted for the overlap')
+    t.match((await alice.post(`/keys/${rotated.id}/suspend`)).json, { state: 'suspended' })
+    await waitUntil(async () => isRefused(gateway, rotated.key))
+    t.match(await alice.post(`/keys/${rotated.id}/rotate`), { status: 409 })
+    t.match((await alice.post(`/keys/${rotated.id}/resume`)).json, { state: 'active', suspended: null })
+    await waitUntil(async () => !(await isRefused(gateway, rotated.key)))
+  })
+
   t.test('the credits and the usage of calls appear within two seconds', async t => {
     const { json: key } = await bob.post('/keys', { name: 'k' })
     await waitUntil(async () => !(await isRefused(gateway, key.key)))

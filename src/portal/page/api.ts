@@ -63,7 +63,10 @@ export interface Key {
   readonly networks: readonly string[]
   readonly methods: readonly string[]
   readonly origins: readonly string[]
+  readonly state: 'active' | 'suspended' | 'expired' | 'revoked'
   readonly created: string
+  readonly expires: string | null
+  readonly suspended: string | null
   readonly revoked: string | null
   readonly lastUsed: string | null
 }

@@ -1,7 +1,6 @@
-import { generateApiKey, generateKeyId, hashApiKey, keyHint } from '../../services/accounts/api-key.ts'
-import { applyChange } from '../../store/store.ts'
+import { createKey, keyRefusal, rotateKey } from '../../services/accounts/create-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
-import { hourMs, isoTime } from '../../util/dates.ts'
+import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField, notFound } from '../api-error.ts'
 import type { Person } from '../people.ts'
@@ -13,6 +12,8 @@ const lastUseHours = 168
 
 const maxActiveKeys = 100
 
+const maxOverlapHours = 720
+
 const maxNameChars = 64
 
 const name = {
@@ -21,6 +22,8 @@ const name = {
   label: `1 to ${maxNameChars} characters, without spaces at the ends`,
   description: 'What people call the key.',
 } as const
+
+const days = { type: 'integer', minimum: 1, maximum: 3_650, description: 'After so many days the key expires; without it, never.' } as const
 
 const listOf = (description: string) => ({ type: 'array', items: { type: 'string' }, description }) as const
 
@@ -62,17 +65,25 @@ const isOrigin = (text: string): boolean => {
 }
 
 /** A key as the API shows it. */
-const toJson = ({ id, name = '', hint, networks = [], methods = [], origins = [], created, revoked }: KeyRow, lastUsed?: number) => ({
-  id,
-  name,
-  hint,
-  networks,
-  methods,
-  origins,
-  created: isoTime(created),
-  revoked: revoked === undefined ? null : isoTime(revoked),
-  lastUsed: lastUsed === undefined ? null : isoTime(lastUsed),
-})
+const toJson = (row: KeyRow, now: number, lastUsed?: number) => {
+  const { id, name = '', hint, networks = [], methods = [], origins = [], created, expires, suspended, revoked } = row
+  return {
+    id,
+    name,
+    hint,
+    networks,
+    methods,
+    origins,
+    state: keyRefusal(row, now) ?? 'active',
+    created: isoTime(created),
+    expires: toIsoTime(expires),
+    suspended: toIsoTime(suspended),
+    revoked: toIsoTime(revoked),
+    lastUsed: toIsoTime(lastUsed),
+  }
+}
+
+const toIsoTime = (time: number | undefined): string | null => (time === undefined ? null : isoTime(time))
 
 /** The last hour in which each key was used. */
 const readLastUses = async ({ store, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {
@@ -99,7 +110,8 @@ export const keyRoutes = [
     response: { type: 'array', items: keySchema },
     async handle({ person }, services) {
       const lastUses = await readLastUses(services, person.account)
-      return (await services.store.keys(person.account)).map(row => toJson(row, lastUses.get(row.id)))
+      const now = services.clock.now()
+      return (await services.store.keys(person.account)).map(row => toJson(row, now, lastUses.get(row.id)))
     },
   }),
   defineRoute({
@@ -107,26 +119,17 @@ export const keyRoutes = [
     path: '/keys',
     summary: 'Creates a key. The response is the only place where the key itself is shown.',
     role: 'developer',
-    body: { type: 'object', properties: { name, ...allowlists }, required: ['name'] },
+    body: { type: 'object', properties: { name, ...allowlists, days }, required: ['name'] },
     status: 201,
     response: { $ref: '#/components/schemas/NewKey' },
-    async handle({ person, body: { name: keyName, ...lists } }, services) {
-      const { store, clock, log } = services
-      const active = (await store.keys(person.account)).filter(({ revoked }) => revoked === undefined)
-      if (active.length >= maxActiveKeys)
-        throw new ApiError(409, 'too-many', `an account has at most ${maxActiveKeys} active keys: revoke one`)
-      const key = generateApiKey()
-      const newRow: KeyRow = {
-        id: generateKeyId(),
-        name: keyName,
-        account: person.account,
-        created: clock.now(),
-        hint: keyHint(key.reveal()),
-      }
-      const row = applyChange<KeyRow>(newRow, checkAllowlists(lists, services))
-      await store.addKey(hashApiKey(key.reveal()), row)
-      log.info({ event: 'key-created', account: person.account, key: row.id, person: person.id }, 'API key created in the portal')
-      return { ...toJson(row), key: key.reveal() }
+    async handle({ person, body: { name: keyName, days: lifetimeDays, ...lists } }, services) {
+      const { store, clock } = services
+      await checkActiveKeys(services, person)
+      const expires = lifetimeDays === undefined ? undefined : clock.now() + lifetimeDays * dayMs
+      const settings = { ...checkAllowlists(lists, services), name: keyName, ...(expires !== undefined && { expires }) }
+      const { row, key } = await createKey(store, clock, person.account, settings)
+      logChange(services, person, 'created', row)
+      return { ...toJson(row, clock.now()), key: key.reveal() }
     },
   }),
   defineRoute({
@@ -136,13 +139,54 @@ export const keyRoutes = [
     role: 'developer',
     body: { type: 'object', properties: { name, ...allowlists } },
     response: keySchema,
-    async handle({ person, params: { id }, body: { name: keyName, ...lists } }, services) {
-      const { id: keyId } = await findOwnKey(services, person, id)
-      const change = { ...checkAllowlists(lists, services), ...(keyName !== undefined && { name: keyName }) }
-      const row = await services.store.changeKey(keyId, change)
-      if (row === undefined) throw notFound('key')
-      return toJson(row)
+    handle: ({ person, params: { id }, body: { name: keyName, ...lists } }, services) =>
+      changeOwnKey(services, person, id, { ...checkAllowlists(lists, services), ...(keyName !== undefined && { name: keyName }) }),
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/keys/{id}/rotate',
+    summary: 'Creates a key with the same name and lists. The old key is accepted for the overlap, then it expires.',
+    role: 'developer',
+    body: {
+      type: 'object',
+      properties: {
+        overlapHours: {
+          type: 'integer',
+          minimum: 1,
+          maximum: maxOverlapHours,
+          default: 24,
+          description: 'How long both keys are accepted.',
+        },
+      },
     },
+    status: 201,
+    response: { $ref: '#/components/schemas/NewKey' },
+    async handle({ person, params: { id }, body: { overlapHours } }, services) {
+      const { store, clock } = services
+      const rotated = await findOwnKey(services, person, id)
+      const refusal = keyRefusal(rotated, clock.now())
+      if (refusal !== undefined) throw new ApiError(409, 'not-active', `the key is ${refusal}`)
+      await checkActiveKeys(services, person)
+      const { row, key } = await rotateKey(store, clock, rotated, overlapHours * hourMs)
+      logChange(services, person, 'created', row)
+      return { ...toJson(row, clock.now()), key: key.reveal() }
+    },
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/keys/{id}/suspend',
+    summary: 'Suspends a key: within 1 s its calls are refused, until it is resumed.',
+    role: 'developer',
+    response: keySchema,
+    handle: ({ person, params: { id } }, services) => changeOwnKey(services, person, id, { suspended: services.clock.now() }),
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/keys/{id}/resume',
+    summary: 'Resumes a suspended key.',
+    role: 'developer',
+    response: keySchema,
+    handle: ({ person, params: { id } }, services) => changeOwnKey(services, person, id, { suspended: null }),
   }),
   defineRoute({
     method: 'post',
@@ -152,10 +196,34 @@ export const keyRoutes = [
     response: keySchema,
     async handle({ person, params: { id } }, services) {
       const { id: keyId } = await findOwnKey(services, person, id)
-      const row = await services.store.revokeKey(keyId, services.clock.now())
-      if (row === undefined) throw notFound('key')
-      services.log.info({ event: 'key-revoked', account: person.account, key: keyId, person: person.id }, 'API key revoked in the portal')
-      return toJson(row)
+      const row = (await services.store.revokeKey(keyId, services.clock.now())) ?? throwNotFound()
+      logChange(services, person, 'revoked', row)
+      return toJson(row, services.clock.now())
     },
   }),
 ]
+
+const changeOwnKey = async (services: PortalServices, person: Person, id: string | undefined, change: KeyChange) => {
+  const { id: keyId } = await findOwnKey(services, person, id)
+  const row = (await services.store.changeKey(keyId, change)) ?? throwNotFound()
+  logChange(services, person, 'changed', row)
+  return toJson(row, services.clock.now())
+}
+
+const throwNotFound = (): never => {
+  throw notFound('key')
+}
+
+const checkActiveKeys = async ({ store, clock }: PortalServices, { account }: Person): Promise<void> => {
+  const active = (await store.keys(account)).filter(row => keyRefusal(row, clock.now()) === undefined)
+  if (active.length >= maxActiveKeys) throw new ApiError(409, 'too-many', `an account has at most ${maxActiveKeys} active keys: revoke one`)
+}
+
+const changeEvents = {
+  created: { event: 'key-created' },
+  changed: { event: 'key-changed' },
+  revoked: { event: 'key-revoked' },
+} as const
+
+const logChange = ({ log }: PortalServices, { id, account }: Person, change: keyof typeof changeEvents, { id: key }: KeyRow): void =>
+  log.info({ ...changeEvents[change], account, key, person: id }, `API key ${change} in the dashboard`)

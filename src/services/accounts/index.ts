@@ -10,7 +10,7 @@ import { hashApiKey, isWellFormedKey } from './api-key.ts'
 /** The result of looking up an API key. `storeUnavailable`: the store could not be read, so the key may be valid or not. */
 export type Lookup =
   | { readonly kind: 'granted'; readonly key: Key; readonly account: Account }
-  | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'storeUnavailable' }
+  | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'suspended' | 'expired' | 'storeUnavailable' }
   /** gateway.yaml has no plan of this name any more. */
   | { readonly kind: 'planNotFound'; readonly plan: string }
 
@@ -60,12 +60,15 @@ export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): A
     if (cached !== undefined) return cached
     return !cache.has(keyText) && !isWellFormedKey(keyText) ? malformedKey : joinOrFetch(keyText)
   }
+  /** A cached key may have expired since. */
+  const refuseExpired = (lookup: Lookup): Lookup =>
+    lookup.kind === 'granted' && lookup.key.expires !== undefined && lookup.key.expires <= clock.now() ? expiredKey : lookup
   return {
     find(key) {
       const keyText = key.reveal()
       const checking = changeCheck.run()
       // A key that is not cached is read from the store anyway: it need not wait for the check.
-      return thenMaybe(checking && cache.has(keyText) ? checking : undefined, () => findCached(keyText))
+      return thenMaybe(checking && cache.has(keyText) ? checking : undefined, () => thenMaybe(findCached(keyText), refuseExpired))
     },
   }
 }
@@ -200,12 +203,14 @@ class LookupCache {
 }
 
 const malformedKey: Lookup = { kind: 'malformed' }
+const expiredKey: Lookup = { kind: 'expired' }
 const storeUnavailable: Lookup = { kind: 'storeUnavailable' }
 
 const toLookup = (row: KeyWithAccount | undefined, plans: Plans): Lookup => {
   if (row === undefined) return { kind: 'unknown' }
   const { key, account } = row
   if (key.revoked !== undefined) return { kind: 'revoked' }
+  if (key.suspended !== undefined) return { kind: 'suspended' }
   const plan = effectivePlan(account, plans)
   if (plan === undefined) return { kind: 'planNotFound', plan: account.plan }
   return { kind: 'granted', key, account: { id: account.id, name: account.name, plan } }

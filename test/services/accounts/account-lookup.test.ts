@@ -48,6 +48,28 @@ t.test('a key gives access to its account, with the plan and the lists of the ke
   })
 })
 
+t.test('a key is refused from the moment that it expires, cached or not', async t => {
+  const { clock, accounts, addKey } = await setUp(t)
+  const key = await addKey({ expires: clock.now() + 100 })
+  t.match(accounts.find(key), { kind: 'granted' })
+  clock.advance(99)
+  t.match(accounts.find(key), { kind: 'granted' })
+  clock.advance(1)
+  t.same(accounts.find(key), { kind: 'expired' })
+  t.same(accounts.find(await addKey({ expires: clock.now() })), { kind: 'expired' })
+})
+
+t.test('a suspended key is refused until it is resumed', async t => {
+  const { clock, store, accounts, addKey } = await setUp(t)
+  const key = await addKey()
+  const lookup = accounts.find(key)
+  const id = !(lookup instanceof Promise) && lookup.kind === 'granted' ? lookup.key.id : ''
+  await store.changeKey(id, { suspended: clock.now() })
+  t.same(accounts.find(key), { kind: 'suspended' })
+  await store.changeKey(id, { suspended: null })
+  t.match(accounts.find(key), { kind: 'granted' })
+})
+
 t.test('a malformed key is refused without reading the store', async t => {
   const { accounts, reads, addKey } = await setUp(t)
   const key = (await addKey()).reveal()

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { RequestError, request, session } from '../api.ts'
 import type { Key, NewKey } from '../api.ts'
 import { CopyText, Notice, TextField } from '../components/controls.tsx'
+import { KeyActions } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { newKey } from '../new-key.ts'
@@ -24,7 +25,7 @@ export const Keys = () => {
       ) : found.length === 0 ? (
         <p>{text.none}</p>
       ) : (
-        <KeyTable keys={found} mayChange={mayChange} onRevoked={keys.reload} />
+        <KeyTable keys={found} mayChange={mayChange} onChanged={keys.reload} />
       )}
     </>
   )
@@ -51,6 +52,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       networks: listOf(values.get('networks')),
       methods: listOf(values.get('methods')),
       origins: listOf(values.get('origins')),
+      ...(values.get('days') !== '' && { days: Number(values.get('days')) }),
     }
     try {
       newKey.value = await request<NewKey>('POST', '/keys', body)
@@ -64,7 +66,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
     }
   }
   const errorOf = (field: string) => (error.value?.field?.split('.')[0] === field ? error.value.message : undefined)
-  const hasField = ['name', 'networks', 'methods', 'origins'].some(field => errorOf(field) !== undefined)
+  const hasField = ['name', 'networks', 'methods', 'origins', 'days'].some(field => errorOf(field) !== undefined)
   return (
     <form class="card form" onSubmit={event => void create(event)} aria-label={text.create}>
       <h2>{text.create}</h2>
@@ -72,6 +74,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       <TextField label={text.networks} name="networks" help={text.networksHelp} error={errorOf('networks')} />
       <TextField label={text.methods} name="methods" help={text.methodsHelp} error={errorOf('methods')} />
       <TextField label={text.origins} name="origins" help={text.originsHelp} error={errorOf('origins')} />
+      <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
       {!hasField && <Notice text={error.value?.message} />}
       <button type="submit" disabled={isSending.value}>
         {text.create}
@@ -98,10 +101,10 @@ const ShowNewKey = ({ created }: { readonly created: NewKey }) => (
 interface KeyTableProps {
   readonly keys: readonly Key[]
   readonly mayChange: boolean
-  onRevoked(): void
+  onChanged(): void
 }
 
-const KeyTable = ({ keys, mayChange, onRevoked }: KeyTableProps) => (
+const KeyTable = ({ keys, mayChange, onChanged }: KeyTableProps) => (
   <Table
     caption={texts.pages.keys}
     keyOf={key => key.id}
@@ -114,45 +117,13 @@ const KeyTable = ({ keys, mayChange, onRevoked }: KeyTableProps) => (
       { title: text.origins, cell: key => key.origins.join(', ') || texts.all },
       { title: text.created, cell: key => formatTime(key.created) },
       { title: text.lastUsed, cell: key => (key.lastUsed === null ? texts.never : formatTime(key.lastUsed)) },
+      { title: text.expires, cell: key => (key.expires === null ? texts.never : formatTime(key.expires)) },
+      { title: text.state, cell: key => <code>{text.states[key.state]}</code> },
       {
-        title: text.state,
+        title: text.actions,
         cell: key =>
-          key.revoked !== null ? (
-            `${text.revoked} ${formatTime(key.revoked)}`
-          ) : mayChange ? (
-            <RevokeButton apiKey={key} onRevoked={onRevoked} />
-          ) : (
-            text.active
-          ),
+          mayChange && key.state !== 'revoked' && key.state !== 'expired' ? <KeyActions apiKey={key} onChanged={onChanged} /> : '–',
       },
     ]}
   />
 )
-
-const RevokeButton = ({ apiKey: { id, name, hint }, onRevoked }: { readonly apiKey: Key; onRevoked(): void }) => {
-  const isAsking = useSignal(false)
-  const error = useSignal<string | undefined>(undefined)
-  const revoke = () =>
-    request('POST', `/keys/${id}/revoke`).then(onRevoked, (reason: Error) => {
-      error.value = reason.message
-    })
-  if (!isAsking.value) {
-    return (
-      <button type="button" class="quiet" aria-label={`${text.revokeFor} ${name || hint}`} onClick={() => (isAsking.value = true)}>
-        {text.revoke}
-      </button>
-    )
-  }
-  return (
-    <span class="confirm">
-      {text.confirmRevoke}{' '}
-      <button type="button" class="danger" onClick={() => void revoke()}>
-        {text.revoke}
-      </button>{' '}
-      <button type="button" class="quiet" onClick={() => (isAsking.value = false)}>
-        {texts.cancel}
-      </button>
-      <Notice text={error.value} />
-    </span>
-  )
-}

@@ -1,0 +1,101 @@
+import { parseDuration } from '../config/formats.ts'
+import { networkNames } from '../config/load.ts'
+import { declaredMethodNames } from '../config/method-tables.ts'
+import type { KeyChange } from '../store/store.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { formatAlternatives, formatHint, readList, storeOptions } from './args.ts'
+import { UsageError } from './command.ts'
+import { CommandError } from './store-context.ts'
+
+/** In place of a list: no restriction. */
+export const allKeyword = 'all'
+
+/** In place of a duration: the key does not expire. */
+export const neverKeyword = 'never'
+
+/** What `keys add` and `keys set` can say of a key. */
+export const keyOptions = {
+  networks: {
+    type: 'string',
+    placeholder: 'A,B',
+    description: 'The networks that the key may call; `all`, and without it: every network.',
+  },
+  methods: { type: 'string', placeholder: 'A,B', description: 'The methods that the key may call; `all`, and without it: every method.' },
+  origins: {
+    type: 'string',
+    placeholder: 'A,B',
+    description: 'The web pages that may use the key, by origin, such as https://dapp.example; `all`, and without it: every page.',
+  },
+  expires: {
+    type: 'string',
+    placeholder: 'DURATION',
+    description: 'After this time from now the key is refused, such as 30d or 12h; `never`, and without it: it does not expire.',
+  },
+  ...storeOptions,
+} as const
+
+type KeyOptionValues = { readonly [K in 'networks' | 'methods' | 'origins' | 'expires']?: string | undefined }
+
+/** The change that the options ask for. `now` in ms since 1970. */
+export const readKeyChange = (values: KeyOptionValues, now: number): KeyChange => {
+  const networks = readAllowlist('networks', values.networks)
+  const methods = readAllowlist('methods', values.methods)
+  const origins = readAllowlist('origins', values.origins)
+  const expires = readExpiry(values.expires, now)
+  return {
+    ...(networks !== undefined && { networks }),
+    ...(methods !== undefined && { methods }),
+    ...(origins !== undefined && { origins }),
+    ...(expires !== undefined && { expires }),
+  }
+}
+
+/** Null allows everything. */
+const readAllowlist = (name: string, text: string | undefined): readonly string[] | null | undefined =>
+  text?.trim() === allKeyword ? null : readList(name, text)
+
+/** Null never expires. */
+const readExpiry = (text: string | undefined, now: number): number | null | undefined => {
+  if (text === undefined) return undefined
+  if (text === neverKeyword) return null
+  return now + readPositiveDuration('expires', text, `, or \`${neverKeyword}\``)
+}
+
+/** In ms. */
+export const readPositiveDuration = (option: string, text: string, alternative = ''): number => {
+  const durationMs = parseDuration(text)
+  if (durationMs !== undefined && durationMs > 0) return durationMs
+  throw new UsageError(`--${option} must be a duration such as 30d or 12h${alternative}, not "${text}"`)
+}
+
+export const checkAllowlists = ({ networks, origins }: KeyChange, dir: string): void => {
+  checkNetworks(networks ?? [], dir)
+  checkOrigins(origins ?? [])
+}
+
+const checkNetworks = (requested: readonly string[], dir: string): void => {
+  const known = networkNames(dir)
+  const unknown = requested.find(name => !known.includes(name))
+  if (unknown === undefined) return
+  const hint = didYouMean(unknown, known) ?? (known.length === 0 ? 'there are none yet' : `expected ${formatAlternatives(known)}`)
+  throw new CommandError(`unknown network "${unknown}"${formatHint(hint)}`)
+}
+
+/** A warning only: the `params` plugin of a network may add methods that no table has. */
+export const warnUnknownMethods = (methods: readonly string[], dir: string, warn: (line: string) => void): void => {
+  const known = declaredMethodNames(dir)
+  for (const name of known.length === 0 ? [] : methods.filter(method => !known.includes(method))) {
+    warn(`warning: no method table has "${name}"${formatHint(didYouMean(name, known))}`)
+  }
+}
+
+/** Browsers send scheme, host and port in `Origin`; any other text would match no page. */
+const checkOrigins = (origins: readonly string[]): void => {
+  for (const text of origins) {
+    const origin = URL.canParse(text) ? new URL(text).origin : undefined
+    if (origin === text) continue
+    const hasNoOrigin = origin === undefined || origin === 'null'
+    const hint = hasNoOrigin ? 'expected an origin such as https://dapp.example' : `did you mean \`${origin}\`?`
+    throw new CommandError(`invalid origin "${text}"; ${hint}`)
+  }
+}

@@ -1,0 +1,48 @@
+import type { Secret } from '../../plugin/secret.ts'
+import { applyChange } from '../../store/store.ts'
+import type { AccountStore, KeyChange, KeyRow } from '../../store/store.ts'
+import type { Clock } from '../clock.ts'
+import { generateApiKey, generateKeyId, hashApiKey, keyHint } from './api-key.ts'
+
+/** A key that was just created: the only time that its text is known. */
+export interface CreatedKey {
+  readonly row: KeyRow
+  readonly key: Secret
+}
+
+/** Adds a key to an account. */
+export const createKey = async (store: AccountStore, clock: Clock, account: string, settings: KeyChange = {}): Promise<CreatedKey> => {
+  const key = generateApiKey()
+  const newRow: KeyRow = { id: generateKeyId(), account, created: clock.now(), hint: keyHint(key.reveal()) }
+  const row = applyChange<KeyRow>(newRow, settings)
+  await store.addKey(hashApiKey(key.reveal()), row)
+  return { row, key }
+}
+
+/**
+ * Adds a key with the same name and lists as another, which expires after `overlapMs`: until then both are accepted, so that
+ * callers can change to the new key.
+ */
+export const rotateKey = async (store: AccountStore, clock: Clock, rotated: KeyRow, overlapMs: number): Promise<CreatedKey> => {
+  const { account, name, networks, methods, origins } = rotated
+  const settings = {
+    ...(name !== undefined && { name }),
+    ...(networks !== undefined && { networks }),
+    ...(methods !== undefined && { methods }),
+    ...(origins !== undefined && { origins }),
+  }
+  const created = await createKey(store, clock, account, settings)
+  const expires = clock.now() + overlapMs
+  if (rotated.expires === undefined || rotated.expires > expires) await store.changeKey(rotated.id, { expires })
+  return created
+}
+
+/** Why a key is refused now; undefined while it is accepted. */
+export const keyRefusal = ({ revoked, suspended, expires }: KeyRow, now: number): 'revoked' | 'suspended' | 'expired' | undefined =>
+  revoked !== undefined
+    ? 'revoked'
+    : suspended !== undefined
+      ? 'suspended'
+      : expires !== undefined && expires <= now
+        ? 'expired'
+        : undefined
