@@ -11,6 +11,7 @@ import type { AdminOptions } from './admin.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/http-internals.ts'
 import { sleep } from '../util/async.ts'
+import { FairScheduler } from './fair-scheduler.ts'
 import { closeServer, createHttpServer, createRpcServer, keepAliveTimeoutMs, lazyListener, listen } from './http-server.ts'
 import { createResponseCounter, openHttpDate } from './response.ts'
 import { createRpcHost } from './rpc-app.ts'
@@ -59,6 +60,7 @@ export const openRpcListener = async ({
     headers: config.headers,
     log,
     activeRequests,
+    scheduler: new FairScheduler(),
     memoryBudget,
     hintGc: openGcHints(),
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),

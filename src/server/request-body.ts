@@ -19,14 +19,24 @@ export const readBody = (
   if (headers.expect !== undefined && continuePattern.test(headers.expect) && req.httpVersionMinor > 0) res.writeContinue()
   return new Promise(resolve => {
     const body = new BodyBuffer(memory)
+    let chunkCount = 0
     req.on('data', (chunk: Buffer) => {
+      chunkCount += 1
       if (body.byteLength + chunk.length > maxBytes) resolve(body.fail(bodyTooLarge(maxBytes)))
       else if (!body.push(chunk, maxBytes)) resolve(body.fail(overloaded()))
+      else if (chunkCount > maxShortChunks && body.byteLength < chunkCount * minChunkBytes) resolve(body.fail(chunksTooShort))
     })
     req.on('end', () => resolve(body.bytes))
     req.on('close', () => resolve(undefined))
   })
 }
+
+/** A body may come in so many chunks of any length: one of a byte takes as long to read as a kilobyte, and is read with hundreds of others at once. */
+const maxShortChunks = 1_024
+/** In more chunks than that, they must have so many bytes on average. */
+const minChunkBytes = 32
+
+const chunksTooShort = refuse('malformed', { message: 'the body comes in too many short chunks' })
 
 const continuePattern = /\b100-continue\b/i
 
@@ -87,6 +97,8 @@ class BodyBuffer {
 
 /** Bytes of a refused body that are read and dropped, so that the connection takes the next request (Go's net/http reads as many). */
 const maxDrainedBytes = 262_144
+/** What a chunk counts besides its length. */
+const chunkOverheadBytes = 128
 /** The caller has so long to send the rest of a refused body, and to read the refusal of a longer one before the connection closes. */
 const drainTimeoutMs = 2_000
 
@@ -108,7 +120,7 @@ export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
   if (isTooLongToDrain(req)) return void req.pause()
   let drainedBytes = 0
   req.on('data', (chunk: Buffer) => {
-    drainedBytes += chunk.length
+    drainedBytes += chunk.length + chunkOverheadBytes
     if (drainedBytes > maxDrainedBytes) req.pause()
   })
   req.once('end', () => {

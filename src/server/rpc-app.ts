@@ -5,6 +5,7 @@ import type { Failure } from '../plugin/reply.ts'
 import { handleMessage, internalErrorResponse, failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
+import { unitsOfMessage } from './fair-scheduler.ts'
 import { trackRequest } from './http-connection.ts'
 import { readBody } from './request-body.ts'
 import { checkRequestHead, nextRequestId, routeRequest } from './rpc-request.ts'
@@ -114,6 +115,8 @@ const respondToCalls =
       if (origin.state.accountId !== undefined) memory.setOwner(origin.state.accountId)
       const body = refusal ?? (await readBody(req, res, services.limits.body, memory))
       if (body === undefined) return
+      const turn = 'error' in body ? undefined : services.scheduler.enter(memory.owner, unitsOfMessage(body.length))
+      if (turn !== undefined) await turn
       state.response =
         'error' in body
           ? failureResponse(body)

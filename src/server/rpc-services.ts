@@ -3,6 +3,7 @@ import type { RefusalKind, Reply } from '../plugin/reply.ts'
 import type { SendSingleWrite } from '../runtime/http-internals.ts'
 import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
+import type { FairScheduler } from './fair-scheduler.ts'
 import type { ActiveRequests, NetworkEndpoint } from './rpc-request.ts'
 
 /** What all requests and all WebSockets of the RPC listener share. */
@@ -14,6 +15,8 @@ export interface RpcServices {
   readonly headers: GatewayConfig['headers']
   readonly log: Log
   readonly activeRequests: ActiveRequests
+  /** Whose calls are handled first when there are many. */
+  readonly scheduler: FairScheduler
   /** Bytes of long responses until they have been read. */
   readonly memoryBudget: MemoryBudget
   /** Called with the length of each long response once it has been sent. */

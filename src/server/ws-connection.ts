@@ -6,6 +6,8 @@ import type { Log } from '../services/log.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
 import type { ResponseBody, RpcResponse } from '../json-rpc/handle-message.ts'
+import { unitsOfMessage } from './fair-scheduler.ts'
+import type { FairScheduler } from './fair-scheduler.ts'
 import { ArrivingMessage } from './ws-frames.ts'
 import type { ActiveRequests, RoutedRequest } from './rpc-request.ts'
 import { refundCharges } from './rpc-services.ts'
@@ -24,7 +26,7 @@ const maxRefusedMessageBytes = 16_384
 const refuseCall = () => Promise.resolve(overloaded())
 
 /** The services that a connection uses. */
-interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'log' | 'memoryBudget' | 'hintGc'> {
+interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'scheduler' | 'log' | 'memoryBudget' | 'hintGc'> {
   /** In ms of the system's clock, as it is about a socket. */
   readonly sendTimeoutMs?: number
 }
@@ -34,6 +36,7 @@ export class WsConnection {
   readonly routedRequest: RoutedRequest
   readonly #socket: WebSocket
   readonly #activeRequests: ActiveRequests
+  readonly #scheduler: FairScheduler
   readonly #log: Log
   readonly #stream: Socket
   readonly #sendQueue: WsSendQueue
@@ -52,7 +55,7 @@ export class WsConnection {
     socket: WebSocket,
     stream: Socket,
     routedRequest: RoutedRequest,
-    { activeRequests, log, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionOptions,
+    { activeRequests, scheduler, log, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionOptions,
   ) {
     this.#socket = socket
     this.#stream = stream
@@ -69,6 +72,7 @@ export class WsConnection {
     })
     this.routedRequest = routedRequest
     this.#activeRequests = activeRequests
+    this.#scheduler = scheduler
     this.#log = log
     socket.on('pong', (payload: Buffer) => {
       this.#missedPongs = 0
@@ -161,6 +165,8 @@ export class WsConnection {
     this.#inFlightCount += 1
     if (this.#inFlightCount >= maxConcurrentMessages) this.#socket.pause()
     const { endpoint, origin } = this.routedRequest
+    const turn = this.#scheduler.enter(this.#memory.owner, unitsOfMessage(message.length))
+    if (turn !== undefined) await turn
     const response = await handleMessage(endpoint.messageHandler, message, origin, this.#memory)
     this.#inFlightCount -= 1
     this.#memory.release(reservedBytes)

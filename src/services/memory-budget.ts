@@ -138,6 +138,10 @@ export class CallerMemory {
     this.#owner = owner
   }
 
+  get owner(): string {
+    return this.#owner
+  }
+
   get heldBytes(): number {
     return this.#heldBytes
   }

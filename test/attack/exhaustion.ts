@@ -31,7 +31,10 @@ const attackMs = 4_000
  * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls. The
  * node, the attacker and the bystander have a thread each, so that they do not wait for one another.
  */
-export const runExhaustion = async ({ seed, scale, log }: AttackOptions): Promise<readonly ExhaustionResult[]> => {
+export const runExhaustion = async (
+  { seed, scale, log }: AttackOptions,
+  names: readonly ExhaustionName[] = exhaustionNames,
+): Promise<readonly ExhaustionResult[]> => {
   const node = await startExhaustionNode()
   const deployment = createDeployment({
     gateway: { memory: `${memoryMiB}MiB`, limits: { inFlight: `${inFlightMiB}MiB` }, log: 'error' },
@@ -41,7 +44,7 @@ export const runExhaustion = async ({ seed, scale, log }: AttackOptions): Promis
     for (const account of ['attacker', 'bystander']) await deployment.addAccount(account, 'custom')
     const [attacker, bystander] = [await deployment.addKey('attacker'), await deployment.addKey('bystander')]
     const results: ExhaustionResult[] = []
-    for (const name of exhaustionNames) {
+    for (const name of names) {
       const gateway = await deployment.start()
       const result = await attackOnce(gateway, { name, attackerKey: attacker.key, bystanderKey: bystander.key, seed, scale })
       log(JSON.stringify(result))

@@ -7,6 +7,7 @@ import { runFuzzBytes } from '../attack/fuzz-bytes.ts'
 import { openRawConnection } from '../support/rpc-client.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
+import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
@@ -43,6 +44,7 @@ const services: RpcServices = {
   headers: { upstream: true },
   log,
   activeRequests: new ActiveRequests(),
+  scheduler: new FairScheduler(),
   memoryBudget: new MemoryBudget(1 << 20),
   hintGc: () => undefined,
   sendSingleWrite: () => false,

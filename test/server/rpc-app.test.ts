@@ -10,6 +10,7 @@ import { openGcHints } from '../../src/runtime/gc-hints.ts'
 import { openSingleWrite } from '../../src/runtime/http-internals.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
+import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ActiveRequests, nextRequestId } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { setSendTimeout } from '../../src/server/stream-response.ts'
@@ -72,6 +73,7 @@ const openServer = async (
     headers,
     log,
     activeRequests,
+    scheduler: new FairScheduler(),
     memoryBudget,
     hintGc,
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
@@ -251,13 +253,21 @@ t.test('requests in flight', async t => {
 
   t.test('reserve the bytes of a body while it arrives, in chunks of one byte no more than twice as much', async t => {
     const { caller, memoryBudget } = await openServer(t, { resultBytes: 10 })
-    const body = `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(5_000)}"]}`
+    const body = `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(900)}"]}`
     caller.write(chunkedHead)
     for (const byte of body) caller.write(`1\r\n${byte}\r\n`)
     await waitUntil(() => memoryBudget.reservedBytes >= requestOverheadBytes + body.length)
     t.ok(memoryBudget.reservedBytes <= requestOverheadBytes + 2 * body.length)
     caller.write('0\r\n\r\n')
     t.equal(await statusOf(caller), '200')
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
+  t.test('are refused when their body comes in thousands of chunks of one byte, which would keep all others waiting', async t => {
+    const { caller, memoryBudget } = await openServer(t, { resultBytes: 10 })
+    caller.write(`${chunkedHead}${'1\r\na\r\n'.repeat(2_000)}`)
+    t.equal(await statusOf(caller), '400')
+    caller.destroy()
     await waitUntil(() => memoryBudget.reservedBytes === 0)
   })
 

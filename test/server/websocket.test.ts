@@ -9,6 +9,7 @@ import type { Call, Signal } from '../../src/plugin/call.ts'
 import type { Failure } from '../../src/plugin/reply.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
+import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
@@ -67,6 +68,7 @@ const openServer = async (test: Test) => {
     headers: { upstream: true },
     log,
     activeRequests,
+    scheduler: new FairScheduler(),
     memoryBudget,
     hintGc: () => undefined,
     sendSingleWrite: () => false,

@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { WsConnection } from '../../src/server/ws-connection.ts'
+import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RoutedRequest } from '../../src/server/rpc-request.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
@@ -44,6 +45,7 @@ const open = async (test: Test, sendTimeoutMs: number, memoryBudget = new Memory
   } as unknown as RoutedRequest // all that it reads
   const connection = new WsConnection(socket, stream, routedRequest, {
     activeRequests: new ActiveRequests(),
+    scheduler: new FairScheduler(),
     log,
     memoryBudget,
     hintGc: () => undefined,

@@ -1,0 +1,120 @@
+/** Work of one account: a call is one unit, and long messages are several. */
+interface Lane {
+  /** Units that the account has used and that no turn has paid yet. */
+  usedUnits: number
+  /** The turn up to which they have been paid. */
+  turn: number
+  readonly waiting: { readonly units: number; run(): void }[]
+}
+
+/** Units that an account may use in one turn of the event loop while others call too; a turn of one account is 1 to 2 ms. */
+const maxUnitsPerTurn = 16
+/** The same while nobody else has called lately: all connections of one caller are served at once, as without a scheduler. */
+const maxUnitsAlone = 256
+/** Units that waiting calls of all accounts together get in one turn. */
+const maxWaitingUnitsPerTurn = 32
+/** Turns for which an account that has called counts as another. */
+const maxTurnsSinceOther = 2_000
+/** Calls after which the end of a turn is marked: to mark it costs a microsecond. */
+const callsPerMark = 8
+/** Accounts that wait for nothing are removed when there are so many. */
+const maxLanes = 1_000
+
+const bytesPerUnit = 512
+
+/** The units of a message; 1 MiB takes 10 ms and more to parse. */
+export const unitsOfMessage = (bytes: number): number => 1 + Math.floor(bytes / bytesPerUnit)
+
+/**
+ * Shares out the time of the event loop: an account that calls more than a turn has room for waits behind the calls of others,
+ * which do not wait for its calls. Accounts that wait are served in turn, a call each. Without load no call waits.
+ */
+export class FairScheduler {
+  readonly #lanes = new Map<string, Lane>()
+  /** Lanes with waiting calls, in the order in which they are served. */
+  readonly #queue: Lane[] = []
+  #turn = 0
+  #callsSinceMark = 0
+  #isTurnEnding = false
+  #latestLane: Lane | undefined
+  /** The latest turn in which two accounts called. */
+  #mixedTurn = -maxTurnsSinceOther
+
+  /** Undefined when the work may begin at once; else it may begin when the promise resolves. */
+  enter(owner: string, units: number): Promise<void> | undefined {
+    const lane = this.#laneOf(owner)
+    this.#mark(lane)
+    if (lane.waiting.length === 0 && lane.usedUnits < this.#maxUnits) {
+      lane.usedUnits += units
+      return undefined
+    }
+    return new Promise(run => {
+      if (lane.waiting.push({ units, run }) === 1) this.#queue.push(lane)
+      this.#endTurnLater()
+    })
+  }
+
+  get #maxUnits(): number {
+    return this.#turn - this.#mixedTurn < maxTurnsSinceOther ? maxUnitsPerTurn : maxUnitsAlone
+  }
+
+  #laneOf(owner: string): Lane {
+    let lane = this.#lanes.get(owner)
+    if (lane === undefined) {
+      if (this.#lanes.size >= maxLanes) this.#removeIdleLanes()
+      lane = { usedUnits: 0, turn: this.#turn, waiting: [] }
+      this.#lanes.set(owner, lane)
+    }
+    if (lane.turn !== this.#turn) this.#pay(lane)
+    return lane
+  }
+
+  /** Each turn since the last payment pays its units. */
+  #pay(lane: Lane): void {
+    lane.usedUnits = Math.max(0, lane.usedUnits - (this.#turn - lane.turn) * this.#maxUnits)
+    lane.turn = this.#turn
+  }
+
+  #removeIdleLanes(): void {
+    for (const [owner, lane] of this.#lanes) if (lane.waiting.length === 0) this.#lanes.delete(owner)
+  }
+
+  #mark(lane: Lane): void {
+    if (lane !== this.#latestLane) {
+      if (this.#latestLane !== undefined) this.#mixedTurn = this.#turn
+      this.#latestLane = lane
+    }
+    this.#callsSinceMark += 1
+    if (this.#callsSinceMark >= callsPerMark) this.#endTurnLater()
+  }
+
+  #endTurnLater(): void {
+    if (this.#isTurnEnding) return
+    this.#isTurnEnding = true
+    setImmediate(() => this.#endTurn())
+  }
+
+  #endTurn(): void {
+    this.#isTurnEnding = false
+    this.#callsSinceMark = 0
+    this.#turn += 1
+    let [units, skippedLanes] = [0, 0]
+    while (this.#queue.length > skippedLanes && units < maxWaitingUnitsPerTurn) {
+      const lane = this.#queue.shift()!
+      this.#pay(lane)
+      // Where all that wait have used more than their share, the first goes on: there is nothing else to do.
+      const mayRun = lane.usedUnits < maxUnitsPerTurn || (units === 0 && skippedLanes === this.#queue.length)
+      if (mayRun) units += this.#runNext(lane)
+      skippedLanes = mayRun ? 0 : skippedLanes + 1
+      if (lane.waiting.length > 0) this.#queue.push(lane)
+    }
+    if (this.#queue.length > 0) this.#endTurnLater()
+  }
+
+  #runNext(lane: Lane): number {
+    const { units, run } = lane.waiting.shift()!
+    lane.usedUnits += units
+    run()
+    return Math.max(1, units)
+  }
+}

@@ -1,0 +1,66 @@
+import t from 'tap'
+import { FairScheduler, unitsOfMessage } from '../../src/server/fair-scheduler.ts'
+
+const nextTurn = () => new Promise(setImmediate)
+
+/** Enters `count` calls of the owner; their order of beginning is recorded in `begun`. */
+const enter = (scheduler: FairScheduler, begun: string[], owner: string, count: number, units = 1): void => {
+  for (let i = 0; i < count; i += 1) {
+    const turn = scheduler.enter(owner, units)
+    if (turn === undefined) begun.push(owner)
+    else void turn.then(() => begun.push(owner))
+  }
+}
+
+/** A scheduler to which two owners have called lately. */
+const openMixed = async (): Promise<FairScheduler> => {
+  const scheduler = new FairScheduler()
+  for (const owner of ['a', 'b']) scheduler.enter(owner, 1)
+  for (let i = 0; i < 8; i += 1) scheduler.enter('b', 0)
+  await nextTurn()
+  return scheduler
+}
+
+t.test('calls of a caller who is alone begin at once', async t => {
+  const [scheduler, begun] = [new FairScheduler(), [] as string[]]
+  enter(scheduler, begun, 'a', 200)
+  t.equal(begun.length, 200)
+})
+
+t.test('a call of one account does not wait for the many calls of another', async t => {
+  const [scheduler, begun] = [await openMixed(), [] as string[]]
+  enter(scheduler, begun, 'a', 1_000)
+  t.ok(begun.length < 20, `${begun.length} begin at once`)
+  const before = begun.length
+  enter(scheduler, begun, 'b', 1)
+  t.equal(begun[before], 'b')
+  await nextTurn()
+  t.ok(begun.length < 100, 'a turn is short')
+})
+
+t.test('accounts that wait are served in turn, and every call begins', async t => {
+  const [scheduler, begun] = [await openMixed(), [] as string[]]
+  enter(scheduler, begun, 'a', 300)
+  enter(scheduler, begun, 'b', 100)
+  while (begun.length < 400) await nextTurn()
+  const latestOfB = begun.lastIndexOf('b')
+  t.ok(latestOfB < 260, `b is done after ${latestOfB} calls, though it came after 300 of a`)
+  t.equal(begun.filter(owner => owner === 'a').length, 300)
+})
+
+t.test('a long message counts as many calls', async t => {
+  const [scheduler, begun] = [await openMixed(), [] as string[]]
+  t.equal(scheduler.enter('a', unitsOfMessage(1 << 20)), undefined)
+  enter(scheduler, begun, 'a', 10)
+  enter(scheduler, begun, 'b', 200)
+  for (let i = 0; i < 10; i += 1) await nextTurn()
+  t.ok(begun.lastIndexOf('b') > begun.indexOf('a') || !begun.includes('a'), 'the calls of b come first')
+  while (begun.length < 210) await nextTurn()
+})
+
+t.test('accounts that wait for nothing are forgotten', async t => {
+  const scheduler = new FairScheduler()
+  for (let i = 0; i < 5_000; i += 1) scheduler.enter(`owner ${i}`, 1)
+  await nextTurn()
+  t.equal(scheduler.enter('owner 1', 1), undefined)
+})
