@@ -1,4 +1,4 @@
-import { copyReply, refuse, refuseTooManyResults } from '../../src/plugin/plugin.ts'
+import { copyReply, refuse, refuseTooManyResults, stringifyJson } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, Failure, Json, Method, MethodTable, Request } from '../../src/plugin/plugin.ts'
 import { readSuggestedRange } from './split-logs/suggest-range.ts'
 
@@ -17,9 +17,18 @@ const nodeHealthCategories: ReadonlySet<ErrorCategory> = new Set(['unauthorized'
 const normalizeNodeError = (failure: Failure, { method: name, params: [filter] }: Request, methods: MethodTable): Failure => {
   const category =
     failure.kind === 'timeout' ? 'timeout' : failure.kind === 'node' ? methods.errorCategory(failure.error, name) : failure.category
-  if (category === undefined) return failure
+  if (category === undefined) return withBoundedData(failure)
   if (category === 'rateLimited' && failure.kind !== 'node') return failure // HTTP 429, which has no JSON-RPC error
-  return normalizers[category](copyReply(failure, { category }), { method: methods.get(name), filter })
+  const bounded = category === 'reverted' ? failure : withBoundedData(failure)
+  return normalizers[category](copyReply(bounded, { category }), { method: methods.get(name), filter })
+}
+
+/** What a contract returns with a revert belongs to the caller; other data of errors is for programs, and short. */
+const maxErrorDataChars = 4_096
+
+const withBoundedData = (failure: Failure): Failure => {
+  const { code, message, data } = failure.error
+  return data === undefined || stringifyJson(data).length <= maxErrorDataChars ? failure : copyReply(failure, { error: { code, message } })
 }
 
 interface FailedRequest {

@@ -11,6 +11,7 @@ import type { Endpoint, HttpClient, InFlightRequest, ResponseHandler, ResponseHe
 import type { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
 import { Decompressor, readResponseHead, upstreamFailure } from './response-head.ts'
 import type { ContentDecoder } from './response-head.ts'
+import type { SecretRedactor } from './secret-redactor.ts'
 
 /** What one request is sent and its response read with. */
 export interface ExchangeOptions {
@@ -25,6 +26,7 @@ export interface ExchangeOptions {
   readonly memory: ResponseMemory
   readonly decompressionLimits: Readonly<Record<ContentDecoder['kind'], ConcurrencyLimit>>
   readonly deadline: RequestDeadline
+  readonly redactor: SecretRedactor
   /** Called once, when the exchange has ended. */
   onSettled(): void
 }
@@ -164,16 +166,16 @@ class HttpExchange implements ResponseHandler {
   }
 
   #toReply(response: ParsedResponse): Reply {
-    const { target } = this.#options
+    const { target, redactor } = this.#options
     if (this.#discardsResult && this.#fallbackFailure !== undefined)
-      return copyReply(this.#fallbackFailure, { nodeError: response.kind === 'error' ? response.error : undefined })
+      return copyReply(this.#fallbackFailure, { nodeError: response.kind === 'error' ? redactor.redactError(response.error) : undefined })
     switch (response.kind) {
       case 'error':
         return {
           source: target.source,
           upstream: target.name,
           kind: 'node',
-          error: response.error,
+          error: redactor.redactError(response.error),
           fault: 'caller',
           status: 200,
         }
@@ -237,9 +239,8 @@ class HttpExchange implements ResponseHandler {
 const maxReceivedBytesPerTurn = 786_432
 
 /** Nethermind streams a result, and reports only behind it, in `_streamStatus`, that the query was too much. */
-const truncatedResult = (target: Target, status: string): Failure => {
-  return copyReply(upstreamFailure(target, `result truncated (${status})`), { category: categoryByStreamStatus.get(status) })
-}
+const truncatedResult = (target: Target, status: string): Failure =>
+  copyReply(upstreamFailure(target, 'result truncated'), { category: categoryByStreamStatus.get(status) })
 
 const categoryByStreamStatus: ReadonlyMap<string, ErrorCategory> = new Map([
   ['truncated', 'tooMany'],

@@ -10,6 +10,7 @@ import type { Endpoint } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
 import { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
 import type { RequestOptions } from './request-limits.ts'
+import { SecretRedactor } from './secret-redactor.ts'
 
 export type { RequestOptions } from './request-limits.ts'
 
@@ -48,10 +49,12 @@ export interface SharedUpstreamClient extends UpstreamClient {
 export const openUpstreamClient = (clock: Clock, memory: ResponseMemory): SharedUpstreamClient => {
   const httpClient = openHttpClient(clock)
   const states = new WeakMap<Target, UpstreamState>()
-  const newState = ({ url, concurrency = Infinity }: Target): UpstreamState => ({
-    endpoint: parseEndpoint(url),
-    concurrency: new ConcurrencyLimit(clock, concurrency),
-  })
+  const redactor = new SecretRedactor()
+  const newState = ({ url, ws, concurrency = Infinity }: Target): UpstreamState => {
+    redactor.add(url)
+    if (ws !== undefined) redactor.add(ws)
+    return { endpoint: parseEndpoint(url), concurrency: new ConcurrencyLimit(clock, concurrency) }
+  }
   const decompressionLimits = {
     zlib: new ConcurrencyLimit(clock, maxConcurrentZlib, Infinity),
     brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
@@ -65,7 +68,8 @@ export const openUpstreamClient = (clock: Clock, memory: ResponseMemory): Shared
       deadline.stop()
       concurrency?.release()
     }
-    const exchangeOptions = { id, request, target, maxBytes, idempotent, clock, memory, decompressionLimits, deadline, onSettled }
+    const limits = { maxBytes, decompressionLimits, deadline }
+    const exchangeOptions = { id, request, target, ...limits, idempotent, clock, memory, redactor, onSettled }
     return sendRequest(httpClient, state.endpoint, exchangeOptions)
   }
   const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {

@@ -421,6 +421,23 @@ t.test('the error of a node', async t => {
     }
   })
 
+  t.test('has its data whatever its length when it is a revert; other data is left out above 4,096 characters', async t => {
+    const long = `0x${'ab'.repeat(100_000)}`
+    const dataOf = async (error: RpcError) => ((await stateError(error)) as Failure).error.data
+    t.equal(await dataOf({ code: 3, message: 'execution reverted', data: long }), long)
+    t.equal(await dataOf({ code: -32000, message: 'execution reverted', data: long }), long)
+    for (const [code, message] of [
+      [7, 'whatever'],
+      [-32000, 'header not found'],
+      [-32602, 'invalid argument'],
+      [-32603, 'Internal error'],
+    ] as const) {
+      t.equal(await dataOf({ code, message, data: long }), undefined, message)
+      t.same(await dataOf({ code, message, data: { hint: 'x' } }), { hint: 'x' }, message)
+      t.equal(await dataOf({ code, message, data: 'x'.repeat(4094) }), 'x'.repeat(4094), message)
+    }
+  })
+
   t.test('a truncated result is a failure: of a query that is too much for the node, or of the node', async t => {
     const truncated = (category?: 'tooMany' | 'timeout') => ({
       ...refuse('unavailable', { source: 'node', upstream: 'own', cause: 'result truncated' }),

@@ -18,6 +18,7 @@ import type { RequestOptions } from '../../../src/services/upstream-client/index
 import { ConcurrencyLimit, RequestDeadline } from '../../../src/services/upstream-client/request-limits.ts'
 import type { Waiter } from '../../../src/services/upstream-client/request-limits.ts'
 import { MemoryBudget } from '../../../src/services/memory-budget.ts'
+import { SecretRedactor } from '../../../src/services/upstream-client/secret-redactor.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
 import { TestClock } from '../../support/fakes.ts'
@@ -400,6 +401,7 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     memory: new MemoryBudget(Infinity),
     decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
     deadline: new RequestDeadline(clock, requestOptions()),
+    redactor: new SecretRedactor(),
     onSettled: () => undefined,
   })
   const response = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${'0'.repeat(1 << 20)}"}`)
@@ -518,6 +520,64 @@ t.test('the cause of a failure does not contain the URL', async t => {
   t.match(await causeAt(await unreachableUrl()), /connection refused/)
   t.match(await causeAt(untrusted.url), /TLS error \(DEPTH_ZERO_SELF_SIGNED_CERT\)/)
   t.match(await causeAt('http://no-such-host.invalid'), /host name not resolved/)
+})
+
+t.test('what a node says in an error holds no secret of an upstream, in whatever encoding', async t => {
+  const secrets = ['us+er', 'p@ss/word="1"', 'Path-Key_0123456789', 'query~value é', 'partner-key-77']
+  const [user, password, pathKey, queryValue, partnerKey] = secrets as [string, string, string, string, string]
+  const quoted: Readonly<Record<string, (text: string) => string>> = {
+    plain: text => text,
+    'upper case': text => text.toUpperCase(),
+    'lower case': text => text.toLowerCase(),
+    'URL-encoded': encodeURIComponent,
+    'URL-encoded in small letters': text => encodeURIComponent(text).replace(/%../g, hex => hex.toLowerCase()),
+    'percent-encoded': text => Buffer.from(text).toString('hex').replace(/../g, '%$&'),
+    hex: text => `0x${Buffer.from(text).toString('hex')}`,
+    'hex in capitals': text => Buffer.from(text).toString('hex').toUpperCase(),
+    'in JSON': text => JSON.stringify({ url: text }),
+    'in escaped JSON': text => text.replace(/[^]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`),
+    base64: text => Buffer.from(text).toString('base64'),
+    'base64 behind one byte': text => Buffer.from(`:${text} and more`).toString('base64'),
+    'base64 behind two bytes': text => Buffer.from(`ab${text}`).toString('base64'),
+    'base64 for URLs': text => Buffer.from(`/?>${text}?>>`).toString('base64url'),
+  }
+  let quote = (text: string): string => text
+  const sendError: NodeFault = (socket, { id }) => {
+    const texts = [...secrets, `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`].map(quote)
+    const error = {
+      code: 3,
+      message: `execution reverted: ${texts.join(' ')}`,
+      data: { texts, [texts[2]!]: [{ deep: texts[3] }], number: 1 },
+    }
+    socket.write(httpResponse(JSON.stringify({ jsonrpc: '2.0', id, error }), { status: id % 2 === 0 ? 200 : 503 }))
+  }
+  const { node, client } = await startUpstream(t, sendError)
+  const path = `v3/${encodeURIComponent(pathKey)}/rpc?key=${encodeURIComponent(queryValue)}`
+  const url = `${node.url.replace('//', `//${encodeURIComponent(user)}:${encodeURIComponent(password)}@`)}/${path}`
+  const partner = targetOf(`http://127.0.0.1:9/${partnerKey}`, { name: 'partner', source: 'partner' })
+  client.disconnects(partner)
+  for (const [name, encode] of Object.entries(quoted)) {
+    quote = encode
+    const statuses = new Set<string>()
+    for (let i = 0; i < 20 && statuses.size < 2; i++) {
+      const reply = await client.request(targetOf(url), request, requestOptions())
+      const error = isFailure(reply) ? (reply.nodeError ?? reply.error) : undefined
+      statuses.add(isFailure(reply) ? reply.kind : 'ok')
+      t.match(error, { code: 3, message: /^execution reverted: / }, name)
+      t.match(error?.data, { number: 1, texts: { length: 6 } }, name)
+      const text = JSON.stringify(error).toLowerCase()
+      for (const secret of secrets) t.notOk(text.includes(encode(secret).toLowerCase()), `${name}: ${encode(secret)} in ${text}`)
+      if (name === 'plain') t.equal(error?.message, `execution reverted: ${Array(5).fill('***').join(' ')} Basic ***`)
+    }
+  }
+})
+
+t.test('parts of URLs that are no keys stay in what nodes say', async t => {
+  const redactor = new SecretRedactor()
+  redactor.add(new Secret('https://rpc.example.org/v3/arbitrum-mainnet/execution/abc?x=1'))
+  redactor.add(new Secret('http://localhost/ext/bc/C/rpc'))
+  const error = { code: 3, message: 'execution reverted on Arbitrum mainnet v3 at C/rpc x=1 abc', data: ['0x', 1, null, { a: true }] }
+  t.strictSame(redactor.redactError(error), error)
 })
 
 t.test("an invalid response is the node's fault, whatever it is", async t => {

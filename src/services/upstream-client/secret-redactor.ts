@@ -1,0 +1,94 @@
+import { unescape as decodePercent } from 'node:querystring'
+import type { Json } from '../../plugin/call.ts'
+import type { RpcError } from '../../plugin/reply.ts'
+import type { Secret } from '../../plugin/secret.ts'
+import { ExactNumber, isJsonArray } from '../../util/json.ts'
+
+const redaction = '***'
+
+/** Shorter parts of a URL stand in many texts by accident. */
+const minSecretChars = 4
+const minPathKeyChars = 6
+const minBase64Chars = 6
+
+/** Parts of paths that are no keys: `/v3`, `/arbitrum-mainnet`, `/ext/bc/C/rpc`. */
+const pathWords =
+  /^((v?\d+|rpc|jsonrpc|json|http|https|ws|wss|api|ext|bc|eth|evm|node|nodes|public|archive|full|execution|main|mainnet|testnet|sepolia|holesky|hoodi|ethereum|arbitrum|avalanche|optimism|polygon|linea|base|one)([-_.]|$))+$/i
+
+/** Replaces the secrets of all upstreams in what nodes say in errors: a node, or a proxy, may quote the request that it got. */
+export class SecretRedactor {
+  readonly #urls = new Set<string>()
+  /** In lower case, longest first; and what finds them in any case. */
+  readonly #patterns = new Map<string, RegExp>()
+
+  /** The parts of the URL are secrets from now on. */
+  add(url: Secret): void {
+    if (this.#urls.has(url.reveal())) return
+    this.#urls.add(url.reveal())
+    const texts = secretsOf(new URL(url.reveal())).flatMap(encodingsOf)
+    for (const text of texts) this.#patterns.set(text.toLowerCase(), new RegExp(escapePattern(text), 'gi'))
+  }
+
+  redactError({ code, message, data }: RpcError): RpcError {
+    const redacted = { code, message: this.#redactText(message) }
+    return data === undefined ? redacted : { ...redacted, data: this.#redactJson(data) }
+  }
+
+  /** Most texts hold no secret: to look for 20 encodings in 100 characters takes 1 us. */
+  #redactText(text: string): string {
+    const lowerCase = text.toLowerCase()
+    let redacted = text
+    for (const [pattern, expression] of this.#patterns) if (lowerCase.includes(pattern)) redacted = redacted.replace(expression, redaction)
+    return redacted
+  }
+
+  #redactJson(value: Json): Json {
+    if (typeof value === 'string') return this.#redactText(value)
+    if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value
+    if (isJsonArray(value)) return value.map(each => this.#redactJson(each))
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [this.#redactText(name), this.#redactJson(member)]))
+  }
+}
+
+/** User, password, the Authorization header made of them, keys in the path, the query and its values, and the host. */
+const secretsOf = ({ username, password, pathname, search, searchParams, host }: URL): readonly string[] => {
+  const credentials = `${decodePercent(username)}:${decodePercent(password)}`
+  const pathKeys = pathname.split('/').filter(part => part.length >= minPathKeyChars && !pathWords.test(part))
+  return [
+    ...(credentials === ':' ? [] : [Buffer.from(credentials).toString('base64')]),
+    host,
+    search.slice(1),
+    ...[credentials, username, password, ...pathKeys, ...searchParams.values()].flatMap(text => [decodePercent(text), text]),
+  ].filter(text => text.length >= minSecretChars)
+}
+
+/** The texts by which a secret can be recognized: as it is, and as URLs, JSON, base64 and hex write it. */
+const encodingsOf = (secret: string): readonly string[] => {
+  const bytes = Buffer.from(secret)
+  const hex = bytes.toString('hex')
+  const inJson = JSON.stringify(secret).slice(1, -1)
+  const base64 = [0, 1, 2].flatMap(offset => base64CoreOf(bytes, offset))
+  return [
+    secret,
+    encodeURIComponent(secret),
+    hex.replace(/../g, '%$&'),
+    hex,
+    inJson,
+    inJson.replaceAll('/', '\\/'),
+    Array.from(secret, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+    ...base64,
+    ...base64.map(text => text.replaceAll('+', '-').replaceAll('/', '_')),
+  ]
+}
+
+/** What base64 makes of the bytes alone, when `offset` other bytes, and any number more, stand before them. */
+const base64CoreOf = (bytes: Buffer, offset: number): readonly string[] => {
+  const encoded = Buffer.concat([Buffer.alloc(offset), bytes])
+    .toString('base64')
+    .replace(/=+$/, '')
+  const start = Math.ceil((offset * 8) / 6)
+  const core = encoded.slice(start, Math.floor(((offset + bytes.length) * 8) / 6))
+  return core.length >= minBase64Chars ? [core] : []
+}
+
+const escapePattern = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
