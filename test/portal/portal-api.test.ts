@@ -8,6 +8,7 @@ import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -269,4 +270,37 @@ t.test('with workers the primary serves the portal', async t => {
     },
   )
   t.equal(await gateway.stop(), 0)
+})
+
+t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer('--appendonly', 'yes')
+  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' } })
+  const deployment = createPortalDeployment(node.url, { gateway: { store: redis.url } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([node.stop(), redis.remove()])
+  })
+  await deployment.addAccount('alice')
+  const [one, other] = [await deployment.start(), await deployment.start()]
+  const alice = await signInToPortal(deployment, one, 'alice')
+  const { json: key } = await alice.post('/keys', { name: 'k' })
+  await waitUntil(async () => !(await isRefused(other, key.key)))
+
+  t.test('a session that was opened on one is known to the other', async t => {
+    const moved = createPortalClient(other.portal ?? '')
+    const { status, json } = await moved.request('GET', '/session', undefined, { cookie: alice.cookies() })
+    t.match({ status, json }, { status: 200, json: { account: { name: 'alice' } } })
+  })
+
+  t.test('while the store is unreachable, sessions are refused in words, the page is served, and calls go on', async t => {
+    await redis.kill()
+    t.match(await alice.get('/session'), {
+      status: 503,
+      json: { error: { code: 'store-unavailable', message: /calls to networks go on/ } },
+    })
+    t.equal((await fetch(`${one.portal}/`)).status, 200)
+    t.equal((await call(other.http(key.key), 'eth_chainId')).result, '0x7a69')
+    await redis.restart()
+    await waitUntil(async () => (await alice.get('/session')).status === 200)
+  })
 })

@@ -15,30 +15,34 @@ export interface PortalClient {
   get(path: string): Promise<PortalResponse>
   post(path: string, body?: unknown): Promise<PortalResponse>
   delete(path: string): Promise<PortalResponse>
+  /** As a Cookie header. */
+  cookies(): string
 }
 
 export const createPortalClient = (portalUrl: string, token?: string): PortalClient => {
-  const cookies = new Map<string, string>()
+  const cookieJar = new Map<string, string>()
+  const cookies = () => [...cookieJar].map(([name, value]) => `${name}=${value}`).join('; ')
   const request: PortalClient['request'] = async (method, path, body, headers = {}) => {
     const response = await fetch(`${portalUrl}/api/v1${path}`, {
       method,
       ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       headers: {
         'content-type': 'application/json',
-        cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; '),
+        cookie: cookies(),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...headers,
       },
     })
     for (const cookie of response.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(cookie) ?? []
-      cookies.set(name, value)
+      cookieJar.set(name, value)
     }
     const text = await response.text()
     return { status: response.status, headers: response.headers, json: text === '' ? undefined : JSON.parse(text) }
   }
   return {
     request,
+    cookies,
     get: path => request('GET', path),
     post: (path, body) => request('POST', path, body),
     delete: path => request('DELETE', path),
