@@ -138,7 +138,7 @@ t.test('a request that proxies and servers read differently is refused with 400,
   counted.length = entered.length = 0
 })
 
-t.test('a WebSocket opens over HTTP/1.1 with version 13; other handshakes are told what to upgrade to', async t => {
+t.test('a WebSocket opens over HTTP/1.1 with version 13; other handshakes get 426 and the protocol to upgrade to', async t => {
   const [connection, protocol, version, key] = upgrade
   for (const bytes of [
     requestText('GET /ws/v3/good'),
