@@ -1,4 +1,5 @@
 import t from 'tap'
+import { toHexQuantity } from '../../../src/util/json.ts'
 import { ancestorAt, seededRandom } from '../../support/model-chain.ts'
 import { openModelHeads } from './model-heads.ts'
 
@@ -76,6 +77,26 @@ t.test('the reported height', async t => {
     }
     responseOverrides.set('b', (method, params) => nodeOf('b').answer(method, params))
     t.equal(heads.reportHeight('b', 90), 100)
+  })
+
+  t.test('is raised by no caller and no lying node above what the other nodes make plausible, and the cache is not blinded', async t => {
+    const { heads, chain, clock, nodeOf, responseOverrides, recordCall } = openModelHeads(['a', 'b', 'liar'])
+    for (const name of ['a', 'b', 'liar']) {
+      responseOverrides.set(name, (method, params) => {
+        const value = nodeOf(name).answer(method, params)
+        return params[0] === 'latest' ? { ...Object(value), timestamp: toHexQuantity(Math.floor(clock.now() / 1000)) } : value
+      })
+    }
+    await recordCall()
+    const { headVersion } = heads.snapshot
+    for (const height of [Number.MAX_SAFE_INTEGER, 1_000_000_000, 1_000]) {
+      for (let i = 0; i < 100; i++) t.equal(await heads.reportHeight('liar', height), chain.tip.number)
+    }
+    t.equal(heads.snapshot.headVersion, headVersion, 'what is cached about the newest block stays')
+    for (let i = 0; i < 1000; i++) await heads.reportHeight('liar', chain.tip.number + i)
+    const maxSlackBlocks = 31 // 3 times the default maxLag, 10 s, and a block
+    t.ok(heads.snapshot.reportedHeight <= chain.tip.number + maxSlackBlocks, `${heads.snapshot.reportedHeight}`)
+    t.ok(heads.snapshot.headVersion <= headVersion + maxSlackBlocks, 'the cache is emptied for few of its reports')
   })
 
   t.test('increases the head version when an answer is above the head', async t => {
