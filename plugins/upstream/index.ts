@@ -13,6 +13,7 @@ import {
 } from '../../src/plugin/plugin.ts'
 import type { Call, CallContext, Heads, MaybePromise, Method, Reply, Request, Result, Services, Target } from '../../src/plugin/plugin.ts'
 import { checkResult } from './check-result.ts'
+import { createTagSender } from './finality-tags.ts'
 import { normalizeError } from './normalize-error.ts'
 import { reportedBlockOf } from './reported-block.ts'
 import { requestLogs } from './split-logs/index.ts'
@@ -53,6 +54,7 @@ export default definePlugin({
   create({ timeout, maxBytes, probeAfter, maxChunks }, services) {
     const { upstreamClient, clock, heads, log, methods, results } = services
     const isResponsive = createLivenessProbe(services)
+    const sendTagged = createTagSender(services)
     const paramLimited = new Set<string>()
     const requestOnce =
       (call: Call<'request' | 'target'>, method: Method | undefined) =>
@@ -91,9 +93,13 @@ export default definePlugin({
       const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
       const sendRequest = requestOnce(call, method)
-      if (method?.splittable !== true) return report(await sendRequest(request, limits), call.context, method)
-      const query = { request, target, limits, maxResults: method.maxResults ?? Infinity, sendRequest }
-      return report(await requestLogs(query, { clock, results, heads, maxChunks }, paramLimited), call.context, method)
+      const send = (tagged: Request): Promise<Reply> => {
+        if (method?.splittable !== true) return sendRequest(tagged, limits)
+        const query = { request: tagged, target, limits, maxResults: method.maxResults ?? Infinity, sendRequest }
+        return requestLogs(query, { clock, results, heads, maxChunks }, paramLimited)
+      }
+      const reply = await sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
+      return report(reply, call.context, method)
     }
   },
 })

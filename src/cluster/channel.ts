@@ -1,6 +1,6 @@
 import type { Target } from '../plugin/call.ts'
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
-import type { ChainState, RecentBlocksChange } from '../services/chain-heads/index.ts'
+import type { ChainState, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 
@@ -21,6 +21,8 @@ export type WorkerMessage =
   | { readonly kind: 'untrack'; readonly network: string }
   /** Calls come in. */
   | { readonly kind: 'activity'; readonly network: string }
+  /** An upstream has answered a caller that the tag names this block. */
+  | { readonly kind: 'reportTag'; readonly network: string; readonly upstream: string; readonly tag: FinalityTag; readonly block: number }
   /** To be answered with `synced`. */
   | { readonly kind: 'sync'; readonly network: string; readonly id: number }
   /** Calls wait for upstreams that are below the reported height. */
@@ -43,12 +45,21 @@ export type PrimaryMessage =
   | { readonly kind: 'logLevel'; readonly level: LogLevel }
   /** The state of the chain, and the change of its recent blocks. */
   | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
+  /** What callers were told of `safe` and `finalized`. */
+  | { readonly kind: 'tags'; readonly network: string; readonly state: TagState }
   /** The reported height; to be answered with `heightAck`. */
   | { readonly kind: 'height'; readonly network: string; readonly height: number }
   /** All workers have acknowledged this height: callers may be given it. */
   | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
   /** Answers `sync`: what callers had been told of when it came, even if an older message with it has been superseded. */
-  | { readonly kind: 'synced'; readonly network: string; readonly id: number; readonly height: number; readonly transactions: number }
+  | {
+      readonly kind: 'synced'
+      readonly network: string
+      readonly id: number
+      readonly height: number
+      readonly transactions: number
+      readonly tags: TagState
+    }
   /** Answers `reportHeight` with the height that the caller may be given. */
   | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
   /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
@@ -120,6 +131,8 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
   switch (message.kind) {
     case 'reportHeight':
       return `${message.kind} ${message.network} ${message.upstream}`
+    case 'reportTag':
+      return `${message.kind} ${message.network} ${message.upstream} ${message.tag}`
     case 'heightReported':
       return `${message.kind} ${message.network} ${message.id}`
     case 'track':

@@ -1,7 +1,7 @@
 import type { Target } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
-import { HeadTracker, RecentBlocks, maxRecentBlocks } from '../services/chain-heads/index.ts'
-import type { ChainState, HeadsStatus, HeightBroadcastsOf } from '../services/chain-heads/index.ts'
+import { HeadTracker, RecentBlocks, maxRecentBlocks, tagBroadcastsOf } from '../services/chain-heads/index.ts'
+import type { ChainState, HeadsStatus, HeightBroadcastsOf, TagState } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
@@ -70,7 +70,10 @@ export class SharedHeads {
     const workers = existing?.workers ?? []
     existing?.stop()
     const created = new SharedNetworkHeads(network, upstreams, this.#options, workers)
-    if (existing?.chainId === upstreams.chainId) void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
+    if (existing?.chainId === upstreams.chainId) {
+      void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
+      created.heads.tags.state = existing.heads.tags.state
+    }
     this.#networks.set(network, created)
     return created
   }
@@ -112,6 +115,8 @@ class SharedNetworkHeads {
       log: options.log.child({ network }),
       metrics: withLabels(options.metrics, { network }),
       heightBroadcasts: [this.#heightBroadcast, ...heightBroadcastsOf(network, chainId)],
+      tagBroadcasts: tagBroadcastsOf(heightBroadcastsOf, network, chainId),
+      onTags: state => this.#broadcastTags(state),
       onChange: (state, recentBlocks) => {
         this.#publishLatest = () => this.#publish(state, recentBlocks)
         if (this.#areChainIdsChecked) this.#publishLatest()
@@ -138,6 +143,7 @@ class SharedNetworkHeads {
       const change = this.#recentBlocks.changeFrom(new RecentBlocks(maxRecentBlocks))
       worker.send({ kind: 'snapshot', network: this.#network, state: this.#state, ...(change && { recentBlocks: change }) })
     }
+    worker.send({ kind: 'tags', network: this.#network, state: this.heads.tags.state })
     this.#heightBroadcast.addWorker(worker)
     this.#transactionBroadcast.addWorker(worker)
   }
@@ -153,6 +159,8 @@ class SharedNetworkHeads {
         return this.heads.recordActivity()
       case 'pollLagging':
         return this.heads.pollLagging()
+      case 'reportTag':
+        return this.heads.tags.report(message.upstream, message.tag, message.block)
       case 'untrack':
         return this.removeWorker(worker)
       default:
@@ -168,9 +176,13 @@ class SharedNetworkHeads {
     for (const worker of this.workers) this.removeWorker(worker)
   }
 
+  #broadcastTags(state: TagState): void {
+    for (const worker of this.workers) worker.send({ kind: 'tags', network: this.#network, state })
+  }
+
   #sync(worker: WorkerChannel, id: number): void {
     const [{ height }, { transactionCount: transactions }] = [this.#heightBroadcast, this.#transactionBroadcast]
-    worker.send({ kind: 'synced', network: this.#network, id, height, transactions })
+    worker.send({ kind: 'synced', network: this.#network, id, height, transactions, tags: this.heads.tags.state })
   }
 
   #publish(state: ChainState, recentBlocks: RecentBlocks): void {

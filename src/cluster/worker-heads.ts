@@ -2,13 +2,14 @@ import type { Target } from '../plugin/call.ts'
 import { Cancellation } from '../plugin/call.ts'
 import {
   CurrentChainState,
+  KnownTags,
   RecentBlocks,
   fetchBlock,
   headTimingFor,
   maxRecentBlocks,
   openUpstreamRequester,
 } from '../services/chain-heads/index.ts'
-import type { BlockId, Heads, HeadsOptions, TrackOptions } from '../services/chain-heads/index.ts'
+import type { BlockId, FinalityTag, Heads, HeadsOptions, ReportedTags, TagState, TrackOptions } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { singleFlight, withTimeoutOr } from '../util/async.ts'
@@ -30,6 +31,7 @@ export interface WorkerHeadsOptions extends Pick<HeadsOptions, 'chainId' | 'bloc
 /** The heads of one network in a worker: what the primary, which tracks the upstreams, has sent. */
 export class WorkerHeads extends CurrentChainState implements Heads {
   readonly pollIntervalMs: number
+  readonly tags: WorkerTags
   readonly #options: WorkerHeadsOptions
   readonly #recentBlocks: RecentBlocks
   readonly #sharedHeightListeners = new Set<() => void>()
@@ -46,6 +48,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   #lastRequestId = 0
   #transactionVersion = 0
   #transactionCount = 0
+  #tagsChangedAt = -Infinity
   /** When the last sync began that the primary has answered. */
   #syncedAt = -Infinity
 
@@ -55,6 +58,10 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     this.#recentBlocks = recentBlocks
     this.#options = options
     this.pollIntervalMs = headTimingFor(options.blockTime).pollIntervalMs
+    this.tags = new WorkerTags(
+      upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
+      (upstream, tag, block) => this.#reportTag(upstream, tag, block),
+    )
   }
 
   /** Does it track upstreams, and has no snapshot from the primary yet? */
@@ -145,7 +152,10 @@ export class WorkerHeads extends CurrentChainState implements Heads {
         return this.#sharedHeightListeners.forEach(listener => listener())
       case 'heightReported':
         return this.#pendingReplies.get(message.id)?.(message.height)
+      case 'tags':
+        return this.#setTags(message.state)
       case 'synced':
+        this.#setTags(message.tags)
         if (message.height > this.state.reportedHeight) this.setReportedHeight(message.height)
         if (message.transactions > this.#transactionCount) this.#transactionVersion += 1
         this.#transactionCount = Math.max(this.#transactionCount, message.transactions)
@@ -157,6 +167,23 @@ export class WorkerHeads extends CurrentChainState implements Heads {
       case 'transactionShared':
         for (const [id, resolve] of this.#pendingTransactions) if (id <= message.id) resolve()
     }
+  }
+
+  /** As with a transaction, the caller is answered when every worker knows: also of what this worker has just heard of. */
+  async #reportTag(upstream: string, tag: FinalityTag, block: number): Promise<void> {
+    const { network, clock, send } = this.#options
+    const isKnown = block <= (this.tags.heightOf(upstream, tag) ?? -1) && block <= (this.tags.reported(tag) ?? -1)
+    if (this.#targets.length === 0 || (isKnown && clock.monotonic() - this.#tagsChangedAt >= ackTimeoutMs)) return
+    send({ kind: 'reportTag', network, upstream, tag, block })
+    await this.recordTransaction()
+  }
+
+  #setTags(state: TagState): void {
+    const isNew = JSON.stringify(state.reported) !== JSON.stringify(this.tags.state.reported)
+    this.tags.state = state
+    if (!isNew) return
+    this.#tagsChangedAt = this.#options.clock.monotonic()
+    this.startHeadVersion()
   }
 
   /** Calls with the same height from the same upstream share one request to the primary. */
@@ -197,6 +224,20 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     await withTimeoutOr(this.#options.clock, primaryTimeoutMs, shared, () => undefined)
     this.#sharedHeightListeners.delete(listener)
     return reportedHeight
+  }
+}
+
+/** What callers were told of `safe` and `finalized`, in a worker. */
+class WorkerTags extends KnownTags implements ReportedTags {
+  readonly #report: (upstream: string, tag: FinalityTag, block: number) => Promise<void>
+
+  constructor(finalizedOf: (upstream: string) => number | undefined, report: WorkerTags['report']) {
+    super(finalizedOf)
+    this.#report = report
+  }
+
+  report(upstream: string, tag: FinalityTag, block: number): Promise<void> {
+    return this.#report(upstream, tag, block)
   }
 }
 

@@ -160,6 +160,53 @@ t.test('the reported height of several workers', async t => {
   })
 })
 
+t.test('what callers of one worker were told of a finalized block', async t => {
+  t.test('is known to every worker before the caller is answered, and nothing older is answered from memory', async t => {
+    const { addWorker, deliverAll } = openCluster()
+    const [one, two] = [addWorker(), addWorker()]
+    one.heads.recordActivity()
+    await deliverAll()
+    two.down.isPaused = true
+    let isReported = false
+    const reported = Promise.resolve(one.heads.tags.report('a', 'finalized', 90)).then(() => {
+      isReported = true
+    })
+    await deliverAll()
+    t.notOk(isReported)
+    const { headVersion } = two.heads.snapshot
+    two.down.isPaused = false
+    await deliverAll()
+    await reported
+    t.same([one.heads.tags.blockFor('b', 'finalized'), two.heads.tags.blockFor('b', 'finalized')], [90, 90])
+    t.equal(two.heads.tags.blockFor('a', 'finalized'), undefined)
+    t.not(two.heads.snapshot.headVersion, headVersion)
+  })
+
+  t.test('is known to a new worker, and to one that missed the message when it has asked', async t => {
+    const { addWorker, deliverAll, clock } = openCluster()
+    const [one, two] = [addWorker(), addWorker()]
+    one.heads.recordActivity()
+    await deliverAll()
+    two.down.isPaused = true
+    const reported = one.heads.tags.report('a', 'finalized', 90)
+    await deliverAll()
+    for (let ms = 0; ms <= 50; ms += 5) {
+      clock.advance(5)
+      await deliverAll()
+    }
+    await reported
+    t.ok(two.heads.mayLag)
+    two.down.isPaused = false
+    const synced = two.heads.sync()
+    await deliverAll()
+    await synced
+    t.equal(two.heads.tags.blockFor('b', 'finalized'), 90)
+    const three = addWorker()
+    await deliverAll()
+    t.equal(three.heads.tags.blockFor('b', 'finalized'), 90)
+  })
+})
+
 t.test('a worker that did not acknowledge a height in time', async t => {
   const openStopped = async () => {
     const cluster = openCluster()

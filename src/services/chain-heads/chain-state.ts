@@ -1,6 +1,12 @@
 import type { Signal, Target } from '../../plugin/call.ts'
 import type { MaybePromise } from '../../util/async.ts'
-import type { BlockId } from './recent-blocks.ts'
+import type { Clock } from '../clock.ts'
+import type { Log } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
+import type { UpstreamClient } from '../upstream-client/index.ts'
+import type { BlockId, RecentBlocks } from './recent-blocks.ts'
+import type { HeightBroadcast } from './reported-height.ts'
+import type { ReportedTags, TagState, TagTrackerOptions } from './reported-tags.ts'
 
 /** The newest block that an upstream has reported. A height from an answer to a caller has neither hash nor timestamp. */
 export interface Head {
@@ -101,6 +107,8 @@ export interface Heads {
   hasBlock(upstream: string, block?: number): boolean
   /** Resolves when one of the upstreams has the block, for which they are polled meanwhile; at the limit; or at once if none soon has. */
   waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void>
+  /** What callers were told of the blocks `safe` and `finalized`. */
+  readonly tags: ReportedTags
   /** Is the block finalized on this chain? False, too, when no upstream can tell. May send a request. */
   verifyFinalized(block: BlockId): Promise<boolean>
   /** For operators. */
@@ -110,6 +118,24 @@ export interface Heads {
 export interface WaitLimits {
   readonly timeoutMs: number
   readonly signal: Signal
+}
+
+export interface HeadsOptions {
+  readonly chainId: number
+  /** Usual ms between blocks. */
+  readonly blockTime: number
+  readonly upstreamClient: UpstreamClient
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics<'network'>
+  /** Share the reported height with other processes. */
+  readonly heightBroadcasts?: readonly HeightBroadcast[]
+  /** Share what callers were told of `safe` and `finalized` with gateways on other machines. */
+  readonly tagBroadcasts?: TagTrackerOptions['broadcasts']
+  /** Called when what callers were told of these has changed. */
+  readonly onTags?: (state: TagState) => void
+  /** Called whenever the state or the recent blocks may have changed. */
+  readonly onChange?: (state: ChainState, recentBlocks: RecentBlocks) => void
 }
 
 export interface TrackOptions {

@@ -51,6 +51,12 @@ export abstract class CurrentChainState {
     for (const listener of this.#listeners) listener()
   }
 
+  /** What is cached about the newest block may be from before what callers were told. */
+  protected startHeadVersion(): void {
+    this.#headVersion += 1
+    this.snapshot = this.#createSnapshot()
+  }
+
   /** See Heads.hasBlock(). */
   hasBlock(upstream: string, block?: number): boolean {
     const { head, reportedHeight } = this.#state

@@ -2,12 +2,8 @@ import type { Target, Signal } from '../../plugin/call.ts'
 import { Cancellation } from '../../plugin/call.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { withTimeoutOr } from '../../util/async.ts'
-import type { Clock } from '../clock.ts'
-import type { Log } from '../log.ts'
-import type { Metrics } from '../metrics.ts'
-import type { UpstreamClient } from '../upstream-client/index.ts'
 import { CanonicalChain } from './canonical-chain.ts'
-import type { ChainState, Heads, TrackOptions } from './chain-state.ts'
+import type { HeadsOptions, Heads, TrackOptions } from './chain-state.ts'
 import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import { HeadSelection, UpstreamExclusions, upstreamStateOf } from './head-selection.ts'
@@ -16,22 +12,8 @@ import type { HeadTiming } from './poll-schedule.ts'
 import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
-import type { HeightBroadcast } from './reported-height.ts'
+import { TagTracker } from './reported-tags.ts'
 import { UpstreamTracker } from './upstream-tracker.ts'
-
-export interface HeadsOptions {
-  readonly chainId: number
-  /** Usual ms between blocks. */
-  readonly blockTime: number
-  readonly upstreamClient: UpstreamClient
-  readonly clock: Clock
-  readonly log: Log
-  readonly metrics: Metrics<'network'>
-  /** Share the reported height with other processes. */
-  readonly heightBroadcasts?: readonly HeightBroadcast[]
-  /** Called whenever the state or the recent blocks may have changed. */
-  readonly onChange?: (state: ChainState, recentBlocks: RecentBlocks) => void
-}
 
 /** A start, and an operator, wait no longer for upstreams. */
 const maxWaitMs = 1000
@@ -50,6 +32,7 @@ const maxWaitMs = 1000
  */
 export class HeadTracker extends CurrentChainState implements Heads {
   readonly mayLag = false
+  readonly tags: TagTracker
   readonly pollIntervalMs: number
   readonly #options: HeadsOptions
   readonly #timing: HeadTiming
@@ -89,6 +72,17 @@ export class HeadTracker extends CurrentChainState implements Heads {
       plausibility: this.#plausibility,
       heightBroadcasts,
       reporters: () => this.#selection.plausible,
+    })
+    this.tags = new TagTracker({
+      blockTime,
+      broadcasts: options.tagBroadcasts ?? {},
+      upstreams: () => this.#selection.plausible,
+      reportedHeight: () => this.#reportedHeight.height,
+      finalizedOf: upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
+      onChange: state => {
+        this.startHeadVersion()
+        options.onTags?.(state)
+      },
     })
     this.#schedule = new PollSchedule({
       clock,
@@ -225,11 +219,13 @@ export class HeadTracker extends CurrentChainState implements Heads {
     for (const upstream of this.#upstreams) upstream.health.recordHead(upstream.head, head)
     this.#exclusions.evaluate(this.#upstreams, { head, maxLagBlocks: this.#maxLagBlocks, implausible })
     this.#reportedHeight.lowerIfAgreed()
+    this.tags.cap(this.#reportedHeight.height)
     if (head !== undefined) this.#reportedHeight.raise(head.number)
     this.#publish()
   }
 
   #discardAllFinalized(): void {
+    this.tags.cap(0)
     for (const upstream of this.#upstreams) upstream.discardFinalized()
     this.#publish()
   }

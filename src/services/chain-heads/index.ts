@@ -1,16 +1,16 @@
-import type { Heads } from './chain-state.ts'
+import type { Heads, HeadsOptions } from './chain-state.ts'
 import { HeadTracker } from './head-tracker.ts'
-import type { HeadsOptions } from './head-tracker.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 
-export type { ChainSnapshot, ChainState, Heads, HeadsStatus, TrackOptions, WaitLimits } from './chain-state.ts'
+export type { ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './chain-state.ts'
 export { CurrentChainState } from './current-chain-state.ts'
 export { HeadTracker } from './head-tracker.ts'
-export type { HeadsOptions } from './head-tracker.ts'
 export { headTimingFor } from './poll-schedule.ts'
 export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
 export type { BlockId, RecentBlocksChange } from './recent-blocks.ts'
 export type { HeightBroadcast, HeightListener } from './reported-height.ts'
+export { KnownTags } from './reported-tags.ts'
+export type { FinalityTag, ReportedTags, TagState } from './reported-tags.ts'
 export { fetchBlock, openUpstreamRequester } from './upstream-requests.ts'
 
 /** Opens the heads of networks: tracked by this process, or received from the primary. */
@@ -25,12 +25,20 @@ export interface HeadsSource {
 /** The broadcasts that share the reported height of this network with other gateways. */
 export type HeightBroadcastsOf = (network: string, chainId: number) => readonly HeightBroadcast[]
 
+/** The same for what callers were told of `safe` and `finalized`. */
+export const tagBroadcastsOf = (heightBroadcastsOf: HeightBroadcastsOf, network: string, chainId: number) => ({
+  safe: heightBroadcastsOf(`${network} safe`, chainId),
+  finalized: heightBroadcastsOf(`${network} finalized`, chainId),
+})
+
 /** Heads that this process tracks itself. */
 export const openHeadsSource = (heightBroadcastsOf: HeightBroadcastsOf = () => []): HeadsSource => {
   const opened: HeadTracker[] = []
   return {
     open(network, options) {
-      const heads = new HeadTracker({ ...options, heightBroadcasts: heightBroadcastsOf(network, options.chainId) })
+      const { chainId } = options
+      const heightBroadcasts = heightBroadcastsOf(network, chainId)
+      const heads = new HeadTracker({ ...options, heightBroadcasts, tagBroadcasts: tagBroadcastsOf(heightBroadcastsOf, network, chainId) })
       opened.push(heads)
       return heads
     },

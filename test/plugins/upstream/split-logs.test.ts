@@ -11,6 +11,9 @@ import type { Heads, RequestOptions } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { TestClock, fakeCall, unreachableNext, fakeOrigin, createStage, fakeTarget } from '../../support/fakes.ts'
 
+/** Callers were told of no finalized block. */
+const noTags = { blockFor: () => undefined }
+
 type Filter = { readonly [name: string]: Json }
 
 interface Log {
@@ -112,6 +115,7 @@ const requestLogs = async (
       clock,
       heads: {
         snapshot: { isFinal: (_upstream: string, block: number) => block <= finalized },
+        tags: noTags,
         reportHeight: (_upstream: string, height: number) => height,
       } as unknown as Heads, // the only members that are read
       upstreamClient: {
@@ -363,7 +367,7 @@ t.test('5,000 addresses reach a node that accepts 1,000, without a maxParams', a
     {
       methods: shippedMethods,
       clock: new TestClock(),
-      heads: { snapshot: { isFinal: () => true }, reportHeight: () => 0 } as unknown as Heads, // the only members that are read
+      heads: { snapshot: { isFinal: () => true }, tags: noTags, reportHeight: () => 0 } as unknown as Heads, // the only members that are read
       upstreamClient: { request: async (_target, request) => (requests.push(request), node(request)), disconnects: () => 0 },
     },
   )

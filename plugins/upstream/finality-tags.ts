@@ -1,0 +1,77 @@
+import { blockSelectorOf, isFailure, isJsonObject, toHexQuantity } from '../../src/plugin/plugin.ts'
+import type { FinalityTag, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import { reportedBlockOf } from './reported-block.ts'
+
+export interface TaggedRequest {
+  readonly request: Request
+  readonly method: Method | undefined
+  readonly target: Target
+  /** Sends the request to the target. */
+  send(request: Request): Promise<Reply>
+  /** Sends one more request, for a block. */
+  requestBlock(request: Request): Promise<Reply>
+}
+
+/**
+ * Answers about `safe` and `finalized` are never from below what callers were told of these tags: a node that is below is asked for that
+ * block by its number.
+ */
+export const createTagSender = ({ heads, methods, results, clock }: Services) => {
+  /** By upstream and tag, on the monotonic clock. */
+  const askedAt = new Map<string, number>()
+
+  /** The block of a reply to a request by the tag: callers may be told of it. */
+  const report = async (reply: Reply, request: Request, tag: FinalityTag, { name }: Target): Promise<number | undefined> => {
+    const method = methods.get(request.method)
+    const block = isFailure(reply) || method === undefined ? undefined : reportedBlockOf(reply, request, method, results)
+    if (block !== undefined) await heads.tags.report(name, tag, block)
+    return block
+  }
+
+  /** Asks the node what the tag names: it may have got as far as callers were told since it was asked last. */
+  const update = async (tag: FinalityTag, { target, requestBlock }: TaggedRequest): Promise<void> => {
+    const [key, now] = [`${tag} ${target.name}`, clock.monotonic()]
+    if (now - (askedAt.get(key) ?? -Infinity) < heads.pollIntervalMs) return
+    askedAt.set(key, now)
+    const request = { method: 'eth_getBlockByNumber', params: [tag, false] }
+    await report(await requestBlock(request), request, tag, target)
+  }
+
+  return async (tagged: TaggedRequest): Promise<Reply> => {
+    const { request, method, target, send } = tagged
+    const tags = tagsOf(request, method)
+    const [tag] = tags
+    if (tag === undefined || method === undefined) return send(request)
+    if (method.reports === 'block') {
+      const reported = heads.tags.reported(tag)
+      const reply = await send(request)
+      const block = await report(reply, request, tag, target)
+      return block !== undefined && block < (reported ?? 0) ? send(withNumbers(request, method, () => reported)) : reply
+    }
+    for (const each of tags) if (heads.tags.blockFor(target.name, each) !== undefined) await update(each, tagged)
+    return send(withNumbers(request, method, each => heads.tags.blockFor(target.name, each)))
+  }
+}
+
+const isFinalityTag = (block: unknown): block is FinalityTag => block === 'safe' || block === 'finalized'
+
+const tagsOf = ({ params }: Request, method: Method | undefined): readonly FinalityTag[] => {
+  const blocks = blockSelectorOf(method, params)
+  return blocks === undefined || 'hash' in blocks ? [] : [...new Set([blocks.from, blocks.to].filter(isFinalityTag))]
+}
+
+/** The request with numbers in place of the tags for which there is one. */
+const withNumbers = (request: Request, { blockParam = 0 }: Method, numberOf: (tag: FinalityTag) => number | undefined): Request => {
+  const replace = (block: Json): Json => {
+    const number = isFinalityTag(block) ? numberOf(block) : undefined
+    return number === undefined ? block : toHexQuantity(number)
+  }
+  const param = request.params[blockParam] ?? null
+  const replaced = isJsonObject(param)
+    ? Object.fromEntries(Object.entries(param).map(([name, value]) => [name, blockMembers.has(name) ? replace(value) : value]))
+    : replace(param)
+  return { ...request, params: request.params.with(blockParam, replaced) }
+}
+
+/** Of EIP-1898, and of filters. */
+const blockMembers: ReadonlySet<string> = new Set(['blockNumber', 'fromBlock', 'toBlock'])

@@ -1,0 +1,140 @@
+import type { MaybePromise } from '../../util/async.ts'
+import type { HeightBroadcast } from './reported-height.ts'
+
+/** The tags whose blocks never go back. */
+export type FinalityTag = 'safe' | 'finalized'
+export const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
+
+/** The number of the block that each tag names. */
+export type TagHeights = { readonly [tag in FinalityTag]?: number }
+
+/** Plain data: the primary sends it to its workers. */
+export interface TagState {
+  /** What callers have been told. */
+  readonly reported: TagHeights
+  /** By name: what upstreams have answered to callers. */
+  readonly upstreams: Readonly<Record<string, TagHeights>>
+}
+
+/** What callers were told of the blocks `safe` and `finalized`. */
+export interface ReportedTags {
+  /** Upstream answered that the tag names this block. Resolves when every worker knows. */
+  report(upstream: string, tag: FinalityTag, block: number): MaybePromise<void>
+  /** The number by which the upstream must be asked in place of the tag, as it is not known to have got so far; else undefined. */
+  blockFor(upstream: string, tag: FinalityTag): number | undefined
+  /** The block that callers were told that the tag names. */
+  reported(tag: FinalityTag): number | undefined
+}
+
+/** The tags of a network as far as this process knows. */
+export class KnownTags {
+  readonly #finalizedOf: (upstream: string) => number | undefined
+  #state: TagState = { reported: {}, upstreams: {} }
+
+  /** `finalizedOf`: the finalized block that polls of the upstream returned. */
+  constructor(finalizedOf: (upstream: string) => number | undefined) {
+    this.#finalizedOf = finalizedOf
+  }
+
+  get state(): TagState {
+    return this.#state
+  }
+
+  set state(state: TagState) {
+    this.#state = state
+  }
+
+  reported(tag: FinalityTag): number | undefined {
+    return this.#state.reported[tag]
+  }
+
+  blockFor(upstream: string, tag: FinalityTag): number | undefined {
+    const reported = this.reported(tag)
+    return reported !== undefined && (this.heightOf(upstream, tag) ?? -1) < reported ? reported : undefined
+  }
+
+  /** The greatest block that the upstream is known to have given this tag. */
+  heightOf(upstream: string, tag: FinalityTag): number | undefined {
+    const answered = this.#state.upstreams[upstream]?.[tag]
+    const polled = tag === 'finalized' ? this.#finalizedOf(upstream) : undefined
+    return answered === undefined || polled === undefined ? (answered ?? polled) : Math.max(answered, polled)
+  }
+}
+
+export interface TagTrackerOptions {
+  /** Usual ms between blocks. */
+  readonly blockTime: number
+  /** Share the blocks with gateways on other machines. */
+  readonly broadcasts: { readonly [tag in FinalityTag]?: readonly HeightBroadcast[] }
+  /** The upstreams whose heads are plausible. */
+  upstreams(): readonly { readonly name: string }[]
+  reportedHeight(): number
+  finalizedOf(upstream: string): number | undefined
+  onChange(state: TagState): void
+}
+
+/** Nodes finalize in steps of an epoch, and may be two of them apart. */
+const maxFinalityLagMs = 768_000
+const minFinalityLagBlocks = 64
+
+/**
+ * Tracks what callers were told of `safe` and `finalized`: from then on an upstream that is below is asked for that block by its
+ * number.
+ *
+ * - A report counts when its upstream has a plausible head, the block is not above the reported height, and not more upstreams
+ *   contradict it than support it. An upstream contradicts a block that is more than two epochs above its own.
+ * - What was told goes back with the reported height, and when finality is reverted.
+ */
+export class TagTracker extends KnownTags implements ReportedTags {
+  readonly #options: TagTrackerOptions
+  readonly #maxLagBlocks: number
+
+  constructor(options: TagTrackerOptions) {
+    super(options.finalizedOf)
+    this.#options = options
+    this.#maxLagBlocks = Math.max(minFinalityLagBlocks, maxFinalityLagMs / options.blockTime)
+    for (const tag of finalityTags) {
+      for (const broadcast of options.broadcasts[tag] ?? []) broadcast.subscribe(height => this.#recordPeer(tag, height))
+    }
+  }
+
+  report(upstream: string, tag: FinalityTag, block: number): void {
+    const { upstreams, reportedHeight } = this.#options
+    if (block > reportedHeight() || !upstreams().some(({ name }) => name === upstream)) return
+    const others = upstreams().flatMap(({ name }) => (name === upstream ? [] : (this.heightOf(name, tag) ?? [])))
+    const contradictions = others.filter(height => height < block - this.#maxLagBlocks).length
+    if (contradictions > others.length - contradictions) return
+    const answered = this.state.upstreams[upstream] ?? {}
+    this.#update(tag, block, { ...this.state.upstreams, [upstream]: { ...answered, [tag]: Math.max(block, answered[tag] ?? 0) } })
+  }
+
+  /** The reported height has gone back: what was told of blocks above it has too. */
+  cap(height: number): void {
+    const { reported, upstreams } = this.state
+    if (finalityTags.every(tag => (reported[tag] ?? 0) <= height)) return
+    const capped = (heights: TagHeights): TagHeights =>
+      Object.fromEntries(Object.entries(heights).map(([tag, block]) => [tag, Math.min(block, height)]))
+    this.#set({
+      reported: capped(reported),
+      upstreams: Object.fromEntries(Object.entries(upstreams).map(([name, heights]) => [name, capped(heights)])),
+    })
+    for (const tag of finalityTags) for (const broadcast of this.#options.broadcasts[tag] ?? []) broadcast.lower(height)
+  }
+
+  #recordPeer(tag: FinalityTag, height: number): number {
+    if (height <= this.#options.reportedHeight()) this.#update(tag, height, this.state.upstreams)
+    return height
+  }
+
+  #update(tag: FinalityTag, block: number, upstreams: TagState['upstreams']): void {
+    const previous = this.state.reported[tag] ?? -1
+    this.#set({ reported: { ...this.state.reported, [tag]: Math.max(previous, block) }, upstreams })
+    if (block > previous) for (const broadcast of this.#options.broadcasts[tag] ?? []) void broadcast.raise(block)
+  }
+
+  #set(state: TagState): void {
+    if (JSON.stringify(state) === JSON.stringify(this.state)) return
+    this.state = state
+    this.#options.onChange(state)
+  }
+}
