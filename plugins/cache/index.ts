@@ -8,7 +8,7 @@ import {
   onAbort,
   stringifyJson,
 } from '../../src/plugin/plugin.ts'
-import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Next, Reply, Services } from '../../src/plugin/plugin.ts'
+import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Method, Next, Reply, Services } from '../../src/plugin/plugin.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 import type { CacheQuery } from './memory-cache.ts'
 import { MemoryCache } from './memory-cache.ts'
@@ -63,23 +63,17 @@ export default definePlugin({
       Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
       methods,
     )
-    const cachePolicyOf = (name: string): CachePolicy => overrides[name] ?? methods.get(name)?.cache ?? 'never'
-    const methodCaches = new Map(
-      methods.names.map(name => {
-        const method = methods.get(name)
-        return [name, { policy: cachePolicyOf(name), keyOf: cacheKeyFor(name, method?.blockParam), sends: method?.idempotent === false }]
-      }),
-    )
+    const methodCaches = new Map(methods.names.map(name => [name, createMethodCache(name, methods.get(name), overrides[name])]))
     const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)
     const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, secondLevelCache)
-    const callsInFlight = new Map<string, SharedCall>()
+    const callsInFlight = new CallsInFlight(heads)
 
     const handle: Handler<'request'> = async (call, next) => {
       const { request } = call.context
       const methodCache = methodCaches.get(request.method)
       if (methodCache === undefined) return next(call)
       if (methodCache.sends) return send(call, next, heads)
-      const requestKey = methodCache.policy === 'never' ? undefined : methodCache.keyOf(request.params)
+      const requestKey = methodCache.keyOf(request.params)
       if (requestKey === undefined) return next(call)
       const variant = services.vary(call)
       const key = variant + requestKey
@@ -93,28 +87,35 @@ export default definePlugin({
         return hit
       }
       const snapshot = heads.snapshot
-      const callInFlight = callsInFlight.get(key)
-      if (callInFlight?.mayJoin(snapshot, heads.transactionVersion) === true && !heads.mayLag) {
+      const callInFlight = heads.mayLag ? undefined : callsInFlight.find(key)
+      if (callInFlight !== undefined) {
         log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
         return copyReply(await callInFlight.join(call), { cache: 'hit' })
       }
       const miss = { key, policy: methodCache.policy, request, snapshot, requestedAt: clock.monotonic() }
-      const sharedCall = new SharedCall(
-        { headVersion: snapshot.headVersion, transactionVersion: heads.transactionVersion },
-        { ...call, variant },
-        secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss),
-        () => {
-          if (callsInFlight.get(key) === sharedCall) callsInFlight.delete(key)
-        },
-      )
-      callsInFlight.set(key, sharedCall)
-      const reply = await sharedCall.join(call)
+      const below = secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss)
+      const reply = await callsInFlight.begin(key, call, variant, below).join(call)
       memoryCache.store(miss, reply)
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     }
     return { handle, start: async () => secondLevelCache?.open() }
   },
 })
+
+/** What a call needs to know of its method. */
+interface MethodCache {
+  readonly policy: CachePolicy
+  /** The key of a request; undefined for a request that is neither cached nor shared. */
+  keyOf(params: readonly Json[]): string | undefined
+  /** A call may change the state of the chain. */
+  readonly sends: boolean
+}
+
+const createMethodCache = (name: string, method: Method | undefined, override: CachePolicy | undefined): MethodCache => {
+  const policy = override ?? method?.cache ?? 'never'
+  const keyOf = policy === 'never' ? () => undefined : cacheKeyFor(name, method?.blockParam)
+  return { policy, keyOf, sends: method?.idempotent === false }
+}
 
 /**
  * JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters are normalized: equal requests have equal texts. Undefined for
@@ -150,6 +151,35 @@ const lookUpBefore =
 /** What was known when a call began: a later call may expect more of the answer. */
 type KnownVersions = Pick<ChainSnapshot, 'headVersion'> & Pick<Services['heads'], 'transactionVersion'>
 
+/** The upstream calls that callers may join, by key. */
+class CallsInFlight {
+  readonly #heads: Services['heads']
+  readonly #calls = new Map<string, SharedCall>()
+
+  constructor(heads: Services['heads']) {
+    this.#heads = heads
+  }
+
+  /** A call that began when the current head, and every transaction that was sent, were known. */
+  find(key: string): SharedCall | undefined {
+    const call = this.#calls.get(key)
+    return call?.mayJoin(this.#versions) === true ? call : undefined
+  }
+
+  begin(key: string, call: Call<'request'>, variant: string, next: Next<'request'>): SharedCall {
+    const sharedCall = new SharedCall(this.#versions, call, variant, next)
+    this.#calls.set(key, sharedCall)
+    sharedCall.onEnd(() => {
+      if (this.#calls.get(key) === sharedCall) this.#calls.delete(key)
+    })
+    return sharedCall
+  }
+
+  get #versions(): KnownVersions {
+    return { headVersion: this.#heads.snapshot.headVersion, transactionVersion: this.#heads.transactionVersion }
+  }
+}
+
 /** One upstream call whose reply several callers wait for. It is canceled when the last of them leaves. */
 class SharedCall {
   /** Of the call that it began for. */
@@ -159,15 +189,18 @@ class SharedCall {
   readonly #cancellation = new Cancellation()
   #waitingCallers = 0
 
-  constructor(versions: KnownVersions, { message, origin, context, variant }: Call<'request'>, next: Next<'request'>, onEnd: () => void) {
+  constructor(versions: KnownVersions, { message, origin, context }: Call<'request'>, variant: string, next: Next<'request'>) {
     this.requestId = origin.requestId
     this.#versions = versions
     this.#reply = next({ message, origin, signal: this.#cancellation, context, variant })
-    this.#reply.then(onEnd, onEnd)
+  }
+
+  onEnd(listener: () => void): void {
+    this.#reply.then(listener, listener)
   }
 
   /** False when the call was canceled, or began before the current head was known or the last transaction was accepted. */
-  mayJoin({ headVersion }: ChainSnapshot, transactionVersion: number): boolean {
+  mayJoin({ headVersion, transactionVersion }: KnownVersions): boolean {
     const began = this.#versions
     return !this.#cancellation.aborted && began.headVersion === headVersion && began.transactionVersion === transactionVersion
   }

@@ -514,6 +514,7 @@ t.test('callers for whom two plugins vary never share an answer, whatever text t
     cacheBytes: 1 << 20,
     singletons: openSingletons(),
     headsSource: { open: () => createHeads().heads },
+    upstreamClientOf: () => undefined,
   } as unknown as HostServices // the part that is used here
   const { network } = await buildNetwork(config as never, host)
   const request = (headers: Record<string, string>) =>
