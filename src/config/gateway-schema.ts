@@ -134,6 +134,14 @@ export const gatewaySchema = {
       type: 'object',
       description: 'Limits on requests of callers, and on the memory of requests and responses.',
       properties: {
+        connections: {
+          type: 'integer',
+          minimum: 1,
+          default: 10_000,
+          description:
+            'Maximum number of open connections of callers, divided among the workers; further ones are closed at once. A process whose ' +
+            '`ulimit -n` does not allow as many accepts fewer, and logs so at its start.',
+        },
         body: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of the body of an HTTP request.' },
         frame: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of a WebSocket message.' },
         batch: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of calls in one batch.' },

@@ -54,6 +54,8 @@ export interface GatewayConfig {
 
 /** Limits on requests, and on the memory of responses; sizes in bytes. */
 export interface GatewayLimits {
+  /** Maximum number of open connections of callers. */
+  readonly connections: number
   /** Maximum size of the body of an HTTP request. */
   readonly body: number
   /** Maximum size of a WebSocket message. */

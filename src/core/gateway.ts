@@ -14,10 +14,11 @@ import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import { openSingletons } from './singletons.ts'
 import { openLedger } from '../services/ledger/index.ts'
-import type { Log, RootLog } from '../services/log.ts'
+import type { RootLog } from '../services/log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { results } from '../services/results.ts'
+import { SocketLimits } from '../services/socket-limits.ts'
 import { openUsage } from '../services/usage/index.ts'
 import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
@@ -61,18 +62,21 @@ export const openGateway = async (
     const store = await openStore(gateway.store, clock)
     closers.push(() => store.close())
     for (const warning of store.warnings) log.warn({}, warning)
-    const services = await openServices(gateway, networks.length, { store, memoryBudget, clock, log }, closers)
+    const metrics = createMetricsRegistry()
+    const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })
+    const base = { store, memoryBudget, metrics, sockets, clock, log }
+    const services = await openServices(gateway, networks.length, base, closers)
     const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)
     await headsSource.ready()
     const isReady = () => !isStopping
-    const context = { ...services, networks: runningNetworks, store, log, memoryBudget, headsSource, isReady }
+    const context = { ...services, ...base, networks: runningNetworks, headsSource, isReady }
     const { urls, enterLameDuck } = await openListeners({ gateway, networks }, context, closers)
     const stop = async (graceMs = gateway.drain.grace) => {
       isStopping = true
       await enterLameDuck(graceMs)
       await close()
     }
-    return { urls, metrics: services.metrics, stop }
+    return { urls, metrics, stop }
   } catch (error) {
     await close()
     throw error
@@ -87,12 +91,22 @@ const openOwnHeadsSource = async ({ store }: GatewayConfig, clock: Clock, closer
   return openHeadsSource(heights.heightBroadcastsOf)
 }
 
+/** What services and listeners share. */
+interface BaseServices {
+  readonly store: Store
+  readonly memoryBudget: MemoryBudget
+  readonly metrics: MetricsRegistry
+  readonly sockets: SocketLimits
+  readonly clock: Clock
+  readonly log: RootLog
+}
+
 const openServices = async (
   config: GatewayConfig,
   networkCount: number,
-  { store, memoryBudget, clock, log }: { store: Store; memoryBudget: MemoryBudget; clock: Clock; log: Log },
+  { store, memoryBudget, metrics, sockets, clock, log }: BaseServices,
   closers: Closers,
-): Promise<Omit<HostServices, 'headsSource'> & { metrics: MetricsRegistry }> => {
+): Promise<Omit<HostServices, 'headsSource'>> => {
   const process = randomBytes(8).toString('hex')
   const newProcessName = () => process
   // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
@@ -102,10 +116,9 @@ const openServices = async (
   closers.push(() => ledger.stop())
   await usage.start()
   await ledger.start()
-  const upstreamClient = openUpstreamClient(clock, memoryBudget)
+  const upstreamClient = openUpstreamClient(clock, memoryBudget, sockets)
   const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.shareOf(`network ${network}`))
   closers.push(() => upstreamClient.close())
-  const metrics = createMetricsRegistry()
   const sharedCaches = openSharedCaches({ clock, log, metrics })
   closers.push(() => sharedCaches.close())
   return {
@@ -140,13 +153,8 @@ const startNetworks = async (
   return runningNetworks
 }
 
-interface ListenerContext {
-  readonly clock: Clock
-  readonly log: RootLog
-  readonly metrics: MetricsRegistry
-  readonly memoryBudget: MemoryBudget
+interface ListenerContext extends BaseServices {
   readonly networks: readonly Network[]
-  readonly store: Store
   readonly version: string
   readonly headsSource: HeadsSource
   isReady(): boolean
@@ -154,10 +162,10 @@ interface ListenerContext {
 
 const openListeners = async (
   { gateway: config, networks: networkConfigs }: Pick<ValidConfig, 'gateway' | 'networks'>,
-  { networks, store, clock, log, metrics, memoryBudget, headsSource, version, isReady }: ListenerContext,
+  { networks, store, clock, log, metrics, memoryBudget, sockets, headsSource, version, isReady }: ListenerContext,
   closers: Closers,
 ): Promise<Pick<Gateway, 'urls'> & Pick<RpcListener, 'enterLameDuck'>> => {
-  const rpc = await openRpcListener({ config, networks, memoryBudget, clock, log, metrics })
+  const rpc = await openRpcListener({ config, networks, memoryBudget, sockets, clock, log, metrics })
   closers.push(() => rpc.stop())
   const { admin: adminAddress, portal: portalAddress } = config.listen
   const headsStatus = () => networks.map(({ name, heads }) => ({ name, ...heads.status }))

@@ -1,11 +1,12 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
-import type { AddressInfo, ListenOptions } from 'node:net'
+import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Address } from '../config/types.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
+import type { SocketLimits } from '../services/socket-limits.ts'
 import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
 import { UpgradeResponse, sendRawResponse } from './response.ts'
@@ -43,7 +44,8 @@ export const createHttpServer = (serve: RequestListener, options: HttpServerOpti
 export const listen = (server: Server, { host, port }: Address, reusePort = false): Promise<string> =>
   new Promise((resolve, reject) => {
     const options: ListenOptions & { reusePort: boolean } = { host, port, reusePort }
-    server.once('error', (error: NodeJS.ErrnoException) => reject(new ListenError(explainListenError(error, host, port))))
+    // Errors of accept() come later, and end nothing.
+    server.on('error', (error: NodeJS.ErrnoException) => reject(new ListenError(explainListenError(error, host, port))))
     server.listen(options, () => {
       const bound = server.address() as AddressInfo // a TCP server has no other kind of address
       resolve(urlOf(host, bound.port))
@@ -64,6 +66,22 @@ const explainListenError = (error: NodeJS.ErrnoException, host: string, port: nu
     default:
       return `cannot listen on ${hostAndPort}: ${error.message}`
   }
+}
+
+/** Closes connections above the limit at once. */
+export const limitConnections = (server: Server, sockets: SocketLimits): void => {
+  let connectionCount = 0
+  server.on('error', ({ code = '' }: NodeJS.ErrnoException) => sockets.recordRefused('caller', code))
+  server.prependListener('connection', (socket: Socket) => {
+    if (connectionCount >= sockets.maxConnections) {
+      sockets.recordRefused('caller', 'limits.connections')
+      return socket.destroy()
+    }
+    connectionCount += 1
+    return socket.once('close', () => {
+      connectionCount -= 1
+    })
+  })
 }
 
 /** Loads a listener with its first request. */

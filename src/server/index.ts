@@ -5,6 +5,7 @@ import type { MemoryBudget } from '../services/memory-budget.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
+import type { SocketLimits } from '../services/socket-limits.ts'
 import type { MessageHandler } from '../json-rpc/handle-message.ts'
 import { createMessageParser } from '../json-rpc/parse-request.ts'
 import type { AdminOptions } from './admin.ts'
@@ -12,7 +13,15 @@ import { openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/http-internals.ts'
 import { sleep } from '../util/async.ts'
 import { FairScheduler } from './fair-scheduler.ts'
-import { closeServer, createHttpServer, createRpcServer, keepAliveTimeoutMs, lazyListener, listen } from './http-server.ts'
+import {
+  closeServer,
+  createHttpServer,
+  createRpcServer,
+  keepAliveTimeoutMs,
+  lazyListener,
+  limitConnections,
+  listen,
+} from './http-server.ts'
 import { createResponseCounter, openHttpDate } from './response.ts'
 import { createRpcHost } from './rpc-app.ts'
 import { ActiveRequests } from './rpc-request.ts'
@@ -30,6 +39,7 @@ export interface RpcListenerOptions {
   readonly config: Pick<GatewayConfig, 'listen' | 'limits' | 'headers' | 'drain'>
   readonly networks: readonly Network[]
   readonly memoryBudget: MemoryBudget
+  readonly sockets: SocketLimits
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
@@ -48,6 +58,7 @@ export const openRpcListener = async ({
   config,
   networks,
   memoryBudget,
+  sockets,
   clock,
   log,
   metrics,
@@ -70,6 +81,7 @@ export const openRpcListener = async ({
   const wsConnections = new WsConnections(services, clock)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback())
   const url = await listen(server, config.listen.rpc, config.listen.reusePort)
+  limitConnections(server, sockets)
   wsConnections.start()
   return {
     url,

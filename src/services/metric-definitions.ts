@@ -20,6 +20,12 @@ export const metricDefinitions = {
     labels: ['status'],
     help: 'HTTP responses, refused WebSocket upgrades included. CORS preflights are not counted. Status 499: the caller left before the response.',
   },
+  socketsRefused: {
+    name: 'tollgate_sockets_refused_total',
+    type: 'counter',
+    labels: ['peer'],
+    help: 'Sockets that the limits of the gateway or of its machine did not allow. The peer is "caller" or "upstream".',
+  },
   upstreamRequestDuration: {
     name: 'tollgate_upstream_request_duration_seconds',
     type: 'histogram',

@@ -36,6 +36,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       workers: 1,
       memory: 512 * 2 ** 20,
       limits: {
+        connections: 10_000,
         body: 2 ** 20,
         frame: 2 ** 20,
         batch: 1000,
@@ -69,7 +70,7 @@ plans:
   growth-2:
     dailyCredits: \${CREDITS}
     forwarding: \${FORWARDING}
-limits: { body: 64KiB, frame: 1B, batch: 1, batchConcurrency: 2, batchTimeout: 1s, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
+limits: { connections: 7, body: 64KiB, frame: 1B, batch: 1, batchConcurrency: 2, batchTimeout: 1s, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
 log: debug
 drain: { grace: 5s, timeout: 0s }
 usage: { retention: 30d }
@@ -94,6 +95,7 @@ usage: { retention: 30d }
       workers: 3,
       memory: 2 ** 31,
       limits: {
+        connections: 7,
         body: 65_536,
         frame: 1,
         batch: 1,

@@ -20,7 +20,17 @@ import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 // Which requests enter the Koa application, seen by a middleware in front of all others.
 
 const log = new TestLog()
-const limits = { body: 1000, frame: 1000, depth: 9, batch: 9, batchReply: 1000, batchConcurrency: 9, batchTimeout: 9000, inFlight: 1000 }
+const limits = {
+  body: 1000,
+  frame: 1000,
+  depth: 9,
+  batch: 9,
+  batchReply: 1000,
+  connections: 100,
+  batchConcurrency: 9,
+  batchTimeout: 9000,
+  inFlight: 1000,
+}
 const admit = ({ key }: Origin) => {
   if (key?.reveal() === 'bug') throw new Error('inside')
   if (key?.reveal() === 'late') return wait(2_200).then(() => undefined)

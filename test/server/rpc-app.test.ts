@@ -52,6 +52,7 @@ const openServer = async (
     depth: 9,
     batch: 9,
     batchReply: 64 * mib,
+    connections: 100,
     batchConcurrency: 9,
     batchTimeout: 9000,
     inFlight: 512 * mib,

@@ -41,6 +41,7 @@ const openServer = async (test: Test) => {
     depth: 9,
     batch: 9,
     batchReply: 64 * mib,
+    connections: 100,
     batchConcurrency: 9,
     batchTimeout: 9000,
     inFlight: 512 * mib,

@@ -67,12 +67,14 @@ export interface DeploymentOptions {
   /** Network files by name. */
   readonly networks: Readonly<Record<string, object | string>>
   readonly env?: Readonly<Record<string, string>>
+  /** What `ulimit -n` says for `start`. */
+  readonly maxOpenFiles?: number
   /** Options of Node.js for `start`. */
   readonly nodeOptions?: readonly string[]
 }
 
 /** Writes a configuration with free ports into a new directory. Starts nothing. */
-export const createDeployment = ({ gateway, networks, env = {}, nodeOptions = [] }: DeploymentOptions): Deployment => {
+export const createDeployment = ({ gateway, networks, env = {}, maxOpenFiles, nodeOptions = [] }: DeploymentOptions): Deployment => {
   const home = mkdtempSync(join(tmpdir(), 'tollgate-'))
   const dir = join(home, 'configs')
   const running = new Set<ChildProcess>()
@@ -83,9 +85,11 @@ export const createDeployment = ({ gateway, networks, env = {}, nodeOptions = []
   cpSync(join(rootDir, 'configs/methods'), join(dir, 'methods'), { recursive: true })
   writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaultGatewayConfig, ...gateway }))
 
-  const spawnCommand = (args: readonly string[], options: readonly string[] = []): CommandProcess => {
+  const spawnCommand = (args: readonly string[], options: readonly string[] = [], maxOpenFiles?: number): CommandProcess => {
     // `env -u`: tap would load itself into the process (150 ms, and handlers for signals).
-    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...options, mainPath, ...args, '--config', dir], {
+    const command = ['env', '-u', 'NODE_OPTIONS', process.execPath, ...options, mainPath, ...args, '--config', dir]
+    const limit = maxOpenFiles === undefined ? '' : `ulimit -n ${maxOpenFiles} && `
+    const child = spawn('sh', ['-c', `${limit}exec "$@"`, 'sh', ...command], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...env },
     })
@@ -117,7 +121,7 @@ export const createDeployment = ({ gateway, networks, env = {}, nodeOptions = []
     // The shape is promised by the command line (docs/reference/commands.md).
     addKey: async (account, ...names) =>
       (await runJson('keys', 'add', account, ...(names.length > 0 ? ['--networks', names.join(',')] : []))) as NewKey,
-    start: () => whenListening(spawnCommand(['start'], nodeOptions)),
+    start: () => whenListening(spawnCommand(['start'], nodeOptions, maxOpenFiles)),
     async remove() {
       await Promise.all([...running].map(killProcess))
       process.off('exit', killAll)

@@ -13,6 +13,12 @@ const clientOptions = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: 
 /** Error codes of connections that the pool ends, or undici because they were idle for long. */
 const localDisconnectCodes: ReadonlySet<string> = new Set(['UND_ERR_DESTROYED', 'UND_ERR_INFO'])
 
+/** The sockets that a process may have to nodes; see SocketLimits. */
+export interface UpstreamSockets {
+  readonly maxUpstreamSockets: number
+  recordRefused(peer: 'upstream', reason: string): void
+}
+
 /** One connection. It opens with its first request. */
 export class PooledConnection extends Client {
   isOpen = false
@@ -28,14 +34,15 @@ export class ConnectionPool {
   readonly #origin: string
   readonly #clock: Clock
   /** One for all connections, as it keeps the TLS sessions. */
-  readonly #connector = buildConnector({ timeout: connectTimeoutMs, lookup: createCoalescingLookup() })
+  readonly #connector: Connector
   readonly #connections = new Set<PooledConnection>()
   readonly #idle: PooledConnection[] = []
   #disconnects = 0
 
-  constructor(origin: string, clock: Clock) {
+  constructor(origin: string, clock: Clock, limitSockets: (connect: Connector) => Connector) {
     this.#origin = origin
     this.#clock = clock
+    this.#connector = limitSockets(buildConnector({ timeout: connectTimeoutMs, lookup: createCoalescingLookup() }))
   }
 
   /** How many connections the other side has ended. */
@@ -91,6 +98,23 @@ export class ConnectionPool {
   #isExpired({ openedAtMs }: PooledConnection): boolean {
     return this.#clock.monotonic() - openedAtMs > maxConnectionAgeMs
   }
+}
+
+type Connector = ReturnType<typeof buildConnector>
+
+/** Connectors that have so many sockets open together at most; what exceeds that fails as it would for lack of files. */
+export const createSocketLimit = (maxSockets: number): ((connect: Connector) => Connector) => {
+  let openSockets = 0
+  return connect =>
+    (options, callback): void => {
+      if (openSockets >= maxSockets) return callback(Object.assign(new Error('no socket left'), { code: 'EMFILE' }), null)
+      openSockets += 1
+      connect(options, (...[error, socket]) => {
+        if (socket === null) openSockets -= 1
+        else socket.once('close', () => (openSockets -= 1))
+        callback(...([error, socket] as Parameters<typeof callback>)) // the same two arguments
+      })
+    }
 }
 
 type LookupCallback = Parameters<LookupFunction>[2]

@@ -3,7 +3,7 @@ import type { Dispatcher } from 'undici'
 import type { Secret } from '../../plugin/secret.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
-import { ConnectionPool } from './connection-pool.ts'
+import { ConnectionPool, createSocketLimit } from './connection-pool.ts'
 import type { PooledConnection } from './connection-pool.ts'
 
 /** The URL of a node, parsed once. */
@@ -58,9 +58,10 @@ export interface InFlightRequest {
   resume(): void
 }
 
-export const openHttpClient = (clock: Clock): HttpClient => {
+export const openHttpClient = (clock: Clock, maxSockets: number): HttpClient => {
+  const limitSockets = createSocketLimit(maxSockets)
   const pools = new Map<string, ConnectionPool>()
-  const newPool = (origin: string) => new ConnectionPool(origin, clock)
+  const newPool = (origin: string) => new ConnectionPool(origin, clock, limitSockets)
   return {
     post({ origin, path, headers }, body, handler, idempotent) {
       const inFlight = new ResendingHandler(
@@ -170,6 +171,15 @@ export const describeNetworkError = (error: unknown, otherwise = 'unexpected net
   const [, description] = descriptions.find(([pattern]) => pattern.test(code)) ?? []
   return description === undefined ? code : `${description} (${code})`
 }
+
+/** The code of an error that is due to a limit of this process or its machine, and not to the node. */
+export const localLimitOf = (error: unknown): string | undefined => {
+  const code = errorCodeOf(error)
+  return code !== undefined && localLimitCodes.has(code) ? code : undefined
+}
+
+/** Open files of the process and of the system, memory for sockets, and local ports. */
+const localLimitCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
 
 /** Some errors of undici's HTTP parser have no code. */
 const errorCodeOf = (error: unknown): string | undefined =>

@@ -6,10 +6,10 @@ import type { ParsedResponse } from '../../json-rpc/parse-response.ts'
 import type { Clock } from '../clock.ts'
 import { overloaded } from '../memory-budget.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
-import { describeNetworkError } from './http-client.ts'
+import type { UpstreamSockets } from './connection-pool.ts'
 import type { Endpoint, HttpClient, InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
 import type { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
-import { Decompressor, readResponseHead, upstreamFailure } from './response-head.ts'
+import { Decompressor, networkFailure, readResponseHead, upstreamFailure } from './response-head.ts'
 import type { ContentDecoder } from './response-head.ts'
 import type { SecretRedactor } from './secret-redactor.ts'
 
@@ -27,6 +27,7 @@ export interface ExchangeOptions {
   readonly decompressionLimits: Readonly<Record<ContentDecoder['kind'], ConcurrencyLimit>>
   readonly deadline: RequestDeadline
   readonly redactor: SecretRedactor
+  readonly sockets: UpstreamSockets
   /** Called once, when the exchange has ended. */
   onSettled(): void
 }
@@ -87,9 +88,10 @@ class HttpExchange implements ResponseHandler {
     this.#run(() => (this.#decompressor === undefined ? this.#complete() : this.#decompressor.end()))
   }
 
-  /** Whatever the HTTP client or the decompression reports is due to the node. */
+  /** Whatever the HTTP client or the decompression reports is due to the node, except for the limits of this process. */
   onError(error: unknown): void {
-    if (!this.#isSettled) this.#settle(this.#fallbackFailure ?? upstreamFailure(this.#options.target, describeNetworkError(error)))
+    const { target, sockets } = this.#options
+    if (!this.#isSettled) this.#settle(this.#fallbackFailure ?? networkFailure(error, target, sockets))
   }
 
   /** What this code throws is a bug of the gateway: it must not reach the HTTP client, which would report it as an error of the request. */

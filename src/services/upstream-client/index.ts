@@ -5,6 +5,7 @@ import type { Failure, Reply } from '../../plugin/reply.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
+import type { UpstreamSockets } from './connection-pool.ts'
 import { openHttpClient, parseEndpoint } from './http-client.ts'
 import type { Endpoint } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
@@ -45,9 +46,16 @@ export interface SharedUpstreamClient extends UpstreamClient {
   close(): Promise<void>
 }
 
-/** Responses reserve their bytes in `memory` while they come in; a response that does not fit is given up. */
-export const openUpstreamClient = (clock: Clock, memory: ResponseMemory): SharedUpstreamClient => {
-  const httpClient = openHttpClient(clock)
+/**
+ * Responses reserve their bytes in `memory` while they come in; a response that does not fit is given up. What the
+ * limits of the process do not allow is recorded in `sockets`.
+ */
+export const openUpstreamClient = (
+  clock: Clock,
+  memory: ResponseMemory,
+  sockets: UpstreamSockets = { maxUpstreamSockets: Infinity, recordRefused: () => undefined },
+): SharedUpstreamClient => {
+  const httpClient = openHttpClient(clock, sockets.maxUpstreamSockets)
   const states = new WeakMap<Target, UpstreamState>()
   const redactor = new SecretRedactor()
   const newState = ({ url, ws, concurrency = Infinity }: Target): UpstreamState => {
@@ -68,9 +76,8 @@ export const openUpstreamClient = (clock: Clock, memory: ResponseMemory): Shared
       deadline.stop()
       concurrency?.release()
     }
-    const limits = { maxBytes, decompressionLimits, deadline }
-    const exchangeOptions = { id, request, target, ...limits, idempotent, clock, memory, redactor, onSettled }
-    return sendRequest(httpClient, state.endpoint, exchangeOptions)
+    const context = { clock, memory, decompressionLimits, redactor, sockets }
+    return sendRequest(httpClient, state.endpoint, { ...context, id, request, target, maxBytes, idempotent, deadline, onSettled })
   }
   const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
     deadline.stop()

@@ -4,6 +4,8 @@ import type { Target } from '../../plugin/call.ts'
 import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
 import type { Clock } from '../clock.ts'
+import type { UpstreamSockets } from './connection-pool.ts'
+import { describeNetworkError, localLimitOf } from './http-client.ts'
 import type { InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
 
 /** What the status and the headers of a response say about its body. */
@@ -52,6 +54,15 @@ const readBodyHeaders = (headers: ResponseHeaders, context: HeadContext): Respon
 
 export const upstreamFailure = ({ name: upstream, source }: Target, cause: string): Failure =>
   refuse('unavailable', { source, upstream, cause })
+
+/** The failure for what the HTTP client reports. Where a limit of this process is the reason, neither caller nor node is to blame. */
+export const networkFailure = (error: unknown, target: Target, { recordRefused }: UpstreamSockets): Failure => {
+  const cause = localLimitOf(error)
+  if (cause === undefined) return upstreamFailure(target, describeNetworkError(error))
+  recordRefused('upstream', cause)
+  const message = 'the gateway has no connection left; retry later'
+  return refuse('unavailable', { source: 'gateway', fault: 'gateway', upstream: target.name, cause, retryAfter: 1, message })
+}
 
 /**
  * The node accepts no request of this length. It is neither the caller's fault, as the gateway accepted the request, nor a

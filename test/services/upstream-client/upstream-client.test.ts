@@ -402,6 +402,7 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
     deadline: new RequestDeadline(clock, requestOptions()),
     redactor: new SecretRedactor(),
+    sockets: { maxUpstreamSockets: 1, recordRefused: () => undefined },
     onSettled: () => undefined,
   })
   const response = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${'0'.repeat(1 << 20)}"}`)

@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs'
+import type { Clock } from './clock.ts'
+import type { Log } from './log.ts'
+import { metricDefinitions } from './metric-definitions.ts'
+import type { Counter, Metrics } from './metrics.ts'
+
+export interface SocketLimitsOptions {
+  /** Connections of callers that this process may accept, as configured. */
+  readonly connections: number
+  /** Files that this process may have open. */
+  readonly openFiles?: number
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/** Files for the store, the log, the listeners and what Node opens itself. */
+const reservedFileCount = 64
+
+/** Of the other open files, the part for connections of callers; the rest is for connections to nodes. */
+const callerShare = 0.75
+
+const minLogIntervalMs = 10_000
+
+/** A socket to a caller or to a node. */
+type Peer = 'caller' | 'upstream'
+
+/**
+ * Bounds the connections of callers so that files are left for nodes, the store and the admin listener, and counts the sockets
+ * that this process could not have. Such a socket is the fault of this process or its machine, never of a node.
+ */
+export class SocketLimits {
+  /** Connections of callers. */
+  readonly maxConnections: number
+  /** Connections to nodes. */
+  readonly maxUpstreamSockets: number
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #refused: Readonly<Record<Peer, Counter>>
+  readonly #lastLoggedAt = new Map<Peer, number>()
+
+  /** Logs when the configured connections do not fit. */
+  constructor({ connections, openFiles = readMaxOpenFiles(), clock, log, metrics }: SocketLimitsOptions) {
+    this.#clock = clock
+    this.#log = log
+    this.#refused = {
+      caller: metrics.counter(metricDefinitions.socketsRefused, { peer: 'caller' }),
+      upstream: metrics.counter(metricDefinitions.socketsRefused, { peer: 'upstream' }),
+    }
+    const sockets = Math.max(2, openFiles - reservedFileCount)
+    this.maxConnections = Math.min(connections, Math.floor(callerShare * sockets))
+    this.maxUpstreamSockets = sockets - this.maxConnections
+    if (this.maxConnections === connections) return
+    const needed = Math.ceil(connections / callerShare) + reservedFileCount
+    log.warn(
+      { event: 'open-files', openFiles, needed, maxConnections: this.maxConnections },
+      `ulimit -n is ${openFiles}: the process accepts ${this.maxConnections} connections, not ${connections}; raise it to ${needed}`,
+    )
+  }
+
+  /** `reason` is a code of the operating system, or a limit of the configuration. */
+  readonly recordRefused = (peer: Peer, reason: string): void => {
+    this.#refused[peer].add()
+    const now = this.#clock.monotonic()
+    if (now - (this.#lastLoggedAt.get(peer) ?? -Infinity) < minLogIntervalMs) return
+    this.#lastLoggedAt.set(peer, now)
+    this.#log.error({ event: 'socket-refused', peer, reason }, peer === 'caller' ? 'connection refused: too many connections' : noSocket)
+  }
+}
+
+const noSocket = 'no socket for a connection to an upstream: raise ulimit -n, or lower limits.connections'
+
+/** The soft limit, which Node.js raises to the hard one at its start. Infinity where the system does not tell. */
+const readMaxOpenFiles = (): number => {
+  try {
+    return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity)
+  } catch {
+    return Infinity
+  }
+}
