@@ -1,4 +1,4 @@
-import { ascii, canEndNumber, isSpace, minDataViewBytes, nextState, skipPlainBytes, state } from './grammar.ts'
+import { ascii, canEndNumber, isSpace, keepsDigits, minDataViewBytes, nextState, skipPlainBytes, state } from './grammar.ts'
 import type { State } from './grammar.ts'
 import { TopLevelIndex } from './top-level-index.ts'
 import type { IndexedItem, IndexedMember } from './top-level-index.ts'
@@ -19,9 +19,6 @@ export interface ScanLimits {
   /** Most members of the top-level object, or of each in the top-level array; 32 unless given. */
   readonly maxMembers?: number
 }
-
-/** A JavaScript number keeps all digits of an integer up to here. */
-const maxExactDigits = 15
 
 /** Most values in a text that is to be parsed: JSON.parse takes up to 25 ms for them, but 120 ms for 1 MiB of `{},`. */
 export const maxParsedValues = 25_000
@@ -201,8 +198,7 @@ export class Scanner {
   }
 
   #endNumber(end: number): void {
-    const length = end - this.#numberStart
-    if (this.#state >= state.fraction || length > maxExactDigits || (this.#state === state.zero && length > 1)) this.needsExactParse = true
+    if (!keepsDigits(this.#state, end - this.#numberStart)) this.needsExactParse = true
     this.#endValue(end)
   }
 
