@@ -1,9 +1,11 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, readFile, readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { assertIntactDataFile } from '../../src/store/lmdb/data-file.ts'
+import { assertNotLocked } from '../../src/store/lmdb/store-lock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { TestClock } from '../support/fakes.ts'
 import { tempFolder } from './temp-store.ts'
@@ -98,3 +100,27 @@ t.test(
     }
   },
 )
+
+t.test('a store that another process keeps locked is refused with the id of that process; one that is merely busy is opened', async t => {
+  const path = await tempFolder(t)
+  const writer = await openAt(path)
+  t.teardown(() => writer.close())
+  let isDone = false
+  const writing = (async () => {
+    for (let i = 0; !isDone; i += 1) await writer.heartbeat(`p${i % 9}`)
+  })()
+  for (let i = 0; i < 20; i += 1) await assertNotLocked(path, 100)
+  isDone = true
+  await writing
+  if (process.platform !== 'linux') return
+
+  const holder = spawn(process.execPath, [join(import.meta.dirname, 'lock-holder.js'), path], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => holder.kill('SIGKILL'))
+  await once(holder.stdout, 'data')
+  const message = `the store in ${path} is locked by process ${holder.pid}, which has not released it for 0.2 s: end that process`
+  await t.rejects(assertNotLocked(path, 200), { name: 'StoreError', message })
+  holder.kill('SIGKILL')
+  await once(holder, 'close')
+  await assertNotLocked(path, 200)
+  await (await openAt(path)).close()
+})
