@@ -36,12 +36,12 @@ const readLockState = async (path: string): Promise<LockState | undefined> => {
   const file = await readFile(join(path, 'lock.mdb')).catch(() => undefined)
   if (file === undefined || file.length < minLockFileBytes) return undefined
   const thread = mutexOffsets.map(offset => mutexOwner(file, offset)).find(owner => owner !== 0)
-  return thread === undefined ? undefined : { thread, transaction: file.readBigUInt64LE(transactionOffset) }
+  return thread === undefined ? undefined : { thread, transaction: file.readBigUInt64LE(transactionOffsetBytes) }
 }
 
 /** struct MDB_txninfo of lmdb 3: the mutexes of readers and of writers. */
 const mutexOffsets = [24, 64]
-const transactionOffset = 8
+const transactionOffsetBytes = 8
 const minLockFileBytes = 128
 
 /** pthread_mutex_t of glibc: the lock word has the owner and two flags, and the owner stands in it a second time. */
