@@ -18,7 +18,7 @@ import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { printStartupErrors, loadValidConfig, runUntilSignal } from './startup.ts'
+import { printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */
@@ -88,7 +88,9 @@ const serveUntilStopped = async (
   { key, anvil, stopRequested }: DevGatewayOptions,
   { out, err }: Terminal,
 ): Promise<number> => {
-  const gateway = await printStartupErrors(openGateway(config, systemClock, openLog('warn')), err)
+  const log = openLog('warn')
+  surviveBackgroundBugs(config, log)
+  const gateway = await printStartupErrors(openGateway(config, systemClock, log), err)
   if (gateway === undefined) return exitCodes.failed
   const portalUrl = config.gateway.portal.url ?? gateway.urls.portal
   const portalLink = portalUrl && (await createDevSignInLink(config.gateway, portalUrl))
