@@ -21,7 +21,7 @@ export const trackRequest = (
   request: TrackedRequest,
 ): (() => void) => {
   const { req, res, origin, memory } = request
-  const connection = getOrCreate(connections, req.socket, newConnection)
+  const connection = httpConnectionOf(req.socket)
   let isHandled = false
   connection.begin()
   activeRequests.begin()
@@ -45,6 +45,8 @@ const maxConcurrentRequests = 64
 
 const connections = new WeakMap<Socket, HttpConnection>()
 
+export const httpConnectionOf = (socket: Socket): HttpConnection => getOrCreate(connections, socket, newConnection)
+
 const newConnection = (socket: Socket): HttpConnection => new HttpConnection(socket)
 
 /**
@@ -55,6 +57,7 @@ class HttpConnection {
   readonly #socket: Socket
   #inFlightCount = 0
   #isPaused = false
+  #isStopped = false
 
   constructor(socket: Socket) {
     this.#socket = socket
@@ -63,20 +66,30 @@ class HttpConnection {
   /** A request has come in; what has arrived with it is still served. */
   begin(): void {
     this.#inFlightCount += 1
-    if (this.#inFlightCount < maxConcurrentRequests || this.#isPaused) return
-    this.#isPaused = true
-    // Node resumes the socket after each request that it has read.
-    this.#socket.on('resume', this.#pause)
-    this.#socket.pause()
+    if (this.#inFlightCount >= maxConcurrentRequests) this.#stopReading()
+  }
+
+  /** Reads nothing more from the connection, which is to be closed. */
+  stop(): void {
+    this.#isStopped = true
+    this.#stopReading()
   }
 
   /** Its response has been sent, or the caller has disconnected. */
   end(): void {
     this.#inFlightCount -= 1
-    if (!this.#isPaused || this.#inFlightCount > maxConcurrentRequests / 2) return
+    if (!this.#isPaused || this.#isStopped || this.#inFlightCount > maxConcurrentRequests / 2) return
     this.#isPaused = false
     this.#socket.off('resume', this.#pause)
     this.#socket.resume()
+  }
+
+  #stopReading(): void {
+    if (this.#isPaused) return
+    this.#isPaused = true
+    // Node resumes the socket after each request, and each part of a body, that it has read.
+    this.#socket.on('resume', this.#pause)
+    this.#socket.pause()
   }
 
   readonly #pause = (): void => void this.#socket.pause()

@@ -3,6 +3,7 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
+import { httpConnectionOf } from './http-connection.ts'
 
 /**
  * The whole body, its bytes reserved in `memory`; a failure as soon as it is known to be too long, or does not fit. Undefined when the
@@ -21,6 +22,7 @@ export const readBody = (
     const body = new BodyBuffer(memory)
     let chunkCount = 0
     req.on('data', (chunk: Buffer) => {
+      if (body.hasFailed) return
       chunkCount += 1
       if (body.byteLength + chunk.length > maxBytes) resolve(body.fail(bodyTooLarge(maxBytes)))
       else if (!body.push(chunk, maxBytes)) resolve(body.fail(overloaded()))
@@ -51,7 +53,7 @@ const minCapacityBytes = 1_024
 class BodyBuffer {
   readonly #memory: CallerMemory
   #buffer: Buffer = Buffer.alloc(0)
-  #hasFailed = false
+  hasFailed = false
   byteLength = 0
 
   constructor(memory: CallerMemory) {
@@ -64,7 +66,6 @@ class BodyBuffer {
 
   /** False when the memory budget has no room for it. */
   push(chunk: Buffer, maxBytes: number): boolean {
-    if (this.#hasFailed) return true
     if (this.byteLength === 0) {
       if (!this.#memory.reserve(chunk.length)) return false
       this.#buffer = chunk
@@ -77,10 +78,10 @@ class BodyBuffer {
     return true
   }
 
-  /** Drops the bytes; chunks that follow are ignored. */
+  /** Drops the bytes; no chunk may follow. */
   fail(failure: Failure): Failure {
-    if (!this.#hasFailed) this.#memory.release(this.#buffer.length)
-    this.#hasFailed = true
+    this.#memory.release(this.#buffer.length)
+    this.hasFailed = true
     this.#buffer = Buffer.alloc(0)
     return failure
   }
@@ -121,7 +122,8 @@ export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
   let drainedBytes = 0
   req.on('data', (chunk: Buffer) => {
     drainedBytes += chunk.length + chunkOverheadBytes
-    if (drainedBytes > maxDrainedBytes) req.pause()
+    // What has been read already is still dropped here: a paused request would collect it.
+    if (drainedBytes > maxDrainedBytes) httpConnectionOf(req.socket).stop()
   })
   req.once('end', () => {
     clearTimeout(timer)

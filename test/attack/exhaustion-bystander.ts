@@ -14,6 +14,8 @@ export interface BystanderReport {
   readonly p99Ms: number
   /** Calls without a result. */
   readonly failed: number
+  /** What the first of them got. */
+  readonly firstFailure: string | undefined
 }
 
 const intervalMs = 10
@@ -38,7 +40,8 @@ const bodyOf = (n: number): string => {
 
 const evenLength = (hex: string): string => (hex.length % 2 === 0 ? hex : `${hex}0`)
 
-const call = (body: string): Promise<boolean> =>
+/** Undefined when the call was answered. */
+const call = (body: string): Promise<string | undefined> =>
   new Promise(resolve => {
     const request = http.request(
       url,
@@ -48,20 +51,25 @@ const call = (body: string): Promise<boolean> =>
         response.setEncoding('latin1').on('data', chunk => {
           if (start.length < 100) start += chunk
         })
-        response.on('end', () => resolve(response.statusCode === 200 && start.includes('"result":')))
-        response.on('error', () => resolve(false))
+        response.on('end', () =>
+          resolve(response.statusCode === 200 && start.includes('"result":') ? undefined : `${response.statusCode} ${start}`),
+        )
+        response.on('error', error => resolve(String(error)))
       },
     )
     request.on('timeout', () => request.destroy(new Error('timeout')))
-    request.on('error', () => resolve(false))
+    request.on('error', error => resolve(String(error)))
     request.end(body)
   })
 
 const latencies: number[] = []
 let failed = 0
+let firstFailure: string | undefined
 const measure = async (n: number): Promise<void> => {
   const startMs = performance.now()
-  if (!(await call(bodyOf(n)))) failed += 1
+  const failure = await call(bodyOf(n))
+  if (failure !== undefined) failed += 1
+  firstFailure ??= failure
   latencies.push(performance.now() - startMs)
 }
 
@@ -73,5 +81,5 @@ for (let n = 0; performance.now() < endMs; n += 1) {
 }
 await Promise.all(calls)
 latencies.sort((a, b) => a - b)
-const report: BystanderReport = { p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? NaN, failed }
+const report: BystanderReport = { p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? NaN, failed, firstFailure }
 parentPort?.postMessage(report)

@@ -46,7 +46,7 @@ export const runExhaustion = async (
     const results: ExhaustionResult[] = []
     for (const name of names) {
       const gateway = await deployment.start()
-      const result = await attackOnce(gateway, { name, attackerKey: attacker.key, bystanderKey: bystander.key, seed, scale })
+      const result = await attackOnce(gateway, { name, attackerKey: attacker.key, bystanderKey: bystander.key, seed, scale }, log)
       log(JSON.stringify(result))
       results.push(result)
       await gateway.kill()
@@ -66,7 +66,7 @@ interface AttackSetup {
   readonly scale: number
 }
 
-const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup): Promise<ExhaustionResult> => {
+const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (line: string) => void): Promise<ExhaustionResult> => {
   const { name, attackerKey, bystanderKey, seed, scale } = setup
   const bystand = (durationMs: number) =>
     runWorker<BystanderTask, BystanderReport>('exhaustion-bystander', { url: gateway.http(bystanderKey), durationMs, seed })
@@ -80,6 +80,7 @@ const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup): Promise<
     sleep(durationMs / 8).then(() => bystand((durationMs * 7) / 8)),
     runWorker<AttackerTask, undefined>('exhaustion-attacker', task),
   ])
+  if (beside.firstFailure !== undefined) log(`${name}: ${beside.firstFailure}`)
   return {
     name,
     peakRssMiB: toMiB(peak.stop()),

@@ -270,6 +270,10 @@ t.test('requests in flight', async t => {
     const { caller, memoryBudget } = await openServer(t, { resultBytes: 10 })
     caller.write(`${chunkedHead}${'1\r\na\r\n'.repeat(2_000)}`)
     t.equal(await statusOf(caller), '400')
+    const flood = Buffer.from('1\r\na\r\n'.repeat(10_000))
+    while (caller.write(flood)) {}
+    await new Promise(resolve => setTimeout(resolve, 100))
+    t.ok(caller.writableLength > 0, 'nothing more is read from the connection')
     caller.destroy()
     await waitUntil(() => memoryBudget.reservedBytes === 0)
   })
