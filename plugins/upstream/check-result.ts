@@ -49,10 +49,11 @@ const padStorageWord = (result: Result): Result => {
 /** A block, a transaction or a receipt; of the receipts of a block the first. There may be none. */
 const checkObject = (result: Result, method: Method, request: Request, results: Results): Reply => {
   const json = result.result
-  if (result.count === 0 || json.at(0) === 'n'.charCodeAt(0)) return result
+  if (json.at(0) === 'n'.charCodeAt(0) || (method.result === 'receipts' && result.count === 0)) return result
   const expected = expectedMemberOf(method, request)
   if (expected === undefined) return result
-  const [text] = results.findMembers(json, [expected.name])
+  const hasExpectedShape = (method.result === 'receipts') === (result.count !== undefined)
+  const [text] = hasExpectedShape ? results.findMembers(json, [expected.name]) : []
   const isExpected =
     typeof expected.value === 'number'
       ? parseJsonHexQuantity(text) === expected.value

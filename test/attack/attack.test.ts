@@ -5,6 +5,7 @@ import t from 'tap'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { isFailed, mustBeZero } from './attack.ts'
 import { runFuzzBytes } from './fuzz-bytes.ts'
+import { runMaliciousNodes } from './malicious-nodes.ts'
 import { mutate } from './mutate.ts'
 import { findFault } from './rpc-invariants.ts'
 
@@ -69,4 +70,9 @@ t.test('the fuzz of bytes notices connections that stay open, and responses of a
   t.equal(result.sent, 40)
   t.ok(result.hung > 10 && result.crossed > 5 && result.crashed === 0, JSON.stringify(result))
   await t.rejects(run('http://127.0.0.1:1'), { code: 'ECONNREFUSED' }, 'a gateway that is not there before the run is no result')
+})
+
+t.test('beside a healthy node, malicious nodes of some kinds change no response, and nothing says their secrets', async t => {
+  const result = await runMaliciousNodes({ seed: 3, count: 75, log: line => t.comment(line) })
+  t.same(result, { kinds: 25, calls: 75, wrong: 0, hung: 0, secrets: 0 })
 })

@@ -2,7 +2,8 @@ import type { Attack } from './attack.ts'
 import { byteFuzz } from './fuzz-bytes.ts'
 import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
+import { maliciousNodes } from './malicious-nodes.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 
 /** In the order in which they run. */
-export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, reportedBlocks]
+export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, maliciousNodes, reportedBlocks]

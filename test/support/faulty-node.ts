@@ -36,6 +36,14 @@ const chainResponses: Readonly<Record<string, (params: readonly Json[]) => Json>
   eth_getBlockByNumber: ([block]) =>
     blockAt(block === 'latest' ? currentHeight() : block === 'finalized' ? currentHeight() - finalityLagBlocks : Number(block)),
   eth_getBlockByHash: ([hash]) => blockAt(Number(hash)),
+  eth_getTransactionReceipt: ([hash]) => ({
+    transactionHash: hash ?? null,
+    transactionIndex: '0x0',
+    blockHash: blockHashAt(5),
+    blockNumber: '0x5',
+    logs: [],
+    status: '0x1',
+  }),
   eth_getLogs: ([filter]) => [
     {
       address: `0x${'11'.repeat(20)}`,

@@ -80,13 +80,14 @@ export const faults = {
   'responds with deep nesting': respondWithBody(request => envelope(request.id, `"result":${'['.repeat(5000)}${']'.repeat(5000)}`)),
   'responds with a truncated stream': respondWithBody(request => envelope(request.id, '"result":[],"_streamStatus":"truncated"')),
   'responds with an internal error': respondWithBody(request => envelope(request.id, '"error":{"code":-32603,"message":"internal error"}')),
+  // A result of any length may be what was requested: these have none.
   'responds with endless chunks': (socket, { id }) => {
     socket.write(chunkedHead)
-    socket.write(chunk(`{"jsonrpc":"2.0","id":${id},"result":["0"`))
+    socket.write(chunk(`{"jsonrpc":"2.0","id":${id},"padding":["0"`))
     writeEndlessly(socket, chunk(',"0"'.repeat(4096)))
   },
   'responds with 300 MiB': (socket, { id }) => {
-    socket.write(httpResponse(`{"jsonrpc":"2.0","id":${id},"result":["`, { headers: { 'content-length': 300 << 20 } }))
+    socket.write(httpResponse(`{"jsonrpc":"2.0","id":${id},"padding":["`, { headers: { 'content-length': 300 << 20 } }))
     writeEndlessly(socket, Buffer.alloc(65_536, 0x30))
   },
   'sends a gzip bomb': respondEncoded('gzip', compressionBombs.gzip),

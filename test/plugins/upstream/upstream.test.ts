@@ -197,7 +197,8 @@ t.test('the response of a node', async t => {
       t.ok(await isAccepted(method, params, right), method)
       t.notOk(await isAccepted(method, params, other), method)
       t.ok(await isAccepted(method, params, null), method)
-      for (const value of ['x', 5, {}, [5]]) t.notOk(await isAccepted(method, params, value), `${method} ${JSON.stringify(value)}`)
+      for (const value of ['x', 5, {}, [5], [right], [[right]]])
+        t.notOk(await isAccepted(method, params, value), `${method} ${JSON.stringify(value)}`)
     }
     for (const tag of ['latest', 'pending', 'safe', 'finalized', 'earliest']) {
       t.ok(await isAccepted('eth_getBlockByNumber', [tag, false], { number: tag === 'pending' ? null : '0x99', hash: one }), tag)

@@ -26,6 +26,7 @@ import { closeIdleConnection, compressResponse, faults } from '../../support/nod
 import { chunk, chunkedHead, httpResponse, respondCorrectly, respondEncoded } from '../../support/node-responses.ts'
 import type { NodeFault } from '../../support/node-responses.ts'
 import { startFakeNode } from '../../support/fake-node.ts'
+import { malformedResponses } from '../../support/malformed-responses.ts'
 import { unreachableUrl, expectedResultOf, startBlackHole, startFaultyNode, startTlsNode } from '../../support/faulty-node.ts'
 
 const request: Request = { method: 'eth_call', params: [{ data: '0x1' }] }
@@ -306,7 +307,7 @@ t.test('bytes', async t => {
   t.test('a response is cut off at its limit', async t => {
     for (const name of ['responds with endless chunks', 'responds with 300 MiB'] as const) {
       const { send, node } = await startUpstream(t, faults[name])
-      t.match(await send(), { kind: 'tooLarge', source: 'node', upstream: 'own', fault: 'caller', retryElsewhere: undefined }, name)
+      t.match(await send(), { kind: 'unavailable', fault: 'upstream', cause: 'response too large, without a result' }, name)
       await node.whenNoConnections()
     }
   })
@@ -718,63 +719,6 @@ t.test("a bug of the gateway is not the node's fault", async t => {
   const { send } = await startUpstream(t, respondCorrectly, broken)
   await t.rejects(send(), RangeError)
 })
-
-/** What a node may send in place of a response: HTTP that the parser refuses, or that the HTTP client does not expect. */
-const malformedResponses: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    [
-      'content-length: 2\r\n\r\n{}',
-      '\r\n',
-      'connection: upgrade\r\nupgrade: websocket\r\n\r\n',
-      'transfer-encoding: chunked\r\n\r\n0\r\n\r\n',
-    ].flatMap((rest, i) =>
-      (i === 0 ? Array.from({ length: 104 }, (_, status) => status) : [0, 1, 42, 99, 100, 101, 102, 199, 600, 999]).map(
-        status => [`status ${status} ${rest}`, `HTTP/1.1 ${String(status).padStart(3, '0')} X\r\n${rest}`] as const,
-      ),
-    ),
-  ),
-  ...Object.fromEntries(
-    [
-      'HTTP/1.1 2000 X\r\n\r\n',
-      'HTTP/1.1 -20 X\r\n\r\n',
-      'HTTP/1.1 abc X\r\n\r\n',
-      'HTTP/1.1\r\n\r\n',
-      'HTTP/9.9 200 X\r\n\r\n',
-      'HTTP/2.0 200 X\r\n\r\n',
-      'ICY 200 OK\r\n\r\n',
-      'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-      'POST / HTTP/1.1\r\nhost: x\r\n\r\n',
-      '{"jsonrpc":"2.0","id":1,"result":"0x1"}',
-      '\0\0\0\0\0\0\0\0',
-      '\x16\x03\x01\x02\0\x01',
-      'HTTP/1.1 200 X\r\nname without colon\r\n\r\n',
-      'HTTP/1.1 200 X\r\n: no name\r\n\r\n',
-      'HTTP/1.1 200 X\r\na b: 1\r\n\r\n',
-      'HTTP/1.1 200 X\r\na: \0\r\n\r\n',
-      'HTTP/1.1 200 X\r\na: 1\r\n folded\r\n b: 2\r\n\r\n',
-      'HTTP/1.1 200 X\r\na: 1\r\r\n\r\n',
-      'HTTP/1.1 200 \x01\r\n\r\n',
-      'HTTP/1.1 200 X\r\ncontent-length: -1\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\ncontent-length: 0x2\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\ncontent-length: 99999999999999999999999\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\ntransfer-encoding: chunked, gzip\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n-2\r\n{}\r\n',
-      'HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n',
-      'HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}{}\r\n',
-      'HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n2;\0\r\n{}\r\n0\r\n\r\n',
-      'HTTP/1.1 200 X\r\nkeep-alive: timeout=-1\r\ncontent-length: 2\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\nkeep-alive: timeout=99999999999999999999\r\ncontent-length: 2\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}',
-      'HTTP/1.1 200 X\r\ncontent-encoding: br\r\ncontent-length: 0\r\n\r\n',
-      'HTTP/1.1 100 X\r\n\r\nHTTP/1.1 000 X\r\n\r\n',
-      'HTTP/1.1 103 X\r\n\r\nHTTP/1.1 101 X\r\n\r\n',
-      `HTTP/1.1 200 X\r\n${'a: b\r\n'.repeat(20_000)}\r\n`,
-      `HTTP/1.1 200 ${'X'.repeat(100_000)}\r\n\r\n`,
-    ].map(text => [text.slice(0, 80), text] as const),
-  ),
-}
 
 t.test("whatever HTTP a node sends, on a new connection or on one that is kept alive, is the node's fault", async t => {
   const { node, send } = await startUpstream(t)
