@@ -110,7 +110,8 @@ export const createSocketLimit = (maxSockets: number): ((connect: Connector) => 
       if (openSockets >= maxSockets) return callback(Object.assign(new Error('no socket left'), { code: 'EMFILE' }), null)
       openSockets += 1
       connect(options, (...[error, socket]) => {
-        if (socket === null) openSockets -= 1
+        if (error !== null)
+          openSockets -= 1 // undici then gives no second argument
         else socket.once('close', () => (openSockets -= 1))
         callback(...([error, socket] as Parameters<typeof callback>)) // the same two arguments
       })
