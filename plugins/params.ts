@@ -8,6 +8,7 @@ const overridableFields: readonly string[] = ['params', 'answer']
 export default definePlugin({
   name: 'params',
   summary: 'Refuses unknown methods and invalid parameters; answers methods that need no node.',
+  whenMissing: 'callers may use every method of the node, those that administer it included',
   options: {
     type: 'object',
     properties: {

@@ -29,6 +29,7 @@ import type { RecentCalls } from './free-failures.ts'
 export default definePlugin({
   name: 'credits',
   summary: "Charges the cost of the method to the account's daily credits, and refunds it when nothing was delivered.",
+  whenMissing: 'callers may make any number of calls, free of charge',
   options: {
     type: 'object',
     properties: {

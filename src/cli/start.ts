@@ -41,6 +41,7 @@ const serveUntilStopped = async (config: ValidConfig, { dir, log, stopRequested 
   for (const { network, variables } of config.unserved) {
     log.warn({ event: 'unserved', network, variables }, `network ${network} is not served: set ${variables.join(' or ')}`)
   }
+  for (const { file, line, column, message } of config.warnings) log.warn({ event: 'config-warning', file, line, column }, message)
   const opening = config.gateway.workers > 1 ? openPrimaryProcess(config, dir, log) : openGateway(config, systemClock, log)
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed

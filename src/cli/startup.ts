@@ -1,7 +1,6 @@
 import { inspect } from 'node:util'
-import { loadConfig } from '../config/load.ts'
+import { describeMissingNetworks, loadConfig } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
-import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { PluginFault, isBackgroundBug, isBugOf } from '../plugin/plugin-fault.ts'
 import type { ValidConfig } from '../core/gateway.ts'
@@ -26,14 +25,9 @@ export const loadValidConfig = async (
   const problems = config.problems.length > 0 ? config.problems : await dryRunNetworks(config)
   printProblems(problems, err)
   if (problems.length > 0 || config.gateway === undefined) return undefined
-  if (config.networks.length === 0) err(`no network is served: ${describeMissingNetworks(config)}`)
+  if (config.networks.length === 0) err(describeMissingNetworks(config))
   return config.networks.length === 0 ? undefined : { ...config, gateway: config.gateway }
 }
-
-const describeMissingNetworks = ({ unserved }: Config): string =>
-  unserved.length === 0
-    ? 'networks/ has no file'
-    : `set ${unserved.map(({ network, variables }) => `${variables.join(' or ')} for ${network}`).join(', ')}`
 
 /** Resolves with what was opened; undefined after one line that tells the operator what to change. */
 export const printStartupErrors = async <T>(opening: Promise<T>, err: Terminal['err']): Promise<T | undefined> => {

@@ -13,7 +13,7 @@ import type { Env } from './variables.ts'
 /** Reads a configuration directory and collects the problems of all its files. Opens nothing else. */
 export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env: Env): Promise<Config> => {
   const root = resolve(dir)
-  if (!isDirectory(root)) return { gateway: undefined, networks: [], unserved: [], problems: [noDirectoryProblem(root)] }
+  if (!isDirectory(root)) return { gateway: undefined, networks: [], unserved: [], problems: [noDirectoryProblem(root)], warnings: [] }
   const gateway = readGatewayConfig(root, env)
   const tables = openMethodTables(root)
   const names = networkNames(root)
@@ -30,6 +30,7 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     networks: networks.flatMap(({ config }) => config ?? []),
     unserved: networks.flatMap(({ unserved }) => unserved ?? []),
     problems: sortProblems(problems),
+    warnings: sortProblems(networks.flatMap(network => network.warnings)),
   }
 }
 
@@ -67,3 +68,9 @@ const wrongExtensionProblems = (dir: string): readonly Problem[] =>
         hint: `rename it to ${file.replace(/yml$/, 'yaml')}`,
       })),
   )
+
+/** Why a configuration without problems serves nothing. */
+export const describeMissingNetworks = ({ unserved }: Pick<Config, 'unserved'>): string => {
+  const missing = unserved.map(({ network, variables }) => `${variables.join(' or ')} for ${network}`).join(', ')
+  return `no network is served: ${missing === '' ? 'networks/ has no file' : `set ${missing}`}`
+}

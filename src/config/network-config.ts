@@ -12,6 +12,7 @@ import { checkOrder } from './pipeline-order.ts'
 import type { Problem } from './problem.ts'
 import { readYamlFile } from './yaml-file.ts'
 import type { YamlFile } from './yaml-file.ts'
+import { findWarnings } from './warnings.ts'
 import { readStep } from './steps.ts'
 import type { StepDraft } from './steps.ts'
 import type { NetworkConfig, UnservedNetwork } from './types.ts'
@@ -55,6 +56,7 @@ export const networkSchema = {
 /** One networks/<name>.yaml, as far as it could be read. */
 export interface NetworkReadResult {
   readonly problems: readonly Problem[]
+  readonly warnings: readonly Problem[]
   readonly hosts: readonly ListedHost[]
   /** Present when the file has no problems and the network can be served. */
   readonly config?: NetworkConfig
@@ -71,7 +73,7 @@ export interface NetworkReadContext {
 
 export const readNetworkConfig = async (path: string, { plugins, tables, env }: NetworkReadContext): Promise<NetworkReadResult> => {
   const source = readYamlFile(path, env)
-  if (source.value === undefined) return { problems: source.problems, hosts: [] }
+  if (source.value === undefined) return { problems: source.problems, warnings: [], hosts: [] }
   const checked = checkOptions({ source, namePath: [], owner: '', schema: networkSchema })
   const { hosts, problems: hostProblems } = readHosts(source, ['hosts'])
   const { table, problems: tableProblems } = tables.read(source)
@@ -89,9 +91,11 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
       steps.flatMap(draft => draft.omitted),
     ),
   ]
+  const warnings = findWarnings(source, steps, plugins)
   const missingVariables = [...new Set(steps.flatMap(draft => draft.missingVariables))]
-  if (missingVariables.length > 0) return { problems, hosts, unserved: { network: networkNameOf(path), variables: missingVariables } }
-  if (problems.length > 0 || checked.options === undefined || table === undefined) return { problems, hosts }
+  if (missingVariables.length > 0)
+    return { problems, warnings, hosts, unserved: { network: networkNameOf(path), variables: missingVariables } }
+  if (problems.length > 0 || checked.options === undefined || table === undefined) return { problems, warnings, hosts }
   const { network: name, chainId, blockTime } = checked.options
   const config: NetworkConfig = {
     name,
@@ -102,7 +106,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
     hosts: hosts.map(({ host }) => host),
     steps: steps.flatMap(({ step }) => step ?? []),
   }
-  return { problems, hosts, config }
+  return { problems, warnings, hosts, config }
 }
 
 const networkNameOf = (path: string): string => basename(path, '.yaml')

@@ -126,4 +126,6 @@ export interface Config {
   readonly networks: readonly NetworkConfig[]
   readonly unserved: readonly UnservedNetwork[]
   readonly problems: readonly Problem[]
+  /** What is valid, but probably not meant. */
+  readonly warnings: readonly Problem[]
 }

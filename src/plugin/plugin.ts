@@ -87,6 +87,8 @@ export interface Plugin<
   readonly writes?: readonly Writes[]
   /** The plugin never calls next(). The last plugin of a pipeline must be terminal, and no other may be. */
   readonly terminal?: true
+  /** What a pipeline without this plugin lets callers do, for a warning of `tollgate check`. */
+  readonly whenMissing?: string
   /** The plugin may call next() more than once for a call. */
   readonly repeats?: true
   /** The plugin must run exactly once per call (it charges, say): no plugin with `repeats` may be above it. */

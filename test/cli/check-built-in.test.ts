@@ -10,7 +10,8 @@ import { networkYaml, writeConfig } from '../config/config-fixture.ts'
 import { runCheck, runCommand } from './run-command.ts'
 
 /** Runs `check` with the built-in plugins, and creates their stages. */
-const runBuiltInCheck = (t: Test, files: Readonly<Record<string, string>>) => runCheck(t, files, { dryRun: dryRunNetworks, plugins })
+const runBuiltInCheck = (t: Test, files: Readonly<Record<string, string>>, ...args: readonly string[]) =>
+  runCheck(t, files, { dryRun: dryRunNetworks, plugins, args })
 
 const table = readFileSync('configs/methods/ethereum.yaml', 'utf8')
 /** The shipped pipeline with these options, by plugin. */
@@ -37,6 +38,33 @@ t.test('an option that names a method which is not in the method table is a prob
   t.match(err.join(''), /credits: the method eth_getLog is not in the method table; did you mean `eth_getLogs`\?/)
   t.match(err.join(''), /cache: the method eth_cal is not in the method table; did you mean `eth_call`\?/)
   t.match(err.join(''), /failover: the method eth_getLog is not in the method table; did you mean `eth_getLogs`\?/)
+})
+
+t.test('what is valid but probably not meant is a warning, and with --strict a problem', async t => {
+  const without = (...names: readonly string[]) =>
+    networkYaml(
+      'real-net',
+      shippedSteps()
+        .filter(step => !names.some(name => step.startsWith(`  - ${name}:`)))
+        .join(''),
+    )
+  const upstreams = '[{ name: own, url: "http://127.0.0.1:1" }, { name: other, url: "http://127.0.0.1:1/" }]'
+  const check = (network: string, ...args: readonly string[]) =>
+    runBuiltInCheck(t, { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': network }, ...args)
+  t.match(await check(without('params', 'credits')), {
+    code: exitCodes.ok,
+    err: [
+      /^warning: networks\/real-net.yaml:6:1: the pipeline has no `credits`: callers may make any number of calls/,
+      /^warning: .* no `params`: callers may use every method of the node/,
+    ],
+  })
+  const twice = shipped({ failover: `{ upstreams: ${upstreams} }` })
+  t.match(await check(twice), { code: exitCodes.ok, err: [/^warning: .*real-net.yaml:13:\d+: failover: the same URL as in line 13$/m] })
+  t.equal((await check(twice, '--strict')).code, exitCodes.config)
+  t.match(await check(shipped({}), '--strict'), { code: exitCodes.ok, err: [] })
+  const { out } = await check(twice, '--format', 'json')
+  t.match(JSON.parse(out.join('')), { problems: [], failures: [], warnings: [{ line: 13 }], networks: [{ name: 'real-net' }] })
+  t.notOk(out.join('').includes('127.0.0.1:1/"'), 'the URL is not repeated by the message')
 })
 
 t.test('a timeout of 0, a size of 0 or a URL that is not HTTP is a problem', async t => {

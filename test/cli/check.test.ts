@@ -29,6 +29,31 @@ t.test('a valid configuration is summarized on stdout', async t => {
   })
 })
 
+t.test('a configuration that serves no network fails, as `start` does', async t => {
+  const files = { 'networks/side-chain.yaml': optionalNetwork }
+  t.same(await runCheck(t, files), { code: exitCodes.config, out: [], err: ['no network is served: set SIDE_URL for side-chain'] })
+  const { code, out } = await runCheck(t, files, { args: ['--format', 'json'] })
+  t.equal(code, exitCodes.config)
+  t.match(JSON.parse(out.join('')), { problems: [], failures: [/^no network is served/], unserved: [{ network: 'side-chain' }] })
+})
+
+t.test('--online fails as `start` does: a Redis that is unreachable, or that drops keys', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  const check = (url: string, ...args: readonly string[]) =>
+    runCheck(
+      t,
+      { 'gateway.yaml': `store: "${url}"\nplans: { core: { dailyCredits: 1 } }\n`, 'networks/main-chain.yaml': networkYaml('main-chain') },
+      { args },
+    )
+  t.equal((await check(redis.url, '--online')).code, exitCodes.ok)
+  t.equal((await check('redis://127.0.0.1:1')).code, exitCodes.ok)
+  t.match(await check('redis://127.0.0.1:1', '--online'), { code: exitCodes.failed, out: [], err: [/redis/i] })
+  await redis.send('CONFIG', 'SET', 'maxmemory', '100mb')
+  await redis.send('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
+  t.match(await check(redis.url, '--online'), { code: exitCodes.failed, out: [], err: [/allkeys-lru/] })
+})
+
 t.test('problems of files and of stages are reported together on stderr, with exit code 78', async t => {
   const mistyped = networkYaml('b-net', '  - shap:\n  - ask:\n')
   const files = { 'networks/a-net.yaml': networkYaml('a-net'), 'networks/b-net.yaml': mistyped }

@@ -67,11 +67,11 @@ export const noProblems: DryRun = async () => []
 export const runCheck = async (
   t: Test,
   files: Readonly<Record<string, string>>,
-  { env = {}, dryRun = noProblems, plugins = stubPlugins } = {},
+  { env = {}, dryRun = noProblems, plugins = stubPlugins, args = [] as readonly string[] } = {},
 ): Promise<CommandResult> => {
   const dir = writeConfig(t.testdir(), files)
   const [out, err]: [string[], string[]] = [[], []]
   const terminal = { env, out: (line: string) => void out.push(line), err: (line: string) => void err.push(line) }
-  const code = await createCheckCommand(plugins, dryRun).run(['--config', dir], terminal)
+  const code = await createCheckCommand(plugins, dryRun).run([...args, '--config', dir], terminal)
   return { code, out, err: err.map(text => text.replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')) }
 }

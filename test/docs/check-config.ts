@@ -29,7 +29,11 @@ const envOf = (files: Readonly<Record<string, string>>): Readonly<Record<string,
   Object.fromEntries(
     Object.values(files)
       .flatMap(text => [...text.matchAll(/\$\{(\w+)/g)])
-      .map(([, name = '']) => [name, `${name.includes('REDIS') ? 'redis' : name.includes('WS') ? 'ws' : 'http'}://127.0.0.1:1`]),
+      // Each with a URL of its own: two upstreams with one URL are a warning.
+      .map(([, name = '']) => [
+        name,
+        `${name.includes('REDIS') ? 'redis' : name.includes('WS') ? 'ws' : 'http'}://${name.toLowerCase().replaceAll('_', '-')}.test:1`,
+      ]),
   )
 
 const defaultFiles: Readonly<Record<string, string>> = {

@@ -1,0 +1,41 @@
+import { Secret } from '../plugin/secret.ts'
+import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import { isJsonObject } from '../util/json.ts'
+import type { Problem } from './problem.ts'
+import type { StepDraft } from './steps.ts'
+import type { YamlFile } from './yaml-file.ts'
+
+/** What is valid in the pipeline of a network, but probably not meant. */
+export const findWarnings = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => [
+  ...missingSteps(source, steps, plugins),
+  ...steps.flatMap(duplicateUrls),
+]
+
+const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] =>
+  plugins.flatMap(({ name, whenMissing }) =>
+    whenMissing === undefined || steps.some(({ plugin }) => plugin?.name === name)
+      ? []
+      : [source.problemAtKey(['pipeline'], `the pipeline has no \`${name}\`: ${whenMissing}`)],
+  )
+
+/** Two upstreams with one URL are one node: no failover, and twice the load. */
+const duplicateUrls = ({ step }: StepDraft): readonly Problem[] => {
+  if (step === undefined) return []
+  const firstByUrl = new Map<string, Problem>()
+  return urlsIn(step.options).flatMap(({ path, url }) => {
+    const first = firstByUrl.get(url)
+    firstByUrl.set(url, first ?? step.problemAt(path, ''))
+    return first === undefined ? [] : [step.problemAt(path, `${step.name}: the same URL as in line ${first.line}`)]
+  })
+}
+
+interface LocatedUrl {
+  readonly path: Path
+  readonly url: string
+}
+
+const urlsIn = (value: unknown, path: Path = []): readonly LocatedUrl[] => {
+  if (value instanceof Secret) return URL.canParse(value.reveal()) ? [{ path, url: new URL(value.reveal()).href }] : []
+  if (Array.isArray(value)) return value.flatMap((item, i) => urlsIn(item, [...path, i]))
+  return isJsonObject(value) ? Object.entries(value).flatMap(([key, item]) => urlsIn(item, [...path, key])) : []
+}
