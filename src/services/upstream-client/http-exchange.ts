@@ -8,6 +8,7 @@ import { overloaded } from '../memory-budget.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
 import type { UpstreamSockets } from './connection-pool.ts'
 import type { Endpoint, HttpClient, InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
+import type { ReadTurns } from './read-turns.ts'
 import type { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
 import { Decompressor, networkFailure, readResponseHead, upstreamFailure } from './response-head.ts'
 import type { ContentDecoder } from './response-head.ts'
@@ -24,6 +25,7 @@ export interface ExchangeOptions {
   readonly idempotent: boolean
   readonly clock: Clock
   readonly memory: ResponseMemory
+  readonly readTurns: ReadTurns
   readonly decompressionLimits: Readonly<Record<ContentDecoder['kind'], ConcurrencyLimit>>
   readonly deadline: RequestDeadline
   readonly redactor: SecretRedactor
@@ -52,8 +54,6 @@ class HttpExchange implements ResponseHandler {
   /** The response is longer than `maxBytes`, by its headers. It is read until its result begins. */
   #isTooLarge = false
   #reservedBytes = 0
-  /** Bytes read in this turn of the event loop. */
-  #bytesThisTurn = 0
   #isSettled = false
 
   constructor(options: ExchangeOptions, resolve: (reply: Reply) => void, reject: (bug: unknown) => void) {
@@ -125,7 +125,7 @@ class HttpExchange implements ResponseHandler {
     this.#options.deadline.recordBytes(bytes.length)
     if (this.#decompressor !== undefined) return this.#decompressor.write(bytes)
     this.#receive(bytes)
-    this.#yieldToEventLoop(bytes.length)
+    this.#yieldToOthers(bytes.length)
   }
 
   #receive(bytes: Buffer): void {
@@ -152,13 +152,12 @@ class HttpExchange implements ResponseHandler {
       : upstreamFailure(target, 'response too large, without a result')
   }
 
-  /** Pauses until the next turn of the event loop: what has arrived is read 2 MB at once, which blocked it for 5 ms and more. */
-  #yieldToEventLoop(length: number): void {
-    this.#bytesThisTurn += length
-    if (this.#bytesThisTurn < maxReceivedBytesPerTurn || this.#isSettled) return
-    this.#bytesThisTurn = 0
+  /** Pauses until it is the turn of this response. */
+  #yieldToOthers(length: number): void {
+    const { readTurns } = this.#options
+    if (readTurns.record(length, this.#reservedBytes) || this.#isSettled) return
     this.#inFlight?.pause()
-    setImmediate(() => this.#inFlight?.resume())
+    readTurns.wait(() => this.#inFlight?.resume())
   }
 
   #complete(): void {
@@ -236,9 +235,6 @@ class HttpExchange implements ResponseHandler {
     this.#decompressionLimit?.release()
   }
 }
-
-/** Bytes of one response that one turn of the event loop reads: 1.5 ms. */
-const maxReceivedBytesPerTurn = 786_432
 
 /** Nethermind streams a result, and reports only behind it, in `_streamStatus`, that the query was too much. */
 const truncatedResult = (target: Target, status: string): Failure =>

@@ -9,6 +9,7 @@ import type { UpstreamSockets } from './connection-pool.ts'
 import { openHttpClient, parseEndpoint } from './http-client.ts'
 import type { Endpoint } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
+import { ReadTurns } from './read-turns.ts'
 import { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
 import type { RequestOptions } from './request-limits.ts'
 import { SecretRedactor } from './secret-redactor.ts'
@@ -68,6 +69,7 @@ export const openUpstreamClient = (
     brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
   }
   const requestIds = createRequestIds()
+  const readTurns = new ReadTurns()
   /** Without a promise of its own: few requests have to wait in the queue. */
   const sendNow = ({ target, request, options, memory, deadline, state, concurrency }: PendingRequest): Promise<Reply> => {
     const id = requestIds()
@@ -76,7 +78,7 @@ export const openUpstreamClient = (
       deadline.stop()
       concurrency?.release()
     }
-    const context = { clock, memory, decompressionLimits, redactor, sockets }
+    const context = { clock, memory, readTurns, decompressionLimits, redactor, sockets }
     return sendRequest(httpClient, state.endpoint, { ...context, id, request, target, maxBytes, idempotent, deadline, onSettled })
   }
   const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {

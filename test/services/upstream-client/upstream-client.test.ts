@@ -15,6 +15,7 @@ import type { HttpClient, ResponseHandler } from '../../../src/services/upstream
 import { sendRequest } from '../../../src/services/upstream-client/http-exchange.ts'
 import { openUpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import type { RequestOptions } from '../../../src/services/upstream-client/index.ts'
+import { ReadTurns } from '../../../src/services/upstream-client/read-turns.ts'
 import { ConcurrencyLimit, RequestDeadline } from '../../../src/services/upstream-client/request-limits.ts'
 import type { Waiter } from '../../../src/services/upstream-client/request-limits.ts'
 import { MemoryBudget } from '../../../src/services/memory-budget.ts'
@@ -370,6 +371,30 @@ t.test('bytes', async t => {
   })
 })
 
+t.test('long responses that arrive together are read in turns, and short ones do not wait for them', async t => {
+  const turns = new ReadTurns()
+  const [chunkBytes, totalBytes, count] = [65_536, 1 << 20, 100]
+  let [endedCount, bytesThisTurn, mostBytesInTurn] = [0, 0, 0]
+  const readOn = (readBytes: number): void => {
+    for (let bytes = readBytes + chunkBytes; ; bytes += chunkBytes) {
+      bytesThisTurn += chunkBytes
+      const mayGoOn = turns.record(chunkBytes, bytes)
+      if (bytes === totalBytes) {
+        endedCount += 1
+        return
+      }
+      if (!mayGoOn) return turns.wait(() => readOn(bytes))
+    }
+  }
+  for (let i = 0; i < count; i += 1) readOn(0)
+  for (bytesThisTurn = 0; endedCount < count; bytesThisTurn = 0) {
+    t.ok(turns.record(1_000, 1_000), 'a short response is not paused')
+    await turn()
+    mostBytesInTurn = Math.max(mostBytesInTurn, bytesThisTurn)
+  }
+  t.ok(mostBytesInTurn <= 2 << 20, `${mostBytesInTurn} bytes`)
+})
+
 t.test('the event loop gets its turn while a long response comes in', async t => {
   const clock = new TestClock()
   let paused = 0
@@ -400,6 +425,7 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     idempotent: true,
     clock,
     memory: new MemoryBudget(Infinity),
+    readTurns: new ReadTurns(),
     decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
     deadline: new RequestDeadline(clock, requestOptions()),
     redactor: new SecretRedactor(),
