@@ -77,17 +77,18 @@ export default definePlugin({
       if (requestKey === undefined) return next(call)
       const variant = services.vary(call)
       const key = variant + requestKey
-      let hit = memoryCache.get(key, heads)
-      if (hit === undefined && heads.mayLag) {
-        await heads.sync()
-        hit = memoryCache.get(key, heads)
+      let isInStep = !heads.mayLag
+      let hit = memoryCache.get(key, heads.snapshot, isInStep)
+      if (hit === undefined && !isInStep) {
+        isInStep = await heads.sync()
+        hit = memoryCache.get(key, heads.snapshot, isInStep)
       }
       if (hit !== undefined) {
         heads.recordActivity() // the head is followed, so that a reorg ends the hit
         return hit
       }
       const snapshot = heads.snapshot
-      const callInFlight = heads.mayLag ? undefined : callsInFlight.find(key)
+      const callInFlight = isInStep ? callsInFlight.find(key) : undefined
       if (callInFlight !== undefined) {
         log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
         return copyReply(await callInFlight.join(call), { cache: 'hit' })

@@ -54,10 +54,10 @@ export class MemoryCache {
     this.#latestTtlMs = Math.min(network.blockTime, heads.pollIntervalMs)
   }
 
-  /** The reply for later callers, if it is still valid. */
-  get(key: string, heads: Services['heads']): Reply | undefined {
+  /** The reply for later callers, if it is still valid; if not `isInStep` with what callers were told, only a final one. */
+  get(key: string, snapshot: ChainSnapshot, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
-    return cached !== undefined && isStillValid(cached, heads) ? cached.reply : undefined
+    return cached !== undefined && isStillValid(cached, snapshot, isInStep) ? cached.reply : undefined
   }
 
   store(miss: CacheMiss, reply: Reply): void {
@@ -101,9 +101,9 @@ const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock }: Serv
   )
 }
 
-const isStillValid = ({ finalityVersion, headVersion }: CachedReply, heads: Services['heads']): boolean =>
-  (finalityVersion === undefined || finalityVersion === heads.snapshot.finalityVersion) &&
-  (headVersion === undefined || (headVersion === heads.snapshot.headVersion && !heads.mayLag))
+const isStillValid = ({ finalityVersion, headVersion }: CachedReply, snapshot: ChainSnapshot, isInStep: boolean): boolean =>
+  (finalityVersion === undefined || finalityVersion === snapshot.finalityVersion) &&
+  (headVersion === undefined || (headVersion === snapshot.headVersion && isInStep))
 
 const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
 

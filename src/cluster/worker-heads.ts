@@ -2,14 +2,14 @@ import type { Target } from '../plugin/call.ts'
 import { Cancellation } from '../plugin/call.ts'
 import {
   CurrentChainState,
-  KnownTags,
+  WorkerTags,
   RecentBlocks,
   fetchBlock,
   headTimingFor,
   maxRecentBlocks,
   openUpstreamRequester,
 } from '../services/chain-heads/index.ts'
-import type { BlockId, FinalityTag, Heads, HeadsOptions, ReportedTags, TagState, TrackOptions } from '../services/chain-heads/index.ts'
+import type { BlockId, FinalityTag, Heads, HeadsOptions, TagState, TrackOptions } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { singleFlight, withTimeoutOr } from '../util/async.ts'
@@ -22,6 +22,8 @@ const activityIntervalMs = 1_000
 const primaryTimeoutMs = 50
 /** After this time a call begins the next sync, so that later calls need not wait for it. */
 const syncIntervalMs = ackTimeoutMs / 2
+/** While the primary is busy, calls wait rather than ask the nodes. */
+const syncTimeoutMs = 250
 
 export interface WorkerHeadsOptions extends Pick<HeadsOptions, 'chainId' | 'blockTime' | 'upstreamClient' | 'clock'> {
   readonly network: string
@@ -89,19 +91,28 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     return this.#targets.length > 0 && this.#options.clock.monotonic() - this.#syncedAt >= ackTimeoutMs
   }
 
-  readonly sync = singleFlight(async (): Promise<void> => {
+  async sync(): Promise<boolean> {
+    const calledAt = this.#options.clock.monotonic()
+    const isDone = () => this.#syncedAt >= calledAt || !this.mayLag
+    // The request in flight may have begun before this call.
+    return (await this.#requestSync()) && (isDone() || ((await this.#requestSync()) && isDone()))
+  }
+
+  readonly #requestSync = singleFlight(async (): Promise<boolean> => {
     const { network, clock, send } = this.#options
     const startedAt = clock.monotonic()
     const id = (this.#lastRequestId += 1)
     const answered = new Promise<true>(resolve => this.#pendingSyncs.set(id, () => resolve(true)))
     send({ kind: 'sync', network, id })
-    if (await withTimeoutOr(clock, primaryTimeoutMs, answered, () => false)) this.#syncedAt = startedAt
+    const isAnswered = await withTimeoutOr(clock, syncTimeoutMs, answered, () => false)
+    if (isAnswered) this.#syncedAt = startedAt
     this.#pendingSyncs.delete(id)
+    return isAnswered
   })
 
   recordActivity(): void {
     const now = this.#options.clock.monotonic()
-    if (this.#targets.length > 0 && now - this.#syncedAt >= syncIntervalMs) void this.sync()
+    if (this.#targets.length > 0 && now - this.#syncedAt >= syncIntervalMs) void this.#requestSync()
     if (now - this.#lastActivityAt < activityIntervalMs) return
     this.#lastActivityAt = now
     this.#options.send({ kind: 'activity', network: this.#options.network })
@@ -224,20 +235,6 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     await withTimeoutOr(this.#options.clock, primaryTimeoutMs, shared, () => undefined)
     this.#sharedHeightListeners.delete(listener)
     return reportedHeight
-  }
-}
-
-/** What callers were told of `safe` and `finalized`, in a worker. */
-class WorkerTags extends KnownTags implements ReportedTags {
-  readonly #report: (upstream: string, tag: FinalityTag, block: number) => Promise<void>
-
-  constructor(finalizedOf: (upstream: string) => number | undefined, report: WorkerTags['report']) {
-    super(finalizedOf)
-    this.#report = report
-  }
-
-  report(upstream: string, tag: FinalityTag, block: number): Promise<void> {
-    return this.#report(upstream, tag, block)
   }
 }
 

@@ -79,8 +79,8 @@ export interface Heads {
    * memory, before sync(). Never true in the process that tracks the upstreams.
    */
   readonly mayLag: boolean
-  /** Resolves, and soon, when `mayLag` is false, or the primary does not answer. */
-  sync(): Promise<void>
+  /** Resolves with true when all is known that callers had been told when this was called; with false when the primary does not answer. */
+  sync(): Promise<boolean>
   /** A call is about to be sent upstream: polling goes on for another 30 s. Costs nothing. */
   recordActivity(): void
   /**

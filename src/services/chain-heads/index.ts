@@ -9,7 +9,7 @@ export { headTimingFor } from './poll-schedule.ts'
 export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
 export type { BlockId, RecentBlocksChange } from './recent-blocks.ts'
 export type { HeightBroadcast, HeightListener } from './reported-height.ts'
-export { KnownTags } from './reported-tags.ts'
+export { KnownTags, WorkerTags } from './reported-tags.ts'
 export type { FinalityTag, ReportedTags, TagState } from './reported-tags.ts'
 export { fetchBlock, openUpstreamRequester } from './upstream-requests.ts'
 

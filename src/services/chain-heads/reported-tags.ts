@@ -61,6 +61,20 @@ export class KnownTags {
   }
 }
 
+/** What callers were told of `safe` and `finalized`, in a worker. */
+export class WorkerTags extends KnownTags implements ReportedTags {
+  readonly #report: (upstream: string, tag: FinalityTag, block: number) => Promise<void>
+
+  constructor(finalizedOf: (upstream: string) => number | undefined, report: WorkerTags['report']) {
+    super(finalizedOf)
+    this.#report = report
+  }
+
+  report(upstream: string, tag: FinalityTag, block: number): Promise<void> {
+    return this.#report(upstream, tag, block)
+  }
+}
+
 export interface TagTrackerOptions {
   /** Usual ms between blocks. */
   readonly blockTime: number

@@ -71,7 +71,7 @@ const createHeads = () => {
     get mayLag() {
       return state.mayLag
     },
-    sync: async () => {},
+    sync: async () => false,
     pollIntervalMs: 500,
     recordActivity,
   } as unknown as Services['heads']
@@ -245,7 +245,12 @@ t.test('a process that may not know what callers were told', async t => {
   const final = (): Call<ContextKey> => fakeCall('eth_getStorageAt', ['0xa', '0x0', '0x10'])
   const openLagging = async (sync: (state: ReturnType<typeof createHeads>['state']) => void) => {
     const { state, heads } = createHeads()
-    Object.assign(heads, { sync: async () => sync(state) })
+    Object.assign(heads, {
+      sync: async () => {
+        sync(state)
+        return !state.mayLag
+      },
+    })
     const opened = openCache({ heads })
     for (const call of [latest(), final()]) await opened.request(call, fakeResult('old', { upstream: 'a' }))
     state.mayLag = true
