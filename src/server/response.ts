@@ -37,8 +37,8 @@ export const sendPreflight = (req: IncomingMessage, res: ServerResponse): void =
 /** Not before the request ends: from then on its connection takes the next request. */
 const endResponse = (res: ServerResponse, text: string): void => {
   if (!isReceivingBody(res.req)) return void res.end(text, 'latin1')
-  res.flushHeaders()
-  res.write(text, 'latin1')
+  if (text === '') res.flushHeaders()
+  else res.write(text, 'latin1')
   const drain = (): void => drainRequest(res.req, () => res.end())
   if (res.socket === null)
     res.once('socket', drain) // it waits behind other responses of its connection
@@ -59,7 +59,19 @@ export const sendResponse = (
   response: RpcResponse,
   memory?: CallerMemory,
 ): void => {
-  if (res instanceof UpgradeResponse) return sendRawResponse(services, res.stream, requestId, response)
+  if (res instanceof UpgradeResponse) sendRawResponse(services, res.stream, requestId, response)
+  // A body that has arrived with its headers is complete in the next turn: a refusal then drains nothing, and takes two thirds of the CPU.
+  else if (isReceivingBody(res.req)) setImmediate(sendHttpResponse, services, res, requestId, response, memory)
+  else sendHttpResponse(services, res, requestId, response, memory)
+}
+
+const sendHttpResponse = (
+  services: RpcServices,
+  res: ServerResponse,
+  requestId: string,
+  response: RpcResponse,
+  memory: CallerMemory | undefined,
+): void => {
   if (res.headersSent || res.destroyed) return
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return sendLongResponse(services, res, requestId, response, memory)
