@@ -70,17 +70,17 @@ const explainListenError = (error: NodeJS.ErrnoException, host: string, port: nu
 
 /** Closes connections above the limit at once. */
 export const limitConnections = (server: Server, sockets: SocketLimits): void => {
-  let connectionCount = 0
+  const open = new Set<Socket>()
   server.on('error', ({ code = '' }: NodeJS.ErrnoException) => sockets.recordRefused('caller', code))
   server.prependListener('connection', (socket: Socket) => {
-    if (connectionCount >= sockets.maxConnections) {
+    if (open.has(socket)) return // its upgrade was ignored, and the server got it back
+    if (open.size >= sockets.maxConnections) {
       sockets.recordRefused('caller', 'limits.connections')
-      return socket.destroy()
+      socket.destroy()
+      return
     }
-    connectionCount += 1
-    return socket.once('close', () => {
-      connectionCount -= 1
-    })
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
   })
 }
 
