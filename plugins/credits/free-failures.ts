@@ -11,9 +11,8 @@ export const bucketMs = 10_000
 const bucketCount = 6
 
 /**
- * The free failures of each account within the last minute: calls for which a node was requested, and that failed free of
- * charge. Callers can cause them, as by queries that a node does not finish; so their share of an account's calls is bounded, and
- * with it the work that is done for nothing.
+ * The free failures of each account within the last minute: calls that a node failed in a way that callers can cause, as by
+ * queries that it does not finish. Their share of an account's calls is bounded, and with it the work that is done for nothing.
  */
 export class FreeFailures {
   readonly #accounts = new Map<string, RecentCalls>()

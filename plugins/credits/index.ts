@@ -168,7 +168,10 @@ const refuseFailing = (pending: PendingCharge, call: Call<ContextKeys>, refusedF
 const withSingleAttempt = (call: Call<ContextKeys>): Call<ContextKeys> =>
   withContext(call, { account: { ...call.context.account, singleAttempt: true } })
 
-/** A node was requested for this call, and failed; a call that joined another in flight caused no request. */
+/**
+ * A node failed at the call in a way that callers can cause. An outage, which breakers count, comes from `gateway`; a call that
+ * joined another in flight caused no request.
+ */
 const isFreeFailure = (reply: Reply): boolean =>
   isFailure(reply) && reply.fault === 'upstream' && reply.source !== 'gateway' && reply.cache !== 'hit'
 

@@ -57,7 +57,7 @@ export class FailoverAttempt {
     }
     const isOutage = (this.#bestFailure === undefined || this.#bestFailure.fault === 'upstream') && !this.#isAtConcurrencyLimit
     const forwarded = isOutage && partner?.isUsable(this.#selection.methodClass) ? await this.#attempt(partner) : undefined
-    return forwarded ?? this.#bestReply ?? this.#noUpstream
+    return forwarded ?? this.#bestReply ?? noUpstream(this.#selection.candidates)
   }
 
   #pickNode(): UpstreamNode | undefined {
@@ -103,7 +103,7 @@ export class FailoverAttempt {
   /** An attempt after a failed one. Without retry budget or time the best reply so far is final. */
   async #retry(node: UpstreamNode): Promise<Reply | undefined> {
     const { retryBudget, methodClass, mayRetry } = this.#selection
-    if (!mayRetry || !(await retryBudget.reserve())) return this.#bestReply ?? this.#noUpstream
+    if (!mayRetry || !(await retryBudget.reserve())) return this.#bestReply ?? noUpstream(this.#selection.candidates)
     let hasRetryFailed = true
     try {
       // A breaker may have opened, or a rate limit begun, while the budget was waited for.
@@ -143,13 +143,6 @@ export class FailoverAttempt {
   /** The best of the rejected replies. */
   get #bestReply(): Reply | undefined {
     return this.#unexpectedResult ?? this.#bestFailure
-  }
-
-  /** From a node that was requested and may be requested again, if there is one: then it is no outage that the call failed. */
-  get #noUpstream(): Failure {
-    const { candidates, methodClass } = this.#selection
-    const failed = this.#rejectedReplies.find(({ node, reply }) => reply.source !== 'gateway' && node.isUsable(methodClass))
-    return noUpstream(candidates, failed?.reply)
   }
 
   /** The maxTime of a method bounds all attempts together (contract 8). Undefined when it is over. */
@@ -238,8 +231,7 @@ const isFinalReply = (reply: Reply): boolean =>
 /** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
 const retryTimeout = ({ name: upstream }: UpstreamNode): Failure => refuse('timeout', { upstream, fault: 'upstream' })
 
-const noUpstream = (candidates: readonly UpstreamNode[], failed: Reply | undefined): Failure => {
+const noUpstream = (candidates: readonly UpstreamNode[]): Failure => {
   const retryInMs = Math.min(...candidates.map(node => node.retryInMs()))
-  const retryAfter = Math.min(5, Math.max(1, Math.ceil(retryInMs / 1000)))
-  return refuse('unavailable', { retryAfter, ...(failed && { source: failed.source, upstream: failed.upstream }) })
+  return refuse('unavailable', { retryAfter: Math.min(5, Math.max(1, Math.ceil(retryInMs / 1000))) })
 }

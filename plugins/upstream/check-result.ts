@@ -52,7 +52,7 @@ const checkObject = (result: Result, method: Method, request: Request, results: 
   if (json.at(0) === 'n'.charCodeAt(0) || (method.result === 'receipts' && result.count === 0)) return result
   const expected = expectedMemberOf(method, request)
   if (expected === undefined) return result
-  const hasExpectedShape = (method.result === 'receipts') === (result.count !== undefined)
+  const hasExpectedShape = (method.result === 'receipts') === (json.at(0) === '['.charCodeAt(0))
   const [text] = hasExpectedShape ? results.findMembers(json, [expected.name]) : []
   const isExpected =
     typeof expected.value === 'number'

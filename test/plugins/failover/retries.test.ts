@@ -281,7 +281,7 @@ t.test('a call of an account that gets a single attempt', async t => {
 
   t.test('is sent to one node, not to the next or the partner', async t => {
     const { request, requested } = openFailover(t, failing, { partner })
-    t.match(await request(getLogs(single)), { kind: 'unavailable', fault: 'upstream', source: 'node', upstream: 'a' })
+    t.match(await request(getLogs(single)), { kind: 'unavailable', fault: 'upstream' })
     t.same(requested, ['a'])
     t.equal(valueOrErrorCode(await request(getLogs())), 'b')
   })
@@ -305,11 +305,4 @@ t.test('a call of an account that gets a single attempt', async t => {
     await turn()
     t.equal(requested.length, 33)
   })
-})
-
-t.test('a failure of all nodes names one that was requested, unless it is an outage', async t => {
-  const { request, requestMany } = openFailover(t, { a: () => failure('a') }, { upstreams: [node('a')] })
-  t.match(await request(getLogs()), { kind: 'unavailable', source: 'node', upstream: 'a' })
-  await requestMany(4)
-  t.match(await request(getLogs()), { kind: 'unavailable', source: 'gateway', upstream: undefined })
 })
