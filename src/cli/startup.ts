@@ -43,13 +43,12 @@ export const printStartupErrors = async <T>(opening: Promise<T>, err: Terminal['
 /**
  * Logs what external plugins throw outside of calls, in a timer or in a promise that nobody awaits: the gateway serves on. A
  * rejected promise leaves nothing half done, so each is logged, also where its stack does not name the plugin, as with fetch().
- * Any other error ends the process, as it does without external plugins.
+ * Any other error ends the process: nothing is known of its state.
  */
 export const surviveBackgroundBugs = ({ networks }: Pick<ValidConfig, 'networks'>, log: Log): void => {
   const external = networks.flatMap(({ name: network, steps }) =>
     steps.flatMap(({ name, file }) => (file ? [{ network, name, file }] : [])),
   )
-  if (external.length === 0) return
   const logBug = (bug: unknown): void => {
     const found = external.find(({ file }) => isBugOf(bug, file))
     const fault = found && new PluginFault(found.name, found.file, bug)
@@ -58,13 +57,11 @@ export const surviveBackgroundBugs = ({ networks }: Pick<ValidConfig, 'networks'
   }
   const handleException = (bug: unknown): void => {
     if (external.some(({ file }) => isBackgroundBug(bug, file))) return logBug(bug)
-    process.off('uncaughtException', handleException)
-    process.nextTick(() => {
-      throw bug
-    })
+    log.error({ event: 'crashed', stack: inspect(bug) }, 'uncaught error: the process ends')
+    exitImmediately()
   }
   process.on('uncaughtException', handleException)
-  process.on('unhandledRejection', logBug)
+  if (external.length > 0) process.on('unhandledRejection', logBug)
 }
 
 const isOperatorError = (error: unknown): error is Error =>

@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, isRunning, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // Under load a start takes seconds, and here are ten.
 t.setTimeout(120_000)
@@ -122,6 +123,29 @@ t.test('start() and stop() of an external plugin may be synchronous; an error of
     code: 1,
     stderr: /^tollgate: network testnet: life did not start: Error: no licence \(.*life.mjs:3:\d+\)\n$/,
   })
+})
+
+t.test('an error that nobody catches is logged and ends the process at once, also while the store writes', async t => {
+  const { pipeline, ...network } = networkFile('testnet', ['http://127.0.0.1:1']) as { pipeline: object[] }
+  const steps = [...pipeline.slice(0, -3), { use: '../crash.mjs' }, ...pipeline.slice(-3)]
+  const deployment = createDeployment({ networks: { testnet: { ...network, pipeline: steps } } })
+  t.teardown(() => deployment.remove())
+  writeFileSync(
+    join(deployment.dir, 'crash.mjs'),
+    `const crash = () => { throw Object.assign(new Error('lost'), { stack: 'Error: lost' }) }
+    export default {
+    name: 'crash', summary: 'Crashes.', options: { type: 'object', properties: {} },
+    create: () => ({ handle: (call, next) => { setImmediate(crash); return next(call) } }),
+  }`,
+  )
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const gateway = await deployment.start()
+  const calls = Array.from({ length: 8 }, () => call(gateway.http(key), 'eth_gasPrice').catch(() => undefined))
+  await waitUntil(() => !isRunning(gateway.pid))
+  await Promise.all(calls)
+  t.match(await gateway.waitForEvent('crashed'), { level: 50, stack: /lost/ })
+  t.equal((await deployment.run('accounts', 'list')).code, 0)
 })
 
 const hex = (value: number): string => `0x${value.toString(16)}`
