@@ -42,7 +42,7 @@ const keepBusy = async (count: number, attack: () => Promise<void>): Promise<voi
   const work = async (): Promise<void> => {
     while (!isOver()) {
       await attack().catch(() => undefined)
-      await sleep(50 + random.between(0, 100))
+      await sleep(random.between(500, 1_000))
     }
   }
   await Promise.race([Promise.all(Array.from({ length: count }, work)), sleep(task.durationMs)])
@@ -117,7 +117,7 @@ const attacks: Readonly<Record<ExhaustionName, () => Promise<void>>> = {
       }),
     ),
   'batches of answers that are not read': () =>
-    keepBusy(8, () =>
+    keepBusy(2, () =>
       useConnection(socket => {
         socket.pause()
         socket.write(requestOf(`[${Array.from({ length: 100 }, () => callOf(callData.long)).join(',')}]`))
