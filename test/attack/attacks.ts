@@ -4,6 +4,7 @@ import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
 import { maliciousNodes } from './malicious-nodes.ts'
 import { reportedBlocks } from './reported-blocks.ts'
+import { restarts } from './restarts.ts'
 
 /** In the order in which they run. */
-export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, maliciousNodes, reportedBlocks]
+export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, maliciousNodes, reportedBlocks, restarts]

@@ -9,6 +9,8 @@ import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { post } from '../support/rpc-client.ts'
+import { mustBeZero } from './attack.ts'
+import type { Attack } from './attack.ts'
 
 export interface RestartsOptions {
   readonly restarts: number
@@ -53,6 +55,18 @@ export const runRestarts = async ({ restarts, callsPerSecond, seed, log }: Resta
     await deployment.remove()
     await node.stop()
   }
+}
+
+const minRestarts = 2
+
+/** As many restarts as the scale says. */
+export const restarts: Attack = {
+  name: 'restarts',
+  summary: 'restarts two gateways in turns behind a load balancer, under calls of clients that keep their connections',
+  async run({ seed, scale, log }) {
+    const result = await runRestarts({ restarts: Math.max(minRestarts, Math.round(scale)), callsPerSecond: 500, seed, log })
+    return [{ name: 'restarts', value: result.restarts }, { name: 'calls', value: result.calls }, mustBeZero('calls lost', result.lost)]
+  },
 }
 
 /** Resolves once the balancer sends calls to the new process. */
