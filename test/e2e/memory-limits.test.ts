@@ -81,12 +81,13 @@ t.test('bodies whose calls hang fill the share of their account, not that of oth
 })
 
 t.test('answers that are not read fill the share of their account, not that of others', async t => {
+  const greedyStatus = async (): Promise<number> => (await post(greedy.key, callOf('0xb160'))).status
   const sockets: Socket[] = []
-  for (let i = 0; i < 18; i += 1) sockets.push(await open(t, callOf('0xb160'), false))
-  await node.waitForRequests('eth_call', 30)
+  // Those of the calls before are released when the gateway has noticed that their callers have left.
+  while ((await greedyStatus()) !== 200) {}
+  for (let status = 200; status === 200; status = await greedyStatus()) sockets.push(await open(t, callOf('0xb160'), false))
   await assertModestIsServed(t)
   for (const socket of sockets) socket.destroy()
-  let status = 0
-  for (let i = 0; i < 100 && status !== 200; i += 1) status = (await post(greedy.key, callOf('0xb160'))).status
-  t.equal(status, 200, 'what was not read is released with its connection')
+  while ((await greedyStatus()) !== 200) {}
+  t.pass('what was not read is released with its connection')
 })
