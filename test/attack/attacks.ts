@@ -2,9 +2,10 @@ import type { Attack } from './attack.ts'
 import { byteFuzz } from './fuzz-bytes.ts'
 import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
+import { kills } from './kills.ts'
 import { maliciousNodes } from './malicious-nodes.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 import { restarts } from './restarts.ts'
 
 /** In the order in which they run. */
-export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, maliciousNodes, reportedBlocks, restarts]
+export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, maliciousNodes, reportedBlocks, restarts, kills]

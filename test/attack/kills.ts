@@ -4,7 +4,9 @@ import { SeededRandom } from '../simulation/seeded-random.ts'
 import { childrenOf, createDeployment, isRunning, networkFile } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { startRedisServer } from '../support/redis-server.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import { mustBeZero } from './attack.ts'
+import type { Attack, Figure } from './attack.ts'
 
 export interface KillsOptions {
   readonly seed: number
@@ -205,4 +207,27 @@ class KillsRun {
     this.#found[/^0x1[0-9a-f]{12}$/.test(result) ? 'crossed' : 'wrong'] += 1
     this.#log(`${address} got ${result}`)
   }
+}
+
+const killsPerScale = { lmdb: 2, redis: 1 } as const
+
+export const kills: Attack = {
+  name: 'kills',
+  summary: 'kill -9 of a primary or a worker under load, on LMDB and on Redis',
+  async run({ seed, scale, log }) {
+    const figures: Figure[] = []
+    for (const store of ['lmdb', 'redis'] as const) {
+      if (store === 'redis' && skipWithoutRedis !== false) continue
+      const result = await runKills({ seed, kills: Math.ceil(killsPerScale[store] * scale), store, log })
+      figures.push(
+        { name: `${store}: kills`, value: result.kills },
+        mustBeZero(`${store}: workers or commands that hung`, result.hungStores),
+        mustBeZero(`${store}: credits served over a balance`, result.servedOver),
+        mustBeZero(`${store}: credits forfeited beyond what the killed held`, result.forfeitedBeyondKilled),
+        mustBeZero(`${store}: wrong results, and differences in the audit`, result.wrong),
+        mustBeZero(`${store}: results of another call`, result.crossed),
+      )
+    }
+    return figures
+  },
 }
