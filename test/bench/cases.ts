@@ -1,3 +1,4 @@
+import { blockPolls } from './block-polls.ts'
 import { mixedLoad } from './mixed-load.ts'
 import {
   badKeyRequest,
@@ -186,6 +187,7 @@ export const cases: readonly Case[] = [
   { name: 'mixed', title: 'HTTP, 500 small calls/s with 5 responses of 6 MB per second', run: mixedLoad },
   { name: 'rejected', title: 'HTTP, rejected calls', run: rejectedCalls },
   { name: 'workers', title: 'HTTP, from the cache, two workers', skipInQuick: true, run: inTwoWorkers },
+  { name: 'polls', title: 'Polls of the head, blocks of 1 s', skipInQuick: true, run: blockPolls },
   { name: 'ledger', title: 'The ledger', run: ledgerCost },
   { name: 'sockets', title: 'Idle WebSockets', run: idleWebSockets },
   { name: 'start', title: 'Cold start and idle memory', run: coldStart },
