@@ -32,6 +32,7 @@ export default definePlugin({
       maxBytes: {
         type: 'string',
         format: 'size',
+        usual: { min: '64KiB', max: '256GiB' },
         default: '64MiB',
         description: "Maximum memory for this network's results; less where its share of `memory` in gateway.yaml is less.",
       },
@@ -45,6 +46,7 @@ export default definePlugin({
       cacheTooManyFor: {
         type: 'string',
         format: 'duration',
+        usual: { min: '100ms', max: '1h' },
         default: '10s',
         description:
           'How long the error of a query with too many results, or too wide for any node, is repeated from the cache; 0s: never.',
@@ -57,6 +59,7 @@ export default definePlugin({
   },
   reads: ['request'],
   shares: true,
+  withoutHeads: 'results outlive new blocks by up to one poll interval, and none is cached for longer, however old its block',
   create({ maxBytes, methods: overrides, cacheTooManyFor, redis, ...redisLimits }, services) {
     const { methods, heads, clock, log } = services
     assertKnownMethods(

@@ -99,12 +99,14 @@ export const secondLevelCacheOptions = {
   redisTtl: {
     type: 'string',
     format: 'duration',
+    usual: { min: '1s', max: '3650d' },
     default: '1d',
     description: 'How long a result is stored in `redis`.',
   },
   redisMaxBytes: {
     type: 'string',
     format: 'size',
+    usual: { min: '64B', max: '512MiB' },
     default: '1MiB',
     description: 'Maximum size of a result that is stored in `redis`.',
   },

@@ -116,6 +116,7 @@ export const failoverOptions = {
         window: {
           type: 'string',
           format: 'duration',
+          usual: { min: '100ms', max: '1d' },
           default: '10s',
           description: 'How far back calls are counted for `minCalls` and `errorPercent`.',
         },
@@ -128,6 +129,7 @@ export const failoverOptions = {
         openFor: {
           type: 'string',
           format: 'duration',
+          usual: { min: '10ms', max: '1d' },
           default: '5s',
           description: 'How long the breaker stays open before the node is probed with eth_blockNumber.',
         },

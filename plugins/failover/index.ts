@@ -19,6 +19,7 @@ export default definePlugin({
   reads: ['request', 'account'],
   writes: ['target'],
   repeats: true,
+  tracksHeads: true,
   vary(context, { partner }, origin) {
     if (context.account.singleAttempt === true) return singleAttempt
     return partner !== undefined && mayForward(partner, context, origin) ? forwarding : ''

@@ -26,11 +26,24 @@ export default definePlugin({
   options: {
     type: 'object',
     properties: {
-      timeout: { type: 'string', format: 'duration', default: '10s', description: 'Maximum time to wait for a response.' },
-      maxBytes: { type: 'string', format: 'size', default: '32MiB', description: 'Maximum size of a response.' },
+      timeout: {
+        type: 'string',
+        format: 'duration',
+        usual: { min: '100ms', max: '30m' },
+        default: '10s',
+        description: 'Maximum time to wait for a response.',
+      },
+      maxBytes: {
+        type: 'string',
+        format: 'size',
+        usual: { min: '64KiB', max: '1GiB' },
+        default: '32MiB',
+        description: 'Maximum size of a response.',
+      },
       probeAfter: {
         type: 'string',
         format: 'duration',
+        usual: { min: '10ms', max: '30m' },
         default: '2s',
         description:
           'When a response is silent for this long, the node is probed with eth_blockNumber, to tell a slow query from a hung node.',

@@ -97,5 +97,5 @@ const describeKeys = (keys: readonly string[]): string => (keys.length > 0 ? `kn
 const booleanSpellings: Readonly<Record<string, string>> = { yes: 'true', on: 'true', no: 'false', off: 'false' }
 
 /** `failover.upstreams[0].url`: a place inside the options of `owner`, or inside a file when `owner` is empty. */
-const formatOptionPath = (owner: string, path: Path): string =>
+export const formatOptionPath = (owner: string, path: Path): string =>
   path.reduce<string>((text, part) => (typeof part === 'number' ? `${text}[${part}]` : text === '' ? part : `${text}.${part}`), owner)

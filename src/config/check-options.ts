@@ -10,6 +10,7 @@ import type { Problem } from './problem.ts'
 import { childSchema, toJsonSchema } from './schema.ts'
 import { problemsOfAjvErrors } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
+import { findUnusualValues, usualRangeError } from './usual-range.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
 
 /** The result for one map of options. */
@@ -17,6 +18,8 @@ export interface CheckedOptions<Options> {
   /** With defaults, and converted; undefined when there are problems or missing variables. */
   readonly options: Options | undefined
   readonly problems: readonly Problem[]
+  /** Values outside their usual range. */
+  readonly warnings: readonly Problem[]
   /** Only in an optional network: pointers of omitted options, and the variables without which too little is left. */
   readonly omitted: readonly string[]
   readonly missingVariables: readonly string[]
@@ -42,16 +45,17 @@ export const checkOptions = <const S extends ObjectSchema>(
     // The one cast: Ajv has just checked the value against the schema that the type is inferred from.
     options: isValid ? (convertFormats(omission.value, schema, dirname(source.path)) as Infer<S>) : undefined,
     problems: problemsOfAjvErrors(errors, location),
+    warnings: findUnusualValues(location),
     omitted: omission.omitted,
     missingVariables: omission.missingVariables,
   }
 }
 
-/** Why Ajv does not accept the schema; undefined when it does. */
+/** Why the schema is invalid; undefined when it is valid. */
 export const schemaError = (schema: ObjectSchema): string | undefined => {
   try {
     validatorOf(schema)
-    return undefined
+    return usualRangeError(schema)
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }

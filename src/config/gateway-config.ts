@@ -22,14 +22,15 @@ export const readGatewayConfig = (
 ): {
   readonly config: GatewayConfig | undefined
   readonly problems: readonly Problem[]
+  readonly warnings: readonly Problem[]
 } => {
   const source = readYamlFile(join(dir, 'gateway.yaml'), env)
-  if (source.value === undefined) return { config: undefined, problems: missingFileProblems(source) }
-  const { options, problems: schemaProblems } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema })
+  if (source.value === undefined) return { config: undefined, problems: missingFileProblems(source), warnings: [] }
+  const { options, problems: schemaProblems, warnings } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema })
   const ruleProblems = gatewayRules.flatMap(rule => rule(source))
   const problems = [...source.problems, ...schemaProblems, ...ruleProblems, ...unsetVariableProblems(source)]
   const store = parseStoreAddress(options?.store ?? '', dirname(source.path))
-  if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems }
+  if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems, warnings }
 
   const {
     listen: { rpc, portal, admin: adminAddress, reusePort },
@@ -51,7 +52,7 @@ export const readGatewayConfig = (
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
   }
-  return { config, problems }
+  return { config, problems, warnings }
 }
 
 const missingFileProblems = ({ path, problems }: YamlFile): readonly Problem[] => {

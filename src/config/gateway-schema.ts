@@ -104,6 +104,7 @@ export const gatewaySchema = {
     memory: {
       type: 'string',
       format: 'size',
+      usual: { min: '1MiB', max: '256GiB' },
       default: '512MiB',
       description: 'Memory of all caches together, divided among networks and workers.',
     },
@@ -142,8 +143,20 @@ export const gatewaySchema = {
             'Maximum number of open connections of callers, divided among the workers; further ones are closed at once. A process whose ' +
             '`ulimit -n` does not allow as many accepts fewer, and logs so at its start.',
         },
-        body: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of the body of an HTTP request.' },
-        frame: { type: 'string', format: 'size', default: '1MiB', description: 'Maximum size of a WebSocket message.' },
+        body: {
+          type: 'string',
+          format: 'size',
+          usual: { min: '1KiB', max: '256MiB' },
+          default: '1MiB',
+          description: 'Maximum size of the body of an HTTP request.',
+        },
+        frame: {
+          type: 'string',
+          format: 'size',
+          usual: { min: '1KiB', max: '256MiB' },
+          default: '1MiB',
+          description: 'Maximum size of a WebSocket message.',
+        },
         batch: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of calls in one batch.' },
         batchConcurrency: {
           type: 'integer',
@@ -154,14 +167,22 @@ export const gatewaySchema = {
         batchTimeout: {
           type: 'string',
           format: 'duration',
+          usual: { min: '100ms', max: '30m' },
           default: '30s',
           description: 'How long calls of a batch wait; those that have not begun by then are refused.',
         },
         depth: { type: 'integer', minimum: 1, default: 64, description: 'Maximum nesting depth of a message.' },
-        batchReply: { type: 'string', format: 'size', default: '64MiB', description: 'Maximum size of the response to a batch.' },
+        batchReply: {
+          type: 'string',
+          format: 'size',
+          usual: { min: '64KiB', max: '4GiB' },
+          default: '64MiB',
+          description: 'Maximum size of the response to a batch.',
+        },
         inFlight: {
           type: 'string',
           format: 'size',
+          usual: { min: '1MiB', max: '256GiB' },
           default: '512MiB',
           description:
             'Maximum size of everything together that is held for callers, divided among the workers: requests while they arrive, calls in ' +
@@ -174,7 +195,13 @@ export const gatewaySchema = {
       type: 'object',
       description: 'Counts of calls by account, key, network, method, outcome and hour, for `tollgate usage`.',
       properties: {
-        retention: { type: 'string', format: 'duration', default: '90d', description: 'How long counts are stored.' },
+        retention: {
+          type: 'string',
+          format: 'duration',
+          usual: { min: '1d', max: '3650d' },
+          default: '90d',
+          description: 'How long counts are stored.',
+        },
       },
       default: {},
     },
@@ -191,12 +218,19 @@ export const gatewaySchema = {
         grace: {
           type: 'string',
           format: 'duration',
+          usual: { min: '100ms', max: '1h' },
           default: '5s',
           description:
             'How long calls are still served after SIGTERM while /readyz already answers 503, so that load balancers take notice. ' +
             'Each HTTP answer closes its connection, and WebSockets close, spread over this time. SIGINT skips it.',
         },
-        timeout: { type: 'string', format: 'duration', default: '10s', description: 'How long calls in flight may then take to finish.' },
+        timeout: {
+          type: 'string',
+          format: 'duration',
+          usual: { min: '100ms', max: '1h' },
+          default: '10s',
+          description: 'How long calls in flight may then take to finish.',
+        },
       },
       default: {},
     },

@@ -25,14 +25,19 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     ...wrongExtensionProblems(root),
     ...(names.length === 0 ? [noNetworksProblem(root)] : []),
   ]
+  const warnings = [...gateway.warnings, ...networks.flatMap(network => network.warnings)]
   return {
     gateway: gateway.config,
     networks: networks.flatMap(({ config }) => config ?? []),
     unserved: networks.flatMap(({ unserved }) => unserved ?? []),
     problems: sortProblems(problems),
-    warnings: sortProblems(networks.flatMap(network => network.warnings)),
+    // What is a problem already needs no warning.
+    warnings: sortProblems(warnings.filter(warning => !problems.some(problem => isSamePlace(problem, warning)))),
   }
 }
+
+const isSamePlace = (one: Problem, other: Problem): boolean =>
+  one.file === other.file && one.line === other.line && one.column === other.column
 
 /** The networks that a configuration directory has files for, sorted. */
 export const networkNames = (dir: string): readonly string[] => yamlBaseNames(join(dir, 'networks')).filter(name => !name.endsWith('.test'))

@@ -29,7 +29,13 @@ export const networkSchema = {
       examples: ['base-mainnet'],
     },
     chainId: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The chain id (EIP-155).', examples: [8453] },
-    blockTime: { type: 'string', format: 'duration', description: 'The usual time between two blocks.', examples: ['12s', '250ms'] },
+    blockTime: {
+      type: 'string',
+      format: 'duration',
+      usual: { min: '10ms', max: '1h' },
+      description: 'The usual time between two blocks.',
+      examples: ['12s', '250ms'],
+    },
     methods: { type: 'string', description: 'The method table: the name of a file in methods/, without .yaml.', examples: ['ethereum'] },
     optional: {
       type: 'boolean',
@@ -91,7 +97,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
       steps.flatMap(draft => draft.omitted),
     ),
   ]
-  const warnings = findWarnings(source, steps, plugins)
+  const warnings = [...checked.warnings, ...findWarnings(source, steps, plugins)]
   const missingVariables = [...new Set(steps.flatMap(draft => draft.missingVariables))]
   if (missingVariables.length > 0)
     return { problems, warnings, hosts, unserved: { network: networkNameOf(path), variables: missingVariables } }

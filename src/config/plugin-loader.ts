@@ -104,4 +104,6 @@ const pluginFields: readonly (readonly [name: string, wanted: string, accepts: (
   ['repeats', 'true', isOptionalTrue],
   ['once', 'true', isOptionalTrue],
   ['shares', 'true', isOptionalTrue],
+  ['tracksHeads', 'true', isOptionalTrue],
+  ['withoutHeads', 'a string', value => value === undefined || isNonEmptyString(value)],
 ]

@@ -10,7 +10,7 @@ export type JsonSchema = { readonly [keyword: string]: unknown }
 export const toJsonSchema = (schema: Schema): JsonSchema => {
   if (schema.type === 'array') return { ...schema, items: toJsonSchema(schema.items) }
   if (schema.type === 'string') {
-    const { omitWhenUnset, label, ...rest } = schema
+    const { omitWhenUnset, label, usual, ...rest } = schema
     return rest
   }
   if (schema.type !== 'object') return { ...schema }

@@ -20,6 +20,7 @@ export interface StepDraft extends OrderedStep {
   readonly step?: Step
   readonly problems: readonly Problem[]
   /** As in CheckedOptions. */
+  readonly warnings: readonly Problem[]
   readonly omitted: readonly string[]
   readonly missingVariables: readonly string[]
 }
@@ -41,7 +42,7 @@ export const readStep = async (index: number, context: StepReadContext): Promise
   // Which options of an unknown plugin can be omitted is not known, so its unset variables are no problems.
   const checked = plugin
     ? checkStepOptions({ plugin, name, ...(file && { file }) }, syntax, context)
-    : { problems: [], missingVariables: [], omitted: optional ? [jsonPointer(['pipeline', index])] : [] }
+    : { problems: [], warnings: [], missingVariables: [], omitted: optional ? [jsonPointer(['pipeline', index])] : [] }
   const problems = [...syntax.problems, ...(problem ? [problem] : checked.problems)]
   const { step, ...rest } = checked
   return {
@@ -82,7 +83,7 @@ const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadConte
   }
 }
 
-type CheckedStep = Pick<StepDraft, 'step' | 'problems' | 'omitted' | 'missingVariables'>
+type CheckedStep = Pick<StepDraft, 'step' | 'problems' | 'warnings' | 'omitted' | 'missingVariables'>
 
 const checkStepOptions = (
   { plugin, name, file }: Pick<Step, 'plugin' | 'name' | 'file'>,
@@ -90,8 +91,8 @@ const checkStepOptions = (
   { source, optional }: StepReadContext,
 ): CheckedStep => {
   const location = { source, namePath: syntax.optionsPath, owner: source.maskValues(name), schema: plugin.options }
-  const { options, problems, omitted, missingVariables } = checkOptions(location, { optional })
-  if (options === undefined || !isComplete(source, syntax.optionsPath, omitted)) return { problems, omitted, missingVariables }
+  const { options, ...checked } = checkOptions(location, { optional })
+  if (options === undefined || !isComplete(source, syntax.optionsPath, checked.omitted)) return checked
 
   const step: Step = {
     name,
@@ -110,7 +111,7 @@ const checkStepOptions = (
   } catch (error) {
     ruleProblems.push(step.problemAt([], `${name}: check() of the plugin failed: ${describeBug(error, file)}`))
   }
-  return { step, problems: ruleProblems, omitted, missingVariables }
+  return { ...checked, step, problems: ruleProblems }
 }
 
 /** A step as the file writes it: `- NAME: { options }`, or `- use: NAME` with `with` and `name`. */

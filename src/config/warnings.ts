@@ -8,6 +8,8 @@ import type { YamlFile } from './yaml-file.ts'
 /** What is valid in the pipeline of a network, but probably not meant. */
 export const findWarnings = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => [
   ...missingSteps(source, steps, plugins),
+  ...stepsWithoutHeads(steps),
+  ...steps.flatMap(draft => draft.warnings),
   ...steps.flatMap(duplicateUrls),
 ]
 
@@ -17,6 +19,16 @@ const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: re
       ? []
       : [source.problemAtKey(['pipeline'], `the pipeline has no \`${name}\`: ${whenMissing}`)],
   )
+
+const stepsWithoutHeads = (steps: readonly StepDraft[]): readonly Problem[] => {
+  // A plugin that could not be loaded may track heads.
+  if (steps.some(({ plugin }) => plugin === undefined || plugin.tracksHeads)) return []
+  return steps.flatMap(({ name, plugin, problemAtStep }) => {
+    if (plugin?.withoutHeads === undefined) return []
+    const message = `${name} requires the heads of nodes, which no plugin of the pipeline tracks: ${plugin.withoutHeads}`
+    return [problemAtStep(message, 'use failover, or a plugin with `tracksHeads: true` that calls services.heads.track()')]
+  })
+}
 
 /** Two upstreams with one URL are one node: no failover, and twice the load. */
 const duplicateUrls = ({ step }: StepDraft): readonly Problem[] => {

@@ -30,8 +30,16 @@ export interface StringSchema extends DescribedSchema {
    * shows host and port. `secret`: a password or token -> Secret. `path`: relative to the YAML file -> absolute path.
    */
   readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'secret' | 'path'
+  /** For a duration or size: values outside are valid, but surely a mistake, so that `tollgate check` warns of them. */
+  readonly usual?: UsualRange
   /** In an `optional` network, the text is omitted when a variable in it is not set. */
   readonly omitWhenUnset?: true
+}
+
+/** Both bounds are included, and written as in YAML. 0 is always usual: it is written on purpose. */
+export interface UsualRange {
+  readonly min: string
+  readonly max: string
 }
 
 export interface NumberSchema extends DescribedSchema {

@@ -89,6 +89,10 @@ export interface Plugin<
   readonly terminal?: true
   /** What a pipeline without this plugin lets callers do, for a warning of `tollgate check`. */
   readonly whenMissing?: string
+  /** The stage calls `services.heads.track()` at its start. */
+  readonly tracksHeads?: true
+  /** What becomes of the plugin in a pipeline that tracks no heads, for a warning of `tollgate check`. */
+  readonly withoutHeads?: string
   /** The plugin may call next() more than once for a call. */
   readonly repeats?: true
   /** The plugin must run exactly once per call (it charges, say): no plugin with `repeats` may be above it. */

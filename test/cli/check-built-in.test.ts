@@ -61,6 +61,12 @@ t.test('what is valid but probably not meant is a warning, and with --strict a p
   const twice = shipped({ failover: `{ upstreams: ${upstreams} }` })
   t.match(await check(twice), { code: exitCodes.ok, err: [/^warning: .*real-net.yaml:13:\d+: failover: the same URL as in line 13$/m] })
   t.equal((await check(twice, '--strict')).code, exitCodes.config)
+  const hasty = shipped({ upstream: '{ timeout: 5ms }' })
+  t.match(await check(hasty), {
+    code: exitCodes.ok,
+    err: [/^warning: .*real-net.yaml:14:\d+: upstream.timeout is usually 100ms to 30m, not "5ms"$/m],
+  })
+  t.equal((await check(hasty, '--strict')).code, exitCodes.config)
   t.match(await check(shipped({}), '--strict'), { code: exitCodes.ok, err: [] })
   const { out } = await check(twice, '--format', 'json')
   t.match(JSON.parse(out.join('')), { problems: [], failures: [], warnings: [{ line: 13 }], networks: [{ name: 'real-net' }] })

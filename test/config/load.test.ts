@@ -51,6 +51,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       usage: { retention: 90 * 86_400_000 },
     },
     problems: [],
+    warnings: [],
   })
   t.end()
 })
@@ -70,7 +71,7 @@ plans:
   growth-2:
     dailyCredits: \${CREDITS}
     forwarding: \${FORWARDING}
-limits: { connections: 7, body: 64KiB, frame: 1B, batch: 1, batchConcurrency: 2, batchTimeout: 1s, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
+limits: { connections: 7, body: 64KiB, frame: 1KiB, batch: 1, batchConcurrency: 2, batchTimeout: 1s, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
 log: debug
 drain: { grace: 5s, timeout: 0s }
 usage: { retention: 30d }
@@ -97,7 +98,7 @@ usage: { retention: 30d }
       limits: {
         connections: 7,
         body: 65_536,
-        frame: 1,
+        frame: 1024,
         batch: 1,
         batchConcurrency: 2,
         batchTimeout: 1000,
@@ -110,6 +111,7 @@ usage: { retention: 30d }
       usage: { retention: 30 * 86_400_000 },
     },
     problems: [],
+    warnings: [],
   })
   t.end()
 })

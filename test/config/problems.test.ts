@@ -1,14 +1,23 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { stringify } from 'yaml'
+import { plugins } from '../../plugins/index.ts'
+import { schemaError } from '../../src/config/check-options.ts'
+import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { loadConfig } from '../../src/config/load.ts'
+import { networkSchema } from '../../src/config/network-config.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
+import { findUnusualValues } from '../../src/config/usual-range.ts'
+import { parseYamlFile } from '../../src/config/yaml-file.ts'
 import { closestMatch } from '../../src/util/did-you-mean.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { stubPlugins, writeConfig } from './config-fixture.ts'
+import { describeOptions } from '../tools/reference-options.ts'
 import { readCase } from './golden-case.ts'
 
 const goldenFiles = 'test/config/problems'
+const goldenWarnings = 'test/config/warnings'
 
 t.test('each broken configuration gives exactly the report below it', async t => {
   for (const file of readdirSync(goldenFiles)) {
@@ -24,6 +33,41 @@ t.test('each broken configuration gives exactly the report below it', async t =>
       t.notOk(formatted.split(/\W+/).includes(value), `${file}: no value of the environment is printed`)
     }
   }
+})
+
+t.test('each configuration that is valid but probably not meant gives exactly the warnings below it', async t => {
+  for (const file of readdirSync(goldenWarnings)) {
+    const { files, env, report } = readCase(readFileSync(`${goldenWarnings}/${file}`, 'utf8'))
+    const dir = writeConfig(t.testdir(), files)
+    const { warnings } = await loadConfig(dir, plugins, env)
+    const formatted = warnings
+      .map(formatProblem)
+      .join('\n\n')
+      .replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')
+    t.equal(formatted, report, file)
+  }
+})
+
+t.test('the usual ranges of all options are valid, and contain each default and example', t => {
+  const schemas = {
+    'gateway.yaml': gatewaySchema,
+    network: networkSchema,
+    ...Object.fromEntries(plugins.map(({ name, options }) => [name, options])),
+  }
+  for (const [owner, schema] of Object.entries(schemas)) {
+    t.equal(schemaError(schema), undefined, owner)
+    const unusual = describeOptions(schema).flatMap(({ path, schema, default: value, examples }) =>
+      [value, ...examples]
+        .filter(text => {
+          const source = parseYamlFile(stringify({ option: text }), 'file.yaml')
+          const parent = { type: 'object', properties: { option: { description: '', ...schema } } } as const
+          return findUnusualValues({ source, namePath: [], owner, schema: parent }).length > 0
+        })
+        .map(text => `${path}: ${text}`),
+    )
+    t.same(unusual, [], owner)
+  }
+  t.end()
 })
 
 t.test('a directory that does not exist is one problem with a hint', async t => {

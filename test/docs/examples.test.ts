@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
@@ -30,6 +30,12 @@ t.test('each network passes check, with all its variables set', async t => {
     const checked = await checkConfig(t.testdir(), { [`networks/${file}`]: readNetwork(file) })
     t.same(checked, { code: 0, problems: '' }, file)
   }
+})
+
+t.test('the shipped gateway.yaml and networks pass check without a warning, with all variables set', async t => {
+  const files = ['gateway.yaml', ...readdirSync('configs/networks').map(name => `networks/${name}`)]
+  const contents = Object.fromEntries(files.map(file => [file, readFileSync(join('configs', file), 'utf8')]))
+  t.same(await checkConfig(t.testdir(), contents), { code: 0, problems: '' })
 })
 
 t.test('each plugin is used by a network, and is called like its file', async t => {

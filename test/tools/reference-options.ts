@@ -59,8 +59,11 @@ const typeOf = (schema: Schema): string => {
 
 const formatNames = { duration: 'duration', size: 'size', url: 'URL', redis: 'Redis URL', secret: 'secret', path: 'path' } as const
 
-const stringTypeOf = ({ enum: values, format }: StringSchema): string =>
-  values !== undefined ? values.map(code).join(', ') : format === undefined ? 'string' : formatNames[format]
+const stringTypeOf = ({ enum: values, format, usual }: StringSchema): string => {
+  if (values !== undefined) return values.map(code).join(', ')
+  const name = format === undefined ? 'string' : formatNames[format]
+  return usual === undefined ? name : `${name} (usually ${usual.min} to ${usual.max})`
+}
 
 const boundsOf = ({ minimum, maximum, exclusiveMinimum }: NumberSchema): string => {
   const lower = exclusiveMinimum !== undefined ? `> ${exclusiveMinimum}` : minimum !== undefined ? `>= ${minimum}` : undefined
