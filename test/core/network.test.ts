@@ -1,4 +1,4 @@
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import t from 'tap'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
@@ -326,7 +326,9 @@ t.test('below a plugin that shares answers', async t => {
 })
 
 t.test('of an external plugin, the operator is told the file and line of what fails', async t => {
-  const path = fileURLToPath(import.meta.url)
+  // A file of its own: the stacks of this file are mapped to its source.
+  const path = join(t.testdir({ 'outside.mjs': "export const fail = () => {\n  throw new Error('no disk')\n}\n" }), 'outside.mjs')
+  const { fail } = (await import(path)) as { fail(): never }
   const build = async (stage: Partial<Stage>) => {
     const plugin = definePlugin({
       name: 'outside',
@@ -337,15 +339,12 @@ t.test('of an external plugin, the operator is told the file and line of what fa
     })
     const config = configOf([plugin])
     const host = hostServices()
-    const steps = config.steps.map(step => ({ ...step, file: { path, shownAs: 'plugins/outside.js' } }))
+    const steps = config.steps.map(step => ({ ...step, file: { path, shownAs: 'plugins/outside.mjs' } }))
     const { network } = await buildNetwork({ ...config, steps }, host)
     if (network === undefined) throw new Error('the network cannot be built')
     return { network, log: host.log }
   }
-  const fail = (): never => {
-    throw new Error('no disk')
-  }
-  const place = /\(plugins\/network.test.js:\d+:\d+\)$/
+  const place = /\(plugins\/outside\.mjs:2:9\)$/
   const starting = await build({ start: async () => fail() })
   await t.rejects(starting.network.start(), { message: /^network net: outside did not start: Error: no disk \(plugins/ })
   await t.rejects(starting.network.start(), { message: place })
