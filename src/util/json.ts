@@ -39,12 +39,20 @@ export const stringifyJson = (value: Json): string => (hasExactNumber(value) ? s
 /** The same value, in which each number is a JavaScript number, if only the nearest one. */
 export const toPlainNumbers = (value: Json): Json => (hasExactNumber(value) ? replaceExactNumbers(value) : value)
 
-const hasExactNumber = (value: Json): boolean => {
-  if (typeof value !== 'object' || value === null) return false
-  if (value instanceof ExactNumber) return true
-  if (isJsonArray(value)) return value.some(hasExactNumber)
-  for (const name in value) if (hasExactNumber(value[name] ?? null)) return true
+/** Without recursion: plugins may pass values of any depth. */
+const hasExactNumber = (root: Json): boolean => {
+  if (typeof root !== 'object' || root === null) return false
+  const pending: Json[] = [root]
+  for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
+    if (value instanceof ExactNumber) return true
+    if (isJsonArray(value)) for (const item of value) pushObject(pending, item)
+    else if (isJsonObject(value)) for (const name in value) pushObject(pending, value[name])
+  }
   return false
+}
+
+const pushObject = (pending: Json[], value: Json | undefined): void => {
+  if (typeof value === 'object' && value !== null) pending.push(value)
 }
 
 const stringifyExactly = (value: Json): string => {

@@ -1,4 +1,5 @@
 import type { Attack } from './attack.ts'
+import { exhaustion } from './exhaustion.ts'
 import { byteFuzz } from './fuzz-bytes.ts'
 import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
@@ -8,4 +9,4 @@ import { reportedBlocks } from './reported-blocks.ts'
 import { restarts } from './restarts.ts'
 
 /** In the order in which they run. */
-export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, maliciousNodes, reportedBlocks, restarts, kills]
+export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, maliciousNodes, reportedBlocks, restarts, kills, exhaustion]

@@ -3,7 +3,8 @@ import { Worker } from 'node:worker_threads'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { residentBytesOf } from '../support/process-memory.ts'
-import type { AttackOptions } from './attack.ts'
+import { mustBeZero } from './attack.ts'
+import type { Attack, AttackOptions, Figure } from './attack.ts'
 import type { BystanderReport, BystanderTask } from './exhaustion-bystander.ts'
 import type { AttackerTask, ExhaustionName } from './exhaustion-attacker.ts'
 import { exhaustionNames, startExhaustionNode } from './exhaustion-node.ts'
@@ -120,3 +121,28 @@ const runWorker = <Task, Report>(file: string, task: Task): Promise<Report> =>
     })
     worker.once('error', reject)
   })
+
+export const exhaustion: Attack = {
+  name: 'exhaustion',
+  summary: 'one account that takes memory and time; a bystander of another account beside it',
+  async run(options) {
+    const results = await runExhaustion({ ...options, log: () => undefined })
+    return results.flatMap(figuresOf)
+  },
+}
+
+/** V8 and the allocator keep some of what has been freed: the resident set is so many times what is held, at most. */
+const residentPerHeld = 1.25
+
+const figuresOf = (result: ExhaustionResult): readonly Figure[] => [
+  {
+    name: `${result.name}: memory above rest`,
+    value: result.peakRssMiB - result.restRssMiB,
+    unit: 'MiB',
+    limit: residentPerHeld * result.limitMiB,
+  },
+  // Without a limit: the attacker, the node and the bystander run on the cores that the gateway needs.
+  { name: `${result.name}: p99 of the bystander alone`, value: result.bystanderP99AloneMs, unit: 'ms' },
+  { name: `${result.name}: p99 of the bystander`, value: result.bystanderP99Ms, unit: 'ms' },
+  mustBeZero(`${result.name}: calls of the bystander that failed`, result.failed),
+]

@@ -17,7 +17,7 @@ const networkFiles = ['devnet.yaml', 'ethereum-mainnet.yaml']
 
 const changedFiles = ['gateway.yaml', 'networks/devnet.yaml', 'networks/ethereum-mainnet.yaml', 'methods/ethereum.yaml'] as const
 
-const casesPerScale = 1_500
+const casesPerScale = 500
 
 /** A value that only the environment holds: no report may show it. */
 const secretValue = 'c4n4ry-in-the-environment'
