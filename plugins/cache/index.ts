@@ -96,7 +96,8 @@ export default definePlugin({
         log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
         return copyReply(await callInFlight.join(call), { cache: 'hit' })
       }
-      const miss = { key, policy: methodCache.policy, request, snapshot, requestedAt: clock.monotonic() }
+      const { transactionVersion } = heads
+      const miss = { key, policy: methodCache.policy, request, snapshot, transactionVersion, requestedAt: clock.monotonic() }
       const below = secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss)
       const reply = await callsInFlight.begin(key, call, variant, below).join(call)
       memoryCache.store(miss, reply)

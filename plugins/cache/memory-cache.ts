@@ -13,6 +13,7 @@ export interface CacheQuery {
 /** A request that a node must answer, and what was known before the node was requested. */
 export interface CacheMiss extends CacheQuery {
   readonly snapshot: ChainSnapshot
+  readonly transactionVersion: number
   /** On the monotonic clock. */
   readonly requestedAt: number
 }
@@ -23,11 +24,12 @@ export interface MemoryCacheOptions {
   readonly cacheTooManyFor: number
 }
 
-/** A reply, valid while the chain has the given versions: of its finalized blocks, or of its head. */
+/** A reply, valid while the chain has the given versions: of its finalized blocks, of its head, or of what callers have sent. */
 interface CachedReply {
   readonly reply: Reply
   readonly finalityVersion?: number
   readonly headVersion?: number
+  readonly transactionVersion?: number
 }
 
 /** What stores final answers for longer than a memory does. */
@@ -44,6 +46,11 @@ export class MemoryCache {
   readonly #replies: LRUCache<string, CachedReply>
   /** How long an answer is valid that may change with the next block. */
   readonly #latestTtlMs: number
+  /**
+   * Blocks come faster than polls, as on a development node that mines on demand: a transaction may be mined before the
+   * sender's next call, and the gateway hears of its block later.
+   */
+  readonly #outpacesPolls: boolean
 
   constructor(options: MemoryCacheOptions, services: Services, secondLevelCache: FinalReplyStore | undefined) {
     const { network, heads } = services
@@ -52,16 +59,19 @@ export class MemoryCache {
     this.#secondLevelCache = secondLevelCache
     this.#replies = openReplyCache(options.maxBytes, services)
     this.#latestTtlMs = Math.min(network.blockTime, heads.pollIntervalMs)
+    this.#outpacesPolls = network.blockTime < heads.pollIntervalMs
   }
 
   /** The reply for later callers, if it is still valid; if not `isInStep` with what callers were told, only a final one. */
   get(key: string, snapshot: ChainSnapshot, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
-    return cached !== undefined && isStillValid(cached, snapshot, isInStep) ? cached.reply : undefined
+    if (cached === undefined || !isStillValid(cached, snapshot, isInStep)) return undefined
+    const { reply, transactionVersion } = cached
+    return transactionVersion === undefined || transactionVersion === this.#services.heads.transactionVersion ? reply : undefined
   }
 
   store(miss: CacheMiss, reply: Reply): void {
-    const { policy, key, snapshot, requestedAt } = miss
+    const { policy, key, snapshot, transactionVersion, requestedAt } = miss
     const [replies, { heads, clock, methods }, { cacheTooManyFor }] = [this.#replies, this.#services, this.#options]
     const now = heads.snapshot
     if (reply.source === 'cache') {
@@ -77,7 +87,8 @@ export class MemoryCache {
       this.#secondLevelCache?.store(miss, reply, snapshot)
     } else if (now.headVersion === snapshot.headVersion && snapshot.isCurrent(reply.upstream)) {
       const ttl = this.#latestTtlMs - (clock.monotonic() - requestedAt)
-      if (ttl > 0) replies.set(key, { reply: asCacheHit(reply), headVersion: snapshot.headVersion }, { ttl })
+      const versions = { headVersion: snapshot.headVersion, ...(this.#outpacesPolls && { transactionVersion }) }
+      if (ttl > 0) replies.set(key, { reply: asCacheHit(reply), ...versions }, { ttl })
     }
   }
 }

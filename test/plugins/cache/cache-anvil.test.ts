@@ -1,4 +1,5 @@
 import t from 'tap'
+import { privateKeyToAccount } from 'viem/accounts'
 import { deployEmitter, startAnvilChain } from '../../support/anvil-chain.ts'
 import { createDeployment, networkFile } from '../../support/deployment.ts'
 import { call, post } from '../../support/rpc-client.ts'
@@ -8,7 +9,13 @@ import { call, post } from '../../support/rpc-client.ts'
 const chain = await startAnvilChain()
 const emitter = await deployEmitter(chain)
 await chain.request('anvil_mine', '0x64')
-const deployment = createDeployment({ networks: { devnet: { ...networkFile('devnet', [chain.url]), blockTime: '1s' } } })
+const fastHost = 'fast.localhost'
+const deployment = createDeployment({
+  networks: {
+    devnet: { ...networkFile('devnet', [chain.url]), blockTime: '1s' },
+    fast: { ...networkFile('fast', [chain.url]), hosts: [fastHost] },
+  },
+})
 t.teardown(async () => {
   await deployment.remove()
   await chain.stop()
@@ -75,6 +82,19 @@ for (const [how, reorg] of [
     }
   })
 }
+
+t.test('where blocks come faster than polls, who sends a transaction reads its effect once the node has mined it', async t => {
+  const sender = privateKeyToAccount('0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6') // one of the accounts of anvil
+  const resultOf = async (method: string, ...params: readonly unknown[]) => (await call(url, method, params, { host: fastHost })).result
+  const readNonce = async () => Number(await resultOf('eth_getTransactionCount', sender.address, 'latest'))
+  for (let i = 0; i < 5; i++) {
+    const nonce = await readNonce()
+    const transaction = { type: 'eip1559', chainId: 31337, nonce, to: sender.address, gas: 21_000n, maxFeePerGas: 10n ** 11n } as const
+    const hash = await resultOf('eth_sendRawTransaction', await sender.signTransaction(transaction))
+    while ((await chain.request('eth_getTransactionReceipt', hash)) === null);
+    t.equal(await readNonce(), nonce + 1)
+  }
+})
 
 t.test('answers about finalized blocks are cache hits, until the chain is reset', async t => {
   const rpcRequest: RpcRequest = ['eth_getBlockByNumber', '0x5', false]
