@@ -70,17 +70,8 @@ export default definePlugin({
           typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
         )
         const mayRetry = call.variant !== singleAttempt
-        const selection = {
-          methodClass,
-          method,
-          candidates,
-          requiredBlock,
-          heads,
-          retryBudget,
-          clock,
-          mayRetry,
-          mayHedge: hedge && mayRetry,
-        }
+        const mayHedge = hedge && mayRetry
+        const selection = { methodClass, method, candidates, requiredBlock, heads, retryBudget, clock, mayRetry, mayHedge }
         return new FailoverAttempt(call, next, selection).run(call.variant === forwarding ? partnerNode : undefined)
       },
       async stop() {

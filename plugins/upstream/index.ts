@@ -90,16 +90,6 @@ export default definePlugin({
           log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
         return checked
       }
-    /** Before the answer is given to the caller, every worker has the block. */
-    const report = (
-      reply: Reply,
-      { request, target }: Pick<CallContext, 'request' | 'target'>,
-      method: Method | undefined,
-    ): MaybePromise<Reply> => {
-      if (method?.reports === undefined || isFailure(reply)) return reply
-      const block = reportedBlockOf(reply, request, method, results)
-      return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
-    }
     return async call => {
       const { request, target } = call.context
       const method = methods.get(request.method)
@@ -112,10 +102,22 @@ export default definePlugin({
         return requestLogs(query, { clock, results, heads, maxChunks }, paramLimited)
       }
       const reply = await sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
-      return report(reply, call.context, method)
+      return reportBlock(reply, call.context, method, services)
     }
   },
 })
+
+/** Before the answer is given to the caller, every worker has the block. */
+const reportBlock = (
+  reply: Reply,
+  { request, target }: Pick<CallContext, 'request' | 'target'>,
+  method: Method | undefined,
+  { heads, results }: Pick<Services, 'heads' | 'results'>,
+): MaybePromise<Reply> => {
+  if (method?.reports === undefined || isFailure(reply)) return reply
+  const block = reportedBlockOf(reply, request, method, results)
+  return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
+}
 
 const livenessProbeTimeoutMs = 1_000
 

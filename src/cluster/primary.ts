@@ -15,6 +15,7 @@ import { rpcPortVariable } from './channel.ts'
 import { openPrimaryPortal } from './primary-portal.ts'
 import { SharedHeads } from './shared-heads.ts'
 import { openWorkerPool } from './worker-pool.ts'
+import type { WorkerPool } from './worker-pool.ts'
 
 /**
  * Opens several workers that share one port. The primary itself serves the admin listener and the portal, and tracks the heads. Rejects with
@@ -33,15 +34,6 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
     throw error
   })
   let isDraining = false
-  const logLevel = {
-    get level() {
-      return log.level
-    },
-    set level(level: LogLevel) {
-      log.level = level
-      pool.setLogLevel(level)
-    },
-  }
   const headsStatus = () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
   const adminOptions = {
     isReady: () => !isDraining && pool.readyCount > 0,
@@ -50,7 +42,7 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
       return headsStatus()
     },
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
-    logLevel,
+    logLevel: sharedLogLevel(log, pool),
     token: gateway.admin.token,
     hosts: gateway.admin.hosts,
     log,
@@ -76,6 +68,17 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
     },
   }
 }
+
+/** The log level of the primary and of its workers. */
+const sharedLogLevel = (log: RootLog, pool: Pick<WorkerPool, 'setLogLevel'>): Pick<RootLog, 'level'> => ({
+  get level() {
+    return log.level
+  },
+  set level(level: LogLevel) {
+    log.level = level
+    pool.setLogLevel(level)
+  },
+})
 
 /** What a worker may take to exit after its last call: it returns its leases to a store that may be slow. */
 const stopMarginMs = 10_000

@@ -54,7 +54,7 @@ export const openWorkerPool = async (options: WorkerPoolOptions, clock: Clock, l
 }
 
 /** The worker processes of one gateway, for their primary. Starts workers, replaces each ready worker that exits, and stops them all. */
-class WorkerPool {
+export class WorkerPool {
   readonly #options: WorkerPoolOptions
   readonly #clock: Clock
   readonly #log: Log

@@ -61,7 +61,7 @@ const numericConstantPattern = /^(?:export )?const (\w+)(?:: number)? = [-\d_.a-
 
 /** A limit in front (`maxRetries`) or a unit behind (`timeoutMs`). */
 const unitOrLimitPattern =
-  /^(max|min|default)[A-Z]|(Per[A-Z]\w*|Ms|Micros|Seconds|Minutes|Hours|Days|Bytes|Bits|Blocks|Digits|Chars|Port|Code|Id|Version|Percent|Ratio|Factor|Weight|Threshold|Share|Count|Depth)$/
+  /^(max|min|default)[A-Z]|(Per[A-Z]\w*|Ms|Micros|Seconds|Minutes|Hours|Days|Bytes|Bits|Px|Blocks|Digits|Chars|Port|Code|Id|Version|Percent|Ratio|Factor|Weight|Threshold|Share|Count|Depth)$/
 
 /** `file name` for each numeric constant whose name says neither its unit nor what it limits. */
 export const findUnitlessConstants = (sources: readonly SourceFile[]): readonly string[] =>

@@ -50,43 +50,40 @@ const formatTick = (seconds: number, stepSeconds: number): string => {
   return stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0 ? iso.slice(5, 10) : iso.slice(11, 16)
 }
 
+const createPlot = (element: HTMLElement, times: readonly string[], points: readonly number[]): uPlot => {
+  const { color } = getComputedStyle(element)
+  const seconds = times.map(time => Date.parse(time) / 1_000)
+  const stepSeconds = (seconds[1] ?? 0) - (seconds[0] ?? 0)
+  const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
+  const bars = {
+    stroke: '#3b82f6',
+    fill: '#3b82f6aa',
+    width: 1,
+    points: { show: false },
+    paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }),
+  }
+  const options: uPlot.Options = {
+    width: element.clientWidth,
+    height: heightPx,
+    tzDate: time => uPlot.tzDate(new Date(time * 1_000), 'UTC'),
+    legend: { show: false },
+    cursor: { y: false },
+    axes: [
+      { ...axis, values: (_, values) => values.map(value => formatTick(value, stepSeconds)) },
+      { ...axis, size: 60, values: (_, values) => values.map(formatNumber) },
+    ],
+    scales: { x: { range: (_, min, max) => [min, max + stepSeconds] }, y: { range: (_, __, max) => [0, Math.max(1, max) * 1.1] } },
+    series: [{}, bars],
+  }
+  return new uPlot(options, [seconds, [...points]], element)
+}
+
 const Plot = ({ title, times, points }: ChartProps) => {
   const holder = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const element = holder.current
     if (element === null) return
-    const draw = () => {
-      const { color } = getComputedStyle(element)
-      const seconds = times.map(time => Date.parse(time) / 1_000)
-      const stepSeconds = (seconds[1] ?? 0) - (seconds[0] ?? 0)
-      const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
-      return new uPlot(
-        {
-          width: element.clientWidth,
-          height: heightPx,
-          tzDate: seconds => uPlot.tzDate(new Date(seconds * 1_000), 'UTC'),
-          legend: { show: false },
-          cursor: { y: false },
-          axes: [
-            { ...axis, values: (_, values) => values.map(value => formatTick(value, stepSeconds)) },
-            { ...axis, size: 60, values: (_, values) => values.map(formatNumber) },
-          ],
-          scales: { x: { range: (_, min, max) => [min, max + stepSeconds] }, y: { range: (_, __, max) => [0, Math.max(1, max) * 1.1] } },
-          series: [
-            {},
-            {
-              stroke: '#3b82f6',
-              fill: '#3b82f6aa',
-              width: 1,
-              points: { show: false },
-              paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }),
-            },
-          ],
-        },
-        [seconds, [...points]],
-        element,
-      )
-    }
+    const draw = () => createPlot(element, times, points)
     let plot = draw()
     const redraw = () => {
       plot.destroy()
