@@ -10,7 +10,7 @@ import {
 } from '../../src/plugin/plugin.ts'
 import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Method, Next, Reply, Services } from '../../src/plugin/plugin.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
-import type { CacheQuery } from './memory-cache.ts'
+import type { CacheQuery } from './finality.ts'
 import { MemoryCache } from './memory-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const

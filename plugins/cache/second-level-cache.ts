@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ChainSnapshot, Json, Reply, Result, Secret, Services, SharedCache, SharedCacheEntry } from '../../src/plugin/plugin.ts'
-import { mayBeFinal } from './memory-cache.ts'
-import type { CacheQuery, FinalReplyStore } from './memory-cache.ts'
+import { mayBeFinal } from './finality.ts'
+import type { CacheQuery } from './finality.ts'
+import type { FinalReplyStore } from './memory-cache.ts'
 
 export interface SecondLevelCacheOptions {
   readonly redis: Secret

@@ -3,7 +3,7 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
-import { httpConnectionOf } from './http-connection.ts'
+import { httpConnectionOf } from './request-tracking.ts'
 
 /**
  * The whole body, its bytes reserved in `memory`; a failure as soon as it is known to be too long, or does not fit. Undefined when the

@@ -12,7 +12,8 @@ import type { Counter, Metrics } from '../services/metrics.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { drainRequest, isReceivingBody, isTooLongToDrain } from './request-body.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { reserveForResponse, sendChunks, sendCompressed, setSendTimeout, shouldCompress } from './stream-response.ts'
+import { sendCompressed, shouldCompress } from './response-compression.ts'
+import { reserveForResponse, sendChunks, setSendTimeout } from './stream-response.ts'
 
 /** Names and values in turn. */
 type RawHeaders = readonly string[]

@@ -6,7 +6,7 @@ import { handleMessage, internalErrorResponse, failureResponse } from '../json-r
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
-import { trackRequest } from './http-connection.ts'
+import { trackRequest } from './request-tracking.ts'
 import { readBody } from './request-body.ts'
 import { checkRequestHead, nextRequestId, routeRequest } from './rpc-request.ts'
 import type { RoutedRequest } from './rpc-request.ts'

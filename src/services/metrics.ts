@@ -58,7 +58,7 @@ export interface Series {
   readonly values: number[]
 }
 
-type MutableFamily = MetricFamily & { readonly series: Series[] }
+export type MutableFamily = MetricFamily & { readonly series: Series[] }
 
 /** Metrics that can be read. */
 export interface MetricsRegistry extends Metrics {
@@ -130,32 +130,9 @@ export const withLabels = <Given extends string>(metrics: Metrics, given: LabelV
   }
 }
 
-const hasSameLabels = (a: Labels, b: Labels): boolean => {
+export const hasSameLabels = (a: Labels, b: Labels): boolean => {
   const names = Object.keys(a)
   return names.length === Object.keys(b).length && names.every(name => a[name] === b[name])
-}
-
-/** Merges the metrics of several processes: counters add up, a gauge is aggregated as its definition says. */
-export const mergeMetrics = (processes: readonly (readonly MetricFamily[])[]): readonly MetricFamily[] => {
-  const all = new Map<string, MutableFamily>()
-  for (const family of processes.flat()) {
-    const merged = getOrCreate(all, family.name, () => ({ ...family, series: [] as Series[] }))
-    for (const { labels, values } of family.series) {
-      const same = merged.series.find(series => hasSameLabels(series.labels, labels))
-      if (same === undefined) merged.series.push({ labels, values: [...values] })
-      else
-        values.forEach((value, i) => {
-          same.values[i] = aggregators[merged.aggregation](same.values[i]!, value)
-        })
-    }
-  }
-  return [...all.values()]
-}
-
-const aggregators: Readonly<Record<Aggregation, (one: number, other: number) => number>> = {
-  max: Math.max,
-  min: Math.min,
-  sum: (one, other) => one + other,
 }
 
 /** Of the text that formatMetrics() returns. */

@@ -39,11 +39,16 @@ export const stringifyJson = (value: Json): string => (hasExactNumber(value) ? s
 /** The same value, in which each number is a JavaScript number, if only the nearest one. */
 export const toPlainNumbers = (value: Json): Json => (hasExactNumber(value) ? replaceExactNumbers(value) : value)
 
-/** Without recursion: plugins may pass values of any depth. */
+/** More arrays and objects than any message has: a value that contains itself never ends. */
+const maxContainers = 1_000_000
+
+/** Without recursion: plugins may pass values of any depth. Throws RangeError for a value that contains itself. */
 const hasExactNumber = (root: Json): boolean => {
   if (typeof root !== 'object' || root === null) return false
   const pending: Json[] = [root]
+  let containers = 0
   for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
+    if ((containers += 1) > maxContainers) throw new RangeError('a value that contains itself cannot be written as JSON')
     if (value instanceof ExactNumber) return true
     if (isJsonArray(value)) for (const item of value) pushObject(pending, item)
     else if (isJsonObject(value)) for (const name in value) pushObject(pending, value[name])

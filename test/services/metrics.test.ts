@@ -2,7 +2,8 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
-import { withLabels, formatMetrics, createMetricsRegistry, mergeMetrics } from '../../src/services/metrics.ts'
+import { mergeMetrics } from '../../src/cluster/merge-metrics.ts'
+import { withLabels, formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { MetricDefinition } from '../../src/services/metrics.ts'
 
 const requests = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['network', 'text'] } as const

@@ -5,7 +5,7 @@ import type { Failure, Reply } from '../../plugin/reply.ts'
 import { parseHexQuantity, isJsonObject } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
-import { RateLimitBackoff } from '../upstream-client/request-limits.ts'
+import { RateLimitBackoff } from '../upstream-client/rate-limit-backoff.ts'
 
 /** Sends one upstream a request about its chain, ahead of the calls that wait for the upstream's concurrency limit. */
 export type UpstreamRequester = (method: string, ...params: readonly Json[]) => Promise<Reply>
