@@ -16,8 +16,6 @@ export class ApiError extends Error {
   }
 }
 
-export const notSignedIn = (): ApiError => new ApiError(401, 'not-signed-in', 'sign in, or send a personal access token')
-
 export const notFound = (what: string): ApiError => new ApiError(404, 'not-found', `there is no such ${what}`)
 
 export const invalidField = (field: string, message: string): ApiError => new ApiError(400, 'invalid', `${field} ${message}`, field)

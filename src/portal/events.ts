@@ -4,14 +4,17 @@ import type { Person } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
 import { readAccountReport } from './routes/account.ts'
 
-/** How often a page is told of new figures. */
+/** How often the figures are read, and sent if they have changed. */
 const updateIntervalMs = 1_000
 
 /** Proxies close connections that are silent for a minute. */
 const keepAliveIntervalMs = 20_000
 
-/** Server-sent events: `account` with what GET /account returns, each time that it has changed. */
-export const streamAccount = (ctx: Koa.Context, { account }: Person, services: PortalServices): void => {
+/**
+ * Server-sent events: `account` with what GET /account returns, each time that it has changed. The stream ends when
+ * `authenticate` rejects: the session or the token has ended, or the store is unreachable.
+ */
+export const streamAccount = (ctx: Koa.Context, authenticate: () => Promise<Person>, services: PortalServices): void => {
   const stream = new PassThrough()
   let lastSent = ''
   let isReading = false
@@ -19,12 +22,13 @@ export const streamAccount = (ctx: Koa.Context, { account }: Person, services: P
     if (isReading) return
     isReading = true
     try {
+      const { account } = await authenticate()
       const { now, ...report } = await readAccountReport(services, account)
       const text = JSON.stringify(report)
       if (text !== lastSent) stream.write(`event: account\ndata: ${JSON.stringify({ ...report, now })}\n\n`)
       lastSent = text
-    } catch (error) {
-      services.log.info({ err: error }, 'figures of a page could not be read; the page connects again')
+    } catch {
+      // The page connects again, and is told what is wrong.
       stream.end()
     } finally {
       isReading = false

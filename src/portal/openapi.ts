@@ -10,6 +10,7 @@ export const openApiDocument = (
   { url, version }: { readonly url: string; readonly version: string },
 ): JsonSchema => {
   const paths: Record<string, Record<string, JsonSchema>> = {}
+  paths['/events'] = { get: eventsOperation }
   for (const route of routes) paths[route.path] = { ...paths[route.path], [route.method]: toOperation(route) }
   return {
     openapi: '3.1.0',
@@ -49,6 +50,18 @@ const toOperation = ({ method, path, summary, role, query, body, response, statu
     },
   },
 })
+
+const eventsOperation: JsonSchema = {
+  operationId: 'getEvents',
+  summary: 'Server-sent events: `account` with what GET /account returns, now and each time that it has changed.',
+  description: 'Needs the role viewer.',
+  responses: {
+    '200': {
+      description: 'A stream that ends with the session or the token.',
+      content: { 'text/event-stream': { schema: { type: 'string' } } },
+    },
+  },
+}
 
 /** `post /keys/{id}/revoke` is `postKeysIdRevoke`. */
 const operationId = (method: string, path: string): string =>

@@ -5,12 +5,12 @@ import bodyParser from 'koa-bodyparser'
 import type { RouterContext } from '@koa/router'
 import { StoreError } from '../store/store.ts'
 import { findTokenOwner } from './access-tokens.ts'
-import { ApiError, notSignedIn } from './api-error.ts'
+import { ApiError } from './api-error.ts'
 import { streamAccount } from './events.ts'
 import { openApiDocument } from './openapi.ts'
 import { servePage } from './page-files.ts'
 import { findPerson, hasRole } from './people.ts'
-import type { Person } from './people.ts'
+import type { Person, Role } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
 import { checkInput } from './route.ts'
 import type { AnyRoute, SessionControl } from './route.ts'
@@ -21,7 +21,7 @@ import { peopleRoutes } from './routes/people.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
-import { sessionMiddleware, sessionOf, signIn, signOut } from './sessions.ts'
+import { hasEnded, sessionMiddleware, sessionOf, signIn, signOut } from './sessions.ts'
 
 /** Everything that the API can do. */
 export const routes: readonly AnyRoute[] = [
@@ -39,6 +39,8 @@ const maxBodySize = '64kb'
 export const createPortalApp = (services: PortalServices, listenHost: string): Koa => {
   const { store, clock, url, networks } = services
   const app = new Koa()
+  // Koa itself would write errors to stderr, in plain text.
+  app.on('error', (error: Error) => services.log.info({ err: error }, 'dashboard request aborted by the client'))
   app.use(respondWithErrors(services))
   app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
   app.use(requireHost(url, listenHost))
@@ -59,7 +61,10 @@ const apiRouter = (services: PortalServices): Router => {
   router.get('/openapi.json', ctx => {
     ctx.body = document
   })
-  router.get('/events', async ctx => streamAccount(ctx, await personOf(ctx, services), services))
+  router.get('/events', async ctx => {
+    await personOf(ctx, services)
+    streamAccount(ctx, async () => ((await hasEnded(ctx, services.store)) ? throwNotSignedIn() : personOf(ctx, services)), services)
+  })
   for (const route of routes) {
     router[route.method](route.path.replaceAll(/\{(\w+)\}/g, ':$1'), ctx => runRoute(route, ctx, services))
   }
@@ -67,35 +72,36 @@ const apiRouter = (services: PortalServices): Router => {
 }
 
 const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalServices): Promise<void> => {
-  const person = route.role === 'anyone' ? undefined : await personOf(ctx, services)
-  if (person !== undefined && route.role !== 'anyone' && !hasRole(person.role, route.role)) {
-    throw new ApiError(403, 'role', `this needs the role ${route.role}; yours is ${person.role}`)
-  }
+  const person = route.role === 'anyone' ? undefined : await personWithRole(route.role, ctx, services)
   const session: SessionControl = { start: who => signIn(ctx, who, services.clock), end: () => signOut(ctx) }
   const request = {
     params: ctx.params as Readonly<Record<string, string>>,
     query: route.query && checkInput('query', route.query, { ...ctx.query }),
     body: route.body && checkInput('body', route.body, ctx.request.body),
     session,
+    person,
   }
-  const result =
-    route.role === 'anyone'
-      ? await route.handle(request as never, services) // checked against the schemas that its types follow from
-      : await route.handle({ ...request, person: person ?? throwNotSignedIn() } as never, services)
+  const result = await route.handle(request as never, services) // checked against the schemas that its types follow from
   ctx.status = route.status ?? (route.response === undefined ? 204 : 200)
   if (route.response !== undefined) ctx.body = result
 }
 
-const throwNotSignedIn = (): never => {
-  throw notSignedIn()
+const personWithRole = async (role: Role, ctx: Koa.Context, services: PortalServices): Promise<Person> => {
+  const person = await personOf(ctx, services)
+  if (hasRole(person.role, role)) return person
+  throw new ApiError(403, 'role', `this requires the role ${role}; yours is ${person.role}`)
 }
 
-/** Who asks, by token or by session. A person who was removed is nobody. */
+/** Who asks, by token or by session, as the store has it now. Rejects with ApiError, for a person who was removed too. */
 const personOf = async (ctx: Koa.Context, { store }: PortalServices): Promise<Person> => {
   const [scheme, token = ''] = ctx.get('Authorization').split(' ')
   const session = sessionOf(ctx)
   const person = scheme === 'Bearer' ? await findTokenOwner(store, token) : session && (await findPerson(store, session.person))
   return person ?? throwNotSignedIn()
+}
+
+const throwNotSignedIn = (): never => {
+  throw new ApiError(401, 'not-signed-in', 'sign in, or send a personal access token')
 }
 
 /** The one place that turns errors into responses. */
@@ -108,7 +114,7 @@ const respondWithErrors =
       const shown = toApiError(error)
       if (shown.status === 500) {
         const requestId = randomBytes(8).toString('hex')
-        log.error({ err: error, requestId }, 'portal request failed because of a bug')
+        log.error({ err: error, requestId }, 'dashboard request failed because of a bug')
         ctx.set('X-Request-Id', requestId)
       }
       ctx.status = shown.status
@@ -118,7 +124,7 @@ const respondWithErrors =
 
 const toApiError = (error: unknown): ApiError => {
   if (error instanceof ApiError) return error
-  if (error instanceof StoreError) return new ApiError(503, 'store-unavailable', 'the store cannot be reached now; calls to networks go on')
+  if (error instanceof StoreError) return new ApiError(503, 'store-unavailable', 'the store is unreachable; calls to networks continue')
   // Of koa-bodyparser: a body that is no JSON, or too large.
   const status = error instanceof Error && 'status' in error ? Number(error.status) : 500
   return status >= 400 && status < 500

@@ -70,6 +70,14 @@ export const sessionOf = (ctx: Koa.Context): SessionData | undefined => {
   return person === undefined || account === undefined || signedIn === undefined ? undefined : { person, account, signedIn }
 }
 
+/** For a request that lasts: has its session been ended since, by another request or on another machine? */
+export const hasEnded = async (ctx: Koa.Context, store: RecordStore): Promise<boolean> => {
+  if (sessionOf(ctx) === undefined) return false
+  // koa-session declares no type of its session; externalKey is documented.
+  const { externalKey = '' } = ctx['session'] as { readonly externalKey?: string }
+  return (await store.findRecord('session', hashToken(externalKey))) === undefined
+}
+
 /** Starts a session under a new id: an id that an attacker has planted is worth nothing. */
 export const signIn = async (ctx: Koa.Context, { id: person, account }: Person, clock: Clock): Promise<void> => {
   const data: SessionData = { person, account, signedIn: clock.now() }

@@ -67,6 +67,25 @@ t.test('portal', async t => {
     t.equal((await other.get('/session')).status, 200, 'another person stays signed in')
   })
 
+  t.test('the stream of figures ends with its session, and with its person', async t => {
+    const stream = async (client: PortalClient): Promise<Promise<string>[]> => {
+      const response = await fetch(`${portalUrl}/api/v1/events`, { headers: { cookie: client.cookies() } })
+      t.equal(response.status, 200)
+      return [response.text()]
+    }
+    const leaving = await signInToPortal(deployment, gateway, 'alice', '--person', 'leo')
+    const [ofSession] = await stream(leaving)
+    t.equal((await leaving.delete('/session')).status, 204)
+    t.match(await ofSession, /^event: account\ndata: \{"account":/)
+    const removed = await signInToPortal(deployment, gateway, 'alice', '--person', 'ray')
+    const [ofPerson] = await stream(removed)
+    const { json: people } = await alice.get('/people')
+    const { id } = people.find(({ name }: { name: string }) => name === 'ray')
+    t.equal((await alice.delete(`/people/${id}`)).status, 204)
+    t.match(await ofPerson, /^event: account/)
+    t.equal((await fetch(`${portalUrl}/api/v1/events`)).status, 401)
+  })
+
   t.test('a session id that was planted before is not the one that is signed in', async t => {
     const token = await printSignInToken(deployment, 'alice')
     const { headers } = await createPortalClient(portalUrl).request(
@@ -296,7 +315,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     await redis.kill()
     t.match(await alice.get('/session'), {
       status: 503,
-      json: { error: { code: 'store-unavailable', message: /calls to networks go on/ } },
+      json: { error: { code: 'store-unavailable', message: /calls to networks continue/ } },
     })
     t.equal((await fetch(`${one.portal}/`)).status, 200)
     t.equal((await call(other.http(key.key), 'eth_chainId')).result, '0x7a69')

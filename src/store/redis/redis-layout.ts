@@ -46,7 +46,7 @@ export const redisKeys = {
 
   /** String: a record of the portal; expires with the record. */
   record: (kind: string, id: string): string => `tollgate:{portal}:${kind}:${id}`,
-  /** Set: ids of the records of one kind and account, some of which may have expired. */
+  /** Sorted set: the ids of the records of one kind and account, by the time at which they expire, ms since 1970. */
   recordsOfAccount: (kind: string, account: string): string => `tollgate:{portal}:${kind}s-of:${account}`,
 } as const
 

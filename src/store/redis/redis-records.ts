@@ -4,7 +4,7 @@ import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
 import { putRecord, takeRecord } from './redis-scripts.ts'
 
-/** Redis drops expired records by itself; their ids are dropped from the set of their account when it is read. */
+/** Redis drops expired records by itself; their ids are dropped with the next write for the account. */
 export const redisRecordStore = (redis: RedisConnection, now: () => number): RecordStore => {
   const write = async (kind: RecordKind, record: StoredRecord, mode: 'replace' | 'add'): Promise<boolean> => {
     const ttlMs = record.expires === neverExpires ? 0 : Math.max(1, Math.ceil(record.expires - now()))
@@ -30,16 +30,13 @@ export const redisRecordStore = (redis: RedisConnection, now: () => number): Rec
       const text = (await redis.runScript(takeRecord, [redisKeys.record(kind, id)], [])) as string | null
       const record = text === null ? undefined : (JSON.parse(text) as StoredRecord) // written by this program
       if (record === undefined) return undefined
-      await redis.sendCommand('SREM', redisKeys.recordsOfAccount(kind, record.account), id)
+      await redis.sendCommand('ZREM', redisKeys.recordsOfAccount(kind, record.account), id)
       return record.expires > now() ? record : undefined
     },
     async records(kind, account) {
-      const set = redisKeys.recordsOfAccount(kind, account)
-      const ids = ((await redis.sendCommand('SMEMBERS', set)) as string[]).sort()
+      const ids = (await redis.sendCommand('ZRANGEBYSCORE', redisKeys.recordsOfAccount(kind, account), `(${now()}`, '+inf')) as string[]
       if (ids.length === 0) return []
-      const found = await readAll(ids.map(id => redisKeys.record(kind, id)))
-      const expired = ids.filter((_, i) => found[i] === undefined)
-      if (expired.length > 0) await redis.sendCommand('SREM', set, ...expired)
+      const found = await readAll(ids.sort().map(id => redisKeys.record(kind, id)))
       return found.filter(record => record !== undefined)
     },
   }

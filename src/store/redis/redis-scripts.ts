@@ -236,7 +236,8 @@ export const putRecord = script(`
 local known = ARGV[4] == 'add' and redis.call('GET', KEYS[1])
 if known and cjson.decode(known).expires > tonumber(ARGV[5]) then return 0 end
 if ARGV[3] == '0' then redis.call('SET', KEYS[1], ARGV[2]) else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
-redis.call('SADD', KEYS[2], ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[5])
+redis.call('ZADD', KEYS[2], cjson.decode(ARGV[2]).expires, ARGV[1])
 return 1
 `)
 
