@@ -196,7 +196,7 @@ export class FailoverAttempt {
   }
 }
 
-/** When no node has the block any more, the reported height goes back after 3 s: so long a call waits. */
+/** The longest wait for a node that lacks the required block. With blocks of up to 2 s, a reported height that no node has any more goes back within it. */
 const maxCatchUpMs = 4_000
 
 /** The reply to an attempt; undefined when it has failed because `timeoutMs` were over. */

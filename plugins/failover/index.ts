@@ -58,12 +58,12 @@ export default definePlugin({
         stopTracking = services.heads.track(targets, { maxLag })
       },
       async handle(call, next) {
-        if (services.heads.mayLag) await services.heads.sync()
+        const { heads, clock, methods } = services
+        if (heads.mayLag) await heads.sync()
         const { request } = call.context
-        const method = services.methods.get(request.method)
+        const method = methods.get(request.method)
         const methodClass = method?.class ?? 'other'
-        services.heads.recordActivity()
-        const { heads, clock } = services
+        heads.recordActivity()
         const requiredBlock = requiredBlockOf(request, method)
         const candidates = heads.orderUpstreams(
           selectionOrder(node => node.isUsable(methodClass)),

@@ -13,14 +13,14 @@ export interface TaggedRequest {
 }
 
 /**
- * Answers about `safe` and `finalized` are never from below what callers were told of these tags: a node that is below is asked for that
- * block by its number.
+ * Answers about `safe` and `finalized` are never from below the reported block of the tag: from a node that is below it, that block is
+ * requested by its number.
  */
 export const createTagSender = ({ heads, methods, results, clock }: Services) => {
   /** By upstream and tag, on the monotonic clock. */
-  const askedAt = new Map<string, number>()
+  const requestedAt = new Map<string, number>()
 
-  /** The block of a reply to a request by the tag: callers may be told of it. */
+  /** The block of a reply to a request by the tag, which is reported. */
   const report = async (reply: Reply, request: Request, tag: FinalityTag, { name }: Target): Promise<number | undefined> => {
     const method = methods.get(request.method)
     const block = isFailure(reply) || method === undefined ? undefined : reportedBlockOf(reply, request, method, results)
@@ -28,11 +28,11 @@ export const createTagSender = ({ heads, methods, results, clock }: Services) =>
     return block
   }
 
-  /** Asks the node what the tag names: it may have got as far as callers were told since it was asked last. */
+  /** Requests the block of the tag: the node may have reached the reported block since the last request. */
   const update = async (tag: FinalityTag, { target, requestBlock }: TaggedRequest): Promise<void> => {
     const [key, now] = [`${tag} ${target.name}`, clock.monotonic()]
-    if (now - (askedAt.get(key) ?? -Infinity) < heads.pollIntervalMs) return
-    askedAt.set(key, now)
+    if (now - (requestedAt.get(key) ?? -Infinity) < heads.pollIntervalMs) return
+    requestedAt.set(key, now)
     const request = { method: 'eth_getBlockByNumber', params: [tag, false] }
     await report(await requestBlock(request), request, tag, target)
   }

@@ -116,7 +116,11 @@ const rotate: Subcommand = (args, terminal) => {
     if (keyRefusal(row, systemClock.now()) !== undefined) throw new CommandError(`key ${id} is not active: ${formatState(row)}`)
     const created = await rotateKey(store, systemClock, row, overlapMs)
     printCreatedKey(created, await getAccount(store, row.account), json, terminal)
-    if (!json) terminal.out(`The old key ${id} is accepted for ${overlap} more.`)
+    const expiresFirst = row.expires !== undefined && row.expires <= systemClock.now() + overlapMs
+    if (!json)
+      terminal.out(
+        `The old key ${id} is accepted ${expiresFirst ? `until it expires at ${toIsoTime(row.expires)}` : `for ${overlap} more`}.`,
+      )
   })
 }
 

@@ -45,13 +45,13 @@ export type PrimaryMessage =
   | { readonly kind: 'logLevel'; readonly level: LogLevel }
   /** The state of the chain, and the change of its recent blocks. */
   | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
-  /** What callers were told of `safe` and `finalized`. */
+  /** What was reported of `safe` and `finalized`. */
   | { readonly kind: 'tags'; readonly network: string; readonly state: TagState }
   /** The reported height; to be answered with `heightAck`. */
   | { readonly kind: 'height'; readonly network: string; readonly height: number }
   /** All workers have acknowledged this height: callers may be given it. */
   | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
-  /** Answers `sync`: what callers had been told of when it came, even if an older message with it has been superseded. */
+  /** Answers `sync`: what had been reported when it came, even if an older message with it has been superseded. */
   | {
       readonly kind: 'synced'
       readonly network: string
@@ -143,8 +143,9 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
   }
 }
 
-/** The newer of two messages of one topic. A snapshot gets the changes of the recent blocks from both. */
+/** The newer of two messages of one topic; of two reports of a tag the higher block. A snapshot gets the changes of the recent blocks from both. */
 const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
+  if (older.kind === 'reportTag' && newer.kind === 'reportTag') return older.block > newer.block ? older : newer
   if (older.kind !== 'snapshot' || newer.kind !== 'snapshot' || older.recentBlocks === undefined) return newer
   if (newer.recentBlocks === undefined) return { ...newer, recentBlocks: older.recentBlocks }
   return { ...newer, recentBlocks: mergeChanges(older.recentBlocks, newer.recentBlocks, maxRecentBlocks) }

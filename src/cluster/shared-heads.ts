@@ -69,11 +69,13 @@ export class SharedHeads {
     if (existing?.tracks(upstreams) === true) return existing
     const workers = existing?.workers ?? []
     existing?.stop()
-    const created = new SharedNetworkHeads(network, upstreams, this.#options, workers)
+    const created = new SharedNetworkHeads(network, upstreams, this.#options)
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
       created.heads.tags.state = existing.heads.tags.state
     }
+    // Last: they are sent what has been taken over.
+    for (const worker of workers) created.addWorker(worker)
     this.#networks.set(network, created)
     return created
   }
@@ -96,12 +98,7 @@ class SharedNetworkHeads {
   #state: ChainState | undefined
   #lastPublished = ''
 
-  constructor(
-    network: string,
-    upstreams: TrackedUpstreams,
-    { heightBroadcastsOf, ...options }: SharedHeadsOptions,
-    workers: readonly WorkerChannel[],
-  ) {
+  constructor(network: string, upstreams: TrackedUpstreams, { heightBroadcastsOf, ...options }: SharedHeadsOptions) {
     const { chainId, blockTime, maxLag, targets } = upstreams
     this.chainId = chainId
     this.#network = network
@@ -122,7 +119,6 @@ class SharedNetworkHeads {
         if (this.#areChainIdsChecked) this.#publishLatest()
       },
     })
-    for (const worker of workers) this.addWorker(worker)
     this.#stop = this.heads.track(targets.map(toTarget), { maxLag })
     void this.heads.chainIdsChecked.then(() => {
       this.#areChainIdsChecked = true

@@ -168,8 +168,9 @@ export class WorkerHeads extends CurrentChainState implements Heads {
       case 'synced':
         this.#setTags(message.tags)
         if (message.height > this.state.reportedHeight) this.setReportedHeight(message.height)
-        if (message.transactions > this.#transactionCount) this.#transactionVersion += 1
-        this.#transactionCount = Math.max(this.#transactionCount, message.transactions)
+        // The primary counts from 0 again when the upstreams of a network change.
+        if (message.transactions !== this.#transactionCount) this.#transactionVersion += 1
+        this.#transactionCount = message.transactions
         return this.#pendingSyncs.get(message.id)?.()
       case 'transaction':
         this.#transactionVersion += 1

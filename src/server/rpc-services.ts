@@ -17,7 +17,7 @@ export interface RpcServices {
   readonly activeRequests: ActiveRequests
   /** Whose calls are handled first when there are many. */
   readonly scheduler: FairScheduler
-  /** Bytes of long responses until they have been read. */
+  /** Bounds the bytes that are held for callers: requests, calls in flight, and responses until they have been read. */
   readonly memoryBudget: MemoryBudget
   /** Called with the length of each long response once it has been sent. */
   hintGc(byteLength: number): void

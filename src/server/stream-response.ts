@@ -35,7 +35,8 @@ export const setSendTimeout = (
   res: ServerResponse,
   requestId: string,
 ): void => {
-  const minBytes = minReadBytes(sendTimeoutMs)
+  // The first and the last of these checks are so far apart.
+  const minBytes = minReadBytes((sendTimeoutMs * (checksPerSendTimeout - 1)) / checksPerSendTimeout)
   /** Bytes that had been sent at each check of the last send timeout. */
   const sentBytes: number[] = []
   const check = (): void => {

@@ -3,6 +3,7 @@ import type { WebSocket } from 'ws'
 import { bodyToLatin1 } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/handle-message.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
+import { sentBytesOf } from '../runtime/http-internals.ts'
 import { minReadBytes } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
@@ -200,7 +201,7 @@ export class WsSendQueue {
   }
 
   get #sentBytes(): number {
-    return this.#stream.bytesWritten - this.#stream.writableLength
+    return sentBytesOf(this.#stream)
   }
 
   #reserve(body: ResponseBody): boolean {

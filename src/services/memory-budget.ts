@@ -28,8 +28,8 @@ export interface ResponseMemory {
 
 /**
  * The bytes that this process holds for callers: requests while they arrive, calls in flight, responses of nodes while they
- * arrive, and responses until they have been read. They are reserved before they are held. Only integers are added: a call
- * allocates nothing here.
+ * arrive, and responses until they have been read. They are reserved before they are held. To reserve and to release only adds
+ * integers.
  */
 export class MemoryBudget {
   readonly #maxBytes: number

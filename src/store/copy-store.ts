@@ -21,7 +21,7 @@ export interface CopyProgress {
 }
 
 /**
- * Copies accounts, keys, today's ledger and usage, then compares both stores. Rows of the target stay, so that a copy can be
+ * Copies accounts, keys, today's ledger, usage, people and tokens, then compares all but people and tokens. Rows of the target stay, so that a copy can be
  * repeated. Rejects with StoreError before anything is written when the target has other accounts of the same names, and
  * afterwards when the stores differ because one was in use.
  */

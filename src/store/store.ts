@@ -123,7 +123,7 @@ export interface DayTotals extends StoreDay {
   readonly forfeited: number
   /** Credits of the day by the usage counts, read in one step with `used`. */
   readonly counted: number
-  /** False while a process takes part that reports use and counts apart: one of an older Tollgate, or in a copied store. */
+  /** False while a process takes part that reports use and counts apart: one of an older Tollgate, or one that has not reported to the store yet. */
   readonly isExact: boolean
 }
 
@@ -188,8 +188,9 @@ export interface UsageReport {
 /** Counts of calls by group and hour, summed over all processes: restarts add no rows. */
 export interface UsageStore {
   /**
-   * One atomic step, in which the credits of the counts become use of the process's leases too. Resolves with the number of the last report that was recorded before. When it is lower than that of the
-   * last acknowledged report, the store has lost its last writes.
+   * One atomic step, in which the credits of the counts are recorded as use of the process's leases too. Resolves with the number
+   * of the last report that was recorded before. When it is lower than that of the last acknowledged report, the store has lost
+   * its last writes.
    */
   reportUsage(report: UsageReport): Promise<number>
   /** One account's counts from hour `from` up to, not including, hour `to`; in order of hours. */

@@ -1,4 +1,4 @@
-/** The one of `words` that was probably meant; undefined when none is close. */
+/** The one of `candidates` that was probably meant; undefined when none is close. */
 export const closestMatch = (word: string, candidates: Iterable<string>): string | undefined => {
   let best: string | undefined
   let lowestDistance = Math.min(word.length, Math.max(1, Math.floor(word.length / 3)) + 1)
@@ -10,7 +10,7 @@ export const closestMatch = (word: string, candidates: Iterable<string>): string
   return best
 }
 
-/** The hint that goes with nearest(). */
+/** The hint that goes with closestMatch(). */
 export const didYouMean = (word: string, words: Iterable<string>): string | undefined => formatSuggestion(closestMatch(word, words))
 
 export const formatSuggestion = (meant: string | undefined): string | undefined => meant && `did you mean \`${meant}\`?`

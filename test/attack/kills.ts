@@ -65,6 +65,7 @@ export const runKills = async ({ seed, kills, store, log }: KillsOptions): Promi
     if (run.results < minResultsPerKill * kills) throw new Error(`only ${run.results} results: the kills met no load`)
     return { kills, ...figures }
   } finally {
+    await run.stopCallers()
     await deployment.remove()
     await node.stop()
     await redis?.remove()
@@ -139,10 +140,14 @@ class KillsRun {
 
   /** Ends the run in order, and compares what callers got with what the store has. */
   async finish(): Promise<Omit<KillsResult, 'kills'>> {
-    this.#isStopping = true
-    await this.#callers
+    await this.stopCallers()
     await this.#gateway?.stop()
     const rows = await this.#audit()
+    for (const account of Object.keys(dailyCredits)) {
+      if (rows.some(row => row.account === account)) continue
+      this.#found.wrong += 1
+      this.#log(`${account}: not in the audit`)
+    }
     let [servedOver, forfeitedBeyondKilled] = [0, 0]
     for (const { account, leased, forfeited, faults } of rows) {
       const served = callCost * (this.#servedAt.get(account)?.length ?? 0)
@@ -153,6 +158,11 @@ class KillsRun {
       this.#log(`${account}: ${served} served, ${leased} leased, ${forfeited} forfeited`)
     }
     return { ...this.#found, servedOver, forfeitedBeyondKilled }
+  }
+
+  async stopCallers(): Promise<void> {
+    this.#isStopping = true
+    await this.#callers
   }
 
   /** What a worker that is killed now may hold: a lease, and what both workers have charged since their last report. */
@@ -217,7 +227,10 @@ export const kills: Attack = {
   async run({ seed, scale, log }) {
     const figures: Figure[] = []
     for (const store of ['lmdb', 'redis'] as const) {
-      if (store === 'redis' && skipWithoutRedis !== false) continue
+      if (store === 'redis' && skipWithoutRedis !== false) {
+        log(`not run on Redis: ${skipWithoutRedis}`)
+        continue
+      }
       const result = await runKills({ seed, kills: Math.ceil(killsPerScale[store] * scale), store, log })
       figures.push(
         { name: `${store}: kills`, value: result.kills },

@@ -46,11 +46,14 @@ export const runRestarts = async ({ restarts, callsPerSecond, seed, log }: Resta
     const gateways = [await deployment.start(), await deployment.start()]
     const balancer = await openBalancer(gateways)
     const callers = openCallers(`${balancer.url}/v3/${key}`, callsPerSecond, new SeededRandom(seed))
-    for (let i = 0; i < restarts; i++) await restart(deployment, gateways, i % gateways.length, balancer)
-    const { calls, failures } = await callers.stop()
-    balancer.close()
-    for (const failure of failures) log(failure)
-    return { restarts, calls, lost: failures.length }
+    try {
+      for (let i = 0; i < restarts; i++) await restart(deployment, gateways, i % gateways.length, balancer)
+    } finally {
+      await callers.stop()
+      balancer.close()
+    }
+    for (const failure of callers.failures) log(failure)
+    return { restarts, calls: callers.calls, lost: callers.failures.length }
   } finally {
     await deployment.remove()
     await node.stop()
@@ -133,7 +136,10 @@ const listen = async (server: Server): Promise<string> => {
 }
 
 interface Callers {
-  stop(): Promise<{ readonly calls: number; readonly failures: readonly string[] }>
+  readonly calls: number
+  readonly failures: readonly string[]
+  /** Resolves after the last answer. */
+  stop(): Promise<void>
 }
 
 /** Each caller sends one call after another over a connection that it keeps, at random times; a slow answer delays no later call. */
@@ -156,10 +162,13 @@ const openCallers = (url: string, callsPerSecond: number, random: SeededRandom):
     agent.destroy()
   })
   return {
+    get calls() {
+      return calls
+    },
+    failures,
     async stop() {
       isStopping = true
       await Promise.all(callers)
-      return { calls, failures }
     },
   }
 }

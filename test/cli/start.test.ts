@@ -25,6 +25,10 @@ t.test('a node of another chain gets no call, not even the first after the start
     lonenet: { ...networkFile('lonenet', [other.url]), hosts: ['lone.test'] },
   }
   const deployment = createDeployment({ gateway: { workers: 1 }, networks })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([other.stop(), own.stop()])
+  })
   await deployment.addAccount('alice')
   const { key } = await deployment.addKey('alice')
   const file = join(deployment.dir, 'gateway.yaml')
@@ -41,9 +45,6 @@ t.test('a node of another chain gets no call, not even the first after the start
     t.equal(other.received.filter(({ method }) => method === 'eth_getBalance').length, 0, `${workers} workers`)
     await gateway.stop()
   }
-  await deployment.remove()
-  await other.stop()
-  await own.stop()
 })
 
 t.test('a duplicate signal, as npm and terminals send it, does not interrupt the shutdown', async t => {
@@ -71,6 +72,7 @@ t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for
   await deployment.addAccount('alice')
   const { key } = await deployment.addKey('alice')
   const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'start', '--config', deployment.dir])
+  t.teardown(() => child.kill('SIGKILL'))
   const exited = once(child, 'exit')
   const errors = text(child.stderr)
   const lines = createInterface(child.stdout)
@@ -93,12 +95,12 @@ t.test('a configuration that is invalid or serves no network exits with 78 and t
     'failover' in step ? { failover: { upstreams: [{ name: 'own', url: '${TESTNET_URL}' }] } } : step,
   )
   const deployment = createDeployment({ networks: { testnet: { ...network, pipeline } } })
+  t.teardown(() => deployment.remove())
   const { code, stderr } = await deployment.run('start')
   t.equal(code, 78)
   t.match(stderr, /TESTNET_URL/)
   deployment.writeNetwork('testnet', 'network: testnet\nchainId: one\n')
   t.match(await deployment.run('start'), { code: 78, stderr: /testnet\.yaml:2:10: / })
-  await deployment.remove()
 })
 
 t.test('start() and stop() of an external plugin may be synchronous; an error of start() is reported in one line, exit code 1', async t => {

@@ -141,19 +141,19 @@ t.test('several workers', async t => {
     t.equal(await gateway.stop(), 0)
     for (const pid of pids) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
     const usage = JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout)
-    t.match(usage, { held: 0, forfeited: usage.forfeited })
+    t.equal(usage.held, 0)
   })
 
   t.test('do not repeat an error that the primary reports', async t => {
     const occupied = createServer().listen(0, '127.0.0.1')
+    t.teardown(() => occupied.close())
     await once(occupied, 'listening')
     const rpc = `127.0.0.1:${(occupied.address() as AddressInfo).port}`
     const other = createDeployment({ gateway: { workers: 2, listen: { rpc } }, networks: { testnet: networkFile('testnet', [node.url]) } })
+    t.teardown(() => other.remove())
     const { code, stderr } = await other.run('start')
     t.equal(code, 1)
     t.match(stderr.trim(), /^tollgate: cannot listen on .*in use[^\n]*$/)
-    await other.remove()
-    occupied.close()
   })
 })
 

@@ -5,6 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { post } from '../support/rpc-client.ts'
 import { residentBytesOf, skipUnlessLinux } from '../support/process-memory.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -38,11 +39,6 @@ const callOf = (data: string): string => {
   return JSON.stringify({ jsonrpc: '2.0', id: callCount, method: 'eth_call', params })
 }
 
-const post = async (key: string, body: string): Promise<{ readonly status: number; readonly text: string }> => {
-  const response = await fetch(gateway.http(key), { method: 'POST', body, headers: { 'content-type': 'application/json' } })
-  return { status: response.status, text: await response.text() }
-}
-
 /** Sends a call of the greedy account, whose answer is read or not. */
 const open = async (test: Test, body: string, reads: boolean): Promise<Socket> => {
   const { port, hostname, pathname } = new URL(gateway.http(greedy.key))
@@ -60,7 +56,7 @@ const open = async (test: Test, body: string, reads: boolean): Promise<Socket> =
 /** Long answers for the modest account, one after the other. */
 const assertModestIsServed = async (test: Test): Promise<void> => {
   for (let i = 0; i < 10; i += 1) {
-    const { status, text } = await post(modest.key, callOf('0x5000'))
+    const { status, text } = await post(gateway.http(modest.key), callOf('0x5000'))
     test.equal(status, 200, text.slice(0, 100))
   }
 }
@@ -81,7 +77,7 @@ t.test('bodies whose calls hang fill the share of their account, not that of oth
 })
 
 t.test('answers that are not read fill the share of their account, not that of others', async t => {
-  const greedyStatus = async (): Promise<number> => (await post(greedy.key, callOf('0xb160'))).status
+  const greedyStatus = async (): Promise<number> => (await post(gateway.http(greedy.key), callOf('0xb160'))).status
   const sockets: Socket[] = []
   // Those of the calls before are released when the gateway has noticed that their callers have left.
   while ((await greedyStatus()) !== 200) {}

@@ -54,13 +54,13 @@ t.test('a long message counts as many calls', async t => {
   enter(scheduler, begun, 'a', 10)
   enter(scheduler, begun, 'b', 200)
   for (let i = 0; i < 10; i += 1) await nextTurn()
-  t.ok(begun.lastIndexOf('b') > begun.indexOf('a') || !begun.includes('a'), 'the calls of b come first')
+  t.ok(begun.length > 100 && !begun.includes('a'), 'only calls of b begin meanwhile')
   while (begun.length < 210) await nextTurn()
 })
 
 t.test('accounts that wait for nothing are forgotten', async t => {
   const scheduler = new FairScheduler()
-  for (let i = 0; i < 5_000; i += 1) scheduler.enter(`owner ${i}`, 1)
-  await nextTurn()
-  t.equal(scheduler.enter('owner 1', 1), undefined)
+  scheduler.enter('owner 0', 1_000)
+  for (let i = 1; i < 5_000; i += 1) scheduler.enter(`owner ${i}`, 1)
+  t.equal(scheduler.enter('owner 0', 1), undefined, 'what it owed is forgotten too')
 })

@@ -6,6 +6,7 @@ import { thenMaybe } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
 import { hashApiKey, isWellFormedKey } from './api-key.ts'
+import { keyRefusal } from './create-key.ts'
 
 /** The result of looking up an API key. `storeUnavailable`: the store could not be read, so the key may be valid or not. */
 export type Lookup =
@@ -209,8 +210,8 @@ const storeUnavailable: Lookup = { kind: 'storeUnavailable' }
 const toLookup = (row: KeyWithAccount | undefined, plans: Plans): Lookup => {
   if (row === undefined) return { kind: 'unknown' }
   const { key, account } = row
-  if (key.revoked !== undefined) return { kind: 'revoked' }
-  if (key.suspended !== undefined) return { kind: 'suspended' }
+  const refusal = keyRefusal(key, -Infinity) // whether it has expired is checked at each call
+  if (refusal !== undefined) return { kind: refusal }
   const plan = effectivePlan(account, plans)
   if (plan === undefined) return { kind: 'planNotFound', plan: account.plan }
   return { kind: 'granted', key, account: { id: account.id, name: account.name, plan } }

@@ -75,11 +75,11 @@ export interface Heads {
   /** Polls these upstreams, and no others, while calls come in. Returns how to stop that. */
   track(targets: readonly Target[], options?: TrackOptions): () => void
   /**
-   * May callers have been told of a block that this process does not know of? Then it answers nothing about the newest block from
+   * May a block have been reported to callers that this process does not know of? Then it answers nothing about the newest block from
    * memory, before sync(). Never true in the process that tracks the upstreams.
    */
   readonly mayLag: boolean
-  /** Resolves with true when all is known that callers had been told when this was called; with false when the primary does not answer. */
+  /** Resolves with true when all is known that had been reported when this was called; with false when the primary does not answer. */
   sync(): Promise<boolean>
   /** A call is about to be sent upstream: polling goes on for another 30 s. Costs nothing. */
   recordActivity(): void
@@ -107,7 +107,7 @@ export interface Heads {
   hasBlock(upstream: string, block?: number): boolean
   /** Resolves when one of the upstreams has the block, for which they are polled meanwhile; at the limit; or at once if none soon has. */
   waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void>
-  /** What callers were told of the blocks `safe` and `finalized`. */
+  /** What was reported of the blocks `safe` and `finalized`. */
   readonly tags: ReportedTags
   /** Is the block finalized on this chain? False, too, when no upstream can tell. May send a request. */
   verifyFinalized(block: BlockId): Promise<boolean>
@@ -130,9 +130,9 @@ export interface HeadsOptions {
   readonly metrics: Metrics<'network'>
   /** Share the reported height with other processes. */
   readonly heightBroadcasts?: readonly HeightBroadcast[]
-  /** Share what callers were told of `safe` and `finalized` with gateways on other machines. */
+  /** Share what was reported of `safe` and `finalized` with gateways on other machines. */
   readonly tagBroadcasts?: TagTrackerOptions['broadcasts']
-  /** Called when what callers were told of these has changed. */
+  /** Called when what was reported of these has changed. */
   readonly onTags?: (state: TagState) => void
   /** Called whenever the state or the recent blocks may have changed. */
   readonly onChange?: (state: ChainState, recentBlocks: RecentBlocks) => void

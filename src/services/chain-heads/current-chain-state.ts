@@ -51,7 +51,7 @@ export abstract class CurrentChainState {
     for (const listener of this.#listeners) listener()
   }
 
-  /** What is cached about the newest block may be from before what callers were told. */
+  /** What is cached about the newest block may be older than what was reported. */
   protected startHeadVersion(): void {
     this.#headVersion += 1
     this.snapshot = this.#createSnapshot()

@@ -25,7 +25,7 @@ export interface HeadsSource {
 /** The broadcasts that share the reported height of this network with other gateways. */
 export type HeightBroadcastsOf = (network: string, chainId: number) => readonly HeightBroadcast[]
 
-/** The same for what callers were told of `safe` and `finalized`. */
+/** The same for what was reported of `safe` and `finalized`. */
 export const tagBroadcastsOf = (heightBroadcastsOf: HeightBroadcastsOf, network: string, chainId: number) => ({
   safe: heightBroadcastsOf(`${network} safe`, chainId),
   finalized: heightBroadcastsOf(`${network} finalized`, chainId),

@@ -3,26 +3,26 @@ import type { HeightBroadcast } from './reported-height.ts'
 
 /** The tags whose blocks never go back. */
 export type FinalityTag = 'safe' | 'finalized'
-export const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
+const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
 
 /** The number of the block that each tag names. */
 export type TagHeights = { readonly [tag in FinalityTag]?: number }
 
 /** Plain data: the primary sends it to its workers. */
 export interface TagState {
-  /** What callers have been told. */
+  /** What was reported to callers. */
   readonly reported: TagHeights
   /** By name: what upstreams have answered to callers. */
   readonly upstreams: Readonly<Record<string, TagHeights>>
 }
 
-/** What callers were told of the blocks `safe` and `finalized`. */
+/** What was reported of the blocks `safe` and `finalized`. */
 export interface ReportedTags {
   /** Upstream answered that the tag names this block. Resolves when every worker knows. */
   report(upstream: string, tag: FinalityTag, block: number): MaybePromise<void>
-  /** The number by which the upstream must be asked in place of the tag, as it is not known to have got so far; else undefined. */
+  /** The number by which the upstream must be requested in place of the tag, as it is not known to have got so far; else undefined. */
   blockFor(upstream: string, tag: FinalityTag): number | undefined
-  /** The block that callers were told that the tag names. */
+  /** The block that was reported for the tag. */
   reported(tag: FinalityTag): number | undefined
 }
 
@@ -61,7 +61,7 @@ export class KnownTags {
   }
 }
 
-/** What callers were told of `safe` and `finalized`, in a worker. */
+/** What was reported of `safe` and `finalized`, in a worker. */
 export class WorkerTags extends KnownTags implements ReportedTags {
   readonly #report: (upstream: string, tag: FinalityTag, block: number) => Promise<void>
 
@@ -92,12 +92,12 @@ const maxFinalityLagMs = 768_000
 const minFinalityLagBlocks = 64
 
 /**
- * Tracks what callers were told of `safe` and `finalized`: from then on an upstream that is below is asked for that block by its
+ * Tracks what was reported of `safe` and `finalized`: from then on an upstream that is below is requested for that block by its
  * number.
  *
  * - A report counts when its upstream has a plausible head, the block is not above the reported height, and not more upstreams
  *   contradict it than support it. An upstream contradicts a block that is more than two epochs above its own.
- * - What was told goes back with the reported height, and when finality is reverted.
+ * - What was reported goes back with the reported height, and when finality is reverted.
  */
 export class TagTracker extends KnownTags implements ReportedTags {
   readonly #options: TagTrackerOptions
@@ -122,7 +122,7 @@ export class TagTracker extends KnownTags implements ReportedTags {
     this.#update(tag, block, { ...this.state.upstreams, [upstream]: { ...answered, [tag]: Math.max(block, answered[tag] ?? 0) } })
   }
 
-  /** The reported height has gone back: what was told of blocks above it has too. */
+  /** The reported height has gone back: what was reported of blocks above it has too. */
   cap(height: number): void {
     const { reported, upstreams } = this.state
     if (finalityTags.every(tag => (reported[tag] ?? 0) <= height)) return

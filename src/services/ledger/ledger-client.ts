@@ -165,7 +165,7 @@ const maxConcurrentRequests = 500
  * The store's day on the monotonic clock of this process. A day never begins later here than it does in the store, and
  * never goes back.
  */
-export class DayBoundary {
+class DayBoundary {
   readonly #log: Log
   #day = -1
   #midnightAt = Infinity

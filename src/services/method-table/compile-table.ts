@@ -120,7 +120,7 @@ const answerOf = (answer: NonNullable<MethodEntry['answer']>, { chainId, version
 }
 
 /** Reports the issues of the types of the file. */
-export const createMethodCompiler = (
+const createMethodCompiler = (
   file: Omit<TableFile, 'methods' | 'errors' | 'heavyClasses'>,
   reportTypeIssue: ReportIssue,
 ): MethodCompiler => {

@@ -204,7 +204,7 @@ const errorPattern = {
 }
 
 /** A file of configs/methods/. */
-export const tableSchema = {
+const tableSchema = {
   $id: 'table',
   definitions: { rule, method },
   ...closedObject({

@@ -47,6 +47,7 @@ export class RedisCache {
   /** Why Redis could not be reached; undefined while it is connected. */
   #connectionError: string | undefined
   #lastError = ''
+  #isEvictionPolicyKnown = false
   #reportedState: 'open' | 'closed' | undefined
 
   constructor(options: RedisCacheOptions) {
@@ -79,8 +80,9 @@ export class RedisCache {
 
   async onConnected(): Promise<void> {
     this.#connectionError = undefined
+    this.#isEvictionPolicyKnown = false // it may be another Redis, or the same with another configuration
     await this.#breaker.probe()
-    if (!this.#breaker.isOpen) await warnOfEvictionPolicy(this.#options).catch(() => undefined) // INFO may be forbidden
+    if (!this.#breaker.isOpen) await this.#checkEvictionPolicy()
   }
 
   /** The entry of the name, if it is found and accepted in time. */
@@ -155,13 +157,22 @@ export class RedisCache {
     return false
   }
 
+  /** Once per connection, as soon as Redis answers in time: the first probe may be late. */
+  async #checkEvictionPolicy(): Promise<void> {
+    if (this.#isEvictionPolicyKnown) return
+    this.#isEvictionPolicyKnown = true
+    await warnOfEvictionPolicy(this.#options).catch(() => undefined) // INFO may be forbidden
+  }
+
   #reportState(state: 'open' | 'closed'): void {
     if (state === this.#reportedState) return
     this.#reportedState = state
     const { log, address: redis } = this.#options
     this.#upGauge.set(state === 'open' ? 0 : 1)
-    if (state === 'closed') log.info({ redis }, 'shared cache up')
-    else log.warn({ redis, cause: this.#lastError }, 'shared cache down: look-ups are skipped until Redis answers in time')
+    if (state === 'closed') {
+      log.info({ redis }, 'shared cache up')
+      void this.#checkEvictionPolicy()
+    } else log.warn({ redis, cause: this.#lastError }, 'shared cache down: look-ups are skipped until Redis answers in time')
   }
 }
 

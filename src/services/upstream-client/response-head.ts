@@ -105,7 +105,7 @@ export interface ContentDecoder {
 }
 
 /** Undefined where the encoding is not supported. One encoding only: each further one multiplies what a few bytes can become. */
-export const decoderFor = (encoding: string): ContentDecoder | undefined =>
+const decoderFor = (encoding: string): ContentDecoder | undefined =>
   /^(x-)?gzip$|^deflate$/.test(encoding)
     ? { kind: 'zlib', createStream: () => createUnzip({ chunkSize: decompressedChunkBytes }) }
     : encoding === 'br'

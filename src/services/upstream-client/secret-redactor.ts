@@ -19,14 +19,15 @@ const pathWords =
 export class SecretRedactor {
   readonly #urls = new Set<string>()
   /** In lower case, longest first; and what finds them in any case. */
-  readonly #patterns = new Map<string, RegExp>()
+  #patterns: ReadonlyMap<string, RegExp> = new Map()
 
   /** The parts of the URL are secrets from now on. */
   add(url: Secret): void {
     if (this.#urls.has(url.reveal())) return
     this.#urls.add(url.reveal())
     const texts = secretsOf(new URL(url.reveal())).flatMap(encodingsOf)
-    for (const text of texts) this.#patterns.set(text.toLowerCase(), new RegExp(escapePattern(text), 'gi'))
+    const added = texts.map(text => [text.toLowerCase(), new RegExp(escapePattern(text), 'gi')] as const)
+    this.#patterns = new Map([...this.#patterns, ...added].sort(([a], [b]) => b.length - a.length))
   }
 
   redactError({ code, message, data }: RpcError): RpcError {

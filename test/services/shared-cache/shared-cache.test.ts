@@ -229,7 +229,7 @@ t.test('an unreachable redis delays nothing, not even close()', async t => {
 })
 
 t.test('the circuit breaker of a cache', async t => {
-  const createCache = () => {
+  const createCache = (policy = 'allkeys-lru') => {
     const [clock, log] = [new TestClock(), new TestLog()]
     const calls = { ping: 0, get: 0 }
     let error: Error | undefined
@@ -238,7 +238,7 @@ t.test('the circuit breaker of a cache', async t => {
       return value
     }
     const redis = {
-      sendCommand: (command: string) => settle(command === 'PING' ? ((calls.ping += 1), 'PONG') : 'maxmemory_policy:allkeys-lru'),
+      sendCommand: (command: string) => settle(command === 'PING' ? ((calls.ping += 1), 'PONG') : `maxmemory_policy:${policy}`),
       sendBinaryCommand: () => settle(((calls.get += 1), Buffer.alloc(0))),
     }
     const cache = new RedisCache({ redis, address: 'redis:6379', clock, log, metrics: createMetricsRegistry() })
@@ -259,8 +259,8 @@ t.test('the circuit breaker of a cache', async t => {
         }
         error = undefined
       },
-      fail(cause: string) {
-        error = new Error(cause)
+      fail(cause?: string) {
+        error = cause === undefined ? undefined : new Error(cause)
       },
     }
   }
@@ -303,5 +303,19 @@ t.test('the circuit breaker of a cache', async t => {
     }
     t.match(log.lines, [{ level: 'warn', fields: { cause: 'down' } }], 'logged once')
     t.equal(log.lines.length, 1)
+  })
+  t.test('warns once per connection of a redis that evicts nothing, also when the first probe is late', async t => {
+    const { cache, advance, fail, log } = createCache('noeviction')
+    const countWarnings = () => log.lines.filter(({ message }) => message.includes('maxmemory-policy')).length
+    fail('late')
+    await cache.onConnected()
+    t.equal(countWarnings(), 0)
+    fail(undefined)
+    await advance(500)
+    t.equal(countWarnings(), 1)
+    await advance(16_000)
+    t.equal(countWarnings(), 1)
+    await cache.onConnected()
+    t.equal(countWarnings(), 2)
   })
 })

@@ -550,6 +550,17 @@ t.test('the cause of a failure does not contain the URL', async t => {
   t.match(await causeAt('http://no-such-host.invalid'), /host name not resolved/)
 })
 
+t.test('a secret that begins another is replaced with the longer one', async t => {
+  const sendError: NodeFault = (socket, { id }) => {
+    const error = { code: 3, message: 'token demo1234567890' }
+    socket.write(httpResponse(JSON.stringify({ jsonrpc: '2.0', id, error })))
+  }
+  const { node, client } = await startUpstream(t, sendError)
+  const url = `${node.url.replace('//', '//demo:long-password@')}/v3/x?token=demo1234567890`
+  const reply = await client.request(targetOf(url), request, requestOptions())
+  t.equal(isFailure(reply) && reply.error.message, 'token ***')
+})
+
 t.test('what a node says in an error holds no secret of an upstream, in whatever encoding', async t => {
   const secrets = ['us+er', 'p@ss/word="1"', 'Path-Key_0123456789', 'query~value é', 'partner-key-77']
   const [user, password, pathKey, queryValue, partnerKey] = secrets as [string, string, string, string, string]
