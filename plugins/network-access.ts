@@ -1,10 +1,10 @@
-import { definePlugin, refuse } from '../src/plugin/plugin.ts'
+import { AddressSet, definePlugin, getOrCreate, refuse } from '../src/plugin/plugin.ts'
 import type { Failure } from '../src/plugin/plugin.ts'
 
-/** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods and origins. */
+/** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods, origins and IP addresses. */
 export default definePlugin({
   name: 'network-access',
-  summary: 'Refuses calls to networks, of methods and from origins that the API key does not allow.',
+  summary: 'Refuses calls to networks, of methods, and from origins and IP addresses that the API key does not allow.',
   options: { type: 'object', properties: {} },
   reads: ['request', 'key', 'account'],
   create(_options, { methods, network, usage }) {
@@ -17,7 +17,9 @@ export default definePlugin({
             ? forbidden('this API key is not allowed to call this method', 'method', key.methods)
             : key.origins !== undefined && !isAllowedOrigin(call.origin.originHeader, key.origins)
               ? forbidden('this API key does not accept calls from this origin', 'origin', key.origins)
-              : undefined
+              : key.ips !== undefined && !getOrCreate(addressSets, key.ips, newAddressSet).has(call.origin.ip)
+                ? refuseAddress(call.origin.ip, key.ips)
+                : undefined
       if (refusal === undefined) return next(call)
       // The plugin that charges, and counts all other calls, is below.
       const method = methods.get(request.method) === undefined ? 'other' : request.method
@@ -27,6 +29,14 @@ export default definePlugin({
     }
   },
 })
+
+/** By the list of a key, which stays the same object while the key is cached. */
+const addressSets = new WeakMap<readonly string[], AddressSet>()
+
+const newAddressSet = (list: readonly string[]): AddressSet => new AddressSet(list)
+
+const refuseAddress = (ip: string, allowed: readonly string[]): Failure =>
+  forbidden(`this API key does not accept calls from the IP address ${ip === '' ? 'of the caller, which is not known' : ip}`, 'ip', allowed)
 
 const forbidden = (message: string, reason: string, allowed: readonly string[]): Failure =>
   refuse('forbidden', { message, data: { reason, allowed } })

@@ -2,6 +2,7 @@ import { parseDuration } from '../config/formats.ts'
 import { networkNames } from '../config/load.ts'
 import { declaredMethodNames } from '../config/method-tables.ts'
 import type { KeyChange } from '../store/store.ts'
+import { isSubnet } from '../util/address-set.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { formatAlternatives, formatHint, readList, storeOptions } from './args.ts'
 import { UsageError } from './command.ts'
@@ -26,6 +27,11 @@ export const keyOptions = {
     placeholder: 'A,B',
     description: 'The web pages that may use the key, by origin, such as https://dapp.example; `all`, and without it: every page.',
   },
+  ips: {
+    type: 'string',
+    placeholder: 'A,B',
+    description: 'The IP addresses and subnets that may use the key, such as 203.0.113.7,10.0.0.0/8; `all`, and without it: every address.',
+  },
   expires: {
     type: 'string',
     placeholder: 'DURATION',
@@ -34,18 +40,20 @@ export const keyOptions = {
   ...storeOptions,
 } as const
 
-type KeyOptionValues = { readonly [K in 'networks' | 'methods' | 'origins' | 'expires']?: string | undefined }
+type KeyOptionValues = { readonly [K in 'networks' | 'methods' | 'origins' | 'ips' | 'expires']?: string | undefined }
 
 /** The change that the options ask for. `now` in ms since 1970. */
 export const readKeyChange = (values: KeyOptionValues, now: number): KeyChange => {
   const networks = readAllowlist('networks', values.networks)
   const methods = readAllowlist('methods', values.methods)
   const origins = readAllowlist('origins', values.origins)
+  const ips = readAllowlist('ips', values.ips)
   const expires = readExpiry(values.expires, now)
   return {
     ...(networks !== undefined && { networks }),
     ...(methods !== undefined && { methods }),
     ...(origins !== undefined && { origins }),
+    ...(ips !== undefined && { ips }),
     ...(expires !== undefined && { expires }),
   }
 }
@@ -68,9 +76,12 @@ export const readPositiveDuration = (option: string, text: string, alternative =
   throw new UsageError(`--${option} must be a duration such as 30d or 12h${alternative}, not "${text}"`)
 }
 
-export const checkAllowlists = ({ networks, origins }: KeyChange, dir: string): void => {
+export const checkAllowlists = ({ networks, origins, ips }: KeyChange, dir: string): void => {
   checkNetworks(networks ?? [], dir)
   checkOrigins(origins ?? [])
+  const wrongAddress = ips?.find(text => !isSubnet(text))
+  if (wrongAddress !== undefined)
+    throw new CommandError(`invalid IP address "${wrongAddress}"; expected an address or a subnet, such as 203.0.113.7 or 10.0.0.0/8`)
 }
 
 const checkNetworks = (requested: readonly string[], dir: string): void => {

@@ -35,9 +35,9 @@ export const keysCommand: Command = {
   name: 'keys',
   summary: 'Adds, lists, changes, rotates, suspends and revokes the API keys of an account.',
   usage: [
-    'keys add ACCOUNT [--networks A,B] [--methods A,B] [--origins A,B] [--expires DURATION] [--json] [--config DIR]',
+    'keys add ACCOUNT [--networks A,B] [--methods A,B] [--origins A,B] [--ips A,B] [--expires DURATION] [--json] [--config DIR]',
     'keys list ACCOUNT [--json] [--config DIR]',
-    'keys set ID [--networks A,B|all] [--methods A,B|all] [--origins A,B|all] [--expires DURATION|never] [--json] [--config DIR]',
+    'keys set ID [--networks A,B|all] [--methods A,B|all] [--origins A,B|all] [--ips A,B|all] [--expires DURATION|never] [--json] [--config DIR]',
     'keys rotate ID [--overlap DURATION] [--json] [--config DIR]',
     'keys suspend ID [--json] [--config DIR]',
     'keys resume ID [--json] [--config DIR]',
@@ -81,7 +81,7 @@ const list: Subcommand = (args, terminal) => {
     if (json) return terminal.out(JSON.stringify(rows.map(row => toKeyJson(row, account))))
     if (rows.length === 0) return terminal.out(`no keys yet: tollgate keys add ${account.name}`)
     const cells = rows.map(row => [row.id, `…${row.hint}`, ...Object.values(formatSettings(row)), isoTime(row.created), formatState(row)])
-    const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'EXPIRES', 'CREATED', 'STATE']
+    const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'EXPIRES', 'CREATED', 'STATE']
     for (const line of formatTable(titles, cells)) terminal.out(line)
   })
 }
@@ -93,7 +93,8 @@ const set: Subcommand = (args, terminal) => {
   } = readArguments(args, ['ID'], keyOptions)
   const { config, json } = values
   const change = readKeyChange(values, systemClock.now())
-  if (Object.keys(change).length === 0) throw new UsageError('nothing to change: expected --networks, --methods, --origins or --expires')
+  if (Object.keys(change).length === 0)
+    throw new UsageError('nothing to change: expected --networks, --methods, --origins, --ips or --expires')
   return withStoreContext(config, terminal, async ({ store }) => {
     checkAllowlists(change, config)
     const row = (await store.changeKey(id, change)) ?? throwUnknownKey(id)
@@ -150,7 +151,7 @@ const throwUnknownKey = (id: string): never => {
 }
 
 const toKeyJson = (row: KeyRow, account: AccountRow) => {
-  const { id, name, hint, networks, methods, origins, created, expires, suspended, revoked } = row
+  const { id, name, hint, networks, methods, origins, ips, created, expires, suspended, revoked } = row
   return {
     id,
     account: account.name,
@@ -159,6 +160,7 @@ const toKeyJson = (row: KeyRow, account: AccountRow) => {
     networks,
     methods,
     origins,
+    ips,
     created: isoTime(created),
     expires: toIsoTime(expires),
     suspended: toIsoTime(suspended),
@@ -166,10 +168,11 @@ const toKeyJson = (row: KeyRow, account: AccountRow) => {
   }
 }
 
-const formatSettings = ({ networks, methods, origins, expires }: KeyRow) => ({
+const formatSettings = ({ networks, methods, origins, ips, expires }: KeyRow) => ({
   networks: networks?.join(',') ?? allKeyword,
   methods: methods?.join(',') ?? allKeyword,
   origins: origins?.join(',') ?? allKeyword,
+  ips: ips?.join(',') ?? allKeyword,
   expires: toIsoTime(expires) ?? neverKeyword,
 })
 

@@ -65,8 +65,8 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
 /** One of several workers: the admin listener is the primary's. */
 const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: RootLog, { env, err }: Terminal): Promise<number> => {
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
-  const { rpc, reusePort } = gatewayConfig.listen
-  const listen = { rpc: { ...rpc, port: worker.rpcPort }, reusePort }
+  const { rpc, reusePort, trustedProxies } = gatewayConfig.listen
+  const listen = { rpc: { ...rpc, port: worker.rpcPort }, reusePort, trustedProxies }
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, worker.heads)
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
+import { isSubnet } from '../util/address-set.ts'
 import { isJsonObject } from '../util/json.ts'
 import { isHostPort, isReusePortSupported, parseAddress, parseStoreAddress } from './addresses.ts'
 import { checkOptions } from './check-options.ts'
@@ -33,7 +34,7 @@ export const readGatewayConfig = (
   if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems, warnings }
 
   const {
-    listen: { rpc, portal, admin: adminAddress, reusePort },
+    listen: { rpc, portal, admin: adminAddress, reusePort, trustedProxies },
     workers,
     plans,
     admin: { token },
@@ -46,6 +47,7 @@ export const readGatewayConfig = (
       ...(portal !== undefined && { portal: parseAddress(portal) }),
       ...(adminAddress !== undefined && { admin: parseAddress(adminAddress) }),
       reusePort,
+      trustedProxies,
     },
     admin: { ...(token !== undefined && { token }), hosts: readHosts(source, ['admin', 'hosts']).hosts.map(({ host }) => host) },
     store,
@@ -118,6 +120,17 @@ const optionsNeedListener: GatewayRule = source =>
 
 const validAdminHosts: GatewayRule = source => readHosts(source, ['admin', 'hosts']).problems
 
+const validTrustedProxies: GatewayRule = source => {
+  const path = ['listen', 'trustedProxies']
+  const list = source.valueAt(path)
+  return (Array.isArray(list) ? [...list.keys()] : []).flatMap(index => {
+    const text = source.textAt([...path, index])
+    if (text === undefined || isSubnet(text)) return []
+    const message = `a trusted proxy must be an IP address or a subnet, not ${source.describeValueAt([...path, index])}`
+    return [source.problemAt([...path, index], message, 'for example 10.0.0.7, 10.0.0.0/8 or 2001:db8::/32')]
+  })
+}
+
 const supportedStore: GatewayRule = source => {
   const text = source.textAt(['store'])
   if (text === undefined || parseStoreAddress(text, '') !== undefined) return []
@@ -175,6 +188,7 @@ const gatewayRules: readonly GatewayRule[] = [
   supportedReusePort,
   optionsNeedListener,
   validAdminHosts,
+  validTrustedProxies,
   supportedStore,
   validWorkerCount,
   validPlanNames,

@@ -30,6 +30,15 @@ export const gatewaySchema = {
             'Whether each worker listens on the RPC port itself, and the kernel distributes connections (SO_REUSEPORT; Linux and ' +
             'Node.js 22.12 or 23.1), instead of the primary handing them to workers.',
         },
+        trustedProxies: {
+          type: 'array',
+          items: { type: 'string' },
+          default: [],
+          description:
+            'IP addresses and subnets of the proxies in front of the gateway. Of a request from one of them, the address of the caller is the ' +
+            'rightmost address in X-Forwarded-For or Forwarded that is not a trusted proxy; from elsewhere, these headers are ignored.',
+          examples: [['10.0.0.0/8', '2001:db8::/32']],
+        },
       },
       default: {},
     },

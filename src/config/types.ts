@@ -14,6 +14,8 @@ export interface GatewayConfig {
     readonly portal?: Address
     /** Whether each process listens on the RPC port itself (SO_REUSEPORT). */
     readonly reusePort: boolean
+    /** Addresses and subnets of proxies. */
+    readonly trustedProxies: readonly string[]
   }
   readonly portal: {
     /** The URL by which browsers reach the dashboard. */

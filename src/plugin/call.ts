@@ -16,7 +16,7 @@ export interface Origin {
   readonly key: Secret | undefined
   /** The Origin header: the page that a browser calls from. */
   readonly originHeader: string | undefined
-  /** The remote address of the socket; empty for a `shared` origin. */
+  /** The IP address of the caller, behind the proxies that `listen.trustedProxies` names; empty where it is not known, and for a `shared` origin. */
   readonly ip: string
   /** In logs, in `X-Request-Id` and in internal errors. */
   readonly requestId: string
@@ -70,6 +70,8 @@ export interface Key {
   readonly networks?: readonly string[]
   readonly methods?: readonly string[]
   readonly origins?: readonly string[]
+  /** IP addresses and subnets of callers. */
+  readonly ips?: readonly string[]
   /** Milliseconds since 1970; the key is refused from then on. */
   readonly expires?: number
 }

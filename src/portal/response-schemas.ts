@@ -25,6 +25,7 @@ const key = {
   networks: texts,
   methods: texts,
   origins: texts,
+  ips: texts,
   state: { type: 'string', enum: ['active', 'suspended', 'expired', 'revoked'] },
   created: time,
   expires: timeOrNull,

@@ -12,6 +12,7 @@ import type { AdminOptions } from './admin.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/http-internals.ts'
 import { sleep } from '../util/async.ts'
+import { createClientAddressReader } from './client-address.ts'
 import { FairScheduler } from './fair-scheduler.ts'
 import {
   closeServer,
@@ -67,6 +68,7 @@ export const openRpcListener = async ({
   const activeRequests = new ActiveRequests()
   const services: RpcServices = {
     endpointByHost: new Map(networks.flatMap(network => endpointsOf(network, handlerBase))),
+    readClientAddress: createClientAddressReader(config.listen.trustedProxies),
     limits: config.limits,
     headers: config.headers,
     log,

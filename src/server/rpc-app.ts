@@ -80,7 +80,8 @@ const routeToNetwork =
   ({ req, res, state }, next) => {
     const transport = res instanceof UpgradeResponse ? 'websocket' : 'http'
     // The target of CONNECT is a host and a port, without a path.
-    const routed = req.method === 'CONNECT' ? methodNotAllowed : routeRequest(services.endpointByHost, transport, req)
+    const routed =
+      req.method === 'CONNECT' ? methodNotAllowed : routeRequest(services.endpointByHost, transport, req, services.readClientAddress)
     if ('error' in routed) return sendResponse(services, res, nextRequestId(), failureResponse(routed))
     state.routed = routed
     return next()

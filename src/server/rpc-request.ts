@@ -8,6 +8,7 @@ import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { MessageHandler } from '../json-rpc/handle-message.ts'
+import type { ReadClientAddress } from './client-address.ts'
 
 /** A network as the RPC listener sees it. */
 export interface NetworkEndpoint extends Pick<Network, 'name' | 'admit'> {
@@ -27,6 +28,7 @@ export const routeRequest = (
   endpointByHost: ReadonlyMap<string, NetworkEndpoint>,
   transport: Transport,
   request: IncomingMessage,
+  readClientAddress: ReadClientAddress,
 ): RoutedRequest | Failure => {
   const malformed = checkRequestHead(request)
   if (malformed !== undefined) return malformed
@@ -36,7 +38,7 @@ export const routeRequest = (
   if ('error' in path) return path
   if (path.transport !== transport)
     return transport === 'websocket' ? upgradeNotServed : request.method === 'GET' ? upgradeRequired : getRequired
-  return { endpoint, origin: new RequestOrigin(transport, endpoint.name, path.apiKey, request) }
+  return { endpoint, origin: new RequestOrigin(transport, endpoint.name, path.apiKey, request, readClientAddress) }
 }
 
 const unknownHost = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
@@ -124,8 +126,17 @@ export class RequestOrigin implements Origin {
   readonly signal = new Cancellation()
   readonly state: OriginState = {}
   readonly #request: IncomingMessage
+  readonly #readClientAddress: ReadClientAddress
+  #ip: string | undefined
 
-  constructor(transport: Origin['transport'], network: string, key: Secret | undefined, request: IncomingMessage) {
+  constructor(
+    transport: Origin['transport'],
+    network: string,
+    key: Secret | undefined,
+    request: IncomingMessage,
+    readClientAddress: ReadClientAddress,
+  ) {
+    this.#readClientAddress = readClientAddress
     this.transport = transport
     this.network = network
     this.key = key
@@ -137,7 +148,7 @@ export class RequestOrigin implements Origin {
   }
 
   get ip(): string {
-    return this.#request.socket.remoteAddress ?? ''
+    return (this.#ip ??= this.#readClientAddress(this.#request))
   }
 
   get headers(): Origin['headers'] {

@@ -3,6 +3,7 @@ import type { RefusalKind, Reply } from '../plugin/reply.ts'
 import type { SendSingleWrite } from '../runtime/http-internals.ts'
 import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
+import type { ReadClientAddress } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import type { ActiveRequests, NetworkEndpoint } from './rpc-request.ts'
 
@@ -10,6 +11,7 @@ import type { ActiveRequests, NetworkEndpoint } from './rpc-request.ts'
 export interface RpcServices {
   /** The networks by the hosts that name them. */
   readonly endpointByHost: ReadonlyMap<string, NetworkEndpoint>
+  readonly readClientAddress: ReadClientAddress
   readonly limits: GatewayLimits
   /** Which headers responses have. */
   readonly headers: GatewayConfig['headers']

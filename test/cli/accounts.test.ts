@@ -93,7 +93,7 @@ t.test('wrong arguments are a usage error', async t => {
     )
   }
   t.equal(await usageErrorOf('revoke'), 'missing argument ID')
-  t.equal(await usageErrorOf('set', 'key_1'), 'nothing to change: expected --networks, --methods, --origins or --expires')
+  t.equal(await usageErrorOf('set', 'key_1'), 'nothing to change: expected --networks, --methods, --origins, --ips or --expires')
 })
 
 t.test('a problem of the configuration is reported with its location, exit code 78', async t => {

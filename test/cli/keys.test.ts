@@ -11,8 +11,22 @@ const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 t.test('a key is printed once, with its allowlists, and later only by its last characters', async t => {
   const { json, run } = await createTestConfigs(t)
   await run(accountsCommand, 'add', 'alice', '--plan', 'core')
-  const lists = { networks: ['devnet', 'base-mainnet'], methods: ['eth_call'], origins: ['https://dapp.test'] }
-  const options = ['--networks', 'devnet, base-mainnet', '--methods', 'eth_call', '--origins', 'https://dapp.test']
+  const lists = {
+    networks: ['devnet', 'base-mainnet'],
+    methods: ['eth_call'],
+    origins: ['https://dapp.test'],
+    ips: ['203.0.113.7', '10.0.0.0/8'],
+  }
+  const options = [
+    '--networks',
+    'devnet, base-mainnet',
+    '--methods',
+    'eth_call',
+    '--origins',
+    'https://dapp.test',
+    '--ips',
+    '203.0.113.7,10.0.0.0/8',
+  ]
   const added = (await json(keysCommand, 'add', 'alice', ...options)) as { id: string; key: string; account: string }
   t.ok(isWellFormedKey(added.key))
   t.match(added, { id: /^key_/, account: 'alice', ...lists })
@@ -61,6 +75,7 @@ t.test('the given allowlists of a key are changed, by its id', async t => {
     'networks  base-mainnet,devnet',
     'methods   eth_call',
     'origins   all',
+    'ips       all',
     'expires   never',
   ])
   const unrestricted = (await json(keysCommand, 'set', added.id, '--networks', 'all', '--methods', 'all')) as object
@@ -123,12 +138,13 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^networks  devnet$/,
     /^methods   all$/,
     /^origins   all$/,
+    /^ips       all$/,
     /^expires   never$/,
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                KEY    NETWORKS  METHODS  ORIGINS  EXPIRES  CREATED                   STATE$/,
-    /^key_\w{12}  …\w{4}  devnet    all      all      never    20\S+Z  active$/,
+    /^ID                KEY    NETWORKS  METHODS  ORIGINS  IPS  EXPIRES  CREATED                   STATE$/,
+    /^key_\w{12}  …\w{4}  devnet    all      all      all  never    20\S+Z  active$/,
   ])
 })
 
@@ -149,6 +165,10 @@ t.test('a key for an unknown account, network or origin is an error', async t =>
   t.equal(
     await errorOf('add', 'alice', '--origins', 'dapp'),
     'tollgate: invalid origin "dapp"; expected an origin such as https://dapp.example',
+  )
+  t.equal(
+    await errorOf('add', 'alice', '--ips', '10.0.0.0/33'),
+    'tollgate: invalid IP address "10.0.0.0/33"; expected an address or a subnet, such as 203.0.113.7 or 10.0.0.0/8',
   )
   t.equal(await errorOf('list', 'bob'), 'tollgate: unknown account "bob"')
   t.match(await errorOf('revoke', 'key_1'), /^tollgate: unknown key id "key_1"/)

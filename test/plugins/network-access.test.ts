@@ -36,6 +36,18 @@ t.test('network-access', async t => {
     })
   }
 
+  t.test('a list of IP addresses allows those and their subnets, and no unknown address', async t => {
+    const key = { ...fakeKey, ips: ['203.0.113.7', '10.0.0.0/8', '2001:db8::/32'] }
+    const requestFrom = (ip: string) =>
+      handle({ ...fakeCall('eth_call', [], { key }), origin: { ...fakeOrigin(), ip } }, async () => fakeResult('ok'))
+    for (const ip of ['203.0.113.7', '10.200.0.1', '2001:db8:1::2']) t.equal(valueOrErrorCode(await requestFrom(ip)), 'ok', ip)
+    for (const ip of ['203.0.113.8', '2001:db9::', '']) {
+      const { error } = failureOf(await requestFrom(ip))
+      t.match(error, { code: -32091, data: { reason: 'ip', allowed: key.ips } })
+      t.match(error.message, ip === '' ? /not known$/ : ip)
+    }
+  })
+
   t.test('an origin list matches origins and subdomains, and refuses calls without an origin', async t => {
     const origins = ['https://a.example', 'https://*.b.example']
     t.equal(valueOrErrorCode(await request({ origins }, 'https://A.example')), 'ok')

@@ -9,10 +9,12 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
-import { call } from '../support/rpc-client.ts'
+import { call, connectWs } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const word = `0x${'ab'.repeat(32)}`
+
+const listen = { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0' }
 
 const startPortal = async (t: Test, workers = 1): Promise<{ deployment: Deployment; gateway: GatewayProcess }> => {
   const node = await startFakeNode({
@@ -21,7 +23,7 @@ const startPortal = async (t: Test, workers = 1): Promise<{ deployment: Deployme
     eth_getStorageAt: { result: word },
   })
   const deployment = createPortalDeployment(node.url, {
-    gateway: { listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0' }, portal: { url: 'http://127.0.0.1' }, workers },
+    gateway: { listen: { ...listen, trustedProxies: ['127.0.0.1'] }, portal: { url: 'http://127.0.0.1' }, workers },
   })
   t.teardown(async () => {
     await deployment.remove()
@@ -127,6 +129,27 @@ t.test('portal', async t => {
     t.match(await alice.post(`/keys/${rotated.id}/rotate`), { status: 409 })
     t.match((await alice.post(`/keys/${rotated.id}/resume`)).json, { state: 'active', suspended: null })
     await waitUntil(async () => !(await isRefused(gateway, rotated.key)))
+  })
+
+  t.test('a key with a list of IP addresses is accepted from those only, as a trusted proxy names them', async t => {
+    const { status, json: key } = await alice.post('/keys', { name: 'server', ips: ['203.0.113.0/24', '2001:db8::7'] })
+    t.equal(status, 201)
+    t.match(key, { ips: ['203.0.113.0/24', '2001:db8::7'] })
+    await waitUntil(async () => !(await isRefused(gateway, key.key)))
+    const codeFrom = async (headers: Readonly<Record<string, string>>) =>
+      (await call(gateway.http(key.key), 'eth_chainId', [], { headers })).error?.code
+    t.equal(await codeFrom({ 'x-forwarded-for': '198.51.100.1, 203.0.113.9' }), undefined)
+    t.equal(await codeFrom({ forwarded: 'for="[2001:db8::7]:1234"' }), undefined)
+    t.equal(await codeFrom({ 'x-forwarded-for': '203.0.113.9, 198.51.100.1' }), -32091)
+    t.equal(await codeFrom({}), -32091, 'the proxy itself')
+    const ws = await connectWs(gateway.ws(key.key), { headers: { 'x-forwarded-for': '203.0.113.10' } })
+    t.equal((await ws.call('eth_chainId')).error, undefined)
+    await ws.close()
+    t.match(await alice.post('/keys', { name: 'x', ips: ['203.0.113.0/33'] }), {
+      status: 400,
+      json: { error: { field: 'ips', message: 'ips has "203.0.113.0/33", which is not an IP address or a subnet such as 10.0.0.0/8' } },
+    })
+    t.match((await alice.post(`/keys/${key.id}/rotate`, {})).json, { ips: key.ips })
   })
 
   t.test('the credits and the usage of calls appear within two seconds', async t => {

@@ -5,6 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { runFuzzBytes } from '../attack/fuzz-bytes.ts'
 import { openRawConnection } from '../support/rpc-client.ts'
+import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
@@ -50,6 +51,7 @@ const services: RpcServices = {
     ['a', endpoint],
     ['127.0.0.1', endpoint],
   ]),
+  readClientAddress: createClientAddressReader([]),
   limits,
   headers: { upstream: true },
   log,

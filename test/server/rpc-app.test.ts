@@ -9,6 +9,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { openGcHints } from '../../src/runtime/gc-hints.ts'
 import { openSingleWrite } from '../../src/runtime/http-internals.ts'
+import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
@@ -71,6 +72,7 @@ const openServer = async (
   }
   const services: RpcServices = {
     endpointByHost: new Map([['a', endpoint]]),
+    readClientAddress: createClientAddressReader([]),
     limits,
     headers,
     log,

@@ -7,6 +7,7 @@ import { WebSocket } from 'ws'
 import { refuse } from '../../src/plugin/reply.ts'
 import type { Call, Signal } from '../../src/plugin/call.ts'
 import type { Failure } from '../../src/plugin/reply.ts'
+import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
@@ -65,6 +66,7 @@ const openServer = async (test: Test) => {
   }
   const services: RpcServices = {
     endpointByHost: new Map([['127.0.0.1', endpoint]]),
+    readClientAddress: createClientAddressReader([]),
     limits,
     headers: { upstream: true },
     log,

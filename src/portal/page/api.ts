@@ -63,6 +63,7 @@ export interface Key {
   readonly networks: readonly string[]
   readonly methods: readonly string[]
   readonly origins: readonly string[]
+  readonly ips: readonly string[]
   readonly state: 'active' | 'suspended' | 'expired' | 'revoked'
   readonly created: string
   readonly expires: string | null

@@ -1,5 +1,6 @@
 import { createKey, keyRefusal, rotateKey } from '../../services/accounts/create-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
+import { isSubnet } from '../../util/address-set.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField, notFound } from '../api-error.ts'
@@ -31,22 +32,26 @@ const allowlists = {
   networks: listOf('The networks that the key may call; every network without it, or when it is empty.'),
   methods: listOf('The methods that the key may call; every method without it, or when it is empty.'),
   origins: listOf('The web pages that may use the key, such as https://dapp.example; every page without it, or when it is empty.'),
+  ips: listOf('The IP addresses and subnets that may use the key, such as 10.0.0.0/8; every address without it, or when it is empty.'),
 } as const
 
 type Allowlists = { readonly [Name in keyof typeof allowlists]?: readonly string[] }
 
 /** The change that the lists ask for, with an empty list as no restriction. Throws ApiError where a list cannot be meant. */
-const checkAllowlists = ({ networks, methods, origins }: Allowlists, services: PortalServices): KeyChange => {
+const checkAllowlists = ({ networks, methods, origins, ips }: Allowlists, services: PortalServices): KeyChange => {
   const knownNetworks = services.networks.map(network => network.name)
   const knownMethods = services.networks.flatMap(network => network.methods.map(method => method.name))
   checkKnown('networks', networks, knownNetworks)
   checkKnown('methods', methods, knownMethods)
   const wrongOrigin = origins?.find(origin => !isOrigin(origin))
   if (wrongOrigin !== undefined) throw invalidField('origins', `has "${wrongOrigin}", which is not an origin such as https://dapp.example`)
+  const wrongIp = ips?.find(ip => !isSubnet(ip))
+  if (wrongIp !== undefined) throw invalidField('ips', `has "${wrongIp}", which is not an IP address or a subnet such as 10.0.0.0/8`)
   return {
     ...(networks !== undefined && { networks: orNull(networks) }),
     ...(methods !== undefined && { methods: orNull(methods) }),
     ...(origins !== undefined && { origins: orNull(origins) }),
+    ...(ips !== undefined && { ips: orNull(ips) }),
   }
 }
 
@@ -66,7 +71,7 @@ const isOrigin = (text: string): boolean => {
 
 /** A key as the API shows it. */
 const toJson = (row: KeyRow, now: number, lastUsed?: number) => {
-  const { id, name = '', hint, networks = [], methods = [], origins = [], created, expires, suspended, revoked } = row
+  const { id, name = '', hint, networks = [], methods = [], origins = [], ips = [], created, expires, suspended, revoked } = row
   return {
     id,
     name,
@@ -74,6 +79,7 @@ const toJson = (row: KeyRow, now: number, lastUsed?: number) => {
     networks,
     methods,
     origins,
+    ips,
     state: keyRefusal(row, now) ?? 'active',
     created: isoTime(created),
     expires: toIsoTime(expires),

@@ -24,12 +24,13 @@ export const createKey = async (store: AccountStore, clock: Clock, account: stri
  * callers can change to the new key.
  */
 export const rotateKey = async (store: AccountStore, clock: Clock, rotated: KeyRow, overlapMs: number): Promise<CreatedKey> => {
-  const { account, name, networks, methods, origins } = rotated
+  const { account, name, networks, methods, origins, ips } = rotated
   const settings = {
     ...(name !== undefined && { name }),
     ...(networks !== undefined && { networks }),
     ...(methods !== undefined && { methods }),
     ...(origins !== undefined && { origins }),
+    ...(ips !== undefined && { ips }),
   }
   const created = await createKey(store, clock, account, settings)
   const expires = clock.now() + overlapMs

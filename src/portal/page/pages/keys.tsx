@@ -52,6 +52,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       networks: listOf(values.get('networks')),
       methods: listOf(values.get('methods')),
       origins: listOf(values.get('origins')),
+      ips: listOf(values.get('ips')),
       ...(values.get('days') !== '' && { days: Number(values.get('days')) }),
     }
     try {
@@ -66,7 +67,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
     }
   }
   const errorOf = (field: string) => (error.value?.field?.split('.')[0] === field ? error.value.message : undefined)
-  const hasField = ['name', 'networks', 'methods', 'origins', 'days'].some(field => errorOf(field) !== undefined)
+  const hasField = ['name', 'networks', 'methods', 'origins', 'ips', 'days'].some(field => errorOf(field) !== undefined)
   return (
     <form class="card form" onSubmit={event => void create(event)} aria-label={text.create}>
       <h2>{text.create}</h2>
@@ -74,6 +75,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       <TextField label={text.networks} name="networks" help={text.networksHelp} error={errorOf('networks')} />
       <TextField label={text.methods} name="methods" help={text.methodsHelp} error={errorOf('methods')} />
       <TextField label={text.origins} name="origins" help={text.originsHelp} error={errorOf('origins')} />
+      <TextField label={text.ips} name="ips" help={text.ipsHelp} error={errorOf('ips')} />
       <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
       {!hasField && <Notice text={error.value?.message} />}
       <button type="submit" disabled={isSending.value}>
@@ -115,6 +117,7 @@ const KeyTable = ({ keys, mayChange, onChanged }: KeyTableProps) => (
       { title: text.networks, cell: key => key.networks.join(', ') || texts.all },
       { title: text.methods, cell: key => key.methods.join(', ') || texts.all },
       { title: text.origins, cell: key => key.origins.join(', ') || texts.all },
+      { title: text.ips, cell: key => key.ips.join(', ') || texts.all },
       { title: text.created, cell: key => formatTime(key.created) },
       { title: text.lastUsed, cell: key => (key.lastUsed === null ? texts.never : formatTime(key.lastUsed)) },
       { title: text.expires, cell: key => (key.expires === null ? texts.never : formatTime(key.expires)) },
