@@ -90,11 +90,12 @@ export class MemoryCache {
 /** Memory of an entry beside its key and its result: measured with 100,000 small entries. */
 const entryOverheadBytes = 400
 
-const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock }: Services): LRUCache<string, CachedReply> => {
+const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock, methods }: Services): LRUCache<string, CachedReply> => {
   const maxSize = Math.max(1, Math.min(maxBytes, cacheBytes)) // lru-cache takes 0 for no bound
   return singleton(
     'answers',
-    { maxSize },
+    // With other rules an answer may be another.
+    { maxSize, rules: methods.rulesId },
     () =>
       new LRUCache<string, CachedReply>({
         maxSize,

@@ -1,4 +1,5 @@
 import { getOrCreate } from '../../src/plugin/plugin.ts'
+import type { Clock, Timer } from '../../src/plugin/plugin.ts'
 
 /** Above these shares of its calls, free failures limit an account. */
 const singleAttemptShare = 0.05
@@ -6,7 +7,7 @@ const refusalShare = 0.1
 /** With fewer calls in the window, a share says nothing. */
 const minCalls = 20
 
-export const bucketMs = 10_000
+const bucketMs = 10_000
 /** A minute in all. */
 const bucketCount = 6
 
@@ -16,13 +17,22 @@ const bucketCount = 6
  */
 export class FreeFailures {
   readonly #accounts = new Map<string, RecentCalls>()
+  readonly #rotation: Timer
+
+  constructor(clock: Clock) {
+    this.#rotation = clock.every(bucketMs, () => this.#rotate())
+  }
+
+  stop(): void {
+    this.#rotation.cancel()
+  }
 
   of(account: string): RecentCalls {
     return getOrCreate(this.#accounts, account, createRecentCalls)
   }
 
-  /** Called every `bucketMs`: what is a minute old is forgotten. */
-  rotate(): void {
+  /** What is a minute old is forgotten. */
+  #rotate(): void {
     for (const [account, recent] of this.#accounts) {
       recent.rotate()
       if (recent.isEmpty) this.#accounts.delete(account)

@@ -18,11 +18,10 @@ import type {
   RefusalKind,
   Next,
   Reply,
-  Timer,
   Usage,
   ChargeResult,
 } from '../../src/plugin/plugin.ts'
-import { FreeFailures, bucketMs } from './free-failures.ts'
+import { FreeFailures } from './free-failures.ts'
 import type { RecentCalls } from './free-failures.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
@@ -73,8 +72,7 @@ export default definePlugin({
     const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
     const outageGrace = outageGraceOf(onStoreOutage, grace)
-    const freeFailures = singleton('free failures', {}, () => new FreeFailures())
-    let rotation: Timer | undefined
+    const freeFailures = singleton('free failures', {}, () => new FreeFailures(clock))
 
     const handle: Handler<ContextKeys, 'account'> = (call, next) => {
       const {
@@ -96,12 +94,6 @@ export default definePlugin({
     return {
       handle,
       describeMethods: described => described.map(method => ({ ...method, credits: costByMethod.get(method.name) ?? methods.defaultCost })),
-      async start() {
-        rotation = clock.every(bucketMs, () => freeFailures.rotate())
-      },
-      async stop() {
-        rotation?.cancel()
-      },
     }
   },
 })

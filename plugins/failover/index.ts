@@ -1,4 +1,4 @@
-import { definePlugin, assertKnownMethods } from '../../src/plugin/plugin.ts'
+import { definePlugin, assertKnownMethods, revealSecrets } from '../../src/plugin/plugin.ts'
 import type { Path, ReportProblem, Secret, Target } from '../../src/plugin/plugin.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
@@ -45,17 +45,24 @@ export default definePlugin({
     const forwardedMethods = partner?.methods.map((method, i) => ({ path: ['partner', 'methods', i], method })) ?? []
     assertKnownMethods(forwardedMethods, services.methods)
     const targets = upstreams.map(({ weight: _weight, ...upstream }): Target => ({ ...upstream, source: 'node' }))
-    const nodes = targets.map(target => new UpstreamNode(target, breaker, services))
-    const partnerNode = partner && new PartnerNode(partner, breaker, services)
+    // Breakers outlive a reload that changes neither them nor the node; with other rules of methods they count other calls together.
+    const learnedWith = { breaker, rules: services.methods.rulesId }
+    const nodeOf = <N extends UpstreamNode>(node: object, create: () => N): N =>
+      services.singleton('node', revealSecrets({ node, ...learnedWith }), create)
+    const nodes = targets.map(target => nodeOf(target, () => new UpstreamNode(target, breaker, services)))
+    const partnerNode = partner && nodeOf(partner, () => new PartnerNode(partner, breaker, services))
     const selectionOrder = createSelectionOrder(
       nodes,
       upstreams.map(upstream => upstream.weight),
     )
-    const retryBudget = new RetryBudget(services.clock)
+    const retryBudget = services.singleton('retry budget', {}, () => new RetryBudget(services.clock))
     let stopTracking = () => {}
     return {
       async start() {
-        stopTracking = services.heads.track(targets, { maxLag })
+        stopTracking = services.heads.track(
+          nodes.map(({ target }) => target),
+          { maxLag },
+        )
       },
       async handle(call, next) {
         const { heads, clock, methods } = services
@@ -76,7 +83,6 @@ export default definePlugin({
       },
       async stop() {
         stopTracking()
-        for (const node of [...nodes, ...(partnerNode ? [partnerNode] : [])]) node.stop()
       },
     }
   },

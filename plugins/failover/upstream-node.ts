@@ -33,7 +33,7 @@ export type NextBelow = Next<'request' | 'target'>
 /** An own node or the partner, with its health: circuit breakers by class of method, rate limit, and what it fails to answer. */
 export class UpstreamNode {
   readonly name: string
-  readonly #target: Target
+  readonly target: Target
   readonly #options: FailoverOptions['breaker']
   readonly #services: Services
   readonly #failures: Counter
@@ -51,7 +51,7 @@ export class UpstreamNode {
   constructor(target: Target, options: FailoverOptions['breaker'], services: Services) {
     const { name } = target
     this.name = name
-    this.#target = target
+    this.target = target
     this.#options = options
     this.#services = services
     this.#failures = services.metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })
@@ -83,7 +83,7 @@ export class UpstreamNode {
     const startedAt = clock.monotonic()
     let outcome: CallOutcome = 'ignored'
     try {
-      const reply = this.#blameForTimeout(await next(withContext(call, { target: this.#target })), methodClass, startedAt)
+      const reply = this.#blameForTimeout(await next(withContext(call, { target: this.target })), methodClass, startedAt)
       outcome = this.#recordReply(reply, methodClass, request)
       if (outcome === 'success') getOrCreate(this.#latencies, methodClass, createLatencyTracker).record(startedAt, clock.monotonic())
       return reply
@@ -103,6 +103,7 @@ export class UpstreamNode {
     return this.#rateLimit.remainingMs > 0 ? this.#rateLimit.remainingMs : this.#options.openFor
   }
 
+  /** Called when no pipeline uses the node any more. */
   stop(): void {
     this.cancellation.abort()
     this.#rateLimitTimer?.cancel()
@@ -171,7 +172,7 @@ export class UpstreamNode {
 
   /** One probe serves the breakers of all classes. */
   readonly #probe = singleFlight(async (): Promise<boolean> => {
-    const result = await probeUpstream(this.#target, this.#services, { timeoutMs: probeTimeoutMs, signal: this.cancellation })
+    const result = await probeUpstream(this.target, this.#services, { timeoutMs: probeTimeoutMs, signal: this.cancellation })
     return result === 'healthy'
   })
 }

@@ -66,7 +66,7 @@ export class SharedHeads {
 
   #track(network: string, upstreams: TrackedUpstreams): SharedNetworkHeads {
     const existing = this.#networks.get(network)
-    if (existing?.tracks(upstreams) === true) return existing
+    if (existing?.follow(upstreams) === true) return existing
     const workers = existing?.workers ?? []
     existing?.stop()
     const created = new SharedNetworkHeads(network, upstreams, this.#options)
@@ -86,12 +86,12 @@ class SharedNetworkHeads {
   readonly heads: HeadTracker
   readonly chainId: number
   readonly #network: string
-  readonly #upstreamsKey: string
+  readonly #blockTime: number
   readonly #heightBroadcast: WorkerHeightBroadcast
   readonly #transactionBroadcast: TransactionBroadcast
   /** The newest blocks that the workers have been sent. */
   readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
-  readonly #stop: () => void
+  #stop: () => void
   /** Publishes the newest state; called first when the chain IDs have been checked, as a worker waits for that. */
   #publishLatest: (() => void) | undefined
   #areChainIdsChecked = false
@@ -102,7 +102,7 @@ class SharedNetworkHeads {
     const { chainId, blockTime, maxLag, targets } = upstreams
     this.chainId = chainId
     this.#network = network
-    this.#upstreamsKey = JSON.stringify(upstreams)
+    this.#blockTime = blockTime
     this.#heightBroadcast = new WorkerHeightBroadcast(network, options.clock)
     this.#transactionBroadcast = new TransactionBroadcast(network, options.clock)
     this.heads = new HeadTracker({
@@ -130,8 +130,13 @@ class SharedNetworkHeads {
     return this.#heightBroadcast.workers
   }
 
-  tracks(upstreams: TrackedUpstreams): boolean {
-    return JSON.stringify(upstreams) === this.#upstreamsKey
+  /** False when the upstreams are those of another chain. What is known of upstreams that it tracks already stays. */
+  follow({ chainId, blockTime, maxLag, targets }: TrackedUpstreams): boolean {
+    if (chainId !== this.chainId || blockTime !== this.#blockTime) return false
+    const stopBefore = this.#stop
+    this.#stop = this.heads.track(targets.map(toTarget), { maxLag })
+    stopBefore()
+    return true
   }
 
   addWorker(worker: WorkerChannel): void {

@@ -4,6 +4,7 @@ import {
   CurrentChainState,
   WorkerTags,
   RecentBlocks,
+  TrackingStack,
   fetchBlock,
   headTimingFor,
   maxRecentBlocks,
@@ -14,7 +15,7 @@ import { getOrCreate } from '../util/memoize.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { singleFlight, withTimeoutOr } from '../util/async.ts'
 import { ackTimeoutMs } from './channel.ts'
-import type { NetworkMessage, RevealedTarget, WorkerMessage } from './channel.ts'
+import type { NetworkMessage, RevealedTarget, TrackedUpstreams, WorkerMessage } from './channel.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
@@ -43,6 +44,10 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   /** By id: to be called when every worker knows of the transaction. */
   readonly #pendingTransactions = new Map<number, () => void>()
   readonly #pendingSyncs = new Map<number, () => void>()
+  readonly #trackings = new TrackingStack<{ readonly targets: readonly Target[]; readonly upstreams: TrackedUpstreams }>(
+    ({ targets, upstreams }) => this.#track(targets, { kind: 'track', network: this.#options.network, upstreams }),
+    () => this.#track([], { kind: 'untrack', network: this.#options.network }),
+  )
   #targets: readonly Target[] = []
   #sharedHeight = 0
   #hasSnapshot = false
@@ -72,15 +77,14 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   }
 
   track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
-    const { network, chainId, blockTime, send } = this.#options
-    this.#targets = targets
+    const { chainId, blockTime } = this.#options
     const upstreams = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: targets.map(toRevealedTarget) }
-    send({ kind: 'track', network, upstreams })
-    return () => {
-      if (this.#targets !== targets) return
-      this.#targets = []
-      send({ kind: 'untrack', network })
-    }
+    return this.#trackings.push({ targets, upstreams })
+  }
+
+  #track(targets: readonly Target[], message: WorkerMessage): void {
+    this.#targets = targets
+    this.#options.send(message)
   }
 
   /**

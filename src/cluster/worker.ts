@@ -64,7 +64,11 @@ class WorkerNetworks implements HeadsSource {
   }
 
   open(network: string, { chainId, blockTime, upstreamClient }: HeadsOptions): WorkerHeads {
-    const heads = new WorkerHeads({ network, chainId, blockTime, upstreamClient, clock: this.#clock, send: this.#send })
+    // After a reload with another chain ID there are two for a moment: the primary knows the newer one.
+    const send = (message: WorkerMessage) => {
+      if (this.#heads.get(network) === heads) this.#send(message)
+    }
+    const heads = new WorkerHeads({ network, chainId, blockTime, upstreamClient, clock: this.#clock, send })
     this.#heads.set(network, heads)
     return heads
   }

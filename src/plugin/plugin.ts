@@ -30,7 +30,7 @@ export type { CallOutcome, CircuitBreakerOptions } from '../services/circuit-bre
 export { probeUpstream } from '../services/upstream-client/probe-upstream.ts'
 export type { ProbeResult } from '../services/upstream-client/probe-upstream.ts'
 export { RateLimitBackoff } from '../services/upstream-client/rate-limit-backoff.ts'
-export { Secret } from './secret.ts'
+export { Secret, revealSecrets } from './secret.ts'
 export { metricDefinitions } from '../services/metric-definitions.ts'
 export { ChainIdCheck } from '../services/chain-heads/chain-id-check.ts'
 export type * from '../services/index.ts'

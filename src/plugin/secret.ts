@@ -1,4 +1,5 @@
 import { inspect } from 'node:util'
+import type { Json } from '../util/json.ts'
 
 /**
  * A text that must not be printed: an API key, or a URL that may hold one. As a string, in JSON and in inspect() it is
@@ -36,3 +37,11 @@ export class Secret {
 }
 
 type Redaction = string | ((text: string) => string)
+
+/** Plain data with each Secret as its text: to compare settings, or for messages between processes of one gateway. Never to be printed. */
+export const revealSecrets = (value: unknown): Json => {
+  if (value instanceof Secret) return value.reveal()
+  if (Array.isArray(value)) return value.map(revealSecrets)
+  if (typeof value !== 'object' || value === null) return (value ?? null) as Json // a primitive of plain data
+  return Object.fromEntries(Object.entries(value).flatMap(([name, item]) => (item === undefined ? [] : [[name, revealSecrets(item)]])))
+}

@@ -38,9 +38,12 @@ const maxUnwrittenBytes = 65_536
 
 /** Writes to stdout unless a destination is given. */
 export const openLog = (level: LogLevel, destination = openStdout()): RootLog => {
-  // pino sets the level of a child once, when it is made. Children are few and as old as the process: one for each plugin.
-  const children: Logger[] = []
-  const root = pino({ level, base: { pid: process.pid }, onChild: child => void children.push(child) }, destination)
+  // pino sets the level of a child once, when it is made. Each reload makes new children, one for each plugin; the old ones are freed.
+  let children: readonly WeakRef<Logger>[] = []
+  const onChild = (child: Logger) => {
+    children = [...children.filter(each => each.deref() !== undefined), new WeakRef(child)]
+  }
+  const root = pino({ level, base: { pid: process.pid }, onChild }, destination)
   return {
     debug: (fields, message) => root.debug(fields, message),
     info: (fields, message) => root.info(fields, message),
@@ -52,7 +55,11 @@ export const openLog = (level: LogLevel, destination = openStdout()): RootLog =>
     },
     set level(next) {
       level = next
-      for (const logger of [root, ...children]) logger.level = next
+      root.level = next
+      for (const child of children) {
+        const logger = child.deref()
+        if (logger !== undefined) logger.level = next
+      }
     },
   }
 }

@@ -72,7 +72,10 @@ export interface Heads {
   readonly snapshot: ChainSnapshot
   /** ms between polls: half a block time, at least 250 and at most 5,000. */
   readonly pollIntervalMs: number
-  /** Polls these upstreams, and no others, while calls come in. Returns how to stop that. */
+  /**
+   * Polls these upstreams, and no others, while calls come in. Returns how to stop that. While a pipeline takes over from another,
+   * both track: the later one counts, and when it stops the earlier one counts again. What is known of an upstream that both track stays.
+   */
   track(targets: readonly Target[], options?: TrackOptions): () => void
   /**
    * May a block have been reported to callers that this process does not know of? Then it answers nothing about the newest block from

@@ -1,5 +1,4 @@
 import type { Target, Signal } from '../../plugin/call.ts'
-import { Cancellation } from '../../plugin/call.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { withTimeoutOr } from '../../util/async.ts'
 import { CanonicalChain } from './canonical-chain.ts'
@@ -13,6 +12,8 @@ import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
 import { TagTracker } from './reported-tags.ts'
+import { TrackedUpstreams } from './tracked-upstreams.ts'
+import { TrackingStack } from './tracking-stack.ts'
 import { UpstreamTracker } from './upstream-tracker.ts'
 
 /** A start, and an operator, wait no longer for upstreams. */
@@ -28,7 +29,8 @@ const maxWaitMs = 1000
  * - The chain IDs are checked before the first call, even when no call comes in.
  * - Before the first poll nothing is finalized, every upstream is current, and no upstream is excluded.
  * - If no upstream answers, the last reported height stays. The head goes after three failed polls of each upstream.
- * - `track()` replaces the upstreams that were tracked before. Responses to their requests no longer count.
+ * - `track()` replaces the upstreams that were tracked before, but for those that it tracks too. Responses to the requests of
+ *   replaced ones no longer count.
  */
 export class HeadTracker extends CurrentChainState implements Heads {
   readonly mayLag = false
@@ -44,10 +46,13 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #schedule: PollSchedule
   #transactionVersion = 0
   #chainIdsChecked: Promise<void> = Promise.resolve()
-  #upstreams: readonly UpstreamTracker[] = []
   #maxLagBlocks = 0
   #lastCatchUpAt = -Infinity
-  #stopTracking = () => {}
+  readonly #tracked = new TrackedUpstreams((target, signal) => this.#createTracker(target, signal))
+  readonly #trackings = new TrackingStack<Tracking>(
+    tracking => this.#follow(tracking),
+    () => this.#stop(),
+  )
 
   constructor(options: HeadsOptions) {
     const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
@@ -101,27 +106,17 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#transactionVersion += 1
   }
 
+  get #upstreams(): readonly UpstreamTracker[] {
+    return this.#tracked.all
+  }
+
   /** Resolves once the chain IDs of the tracked upstreams have been checked, at the latest after a second. */
   get chainIdsChecked(): Promise<void> {
     return this.#chainIdsChecked
   }
 
   track(targets: readonly Target[], { maxLag = this.#timing.defaultMaxLagBlocks }: TrackOptions = {}): () => void {
-    const cancellation = new Cancellation()
-    const upstreams = targets.map(target => this.#createTracker(target, cancellation))
-    const stop = () => {
-      cancellation.abort()
-      for (const upstream of upstreams) upstream.closeSubscription()
-      if (this.#upstreams === upstreams) this.#schedule.stop()
-    }
-    this.#stopTracking()
-    this.#stopTracking = stop
-    this.#upstreams = upstreams
-    this.#maxLagBlocks = maxLag
-    this.#plausibility.setMaxLag(maxLag)
-    this.#evaluate()
-    this.#chainIdsChecked = this.#checkChainIds(upstreams)
-    return stop
+    return this.#trackings.push({ targets, maxLag })
   }
 
   sync = async (): Promise<boolean> => true
@@ -157,6 +152,20 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.isFinalized(block, async number => this.#selection.best?.fetchBlock(number))
   }
 
+  #follow({ targets, maxLag }: Tracking): void {
+    const added = this.#tracked.replace(targets)
+    this.#maxLagBlocks = maxLag
+    this.#plausibility.setMaxLag(maxLag)
+    this.#evaluate()
+    this.#chainIdsChecked = this.#checkChainIds()
+    if (this.#schedule.isActive) added.forEach(upstream => this.#startPolling(upstream))
+  }
+
+  #stop(): void {
+    this.#tracked.replace([])
+    this.#schedule.stop()
+  }
+
   #createTracker(target: Target, signal: Signal): UpstreamTracker {
     return new UpstreamTracker({
       ...this.#options,
@@ -170,8 +179,8 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
   }
 
-  async #checkChainIds(upstreams: readonly UpstreamTracker[]): Promise<void> {
-    await this.#withinSecond(upstreams.map(upstream => upstream.checkChainId().then(() => this.#evaluate())))
+  async #checkChainIds(): Promise<void> {
+    await this.#withinSecond(this.#upstreams.map(upstream => upstream.checkChainId().then(() => this.#evaluate())))
   }
 
   async #withinSecond(work: readonly Promise<void>[]): Promise<void> {
@@ -179,10 +188,12 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   #pollAll(): void {
-    for (const upstream of this.#upstreams) {
-      upstream.openSubscription()
-      void this.#pollUpstream(upstream)
-    }
+    for (const upstream of this.#upstreams) this.#startPolling(upstream)
+  }
+
+  #startPolling(upstream: UpstreamTracker): void {
+    upstream.openSubscription()
+    void this.#pollUpstream(upstream)
   }
 
   async #pollUpstream(upstream: UpstreamTracker, isCatchUp = false): Promise<void> {
@@ -241,4 +252,9 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
     this.#options.onChange?.(this.state, recentBlocks)
   }
+}
+
+interface Tracking {
+  readonly targets: readonly Target[]
+  readonly maxLag: number
 }

@@ -9,6 +9,7 @@ export { headTimingFor } from './poll-schedule.ts'
 export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
 export type { BlockId, RecentBlocksChange } from './recent-blocks.ts'
 export type { HeightBroadcast, HeightListener } from './reported-height.ts'
+export { TrackingStack } from './tracking-stack.ts'
 export { KnownTags, WorkerTags } from './reported-tags.ts'
 export type { FinalityTag, ReportedTags, TagState } from './reported-tags.ts'
 export { fetchBlock, openUpstreamRequester } from './upstream-requests.ts'
@@ -33,16 +34,17 @@ export const tagBroadcastsOf = (heightBroadcastsOf: HeightBroadcastsOf, network:
 
 /** Heads that this process tracks itself. */
 export const openHeadsSource = (heightBroadcastsOf: HeightBroadcastsOf = () => []): HeadsSource => {
-  const opened: HeadTracker[] = []
+  /** The newest of each network: after a reload with another chain ID the older one soon ends. */
+  const opened = new Map<string, HeadTracker>()
   return {
     open(network, options) {
       const { chainId } = options
       const heightBroadcasts = heightBroadcastsOf(network, chainId)
       const heads = new HeadTracker({ ...options, heightBroadcasts, tagBroadcasts: tagBroadcastsOf(heightBroadcastsOf, network, chainId) })
-      opened.push(heads)
+      opened.set(network, heads)
       return heads
     },
-    refresh: async () => void (await Promise.all(opened.map(heads => heads.refresh()))),
-    ready: async () => void (await Promise.all(opened.map(heads => heads.chainIdsChecked))),
+    refresh: async () => void (await Promise.all(Array.from(opened.values(), heads => heads.refresh()))),
+    ready: async () => void (await Promise.all(Array.from(opened.values(), heads => heads.chainIdsChecked))),
   }
 }

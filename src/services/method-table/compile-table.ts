@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { Json, Path } from '../../util/json.ts'
 import { memoizeFrozen } from '../../util/memoize.ts'
 import { overrideTable } from './override-table.ts'
@@ -56,6 +57,7 @@ export const openMethodTable = (table: CompiledTable, network: NetworkIdentity):
   return {
     get: name => methods.get(name),
     names: table.names,
+    rulesId: table.rulesId,
     defaultCost: table.defaultCost,
     heavyClasses: table.heavyClasses,
     errorCategory: table.errorCategory,
@@ -81,7 +83,22 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
   errorPatternIssues(errors, Object.keys(methods)).forEach(report)
   const names = [...entries.keys()]
   const { cost: defaultCost } = defaultsAndTypes.defaults
-  return { names, defaultCost, entries, heavyClasses: new Set(heavyClasses), errorCategory: createErrorClassifier(errors), compiler }
+  const rulesId = rulesIdOf(file as TableFile)
+  return {
+    names,
+    rulesId,
+    defaultCost,
+    entries,
+    heavyClasses: new Set(heavyClasses),
+    errorCategory: createErrorClassifier(errors),
+    compiler,
+  }
+}
+
+const rulesIdOf = ({ defaults, methods, ...rest }: TableFile): string => {
+  const withoutCost = ({ cost: _cost, ...entry }: MethodEntry) => entry
+  const entries = Object.entries(methods).map(([name, entry]) => [name, withoutCost(entry)])
+  return hash('sha256', JSON.stringify([withoutCost(defaults), entries, rest]), 'base64url')
 }
 
 /** A copy that nobody else can change; undefined when YAML aliases make the data contain itself. */

@@ -79,6 +79,8 @@ export interface MethodTable {
   get(name: string): Method | undefined
   /** The methods that the network offers, in the order of the table. */
   readonly names: readonly string[]
+  /** The same for two tables that differ in costs alone: what was learned with one table holds with the other. */
+  readonly rulesId: string
   /** Credits for a method that is not in the table. */
   readonly defaultCost: number
   /** Classes whose calls callers can make as heavy as they like. */

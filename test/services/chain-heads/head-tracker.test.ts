@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ancestorAt } from '../../support/model-chain.ts'
-import { openModelHeads } from './model-heads.ts'
+import { openModelHeads, targetOf } from './model-heads.ts'
 
 t.test('the snapshot', async t => {
   t.test('before the first poll has each upstream current, and nothing finalized', async t => {
@@ -116,5 +116,47 @@ t.test('the snapshot', async t => {
     t.notOk(heads.snapshot.isCurrent('b'), 'callers were told of block 100')
     await advance(3000)
     t.ok(heads.snapshot.isCurrent('b'), 'the reported height has gone back')
+  })
+})
+
+t.test('upstreams that two pipelines track, as while one takes over from the other', async t => {
+  t.test('keep what is known of them; upstreams of the later pipeline alone are polled at once', async t => {
+    const { heads, stop, recordCall, settle, requests, advance } = openModelHeads(['a', 'b', 'c'])
+    const stopAll = heads.track([targetOf('a'), targetOf('b')])
+    stop()
+    await recordCall()
+    const { head } = heads.snapshot
+    const before = requests.length
+    const stopLater = heads.track([targetOf('b'), targetOf('c')])
+    await settle()
+    t.same(heads.snapshot.head, head)
+    t.ok(requests.slice(before).every(request => request.startsWith('c ')))
+    t.ok(requests.length > before)
+    stopAll()
+    await advance(500)
+    t.same(
+      heads.status.upstreams.map(({ name, head: number }) => [name, number]),
+      [
+        ['b', head],
+        ['c', head],
+      ],
+    )
+    stopLater()
+    const atEnd = requests.length
+    await advance(1000)
+    t.equal(requests.length, atEnd, 'none is polled when no pipeline tracks')
+  })
+
+  t.test('are those of the earlier pipeline again when the later one stops first', async t => {
+    const { heads, recordCall, advance, requests } = openModelHeads(['a', 'b'])
+    await recordCall()
+    heads.track([targetOf('b')])()
+    requests.length = 0
+    await advance(500)
+    t.ok(requests.some(request => request.startsWith('a ')))
+    t.same(
+      heads.status.upstreams.map(({ name }) => name),
+      ['a', 'b'],
+    )
   })
 })
