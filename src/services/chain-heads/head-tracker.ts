@@ -16,8 +16,8 @@ import { TrackedUpstreams } from './tracked-upstreams.ts'
 import { TrackingStack } from './tracking-stack.ts'
 import { UpstreamTracker } from './upstream-tracker.ts'
 
-/** A start, and an operator, wait no longer for upstreams. */
-const maxWaitMs = 1000
+/** An operator waits no longer for upstreams. */
+const maxRefreshMs = 1000
 
 /**
  * Tracks the upstreams of one network, and derives the network's head, its finalized block, the reported height and the
@@ -110,7 +110,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.#tracked.all
   }
 
-  /** Resolves once the chain IDs of the tracked upstreams have been checked, at the latest after a second. */
+  /** Resolves once the chain IDs of the tracked upstreams have been checked, or their requests have failed or timed out. */
   get chainIdsChecked(): Promise<void> {
     return this.#chainIdsChecked
   }
@@ -123,7 +123,9 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   /** Polls upstreams that no calls keep polled. Resolves when they have answered, at the latest after a second. */
   async refresh(): Promise<void> {
-    if (!this.#schedule.isActive) await this.#withinSecond(this.#upstreams.map(upstream => this.#pollUpstream(upstream)))
+    if (this.#schedule.isActive) return
+    const polls = Promise.all(this.#upstreams.map(upstream => this.#pollUpstream(upstream)))
+    await withTimeoutOr(this.#options.clock, maxRefreshMs, polls, () => undefined)
   }
 
   recordActivity(): void {
@@ -180,11 +182,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   async #checkChainIds(): Promise<void> {
-    await this.#withinSecond(this.#upstreams.map(upstream => upstream.checkChainId().then(() => this.#evaluate())))
-  }
-
-  async #withinSecond(work: readonly Promise<void>[]): Promise<void> {
-    await withTimeoutOr(this.#options.clock, maxWaitMs, Promise.all(work), () => undefined)
+    await Promise.all(this.#upstreams.map(upstream => upstream.checkChainId().then(() => this.#evaluate())))
   }
 
   #pollAll(): void {
