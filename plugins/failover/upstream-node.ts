@@ -1,6 +1,7 @@
 import {
   Cancellation,
   CircuitBreaker,
+  LatencyTracker,
   RateLimitBackoff,
   getOrCreate,
   isFailure,
@@ -95,7 +96,7 @@ export class UpstreamNode {
 
   /** The 95th percentile of the latency of its calls of this class; undefined while there are too few. */
   p95LatencyMs(methodClass: string): number | undefined {
-    return this.#latencies.get(methodClass)?.p95
+    return this.#latencies.get(methodClass)?.quantiles?.p95
   }
 
   /** Milliseconds until the node may be usable again. */
@@ -195,38 +196,5 @@ const outcomeOf = (reply: Reply): CallOutcome => {
 }
 
 const isRateLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.category === 'rateLimited'
-
-/** The percentile is taken of the last `maxSamples` calls, anew after `samplesPerUpdate` of them. */
-const maxSamples = 128
-const samplesPerUpdate = 16
-
-/** The latency of recent calls. */
-export class LatencyTracker {
-  readonly #samplesMs: number[] = []
-  #count = 0
-  #p95: number | undefined
-  #computedAtCount = 0
-  #lastUsualAt = -Infinity
-
-  /** When the last call was answered that took no longer than usual; usual is the 95th percentile, or any latency without one. */
-  get lastUsualAt(): number {
-    return this.#lastUsualAt
-  }
-
-  record(startedAt: number, endedAt: number): void {
-    const latencyMs = endedAt - startedAt
-    if (latencyMs <= (this.p95 ?? Infinity)) this.#lastUsualAt = endedAt
-    this.#samplesMs[this.#count % maxSamples] = latencyMs
-    this.#count += 1
-  }
-
-  /** In ms; undefined while there are too few samples. Sorted once in `samplesPerUpdate` calls: 0.3 us a call. */
-  get p95(): number | undefined {
-    const roundedCount = this.#count - (this.#count % samplesPerUpdate)
-    if (roundedCount === this.#computedAtCount) return this.#p95
-    this.#computedAtCount = roundedCount
-    return (this.#p95 = this.#samplesMs.toSorted((a, b) => a - b)[Math.floor(this.#samplesMs.length * 0.95)])
-  }
-}
 
 const createLatencyTracker = (): LatencyTracker => new LatencyTracker()
