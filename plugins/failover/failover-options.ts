@@ -14,6 +14,8 @@ const nodeSchema = {
     url: {
       type: 'string',
       format: 'url',
+      pattern: '^[hH][tT][tT][pP][sS]?://',
+      label: 'a URL that begins with http:// or https://',
       description: 'HTTP URL of the JSON-RPC endpoint.',
       examples: ['https://node.example.com/v1/${NODE_KEY}'],
     },
@@ -52,6 +54,8 @@ export const failoverOptions = {
           ws: {
             type: 'string',
             format: 'url',
+            pattern: '^[wW][sS][sS]?://',
+            label: 'a URL that begins with ws:// or wss://',
             omitWhenUnset: true,
             description: 'WebSocket URL of the node: new blocks come by eth_subscribe, and the node is not polled.',
             examples: ['wss://node.example.com'],
@@ -59,6 +63,7 @@ export const failoverOptions = {
           weight: {
             type: 'number',
             minimum: 0,
+            whenOthersHaveIt: 'its weight is 1',
             description:
               'Share of the calls, relative to the other weights; 1 where only other nodes have one. 0: only when no other node can answer.',
             examples: [3],

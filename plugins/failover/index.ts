@@ -1,5 +1,5 @@
 import { definePlugin, assertKnownMethods, revealSecrets } from '../../src/plugin/plugin.ts'
-import type { Path, ReportProblem, Secret, Target } from '../../src/plugin/plugin.ts'
+import type { Target } from '../../src/plugin/plugin.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
 import { createSelectionOrder, requiredBlockOf } from './node-order.ts'
@@ -25,8 +25,6 @@ export default definePlugin({
     return partner !== undefined && mayForward(partner, context, origin) ? forwarding : ''
   },
   check({ upstreams, partner, breaker }, report) {
-    upstreams.forEach(({ url }, i) => checkHttpScheme(url, ['upstreams', i, 'url'], report))
-    if (partner !== undefined) checkHttpScheme(partner.url, ['partner', 'url'], report)
     const names = upstreams.map(upstream => upstream.name)
     names.forEach((name, i) => {
       if (names.indexOf(name) < i) report(['upstreams', i, 'name'], `duplicate upstream name "${name}"`)
@@ -34,9 +32,6 @@ export default definePlugin({
     if (partner !== undefined && names.includes(partner.name)) {
       report(['partner', 'name'], `duplicate name "${partner.name}": an upstream has the same name`)
     }
-    upstreams.forEach(({ ws }, i) => {
-      if (ws !== undefined && !/^wss?:/i.test(ws.reveal())) report(['upstreams', i, 'ws'], 'ws must begin with ws:// or wss://')
-    })
     for (const name of ['window', 'openFor'] as const) {
       if (breaker[name] === 0) report(['breaker', name], `breaker.${name} must be greater than 0`)
     }
@@ -87,7 +82,3 @@ export default definePlugin({
     }
   },
 })
-
-const checkHttpScheme = (url: Secret, path: Path, report: ReportProblem): void => {
-  if (!/^https?:/i.test(url.reveal())) report(path, 'url must begin with http:// or https://')
-}

@@ -18,6 +18,7 @@ const isHostName = (text: string): boolean =>
   (text.length <= maxHostNameChars && text.split('.').every(part => dnsLabelPattern.test(part)) && !/(^|\.)\d+$/.test(text))
 
 const maxHostNameChars = 253
+const maxDnsLabelChars = 63
 const dnsLabelPattern = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/
 
 /** The host that was probably meant by a text that is none. */
@@ -29,6 +30,15 @@ export const suggestHost = (text: string): string | undefined => {
     .replace(/:\d*$/, '')
     .replace(/\.$/, '')
   return normalizeHost(hostPart) ?? normalizeHost(domainToASCII(hostPart))
+}
+
+/** Why a text that looks like a host is none; undefined when it is anything else. */
+export const hostRule = (text: string): string | undefined => {
+  if (text.includes('*')) return 'wildcards are not supported: list each host'
+  if (text.length > maxHostNameChars) return `a host name has at most ${maxHostNameChars} characters`
+  return text.split('.').some(part => part.length > maxDnsLabelChars)
+    ? `each part of a host name has at most ${maxDnsLabelChars} characters`
+    : undefined
 }
 
 /** `host:port`, with brackets around an IPv6 host. */

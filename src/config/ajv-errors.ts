@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv'
 import type { Path } from '../plugin/plugin.ts'
-import type { ObjectSchema, Schema } from '../plugin/options-schema.ts'
+import type { ArraySchema, NumberSchema, ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import { jsonPointer, parseJsonPointer } from '../util/json-path.ts'
 import { formats } from './formats.ts'
 import { formatSuggestion, closestKey, didYouMeanKey } from '../util/did-you-mean.ts'
@@ -77,13 +77,40 @@ const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | unde
   const text = source.expandedTexts.get(jsonPointer(path))
   if (text && text.values.length > 0) return text.isBareVariable ? undefined : quotedVariableHint(wanted)
   if (wanted.type === 'boolean') return formatSuggestion(booleanSpellings[String(value).toLowerCase()])
+  if (wanted.type === 'integer' && typeof value === 'string') return suggestInteger(value, wanted)
+  if (wanted.type === 'array') return suggestList(value, wanted)
   if (wanted.type === 'object' && wanted.properties !== undefined) return describeKeys(Object.keys(wanted.properties))
-  if (wanted.type !== 'string') return undefined
-  if (wanted.format === 'url') return 'for example https://node.example.org/KEY'
-  const mendText = wanted.format && formats[wanted.format].suggest
-  if (typeof value === 'number') return mendText && 'the unit is missing'
-  if (typeof value !== 'string') return undefined
-  return wanted.enum ? didYouMeanKey(value, wanted.enum) : formatSuggestion(mendText?.(value))
+  return wanted.type === 'string' ? suggestText(value, wanted) : undefined
+}
+
+const suggestText = (value: unknown, { enum: values, format, examples: [example] = [] }: StringSchema): string | undefined => {
+  const { suggest, example: formatExample } = format ? formats[format] : {}
+  const hint = formatExample && `for example ${example ?? formatExample}`
+  if (typeof value === 'number') return formatSuggestion(suggest?.(String(value))) ?? (suggest && 'the unit is missing')
+  if (typeof value !== 'string') return hint
+  if (values) return didYouMeanKey(value, values)
+  return formatSuggestion(suggest?.(value)) ?? hint
+}
+
+/** An integer in hexadecimal, with separators of thousands, or with a suffix for thousands or millions. */
+const suggestInteger = (text: string, { minimum = -Infinity, maximum = Infinity }: NumberSchema): string | undefined => {
+  const [, digits = text, suffix = ''] = /^([\d_,.' ]+?) *([kmgb])$/i.exec(text) ?? []
+  const isGrouped = /^\d{1,3}([_,' ]\d{3})+$/.test(digits)
+  const factor = integerSuffixes[suffix.toLowerCase()] ?? 1
+  const product = Number(isGrouped ? digits.replace(/\D/g, '') : digits) * factor
+  const number = Math.round(product)
+  // The product of 2.3 and a million is not exact.
+  const isInteger = digits.trim() !== '' && Number.isSafeInteger(number) && Math.abs(product - number) < 1e-6
+  const isAccepted = isInteger && number >= minimum && number <= maximum
+  return isAccepted ? `write ${number}` : undefined
+}
+
+const integerSuffixes: Readonly<Record<string, number>> = { k: 1e3, m: 1e6, g: 1e9, b: 1e9 }
+
+/** One item in place of a list of items. */
+const suggestList = (value: unknown, { items }: ArraySchema): string | undefined => {
+  if (typeof value !== 'string' || items.type !== 'string' || items.format !== undefined || value === '') return undefined
+  return `write [${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}]`
 }
 
 /** Only an unquoted variable can become a number or a boolean. */

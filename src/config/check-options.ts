@@ -10,6 +10,7 @@ import type { Problem } from './problem.ts'
 import { childSchema, toJsonSchema } from './schema.ts'
 import { problemsOfAjvErrors } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
+import { findUnevenItems } from './uneven-lists.ts'
 import { findUnusualValues, usualRangeError } from './usual-range.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
 
@@ -18,7 +19,7 @@ export interface CheckedOptions<Options> {
   /** With defaults, and converted; undefined when there are problems or missing variables. */
   readonly options: Options | undefined
   readonly problems: readonly Problem[]
-  /** Values outside their usual range. */
+  /** Values outside their usual range, and items that lack what others have. */
   readonly warnings: readonly Problem[]
   /** Only in an optional network: pointers of omitted options, and the variables without which too little is left. */
   readonly omitted: readonly string[]
@@ -45,7 +46,7 @@ export const checkOptions = <const S extends ObjectSchema>(
     // The one cast: Ajv has just checked the value against the schema that the type is inferred from.
     options: isValid ? (convertFormats(omission.value, schema, dirname(source.path)) as Infer<S>) : undefined,
     problems: problemsOfAjvErrors(errors, location),
-    warnings: findUnusualValues(location),
+    warnings: [...findUnusualValues(location), ...findUnevenItems(location)],
     omitted: omission.omitted,
     missingVariables: omission.missingVariables,
   }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { StringSchema } from '../plugin/options-schema.ts'
 import { Secret } from '../plugin/secret.ts'
-import { parseRedisUrl } from './addresses.ts'
+import { isHostPort, parseRedisUrl } from './addresses.ts'
 
 /** A format of strings. */
 export interface Format {
@@ -12,6 +12,8 @@ export interface Format {
   convert(text: string, directory: string): unknown
   /** The accepted text that was probably meant. */
   suggest?(text: string): string | undefined
+  /** Shown where no text was probably meant; that of the option itself is better. */
+  readonly example?: string
 }
 
 /** Milliseconds; undefined when the text is no duration. */
@@ -27,7 +29,7 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     description: 'a duration such as 250ms, 10s or 5m',
     accepts: text => parseDuration(text) !== undefined,
     convert: parseDuration,
-    suggest: text => ifAccepted('duration', text.replaceAll(' ', '').toLowerCase()),
+    suggest: text => ifAccepted('duration', abbreviateUnit(text.replaceAll(' ', '').toLowerCase())),
   },
   size: {
     description: 'a size such as 64KiB, 512MiB or 2GiB',
@@ -43,8 +45,16 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
   },
   url: {
     description: 'a URL that starts with http, https, ws or wss',
+    example: 'https://node.example.org/KEY',
     accepts: text => /^(https?|wss?):\/\//i.test(text) && URL.canParse(text),
     convert: text => new Secret(text),
+  },
+  address: {
+    description: 'host:port',
+    example: '127.0.0.1:8080, or [::1]:8080',
+    accepts: isHostPort,
+    convert: text => text,
+    suggest: text => ifAccepted('address', text.replace(/^:?(?=\d+$)/, '127.0.0.1:')),
   },
   redis: {
     description: 'a Redis URL such as redis://127.0.0.1:6379',
@@ -69,7 +79,14 @@ const parseQuantity = (text: string, units: Readonly<Record<string, number>>): n
   return Number.isSafeInteger(value) ? value : undefined
 }
 
-const ifAccepted = (name: 'duration' | 'size', text: string): string | undefined => (formats[name].accepts(text) ? text : undefined)
+/** `10sec`, `10seconds`. */
+const abbreviateUnit = (text: string): string =>
+  text.replace(/(?<=\d)(?:(milli)s(?:econds?)?|(?:ms|msecs?)|(s|m|h|d)(?:ec|in|r|our|ay|econd|inute)?s?)$/, (_, millis, unit = 'ms') =>
+    millis === undefined ? unit : 'ms',
+  )
+
+const ifAccepted = (name: 'duration' | 'size' | 'address', text: string): string | undefined =>
+  formats[name].accepts(text) ? text : undefined
 
 /** Names of networks, plans, steps and method tables, which are file names and arguments of commands too. */
 export const isKebabCase = (text: string): boolean => /^[a-z0-9]+(-[a-z0-9]+)*$/.test(text)

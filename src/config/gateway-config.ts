@@ -72,15 +72,6 @@ const missingFileProblems = ({ path, problems }: YamlFile): readonly Problem[] =
  */
 type GatewayRule = (source: YamlFile) => readonly Problem[]
 
-const validAddresses: GatewayRule = source =>
-  ['rpc', 'portal', 'admin'].flatMap(listener => {
-    const path = ['listen', listener]
-    const text = source.textAt(path)
-    if (text === undefined || isHostPort(text)) return []
-    const message = `listen.${listener} must be host:port, not ${source.describeValueAt(path)}`
-    return [source.problemAt(path, message, 'for example 127.0.0.1:8080, or [::1]:8080')]
-  })
-
 const distinctAddresses: GatewayRule = source => {
   const listen = source.valueAt(['listen'])
   const listenerByAddress = new Map<unknown, string>()
@@ -143,6 +134,15 @@ const supportedStore: GatewayRule = source => {
   return [source.problemAt(['store'], `store must be lmdb:PATH or redis://HOST:PORT${found}`, hint)]
 }
 
+/** The path of an embedded store is a directory, which is created if it does not exist. */
+const storePathIsDirectory: GatewayRule = source => {
+  const address = parseStoreAddress(source.textAt(['store']) ?? '', dirname(source.path))
+  if (address?.kind !== 'lmdb' || isDirectory(nearestExisting(address.path))) return []
+  return [source.problemAt(['store'], 'the path of the store is a file, not a directory', 'lmdb:PATH names a directory')]
+}
+
+const nearestExisting = (path: string): string => (existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path)))
+
 const validWorkerCount: GatewayRule = source => {
   const value = source.valueAt(['workers'])
   if (value === undefined || value === '' || parseWorkerCount(value) !== undefined) return []
@@ -183,13 +183,13 @@ const minUsageRetention: GatewayRule = source => {
 const minUsageRetentionMs = 86_400_000
 
 const gatewayRules: readonly GatewayRule[] = [
-  validAddresses,
   distinctAddresses,
   supportedReusePort,
   optionsNeedListener,
   validAdminHosts,
   validTrustedProxies,
   supportedStore,
+  storePathIsDirectory,
   validWorkerCount,
   validPlanNames,
   positiveSizes,

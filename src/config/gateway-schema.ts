@@ -14,12 +14,19 @@ export const gatewaySchema = {
       properties: {
         rpc: {
           type: 'string',
+          format: 'address',
           default: defaultRpcAddress,
           description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
         },
-        portal: { type: 'string', description: 'The dashboard for developers. None by default.', examples: ['127.0.0.1:8081'] },
+        portal: {
+          type: 'string',
+          format: 'address',
+          description: 'The dashboard for developers. None by default.',
+          examples: ['127.0.0.1:8081'],
+        },
         admin: {
           type: 'string',
+          format: 'address',
           description: 'Health, metrics and log level: /livez, /readyz, /metrics, /log-level. None by default.',
           examples: ['127.0.0.1:8082'],
         },

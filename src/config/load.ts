@@ -5,7 +5,7 @@ import { fileNamesIn, isDirectory, displayPath, yamlBaseNames } from './config-f
 import { readGatewayConfig } from './gateway-config.ts'
 import { openMethodTables } from './method-tables.ts'
 import { duplicateHosts, readNetworkConfig } from './network-config.ts'
-import { sortProblems } from './problem.ts'
+import { isSamePlace, sortProblems } from './problem.ts'
 import type { Problem } from './problem.ts'
 import type { Config } from './types.ts'
 import type { Env } from './variables.ts'
@@ -18,12 +18,15 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
   const tables = openMethodTables(root)
   const names = networkNames(root)
   const networks = await Promise.all(names.map(name => readNetworkConfig(networkFilePath(root, name), { plugins, tables, env })))
+  const misnamed = misnamedFileProblems(root, 'networks')
   const problems = [
     ...gateway.problems,
     ...networks.flatMap(network => network.problems),
     ...duplicateHosts(networks.flatMap(network => network.hosts)),
-    ...wrongExtensionProblems(root),
-    ...(names.length === 0 ? [noNetworksProblem(root)] : []),
+    ...misnamed,
+    ...misnamedFileProblems(root, 'methods'),
+    // The problem of a misnamed file already says why no network is configured.
+    ...(names.length + misnamed.length === 0 ? [noNetworksProblem(root)] : []),
   ]
   const warnings = [...gateway.warnings, ...networks.flatMap(network => network.warnings)]
   return {
@@ -35,9 +38,6 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     warnings: sortProblems(warnings.filter(warning => !problems.some(problem => isSamePlace(problem, warning)))),
   }
 }
-
-const isSamePlace = (one: Problem, other: Problem): boolean =>
-  one.file === other.file && one.line === other.line && one.column === other.column
 
 /** The networks that a configuration directory has files for, sorted. */
 export const networkNames = (dir: string): readonly string[] => yamlBaseNames(join(dir, 'networks')).filter(name => !name.endsWith('.test'))
@@ -61,18 +61,16 @@ const noNetworksProblem = (dir: string): Problem => ({
 })
 
 /** Files that would be ignored silently because of their extension. */
-const wrongExtensionProblems = (dir: string): readonly Problem[] =>
-  ['networks', 'methods'].flatMap(folder =>
-    fileNamesIn(join(dir, folder))
-      .filter(file => file.endsWith('.yml'))
-      .map(file => ({
-        file: displayPath(join(dir, folder, file)),
-        line: 1,
-        column: 1,
-        message: 'the file is ignored: its name must end in .yaml',
-        hint: `rename it to ${file.replace(/yml$/, 'yaml')}`,
-      })),
-  )
+const misnamedFileProblems = (dir: string, folder: string): readonly Problem[] =>
+  fileNamesIn(join(dir, folder))
+    .filter(file => file.endsWith('.yml'))
+    .map(file => ({
+      file: displayPath(join(dir, folder, file)),
+      line: 1,
+      column: 1,
+      message: 'the file is ignored: its name must end in .yaml',
+      hint: `rename it to ${file.replace(/yml$/, 'yaml')}`,
+    }))
 
 /** Why a configuration without problems serves nothing. */
 export const describeMissingNetworks = ({ unserved }: Pick<Config, 'unserved'>): string => {

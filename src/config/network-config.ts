@@ -3,7 +3,7 @@ import type { ObjectSchema } from '../plugin/options-schema.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import { formatSuggestion } from '../util/did-you-mean.ts'
 import { jsonPointer } from '../util/json-path.ts'
-import { normalizeHost, suggestHost } from './addresses.ts'
+import { hostRule, normalizeHost, suggestHost } from './addresses.ts'
 import { isKebabCase, parseDuration } from './formats.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { MethodTables } from './method-tables.ts'
@@ -79,7 +79,7 @@ export interface NetworkReadContext {
 
 export const readNetworkConfig = async (path: string, { plugins, tables, env }: NetworkReadContext): Promise<NetworkReadResult> => {
   const source = readYamlFile(path, env)
-  if (source.value === undefined) return { problems: source.problems, warnings: [], hosts: [] }
+  if (source.value === undefined) return { problems: unreadableFileProblems(source), warnings: [], hosts: [] }
   const checked = checkOptions({ source, namePath: [], owner: '', schema: networkSchema })
   const { hosts, problems: hostProblems } = readHosts(source, ['hosts'])
   const { table, problems: tableProblems } = tables.read(source)
@@ -114,6 +114,9 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
   }
   return { problems, warnings, hosts, config }
 }
+
+const unreadableFileProblems = ({ problems, isEmpty }: YamlFile): readonly Problem[] =>
+  isEmpty ? problems.map(problem => ({ ...problem, hint: 'copy another network and edit it, or delete the file' })) : problems
 
 const networkNameOf = (path: string): string => basename(path, '.yaml')
 
@@ -189,7 +192,7 @@ export const duplicateHosts = (hosts: readonly ListedHost[]): readonly Problem[]
 }
 
 const invalidHost = (source: YamlFile, path: Path, text: string): Problem => {
-  const hint = source.expandedTexts.has(jsonPointer(path)) ? undefined : formatSuggestion(suggestHost(text))
+  const hint = source.expandedTexts.has(jsonPointer(path)) ? undefined : (formatSuggestion(suggestHost(text)) ?? hostRule(text))
   const message = `a host must be a host name or an IP address, without port, not ${source.describeValueAt(path)}`
   return source.problemAt(path, message, hint)
 }

@@ -1,5 +1,7 @@
 import type { ContextKey } from '../plugin/call.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import type { Problem } from './problem.ts'
 
 /** A step of a pipeline, as far as its order is concerned; its options may have problems. */
@@ -33,22 +35,63 @@ const duplicateStepNames: OrderRule = steps =>
       problemAtStep(`duplicate step ${name}: one of the two requires its own name`, `write { use: ${name}, name: …, with: { options } }`),
     )
 
-const unwrittenContext: OrderRule = (steps, plugins) =>
-  steps.flatMap(({ name, plugin, problemAtStep }, index) => {
+/** One missing or misplaced plugin is one problem, however many steps read what it writes. */
+const unwrittenContext: OrderRule = (steps, plugins) => {
+  const gaps = steps.flatMap((step, index) => {
     const above = steps.slice(0, index)
-    if (above.some(step => step.plugin === undefined)) return []
-    const unwritten = contextKeys(plugin?.reads).filter(key => !above.some(step => writesKey(step.plugin, key)))
-    return unwritten.map(key =>
-      problemAtStep(`${name} reads \`${key}\`, which no earlier plugin writes`, writerHint(key, name, steps, plugins)),
-    )
+    if (above.some(({ plugin }) => plugin === undefined)) return []
+    const unwritten = contextKeys(step.plugin?.reads).filter(key => !above.some(({ plugin }) => writesKey(plugin, key)))
+    return unwritten.map(key => ({ step, key, fix: findWriter(key, steps.slice(index + 1), plugins) }))
   })
-
-const writerHint = (key: ContextKey, reader: string, steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]): string | undefined => {
-  const below = steps.find(step => writesKey(step.plugin, key))
-  if (below !== undefined) return `move ${below.name}, which writes it, above ${reader}`
-  const writer = plugins.find(plugin => writesKey(plugin, key))
-  return writer && `add ${writer.name}, which writes it, above ${reader}`
+  const gapsByFix = new Map<string, ContextGap[]>()
+  for (const gap of gaps) getOrCreate(gapsByFix, gap.fix?.name ?? `${gap.step.name} ${gap.key}`, () => []).push(gap)
+  return [...gapsByFix.values()].flatMap(([first, ...others]) => (first ? [contextGapProblem([first, ...others], steps, plugins)] : []))
 }
+
+/** A step that reads what no step above it writes, and the plugin that would write it. */
+interface ContextGap {
+  readonly step: OrderedStep
+  readonly key: ContextKey
+  readonly fix: Writer | undefined
+}
+
+interface Writer {
+  readonly name: string
+  /** It is in the pipeline, but too far down. */
+  readonly isBelow: boolean
+}
+
+/** Of the plugins that write a key, one that does not need it itself: params, for instance, only rewrites `request`. */
+const findWriter = (key: ContextKey, below: readonly OrderedStep[], plugins: readonly AnyPlugin[]): Writer | undefined => {
+  const isOrigin = (plugin: AnyPlugin | undefined): boolean => writesKey(plugin, key) && !contextKeys(plugin?.reads).includes(key)
+  const step = below.find(({ plugin }) => isOrigin(plugin))
+  if (step !== undefined) return { name: step.name, isBelow: true }
+  const plugin = plugins.find(isOrigin)
+  return plugin && { name: plugin.name, isBelow: false }
+}
+
+const contextGapProblem = (
+  gaps: readonly [ContextGap, ...ContextGap[]],
+  steps: readonly OrderedStep[],
+  plugins: readonly AnyPlugin[],
+): Problem => {
+  const [{ step, key, fix }] = gaps
+  const readers = [...new Set(gaps.map(gap => gap.step.name))]
+  const keys = [...new Set(gaps.map(gap => gap.key))]
+  const verb = readers.length === 1 ? 'reads' : 'read'
+  const message = `${joinWords(readers)} ${verb} ${joinWords(keys.map(name => `\`${name}\``))}, which no earlier plugin writes`
+  if (fix === undefined) return step.problemAtStep(message, didYouMean(key, knownContextKeys(steps, plugins)))
+  return step.problemAtStep(message, writerHint(fix, step.name, keys.length))
+}
+
+const writerHint = ({ name, isBelow }: Writer, reader: string, keyCount = 1): string =>
+  `${isBelow ? 'move' : 'add'} ${name}, which writes ${keyCount === 1 ? 'it' : 'them'}, above ${reader}`
+
+const knownContextKeys = (steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]): readonly string[] =>
+  [...steps.map(({ plugin }) => plugin), ...plugins].flatMap(plugin => contextKeys(plugin?.writes))
+
+const joinWords = (words: readonly string[]): string =>
+  words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 
 const terminalPluginLast: OrderRule = (steps, plugins) => {
   const end = steps.find(step => step.plugin?.terminal)
@@ -119,7 +162,8 @@ const sharesWithoutRequest: OrderRule = (steps, plugins) =>
     const isKnown = above.some(step => step.plugin === undefined || writesKey(step.plugin, 'request'))
     if (!plugin?.shares || isKnown || contextKeys(plugin.reads).includes('request')) return []
     const message = `${name} shares answers of the same \`request\`, which no earlier plugin writes`
-    return [problemAtStep(message, writerHint('request', name, steps, plugins))]
+    const writer = findWriter('request', steps.slice(index + 1), plugins)
+    return [problemAtStep(message, writer && writerHint(writer, name))]
   })
 
 /** Below a plugin that shares no caller is known, so that a second one could not tell callers apart. */

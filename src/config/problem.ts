@@ -35,6 +35,9 @@ export const printProblems = (problems: readonly Problem[], write: (line: string
 export const sortProblems = (problems: readonly Problem[]): readonly Problem[] =>
   problems.toSorted((a, b) => compare(a.file, b.file) || a.line - b.line || a.column - b.column)
 
+export const isSamePlace = (one: Problem, other: Problem): boolean =>
+  one.file === other.file && one.line === other.line && one.column === other.column
+
 export const countNoun = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

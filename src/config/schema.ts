@@ -7,7 +7,7 @@ import { countNoun } from './problem.ts'
 export type JsonSchema = { readonly [keyword: string]: unknown }
 
 /** The schema without the keywords that only the loader knows, and with every object closed. */
-export const toJsonSchema = (schema: Schema): JsonSchema => {
+export const toJsonSchema = ({ whenOthersHaveIt, ...schema }: Schema): JsonSchema => {
   if (schema.type === 'array') return { ...schema, items: toJsonSchema(schema.items) }
   if (schema.type === 'string') {
     const { omitWhenUnset, label, usual, ...rest } = schema
@@ -55,8 +55,9 @@ export const describeSchema = (schema: Schema): string => {
 
 const describeString = ({ format, enum: values, pattern, label, minLength = 0 }: StringSchema): string => {
   if (values) return values.length === 1 ? `\`${values[0]}\`` : `one of ${values.join(', ')}`
+  if (label !== undefined) return label
   if (format) return formats[format].description
-  if (pattern !== undefined) return label ?? `a string that matches ${pattern}`
+  if (pattern !== undefined) return `a string that matches ${pattern}`
   if (minLength === 1) return 'a string that is not empty'
   return minLength > 1 ? `a string of at least ${countNoun(minLength, 'character')}` : 'a string'
 }

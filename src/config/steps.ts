@@ -9,6 +9,7 @@ import { loadPlugin } from './plugin-loader.ts'
 import { closestMatch, formatSuggestion } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { jsonPointer } from '../util/json-path.ts'
+import { isSamePlace } from './problem.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 import type { Step } from './types.ts'
@@ -36,14 +37,16 @@ export interface StepReadContext {
 /** Reads the step at this position of the pipeline, and loads an external plugin. */
 export const readStep = async (index: number, context: StepReadContext): Promise<StepDraft> => {
   const { source, optional } = context
-  const syntax = readStepSyntax(source, index)
+  const syntax = readStepSyntax(index, context)
   const { plugin, file, problem } = await findPlugin(syntax, context)
   const name = syntax.name ?? plugin?.name ?? (syntax.pluginName || 'this step')
   // Which options of an unknown plugin can be omitted is not known, so its unset variables are no problems.
   const checked = plugin
     ? checkStepOptions({ plugin, name, ...(file && { file }) }, syntax, context)
     : { problems: [], warnings: [], missingVariables: [], omitted: optional ? [jsonPointer(['pipeline', index])] : [] }
-  const problems = [...syntax.problems, ...(problem ? [problem] : checked.problems)]
+  // What is not a step at all needs no second problem about its name.
+  const nameProblems = problem && !syntax.problems.some(other => isSamePlace(other, problem)) ? [problem] : []
+  const problems = [...syntax.problems, ...(problem ? nameProblems : checked.problems)]
   const { step, ...rest } = checked
   return {
     ...rest,
@@ -145,25 +148,35 @@ const useStepSchema = {
 } as const satisfies ObjectSchema
 
 /** Reads the syntax of the step at this position of the pipeline. */
-const readStepSyntax = (source: YamlFile, index: number): StepSyntax => {
+const readStepSyntax = (index: number, context: StepReadContext): StepSyntax => {
+  const { source } = context
   const stepPath = ['pipeline', index]
   const step = source.valueAt(stepPath)
-  if (!isJsonObject(step)) return invalidStep(source, stepPath, step)
+  if (!isJsonObject(step)) return invalidStep(context, stepPath, step)
   const [pluginName, otherKey] = Object.keys(step)
-  if (pluginName === undefined) return invalidStep(source, stepPath, step)
+  if (pluginName === undefined) return invalidStep(context, stepPath, step)
   if (Object.hasOwn(step, 'use')) return readUseStep(source, stepPath)
   const optionsPath = [...stepPath, pluginName]
   const problems = otherKey === undefined ? [] : [secondKeyProblem(source, stepPath, pluginName, otherKey)]
   return { pluginName, namePath: optionsPath, optionsPath, isExternal: false, problems }
 }
 
-const invalidStep = (source: YamlFile, stepPath: Path, step: unknown): StepSyntax => {
+const invalidStep = ({ source, plugins }: StepReadContext, stepPath: Path, step: unknown): StepSyntax => {
   // It is printed, so it must not come from the environment.
   const pluginName = source.expandedTexts.has(jsonPointer(stepPath)) ? '' : (source.textAt(stepPath) ?? '')
   const found = isJsonObject(step) ? 'an empty map' : source.describeValueAt(stepPath)
-  const hint = isKebabCase(pluginName) ? `write \`- ${pluginName}: {}\`` : 'for example `- upstream: { timeout: 10s }`'
+  const hint = bareStepHint(pluginName, plugins)
   const problem = source.problemAt(stepPath, `a step must be a map with one key, the plugin's name, not ${found}`, hint)
   return { pluginName, namePath: stepPath, optionsPath: [...stepPath, pluginName], isExternal: false, problems: [problem] }
+}
+
+/** The step that was probably meant by a text in place of one. */
+const bareStepHint = (text: string, plugins: readonly AnyPlugin[]): string => {
+  const names = plugins.map(({ name }) => name)
+  const meant = names.includes(text) ? text : closestMatch(text, names)
+  if (meant !== undefined) return `write \`- ${meant}: {}\``
+  if (text.endsWith('.js')) return `write \`- use: ${text}\``
+  return isKebabCase(text) ? `write \`- use: ./${text}.js\` for an external plugin` : 'for example `- upstream: { timeout: 10s }`'
 }
 
 const secondKeyProblem = (source: YamlFile, stepPath: Path, pluginName: string, otherKey: string): Problem =>

@@ -13,12 +13,15 @@ export const findWarnings = (source: YamlFile, steps: readonly StepDraft[], plug
   ...steps.flatMap(duplicateUrls),
 ]
 
-const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] =>
-  plugins.flatMap(({ name, whenMissing }) =>
+const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
+  // A pipeline that is missing altogether is a problem of its own.
+  if (!Array.isArray(source.valueAt(['pipeline']))) return []
+  return plugins.flatMap(({ name, whenMissing }) =>
     whenMissing === undefined || steps.some(({ plugin }) => plugin?.name === name)
       ? []
       : [source.problemAtKey(['pipeline'], `the pipeline has no \`${name}\`: ${whenMissing}`)],
   )
+}
 
 const stepsWithoutHeads = (steps: readonly StepDraft[]): readonly Problem[] => {
   // A plugin that could not be loaded may track heads.

@@ -1,6 +1,8 @@
 import { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml'
-import type { Alias, Document, Pair, ParsedNode, Scalar, YAMLError, YAMLMap } from 'yaml'
+import type { Alias, Document, ParsedNode, Scalar, YAMLError, YAMLMap } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
+import { entriesOf, keyOf } from './merge-keys.ts'
+import type { ParsedPair } from './merge-keys.ts'
 
 /** A problem of the YAML itself, at an offset of the text. */
 export interface YamlProblem {
@@ -35,7 +37,10 @@ export const parseYamlDocument = (text: string): YamlDocument => {
   return {
     root: document.contents,
     lines,
-    problems: [...firstPerLine(errors, lines).map(error => toYamlProblem(error, text, lines)), ...(isOld ? [unsupportedVersion] : [])],
+    problems: [
+      ...withoutEchoes(firstPerLine(errors, lines)).map(error => toYamlProblem(error, text, lines)),
+      ...(isOld ? [unsupportedVersion] : []),
+    ],
     isUnreliable: isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
     resolveAlias: aliasResolver(document),
   }
@@ -64,11 +69,13 @@ export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): 
   }
 
   const readMap = (map: YAMLMap.Parsed, path: Path, ancestors: readonly ParsedNode[]): unknown => {
-    const entries = map.items.map(pair => {
-      const key = keyOf(pair)
-      return [key, read(pair.value, [...path, key], ancestors)]
-    })
-    return Object.fromEntries(entries)
+    const entries = entriesOf(map, { ...yaml, onInvalid: reportMergeKey }).filter(pair => path.length > 0 || !isExtension(pair))
+    return Object.fromEntries(
+      entries.map(pair => {
+        const key = keyOf(pair)
+        return [key, read(pair.value, [...path, key], ancestors)]
+      }),
+    )
   }
 
   const readScalar = (node: Scalar, path: Path): unknown =>
@@ -77,12 +84,12 @@ export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): 
   const readAlias = (alias: Alias.Parsed, path: Path, ancestors: readonly ParsedNode[]): unknown => {
     const node = yaml.resolveAlias(alias)
     if (node && !ancestors.includes(node)) return read(node, path, ancestors)
-    return report(
-      alias,
-      node
-        ? `the alias *${alias.source} is inside the value that it refers to`
-        : `the alias *${alias.source} has no anchor &${alias.source} above it`,
-    )
+    return report(alias, node ? `the alias *${alias.source} is inside the value that it refers to` : describeMissingAnchor(alias))
+  }
+
+  const reportMergeKey = (node: ParsedNode | null): void => {
+    const isDangling = isAlias(node) && yaml.resolveAlias(node) === undefined
+    report(node, isDangling ? describeMissingAnchor(node) : 'the value of << must be an alias of a map, or a list of such aliases')
   }
 
   const report = (node: ParsedNode | null, message: string): undefined => {
@@ -94,10 +101,13 @@ export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): 
 }
 
 /** The pair with this key; of duplicates the last, as in the value. */
-export const pairAt = (map: YAMLMap.Parsed, key: string | number): Pair<ParsedNode, ParsedNode | null> | undefined =>
-  map.items.findLast(pair => keyOf(pair) === String(key))
+export const pairAt = (yaml: YamlDocument, map: YAMLMap.Parsed, key: string | number): ParsedPair | undefined =>
+  entriesOf(map, yaml).findLast(pair => keyOf(pair) === String(key))
 
-const keyOf = ({ key }: Pair): string => String(isScalar(key) ? key.value : key)
+/** A section of the file itself that only holds anchors, as in compose files: `x-NAME`. It has no other meaning. */
+const isExtension = (pair: ParsedPair): boolean => keyOf(pair).startsWith('x-')
+
+const describeMissingAnchor = ({ source }: Alias.Parsed): string => `the alias *${source} has no anchor &${source} above it`
 
 // Far more than any configuration has; aliases of aliases reach it from a few lines.
 const maxNodes = 100_000
@@ -123,6 +133,12 @@ const firstPerLine = (errors: readonly YAMLError[], lines: LineCounter): readonl
     const { line } = lines.linePos(offset)
     return !reportedLines.has(line) && reportedLines.add(line)
   })
+}
+
+/** Where a tab indents or a quote or bracket is not closed, the errors after it only follow from it. */
+const withoutEchoes = (errors: readonly YAMLError[]): readonly YAMLError[] => {
+  const first = errors.findIndex(({ code }) => code === 'TAB_AS_INDENT' || code === 'MISSING_CHAR')
+  return first < 0 ? errors : errors.filter(({ code }, index) => index <= first || code === 'TAB_AS_INDENT')
 }
 
 const toYamlProblem = (error: YAMLError, text: string, lines: LineCounter): YamlProblem => {

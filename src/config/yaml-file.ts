@@ -26,6 +26,8 @@ export interface YamlFile {
   readonly path: string
   /** Undefined when the file cannot be read well enough to go on; then `problems` says why. */
   readonly value: unknown
+  /** The file has no value at all: it is empty, or holds only comments. */
+  readonly isEmpty: boolean
   /** Problems of the file as YAML, and of the syntax of its variables. */
   readonly problems: readonly Problem[]
   /** The strings in which variables were expanded, by the JSON pointers of their paths. */
@@ -49,9 +51,15 @@ export const readYamlFile = (path: string, env?: Env): YamlFile => {
     return parseYamlFile(readFileSync(path, 'utf8'), path, env)
   } catch (error) {
     if (!isSystemError(error)) throw error
-    const message = error.code === 'ENOENT' ? 'no such file' : `the file cannot be read: ${error.code}`
-    return { ...parseYamlFile('', path), problems: [{ file: displayPath(path), line: 1, column: 1, message }] }
+    const message = readErrorMessages[error.code ?? ''] ?? `the file cannot be read: ${error.code}`
+    return { ...parseYamlFile('', path), isEmpty: false, problems: [{ file: displayPath(path), line: 1, column: 1, message }] }
   }
+}
+
+const readErrorMessages: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file',
+  EISDIR: 'this is a directory, not a file',
+  EACCES: 'the file cannot be read: permission denied',
 }
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error
@@ -81,6 +89,7 @@ export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile =>
   const yamlProblems = [...yaml.problems, ...aliasProblems].map(({ offset, message, hint }) => problemAtOffset(offset, message, hint))
   return {
     file,
+    isEmpty,
     expandedTexts,
     problemAt,
     path: resolve(path),
@@ -167,15 +176,15 @@ interface LocatedNode {
 const findNode = (yaml: YamlDocument, path: Path): LocatedNode =>
   path.reduce<LocatedNode>(
     (here, part) => {
-      const next = here.isExact ? childNode(yaml.resolveAlias(here.node), part) : undefined
+      const next = here.isExact ? childNode(yaml, yaml.resolveAlias(here.node), part) : undefined
       return next ?? { ...here, isExact: false }
     },
     { node: yaml.root, isExact: true },
   )
 
-const childNode = (node: ParsedNode | null | undefined, part: string | number): LocatedNode | undefined => {
+const childNode = (yaml: YamlDocument, node: ParsedNode | null | undefined, part: string | number): LocatedNode | undefined => {
   if (isMap(node)) {
-    const pair = pairAt(node, part)
+    const pair = pairAt(yaml, node, part)
     return pair && { node: pair.value, key: pair.key, isExact: true }
   }
   const item = isSeq(node) ? node.items[Number(part)] : undefined

@@ -13,13 +13,18 @@ interface DescribedSchema {
   readonly description?: string
   /** Values as an operator writes them; required where there is no default. */
   readonly examples?: readonly unknown[]
+  /**
+   * Of a property of a list's items: what applies to an item without the property while another item has it. `tollgate check`
+   * then warns of the item.
+   */
+  readonly whenOthersHaveIt?: string
 }
 
 export interface StringSchema extends DescribedSchema {
   readonly type: 'string'
   readonly enum?: readonly string[]
   readonly pattern?: string
-  /** Describes a text that matches the pattern, in messages after "must be": `a text that matches …` unless given. */
+  /** Describes an accepted text, in messages after "must be": by its format, or `a text that matches …`, unless given. */
   readonly label?: string
   readonly minLength?: number
   readonly default?: string
@@ -27,9 +32,9 @@ export interface StringSchema extends DescribedSchema {
    * The text's format; the plugin gets the value converted.
    * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
    * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `redis`: a Redis URL, may hold a password -> Secret that
-   * shows host and port. `secret`: a password or token -> Secret. `path`: relative to the YAML file -> absolute path.
+   * shows host and port. `address`: host:port. `secret`: a password or token -> Secret. `path`: relative to the YAML file -> absolute path.
    */
-  readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'secret' | 'path'
+  readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'address' | 'secret' | 'path'
   /** For a duration or size: values outside are valid, but surely a mistake, so that `tollgate check` warns of them. */
   readonly usual?: UsualRange
   /** In an `optional` network, the text is omitted when a variable in it is not set. */

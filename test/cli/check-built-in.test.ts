@@ -83,7 +83,7 @@ t.test('a timeout of 0, a size of 0 or a URL that is not HTTP is a problem', asy
   }
   const { code, err } = await runBuiltInCheck(t, files)
   t.equal(code, exitCodes.config)
-  t.match(err.join(''), /13:47: failover: url must begin with http:\/\/ or https:\/\//)
+  t.match(err.join(''), /13:47: failover.upstreams\[0\].url must be a URL that begins with http:\/\/ or https:\/\//)
   for (const name of ['timeout', 'maxBytes', 'probeAfter']) t.match(err.join(''), `${name} must be greater than 0`)
   const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { openFor: 0s } }' })
   t.match(await runBuiltInCheck(t, { ...files, 'networks/real-net.yaml': idle }), {

@@ -73,5 +73,6 @@ export const runCheck = async (
   const [out, err]: [string[], string[]] = [[], []]
   const terminal = { env, out: (line: string) => void out.push(line), err: (line: string) => void err.push(line) }
   const code = await createCheckCommand(plugins, dryRun).run([...args, '--config', dir], terminal)
-  return { code, out, err: err.map(text => text.replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')) }
+  const withoutDir = (text: string): string => text.replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')
+  return { code, out: out.map(withoutDir), err: err.map(withoutDir) }
 }

@@ -61,6 +61,45 @@ t.test('a position inside an alias is that of its anchor; the alias itself keeps
   t.end()
 })
 
+t.test('a merge key takes the entries of other maps; own entries and earlier maps take precedence', t => {
+  const text = `x-base: &base { a: 1, b: 2, url: "\${UNSET}" }
+x-more: &more { b: 3, c: 3 }
+one: { <<: *base, b: 4, url: here }
+two: { <<: [*more, *base], url: there }
+three: { "<<": 1 }
+`
+  const source = parseYamlFile(text, 'a.yaml', {})
+  t.same(source.value, {
+    one: { a: 1, b: 4, url: 'here' },
+    two: { a: 1, b: 3, c: 3, url: 'there' },
+    three: { '<<': 1 },
+  })
+  t.same(source.problems, [])
+  t.equal(source.expandedTexts.size, 0, 'a variable in an entry that is replaced is not read')
+  t.same(positionsOf(text, ['one', 'b']), ['3:22', '3:19'])
+  t.same(positionsOf(text, ['one', 'a']), ['1:20', '1:17'], 'an entry of another map is found there')
+  t.same(positionsOf(text, ['two', 'b']), ['2:20', '2:17'])
+  t.end()
+})
+
+t.test('a merge key that refers to no map is a problem, and a cycle of merge keys ends', t => {
+  const problemsOf = (text: string) => parseYamlFile(text, 'a.yaml').problems.map(({ line, column, message }) => [line, column, message])
+  const notMap = 'the value of << must be an alias of a map, or a list of such aliases'
+  t.same(problemsOf('a: &a 1\nb: { <<: *a }\n'), [[2, 10, notMap]])
+  t.same(problemsOf('a: &a { c: 1 }\nb:\n  <<: [*a, 5]\n'), [[3, 12, notMap]])
+  t.same(problemsOf('b: { <<: *none }\n'), [[1, 10, 'the alias *none has no anchor &none above it']])
+  t.same(parseYamlFile('a: &a { b: 1, <<: *a }\n', 'a.yaml').value, { a: { b: 1 } })
+  t.end()
+})
+
+t.test('a section x-… only holds anchors: its variables need not be set, and its keys are not checked', t => {
+  const text = 'x-common:\n  url: &url "${UNSET}"\n  cost: &cost { eth_call: 40 }\na: *cost\nb: { x-c: 1 }\n'
+  const source = parseYamlFile(text, 'a.yaml', {})
+  t.same(source.value, { a: { eth_call: 40 }, b: { 'x-c': 1 } })
+  t.equal(source.expandedTexts.size, 0)
+  t.end()
+})
+
 t.test('line ends of Windows, a byte order mark and wide characters do not change positions', t => {
   t.same(positionsOf('\ufeffa: 1\r\nb: { c: 2 }\r\n', ['b', 'c']), ['2:9', '2:6'])
   t.same(positionsOf('\ufeffa: 1\r\n', ['a']), ['1:4', '1:1'])

@@ -57,7 +57,15 @@ const typeOf = (schema: Schema): string => {
   }
 }
 
-const formatNames = { duration: 'duration', size: 'size', url: 'URL', redis: 'Redis URL', secret: 'secret', path: 'path' } as const
+const formatNames = {
+  duration: 'duration',
+  size: 'size',
+  url: 'URL',
+  redis: 'Redis URL',
+  secret: 'secret',
+  path: 'path',
+  address: 'host:port',
+} as const
 
 const stringTypeOf = ({ enum: values, format, usual }: StringSchema): string => {
   if (values !== undefined) return values.map(code).join(', ')

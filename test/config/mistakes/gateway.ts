@@ -1,0 +1,109 @@
+import { absentFile } from '../config-fixture.ts'
+import type { Mistake } from './mistake.ts'
+
+export const gatewayMistakes: readonly Mistake[] = [
+  {
+    mistake: 'a typo in a key',
+    gateway: [['listen:', 'listn:']],
+    answers: ['gateway.yaml:1:1: unknown key `listn` -> did you mean `listen`?'],
+  },
+  {
+    mistake: 'a port that is not a number',
+    gateway: [['rpc: 127.0.0.1:23500', 'rpc: 127.0.0.1:http']],
+    answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not "127.0.0.1:http" -> for example 127.0.0.1:8080, or [::1]:8080'],
+  },
+  {
+    mistake: 'a port that is too big',
+    gateway: [['rpc: 127.0.0.1:23500', 'rpc: 127.0.0.1:99999']],
+    answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not "127.0.0.1:99999" -> for example 127.0.0.1:8080, or [::1]:8080'],
+  },
+  {
+    mistake: 'only a port',
+    gateway: [['rpc: 127.0.0.1:23500', 'rpc: 23500']],
+    answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not 23500 -> did you mean `127.0.0.1:23500`?'],
+  },
+  {
+    mistake: 'one port twice',
+    gateway: [['23502', '23500']],
+    answers: ['gateway.yaml:3:10: listen.admin has the same address as listen.rpc'],
+  },
+  {
+    mistake: 'a store with another scheme',
+    gateway: [['lmdb:../data', 'postgres://localhost/tollgate']],
+    answers: [
+      'gateway.yaml:4:8: store must be lmdb:PATH or redis://HOST:PORT: postgres is not supported -> for example lmdb:../data, or redis://127.0.0.1:6379',
+    ],
+  },
+  { mistake: 'a Redis without port', gateway: [['lmdb:../data', 'redis://127.0.0.1']], answers: [] },
+  {
+    mistake: 'a Redis that does not answer',
+    gateway: [['lmdb:../data', 'redis://127.0.0.1:1']],
+    online: true,
+    answers: ['cannot use redis at 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1'],
+  },
+  {
+    mistake: 'a store as a plain path',
+    gateway: [['lmdb:../data', '../data']],
+    answers: ['gateway.yaml:4:8: store must be lmdb:PATH or redis://HOST:PORT -> for example lmdb:../data, or redis://127.0.0.1:6379'],
+  },
+  {
+    mistake: 'a store path that is a file',
+    gateway: [['lmdb:../data', 'lmdb:data']],
+    files: { data: 'x' },
+    answers: ['gateway.yaml:4:8: the path of the store is a file, not a directory -> lmdb:PATH names a directory'],
+  },
+  {
+    mistake: 'negative credits',
+    gateway: [['3000000', '-5']],
+    answers: ['gateway.yaml:8:25: plans.core.dailyCredits must be an integer from 1 to 2^53-1, not -5'],
+  },
+  {
+    mistake: 'credits with a suffix',
+    gateway: [['3000000', '3M']],
+    answers: ['gateway.yaml:8:25: plans.core.dailyCredits must be an integer from 1 to 2^53-1, not "3M" -> write 3000000'],
+  },
+  {
+    mistake: 'credits with underscores',
+    gateway: [['3000000', '3_000_000']],
+    answers: ['gateway.yaml:8:25: plans.core.dailyCredits must be an integer from 1 to 2^53-1, not "3_000_000" -> write 3000000'],
+  },
+  {
+    mistake: 'a typo in a plan',
+    gateway: [['dailyCredits', 'dailyCredit']],
+    answers: ['gateway.yaml:8:11: unknown key `dailyCredit` of plans.core -> did you mean `dailyCredits`?'],
+  },
+  {
+    mistake: 'workers as a word',
+    gateway: [['workers: 1', 'workers: two']],
+    answers: ['gateway.yaml:6:10: workers must be auto or an integer greater than 0, not "two"'],
+  },
+  {
+    mistake: 'no workers',
+    gateway: [['workers: 1', 'workers: 0']],
+    answers: ['gateway.yaml:6:10: workers must be auto or an integer greater than 0, not 0'],
+  },
+  {
+    mistake: 'almost no memory',
+    gateway: [['64MiB', '1KiB']],
+    answers: [
+      'gateway.yaml:5:9: memory is usually 1MiB to 256GiB, not "1KiB" -> Memory of all caches together, divided among networks and workers.',
+    ],
+  },
+  {
+    mistake: 'more memory than any machine has',
+    gateway: [['64MiB', '900TiB']],
+    answers: [
+      'gateway.yaml:5:9: memory is usually 1MiB to 256GiB, not "900TiB" -> Memory of all caches together, divided among networks and workers.',
+    ],
+  },
+  {
+    mistake: 'no plans',
+    gateway: [['plans:\n  core: { dailyCredits: 3000000 }\n', '']],
+    answers: ['gateway.yaml:1:1: the file requires `plans`: a map -> The plans that accounts may have, by name.'],
+  },
+  {
+    mistake: 'no gateway.yaml',
+    files: { 'gateway.yaml': absentFile },
+    answers: ['gateway.yaml:1:1: no such file -> it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'],
+  },
+]

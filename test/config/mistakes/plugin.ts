@@ -1,0 +1,66 @@
+import { edit, pluginText } from './mistake.ts'
+import type { Mistake } from './mistake.ts'
+
+export const pluginMistakes: readonly Mistake[] = [
+  {
+    mistake: 'a plugin file that does not exist',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    answers: ['networks/arb.yaml:12:10: file p.js not found -> paths are relative to the folder of this file'],
+  },
+  {
+    mistake: 'a plugin file as a bare name',
+    network: [['  - params', '  - p\n  - params']],
+    files: { 'p.js': pluginText },
+    answers: [
+      'networks/arb.yaml:12:5: a step must be a map with one key, the plugin\'s name, not "p" -> write `- use: ./p.js` for an external plugin',
+    ],
+  },
+  {
+    mistake: 'no default export',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': 'export const plugin = {}\n' },
+    answers: [
+      'networks/arb.yaml:12:10: ../p.js has no plugin as its default export -> export default definePlugin({ name, summary, options, create })',
+    ],
+  },
+  {
+    mistake: 'a function as the default export',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': 'export default () => {}\n' },
+    answers: [
+      'networks/arb.yaml:12:10: ../p.js has no plugin as its default export -> export default definePlugin({ name, summary, options, create })',
+    ],
+  },
+  {
+    mistake: 'a schema with a wrong type',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, ["type: 'object'", "type: 'objekt'"]) },
+    answers: [
+      'networks/arb.yaml:12:10: the default export of ../p.js is not a plugin: options must be a schema of type object -> export default definePlugin({ name, summary, options, create })',
+    ],
+  },
+  {
+    mistake: 'a context field that nobody writes',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, ['options:', "reads: ['acount'],\n  options:"]) },
+    answers: ['networks/arb.yaml:12:5: p reads `acount`, which no earlier plugin writes -> did you mean `account`?'],
+  },
+  {
+    mistake: 'an option of the wrong type',
+    network: [['  - params', '  - use: ../p.js\n    with: { calls: five }\n  - params']],
+    files: { 'p.js': pluginText },
+    answers: ['networks/arb.yaml:13:20: p.calls must be an integer, at least 1, not "five"'],
+  },
+  {
+    mistake: 'options without with',
+    network: [['  - params', '  - use: ../p.js\n    calls: 5\n  - params']],
+    files: { 'p.js': pluginText },
+    answers: ['networks/arb.yaml:13:5: unknown key `calls` -> known keys: use, with, name'],
+  },
+  {
+    mistake: 'a file as the name of a plugin',
+    network: [['  - params', '  - ../p.js: {}\n  - params']],
+    files: { 'p.js': pluginText },
+    answers: ['networks/arb.yaml:12:5: unknown plugin `../p.js` -> write `- use: ../p.js`'],
+  },
+]

@@ -1,0 +1,79 @@
+import type { Mistake } from './mistake.ts'
+
+export const upstreamMistakes: readonly Mistake[] = [
+  {
+    mistake: 'a URL with the scheme ftp',
+    network: [['"http://127.0.0.1:1/own"', '"ftp://node.example.org/own"']],
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http:// or https:// -> for example https://node.example.com/v1/${NODE_KEY}',
+    ],
+  },
+  {
+    mistake: 'a URL with the scheme ws',
+    network: [['"http://127.0.0.1:1/own"', '"ws://node.example.org/own"']],
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http:// or https:// -> for example https://node.example.com/v1/${NODE_KEY}',
+    ],
+  },
+  {
+    mistake: 'a URL without scheme',
+    network: [['"http://127.0.0.1:1/own"', '"node.example.org/own"']],
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http:// or https:// -> for example https://node.example.com/v1/${NODE_KEY}',
+    ],
+  },
+  {
+    mistake: 'ws with the scheme http',
+    network: [['/own" }', '/own", ws: "http://node.example.org" }']],
+    answers: [
+      'networks/arb.yaml:16:59: failover.upstreams[0].ws must be a URL that begins with ws:// or wss:// -> for example wss://node.example.com',
+    ],
+  },
+  {
+    mistake: 'the name of an upstream twice',
+    network: [['name: second', 'name: own']],
+    answers: ['networks/arb.yaml:17:19: failover: duplicate upstream name "own"'],
+  },
+  {
+    mistake: 'the URL of an upstream twice',
+    network: [['1/second', '1/own']],
+    answers: ['networks/arb.yaml:17:32: failover: the same URL as in line 16'],
+  },
+  {
+    mistake: 'the name of an upstream with a space',
+    network: [['name: second', 'name: my second']],
+    answers: ['networks/arb.yaml:17:19: failover.upstreams[1].name must be a name of ASCII characters without spaces, not "my second"'],
+  },
+  {
+    mistake: 'a negative weight',
+    network: [['name: own', 'name: own, weight: -3']],
+    answers: [
+      'networks/arb.yaml:16:32: failover.upstreams[0].weight must be a number, at least 0, not -3',
+      'networks/arb.yaml:17:11: failover.upstreams[1] has no `weight`, but another item has: its weight is 1 -> add `weight`',
+    ],
+  },
+  {
+    mistake: 'a weight on one upstream only',
+    network: [['name: own', 'name: own, weight: 3']],
+    answers: ['networks/arb.yaml:17:11: failover.upstreams[1] has no `weight`, but another item has: its weight is 1 -> add `weight`'],
+  },
+  {
+    mistake: 'a variable that is not set',
+    network: [['"http://127.0.0.1:1/own"', '"${NOT_SET_URL}"']],
+    answers: [
+      'networks/arb.yaml:16:29: the environment variable NOT_SET_URL is not set -> export NOT_SET_URL=…, or write ${NOT_SET_URL:-default}',
+    ],
+  },
+  {
+    mistake: 'a variable with a message that is not set',
+    network: [['"http://127.0.0.1:1/own"', '"${NOT_SET_URL:?the url of the own node}"']],
+    answers: ['networks/arb.yaml:16:29: the environment variable NOT_SET_URL is not set: the url of the own node -> export NOT_SET_URL=…'],
+  },
+  {
+    mistake: 'a variable without an end',
+    network: [['"http://127.0.0.1:1/own"', '"${NOT_SET_URL"']],
+    answers: [
+      'networks/arb.yaml:16:29: malformed variable ${NOT_SET_URL: it must be ${NAME}, ${NAME:-default} or ${NAME:?message} -> write $$ for a dollar sign',
+    ],
+  },
+]
