@@ -1,0 +1,63 @@
+import type { ObjectSchema } from '../plugin/options-schema.ts'
+
+/** `limits` of gateway.yaml. */
+export const limitsSchema = {
+  type: 'object',
+  description: 'Limits on requests of callers, and on the memory of requests and responses.',
+  properties: {
+    connections: {
+      type: 'integer',
+      minimum: 1,
+      default: 10_000,
+      description:
+        'Maximum number of open connections of callers, divided among the workers; further ones are closed at once. A process whose ' +
+        '`ulimit -n` does not allow as many accepts fewer, and logs so at its start.',
+    },
+    body: {
+      type: 'string',
+      format: 'size',
+      usual: { min: '1KiB', max: '256MiB' },
+      default: '1MiB',
+      description: 'Maximum size of the body of an HTTP request.',
+    },
+    frame: {
+      type: 'string',
+      format: 'size',
+      usual: { min: '1KiB', max: '256MiB' },
+      default: '1MiB',
+      description: 'Maximum size of a WebSocket message.',
+    },
+    batch: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of calls in one batch.' },
+    batchConcurrency: {
+      type: 'integer',
+      minimum: 1,
+      default: 64,
+      description: 'Maximum number of calls of one batch that run at the same time; the others wait in order.',
+    },
+    batchTimeout: {
+      type: 'string',
+      format: 'duration',
+      usual: { min: '100ms', max: '30m' },
+      default: '30s',
+      description: 'How long calls of a batch wait; those that have not begun by then are refused.',
+    },
+    depth: { type: 'integer', minimum: 1, default: 64, description: 'Maximum nesting depth of a message.' },
+    batchReply: {
+      type: 'string',
+      format: 'size',
+      usual: { min: '64KiB', max: '4GiB' },
+      default: '64MiB',
+      description: 'Maximum size of the response to a batch.',
+    },
+    inFlight: {
+      type: 'string',
+      format: 'size',
+      usual: { min: '1MiB', max: '256GiB' },
+      default: '512MiB',
+      description:
+        'Maximum size of everything together that is held for callers, divided among the workers: requests while they arrive, calls in ' +
+        'flight, and responses until callers have read them.',
+    },
+  },
+  default: {},
+} as const satisfies ObjectSchema
