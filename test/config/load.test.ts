@@ -27,7 +27,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   const dir = writeConfig(t.testdir(), {})
   t.same(readGatewayConfig(dir, {}), {
     config: {
-      listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false },
+      listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false, trustedProxies: [] },
       portal: {},
       admin: { hosts: [] },
       headers: { upstream: true },
@@ -84,6 +84,7 @@ usage: { retention: 30d }
         portal: { host: 'localhost', port: 8081 },
         admin: { host: '0.0.0.0', port: 9 },
         reusePort: false,
+        trustedProxies: [],
       },
       portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc' },
       admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },
