@@ -17,6 +17,7 @@ const lock = 'dist/.setup.lock'
 const buildStamp = 'dist/.sources'
 const pageFolder = 'src/portal/page'
 const pageStamp = 'dist/.page'
+const wasmConfig = 'src/json/wasm/asconfig.json'
 const tapStamp = 'node_modules/.tap-build'
 
 /** How long a process waits before it looks at the lock again. */
@@ -101,13 +102,14 @@ function install() {
 }
 
 function isCompiled() {
-  return readIfExists(buildStamp) === fingerprint([...sources(), 'tsconfig.json', lockFile])
+  return readIfExists(buildStamp) === fingerprint([...sources(), wasmConfig, 'tsconfig.json', lockFile])
 }
 
 function compile() {
-  const stamp = fingerprint([...sources(), 'tsconfig.json', lockFile])
+  const stamp = fingerprint([...sources(), wasmConfig, 'tsconfig.json', lockFile])
   rmSync(buildStamp, { force: true })
   runNode('node_modules/typescript/bin/tsc', [])
+  runNode('node_modules/assemblyscript/bin/asc.js', ['--config', wasmConfig])
   removeOrphans()
   chmodSync('dist/src/main.js', 0o755)
   writeFileSync(buildStamp, stamp)

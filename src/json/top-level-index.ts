@@ -66,6 +66,11 @@ export class TopLevelIndex {
     return undefined
   }
 
+  /** So many values began at `memberDepth + 1`. */
+  addChildren(count: number): void {
+    this.#childCount += count
+  }
+
   /** A name at `memberDepth`. */
   setName(start: number, end: number): void {
     this.#nameStart = start

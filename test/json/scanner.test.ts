@@ -5,14 +5,15 @@ import { parseExactly } from '../../src/json/parse-exactly.ts'
 import { Scanner } from '../../src/json/scanner.ts'
 import type { IndexedItem } from '../../src/json/top-level-index.ts'
 import type { ScanLimits } from '../../src/json/scanner.ts'
+import { getWasmScanner } from '../../src/json/wasm-scanner.ts'
 import { stringifyJson, toPlainNumbers } from '../../src/util/json.ts'
 import { withNumbersAsTexts } from '../support/json-numbers.ts'
 
 const unlimited: ScanLimits = { maxDepth: Infinity, maxElements: Infinity, maxValues: Infinity }
 
 /** Scans the text in chunks that end at the cuts. */
-const scan = (bytes: Uint8Array, cuts: readonly number[] = [], limits = unlimited): Scanner => {
-  const scanner = new Scanner(limits)
+const scan = (bytes: Uint8Array, cuts: readonly number[] = [], limits = unlimited, minWasmBytes = Infinity): Scanner => {
+  const scanner = new Scanner(limits, minWasmBytes)
   const ends = [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)
   let from = 0
   for (const end of ends) {
@@ -30,6 +31,15 @@ const scanResult = ({ error, isArray, hasNonAscii, needsExactParse, items }: Sca
   needsExactParse,
   items,
 })
+
+/** The same limits for both: depth limits what WebAssembly has room for. */
+const wasmLimits: ScanLimits = { ...unlimited, maxDepth: 512 }
+
+/** WebAssembly and JavaScript find the same, about the text and about a response with it. */
+const assertWasmAgrees = (text: Uint8Array, cuts: readonly number[]): void => {
+  for (const bytes of [text, Buffer.concat([bytesOf('{"id":1,"result":'), text, bytesOf('}')])])
+    deepStrictEqual(scanResult(scan(bytes, cuts, wasmLimits, 1)), scanResult(scan(bytes, cuts, wasmLimits)))
+}
 
 const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)
 
@@ -84,7 +94,10 @@ const assertMatchesJsonParse = (bytes: Uint8Array, ...splits: readonly number[][
   if (isMistaken(bytes)) return
   const scanner = scan(bytes)
   const expected = parse(bytes)
-  for (const cuts of splits) deepStrictEqual(scanResult(scan(bytes, cuts)), scanResult(scanner))
+  for (const cuts of splits) {
+    deepStrictEqual(scanResult(scan(bytes, cuts)), scanResult(scanner))
+    assertWasmAgrees(bytes, cuts)
+  }
   if (scanner.error === 'members') return
   equal(scanner.error, expected === undefined ? 'syntax' : undefined)
   if (expected === undefined) return
@@ -374,6 +387,41 @@ t.test('the scanner agrees with JSON.parse, however the text is cut into chunks'
     const wrong = characters.filter(hex => differs(Buffer.from(`${before}${hex}${after}`, 'hex')))
     t.same(wrong, [], `about characters ${where}`)
   }
+})
+
+t.test('WebAssembly agrees with JavaScript about long answers, whole or with one byte changed, however they arrive', async t => {
+  t.ok(getWasmScanner(), 'WebAssembly is used')
+  const logs = bytesOf(
+    JSON.stringify(
+      Array.from({ length: 400 }, (_, i) => ({
+        address: `0x${'5a'.repeat(20)}`,
+        topics: [`0x${i.toString(16).padStart(64, '0')}`, null, []],
+        data: i % 7 === 0 ? 'é\u0000"\\😀'.repeat(i % 11) : `0x${'cd'.repeat(i)}`,
+        [`name "${i % 3}"`]: { deep: [{ number: i / 8 }, [2 ** 53, -0.5, 1e21, true, false]] },
+      })),
+    ),
+  )
+  t.ok(logs.length > 150_000, 'more than two windows of 64 KiB')
+  t.doesNotThrow(() => assertWasmAgrees(logs, []))
+  const chunkEnds = fc.array(fc.nat(logs.length - 1), { maxLength: 8 })
+  const property = fc.property(fc.nat(logs.length - 1), fc.oneof(significantByte, fc.nat(255)), chunkEnds, (at, byte, cuts) => {
+    const changed = Uint8Array.from(logs)
+    changed[at] = byte
+    assertWasmAgrees(changed, cuts)
+  })
+  t.doesNotThrow(() => fc.assert(property, { numRuns: 100 }))
+})
+
+t.test('WebAssembly stops at the greatest depth, in objects and arrays', async t => {
+  for (const [open, close] of [
+    ['[', ']'],
+    ['{"a":', '}'],
+  ] as const)
+    for (const depth of [511, 512, 513]) {
+      const nested = (levels: number) => bytesOf(`${open.repeat(levels)}0${close.repeat(levels)}`)
+      t.equal(scan(nested(depth), [], wasmLimits, 1).error, depth > 512 ? 'depth' : undefined, `${depth} of ${open}`)
+      t.doesNotThrow(() => assertWasmAgrees(nested(depth), [300, 700]))
+    }
 })
 
 t.test('a text that exceeds a limit is refused, and a text at the limit is not', async t => {
