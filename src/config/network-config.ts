@@ -120,14 +120,16 @@ const unreadableFileProblems = ({ problems, isEmpty }: YamlFile): readonly Probl
 
 const networkNameOf = (path: string): string => basename(path, '.yaml')
 
-const readPipeline = (source: YamlFile, plugins: readonly AnyPlugin[]): Promise<readonly StepDraft[]> => {
+/** The steps of the file's pipeline. */
+export const readPipeline = (source: YamlFile, plugins: readonly AnyPlugin[]): Promise<readonly StepDraft[]> => {
   const list = source.valueAt(['pipeline'])
   const optionalValue = source.valueAt(['optional'])
   const optional = optionalValue === true || (optionalValue === 'true' && source.expandedTexts.get('/optional')?.isBareVariable === true)
   return Promise.all(Array.isArray(list) ? list.map((_, index) => readStep(index, { source, plugins, optional })) : [])
 }
 
-const checkPipeline = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
+/** The problems of the steps, and of their order. */
+export const checkPipeline = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
   const list = source.valueAt(['pipeline'])
   if (Array.isArray(list) && list.length === 0) {
     const hint = 'it ends with `- upstream: {}`'

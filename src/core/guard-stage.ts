@@ -6,7 +6,10 @@ import type { Failure, Reply } from '../plugin/reply.ts'
 import { EndOfPipelineError, isReply } from './pipeline.ts'
 import type { AnyStage } from './pipeline.ts'
 import type { Step } from '../config/types.ts'
+import type { Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
+import { PendingCalls } from './pending-calls.ts'
+import type { PendingCall } from './pending-calls.ts'
 
 /** The step of an external plugin. */
 export type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, 'file'>>
@@ -15,28 +18,36 @@ export type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, '
  * The stage of an external plugin, held to what its plugin promises. Its bugs are thrown as PluginFault; what the stages below
  * throw is not its bug. Takes 0.1 us per call, which calls through built-in plugins alone do not spend.
  */
-export const guardStage = (stage: AnyStage, step: ExternalStep, log: Log): AnyStage => {
+export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: GuardServices): AnyStage => {
   const bugs = new StageBugs(step)
   const warn = warnOnce(log, step.name)
+  const pending = new PendingCalls(step, { log, clock })
   const limitNext = (next: Next): Next => (step.plugin.repeats ? next : answerOnce(next, warn))
   return {
     async handle(call, next) {
+      const pendingCall = pending.add(call)
       try {
-        return assertReply(await stage.handle(call, bugs.guardNext(limitNext(next))))
+        return assertReply(await stage.handle(call, bugs.guardNext(limitNext(next), pendingCall)))
       } catch (bug) {
         throw bugs.toFault(bug)
+      } finally {
+        pending.delete(pendingCall)
       }
     },
     ...(stage.admit && { admit: origin => bugs.guard(() => stage.admit?.(origin)) }),
     ...(stage.offers && { offers: method => bugs.guard(() => stage.offers?.(method) ?? true) }),
     async start() {
+      pending.watch()
       await bugs.guard(() => stage.start?.())
     },
     async stop() {
+      pending.unwatch()
       await bugs.guard(() => stage.stop?.())
     },
   }
 }
+
+type GuardServices = Pick<Services, 'log' | 'clock'>
 
 /** Tells the bugs of one stage from those of the stages below. */
 class StageBugs {
@@ -63,12 +74,19 @@ class StageBugs {
     }
   }
 
-  guardNext(next: Next): Next {
+  guardNext(next: Next, pendingCall: PendingCall): Next {
     return call => {
       assertCall(call)
       try {
         const reply = next(call)
-        reply.catch(this.#recordFromBelow)
+        pendingCall.enterNext()
+        reply.then(
+          () => pendingCall.leaveNext(),
+          bug => {
+            pendingCall.leaveNext()
+            this.#recordFromBelow(bug)
+          },
+        )
         return reply
       } catch (bug) {
         this.#recordFromBelow(bug)

@@ -14,7 +14,7 @@ import { accountStoreContract } from './account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from './ledger-store-contract.ts'
 import { useContract, usageStoreContract } from './usage-store-contract.ts'
 import { recordStoreContract } from './record-store-contract.ts'
-import { InMemoryLedgerStore, InMemoryUsageStore } from './in-memory-store.ts'
+import { InMemoryLedgerStore, InMemoryUsageStore } from '../../src/testing/in-memory-store.ts'
 import { tempFolder, tempStore } from './temp-store.ts'
 
 t.test('lmdb fulfills the contract of account stores', t => accountStoreContract(t, tempStore))

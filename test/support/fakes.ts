@@ -5,84 +5,14 @@ import { Secret } from '../../src/plugin/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin/plugin.ts'
 import { isFailure } from '../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../src/plugin/reply.ts'
-import type { Clock, Timer } from '../../src/services/clock.ts'
 import { HeadTracker } from '../../src/services/chain-heads/index.ts'
 import type { Services } from '../../src/services/index.ts'
-import type { Log, LogLevel, RootLog } from '../../src/services/log.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { results } from '../../src/services/results.ts'
+import { TestClock } from '../../src/testing/test-clock.ts'
+import { TestLog } from '../../src/testing/test-log.ts'
 
-/** A clock that a test advances. */
-export class TestClock implements Clock {
-  #now: number
-  #monotonic = 1000
-  readonly #timers = new Set<{ at: number; run: () => void; every?: number }>()
-
-  constructor(now = Date.UTC(2026, 0, 15, 12)) {
-    this.#now = now
-  }
-
-  now = (): number => this.#now
-  monotonic = (): number => this.#monotonic
-
-  after = (ms: number, run: () => void): Timer => this.#addTimer({ at: this.#monotonic + ms, run })
-  every = (ms: number, run: () => void): Timer => this.#addTimer({ at: this.#monotonic + ms, run, every: ms })
-
-  /** Sets the system clock; monotonic time does not change. */
-  shiftWallClock(ms: number): void {
-    this.#now += ms
-  }
-
-  /** Advances time; timers that are due run in order. */
-  advance(ms: number): void {
-    const end = this.#monotonic + ms
-    for (;;) {
-      const due = [...this.#timers].filter(timer => timer.at <= end).sort((a, b) => a.at - b.at)[0]
-      if (due === undefined) break
-      this.#advanceTo(due.at)
-      if (due.every === undefined) this.#timers.delete(due)
-      else due.at += due.every
-      due.run()
-    }
-    this.#advanceTo(end)
-  }
-
-  /** Advances time while the process is stopped: each timer that was due meanwhile runs afterwards, once. */
-  stall(ms: number): void {
-    this.#advanceTo(this.#monotonic + ms)
-    const due = [...this.#timers].filter(timer => timer.at <= this.#monotonic).sort((a, b) => a.at - b.at)
-    for (const timer of due) {
-      if (timer.every === undefined) this.#timers.delete(timer)
-      else timer.at = this.#monotonic + timer.every
-      timer.run()
-    }
-  }
-
-  #advanceTo(to: number): void {
-    this.#now += to - this.#monotonic
-    this.#monotonic = to
-  }
-
-  #addTimer(timer: { at: number; run: () => void; every?: number }): Timer {
-    this.#timers.add(timer)
-    return { cancel: () => void this.#timers.delete(timer) }
-  }
-}
-
-/** A log that stores its lines. */
-export class TestLog implements RootLog {
-  level: LogLevel = 'info'
-  readonly lines: { level: string; fields: object; message: string }[] = []
-  debug = (fields: object, message: string) => this.#add('debug', fields, message)
-  info = (fields: object, message: string) => this.#add('info', fields, message)
-  warn = (fields: object, message: string) => this.#add('warn', fields, message)
-  error = (fields: object, message: string) => this.#add('error', fields, message)
-  child = (): Log => this
-
-  #add(level: string, fields: object, message: string): void {
-    this.lines.push({ level, fields, message })
-  }
-}
+export { TestClock, TestLog }
 
 export const fakeAccount: Account = { id: 'acc_1', name: 'alice', plan: { name: 'core', dailyCredits: 1_000_000, forwarding: false } }
 export const fakeKey: Key = { id: 'key_1' }

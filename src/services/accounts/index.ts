@@ -20,13 +20,16 @@ export interface Accounts {
   find(key: Secret): MaybePromise<Lookup>
 }
 
+/** The part of a store that keys are looked up in. */
+export type KeyStore = Pick<AccountStore, 'findKey' | 'changeCount' | 'subscribe'>
+
 export type Plans = Readonly<Record<string, Plan>>
 
 /**
  * Looks up keys in the store and caches the results until accounts or keys change there. Whether they have changed is
  * checked for all keys at once, about twice a second while keys are looked up. Subscribes to the store until it is closed.
  */
-export const openAccounts = (store: AccountStore, plans: Plans, clock: Clock): Accounts => {
+export const openAccounts = (store: KeyStore, plans: Plans, clock: Clock): Accounts => {
   const cache = new LookupCache()
   const pending = new Map<string, PendingRead>()
   store.subscribe(() => cache.invalidate())
@@ -82,14 +85,14 @@ interface PendingRead {
 
 /** Checks whether the store has changed, unless it was checked lately, and tells the cache. */
 class ChangeCheck {
-  readonly #store: AccountStore
+  readonly #store: KeyStore
   readonly #clock: Clock
   readonly #cache: LookupCache
   #lastCount: number | undefined
   #validUntil = -Infinity
   #checking: Promise<void> | undefined
 
-  constructor(store: AccountStore, clock: Clock, cache: LookupCache) {
+  constructor(store: KeyStore, clock: Clock, cache: LookupCache) {
     this.#store = store
     this.#clock = clock
     this.#cache = cache

@@ -7,7 +7,7 @@ import type { Clock } from '../clock.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
 import type { UpstreamSockets } from './connection-pool.ts'
 import { openHttpClient, parseEndpoint } from './http-client.ts'
-import type { Endpoint } from './http-client.ts'
+import type { Endpoint, HttpClient } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
 import { ReadTurns } from './read-turns.ts'
 import { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
@@ -55,8 +55,8 @@ export const openUpstreamClient = (
   clock: Clock,
   memory: ResponseMemory,
   sockets: UpstreamSockets = { maxUpstreamSockets: Infinity, recordRefused: () => undefined },
+  httpClient: HttpClient = openHttpClient(clock, sockets.maxUpstreamSockets),
 ): SharedUpstreamClient => {
-  const httpClient = openHttpClient(clock, sockets.maxUpstreamSockets)
   const states = new WeakMap<Target, UpstreamState>()
   const redactor = new SecretRedactor()
   const newState = ({ url, ws, concurrency = Infinity }: Target): UpstreamState => {

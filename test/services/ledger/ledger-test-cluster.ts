@@ -5,7 +5,7 @@ import type { LedgerService, ChargeResult } from '../../../src/services/ledger/i
 import type { LeaseResponse, LedgerStore, HeartbeatResponse, DayTotals } from '../../../src/store/store.ts'
 import type { LeaseRequest } from '../../../src/store/lease-accounting.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
-import { InMemoryLedgerStore } from '../../store/in-memory-store.ts'
+import { InMemoryLedgerStore } from '../../../src/testing/in-memory-store.ts'
 import { dayMs } from '../../../src/util/dates.ts'
 
 /** Runs everything that is ready. */

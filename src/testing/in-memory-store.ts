@@ -1,8 +1,8 @@
-import type { Clock } from '../../src/services/clock.ts'
-import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease-accounting.ts'
-import type { LeaseRequest, LeaseRecord } from '../../src/store/lease-accounting.ts'
-import { StoreClock } from '../../src/store/store-clock.ts'
-import { ledgerRetentionDays, processTimeoutMs } from '../../src/store/store.ts'
+import type { Clock } from '../services/clock.ts'
+import { applyLeaseRequest, emptyLeaseRecord } from '../store/lease-accounting.ts'
+import type { LeaseRequest, LeaseRecord } from '../store/lease-accounting.ts'
+import { StoreClock } from '../store/store-clock.ts'
+import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
 import type {
   LeaseResponse,
   LedgerStore,
@@ -12,9 +12,9 @@ import type {
   UsageCount,
   UsageReport,
   UsageStore,
-} from '../../src/store/store.ts'
-import { dayMs, hourMs } from '../../src/util/dates.ts'
-import { getOrCreate } from '../../src/util/memoize.ts'
+} from '../store/store.ts'
+import { dayMs, hourMs } from '../util/dates.ts'
+import { getOrCreate } from '../util/memoize.ts'
 
 interface LedgerDay {
   leased: number

@@ -1,0 +1,12 @@
+/** What `tollgate/testing` exports: tests of plugins, for any test runner. */
+export { harness } from './harness.ts'
+export type { HarnessOptions } from './harness.ts'
+export type { WorldOptions } from './fake-services.ts'
+export type { CallResponse, CallerOptions, Harness, MessageResponse } from './network-harness.ts'
+export type { FakeResponse, FakeUpstream, ResponseScript, UpstreamRequest } from './fake-upstreams.ts'
+export type { TestKey } from './in-memory-keys.ts'
+export { contractTests } from './contract-tests.ts'
+export type { ContractOptions, ContractTest } from './contract-tests.ts'
+export type { ContractCall } from './contract-probes.ts'
+export { TestClock } from './test-clock.ts'
+export { TestLog } from './test-log.ts'

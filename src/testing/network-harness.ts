@@ -1,0 +1,212 @@
+import { formatProblems } from '../config/problem.ts'
+import { gatewaySchema } from '../config/gateway-schema.ts'
+import { parseDuration, parseSize } from '../config/formats.ts'
+import type { GatewayLimits, NetworkConfig } from '../config/types.ts'
+import { buildNetwork } from '../core/network.ts'
+import type { Network } from '../core/network.ts'
+import { bodyToBuffer, failureResponse, handleMessage } from '../json-rpc/handle-message.ts'
+import type { MessageHandler, RpcResponse } from '../json-rpc/handle-message.ts'
+import { createMessageParser } from '../json-rpc/parse-request.ts'
+import { Cancellation, Secret, isFailure, stringifyJson } from '../plugin/plugin.ts'
+import type { Json, Origin, Reply, RpcError } from '../plugin/plugin.ts'
+import { createMetricsRegistry } from '../services/metrics.ts'
+import type { MetricsRegistry, Series } from '../services/metrics.ts'
+import { CallerMemory, MemoryBudget } from '../services/memory-budget.ts'
+import { ClockDriver } from './clock-driver.ts'
+import { toMs } from './fake-upstreams.ts'
+import type { UpstreamRequest } from './fake-upstreams.ts'
+import { openFakeServices } from './fake-services.ts'
+import type { WorldOptions } from './fake-services.ts'
+import type { InMemoryKeys } from './in-memory-keys.ts'
+import { TestClock } from './test-clock.ts'
+import { TestLog } from './test-log.ts'
+
+/** Who calls. */
+export interface CallerOptions {
+  /** Name of the key; the first key unless given. A name that no key has is sent as the text of a key; `null` sends no key. */
+  readonly key?: string | null
+  /** Request headers, in lower case. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** The Origin header. */
+  readonly origin?: string
+  readonly ip?: string
+}
+
+/** The response to one message. */
+export interface MessageResponse {
+  /** HTTP status. */
+  readonly status: number
+  /** Undefined for notifications, which get no response. */
+  readonly body: Json | undefined
+  /** Seconds. */
+  readonly retryAfter: number | undefined
+  /** What the pipeline returned for each call, in their order. */
+  readonly replies: readonly Reply[]
+}
+
+/** What a caller gets for one call, and what the gateway knows about it. */
+export interface CallResponse {
+  /** HTTP status. */
+  readonly status: number
+  readonly result?: Json
+  readonly error?: RpcError
+  /** `ok`, or the kind of the failure: a row of the table of errors, or `node`. */
+  readonly outcome: string
+  readonly source: Reply['source']
+  readonly upstream?: string
+  readonly cache?: 'hit' | 'miss'
+  readonly credits?: number
+  /** Seconds. */
+  readonly retryAfter?: number
+}
+
+/** A network on a clock that the test advances, with upstreams that the test scripts. Nothing of it uses sockets, files or real time. */
+export interface Harness {
+  /** Makes a call. While its response waits for time to pass, the clock jumps from timer to timer. */
+  call(method: string, params?: Json, caller?: CallerOptions): Promise<CallResponse>
+  /** Sends a message as it is: a request, a batch, or a text that is no JSON. */
+  send(message: Json, caller?: CallerOptions): Promise<MessageResponse>
+  /** Lets time pass: a duration such as `10s`, or ms. */
+  advance(duration: string | number): Promise<void>
+  /** What went upstream because of calls, oldest first; what the gateway asks about the chain itself is not among it. */
+  readonly requests: readonly UpstreamRequest[]
+  readonly clock: TestClock
+  /** Its lines are in `log.lines`. */
+  readonly log: TestLog
+  /** The sum of a counter, a gauge, or the count of a histogram over all series that have these labels. */
+  metric(name: string, labels?: Readonly<Record<string, string>>): number
+  /** Stops the plugins. */
+  stop(): Promise<void>
+}
+
+/** Builds and starts the network. Throws with all problems of the plugins. */
+export const openNetworkHarness = async (
+  config: NetworkConfig,
+  { clock = new TestClock(), ...world }: WorldOptions,
+  limits: MessageLimits = defaultLimits,
+): Promise<Harness> => {
+  const log = new TestLog()
+  const metrics = createMetricsRegistry()
+  const requests: UpstreamRequest[] = []
+  const { services, keys, stop } = await openFakeServices(config, { ...world, clock, log, metrics, requests })
+  const { network, problems } = await buildNetwork(config, services)
+  if (network === undefined) throw new Error(formatProblems(problems))
+  const driver = new ClockDriver(clock)
+  await driver.settle(network.start(), () => 'a plugin did not start')
+  // The first call finds the heads known, as the calls of a running gateway do.
+  network.heads.recordActivity()
+  await driver.advance(0)
+  const handler = { parse: createMessageParser(limits), run: network.run, limits, clock, log }
+  const runs = new MessageRunner(network, handler, { keys, driver, log })
+  return {
+    call: async (method, params = [], caller = {}) => toCallResponse(await runs.send({ jsonrpc: '2.0', id: 1, method, params }, caller)),
+    send: (message, caller = {}) => runs.send(message, caller),
+    advance: duration => driver.advance(toMs(duration)),
+    requests,
+    clock,
+    log,
+    metric: (name, labels = {}) => sumOfSeries(metrics, name, labels),
+    async stop() {
+      await driver.settle(network.stop(), () => 'a plugin did not stop')
+      await driver.settle(stop(), () => 'a service did not stop')
+    },
+  }
+}
+
+/** Limits on messages, as in gateway.yaml. */
+export type MessageLimits = Pick<GatewayLimits, 'depth' | 'batch' | 'batchConcurrency' | 'batchTimeout' | 'batchReply'>
+
+const limitSchemas = gatewaySchema.properties.limits.properties
+
+const defaultLimits: MessageLimits = {
+  depth: limitSchemas.depth.default,
+  batch: limitSchemas.batch.default,
+  batchConcurrency: limitSchemas.batchConcurrency.default,
+  batchTimeout: parseDuration(limitSchemas.batchTimeout.default) ?? 0,
+  batchReply: parseSize(limitSchemas.batchReply.default) ?? 0,
+}
+
+/** What a caller's message may take, in bytes: the default of `limits.inFlight`. */
+const callerMemoryBytes = parseSize(limitSchemas.inFlight.default) ?? 0
+
+interface RunnerParts {
+  readonly keys: InMemoryKeys
+  readonly driver: ClockDriver
+  readonly log: TestLog
+}
+
+/** Handles messages as the server does, from the bytes of a request to the bytes of its response. */
+class MessageRunner {
+  readonly #network: Network
+  readonly #handler: MessageHandler
+  readonly #parts: RunnerParts
+  #requestCount = 0
+
+  constructor(network: Network, handler: MessageHandler, parts: RunnerParts) {
+    this.#network = network
+    this.#handler = handler
+    this.#parts = parts
+  }
+
+  async send(message: Json, caller: CallerOptions): Promise<MessageResponse> {
+    const text = typeof message === 'string' ? message : stringifyJson(message)
+    const origin = this.#originOf(caller)
+    const { driver, log } = this.#parts
+    const response = await driver.settle(this.#respond(Buffer.from(text), origin), () => describeStuck(text, log))
+    const { status, body, retryAfter, replies } = response
+    return { status, body: body && (JSON.parse(bodyToBuffer(body).toString()) as Json), retryAfter, replies }
+  }
+
+  async #respond(bytes: Buffer, origin: Origin): Promise<RpcResponse> {
+    const refusal = await this.#network.admit(origin)
+    if (refusal !== undefined) return failureResponse(refusal)
+    const memory = new CallerMemory(new MemoryBudget(callerMemoryBytes), origin.ip)
+    return handleMessage(this.#handler, bytes, origin, memory)
+  }
+
+  #originOf({ key = this.#parts.keys.firstName, headers = {}, origin, ip = '127.0.0.1' }: CallerOptions): Origin {
+    return {
+      transport: 'http',
+      network: this.#network.name,
+      key: key === null ? undefined : new Secret(this.#parts.keys.textOf(key)),
+      originHeader: origin,
+      ip,
+      requestId: `test-${(this.#requestCount += 1)}`,
+      headers: origin === undefined ? headers : { ...headers, origin },
+      signal: new Cancellation(),
+      state: {},
+    }
+  }
+}
+
+const maxShownChars = 200
+
+const describeStuck = (text: string, log: TestLog): string => {
+  const warnings = log.lines.filter(({ level }) => level === 'warn' || level === 'error')
+  const said = warnings.map(({ message, fields }) => `\n  log: ${message} ${JSON.stringify(fields)}`).join('')
+  return `a call was never answered: ${text.slice(0, maxShownChars)}${said}`
+}
+
+const toCallResponse = ({ status, body, retryAfter, replies }: MessageResponse): CallResponse => {
+  const [reply] = replies
+  if (reply === undefined) throw new Error('a call has one reply')
+  const { result, error } = body as { readonly result?: Json; readonly error?: RpcError } // a response to one call
+  return {
+    status,
+    ...(error === undefined ? { result: result ?? null } : { error }),
+    outcome: isFailure(reply) ? reply.kind : 'ok',
+    source: reply.source,
+    ...(reply.upstream !== undefined && { upstream: reply.upstream }),
+    ...(reply.cache !== undefined && { cache: reply.cache }),
+    ...(reply.credits !== undefined && { credits: reply.credits }),
+    ...(retryAfter !== undefined && { retryAfter }),
+  }
+}
+
+const sumOfSeries = (metrics: MetricsRegistry, name: string, labels: Readonly<Record<string, string>>): number => {
+  const family = metrics.families().find(each => each.name === name)
+  const series = family?.series.filter(each => Object.entries(labels).every(([label, value]) => each.labels[label] === value)) ?? []
+  // The last value of a histogram is the sum of what was observed; the others are counts.
+  const valuesOf = ({ values }: Series) => (family?.type === 'histogram' ? values.slice(0, -1) : values)
+  return series.flatMap(valuesOf).reduce((sum, value) => sum + value, 0)
+}

@@ -1,0 +1,16 @@
+import type { Log, LogLevel, RootLog } from '../services/log.ts'
+
+/** A log that stores its lines. */
+export class TestLog implements RootLog {
+  level: LogLevel = 'info'
+  readonly lines: { level: string; fields: object; message: string }[] = []
+  debug = (fields: object, message: string) => this.#add('debug', fields, message)
+  info = (fields: object, message: string) => this.#add('info', fields, message)
+  warn = (fields: object, message: string) => this.#add('warn', fields, message)
+  error = (fields: object, message: string) => this.#add('error', fields, message)
+  child = (): Log => this
+
+  #add(level: string, fields: object, message: string): void {
+    this.lines.push({ level, fields, message })
+  }
+}

@@ -1,0 +1,128 @@
+import { readdirSync } from 'node:fs'
+import t from 'tap'
+import { plugins } from '../../plugins/index.ts'
+import type { AnyPlugin, Plugin, Result } from '../../src/plugin/plugin.ts'
+import { contractTests } from '../../src/testing/index.ts'
+import type { ContractOptions } from '../../src/testing/index.ts'
+
+const failingRules = async (plugin: AnyPlugin, options: ContractOptions = {}): Promise<Readonly<Record<string, string>>> => {
+  const failed: Record<string, string> = {}
+  for (const { name, run } of contractTests(plugin, options)) {
+    await run().catch((error: Error) => {
+      failed[name.replace(`${plugin.name}: `, '')] = error.message
+    })
+  }
+  return failed
+}
+
+const optionsOf: Readonly<Record<string, ContractOptions>> = {
+  failover: { options: { upstreams: [{ name: 'own', url: 'http://own.test' }] } },
+  'rate-limit': { options: { calls: 1 } },
+  'region-access': { options: { allowed: ['DE'] }, context: { region: 'DE' } },
+}
+
+t.test('every built-in plugin and every example fulfills the contract', async t => {
+  const examples = readdirSync('docs/examples').filter(file => file.endsWith('.js'))
+  const loaded = examples.map(async file => (await import(`../../../docs/examples/${file}`)) as { readonly default: AnyPlugin })
+  const all = [...plugins, ...(await Promise.all(loaded)).map(module => module.default)]
+  t.ok(all.length >= 11)
+  for (const plugin of all) t.same(await failingRules(plugin, optionsOf[plugin.name]), {}, plugin.name)
+})
+
+const sound: AnyPlugin = {
+  name: 'sound',
+  summary: 'Passes calls on.',
+  options: { type: 'object', properties: {} },
+  create: () => (call, next) => next(call),
+}
+
+/** What authors get wrong, and the rules that find it. */
+const broken: readonly (readonly [rules: readonly string[], plugin: Partial<Plugin>, message?: RegExp])[] = [
+  [['the summary is one sentence'], { summary: 'no sentence' }],
+  [
+    ['every option is described by a sentence'],
+    {
+      options: {
+        type: 'object',
+        properties: { a: { type: 'object', description: 'A.', properties: { b: { type: 'string', description: 'b' } } } },
+      },
+    },
+    /\/a\/b/,
+  ],
+  [
+    ['the options, with their defaults, pass the schema'],
+    { options: { type: 'object', properties: { level: { type: 'string', enum: ['a'], default: 'b', description: 'One of them.' } } } },
+    /level must be `a`/,
+  ],
+  [
+    ['create() returns a handler or a stage at once, and uses no service'],
+    { create: (_options, { usage }) => (usage.count({} as never), (call, next) => next(call)) },
+    /used a service inside create\(\)/,
+  ],
+  [
+    ['stop() is safe without start()'],
+    { create: () => stageWithTimer({ stopsOnlyAfterStart: true, leavesTimer: false }) },
+    /was never started/,
+  ],
+  [
+    ['stop() is safe twice, and leaves no timer'],
+    { create: (_options, services) => stageWithTimer({ stopsOnlyAfterStart: false, leavesTimer: true }, services) },
+    /cancel/,
+  ],
+  [
+    ['a call is answered, and is left unchanged', 'a failure from below is passed on, or answered in another way'],
+    {
+      create: () => (call, next) => {
+        ;(call.context as { added?: true }).added = true
+        return next(call)
+      },
+    },
+    /not extensible/,
+  ],
+  [
+    ['next() is called once for a call, or the plugin has `repeats`'],
+    {
+      create: () => async (call, next) => {
+        await next(call)
+        return next(call)
+      },
+    },
+  ],
+  [['the context that is declared in `writes` is written'], { writes: ['target' as never] }, /target/],
+  [
+    ['a failure from below is passed on, or answered in another way', 'a bug below costs its call only'],
+    {
+      create: () => async (call, next) => {
+        const reply = await next(call)
+        return { source: reply.source, result: (reply as Result).result.subarray(0, 1) }
+      },
+    },
+    /subarray/,
+  ],
+]
+
+const stageWithTimer = (
+  { stopsOnlyAfterStart, leavesTimer }: { readonly stopsOnlyAfterStart: boolean; readonly leavesTimer: boolean },
+  services?: Parameters<Plugin['create']>[1],
+): ReturnType<Plugin['create']> => {
+  let isStarted = false
+  return {
+    handle: (call, next) => next(call),
+    async start() {
+      isStarted = true
+      if (leavesTimer) services?.clock.every(1_000, () => undefined)
+    },
+    async stop() {
+      if (stopsOnlyAfterStart && !isStarted) throw new Error('was never started')
+    },
+  }
+}
+
+t.test('each mistake breaks its rule', async t => {
+  t.same(await failingRules(sound), {})
+  for (const [rules, changes, message] of broken) {
+    const failed = await failingRules({ ...sound, ...changes } as AnyPlugin)
+    for (const rule of rules) t.ok(Object.hasOwn(failed, rule), `${rule}: ${Object.keys(failed).join(', ')}`)
+    if (message !== undefined) t.match(Object.values(failed).join('\n'), message)
+  }
+})

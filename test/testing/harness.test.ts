@@ -1,0 +1,163 @@
+import t from 'tap'
+import { definePlugin, refuse } from '../../src/plugin/plugin.ts'
+import { harness } from '../../src/testing/index.ts'
+import { networkFile } from '../support/deployment.ts'
+
+const examples = new URL('../../../docs/examples/', import.meta.url)
+
+const wholePipeline = JSON.stringify(networkFile('any', ['http://a.test', 'http://b.test'])['pipeline'])
+
+const storageParams = [`0x${'1'.repeat(40)}`, '0x0', 'latest']
+const word = `0x${'0'.repeat(63)}1`
+
+t.test('a plugin is tested in three lines, without the plugins that it stands between', async t => {
+  const gateway = await harness({ pipeline: '- { use: ./rate-limit.js, with: { calls: 1 } }', folder: examples })
+  t.match(await gateway.call('eth_chainId'), { status: 200, result: '0x7a69', source: 'node' })
+  t.match(await gateway.call('eth_chainId'), { status: 429, outcome: 'rate', error: { code: -32005 } })
+  await gateway.advance('1s')
+  t.match(await gateway.call('eth_chainId'), { outcome: 'ok' })
+  t.same(
+    gateway.requests.map(({ method }) => method),
+    ['eth_chainId', 'eth_chainId'],
+  )
+})
+
+t.test('accounts are told apart by their keys, with and without key-auth', async t => {
+  for (const above of ['', '- key-auth: {}']) {
+    const pipeline = `${above}\n- { use: ./rate-limit.js, with: { calls: 1 } }`
+    const gateway = await harness({ pipeline, folder: examples, keys: { alice: {}, bob: {} } })
+    const outcomes = []
+    for (const key of ['alice', 'alice', 'bob']) outcomes.push((await gateway.call('eth_chainId', [], { key })).outcome)
+    t.same(outcomes, ['ok', 'rate', 'ok'])
+  }
+})
+
+t.test('a whole pipeline runs with the real services: keys, credits, cache and failover', async t => {
+  const gateway = await harness({
+    pipeline: wholePipeline,
+    keys: { alice: { plan: 'small' }, old: { revoked: true } },
+    plans: { small: { dailyCredits: 165 } },
+    upstream: { eth_getStorageAt: { result: word } },
+    upstreams: { 'node-1': 'down' },
+  })
+  const read = (key: string | null) => gateway.call('eth_getStorageAt', storageParams, { key })
+  t.match(await read('alice'), { result: word, source: 'node', upstream: 'node-2', cache: 'miss', credits: 80 })
+  t.match(await read('alice'), { result: word, source: 'cache', cache: 'hit', credits: 80 })
+  t.match(await read('alice'), { status: 402, outcome: 'spent', error: { code: -33000 } })
+  t.match(await read('old'), { status: 401, error: { message: 'the API key has been revoked' } })
+  t.match(await read(null), { status: 401, error: { message: /missing/ } })
+  t.match(await read('nonsense'), { status: 401, error: { message: /malformed/ } })
+  t.same(
+    new Set(gateway.requests.map(({ upstream }) => upstream)),
+    new Set(['node-2']),
+    'the one that is down is known to be, from its chain ID',
+  )
+  t.equal(gateway.metric('tollgate_calls_total', { outcome: 'ok' }), 2)
+  await gateway.stop()
+})
+
+t.test('the clock jumps while a call waits: timeouts need no real time', async t => {
+  const pipeline = '- failover: { upstreams: [{ name: own, url: "http://own.test" }] }\n- upstream: { timeout: 10s }'
+  const upstream = { eth_getLogs: 'hang', eth_call: { result: '0x', after: '3s' } } as const
+  const gateway = await harness({ pipeline, upstream })
+  const startedAtMs = gateway.clock.monotonic()
+  t.match(await gateway.call('eth_call', [{}]), { result: '0x' })
+  t.ok(gateway.clock.monotonic() - startedAtMs >= 3_000)
+  t.match(await gateway.call('eth_getLogs', [{}]), { error: { code: -32005, message: 'query timeout exceeded' } })
+  t.ok(gateway.clock.monotonic() - startedAtMs >= 13_000)
+})
+
+t.test('an upstream answers by script: in turn, by function, with HTTP errors, or not at all', async t => {
+  const gateway = await harness({
+    pipeline: '- envelope: {}',
+    upstream: {
+      eth_gasPrice: [{ error: { code: -32000, message: 'busy' } }, { result: '0x1' }],
+      eth_call: ({ params }) => ({ result: params }),
+      eth_syncing: { status: 429, headers: { 'retry-after': '7' } },
+      '*': { result: 'any' },
+    },
+    upstreams: { other: 'down' },
+  })
+  t.match(await gateway.call('eth_gasPrice'), { outcome: 'node', error: { message: 'busy' } })
+  t.match([await gateway.call('eth_gasPrice'), await gateway.call('eth_gasPrice')], [{ result: '0x1' }, { result: '0x1' }])
+  t.same((await gateway.call('eth_call', ['a', 1])).result, ['a', 1])
+  t.match(await gateway.call('eth_syncing'), { status: 503, retryAfter: 7 })
+  t.equal((await gateway.call('eth_accounts')).result, 'any')
+  const strict = await harness({ pipeline: '- envelope: {}' })
+  t.match(await strict.call('eth_accounts'), { error: { message: /the fake upstream has no response to eth_accounts/ } })
+})
+
+t.test('messages are handled as the server handles them: batches, notifications, and what is no JSON', async t => {
+  const gateway = await harness({ pipeline: '- envelope: {}' })
+  const request = { jsonrpc: '2.0', method: 'eth_chainId', params: [] }
+  const batch = await gateway.send([{ ...request, id: 'a' }, { ...request, id: 2 }, request])
+  t.same(
+    batch.body,
+    ['a', 2].map(id => ({ jsonrpc: '2.0', id, result: '0x7a69' })),
+  )
+  t.match(await gateway.send(request), { status: 204, body: undefined })
+  t.match(await gateway.send('{'), { status: 200, body: { id: null, error: { code: -32700 } } })
+})
+
+t.test('problems of the pipeline come with line and caret, and a missing context key with the one that was meant', async t => {
+  const misspelled = harness({ pipeline: '\n  - use: ./rate-limit.js\n    with: { callz: 1 }\n', folder: examples })
+  await t.rejects(misspelled, { message: /pipeline\.yaml:3:13: unknown option `callz`[^]*\^ did you mean `calls`\?/ })
+  const order = '- { use: ./region-access.js, with: { allowed: [DE] } }\n- { use: ./region.js, with: {} }'
+  await t.rejects(harness({ pipeline: order, folder: examples }), {
+    message: /region-access reads `region`, which no earlier plugin writes/,
+  })
+  const reader = definePlugin({
+    name: 'reader',
+    summary: 'Reads.',
+    options: { type: 'object', properties: {} },
+    reads: ['acount' as 'account'],
+    create: () => (call, next) => next(call),
+  })
+  await t.rejects(harness({ pipeline: '- reader: {}', plugins: [reader] }), {
+    message: /`acount` is read, and no step writes it: did you mean `account`/,
+  })
+  const region = await harness({
+    pipeline: '- { use: ./region-access.js, with: { allowed: [DE] } }',
+    folder: examples,
+    context: { region: 'FR' },
+  })
+  t.match(await region.call('eth_chainId'), { outcome: 'forbidden' })
+})
+
+t.test('a plugin that never answers is named in the log, and in the error of the test', async t => {
+  const silent = definePlugin({
+    name: 'silent',
+    summary: 'Answers other calls.',
+    options: { type: 'object', properties: {} },
+    reads: ['request'],
+    create: () => (call, next) => (call.context.request.method === 'eth_call' ? new Promise(() => undefined) : next(call)),
+  })
+  const gateway = await harness({
+    pipeline: '- silent: {}',
+    plugins: [silent],
+    upstream: { eth_gasPrice: { result: '0x1', after: '60s' } },
+  })
+  t.match(await gateway.call('eth_gasPrice'), { error: { code: -32005 } }, 'the upstream is slow, and not the plugin')
+  t.notOk(gateway.log.lines.some(({ level }) => level === 'error'))
+  await t.rejects(gateway.call('eth_call'), { message: /never answered[^]*plugin has not answered calls[^]*"plugin":"silent"/ })
+  const [line, ...others] = gateway.log.lines.filter(({ level }) => level === 'error')
+  t.match(line?.fields, { plugin: 'silent', location: 'silent', calls: 1, requestId: 'test-2' })
+  t.same(others, [], 'a call is reported once')
+})
+
+t.test('a plugin that throws fails its own call, and the log names it', async t => {
+  const throwing = definePlugin({
+    name: 'throwing',
+    summary: 'Throws.',
+    options: { type: 'object', properties: {} },
+    reads: ['request'],
+    create: () => async call => {
+      if (call.context.request.method === 'eth_call') throw new Error('a bug')
+      return refuse('forbidden')
+    },
+  })
+  const gateway = await harness({ pipeline: '- throwing: {}', plugins: [throwing] })
+  t.match(await gateway.call('eth_call'), { outcome: 'internal', error: { code: -32603, data: { requestId: 'test-1' } } })
+  t.match(await gateway.call('eth_gasPrice'), { outcome: 'forbidden' })
+  t.match(gateway.log.lines, [{ level: 'error', fields: { plugin: 'throwing', requestId: 'test-1', stack: /a bug/ } }])
+})
