@@ -154,7 +154,7 @@ class MessageRunner {
     const { driver, log } = this.#parts
     const response = await driver.settle(this.#respond(Buffer.from(text), origin), () => describeStuck(text, log))
     const { status, body, retryAfter, replies } = response
-    return { status, body: body && (JSON.parse(bodyToBuffer(body).toString()) as Json), retryAfter, replies }
+    return { status, body: body && parseBody(bodyToBuffer(body).toString()), retryAfter, replies }
   }
 
   async #respond(bytes: Buffer, origin: Origin): Promise<RpcResponse> {
@@ -180,6 +180,14 @@ class MessageRunner {
 }
 
 const maxShownChars = 200
+
+const parseBody = (text: string): Json => {
+  try {
+    return JSON.parse(text) as Json // JSON gives Json
+  } catch {
+    throw new Error(`the response is not JSON, so that a plugin returned a result that is not: ${text.slice(0, maxShownChars)}`)
+  }
+}
 
 const describeStuck = (text: string, log: TestLog): string => {
   const warnings = log.lines.filter(({ level }) => level === 'warn' || level === 'error')

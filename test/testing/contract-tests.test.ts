@@ -88,16 +88,21 @@ const broken: readonly (readonly [rules: readonly string[], plugin: Partial<Plug
       },
     },
   ],
+  [
+    ['a call is answered, and is left unchanged'],
+    { create: () => async (call, next) => ({ source: (await next(call)).source, result: Buffer.from('{') }) },
+    /the response is not JSON/,
+  ],
   [['the context that is declared in `writes` is written'], { writes: ['target' as never] }, /target/],
   [
     ['a failure from below is passed on, or answered in another way', 'a bug below costs its call only'],
     {
       create: () => async (call, next) => {
         const reply = await next(call)
-        return { source: reply.source, result: (reply as Result).result.subarray(0, 1) }
+        return { source: reply.source, result: Buffer.from(String((reply as Result).result.byteLength)) }
       },
     },
-    /subarray/,
+    /byteLength/,
   ],
 ]
 
