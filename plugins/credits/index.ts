@@ -23,6 +23,8 @@ import type {
 } from '../../src/plugin/plugin.ts'
 import { FreeFailures } from './free-failures.ts'
 import type { RecentCalls } from './free-failures.ts'
+import { chargeAccountAndKey } from './key-limit.ts'
+import type { KeyChargeResult } from './key-limit.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({
@@ -86,7 +88,7 @@ export default definePlugin({
       const pending: PendingCharge = { usage, recentCalls, network: network.name, method: countedMethod, cost }
       const { refusedForMs } = recentCalls
       if (refusedForMs !== undefined) return Promise.resolve(refuseFailing(pending, call, refusedForMs))
-      const charge = ledger.charge(account, cost, outageGrace)
+      const charge = chargeAccountAndKey(ledger, call.context, cost, outageGrace)
       return charge instanceof Promise
         ? charge.then(result => serveCharged(result, pending, call, next))
         : serveCharged(charge, pending, call, next)
@@ -125,7 +127,7 @@ const outageGraceOf = (onStoreOutage: 'closed' | 'grace' | 'open', credits: numb
 const openGraceMs = 300_000
 
 const serveCharged = async (
-  charge: ChargeResult,
+  charge: KeyChargeResult,
   pending: PendingCharge,
   call: Call<ContextKeys>,
   next: Next<ContextKeys>,
@@ -211,12 +213,12 @@ class RefundableCharge implements Charge {
   }
 }
 
-const refusalOf = (charge: Exclude<ChargeResult, { kind: 'charged' }>): Failure =>
-  charge.kind === 'storeUnavailable'
-    ? storeUnavailable
-    : copyReply(refuse('spent', { data: { limit: charge.limit, used: charge.used, resetAt: new Date(charge.resetAt).toISOString() } }), {
-        quota: charge.quota,
-      })
+const refusalOf = (charge: Exclude<KeyChargeResult, { kind: 'charged' }>): Failure => {
+  if (charge.kind === 'storeUnavailable') return storeUnavailable
+  const { limit, used, resetAt, quota, isKeyLimit } = charge
+  const data = { limit, used, resetAt: new Date(resetAt).toISOString() }
+  return copyReply(refuse('spent', { data, ...(isKeyLimit && { message: 'the daily limit of this API key is used up' }) }), { quota })
+}
 
 const storeUnavailable = refuse('unavailable', {
   message: 'credits cannot be charged now',

@@ -8,7 +8,7 @@ import { CommandError, getAccount, getPlan, withStoreContext } from './store-con
 import { UsageError } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatTable } from './text-table.ts'
-import { formatAlternatives, readArguments, runSubcommand, storeOptions } from './args.ts'
+import { formatAlternatives, readArguments, readCredits, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 
 /** The person that an account begins with. */
@@ -58,7 +58,7 @@ const add: Subcommand = (args, terminal) => {
     positionals: [accountName],
   } = readArguments(args, ['NAME'], options)
   if (plan === undefined) throw new UsageError('missing option --plan PLAN')
-  const ownCredits = readCredits(credits)
+  const ownCredits = readCredits(credits, planDefaultKeyword)
   return withStoreContext(config, terminal, async ({ store, plans, portalUrl }) => {
     if (!isAccountName(accountName))
       throw new CommandError(`invalid account name "${accountName}": expected 1 to 64 letters, digits or . _ - @, not starting with acc_`)
@@ -97,7 +97,7 @@ const set: Subcommand = (args, terminal) => {
     positionals: [accountName],
   } = readArguments(args, ['NAME'], options)
   if (plan === undefined && credits === undefined) throw new UsageError('nothing to change: expected --plan or --credits')
-  const ownCredits = readCredits(credits)
+  const ownCredits = readCredits(credits, planDefaultKeyword)
   return withStoreContext(config, terminal, async ({ store, plans }) => {
     const { id } = await getAccount(store, accountName)
     const change = {
@@ -134,17 +134,6 @@ const createSignInLink = async (store: Store, portalUrl: string, person: Omit<Pe
 const printSignInLink = (signInLink: string, { out }: Terminal): void => {
   out(`The dashboard, signed in (once, within ${signInLinkTtlMs / hourMs} hours):`)
   out(signInLink)
-}
-
-/** Null: the credits of the plan apply again. */
-const readCredits = (text: string | undefined): number | null | undefined => {
-  if (text === undefined) return undefined
-  if (text === planDefaultKeyword) return null
-  const credits = Number(text)
-  if (/^\d+$/.test(text) && credits > 0 && Number.isSafeInteger(credits)) return credits
-  throw new UsageError(
-    `--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${planDefaultKeyword}\` for those of the plan, not "${text}"`,
-  )
 }
 
 /** A name needs no quotes in a shell and cannot be mistaken for an id. */

@@ -65,6 +65,15 @@ export const readList = (name: string, text: string | undefined): readonly strin
   return items && [...new Set(items)]
 }
 
+/** Daily credits; null where the text is the keyword, which removes them. */
+export const readCredits = (text: string | undefined, removeKeyword: string): number | null | undefined => {
+  if (text === undefined) return undefined
+  if (text === removeKeyword) return null
+  const credits = Number(text)
+  if (/^\d+$/.test(text) && Number.isSafeInteger(credits) && credits > 0) return credits
+  throw new UsageError(`--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${removeKeyword}\`, not "${text}"`)
+}
+
 export const formatHint = (text: string | undefined): string => (text === undefined ? '' : `; ${text}`)
 
 /** `a, b or c`. */

@@ -4,7 +4,7 @@ import { declaredMethodNames } from '../config/method-tables.ts'
 import type { KeyChange } from '../store/store.ts'
 import { isSubnet } from '../util/address-set.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
-import { formatAlternatives, formatHint, readList, storeOptions } from './args.ts'
+import { formatAlternatives, formatHint, readCredits, readList, storeOptions } from './args.ts'
 import { UsageError } from './command.ts'
 import { CommandError } from './store-context.ts'
 
@@ -13,6 +13,9 @@ export const allKeyword = 'all'
 
 /** In place of a duration: the key does not expire. */
 export const neverKeyword = 'never'
+
+/** In place of a number: no limit but that of the account. */
+export const noLimitKeyword = 'none'
 
 /** What `keys add` and `keys set` can say of a key. */
 export const keyOptions = {
@@ -32,6 +35,11 @@ export const keyOptions = {
     placeholder: 'A,B',
     description: 'The IP addresses and subnets that may use the key, such as 203.0.113.7,10.0.0.0/8; `all`, and without it: every address.',
   },
+  credits: {
+    type: 'string',
+    placeholder: 'N',
+    description: 'Daily credits that the key may use of those of its account; `none`, and without it: all of them.',
+  },
   expires: {
     type: 'string',
     placeholder: 'DURATION',
@@ -40,7 +48,7 @@ export const keyOptions = {
   ...storeOptions,
 } as const
 
-type KeyOptionValues = { readonly [K in 'networks' | 'methods' | 'origins' | 'ips' | 'expires']?: string | undefined }
+type KeyOptionValues = { readonly [K in 'networks' | 'methods' | 'origins' | 'ips' | 'credits' | 'expires']?: string | undefined }
 
 /** The change that the options ask for. `now` in ms since 1970. */
 export const readKeyChange = (values: KeyOptionValues, now: number): KeyChange => {
@@ -48,12 +56,14 @@ export const readKeyChange = (values: KeyOptionValues, now: number): KeyChange =
   const methods = readAllowlist('methods', values.methods)
   const origins = readAllowlist('origins', values.origins)
   const ips = readAllowlist('ips', values.ips)
+  const dailyCredits = readCredits(values.credits, noLimitKeyword)
   const expires = readExpiry(values.expires, now)
   return {
     ...(networks !== undefined && { networks }),
     ...(methods !== undefined && { methods }),
     ...(origins !== undefined && { origins }),
     ...(ips !== undefined && { ips }),
+    ...(dailyCredits !== undefined && { dailyCredits }),
     ...(expires !== undefined && { expires }),
   }
 }

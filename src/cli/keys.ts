@@ -12,6 +12,7 @@ import {
   checkAllowlists,
   keyOptions,
   neverKeyword,
+  noLimitKeyword,
   readKeyChange,
   readPositiveDuration,
   warnUnknownMethods,
@@ -35,9 +36,9 @@ export const keysCommand: Command = {
   name: 'keys',
   summary: 'Adds, lists, changes, rotates, suspends and revokes the API keys of an account.',
   usage: [
-    'keys add ACCOUNT [--networks A,B] [--methods A,B] [--origins A,B] [--ips A,B] [--expires DURATION] [--json] [--config DIR]',
+    'keys add ACCOUNT [--networks A,B] [--methods A,B] [--origins A,B] [--ips A,B] [--credits N] [--expires DURATION] [--json] [--config DIR]',
     'keys list ACCOUNT [--json] [--config DIR]',
-    'keys set ID [--networks A,B|all] [--methods A,B|all] [--origins A,B|all] [--ips A,B|all] [--expires DURATION|never] [--json] [--config DIR]',
+    'keys set ID [--networks A,B|all] [--methods A,B|all] [--origins A,B|all] [--ips A,B|all] [--credits N|none] [--expires DURATION|never] [--json] [--config DIR]',
     'keys rotate ID [--overlap DURATION] [--json] [--config DIR]',
     'keys suspend ID [--json] [--config DIR]',
     'keys resume ID [--json] [--config DIR]',
@@ -81,7 +82,7 @@ const list: Subcommand = (args, terminal) => {
     if (json) return terminal.out(JSON.stringify(rows.map(row => toKeyJson(row, account))))
     if (rows.length === 0) return terminal.out(`no keys yet: tollgate keys add ${account.name}`)
     const cells = rows.map(row => [row.id, `…${row.hint}`, ...Object.values(formatSettings(row)), isoTime(row.created), formatState(row)])
-    const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'EXPIRES', 'CREATED', 'STATE']
+    const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'CREDITS', 'EXPIRES', 'CREATED', 'STATE']
     for (const line of formatTable(titles, cells)) terminal.out(line)
   })
 }
@@ -94,7 +95,7 @@ const set: Subcommand = (args, terminal) => {
   const { config, json } = values
   const change = readKeyChange(values, systemClock.now())
   if (Object.keys(change).length === 0)
-    throw new UsageError('nothing to change: expected --networks, --methods, --origins, --ips or --expires')
+    throw new UsageError('nothing to change: expected --networks, --methods, --origins, --ips, --credits or --expires')
   return withStoreContext(config, terminal, async ({ store }) => {
     checkAllowlists(change, config)
     const row = (await store.changeKey(id, change)) ?? throwUnknownKey(id)
@@ -151,7 +152,7 @@ const throwUnknownKey = (id: string): never => {
 }
 
 const toKeyJson = (row: KeyRow, account: AccountRow) => {
-  const { id, name, hint, networks, methods, origins, ips, created, expires, suspended, revoked } = row
+  const { id, name, hint, networks, methods, origins, ips, dailyCredits, created, expires, suspended, revoked } = row
   return {
     id,
     account: account.name,
@@ -161,6 +162,7 @@ const toKeyJson = (row: KeyRow, account: AccountRow) => {
     methods,
     origins,
     ips,
+    dailyCredits,
     created: isoTime(created),
     expires: toIsoTime(expires),
     suspended: toIsoTime(suspended),
@@ -168,11 +170,12 @@ const toKeyJson = (row: KeyRow, account: AccountRow) => {
   }
 }
 
-const formatSettings = ({ networks, methods, origins, ips, expires }: KeyRow) => ({
+const formatSettings = ({ networks, methods, origins, ips, dailyCredits, expires }: KeyRow) => ({
   networks: networks?.join(',') ?? allKeyword,
   methods: methods?.join(',') ?? allKeyword,
   origins: origins?.join(',') ?? allKeyword,
   ips: ips?.join(',') ?? allKeyword,
+  credits: String(dailyCredits ?? noLimitKeyword),
   expires: toIsoTime(expires) ?? neverKeyword,
 })
 

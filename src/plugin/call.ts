@@ -72,6 +72,8 @@ export interface Key {
   readonly origins?: readonly string[]
   /** IP addresses and subnets of callers. */
   readonly ips?: readonly string[]
+  /** Credits that the key may use of its account's, for one UTC day; without it, all of them. */
+  readonly dailyCredits?: number
   /** Milliseconds since 1970; the key is refused from then on. */
   readonly expires?: number
 }

@@ -26,6 +26,8 @@ const key = {
   methods: texts,
   origins: texts,
   ips: texts,
+  dailyCredits: countOrNull,
+  usedToday: countOrNull,
   state: { type: 'string', enum: ['active', 'suspended', 'expired', 'revoked'] },
   created: time,
   expires: timeOrNull,

@@ -1,4 +1,4 @@
-import type { LedgerStore, UsageCount } from '../store/store.ts'
+import type { LedgerStore, Store, UsageCount } from '../store/store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 
 /** One account's day. Limit = used + held + forfeited + left, unless the limit was lowered that day. */
@@ -27,6 +27,16 @@ export const readBalance = async (store: LedgerStore, account: string, limit: nu
     left: limit === null ? null : Math.max(0, limit - leased),
     resetAt: isoTime((day + 1) * dayMs),
   }
+}
+
+/**
+ * Credits that a key with a daily limit has used today, as its leases have it: up to a second late, and without the last second of
+ * a process that was killed.
+ */
+export const readKeyUse = async (store: Pick<Store, 'dayTotals' | 'dayRecords'>, key: string): Promise<number> => {
+  const { today } = await store.dayTotals(key)
+  const { leases } = await store.dayRecords(key, today)
+  return [...leases.values()].reduce((sum, { used }) => sum + used, 0)
 }
 
 /** What counts can be grouped by. */

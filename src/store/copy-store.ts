@@ -32,7 +32,8 @@ export const copyStore = async (from: Store, to: Store, progress: CopyProgress):
   for (const [index, account] of accounts.entries()) {
     await copyAccount(account, to)
     keys += await copyKeys(account, from, to)
-    balances += await copyLedgerDay(account, from, to)
+    balances += await copyLedgerDay(account.id, from, to)
+    for (const { id } of await keysWithLimit(account, from)) await copyLedgerDay(id, from, to)
     await copyRecords(account, from, to)
     progress.accounts(index + 1, accounts.length)
   }
@@ -74,8 +75,12 @@ const mergeRevocation = (key: KeyRow, existing: KeyRow | undefined): KeyRow => (
   ...key,
 })
 
+/** The days of these keys are in the ledger beside that of their account. */
+const keysWithLimit = async ({ id }: AccountRow, store: Store): Promise<readonly KeyRow[]> =>
+  (await store.keys(id)).filter(({ dailyCredits }) => dailyCredits !== undefined)
+
 /** The target restores a day like a store that lost its last writes: from what each process was granted, returned and used. */
-const copyLedgerDay = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
+const copyLedgerDay = async (id: string, from: Store, to: Store): Promise<number> => {
   const { today: day } = await from.dayTotals(id)
   const { leases, reported } = await from.dayRecords(id, day)
   for (const [process, { seq, ...counters }] of leases) {
@@ -143,9 +148,14 @@ const compareAccount = async (account: AccountRow, from: Store, to: Store): Prom
   if (!isDeepStrictEqual([await from.account(account.id), keys], [await to.account(account.id), copied])) {
     throw mismatch(`account ${account.name} or its keys`)
   }
-  const { day, leased, used } = await from.dayTotals(account.id)
-  const copiedTotals = await to.dayTotals(account.id, day)
-  if (copiedTotals.leased !== leased || copiedTotals.used !== used) throw mismatch(`the balance of account ${account.name}`)
+  await compareLedgerDay(account.id, `account ${account.name}`, from, to)
+  for (const { id } of await keysWithLimit(account, from)) await compareLedgerDay(id, `key ${id}`, from, to)
+}
+
+const compareLedgerDay = async (id: string, owner: string, from: Store, to: Store): Promise<void> => {
+  const { day, leased, used } = await from.dayTotals(id)
+  const copied = await to.dayTotals(id, day)
+  if (copied.leased !== leased || copied.used !== used) throw mismatch(`the balance of ${owner}`)
 }
 
 const keysByHash = (keys: readonly HashedKey[]): readonly (readonly [hash: string, key: KeyRow])[] =>

@@ -53,7 +53,7 @@ export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Ro
 
 /** An account always has a plan. */
 export type AccountChange = RowChange<AccountRow, 'credits'> & Partial<Pick<AccountRow, 'plan'>>
-export type KeyChange = RowChange<KeyRow, 'name' | 'networks' | 'methods' | 'origins' | 'ips' | 'expires' | 'suspended'>
+export type KeyChange = RowChange<KeyRow, 'name' | 'networks' | 'methods' | 'origins' | 'ips' | 'dailyCredits' | 'expires' | 'suspended'>
 
 export const applyChange = <Row extends object>(row: Row, change: { readonly [N in keyof Row]?: Row[N] | null | undefined }): Row => {
   const members = Object.entries({ ...row, ...change })

@@ -89,11 +89,11 @@ t.test('wrong arguments are a usage error', async t => {
   for (const credits of ['0', '-1', '1.5', '1e3', '9007199254740992', 'lots', '']) {
     t.equal(
       await usageErrorOf('set', 'alice', `--credits=${credits}`),
-      `--credits must be a number from 1 to 9007199254740991, or \`plan\` for those of the plan, not "${credits}"`,
+      `--credits must be a number from 1 to 9007199254740991, or \`plan\`, not "${credits}"`,
     )
   }
   t.equal(await usageErrorOf('revoke'), 'missing argument ID')
-  t.equal(await usageErrorOf('set', 'key_1'), 'nothing to change: expected --networks, --methods, --origins, --ips or --expires')
+  t.equal(await usageErrorOf('set', 'key_1'), 'nothing to change: expected --networks, --methods, --origins, --ips, --credits or --expires')
 })
 
 t.test('a problem of the configuration is reported with its location, exit code 78', async t => {

@@ -76,6 +76,7 @@ t.test('the given allowlists of a key are changed, by its id', async t => {
     'methods   eth_call',
     'origins   all',
     'ips       all',
+    'credits   none',
     'expires   never',
   ])
   const unrestricted = (await json(keysCommand, 'set', added.id, '--networks', 'all', '--methods', 'all')) as object
@@ -139,12 +140,13 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^methods   all$/,
     /^origins   all$/,
     /^ips       all$/,
+    /^credits   none$/,
     /^expires   never$/,
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                KEY    NETWORKS  METHODS  ORIGINS  IPS  EXPIRES  CREATED                   STATE$/,
-    /^key_\w{12}  …\w{4}  devnet    all      all      all  never    20\S+Z  active$/,
+    /^ID                KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS  EXPIRES  CREATED                   STATE$/,
+    /^key_\w{12}  …\w{4}  devnet    all      all      all  none     never    20\S+Z  active$/,
   ])
 })
 
@@ -170,6 +172,7 @@ t.test('a key for an unknown account, network or origin is an error', async t =>
     await errorOf('add', 'alice', '--ips', '10.0.0.0/33'),
     'tollgate: invalid IP address "10.0.0.0/33"; expected an address or a subnet, such as 203.0.113.7 or 10.0.0.0/8',
   )
+  t.match(await errorOf('add', 'alice', '--credits', '0'), /^--credits must be a number from 1 to 9007199254740991, or `none`, not "0"/)
   t.equal(await errorOf('list', 'bob'), 'tollgate: unknown account "bob"')
   t.match(await errorOf('revoke', 'key_1'), /^tollgate: unknown key id "key_1"/)
 })

@@ -34,11 +34,13 @@ const seedStore = async (store: Store): Promise<void> => {
   await store.addAccount({ id: 'acc_2', name: 'bob', plan: 'growth', created: 2 })
   await store.addKey('hash-1', { id: 'key_1', account: 'acc_1', created: 5, hint: 'wxyz', networks: ['devnet'] })
   await store.addKey('hash-2', { id: 'key_2', account: 'acc_1', created: 6, hint: 'abcd', revoked: 9 })
-  await store.addKey('hash-3', { id: 'key_3', account: 'acc_2', created: 7, hint: 'efgh', origins: [] })
+  await store.addKey('hash-3', { id: 'key_3', account: 'acc_2', created: 7, hint: 'efgh', origins: [], dailyCredits: 500 })
   const { today: day } = await store.dayTotals('acc_1')
   const leaseRequest = { account: 'acc_1', day, process: 'p1', minCredits: 0, limit: 1_000, shareDivisor: 1 }
   await store.requestLease({ ...leaseRequest, seq: 1, counters: undefined, desiredCredits: 600 })
   await store.requestLease({ ...leaseRequest, seq: 2, counters: { granted: 600, returned: 100, used: 300 }, desiredCredits: 0 })
+  // The day of the key with a daily limit.
+  await store.requestLease({ ...leaseRequest, account: 'key_3', seq: 3, counters: undefined, desiredCredits: 70 })
   await store.requestLease({ ...leaseRequest, process: 'p2', seq: 9, counters: undefined, desiredCredits: 50 })
   const others = [{ method: 'eth_getLogs' }, { hour: hour - 30 }, { account: 'acc_2', key: 'key_3' }]
   await store.reportUsage({ process: 'p1', seq: 1, counts: [count(), ...others.map(count)], retentionHours: 90 * 24 })
@@ -50,7 +52,7 @@ const readEverything = async (store: Store) => {
     accounts: await store.accounts(),
     keys: [await store.keys('acc_1'), await store.keys('acc_2')],
     holders: await Promise.all(['hash-1', 'hash-2', 'hash-3'].map(hash => store.findKey(hash))),
-    totals: await Promise.all(['acc_1', 'acc_2'].map(async id => ({ ...(await store.dayTotals(id, today)), endsInMs: 0 }))),
+    totals: await Promise.all(['acc_1', 'acc_2', 'key_3'].map(async id => ({ ...(await store.dayTotals(id, today)), endsInMs: 0 }))),
     usage: [...(await store.usageCounts('acc_1', hour - 100, hour + 1)), ...(await store.usageCounts('acc_2', hour - 100, hour + 1))]
       .map(row => JSON.stringify(Object.entries(row).sort()))
       .sort(),

@@ -114,6 +114,27 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     t.equal(await used(), 800)
   })
 
+  t.test('the daily limit of a key is exact over both gateways, and leaves other keys of the account alone', async t => {
+    const { stdout } = await deployment.run('keys', 'add', 'carol', '--credits', '1000', '--json')
+    const { key, id } = JSON.parse(stdout)
+    const other = await deployment.addKey('carol')
+    const errorsOf = (gateway: GatewayProcess) =>
+      Promise.all(Array.from({ length: 20 }, async () => (await call(gateway.http(key), 'eth_call', [{ to }])).error))
+    // A process that was refused asks the store again after the other has returned what it held.
+    const served = async () => (await Promise.all(gateways.map(errorsOf))).flat().filter(error => error === undefined).length
+    let count = 0
+    while ((count += await served()) < 12) await sleep(250)
+    count += await served()
+    t.equal(count, 12, '12 calls of 80 credits')
+    const { error } = await call(gateways[0]!.http(key), 'eth_call', [{ to }])
+    t.match(error, { code: -33000, message: 'the daily limit of this API key is used up', data: { limit: 1_000 } })
+    t.same(await statuses(other.key), [200, 200])
+    const audited: readonly { account: string; faults: readonly string[] }[] = JSON.parse((await deployment.run('audit', '--json')).stdout)
+    t.same(audited.find(({ account }) => account === 'carol')?.faults, [], 'the account has paid for each call once')
+    await deployment.run('keys', 'set', id, '--credits', 'none')
+    t.ok((await msUntil(200, key)) < propagationLimitMs)
+  })
+
   t.test('a height that one gateway reports is soon the least height that the others report, with workers too', async t => {
     const { key } = await deployment.addKey('alice')
     const third = await crowded.start()

@@ -152,6 +152,20 @@ t.test('portal', async t => {
     t.match((await alice.post(`/keys/${key.id}/rotate`, {})).json, { ips: key.ips })
   })
 
+  t.test('a key with a daily limit serves calls up to it, shows what is used, and is unlimited again when it is 0', async t => {
+    const { json: key } = await alice.post('/keys', { name: 'limited', dailyCredits: 14 })
+    t.match(key, { dailyCredits: 14, usedToday: 0 })
+    await waitUntil(async () => !(await isRefused(gateway, key.key)))
+    const codes = async () => [(await call(gateway.http(key.key), 'eth_chainId')).error?.code]
+    t.same([...(await codes()), ...(await codes())], [undefined, -33000], 'three calls of 5 credits are too many')
+    const shown = async () => (await alice.get('/keys')).json.find(({ id }: { id: string }) => id === key.id)
+    await waitUntil(async () => (await shown()).usedToday === 10)
+    t.match((await alice.request('PATCH', `/keys/${key.id}`, { dailyCredits: 0 })).json, { dailyCredits: null, usedToday: null })
+    await waitUntil(async () => (await codes())[0] === undefined)
+    t.match(await alice.post('/keys', { name: 'x', dailyCredits: -1 }), { status: 400, json: { error: { field: 'dailyCredits' } } })
+    await alice.post(`/keys/${key.id}/revoke`)
+  })
+
   t.test('the credits and the usage of calls appear within two seconds', async t => {
     const { json: key } = await bob.post('/keys', { name: 'k' })
     await waitUntil(async () => !(await isRefused(gateway, key.key)))

@@ -64,6 +64,9 @@ export interface Key {
   readonly methods: readonly string[]
   readonly origins: readonly string[]
   readonly ips: readonly string[]
+  readonly dailyCredits: number | null
+  /** Of the daily limit; null without one. */
+  readonly usedToday: number | null
   readonly state: 'active' | 'suspended' | 'expired' | 'revoked'
   readonly created: string
   readonly expires: string | null

@@ -1,12 +1,12 @@
+import { readKeyUse } from '../../services/account-reports.ts'
 import { createKey, keyRefusal, rotateKey } from '../../services/accounts/create-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
-import { isSubnet } from '../../util/address-set.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
-import { didYouMean } from '../../util/did-you-mean.ts'
-import { ApiError, invalidField, notFound } from '../api-error.ts'
+import { ApiError, notFound } from '../api-error.ts'
 import type { Person } from '../people.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
+import { days, keySettings, name, toKeyChange } from './key-settings.ts'
 
 /** How far back a key's last use is looked for. */
 const lastUseHours = 168
@@ -15,63 +15,22 @@ const maxActiveKeys = 100
 
 const maxOverlapHours = 720
 
-const maxNameChars = 64
-
-const name = {
-  type: 'string',
-  pattern: `^\\S(.{0,${maxNameChars - 2}}\\S)?$`,
-  label: `1 to ${maxNameChars} characters, without spaces at the ends`,
-  description: 'What people call the key.',
-} as const
-
-const days = { type: 'integer', minimum: 1, maximum: 3_650, description: 'After so many days the key expires; without it, never.' } as const
-
-const listOf = (description: string) => ({ type: 'array', items: { type: 'string' }, description }) as const
-
-const allowlists = {
-  networks: listOf('The networks that the key may call; every network without it, or when it is empty.'),
-  methods: listOf('The methods that the key may call; every method without it, or when it is empty.'),
-  origins: listOf('The web pages that may use the key, such as https://dapp.example; every page without it, or when it is empty.'),
-  ips: listOf('The IP addresses and subnets that may use the key, such as 10.0.0.0/8; every address without it, or when it is empty.'),
-} as const
-
-type Allowlists = { readonly [Name in keyof typeof allowlists]?: readonly string[] }
-
-/** The change that the lists ask for, with an empty list as no restriction. Throws ApiError where a list cannot be meant. */
-const checkAllowlists = ({ networks, methods, origins, ips }: Allowlists, services: PortalServices): KeyChange => {
-  const knownNetworks = services.networks.map(network => network.name)
-  const knownMethods = services.networks.flatMap(network => network.methods.map(method => method.name))
-  checkKnown('networks', networks, knownNetworks)
-  checkKnown('methods', methods, knownMethods)
-  const wrongOrigin = origins?.find(origin => !isOrigin(origin))
-  if (wrongOrigin !== undefined) throw invalidField('origins', `has "${wrongOrigin}", which is not an origin such as https://dapp.example`)
-  const wrongIp = ips?.find(ip => !isSubnet(ip))
-  if (wrongIp !== undefined) throw invalidField('ips', `has "${wrongIp}", which is not an IP address or a subnet such as 10.0.0.0/8`)
-  return {
-    ...(networks !== undefined && { networks: orNull(networks) }),
-    ...(methods !== undefined && { methods: orNull(methods) }),
-    ...(origins !== undefined && { origins: orNull(origins) }),
-    ...(ips !== undefined && { ips: orNull(ips) }),
-  }
-}
-
-const orNull = (list: readonly string[]): readonly string[] | null => (list.length === 0 ? null : list)
-
-const checkKnown = (field: string, list: readonly string[] | undefined, known: readonly string[]): void => {
-  const unknown = list?.find(each => !known.includes(each))
-  if (unknown === undefined) return
-  const hint = didYouMean(unknown, known)
-  throw invalidField(field, `has "${unknown}", which does not exist here${hint === undefined ? '' : `; ${hint}`}`)
-}
-
-const isOrigin = (text: string): boolean => {
-  const withoutWildcard = text.replace('://*.', '://x.')
-  return URL.canParse(withoutWildcard) && new URL(withoutWildcard).origin === withoutWildcard
-}
-
 /** A key as the API shows it. */
-const toJson = (row: KeyRow, now: number, lastUsed?: number) => {
-  const { id, name = '', hint, networks = [], methods = [], origins = [], ips = [], created, expires, suspended, revoked } = row
+const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: number) => {
+  const {
+    id,
+    name = '',
+    hint,
+    networks = [],
+    methods = [],
+    origins = [],
+    ips = [],
+    dailyCredits = null,
+    created,
+    expires,
+    suspended,
+    revoked,
+  } = row
   return {
     id,
     name,
@@ -80,7 +39,9 @@ const toJson = (row: KeyRow, now: number, lastUsed?: number) => {
     methods,
     origins,
     ips,
-    state: keyRefusal(row, now) ?? 'active',
+    dailyCredits,
+    usedToday: dailyCredits === null ? null : await readKeyUse(store, id),
+    state: keyRefusal(row, clock.now()) ?? 'active',
     created: isoTime(created),
     expires: toIsoTime(expires),
     suspended: toIsoTime(suspended),
@@ -116,8 +77,8 @@ export const keyRoutes = [
     response: { type: 'array', items: keySchema },
     async handle({ person }, services) {
       const lastUses = await readLastUses(services, person.account)
-      const now = services.clock.now()
-      return (await services.store.keys(person.account)).map(row => toJson(row, now, lastUses.get(row.id)))
+      const rows = await services.store.keys(person.account)
+      return Promise.all(rows.map(row => toJson(services, row, lastUses.get(row.id))))
     },
   }),
   defineRoute({
@@ -125,33 +86,33 @@ export const keyRoutes = [
     path: '/keys',
     summary: 'Creates a key. The response is the only place where the key itself is shown.',
     role: 'developer',
-    body: { type: 'object', properties: { name, ...allowlists, days }, required: ['name'] },
+    body: { type: 'object', properties: { name, ...keySettings, days }, required: ['name'] },
     status: 201,
     response: { $ref: '#/components/schemas/NewKey' },
-    async handle({ person, body: { name: keyName, days: lifetimeDays, ...lists } }, services) {
+    async handle({ person, body: { name: keyName, days: lifetimeDays, ...settings } }, services) {
       const { store, clock } = services
       await checkActiveKeys(services, person)
       const expires = lifetimeDays === undefined ? undefined : clock.now() + lifetimeDays * dayMs
-      const settings = { ...checkAllowlists(lists, services), name: keyName, ...(expires !== undefined && { expires }) }
-      const { row, key } = await createKey(store, clock, person.account, settings)
+      const change = { ...toKeyChange(settings, services), name: keyName, ...(expires !== undefined && { expires }) }
+      const { row, key } = await createKey(store, clock, person.account, change)
       logChange(services, person, 'created', row)
-      return { ...toJson(row, clock.now()), key: key.reveal() }
+      return { ...(await toJson(services, row)), key: key.reveal() }
     },
   }),
   defineRoute({
     method: 'patch',
     path: '/keys/{id}',
-    summary: 'Changes the name or the lists of a key.',
+    summary: 'Changes the name, the lists or the daily limit of a key.',
     role: 'developer',
-    body: { type: 'object', properties: { name, ...allowlists } },
+    body: { type: 'object', properties: { name, ...keySettings } },
     response: keySchema,
-    handle: ({ person, params: { id }, body: { name: keyName, ...lists } }, services) =>
-      changeOwnKey(services, person, id, { ...checkAllowlists(lists, services), ...(keyName !== undefined && { name: keyName }) }),
+    handle: ({ person, params: { id }, body: { name: keyName, ...settings } }, services) =>
+      changeOwnKey(services, person, id, { ...toKeyChange(settings, services), ...(keyName !== undefined && { name: keyName }) }),
   }),
   defineRoute({
     method: 'post',
     path: '/keys/{id}/rotate',
-    summary: 'Creates a key with the same name and lists. The old key is accepted for the overlap, then it expires.',
+    summary: 'Creates a key with the same name, lists and daily limit. The old key is accepted for the overlap, then it expires.',
     role: 'developer',
     body: {
       type: 'object',
@@ -175,7 +136,7 @@ export const keyRoutes = [
       await checkActiveKeys(services, person)
       const { row, key } = await rotateKey(store, clock, rotated, overlapHours * hourMs)
       logChange(services, person, 'created', row)
-      return { ...toJson(row, clock.now()), key: key.reveal() }
+      return { ...(await toJson(services, row)), key: key.reveal() }
     },
   }),
   defineRoute({
@@ -204,7 +165,7 @@ export const keyRoutes = [
       const { id: keyId } = await findOwnKey(services, person, id)
       const row = (await services.store.revokeKey(keyId, services.clock.now())) ?? throwNotFound()
       logChange(services, person, 'revoked', row)
-      return toJson(row, services.clock.now())
+      return toJson(services, row)
     },
   }),
 ]
@@ -213,7 +174,7 @@ const changeOwnKey = async (services: PortalServices, person: Person, id: string
   const { id: keyId } = await findOwnKey(services, person, id)
   const row = (await services.store.changeKey(keyId, change)) ?? throwNotFound()
   logChange(services, person, 'changed', row)
-  return toJson(row, services.clock.now())
+  return toJson(services, row)
 }
 
 const throwNotFound = (): never => {

@@ -15,7 +15,7 @@ const adviceByOutcome: Readonly<Partial<Record<RefusalKind | 'node', string>>> =
   tooLarge: 'The answer is larger than a node may send here. Ask for less at once.',
   key: 'The key is missing, mistyped, unknown or revoked. The page Keys shows the active keys.',
   forbidden: 'The key does not allow this network, method or web page. Change its lists on the page Keys.',
-  spent: 'The credits of the day are used up; they reset at midnight UTC. A larger plan has more.',
+  spent: 'The credits of the day, or the daily limit of the key, are used up; both reset at midnight UTC. A larger plan has more.',
   rate: 'Send fewer calls a second, and wait as long as the header Retry-After says.',
   unavailable: 'No node could answer. Send the call again after the time in the header Retry-After.',
   internal: 'A fault of the gateway. Send the request id from the error to the operator.',

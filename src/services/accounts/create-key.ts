@@ -20,17 +20,18 @@ export const createKey = async (store: AccountStore, clock: Clock, account: stri
 }
 
 /**
- * Adds a key with the same name and lists as another, which expires after `overlapMs`: until then both are accepted, so that
+ * Adds a key with the same name, lists and daily limit as another, which expires after `overlapMs`: until then both are accepted, so that
  * callers can change to the new key.
  */
 export const rotateKey = async (store: AccountStore, clock: Clock, rotated: KeyRow, overlapMs: number): Promise<CreatedKey> => {
-  const { account, name, networks, methods, origins, ips } = rotated
+  const { account, name, networks, methods, origins, ips, dailyCredits } = rotated
   const settings = {
     ...(name !== undefined && { name }),
     ...(networks !== undefined && { networks }),
     ...(methods !== undefined && { methods }),
     ...(origins !== undefined && { origins }),
     ...(ips !== undefined && { ips }),
+    ...(dailyCredits !== undefined && { dailyCredits }),
   }
   const created = await createKey(store, clock, account, settings)
   const expires = clock.now() + overlapMs

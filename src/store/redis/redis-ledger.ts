@@ -1,7 +1,7 @@
 import { creditsByDay, sumDay } from '../lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest, ReportedUse } from '../lease-accounting.ts'
 import { ledgerRetentionDays, usageGroupKey } from '../store.ts'
-import type { ClockRepair, LeaseResponse, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
+import type { ClockRepair, KeyRow, LeaseResponse, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
@@ -41,9 +41,13 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
   async resetDay() {
     const [from, to] = (await redis.runScript(scripts.resetDay, processKeys, dayClock.scriptArgs())) as [number, number]
     const accounts = (await redis.sendCommand('HKEYS', redisKeys.accounts)) as string[]
+    const keys = ((await redis.sendCommand('HVALS', redisKeys.keys)) as string[]).map(row => JSON.parse(row) as KeyRow)
+    const limitedKeys = keys.flatMap(({ id, dailyCredits }) => (dailyCredits === undefined ? [] : [id]))
     // Later rows have expired: a row is kept for three days after its day by the clock that wrote it.
     const laterDays = Array.from({ length: ledgerRetentionDays }, (_, i) => to + 1 + i)
-    await Promise.all(accounts.flatMap(account => laterDays.map(day => redis.sendCommand('DEL', redisKeys.ledgerDay(account, day)))))
+    await Promise.all(
+      [...accounts, ...limitedKeys].flatMap(account => laterDays.map(day => redis.sendCommand('DEL', redisKeys.ledgerDay(account, day)))),
+    )
     return { from, to }
   },
 })

@@ -5,7 +5,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import type { ChargeResult, CountedCall, MethodTable, Services } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
-import { TestClock, createStage, failureOf, fakeAccount, fakeCall, fakeResult, unreachableNext } from '../../support/fakes.ts'
+import { TestClock, createStage, failureOf, fakeAccount, fakeCall, fakeKey, fakeResult, unreachableNext } from '../../support/fakes.ts'
 
 t.test('credits', async t => {
   const methods = {
@@ -54,6 +54,46 @@ t.test('credits', async t => {
     await stage.handle(fakeCall('eth_other'), async () => fakeResult(1))
     await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
     t.same(charges, [80, 7])
+  })
+
+  t.test('a key with a daily limit charges a ledger of its own first, and its account only when that charged', async t => {
+    const charges: (readonly [id: string, limit: number])[] = []
+    const refunded: string[] = []
+    const results = new Map<string, ChargeResult>()
+    const quotaOf = (remaining: number) => ({ limit: 1_000, remaining, resetsInMs: 60_000 })
+    const exhausted: ChargeResult = { kind: 'exhausted', limit: 1_000, used: 990, resetAt: 0, quota: quotaOf(10) }
+    const charge = ({ id, plan }: Account): ChargeResult => {
+      charges.push([id, plan.dailyCredits])
+      const refund = () => refunded.push(id) > 0
+      return results.get(id) ?? { kind: 'charged', day: 1, quota: quotaOf(id === fakeAccount.id ? 900 : 500), refund }
+    }
+    const counted: CountedCall[] = []
+    const { handle } = createStage(
+      credits,
+      { costs: {}, onStoreOutage: 'closed' },
+      { methods, ledger: { charge }, usage: { count: record => void counted.push(record) } },
+    )
+    const request = (reply: Reply) => handle(fakeCall('eth_call', [], { key: { ...fakeKey, dailyCredits: 1_000 } }), async () => reply)
+    const reply = await request(fakeResult(1))
+    t.same(charges.splice(0), [
+      [fakeKey.id, 1_000],
+      [fakeAccount.id, fakeAccount.plan.dailyCredits],
+    ])
+    t.match(reply, { credits: 80, quota: { remaining: 500 } }, 'the smaller of both is shown')
+    await request(refuse('unavailable'))
+    t.same(refunded.splice(0).sort(), [fakeAccount.id, fakeKey.id].sort())
+    charges.splice(0)
+    results.set(fakeKey.id, exhausted)
+    t.match(failureOf(await request(fakeResult(1))).error, { message: /limit of this API key/, data: { limit: 1_000, used: 990 } })
+    t.same(charges, [[fakeKey.id, 1_000]])
+    results.clear()
+    results.set(fakeAccount.id, exhausted)
+    t.match(failureOf(await request(fakeResult(1))).error, { message: 'the daily credits are used up' })
+    t.same(refunded, [fakeKey.id])
+    t.same(
+      counted.map(({ account, credits: paid }) => [account, paid]),
+      [80, 0, 0, 0].map(paid => [fakeAccount.id, paid]),
+    )
   })
 
   for (const [what, reply, isKept] of [

@@ -4,7 +4,7 @@ import type { Key, NewKey } from '../api.ts'
 import { CopyText, Notice, TextField } from '../components/controls.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
-import { formatTime } from '../format.ts'
+import { formatNumber, formatTime } from '../format.ts'
 import { newKey } from '../new-key.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
@@ -53,6 +53,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       methods: listOf(values.get('methods')),
       origins: listOf(values.get('origins')),
       ips: listOf(values.get('ips')),
+      ...(values.get('dailyCredits') !== '' && { dailyCredits: Number(values.get('dailyCredits')) }),
       ...(values.get('days') !== '' && { days: Number(values.get('days')) }),
     }
     try {
@@ -67,7 +68,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
     }
   }
   const errorOf = (field: string) => (error.value?.field?.split('.')[0] === field ? error.value.message : undefined)
-  const hasField = ['name', 'networks', 'methods', 'origins', 'ips', 'days'].some(field => errorOf(field) !== undefined)
+  const hasField = ['name', 'networks', 'methods', 'origins', 'ips', 'dailyCredits', 'days'].some(field => errorOf(field) !== undefined)
   return (
     <form class="card form" onSubmit={event => void create(event)} aria-label={text.create}>
       <h2>{text.create}</h2>
@@ -76,6 +77,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       <TextField label={text.methods} name="methods" help={text.methodsHelp} error={errorOf('methods')} />
       <TextField label={text.origins} name="origins" help={text.originsHelp} error={errorOf('origins')} />
       <TextField label={text.ips} name="ips" help={text.ipsHelp} error={errorOf('ips')} />
+      <TextField label={text.limit} name="dailyCredits" type="number" help={text.limitHelp} error={errorOf('dailyCredits')} />
       <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
       {!hasField && <Notice text={error.value?.message} />}
       <button type="submit" disabled={isSending.value}>
@@ -100,6 +102,10 @@ const ShowNewKey = ({ created }: { readonly created: NewKey }) => (
   </section>
 )
 
+/** What the key has used today, of how much. */
+const formatLimit = ({ dailyCredits, usedToday }: Key): string =>
+  dailyCredits === null ? texts.none : `${formatNumber(usedToday ?? 0)} / ${formatNumber(dailyCredits)}`
+
 interface KeyTableProps {
   readonly keys: readonly Key[]
   readonly mayChange: boolean
@@ -118,6 +124,7 @@ const KeyTable = ({ keys, mayChange, onChanged }: KeyTableProps) => (
       { title: text.methods, cell: key => key.methods.join(', ') || texts.all },
       { title: text.origins, cell: key => key.origins.join(', ') || texts.all },
       { title: text.ips, cell: key => key.ips.join(', ') || texts.all },
+      { title: text.limit, cell: formatLimit },
       { title: text.created, cell: key => formatTime(key.created) },
       { title: text.lastUsed, cell: key => (key.lastUsed === null ? texts.never : formatTime(key.lastUsed)) },
       { title: text.expires, cell: key => (key.expires === null ? texts.never : formatTime(key.expires)) },

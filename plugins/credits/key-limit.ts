@@ -1,0 +1,63 @@
+import { getOrCreate, thenMaybe } from '../../src/plugin/plugin.ts'
+import type { Account, ChargeResult, CreditQuota, Key, Ledger, MaybePromise, OutageGrace } from '../../src/plugin/plugin.ts'
+
+type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
+
+/** The result, and whose day it is about where that is not the account's. */
+export type KeyChargeResult = ChargeResult & { readonly isKeyLimit?: true }
+
+/**
+ * Charges the account, and before it the daily limit of the key where it has one. The day of a key is a ledger of its own under
+ * the id of the key, so that it is as exact as that of an account.
+ */
+export const chargeAccountAndKey = (
+  ledger: Ledger,
+  { account, key }: { readonly account: Account; readonly key: Key },
+  cost: number,
+  grace: OutageGrace | undefined,
+): MaybePromise<KeyChargeResult> => {
+  if (key.dailyCredits === undefined) return ledger.charge(account, cost, grace)
+  const keyResult = ledger.charge(getOrCreate(keyLedgers, key, toLedgerAccount), cost, grace)
+  return thenMaybe(keyResult, keyCharge => {
+    if (keyCharge.kind !== 'charged') return { ...keyCharge, isKeyLimit: true }
+    return thenMaybe(ledger.charge(account, cost, grace), accountCharge => {
+      if (accountCharge.kind === 'charged') return new AccountAndKeyCharge(accountCharge, keyCharge)
+      keyCharge.refund()
+      return accountCharge
+    })
+  })
+}
+
+/** A key stays the same object while it is cached. */
+const keyLedgers = new WeakMap<Key, Account>()
+
+const toLedgerAccount = ({ id, dailyCredits = 0 }: Key): Account => ({
+  id,
+  name: id,
+  plan: { name: 'key', dailyCredits, forwarding: false },
+})
+
+class AccountAndKeyCharge implements SuccessfulCharge {
+  readonly kind = 'charged'
+  readonly #account: SuccessfulCharge
+  readonly #key: SuccessfulCharge
+
+  constructor(account: SuccessfulCharge, key: SuccessfulCharge) {
+    this.#account = account
+    this.#key = key
+  }
+
+  get day(): number {
+    return this.#account.day
+  }
+
+  /** Of the two, the one that is used up first. */
+  get quota(): CreditQuota {
+    return this.#key.quota.remaining < this.#account.quota.remaining ? this.#key.quota : this.#account.quota
+  }
+
+  refund(): boolean {
+    this.#key.refund()
+    return this.#account.refund()
+  }
+}

@@ -1,0 +1,84 @@
+import type { KeyChange } from '../../store/store.ts'
+import { isSubnet } from '../../util/address-set.ts'
+import { didYouMean } from '../../util/did-you-mean.ts'
+import { invalidField } from '../api-error.ts'
+import type { PortalServices } from '../portal-services.ts'
+
+const maxNameChars = 64
+
+/** What people can say of a key. */
+export const name = {
+  type: 'string',
+  pattern: `^\\S(.{0,${maxNameChars - 2}}\\S)?$`,
+  label: `1 to ${maxNameChars} characters, without spaces at the ends`,
+  description: 'What people call the key.',
+} as const
+
+export const days = {
+  type: 'integer',
+  minimum: 1,
+  maximum: 3_650,
+  description: 'After so many days the key expires; without it, never.',
+} as const
+
+const dailyCredits = {
+  type: 'integer',
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'Credits that the key may use of those of its account in one day, UTC; without it, or 0: all of them.',
+} as const
+
+const listOf = (description: string) => ({ type: 'array', items: { type: 'string' }, description }) as const
+
+const allowlists = {
+  networks: listOf('The networks that the key may call; every network without it, or when it is empty.'),
+  methods: listOf('The methods that the key may call; every method without it, or when it is empty.'),
+  origins: listOf('The web pages that may use the key, such as https://dapp.example; every page without it, or when it is empty.'),
+  ips: listOf('The IP addresses and subnets that may use the key, such as 10.0.0.0/8; every address without it, or when it is empty.'),
+} as const
+
+export const keySettings = { ...allowlists, dailyCredits } as const
+
+interface KeySettings extends Allowlists {
+  readonly dailyCredits?: number
+}
+
+type Allowlists = { readonly [Name in keyof typeof allowlists]?: readonly string[] }
+
+/** The change that the lists ask for, with an empty list as no restriction. Throws ApiError where a list cannot be meant. */
+const checkAllowlists = ({ networks, methods, origins, ips }: Allowlists, services: PortalServices): KeyChange => {
+  const knownNetworks = services.networks.map(network => network.name)
+  const knownMethods = services.networks.flatMap(network => network.methods.map(method => method.name))
+  checkKnown('networks', networks, knownNetworks)
+  checkKnown('methods', methods, knownMethods)
+  const wrongOrigin = origins?.find(origin => !isOrigin(origin))
+  if (wrongOrigin !== undefined) throw invalidField('origins', `has "${wrongOrigin}", which is not an origin such as https://dapp.example`)
+  const wrongIp = ips?.find(ip => !isSubnet(ip))
+  if (wrongIp !== undefined) throw invalidField('ips', `has "${wrongIp}", which is not an IP address or a subnet such as 10.0.0.0/8`)
+  return {
+    ...(networks !== undefined && { networks: orNull(networks) }),
+    ...(methods !== undefined && { methods: orNull(methods) }),
+    ...(origins !== undefined && { origins: orNull(origins) }),
+    ...(ips !== undefined && { ips: orNull(ips) }),
+  }
+}
+
+/** The change that the settings ask for. */
+export const toKeyChange = ({ dailyCredits: credits, ...lists }: KeySettings, services: PortalServices): KeyChange => ({
+  ...checkAllowlists(lists, services),
+  ...(credits !== undefined && { dailyCredits: credits === 0 ? null : credits }),
+})
+
+const orNull = (list: readonly string[]): readonly string[] | null => (list.length === 0 ? null : list)
+
+const checkKnown = (field: string, list: readonly string[] | undefined, known: readonly string[]): void => {
+  const unknown = list?.find(each => !known.includes(each))
+  if (unknown === undefined) return
+  const hint = didYouMean(unknown, known)
+  throw invalidField(field, `has "${unknown}", which does not exist here${hint === undefined ? '' : `; ${hint}`}`)
+}
+
+const isOrigin = (text: string): boolean => {
+  const withoutWildcard = text.replace('://*.', '://x.')
+  return URL.canParse(withoutWildcard) && new URL(withoutWildcard).origin === withoutWildcard
+}
