@@ -161,10 +161,11 @@ const latin1ToUtf8 = (raw: string): string => Buffer.from(raw, 'latin1').toStrin
 /** Only numbers, strings and null are ids (JSON-RPC 2.0); their text begins with -, a digit, a quote or n. */
 const validIdOrNull = (rawId: string): string => (/^[-0-9"n]/.test(rawId) ? rawId : 'null')
 
-/** Longest request that is cached: an eth_getLogs fits, a request that takes much memory once it is parsed does not. */
+/** Longest request that is cached, and most commas in it: an eth_getLogs fits, a request that takes much memory once parsed does not. */
 const maxCachedRequestBytes = 512
-/** Two generations are cached: at most 1,000 requests. */
-const maxGenerationEntries = 500
+const maxCachedCommas = 40
+/** Two generations are cached: at most 4,096 requests, each of which takes 1 to 2.5 KiB. */
+const maxGenerationEntries = 2_048
 
 /**
  * Clients send the same few requests over and over, each time with another id. A request that differs from an earlier one in
@@ -190,7 +191,7 @@ class ParsedRequestCache {
 
   /** Caches a request from its second time on; its id is between `start` and `end`. */
   add(raw: string, start: number, end: number, message: JsonObject): void {
-    if (raw.length > maxCachedRequestBytes || start !== idStart(raw)) return
+    if (raw.length > maxCachedRequestBytes || countCommas(raw) > maxCachedCommas || start !== idStart(raw)) return
     const key = raw.slice(0, start) + raw.slice(end)
     const isRepeated = this.#newer.has(key) || this.#older.has(key)
     this.#set(key, isRepeated ? deepFreeze(message) : undefined)
@@ -212,6 +213,8 @@ class ParsedRequestCache {
     this.#newer.set(detach(key), request)
   }
 }
+
+const countCommas = (text: string): number => text.split(',').length - 1
 
 /** Where the id's digits begin, if the first `"id":` of the text is the id's: the same place for all texts without the digits. */
 const idStart = (raw: string): number => {

@@ -101,15 +101,16 @@ t.test('a repeated request is parsed twice, and what calls share after that is f
   t.throws(() => object!.data.push('0x1'), TypeError)
 })
 
-t.test('a long request is not cached, and a thousand other requests evict an old one', async t => {
+t.test('a request that is long or has many values is not cached, and five thousand other requests evict an old one', async t => {
   const parse: ParseMessage = createMessageParser(limits)
   const paramsOfRequest = (params: string) => paramsOf(parse(bytes(`{"id":1,"params":${params}}`)))
   const long = `["${'0'.repeat(600)}"]`
-  for (let i = 0; i < 3; i++) t.notOk(Object.isFrozen(paramsOfRequest(long)))
+  const many = `[${Array(60).fill('{}')}]`
+  for (const params of [long, many, long, many, long, many]) t.notOk(Object.isFrozen(paramsOfRequest(params)))
   paramsOfRequest('[0]')
   const cached = paramsOfRequest('[0]')
   t.equal(paramsOfRequest('[0]'), cached)
-  for (let i = 1; i <= 1000; i++) paramsOfRequest(`[${i}]`)
+  for (let i = 1; i <= 5000; i++) paramsOfRequest(`[${i}]`)
   t.not(paramsOfRequest('[0]'), cached)
 })
 
