@@ -52,6 +52,16 @@ export const readArguments = <const O extends Options, const N extends readonly 
   return { values, positionals: positionals as { readonly [K in keyof N]: string } }
 }
 
+/** Reads `options` and at most one positional argument. Throws UsageError. */
+export const readOptionalArgument = <const O extends Options>(
+  args: readonly string[],
+  options: O,
+): { readonly values: OptionValues<O>; readonly positional: string | undefined } => {
+  const { values, positionals } = parseOrThrow(args, options)
+  if (positionals.length > 1) throw new UsageError(`unexpected argument "${positionals[1]}"`)
+  return { values, positional: positionals[0] }
+}
+
 /** The value of `--config`, for commands that take nothing else. */
 export const readConfigDir = (args: readonly string[]): string => readArguments(args, [], { config: configOption }).values.config
 

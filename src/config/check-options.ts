@@ -4,6 +4,7 @@ import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Infer, ObjectSchema, Schema } from '../plugin/options-schema.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { jsonPointer, mapItems } from '../util/json-path.ts'
+import { maskSecrets } from './effective-file.ts'
 import { formats } from './formats.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
@@ -18,6 +19,8 @@ import { hasUnresolvedVariables } from './yaml-file.ts'
 export interface CheckedOptions<Options> {
   /** With defaults, and converted; undefined when there are problems or missing variables. */
   readonly options: Options | undefined
+  /** The same as an operator would write it, with secrets masked. */
+  readonly effective: unknown
   readonly problems: readonly Problem[]
   /** Values outside their usual range, and items that lack what others have. */
   readonly warnings: readonly Problem[]
@@ -45,6 +48,7 @@ export const checkOptions = <const S extends ObjectSchema>(
   return {
     // The one cast: Ajv has just checked the value against the schema that the type is inferred from.
     options: isValid ? (convertFormats(omission.value, schema, dirname(source.path)) as Infer<S>) : undefined,
+    effective: maskSecrets(omission.value, schema),
     problems: problemsOfAjvErrors(errors, location),
     warnings: [...findUnusualValues(location), ...findUnevenItems(location)],
     omitted: omission.omitted,

@@ -6,6 +6,7 @@ import { isJsonObject } from '../util/json.ts'
 import { isHostPort, isReusePortSupported, parseAddress, parseStoreAddress } from './addresses.ts'
 import { checkOptions } from './check-options.ts'
 import { isDirectory } from './config-files.ts'
+import type { EffectiveFile } from './effective-file.ts'
 import { isKebabCase, parseDuration, parseSize } from './formats.ts'
 import { defaultRpcAddress, gatewaySchema } from './gateway-schema.ts'
 import { readHosts } from './network-config.ts'
@@ -24,10 +25,16 @@ export const readGatewayConfig = (
   readonly config: GatewayConfig | undefined
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
+  readonly effective?: EffectiveFile
 } => {
   const source = readYamlFile(join(dir, 'gateway.yaml'), env)
   if (source.value === undefined) return { config: undefined, problems: missingFileProblems(source), warnings: [] }
-  const { options, problems: schemaProblems, warnings } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema })
+  const {
+    options,
+    effective,
+    problems: schemaProblems,
+    warnings,
+  } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema })
   const ruleProblems = gatewayRules.flatMap(rule => rule(source))
   const problems = [...source.problems, ...schemaProblems, ...ruleProblems, ...unsetVariableProblems(source)]
   const store = parseStoreAddress(options?.store ?? '', dirname(source.path))
@@ -54,7 +61,7 @@ export const readGatewayConfig = (
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
   }
-  return { config, problems, warnings }
+  return { config, problems, warnings, ...(isJsonObject(effective) && { effective: { source, value: effective } }) }
 }
 
 const missingFileProblems = ({ path, problems }: YamlFile): readonly Problem[] => {

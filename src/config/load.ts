@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { fileNamesIn, isDirectory, displayPath, yamlBaseNames } from './config-files.ts'
+import type { EffectiveFile } from './effective-file.ts'
 import { readGatewayConfig } from './gateway-config.ts'
 import { openMethodTables } from './method-tables.ts'
 import { duplicateHosts, readNetworkConfig } from './network-config.ts'
@@ -10,10 +11,17 @@ import type { Problem } from './problem.ts'
 import type { Config } from './types.ts'
 import type { Env } from './variables.ts'
 
+/** A configuration directory that was just read. */
+export interface LoadedConfig extends Config {
+  /** gateway.yaml and the files of the served networks, as far as they have no problems. */
+  readonly effective: readonly EffectiveFile[]
+}
+
 /** Reads a configuration directory and collects the problems of all its files. Opens nothing else. */
-export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env: Env): Promise<Config> => {
+export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env: Env): Promise<LoadedConfig> => {
   const root = resolve(dir)
-  if (!isDirectory(root)) return { gateway: undefined, networks: [], unserved: [], problems: [noDirectoryProblem(root)], warnings: [] }
+  if (!isDirectory(root))
+    return { gateway: undefined, networks: [], unserved: [], problems: [noDirectoryProblem(root)], warnings: [], effective: [] }
   const gateway = readGatewayConfig(root, env)
   const tables = openMethodTables(root)
   const names = networkNames(root)
@@ -33,6 +41,7 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     gateway: gateway.config,
     networks: networks.flatMap(({ config }) => config ?? []),
     unserved: networks.flatMap(({ unserved }) => unserved ?? []),
+    effective: [gateway, ...networks].flatMap(({ effective }) => effective ?? []),
     problems: sortProblems(problems),
     // What is a problem already needs no warning.
     warnings: sortProblems(warnings.filter(warning => !problems.some(problem => isSamePlace(problem, warning)))),

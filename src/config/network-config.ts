@@ -2,8 +2,11 @@ import { basename } from 'node:path'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import { formatSuggestion } from '../util/did-you-mean.ts'
+import { isJsonObject } from '../util/json.ts'
 import { jsonPointer } from '../util/json-path.ts'
 import { hostRule, normalizeHost, suggestHost } from './addresses.ts'
+import { effectiveStep } from './effective-file.ts'
+import type { EffectiveFile } from './effective-file.ts'
 import { isKebabCase, parseDuration } from './formats.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { MethodTables } from './method-tables.ts'
@@ -66,6 +69,7 @@ export interface NetworkReadResult {
   readonly hosts: readonly ListedHost[]
   /** Present when the file has no problems and the network can be served. */
   readonly config?: NetworkConfig
+  readonly effective?: EffectiveFile
   readonly unserved?: UnservedNetwork
 }
 
@@ -112,7 +116,14 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
     hosts: hosts.map(({ host }) => host),
     steps: steps.flatMap(({ step }) => step ?? []),
   }
-  return { problems, warnings, hosts, config }
+  const effective = { source, value: effectiveValue(checked.effective, steps) }
+  return { problems, warnings, hosts, config, effective }
+}
+
+const effectiveValue = (value: unknown, steps: readonly StepDraft[]): EffectiveFile['value'] => {
+  const { pipeline, ...rest } = isJsonObject(value) ? value : {}
+  const written: readonly unknown[] = Array.isArray(pipeline) ? pipeline : []
+  return { ...rest, pipeline: written.map((step, index) => effectiveStep(step, steps[index]?.effective)) }
 }
 
 const unreadableFileProblems = ({ problems, isEmpty }: YamlFile): readonly Problem[] =>

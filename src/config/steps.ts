@@ -20,7 +20,8 @@ export interface StepDraft extends OrderedStep {
   /** Present when there are no problems and no missing variables. */
   readonly step?: Step
   readonly problems: readonly Problem[]
-  /** As in CheckedOptions. */
+  /** As in CheckedOptions; undefined for an unknown plugin. */
+  readonly effective?: unknown
   readonly warnings: readonly Problem[]
   readonly omitted: readonly string[]
   readonly missingVariables: readonly string[]
@@ -86,7 +87,7 @@ const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadConte
   }
 }
 
-type CheckedStep = Pick<StepDraft, 'step' | 'problems' | 'warnings' | 'omitted' | 'missingVariables'>
+type CheckedStep = Pick<StepDraft, 'step' | 'effective' | 'problems' | 'warnings' | 'omitted' | 'missingVariables'>
 
 const checkStepOptions = (
   { plugin, name, file }: Pick<Step, 'plugin' | 'name' | 'file'>,

@@ -23,9 +23,15 @@ const loadNetwork = async (t: Test, pipeline: string, env: Texts = {}): Promise<
 const noopPlugin = (name: string): string =>
   `export default { name: '${name}', summary: 'Does nothing.', options: { type: 'object' }, create: () => {} }`
 
+/** Without what `show` prints of it. */
+const readConfig = (...args: Parameters<typeof readGatewayConfig>) => {
+  const { effective: _, ...result } = readGatewayConfig(...args)
+  return result
+}
+
 t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   const dir = writeConfig(t.testdir(), {})
-  t.same(readGatewayConfig(dir, {}), {
+  t.same(readConfig(dir, {}), {
     config: {
       listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false, trustedProxies: [] },
       portal: {},
@@ -77,7 +83,7 @@ drain: { grace: 5s, timeout: 0s }
 usage: { retention: 30d }
 `,
   })
-  t.same(readGatewayConfig(dir, { CREDITS: '7', FORWARDING: 'true', WORKERS: '3' }), {
+  t.same(readConfig(dir, { CREDITS: '7', FORWARDING: 'true', WORKERS: '3' }), {
     config: {
       listen: {
         rpc: { host: '::1', port: 0 },

@@ -1,0 +1,60 @@
+import { formatEffectiveFile } from '../config/effective-file.ts'
+import type { EffectiveFile } from '../config/effective-file.ts'
+import { loadConfig } from '../config/load.ts'
+import type { LoadedConfig } from '../config/load.ts'
+import { printProblems } from '../config/problem.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { configOption, formatHint, jsonOption, readOptionalArgument } from './args.ts'
+import { UsageError, exitCodes } from './command.ts'
+import type { Command } from './command.ts'
+
+const options = { json: jsonOption, config: configOption } as const
+
+/** Prints the configuration that `start` would use. */
+export const createShowCommand = (plugins: readonly AnyPlugin[]): Command => ({
+  name: 'show',
+  summary: 'Prints the effective configuration: variables replaced, defaults filled in, secrets masked.',
+  usage: ['show [NETWORK] [--json] [--config DIR]'],
+  positionals: { NETWORK: 'The name of one network; without it, gateway.yaml and all networks that are served.' },
+  options,
+  async run(args, { env, out, err }) {
+    const { values, positional: network } = readOptionalArgument(args, options)
+    const config = await loadConfig(values.config, plugins, env)
+    printProblems(config.problems, err)
+    if (config.problems.length > 0) return exitCodes.config
+    const shown = network === undefined ? config : selectNetwork(config, network)
+    for (const line of values.json ? [JSON.stringify(toJson(shown))] : toYaml(shown)) out(line)
+    return exitCodes.ok
+  },
+})
+
+type Shown = Pick<LoadedConfig, 'effective' | 'unserved'>
+
+/** The network's own file, or why it is not served. */
+const selectNetwork = ({ effective, unserved }: Shown, network: string): Shown => {
+  const shown = {
+    effective: effective.filter(file => networkNameOf(file) === network),
+    unserved: unserved.filter(each => each.network === network),
+  }
+  if (shown.effective.length + shown.unserved.length > 0) return shown
+  const names = [...effective.flatMap(file => networkNameOf(file) ?? []), ...unserved.map(each => each.network)]
+  throw new UsageError(`unknown network "${network}"${formatHint(didYouMean(network, names))}`)
+}
+
+/** Undefined for gateway.yaml. */
+const networkNameOf = ({ value: { network } }: EffectiveFile): string | undefined => (typeof network === 'string' ? network : undefined)
+
+const toYaml = ({ effective, unserved }: Shown): readonly string[] => [
+  ...effective.flatMap((file, index) => [...(index > 0 ? ['---'] : []), `# ${file.source.file}`, formatEffectiveFile(file).trimEnd()]),
+  ...unserved.map(({ network, variables }) => `# ${network} is not served: set ${variables.join(' or ')}`),
+]
+
+const toJson = ({ effective, unserved }: Shown): object => {
+  const gateway = effective.find(file => networkNameOf(file) === undefined)
+  const networks = effective.flatMap(file => {
+    const name = networkNameOf(file)
+    return name === undefined ? [] : [[name, file.value]]
+  })
+  return { ...(gateway && { gateway: gateway.value }), networks: Object.fromEntries(networks), unserved }
+}
