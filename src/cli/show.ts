@@ -15,7 +15,7 @@ const options = { json: jsonOption, config: configOption } as const
 export const createShowCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'show',
   summary: 'Prints the effective configuration: variables replaced, defaults filled in, secrets masked.',
-  usage: ['show [NETWORK] [--json] [--config DIR]'],
+  usage: ['show [--json] [--config DIR]', 'show NETWORK [--json] [--config DIR]'],
   positionals: { NETWORK: 'The name of one network; without it, gateway.yaml and all networks that are served.' },
   options,
   async run(args, { env, out, err }) {
