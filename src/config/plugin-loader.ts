@@ -1,20 +1,30 @@
-import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { pluginApiVersion } from '../plugin/api-version.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { locateBug } from '../plugin/plugin-fault.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import { isDirectory, displayPath } from './config-files.ts'
 import { schemaError } from './check-options.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { registerSelfImportHook } from '../runtime/module-loading.ts'
 import { valueAt } from '../util/json-path.ts'
 import { isKebabCase } from './formats.ts'
+import { placeOfSyntaxError } from './syntax-errors.ts'
+import type { SourcePlace } from './syntax-errors.ts'
 
 /** The plugin that is the default export of a file or package, or why there is none. */
-export type LoadedPlugin = { readonly plugin: AnyPlugin; readonly file: PluginFile } | { readonly reason: string; readonly hint?: string }
+export type LoadedPlugin = { readonly plugin: AnyPlugin; readonly file: PluginFile } | PluginLoadFailure
+
+export interface PluginLoadFailure {
+  readonly reason: string
+  readonly hint?: string
+  /** Where the plugin itself is wrong, if it is known to the character. */
+  readonly place?: SourcePlace
+}
 
 /** Imports an external plugin; a path is relative to `file`, and so is the look-up of a package. */
 export const loadPlugin = async (use: string, file: string): Promise<LoadedPlugin> => {
@@ -23,23 +33,35 @@ export const loadPlugin = async (use: string, file: string): Promise<LoadedPlugi
   if (!existsSync(location))
     return { reason: `file ${displayPath(location)} not found`, hint: 'paths are relative to the folder of this file' }
   if (isDirectory(location)) return { reason: `${displayPath(location)} is a directory`, hint: 'name a file in it' }
+  if (/\.[cm]?ts$/.test(location) && !stripsTypes) return typesNotStripped(use)
   registerSelfImportHook()
   const pluginFile = { path: realpathSync(location), shownAs: displayPath(location) }
   try {
     const module: unknown = await import(pathToFileURL(location).href)
     return validatePlugin(isJsonObject(module) ? module['default'] : undefined, use, pluginFile)
   } catch (error) {
-    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-    return { reason: `cannot load ${use}: ${reason} (${syntaxErrorLocation(error, pluginFile) ?? locateBug(error, pluginFile)})` }
+    return describeLoadError(error, use, pluginFile)
   }
 }
 
-/** Where the syntax of the file is broken, which the stack of the error does not say. Takes 40 ms. */
-const syntaxErrorLocation = (error: unknown, { path, shownAs }: PluginFile): string | undefined => {
-  if (!(error instanceof SyntaxError)) return undefined
-  const { stderr } = spawnSync(process.execPath, ['--check', path], { encoding: 'utf8', timeout: 5_000 })
-  const line = /^(?:file:\/\/)?\/.*:(\d+)\n/.exec(stderr)?.[1]
-  return line && `${shownAs}:${line}`
+/** Since Node.js 22.10, which @types/node 20 does not know. */
+const stripsTypes = Boolean((process.features as { readonly typescript?: unknown }).typescript)
+
+const typesNotStripped = (use: string): PluginLoadFailure => ({
+  reason: `cannot load ${use}: Node.js ${process.versions.node} does not strip types`,
+  hint: 'compile the file to .js, or run Node.js 22.18 or later',
+})
+
+const describeLoadError = async (error: unknown, use: string, pluginFile: PluginFile): Promise<PluginLoadFailure> => {
+  const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
+  const place = error instanceof SyntaxError ? placeOfSyntaxError(error, pluginFile) : undefined
+  const missing = /'tollgate\/plugin' does not provide an export named '(\w+)'/.exec(reason)?.[1]
+  const hint = missing === undefined ? undefined : didYouMean(missing, Object.keys(await import('../plugin/plugin.ts')))
+  return {
+    reason: `cannot load ${use}: ${reason}${place === undefined ? ` (${locateBug(error, pluginFile)})` : ''}`,
+    ...(place && { place }),
+    ...(hint !== undefined && { hint }),
+  }
 }
 
 const resolvePluginPath = (use: string, file: string): string | undefined => {
@@ -74,6 +96,8 @@ const importConditionPaths = [['.', 'import', 'default'], ['.', 'import'], ['imp
 
 const validatePlugin = (exported: unknown, use: string, file: PluginFile): LoadedPlugin => {
   const hint = 'export default definePlugin({ name, summary, options, create })'
+  if (isJsonObject(exported) && exported['apiVersion'] !== undefined && exported['apiVersion'] !== pluginApiVersion)
+    return wrongApiVersion(use, exported['apiVersion'])
   if (!isJsonObject(exported)) return { reason: `${use} has no plugin as its default export`, hint }
   const invalidFields = pluginFields.flatMap(([name, wanted, accepts]) =>
     accepts(exported[name]) ? [] : `${name} must be ${wanted}${exported[name] === undefined ? ', and is missing' : ''}`,
@@ -84,6 +108,12 @@ const validatePlugin = (exported: unknown, use: string, file: PluginFile): Loade
   const error = schemaError(plugin.options)
   return error === undefined ? { plugin, file } : { reason: `the options schema of ${use} is invalid: ${error}` }
 }
+
+/** Before anything else about it: what another version requires of a plugin is not known here. */
+const wrongApiVersion = (use: string, version: unknown): PluginLoadFailure => ({
+  reason: `${use} is written for version ${String(version)} of the plugin API, and this Tollgate has version ${pluginApiVersion}`,
+  hint: `install the release of the plugin for version ${pluginApiVersion}, or the Tollgate that the plugin is written for`,
+})
 
 const isNonEmptyString = (value: unknown): boolean => typeof value === 'string' && value !== ''
 const isOptionalTrue = (value: unknown): boolean => value === undefined || value === true

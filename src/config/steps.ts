@@ -11,6 +11,7 @@ import { isJsonObject } from '../util/json.ts'
 import { jsonPointer } from '../util/json-path.ts'
 import { isSamePlace } from './problem.ts'
 import type { Problem } from './problem.ts'
+import type { SourcePlace } from './syntax-errors.ts'
 import type { YamlFile } from './yaml-file.ts'
 import type { Step } from './types.ts'
 import { isKebabCase } from './formats.ts'
@@ -75,7 +76,8 @@ const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadConte
     const loaded = await loadPlugin(pluginName, source.path)
     if ('plugin' in loaded) return loaded
     const hint = formatSuggestion(closestMatch(pluginName, names)) ?? source.maskValues(loaded.hint ?? '')
-    return { plugin: undefined, problem: source.problemAt(namePath, source.maskValues(loaded.reason), hint) }
+    const problem = source.problemAt(namePath, source.maskValues(loaded.reason), hint)
+    return { plugin: undefined, problem: loaded.place === undefined ? problem : moveToPlugin(problem, loaded.place, source) }
   }
   const closest = closestMatch(pluginName, names)
   const hint = /^[./@]|\.js$/.test(pluginName)
@@ -85,6 +87,12 @@ const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadConte
     plugin: plugins.find(({ name }) => name === closest),
     problem: source.problemAtKey(namePath, `unknown plugin \`${pluginName}\``, hint),
   }
+}
+
+/** The problem at its place in the plugin's own file; the hint says which step has the plugin. */
+const moveToPlugin = (problem: Problem, place: SourcePlace, source: YamlFile): Problem => {
+  const usedAt = `the plugin of ${problem.file}:${problem.line}:${problem.column}`
+  return { ...problem, ...place, file: source.maskValues(place.file), hint: problem.hint ? `${problem.hint} (${usedAt})` : usedAt }
 }
 
 type CheckedStep = Pick<StepDraft, 'step' | 'effective' | 'problems' | 'warnings' | 'omitted' | 'missingVariables'>

@@ -1,3 +1,4 @@
+import type { pluginApiVersion } from './api-version.ts'
 import type { Call, ContextKey, CallContext, Origin } from './call.ts'
 import type { Path } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
@@ -77,8 +78,10 @@ export interface Plugin<
   Writes extends ContextKey = never,
   HandlerReads extends ContextKey = Reads,
 > {
-  /** kebab-case; also the file's name, and the key in a network file. */
+  /** kebab-case: its name in network files, in the log and in metrics. */
   readonly name: string
+  /** The version of the plugin API that the plugin is written for; the version of the gateway that loads it unless given. */
+  readonly apiVersion?: typeof pluginApiVersion
   /** One sentence, shown by editors. */
   readonly summary: string
   /** The schema of the options, with defaults and descriptions; their type follows from it. */

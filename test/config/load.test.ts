@@ -443,6 +443,19 @@ t.test('plugins are loaded from files and packages, relative to the file that na
   )
 })
 
+t.test('a plugin in TypeScript is loaded where Node.js strips types, and refused in words where it does not', async t => {
+  const { networks, problems } = await load(t, {
+    'networks/net.yaml': networkYaml('net', '  - use: ./typed.mts\n  - shape:\n  - ask:\n'),
+    'networks/typed.mts': noopPlugin('typed').replace('export default', 'type Unused = string\nexport default'),
+  })
+  // Since Node.js 22.10, which @types/node 20 does not know.
+  if ((process.features as { readonly typescript?: unknown }).typescript) {
+    t.same(problems, [])
+    return void t.equal(networks[0]?.steps[0]?.name, 'typed')
+  }
+  t.match(problems, [{ message: /^cannot load \.\/typed\.mts: Node\.js \S+ does not strip types$/, hint: /^compile the file to \.js/ }])
+})
+
 t.test('durations and sizes are whole numbers with a unit', t => {
   t.same(['250ms', '10s', '5m', '2h', '1d', '0s'].map(parseDuration), [250, 10_000, 300_000, 7_200_000, 86_400_000, 0])
   t.same(['512B', '64KiB', '1MiB', '2GiB', '1TiB'].map(parseSize), [512, 65_536, 2 ** 20, 2 ** 31, 2 ** 40])
