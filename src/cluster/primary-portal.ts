@@ -16,7 +16,8 @@ export const openPrimaryPortal = async (
   if (listen.portal === undefined) return undefined
   const store = await openStore(storeAddress, systemClock)
   const describeMethods = () => describeNetworks(config)
-  const services = { ...options, ...portal, address: listen.portal, networks: config.networks, store, plans, describeMethods }
+  const address = { address: listen.portal, trustedProxies: listen.trustedProxies }
+  const services = { ...options, ...portal, ...address, networks: config.networks, store, plans, describeMethods }
   const listener = await openPortal({ ...services, clock: systemClock, version }).catch(async (error: unknown) => {
     await store.close()
     throw error

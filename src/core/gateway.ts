@@ -189,6 +189,7 @@ const openListeners = async (
     (await openPortal({
       ...config.portal,
       address: portalAddress,
+      trustedProxies: config.listen.trustedProxies,
       rpcUrl: rpc.url,
       networks: networkConfigs,
       describeMethods: async () => new Map(networks.map(network => [network.name, network.describeMethods()])),

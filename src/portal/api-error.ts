@@ -3,12 +3,15 @@ export class ApiError extends Error {
   readonly status: number
   readonly code: string
   readonly field: string | undefined
+  /** Seconds. */
+  readonly retryAfter: number | undefined
 
-  constructor(status: number, code: string, message: string, field?: string) {
+  constructor(status: number, code: string, message: string, field?: string, retryAfter?: number) {
     super(message)
     this.status = status
     this.code = code
     this.field = field
+    this.retryAfter = retryAfter
   }
 
   toJSON(): object {

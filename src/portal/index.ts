@@ -5,8 +5,10 @@ import type { Listener } from '../server/index.ts'
 import type { MethodDescription } from '../services/index.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
-export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url'> {
+export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits'> {
   readonly address: Address
+  /** Addresses and subnets of proxies, which say where a request comes from. */
+  readonly trustedProxies: readonly string[]
   /** The URL that browsers use, when it is another than that of the address. */
   readonly url?: string
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
@@ -19,11 +21,13 @@ export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url'> 
 }
 
 /** Opens the dashboard for developers. Rejects with ListenError. */
-export const openPortal = ({ address, ...options }: PortalOptions): Promise<Listener> =>
+export const openPortal = ({ address, trustedProxies, ...options }: PortalOptions): Promise<Listener> =>
   openAppListener(address, async listenerUrl => {
-    const { createPortalApp } = await import('./portal-app.ts')
+    const [{ createPortalApp }, { openPortalLimits }] = await Promise.all([import('./portal-app.ts'), import('./attempt-limit.ts')])
+    const limits = openPortalLimits(options.clock)
     const url = (options.url ?? listenerUrl).replace(/\/$/, '')
-    return createPortalApp({ ...options, networks: await toPortalNetworks(options), url }, address.host).callback()
+    const networks = await toPortalNetworks(options)
+    return createPortalApp({ ...options, networks, url, limits }, { listenHost: address.host, trustedProxies }).callback()
   })
 
 const toPortalNetworks = async ({
@@ -31,7 +35,7 @@ const toPortalNetworks = async ({
   describeMethods,
   networkUrl,
   rpcUrl,
-}: Omit<PortalOptions, 'address'>): Promise<readonly PortalNetwork[]> => {
+}: Omit<PortalOptions, 'address' | 'trustedProxies'>): Promise<readonly PortalNetwork[]> => {
   const methods = await describeMethods()
   return networks.map(({ name, chainId, hosts }) => {
     const http = networkUrl?.replace('{host}', hosts[0] ?? '') ?? urlOnListener(hosts, rpcUrl)

@@ -45,7 +45,7 @@ const toOperation = ({ method, path, summary, role, query, body, response, statu
       ...(response !== undefined && { content: { 'application/json': { schema: response } } }),
     },
     default: {
-      description: 'An error: 400, 401, 403, 404, 409, 503.',
+      description: 'An error: 400, 401, 403, 404, 409, 429, 503.',
       content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
     },
   },

@@ -3,7 +3,10 @@ import { randomBytes } from 'node:crypto'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { RouterContext } from '@koa/router'
+import { createClientAddressReader } from '../server/client-address.ts'
+import type { ReadClientAddress } from '../server/client-address.ts'
 import { StoreError } from '../store/store.ts'
+import { networkOf } from '../util/address-set.ts'
 import { findTokenOwner } from './access-tokens.ts'
 import { ApiError } from './api-error.ts'
 import { streamAccount } from './events.ts'
@@ -35,8 +38,13 @@ export const routes: readonly AnyRoute[] = [
 
 const maxBodySize = '64kb'
 
+interface PortalAppOptions {
+  readonly listenHost: string
+  readonly trustedProxies: readonly string[]
+}
+
 /** The dashboard: a page, and the API that it uses. */
-export const createPortalApp = (services: PortalServices, listenHost: string): Koa => {
+export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies }: PortalAppOptions): Koa => {
   const { store, clock, url, networks } = services
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
@@ -45,6 +53,7 @@ export const createPortalApp = (services: PortalServices, listenHost: string): K
   app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
   app.use(requireHost(url, listenHost))
   app.use(servePage)
+  app.use(identifyCaller(createClientAddressReader(trustedProxies)))
   app.use(refuseCrossSite)
   app.use(sessionMiddleware(app, { store, clock, secure: url.startsWith('https:') }))
   app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))
@@ -54,6 +63,15 @@ export const createPortalApp = (services: PortalServices, listenHost: string): K
   })
   return app
 }
+
+const identifyCaller =
+  (readAddress: ReadClientAddress): Koa.Middleware =>
+  (ctx, next) => {
+    ctx.state['callerNetwork'] = networkOf(readAddress(ctx.req))
+    return next()
+  }
+
+const callerNetworkOf = (ctx: Koa.Context): string => String(ctx.state['callerNetwork'])
 
 const apiRouter = (services: PortalServices): Router => {
   const router = new Router({ prefix: '/api/v1' })
@@ -75,6 +93,7 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
   const person = route.role === 'anyone' ? undefined : await personWithRole(route.role, ctx, services)
   const session: SessionControl = { start: who => signIn(ctx, who, services.clock), end: () => signOut(ctx) }
   const request = {
+    callerNetwork: callerNetworkOf(ctx),
     params: ctx.params as Readonly<Record<string, string>>,
     query: route.query && checkInput('query', route.query, { ...ctx.query }),
     body: route.body && checkInput('body', route.body, ctx.request.body),
@@ -93,10 +112,17 @@ const personWithRole = async (role: Role, ctx: Koa.Context, services: PortalServ
 }
 
 /** Who asks, by token or by session, as the store has it now. Rejects with ApiError, for a person who was removed too. */
-const personOf = async (ctx: Koa.Context, { store }: PortalServices): Promise<Person> => {
+const personOf = async (ctx: Koa.Context, services: PortalServices): Promise<Person> => {
   const [scheme, token = ''] = ctx.get('Authorization').split(' ')
+  if (scheme === 'Bearer') return tokenOwnerOf(token, callerNetworkOf(ctx), services)
   const session = sessionOf(ctx)
-  const person = scheme === 'Bearer' ? await findTokenOwner(store, token) : session && (await findPerson(store, session.person))
+  return (session && (await findPerson(services.store, session.person))) ?? throwNotSignedIn()
+}
+
+const tokenOwnerOf = async (token: string, callerNetwork: string, { store, limits }: PortalServices): Promise<Person> => {
+  limits.failedTokens.check(callerNetwork)
+  const person = await findTokenOwner(store, token)
+  if (person === undefined) limits.failedTokens.record(callerNetwork)
   return person ?? throwNotSignedIn()
 }
 
@@ -117,6 +143,7 @@ const respondWithErrors =
         log.error({ err: error, requestId }, 'dashboard request failed because of a bug')
         ctx.set('X-Request-Id', requestId)
       }
+      if (shown.retryAfter !== undefined) ctx.set('Retry-After', String(shown.retryAfter))
       ctx.status = shown.status
       ctx.body = shown
     }

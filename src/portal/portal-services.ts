@@ -5,6 +5,7 @@ import type { Log } from '../services/log.ts'
 import type { Store } from '../store/store.ts'
 import type { AccountRow } from '../store/store.ts'
 import { ApiError } from './api-error.ts'
+import type { PortalLimits } from './attempt-limit.ts'
 
 /** A method that a network offers. */
 export interface PortalMethod {
@@ -39,6 +40,7 @@ export interface PortalServices {
   readonly networks: readonly PortalNetwork[]
   /** The heads of the networks now. */
   headsStatus(): readonly ({ readonly name: string } & Partial<HeadsStatus>)[]
+  readonly limits: PortalLimits
   readonly clock: Clock
   readonly log: Log
   /** Of the gateway. */

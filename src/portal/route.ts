@@ -25,6 +25,8 @@ interface RouteBase<Query, Body> {
 export interface RouteRequest<Query = unknown, Body = unknown> {
   /** Who asks: everything is about their account. */
   readonly person: Person
+  /** The network of the address that asks, by which attempts are limited. */
+  readonly callerNetwork: string
   readonly params: Readonly<Record<string, string>>
   readonly query: Query
   readonly body: Body

@@ -9,6 +9,17 @@ export const parseAddressText = (text: string): string | undefined => {
 /** How Node shows an IPv4 address on a listener of both families. */
 const mappedPrefix = '::ffff:'
 
+/** Whoever has one address of it has all: a /64 of IPv6, and a single address of IPv4. */
+export const networkOf = (address: string): string => {
+  if (isIP(address) !== 6) return address
+  const [head = '', tail] = address.toLowerCase().split('::') as [string?, string?]
+  const groups = head === '' ? [] : head.split(':')
+  const tailGroups = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = new Array<string>(tail === undefined ? 0 : Math.max(0, 8 - groups.length - tailGroups.length)).fill('0')
+  const prefix = [...groups, ...zeros, ...tailGroups].slice(0, 4).map(group => group.replace(/^0+(?=.)/, ''))
+  return `${prefix.join(':')}::/64`
+}
+
 interface Subnet {
   readonly address: string
   readonly family: 'ipv4' | 'ipv6'

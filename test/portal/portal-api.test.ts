@@ -226,6 +226,27 @@ t.test('portal', async t => {
     t.equal((await createPortalClient(portalUrl, 'tgt_guess').get('/account')).status, 401)
   })
 
+  t.test('failed attempts with links and tokens are limited by network, each by itself', async t => {
+    const from = (address: string) => ({ 'x-forwarded-for': address })
+    const nobody = createPortalClient(portalUrl)
+    const signIn = (address: string, token: string) => nobody.request('POST', '/session', { token }, from(address))
+    for (let i = 0; i < 10; i += 1) t.equal((await signIn(`2001:db8::${i}`, `guess-${i}`)).status, 401)
+    const refused = await signIn('2001:db8::ffff', await printSignInToken(deployment, 'alice'))
+    t.match(refused, {
+      status: 429,
+      json: { error: { code: 'too-many-attempts', message: /^too many failed sign-ins: try again in \d+ s$/ } },
+    })
+    const retryAfter = Number(refused.headers.get('retry-after'))
+    t.ok(retryAfter >= 1 && retryAfter <= 60, `${retryAfter} s`)
+    t.equal((await signIn('2001:db8:0:1::1', await printSignInToken(deployment, 'alice'))).status, 201, 'another network')
+    const { json: token } = await alice.post('/tokens', { name: 'limited' })
+    const read = (bearer: string) => createPortalClient(portalUrl, bearer).request('GET', '/account', undefined, from('2001:db8::1'))
+    t.equal((await read(token.token)).status, 200, 'failed sign-ins do not stop tokens')
+    for (let i = 0; i < 10; i += 1) t.equal((await read('tgt_guess')).status, 401)
+    t.equal((await read(token.token)).status, 429)
+    t.equal((await alice.request('GET', '/account', undefined, from('2001:db8::1'))).status, 200, 'nor sessions')
+  })
+
   t.test('a wrong body names the field and what it must be', async t => {
     const cases: readonly (readonly [body: unknown, error: object])[] = [
       [{}, { field: 'name', message: 'name is missing' }],

@@ -102,6 +102,23 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.match(await page.textContent('details >> nth=0'), /curl -s .*eth_gasPrice/)
   })
 
+  t.test('Try it changes no digit of a number, in the call, the answer and the code', async t => {
+    const digits = '12345678901234567890.50'
+    await page.selectOption('select >> nth=1', 'eth_call')
+    await page.fill('[name=param-0]', `{ "to": "0x${'11'.repeat(20)}", "value": ${digits}, "accessList": [] }`)
+    const sent = page.waitForRequest(request => request.method() === 'POST' && request.url().includes('/v3/'))
+    await page.route('**/v3/*', route => route.fulfill({ contentType: 'application/json', body: `{"id":1,"result":{"n":[${digits},{}]}}` }))
+    await page.click('button[type=submit]')
+    t.match((await sent).postData(), `"value":${digits},"accessList":[]}`)
+    await page.waitForSelector(`[data-testid=response]:has-text("${digits}")`)
+    t.equal(
+      await page.textContent('[data-testid=response]'),
+      `{\n  "id": 1,\n  "result": {\n    "n": [\n      ${digits},\n      {}\n    ]\n  }\n}`,
+    )
+    for (const index of [0, 1, 2, 3]) t.match(await page.textContent(`details >> nth=${index}`), digits)
+    await page.unroute('**/v3/*')
+  })
+
   t.test('usage is downloaded as CSV, in which no field is a formula', async t => {
     const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"=1+1,x"}' })`
     const { key } = (await page.evaluate(`${createKey}.then(response => response.json())`)) as { key: string }

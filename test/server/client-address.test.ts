@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
-import { AddressSet, isSubnet, parseAddressText } from '../../src/util/address-set.ts'
+import { AddressSet, isSubnet, networkOf, parseAddressText } from '../../src/util/address-set.ts'
 
 const readAddress = (peer: string, headers: Readonly<Record<string, string>>, trusted = ['10.0.0.0/8', '2001:db8::/32']) =>
   // The two members that are read.
@@ -84,5 +84,15 @@ t.test('texts that are no address or subnet are recognized', t => {
     t.notOk(isSubnet(text), text)
   t.throws(() => new AddressSet(['host']))
   t.equal(parseAddressText('fe80::1%eth0'), 'fe80::1')
+  t.end()
+})
+
+t.test('the network of an address is a /64 of IPv6, and an IPv4 address itself', t => {
+  for (const address of ['2001:db8:0:1::5', '2001:0DB8:0:1:9:9:9:9', '2001:db8::1:0:0:0:7'])
+    t.equal(networkOf(address), '2001:db8:0:1::/64', address)
+  t.equal(networkOf('::1'), '0:0:0:0::/64')
+  t.equal(networkOf('2001:db8::'), '2001:db8:0:0::/64')
+  t.equal(networkOf('192.0.2.7'), '192.0.2.7')
+  t.equal(networkOf(''), '')
   t.end()
 })

@@ -1,4 +1,5 @@
 import type { Network } from './api.ts'
+import { compactJson, indentJson, isJson } from './json-text.ts'
 
 /** What the gateway answered to a call from the page. */
 export interface CallAnswer {
@@ -10,28 +11,25 @@ export interface CallAnswer {
 
 const shownHeaders = ['X-Tollgate-Credits', 'X-Tollgate-Cache', 'X-Tollgate-Upstream', 'X-Request-Id']
 
-/** What people type: JSON where it is JSON, else a text. Empty fields at the end are left out. */
-export const parseParams = (texts: readonly string[]): readonly unknown[] => {
+/** What people type, as JSON texts: JSON stays as it is, with all digits; anything else is a text. Empty fields at the end are left out. */
+export const parseParams = (texts: readonly string[]): readonly string[] => {
   const last = texts.findLastIndex(text => text.trim() !== '')
-  return texts.slice(0, last + 1).map(text => (text.trim() === '' ? null : parseParam(text.trim())))
+  return texts.slice(0, last + 1).map(text => (text.trim() === '' ? 'null' : parseParam(text.trim())))
 }
 
-const parseParam = (text: string): unknown => {
-  // A number would lose digits, and no parameter of these methods is one.
-  if (!/^[[{"]|^(?:true|false|null)$/.test(text)) return text
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
-}
+/** A bare number is a text: no parameter of these methods is one. */
+const parseParam = (text: string): string =>
+  /^[[{"]|^(?:true|false|null)$/.test(text) && isJson(text) ? compactJson(text) : JSON.stringify(text)
 
-export const sendCall = async ({ http }: Network, key: string, method: string, params: readonly unknown[]): Promise<CallAnswer> => {
+export const callBody = (method: string, params: readonly string[]): string =>
+  `{"jsonrpc":"2.0","id":1,"method":${JSON.stringify(method)},"params":[${params.join(',')}]}`
+
+export const sendCall = async ({ http }: Network, key: string, method: string, params: readonly string[]): Promise<CallAnswer> => {
   const started = performance.now()
   const response = await fetch(`${http}/v3/${key}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    body: callBody(method, params),
     referrerPolicy: 'no-referrer',
     credentials: 'omit',
   })
@@ -49,11 +47,5 @@ export const sendCall = async ({ http }: Network, key: string, method: string, p
 
 const maxShownChars = 100_000
 
-const prettyJson = (text: string): string => {
-  const shown = text.length > maxShownChars ? `${text.slice(0, maxShownChars)}…` : text
-  try {
-    return JSON.stringify(JSON.parse(shown), undefined, 2)
-  } catch {
-    return shown
-  }
-}
+const prettyJson = (text: string): string =>
+  text.length > maxShownChars ? `${text.slice(0, maxShownChars)}…` : isJson(text) ? indentJson(text) : text

@@ -91,9 +91,9 @@ export const keyRoutes = [
     response: { $ref: '#/components/schemas/NewKey' },
     async handle({ person, body: { name: keyName, days: lifetimeDays, ...settings } }, services) {
       const { store, clock } = services
-      await checkActiveKeys(services, person)
       const expires = lifetimeDays === undefined ? undefined : clock.now() + lifetimeDays * dayMs
       const change = { ...toKeyChange(settings, services), name: keyName, ...(expires !== undefined && { expires }) }
+      await admitNewKey(services, person)
       const { row, key } = await createKey(store, clock, person.account, change)
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
@@ -133,7 +133,7 @@ export const keyRoutes = [
       const rotated = await findOwnKey(services, person, id)
       const refusal = keyRefusal(rotated, clock.now())
       if (refusal !== undefined) throw new ApiError(409, 'not-active', `the key is ${refusal}`)
-      await checkActiveKeys(services, person)
+      await admitNewKey(services, person)
       const { row, key } = await rotateKey(store, clock, rotated, overlapHours * hourMs)
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
@@ -181,9 +181,12 @@ const throwNotFound = (): never => {
   throw notFound('key')
 }
 
-const checkActiveKeys = async ({ store, clock }: PortalServices, { account }: Person): Promise<void> => {
+/** Throws ApiError when the account has made as many keys as it may, in all or within an hour; else one more is on its way. */
+const admitNewKey = async ({ store, clock, limits }: PortalServices, { account }: Person): Promise<void> => {
+  limits.creations.check(account)
   const active = (await store.keys(account)).filter(row => keyRefusal(row, clock.now()) === undefined)
   if (active.length >= maxActiveKeys) throw new ApiError(409, 'too-many', `an account has at most ${maxActiveKeys} active keys: revoke one`)
+  limits.creations.record(account)
 }
 
 const changeEvents = {

@@ -57,10 +57,12 @@ export const peopleRoutes = [
     },
     status: 201,
     response: { type: 'object', properties: { person: personSchema, link: { type: 'string' } } },
-    async handle({ person: { account }, body: { name, role } }, { store, clock, url }) {
+    async handle({ person: { account }, body: { name, role } }, { store, clock, url, limits }) {
+      limits.creations.check(account)
       const people = await listPeople(store, account)
       if (people.some(each => each.name === name)) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
       if (people.length >= maxPeople) throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
+      limits.creations.record(account)
       const added = await getOrAddPerson(store, { account, name, role })
       return { person: personJson(added), link: signInUrl(url, await createSignInToken(store, clock, added)) }
     },
@@ -100,7 +102,9 @@ export const peopleRoutes = [
     },
     status: 201,
     response: { $ref: '#/components/schemas/NewAccessToken' },
-    async handle({ person, body: { name, days } }, { store, clock }) {
+    async handle({ person, body: { name, days } }, { store, clock, limits }) {
+      limits.creations.check(person.account)
+      limits.creations.record(person.account)
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
       const created = await createAccessToken(store, clock, person, { name, expires })
       return { ...tokenJson(created), token: created.token.reveal() }

@@ -26,8 +26,11 @@ export const sessionRoutes = [
     },
     status: 201,
     response: sessionSchema,
-    async handle({ body: { token }, session }, services) {
+    async handle({ body: { token }, session, callerNetwork }, services) {
+      const { failedSignIns } = services.limits
+      failedSignIns.check(callerNetwork)
       const person = await useSignInToken(services.store, token)
+      if (person === undefined) failedSignIns.record(callerNetwork)
       if (person === undefined) throw new ApiError(401, 'link-invalid', 'the sign-in link is used up or has expired; ask for another one')
       const json = await sessionJson(services, person)
       await session.start(person)

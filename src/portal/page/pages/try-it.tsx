@@ -57,7 +57,7 @@ const CallForm = ({ network, method }: { readonly network: Network; readonly met
   const answer = useSignal<CallAnswer | undefined>(undefined)
   const error = useSignal<string | undefined>(undefined)
   const isSending = useSignal(false)
-  const params = useSignal<readonly unknown[]>([])
+  const params = useSignal<readonly string[]>([])
   const readForm = (form: HTMLFormElement) => {
     const values = new FormData(form)
     return { key: String(values.get('key')).trim(), texts: method.params.map((_, i) => String(values.get(`param-${i}`) ?? '')) }
