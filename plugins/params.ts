@@ -25,6 +25,13 @@ export default definePlugin({
           'By method: `false` withdraws the method, `params` and `answer` replace those of the method table. New methods may be added.',
         examples: [{ eth_getProof: false }],
       },
+      offer: {
+        type: 'array',
+        items: { type: 'string', minLength: 1 },
+        default: [],
+        description: 'Methods of the table with `offered: false` that this network offers: names, or patterns in which `*` is any text.',
+        examples: [['eth_sign', 'debug_*']],
+      },
       tags: {
         type: 'object',
         additionalProperties: { type: 'array', items: { type: 'string' } },
@@ -45,10 +52,11 @@ export default definePlugin({
       }
     }
   },
-  create({ strict, methods: overrides, tags }, services) {
+  create({ strict, methods: overrides, tags, offer }, services) {
     // with() checks the overrides, whose type the options schema leaves open.
     const overridden = withOptionPath('methods', () => services.methods.with(overrides as Readonly<Record<string, MethodOverride>>, {}))
-    const methods = withOptionPath('tags', () => overridden.with({}, tags))
+    const restricted = withOptionPath('tags', () => overridden.with({}, tags))
+    const methods = withOptionPath('offer', () => restricted.offering(offer))
 
     const handle: Handler<'request', 'request'> = (call, next) => {
       const { method: name, params } = call.context.request
@@ -78,12 +86,13 @@ const describeMethods = (methods: MethodTable, described: readonly MethodDescrip
 
 const invalidParams = memoizeFrozen(({ issue }: { readonly issue: string }) => refuse('params', { message: issue }))
 
-/** Puts the option before the path of each issue, which begins at the method's name. */
+/** Puts the option before the path of each issue, which begins at a method's name or at a position. */
 const withOptionPath = (option: string, change: () => MethodTable): MethodTable => {
   try {
     return change()
   } catch (error) {
     if (!(error instanceof Misconfigured)) throw error
-    throw new Misconfigured(error.issues.map(({ path, message }) => ({ path: [option, ...path], message: `${option}.${message}` })))
+    const textOf = (message: string) => `${option}${message.startsWith('[') ? '' : '.'}${message}`
+    throw new Misconfigured(error.issues.map(({ path, message }) => ({ path: [option, ...path], message: textOf(message) })))
   }
 }

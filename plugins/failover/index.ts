@@ -71,7 +71,7 @@ export default definePlugin({
           selectionOrder(node => node.isUsable(methodClass)),
           typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
         )
-        const mayRetry = call.variant !== singleAttempt
+        const mayRetry = call.variant !== singleAttempt && method?.retryable !== false
         const mayHedge = hedge && mayRetry
         const selection = { methodClass, method, candidates, requiredBlock, heads, retryBudget, clock, mayRetry, mayHedge }
         return new FailoverAttempt(call, next, selection).run(call.variant === forwarding ? partnerNode : undefined)

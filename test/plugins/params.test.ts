@@ -11,7 +11,7 @@ import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } 
 
 const address = hex(20)
 const methods = openMethodTable(shippedTable, devnet)
-const defaults = { strict: false, methods: {}, tags: {} }
+const defaults = { strict: false, methods: {}, tags: {}, offer: [] }
 
 /** The reply of the plugin over a node that returns the parameters it got. */
 const request = (method: string, list: readonly Json[], options: object = {}): Promise<Reply> =>
@@ -92,6 +92,23 @@ t.test('the options remove, change and add methods', async t => {
   t.same(valueOrErrorCode(await request('eth_new', ['0x01'], options)), ['0x1'])
 })
 
+t.test('methods that the table does not offer are those that the network names, by name or pattern', async t => {
+  const offer = ['eth_coinbase', 'debug_*']
+  t.equal(valueOrErrorCode(await request('eth_coinbase', [])), -32601)
+  t.same(valueOrErrorCode(await request('eth_coinbase', [], { offer })), [])
+  t.same(valueOrErrorCode(await request('debug_getBadBlocks', [], { offer })), [])
+  t.equal(valueOrErrorCode(await request('debug_getBadBlocks', [1], { offer })), -32602)
+  for (const name of ['debug_setHead', 'trace_block', 'eth_sign'])
+    t.equal(valueOrErrorCode(await request(name, [], { offer })), -32601, name)
+  t.same(valueOrErrorCode(await request('eth_getBalance', [address], { offer })), [address, 'latest'])
+})
+
+t.test('with the local answer removed, the node answers', async t => {
+  t.same(valueOrErrorCode(await request('eth_accounts', [], { methods: { eth_accounts: { answer: null } } })), [])
+  const stage = createStage(params, { ...defaults, methods: { eth_accounts: { answer: null } } }, { methods })
+  t.match(await stage.handle(fakeCall('eth_accounts'), async () => fakeResult([address])), { source: 'node' })
+})
+
 t.test('says which methods it offers, as the options have them', async t => {
   const options = { methods: { eth_call: false, eth_new: { params: [] } } }
   const { offers } = createStage(params, { ...defaults, ...options }, { methods })
@@ -128,6 +145,11 @@ t.test('issues of options have the path of the option', async t => {
   ])
   t.same(issuesOf({ methods: { eth_call: { params: [{ hex: 'number' }] } } }), [
     { path: ['methods', 'eth_call', 'params', 0], message: 'methods.eth_call.params[0] needs "title"' },
+  ])
+  t.same(issuesOf({ offer: ['eth_sgn', 'eth_call', 'debug_*', 'admin_*'] }), [
+    { path: ['offer', 0], message: 'offer[0] is "eth_sgn", which names no method of the table; did you mean `eth_sign`?' },
+    { path: ['offer', 1], message: 'offer[1] is "eth_call", which is offered without being listed' },
+    { path: ['offer', 3], message: 'offer[3] is "admin_*", which names no method of the table' },
   ])
   t.same(issuesOf({ tags: { eth_getLogs: ['latest', 'save'] } }), [
     {

@@ -73,7 +73,8 @@ const createMethodsPage = (): string =>
   page('The method table', [
     ...keywordSections.flatMap(([section, title, text]) => [`## ${title}`, text, formatKeywords(methodTableKeywords[section])]),
     '## The shipped table',
-    'The methods of `configs/methods/ethereum.yaml`. `?` marks a parameter that may be missing.',
+    'The methods of `configs/methods/ethereum.yaml`. `?` marks a parameter that may be missing. Methods that are not offered by default need ' +
+      'the option `offer` of `params`.',
     formatMethods(parse(readFileSync(join(rootDir, 'configs/methods/ethereum.yaml'), 'utf8'))), // the loader's tests check the file
   ])
 
@@ -85,8 +86,13 @@ const formatKeywords = (keywords: Readonly<Record<string, Keyword>>): string =>
 
 const formatMethods = ({ defaults, methods }: TableFile): string =>
   formatTable(
-    ['method', 'params', 'cost', 'cache', 'class'],
-    Object.entries(methods).map(([name, method]) => [code(name), formatParams(method), ...formatFields({ ...defaults, ...method })]),
+    ['method', 'params', 'cost', 'cache', 'class', 'offered'],
+    Object.entries(methods).map(([name, method]) => [
+      code(name),
+      formatParams(method),
+      ...formatFields({ ...defaults, ...method }),
+      method.offered === false ? 'if named' : 'yes',
+    ]),
   )
 
 const formatFields = ({ cost, cache, class: methodClass }: TableFile['defaults']): readonly string[] => [String(cost), cache, methodClass]

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Json, Path } from '../../util/json.ts'
 import { memoizeFrozen } from '../../util/memoize.ts'
-import { overrideTable } from './override-table.ts'
+import { overrideTable, selectOffered } from './override-table.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { CheckedParams, Method, MethodTable } from './index.ts'
 import { createRuleCompiler } from './compile-rule.ts'
@@ -62,6 +62,7 @@ export const openMethodTable = (table: CompiledTable, network: NetworkIdentity):
     heavyClasses: table.heavyClasses,
     errorCategory: table.errorCategory,
     with: (overrides, tags) => openMethodTable(overrideTable(table, { overrides, tags }, network.name), network),
+    offering: offer => openMethodTable(selectOffered(table, offer), network),
   }
 }
 

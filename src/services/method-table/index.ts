@@ -36,6 +36,10 @@ export interface Method {
   readonly class: string
   /** May the call be sent again when it is unknown whether the node has processed it? */
   readonly idempotent: boolean
+  /** False when only a network that names the method offers it. */
+  readonly offered?: boolean
+  /** False when the call is for one node only, such as a node that signs: it is never sent to a second one. */
+  readonly retryable?: boolean
   /** Maximum number of results of one query (contract 8). */
   readonly maxResults?: number
   /** Maximum duration of a query in ms; above it the call fails with `query timeout exceeded` (contract 8). */
@@ -77,7 +81,7 @@ export type MethodOverride = false | { readonly [field: string]: Json }
 /** The method table of a network: all that is known of methods. */
 export interface MethodTable {
   get(name: string): Method | undefined
-  /** The methods that the network offers, in the order of the table. */
+  /** The methods of the table, in its order; with() also removes those that the network does not offer. */
   readonly names: readonly string[]
   /** The same for two tables that differ in costs alone: what was learned with one table holds with the other. */
   readonly rulesId: string
@@ -89,6 +93,11 @@ export interface MethodTable {
   errorCategory(error: RpcError, method: string): ErrorCategory | undefined
   /** The same table with entries changed; throws misconfigured() with paths that start at the method's name. */
   with(overrides: Readonly<Record<string, MethodOverride>>, tags: Readonly<Record<string, readonly string[]>>): MethodTable
+  /**
+   * The same table without the methods that have `offered: false`, except those that a pattern of `offer` names. Throws
+   * Misconfigured, whose paths are positions in `offer`, for a pattern that changes nothing.
+   */
+  offering(offer: readonly string[]): MethodTable
 }
 
 /** A block by its number or its tag. */

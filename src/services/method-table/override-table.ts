@@ -2,6 +2,7 @@ import { Misconfigured } from '../../plugin/plugin.ts'
 import type { MethodOverride } from './index.ts'
 import type { CompiledMethod, CompiledTable, Issue, MethodEntry, ReportIssue, Rule } from './table-types.ts'
 import { isJsonObject } from '../../util/json.ts'
+import { createNameMatcher } from '../../util/name-pattern.ts'
 import { formatPath, formatValue, hintFor } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
 
@@ -30,6 +31,21 @@ export const overrideTable = (table: CompiledTable, { overrides, tags }: TableOv
 
   if (issues.length > 0) throw new Misconfigured(issues.map(misconfigurationOf))
   return { ...table, entries, names: [...entries.keys()] }
+}
+
+/** The methods that are offered, by the table or by a pattern of `offer`. Throws Misconfigured, whose paths are positions in `offer`. */
+export const selectOffered = (table: CompiledTable, offer: readonly string[]): CompiledTable => {
+  const isOfferedByTable = (name: string) => table.entries.get(name)?.entry.offered !== false
+  const issues = offer.flatMap((pattern, i): readonly Issue[] => {
+    const named = table.names.filter(createNameMatcher([pattern]))
+    if (named.some(name => !isOfferedByTable(name))) return []
+    const reason = named.length > 0 ? 'is offered without being listed' : 'names no method of the table'
+    return [{ path: [i], message: ` is "${pattern}", which ${reason}`, ...(named.length === 0 && hintFor(pattern, table.names)) }]
+  })
+  if (issues.length > 0) throw new Misconfigured(issues.map(misconfigurationOf))
+  const isNamed = createNameMatcher(offer)
+  const entries = new Map([...table.entries].filter(([name]) => isOfferedByTable(name) || isNamed(name)))
+  return { ...table, names: [...entries.keys()], entries }
 }
 
 const unknownMethod = (name: string, { names }: CompiledTable): Issue => ({

@@ -139,6 +139,16 @@ const method = {
       items: position,
     }),
     ...defaultableFields,
+    offered: described(
+      '`false`: offered only by networks that name the method in the option `offer` of `params`. For methods that sign, trace, or read the ' +
+        'pool of a node.',
+      booleanSchema,
+    ),
+    retryable: described(
+      '`false`: sent to one node, once; neither retried on another node nor hedged nor forwarded to a partner. For methods that use the ' +
+        'keys of a node, or change the node itself.',
+      booleanSchema,
+    ),
     answer: described(
       'The gateway answers the method itself: `from` chainId, networkId or clientVersion, or `value` with any value.',
       answer,

@@ -48,6 +48,8 @@ export interface MethodEntry {
   readonly cache?: CachePolicy
   readonly class?: string
   readonly idempotent?: boolean
+  readonly offered?: boolean
+  readonly retryable?: boolean
   readonly answer?: { readonly from: 'chainId' | 'networkId' | 'clientVersion' } | { readonly value: Json }
   readonly maxResults?: number
   readonly maxTime?: string

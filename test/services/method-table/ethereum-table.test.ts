@@ -475,18 +475,44 @@ test('eth_getLogs has the limits of contract 8, and its own class', async t => {
   )
 })
 
-test('only the result of eth_getStorageAt is a word, and only eth_sendRawTransaction is not idempotent', async t => {
+test('only the result of eth_getStorageAt is a word, and of the methods that may be retried only eth_sendRawTransaction is not idempotent', async t => {
   t.same(
     shippedMethods.names.filter(name => shippedMethods.get(name)?.result === 'word'),
     ['eth_getStorageAt'],
   )
   t.same(
-    shippedMethods.names.filter(name => shippedMethods.get(name)?.idempotent === false),
+    shippedMethods.names.filter(name => shippedMethods.get(name)?.idempotent === false && shippedMethods.get(name)?.retryable !== false),
     ['eth_sendRawTransaction'],
   )
   t.equal(shippedMethods.get('eth_sendRawTransaction')?.cache, 'never')
   t.equal(shippedMethods.get('eth_blockNumber')?.cache, 'latest')
   t.equal(shippedMethods.get('eth_getTransactionReceipt')?.cache, 'mined')
+})
+
+test('methods that sign, trace, read the pool or change a node are not offered unless a network names them', async t => {
+  const isReserved = (name: string) =>
+    /^(debug|trace|txpool|ots|evm|hardhat|anvil|personal)_/.test(name) || /sign|sendTransaction|coinbase|pendingTransactions/.test(name)
+  for (const name of shippedMethods.names) t.equal(shippedMethods.get(name)?.offered === false, isReserved(name), name)
+  t.same(
+    shippedMethods.offering([]).names,
+    shippedMethods.names.filter(name => !isReserved(name)),
+  )
+})
+
+test('a call that a node signs, or that changes the node, is neither cached nor sent twice', async t => {
+  const ofNode = shippedMethods.names.filter(
+    name => /^(evm|hardhat|anvil|personal)_/.test(name) || /^eth_(sign|sendTransaction)/.test(name),
+  )
+  t.ok(ofNode.length > 50)
+  for (const name of ofNode) t.match(shippedMethods.get(name), { cache: 'never', idempotent: false, retryable: false }, name)
+})
+
+test('what depends on the pool or on the node that answers is not cached', async t => {
+  const changing = shippedMethods.names.filter(name =>
+    /^txpool_|pending|fillTransaction|simulate|capabilities|config|peerCount/i.test(name),
+  )
+  t.ok(changing.length >= 9)
+  for (const name of changing) t.equal(shippedMethods.get(name)?.cache, 'never', name)
 })
 
 test('methods with `answer` are answered for this network', async t => {
@@ -510,9 +536,6 @@ test('names are in the order of the file, and each position has a title', async 
   t.same(shippedMethods.names, Object.keys(methods))
   t.same(shippedTable.names, shippedMethods.names)
   for (const [name, { params }] of Object.entries(methods)) {
-    t.ok(
-      params?.every(({ title }) => /^[a-z][a-z ]+$/.test(title)),
-      name,
-    )
+    t.ok(params?.every(({ title }) => /^[a-z][a-z ]+$/.test(title)) ?? /^(evm|hardhat|anvil)_/.test(name), name)
   }
 })

@@ -1,0 +1,11 @@
+/** Does a name match one of the patterns, in which `*` stands for any text? */
+export const createNameMatcher = (patterns: readonly string[]): ((name: string) => boolean) => {
+  const names = new Set(patterns.filter(pattern => !pattern.includes('*')))
+  const expressions = patterns.filter(pattern => pattern.includes('*')).map(toExpression)
+  return name => names.has(name) || expressions.some(expression => expression.test(name))
+}
+
+/** Repeated `*` are one, so that no pattern takes long to match. */
+const toExpression = (pattern: string): RegExp => new RegExp(`^${pattern.split(/\*+/).map(escapeText).join('.*')}$`, 's')
+
+const escapeText = (text: string): string => text.replace(/[\\^$.|?+()[\]{}]/g, '\\$&')

@@ -1,0 +1,37 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { check, shippedMethods } from './shipped-table.ts'
+import { officialArity, officialMethodNames, officialParams } from './official-calls.ts'
+
+/** The rules of filters that nodes keep are those of the plugin that answers them. */
+const inTable = officialMethodNames.filter(name => shippedMethods.get(name) !== undefined)
+
+test('the table has every method of the Ethereum JSON-RPC specification', async t => {
+  const missing = officialMethodNames.filter(name => !inTable.includes(name))
+  t.same(
+    missing.filter(name => !/Filter/.test(name)),
+    [],
+  )
+})
+
+test('no method takes fewer parameters than the specification says, or needs more', async t => {
+  for (const name of inTable) {
+    const { most, least } = officialArity(name)
+    const positions = shippedMethods.get(name)?.describeParams() ?? []
+    t.ok(positions.length >= most, `${name} takes ${most}`)
+    t.ok(positions.filter(({ optional }) => !optional).length <= least, `${name} needs ${least} at most`)
+  }
+})
+
+test('every call that the specification allows passes the rules', async t => {
+  for (const name of inTable) {
+    fc.assert(
+      fc.property(officialParams(name), params => {
+        const checked = check(name, params)
+        if (typeof checked === 'string') throw new Error(`${name} ${JSON.stringify(params)}: ${checked}`)
+      }),
+      { numRuns: 70 },
+    )
+  }
+  t.pass(`${inTable.length} methods`)
+})
