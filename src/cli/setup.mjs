@@ -18,6 +18,7 @@ const buildStamp = 'dist/.sources'
 const pageFolder = 'src/portal/page'
 const pageStamp = 'dist/.page'
 const wasmConfig = 'src/json/wasm/asconfig.json'
+const tablesStamp = 'dist/.tables'
 const tapStamp = 'node_modules/.tap-build'
 
 /** How long a process waits before it looks at the lock again. */
@@ -28,12 +29,13 @@ const maxOutputBytes = 64 << 20
 
 const installStep = { title: 'installing packages (half a minute)', isDone: isInstalled, run: install }
 const compileStep = { title: 'compiling', isDone: isCompiled, run: compile }
+const tablesStep = { title: 'parsing the method tables', isDone: areTablesParsed, run: parseTables }
 const pageStep = { title: 'building the dashboard', isDone: isPageBuilt, run: buildPage }
 const tapStep = { title: 'preparing tap', isDone: isTapBuilt, run: buildTap }
 
 const steps = process.argv.includes('--packages')
   ? [installStep]
-  : [installStep, compileStep, pageStep, ...(process.argv.includes('--tests') ? [tapStep] : [])]
+  : [installStep, compileStep, tablesStep, pageStep, ...(process.argv.includes('--tests') ? [tapStep] : [])]
 
 checkNode()
 if (!steps.every(step => step.isDone())) withLock(() => steps.forEach(runStep))
@@ -126,6 +128,19 @@ function removeOrphans() {
   for (const stem of compiled.map(file => file.slice(0, -'.d.ts'.length)).filter(stem => !stems.has(stem))) {
     for (const ending of ['.d.ts', '.js', '.js.map']) rmSync(join('dist', stem + ending), { force: true })
   }
+}
+
+function areTablesParsed() {
+  return readIfExists(tablesStamp) === tablesFingerprint()
+}
+
+function parseTables() {
+  runNode('dist/src/config/write-parsed-tables.js', [])
+  writeFileSync(tablesStamp, tablesFingerprint())
+}
+
+function tablesFingerprint() {
+  return fingerprint([buildStamp, ...filesIn('.', ['configs/methods'])])
 }
 
 function isPageBuilt() {

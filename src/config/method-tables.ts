@@ -4,6 +4,7 @@ import type { CompiledTable } from '../services/method-table/table-types.ts'
 import { displayPath, yamlBaseNames } from './config-files.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
+import { findParsedTable } from './parsed-tables.ts'
 import type { Problem } from './problem.ts'
 import { readYamlFile } from './yaml-file.ts'
 import type { YamlFile } from './yaml-file.ts'
@@ -19,7 +20,16 @@ export const openMethodTables = (dir: string): MethodTables => {
   const tableByName = new Map<string, CompiledTable | undefined>()
 
   const readTableFile = (name: string): readonly Problem[] => {
-    const source = readYamlFile(join(dir, 'methods', `${name}.yaml`))
+    const path = join(dir, 'methods', `${name}.yaml`)
+    const parsed = findParsedTable(path)
+    if (parsed === undefined) return parseTableFile(name, path)
+    const { table, issues } = compileTable(parsed)
+    tableByName.set(name, table)
+    return issues.length > 0 ? parseTableFile(name, path) : []
+  }
+
+  const parseTableFile = (name: string, path: string): readonly Problem[] => {
+    const source = readYamlFile(path)
     const { table, issues } = source.value === undefined ? { table: undefined, issues: [] } : compileTable(source.value)
     const problems = [...source.problems, ...issues.map(({ path, message, hint }) => source.problemAt(path, message, hint))]
     tableByName.set(name, problems.length === 0 ? table : undefined)

@@ -6,6 +6,7 @@ import { stringify } from 'yaml'
 import { readGatewayConfig } from '../../src/config/gateway-config.ts'
 import { openMethodTables } from '../../src/config/method-tables.ts'
 import { readNetworkConfig } from '../../src/config/network-config.ts'
+import { findParsedTable, writeParsedTables } from '../../src/config/parsed-tables.ts'
 import { formatProblems } from '../../src/config/problem.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { parseYamlFile } from '../../src/config/yaml-file.ts'
@@ -231,4 +232,17 @@ t.test('loading never throws, whatever the files contain, and each problem has a
     { numRuns: 200 },
   )
   t.pass('no counterexample')
+})
+
+t.test('a method table that the build has parsed is not parsed again until its text changes', async t => {
+  const dir = t.testdir({ methods: { 'good.yaml': 'methods: { eth_a: { cost: 5 } }\n', 'bad.yaml': 'methods: [\n' } })
+  const [good, bad, file] = [join(dir, 'methods/good.yaml'), join(dir, 'methods/bad.yaml'), join(dir, 'parsed.json')]
+  t.equal(findParsedTable(good, file), undefined, 'nothing was parsed yet')
+  writeParsedTables(dir, file)
+  t.same(findParsedTable(good, file), { methods: { eth_a: { cost: 5 } } })
+  t.equal(findParsedTable(bad, file), undefined, 'its problems are reported from the YAML')
+  writeFileSync(good, 'methods: { eth_a: { cost: 6 } }\n')
+  t.equal(findParsedTable(good, file), undefined)
+  writeFileSync(file, '{ "half')
+  t.equal(findParsedTable(good, file), undefined, 'a damaged file is as none')
 })

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Json, Path } from '../../util/json.ts'
-import { memoizeFrozen } from '../../util/memoize.ts'
+import { getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
 import { overrideTable, selectOffered } from './override-table.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { CheckedParams, Method, MethodTable } from './index.ts'
@@ -52,18 +52,29 @@ export const compileTable = (data: unknown): { readonly table: CompiledTable | u
 }
 
 /** The methods that one network offers. */
-export const openMethodTable = (table: CompiledTable, network: NetworkIdentity): MethodTable => {
-  const methods = new Map([...table.entries].map(([name, compiled]) => [name, toMethod(name, compiled, network)]))
-  return {
+export const openMethodTable = (table: CompiledTable, network: NetworkIdentity): MethodTable => openTable(table, network, new Map())
+
+/** `opened`: the methods of the tables that this table was made from. */
+const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<CompiledMethod, Method>): MethodTable => {
+  const methods = new Map<string, Method>()
+  for (const [name, compiled] of table.entries) {
+    methods.set(
+      name,
+      getOrCreate(opened, compiled, () => toMethod(name, compiled, network)),
+    )
+  }
+  const reopen = (changed: CompiledTable): MethodTable => (changed === table ? openedTable : openTable(changed, network, opened))
+  const openedTable: MethodTable = {
     get: name => methods.get(name),
     names: table.names,
     rulesId: table.rulesId,
     defaultCost: table.defaultCost,
     heavyClasses: table.heavyClasses,
     errorCategory: table.errorCategory,
-    with: (overrides, tags) => openMethodTable(overrideTable(table, { overrides, tags }, network.name), network),
-    offering: offer => openMethodTable(selectOffered(table, offer), network),
+    with: (overrides, tags) => reopen(overrideTable(table, { overrides, tags }, network.name)),
+    offering: offer => reopen(selectOffered(table, offer)),
   }
+  return openedTable
 }
 
 /** Checks the schema, then the types, then the methods; each only when the check before found no issues. */

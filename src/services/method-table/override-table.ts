@@ -14,6 +14,7 @@ export interface TableOverrides {
 
 /** The table with entries changed, then with tags removed. Throws Misconfigured, whose paths begin with a method's name. */
 export const overrideTable = (table: CompiledTable, { overrides, tags }: TableOverrides, network: string): CompiledTable => {
+  if (Object.keys(overrides).length + Object.keys(tags).length === 0) return table
   const issues: Issue[] = []
   const report = (issue: Issue) => void issues.push(issue)
   const entries = new Map(table.entries)

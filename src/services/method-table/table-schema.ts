@@ -145,8 +145,8 @@ const method = {
       booleanSchema,
     ),
     retryable: described(
-      '`false`: sent to one node, once; neither retried on another node nor hedged nor forwarded to a partner. For methods that use the ' +
-        'keys of a node, or change the node itself.',
+      '`false`: sent to one node, once; neither retried on another node nor hedged. For methods that use the keys of a node, or change the ' +
+        'node itself.',
       booleanSchema,
     ),
     answer: described(

@@ -17,6 +17,7 @@ const table = {
         eth_getLogs: { class: 'logs', idempotent: true, maxTime: 10_000, blockParam: 0 },
         eth_call: { class: 'state', idempotent: true, blockParam: 1 },
         eth_getTransactionReceipt: { class: 'light', idempotent: true },
+        eth_sendTransaction: { class: 'light', idempotent: false, retryable: false },
         eth_sendRawTransaction: { class: 'light', idempotent: false },
       }) as Record<string, object>
     )[name],

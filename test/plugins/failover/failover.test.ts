@@ -80,6 +80,15 @@ t.test('weights share the calls, as evenly as they can', async t => {
   t.equal(valueOrErrorCode(await last.request(getLogs())), 'c', 'a node of weight 0 only when no other can answer')
 })
 
+t.test('a transaction that the node signs is sent to one node once, and to the next one only when it was not sent', async t => {
+  const send = fakeCall('eth_sendTransaction', [{}])
+  const failing = openFailover(t, { b: () => fakeResult('b') }, { hedge: true })
+  t.equal(valueOrErrorCode(await failing.request(send)), -32002)
+  t.same(failing.requested, ['a'])
+  const busy = openFailover(t, { a: () => failure('a', { source: 'gateway' }), b: () => fakeResult('b') })
+  t.equal(valueOrErrorCode(await busy.request(send)), 'b')
+})
+
 t.test('a transaction that may have been sent', async t => {
   // The first transaction of the EIP-155 example, and its hash.
   const raw =
