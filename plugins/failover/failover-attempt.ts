@@ -3,7 +3,7 @@ import type { Clock, Failure, Heads, Method, Reply, Signal } from '../../src/plu
 import type { RequiredBlock } from './node-order.ts'
 import { hedge, resolveDuplicateTransaction } from './retries.ts'
 import type { Attempt, RetryBudget } from './retries.ts'
-import type { FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
+import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The nodes that a call may use, and its limits. */
 export interface NodeSelection {
@@ -21,10 +21,11 @@ export interface NodeSelection {
 }
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
-export class FailoverAttempt {
+export class FailoverAttempt implements Alternatives {
   readonly #call: FailoverCall
   readonly #next: NextBelow
   readonly #selection: NodeSelection
+  readonly #partner: UpstreamNode | undefined
   readonly #startedAt: number
   readonly #triedNodes = new Set<UpstreamNode>()
   /** Replies that were not final, as another node may have a better one. */
@@ -39,16 +40,17 @@ export class FailoverAttempt {
   /** It has waited for a node to get the required block. */
   #hasWaited = false
 
-  constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection) {
+  /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting. */
+  constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection, partner: UpstreamNode | undefined) {
     this.#call = call
     this.#next = next
     this.#selection = selection
+    this.#partner = partner
     this.#startedAt = selection.clock.monotonic()
     selection.retryBudget.recordCall()
   }
 
-  /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting. */
-  async run(partner: UpstreamNode | undefined): Promise<Reply> {
+  async run(): Promise<Reply> {
     for (;;) {
       const node = this.#pickNode() ?? (await this.#waitForNode())
       const reply = node && (await this.#attempt(node))
@@ -56,6 +58,7 @@ export class FailoverAttempt {
       if (node === undefined) break
     }
     const isOutage = (this.#bestFailure === undefined || this.#bestFailure.fault === 'upstream') && !this.#isAtConcurrencyLimit
+    const partner = this.#partner
     const forwarded = isOutage && partner?.isUsable(this.#selection.methodClass) ? await this.#attempt(partner) : undefined
     return forwarded ?? this.#bestReply ?? noUpstream(this.#selection.candidates)
   }
@@ -71,6 +74,16 @@ export class FailoverAttempt {
 
   #isUntried(node: UpstreamNode): boolean {
     return !this.#triedNodes.has(node) && node.isUsable(this.#selection.methodClass)
+  }
+
+  /** Whether another node, or the partner, can be requested. */
+  mayMove(): boolean {
+    const { candidates, methodClass } = this.#selection
+    return candidates.some(node => this.#isUntried(node)) || this.#partner?.isUsable(methodClass) === true
+  }
+
+  get nodes(): readonly UpstreamNode[] {
+    return this.#selection.candidates
   }
 
   #hasRequiredBlock({ name }: UpstreamNode): boolean {
@@ -156,7 +169,7 @@ export class FailoverAttempt {
   #request(node: UpstreamNode): Promise<Reply> {
     const { methodClass, method, clock, mayHedge } = this.#selection
     const delayMs = mayHedge && method?.idempotent === true && !this.#hasFailed ? node.p95LatencyMs(methodClass) : undefined
-    if (delayMs === undefined) return node.request(this.#call, methodClass, this.#next)
+    if (delayMs === undefined) return node.request(this.#call, methodClass, this.#next, this)
     const attemptOnHedgeNode = (): Attempt | undefined => {
       const hedgeNode = this.#pickHedgeNode()
       return hedgeNode && this.#attemptOn(hedgeNode)
@@ -175,7 +188,7 @@ export class FailoverAttempt {
   }
 
   #attemptOn(node: UpstreamNode): Attempt {
-    return signal => node.request({ ...this.#call, signal }, this.#selection.methodClass, this.#next)
+    return signal => node.request({ ...this.#call, signal }, this.#selection.methodClass, this.#next, this)
   }
 
   /** A hedge counts as a failed retry, whichever attempt is answered first: it is extra load. */

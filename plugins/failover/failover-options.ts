@@ -135,7 +135,7 @@ export const failoverOptions = {
           type: 'string',
           format: 'duration',
           usual: { min: '10ms', max: '1d' },
-          default: '5s',
+          default: '1s',
           description: 'How long the breaker stays open before the node is probed with eth_blockNumber.',
         },
       },

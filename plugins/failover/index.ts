@@ -74,7 +74,7 @@ export default definePlugin({
         const mayRetry = call.variant !== singleAttempt && method?.retryable !== false
         const mayHedge = hedge && mayRetry
         const selection = { methodClass, method, candidates, requiredBlock, heads, retryBudget, clock, mayRetry, mayHedge }
-        return new FailoverAttempt(call, next, selection).run(call.variant === forwarding ? partnerNode : undefined)
+        return new FailoverAttempt(call, next, selection, call.variant === forwarding ? partnerNode : undefined).run()
       },
       async stop() {
         stopTracking()

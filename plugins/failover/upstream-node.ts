@@ -1,14 +1,13 @@
 import {
   Cancellation,
   CircuitBreaker,
-  LatencyTracker,
   RateLimitBackoff,
+  activityOf,
+  copyReply,
   getOrCreate,
   isFailure,
   metricDefinitions,
-  probeUpstream,
   refuse,
-  singleFlight,
   withContext,
 } from '../../src/plugin/plugin.ts'
 import type {
@@ -23,7 +22,10 @@ import type {
   Request,
   Services,
   Target,
+  UpstreamActivity,
 } from '../../src/plugin/plugin.ts'
+import { AttemptInFlight } from './attempt-in-flight.ts'
+import type { MovableCall } from './attempt-in-flight.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
@@ -43,8 +45,10 @@ export class UpstreamNode {
   #rateLimitTimer: ReturnType<Services['clock']['after']> | undefined
   readonly #rateLimit: RateLimitBackoff
   readonly #deprioritizer: Deprioritizer
-  /** By class of method. */
-  readonly #latencies = new Map<string, LatencyTracker>()
+  readonly #activity: UpstreamActivity
+  readonly #inFlight = new Set<AttemptInFlight>()
+  /** The nodes that the last call could have gone to. */
+  #peers: readonly UpstreamNode[] = []
   readonly #breakers = new Map<string, CircuitBreaker>()
   /** Ends requests that are not part of a call. */
   protected readonly cancellation = new Cancellation()
@@ -60,10 +64,12 @@ export class UpstreamNode {
     this.#rateLimited = services.metrics.gauge(metricDefinitions.upstreamRateLimited, { upstream: name })
     this.#rateLimit = new RateLimitBackoff(services.clock)
     this.#deprioritizer = new Deprioritizer(options, services)
+    this.#activity = activityOf(target)
+    this.#activity.onUnresponsive = () => this.#handleUnresponsive()
   }
 
   /** False while a breaker is open for this class of method, or the node is rate limiting. */
-  isUsable(methodClass: string): boolean {
+  isUsable(methodClass: string = allClasses): boolean {
     return this.#rateLimit.mayRequest && !this.#breakerOf(allClasses).isOpen && !this.#breakerOf(methodClass).isOpen
   }
 
@@ -77,18 +83,22 @@ export class UpstreamNode {
     this.#deprioritizer.recordAnsweredElsewhere(this.name, request, reply)
   }
 
-  async request(call: FailoverCall, methodClass: string, next: NextBelow): Promise<Reply> {
+  async request(call: FailoverCall, methodClass: string, next: NextBelow, alternatives: Alternatives = noAlternatives): Promise<Reply> {
     const { request } = call.context
     const { clock } = this.#services
     const isProbe = this.#rateLimit.begin()
     const startedAt = clock.monotonic()
+    const attempt = new AttemptInFlight(call.signal ?? call.origin.signal, alternatives)
+    this.#inFlight.add(attempt)
+    this.#peers = alternatives.nodes
     let outcome: CallOutcome = 'ignored'
     try {
-      const reply = this.#blameForTimeout(await next(withContext(call, { target: this.target })), methodClass, startedAt)
+      const reply = this.#blameForTimeout(attempt.end(await next(this.#callBelow(call, attempt))), methodClass, startedAt)
       outcome = this.#recordReply(reply, methodClass, request)
-      if (outcome === 'success') getOrCreate(this.#latencies, methodClass, createLatencyTracker).record(startedAt, clock.monotonic())
+      if (outcome === 'success') this.#activity.latencyOf(methodClass).record(startedAt, clock.monotonic())
       return reply
     } finally {
+      this.#inFlight.delete(attempt)
       this.#duration.observe((clock.monotonic() - startedAt) / 1000)
       this.#rateLimit.end(isProbe, outcome === 'success')
     }
@@ -96,7 +106,7 @@ export class UpstreamNode {
 
   /** The 95th percentile of the latency of its calls of this class; undefined while there are too few. */
   p95LatencyMs(methodClass: string): number | undefined {
-    return this.#latencies.get(methodClass)?.quantiles?.p95
+    return this.#activity.latencyOf(methodClass).quantiles?.p95
   }
 
   /** Milliseconds until the node may be usable again. */
@@ -107,6 +117,7 @@ export class UpstreamNode {
   /** Called when no pipeline uses the node any more. */
   stop(): void {
     this.cancellation.abort()
+    this.#activity.stop()
     this.#rateLimitTimer?.cancel()
     for (const breaker of this.#breakers.values()) breaker.stop()
   }
@@ -114,7 +125,9 @@ export class UpstreamNode {
   /** A heavy call that took too long is due to the caller, if meanwhile the node answered another of its class as fast as usual. */
   #blameForTimeout(reply: Reply, methodClass: string, startedAt: number): Reply {
     if (!isFailure(reply) || reply.category !== 'timeout' || reply.fault !== 'upstream') return reply
-    const lastUsualAt = this.#latencies.get(methodClass)?.lastUsualAt ?? -Infinity
+    // No other node could be requested, so the call was given its time. The node has responded to nothing meanwhile.
+    if (this.#activity.isUnresponsive) this.#breakerOf(allClasses).open()
+    const { lastUsualAt } = this.#activity.latencyOf(methodClass)
     if (!this.#services.methods.heavyClasses.has(methodClass) || lastUsualAt < startedAt) return reply
     const { source, upstream, category, kind, error } = reply
     return refuse('timeout', { source, upstream, category, data: kind === 'timeout' ? error.data : undefined })
@@ -171,17 +184,36 @@ export class UpstreamNode {
     })
   }
 
-  /** One probe serves the breakers of all classes. */
-  readonly #probe = singleFlight(async (): Promise<boolean> => {
-    const result = await probeUpstream(this.target, this.#services, { timeoutMs: probeTimeoutMs, signal: this.cancellation })
-    return result === 'healthy'
-  })
+  readonly #probe = async (): Promise<boolean> => (await this.#activity.probe(this.#services, probeTimeoutMs)) === 'healthy'
+
+  /** A copy of the call for the plugins below, which ends with the attempt. Written out, as withContext() is. */
+  #callBelow(call: FailoverCall, attempt: AttemptInFlight): Call<'request' | 'target'> {
+    const { message, origin, context } = withContext(call, { target: this.target })
+    return { message, origin, signal: attempt, context }
+  }
+
+  /** Calls that can go to another node do, at once. The others are given their time, as a busy node may still answer. */
+  #handleUnresponsive(): void {
+    for (const attempt of this.#inFlight) attempt.move(unresponsive(this.target))
+    if (this.#peers.some(node => node !== this && node.isUsable())) this.#breakerOf(allClasses).open()
+  }
 }
+
+/** What else a call can do than wait for a node. */
+export interface Alternatives extends MovableCall {
+  /** The nodes that the call could go to. */
+  readonly nodes: readonly UpstreamNode[]
+}
+
+const noAlternatives: Alternatives = { nodes: [], mayMove: () => false }
+
+const unresponsive = ({ source, name: upstream }: Target): Failure =>
+  copyReply(refuse('unavailable', { source, upstream, cause: 'upstream unresponsive' }), { unresponsive: true })
 
 /** The class of the breaker that stops calls of every class. */
 const allClasses = 'all'
 
-const probeTimeoutMs = 2000
+const probeTimeoutMs = 1000
 
 /**
  * Ignored are replies that are no evidence of the health of the node: rate limits, the gateway's own limits, a query that
@@ -196,5 +228,3 @@ const outcomeOf = (reply: Reply): CallOutcome => {
 }
 
 const isRateLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.category === 'rateLimited'
-
-const createLatencyTracker = (): LatencyTracker => new LatencyTracker()

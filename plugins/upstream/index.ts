@@ -1,17 +1,14 @@
 import {
-  Cancellation,
+  activityOf,
   copyReply,
   definePlugin,
-  getOrCreate,
   isFailure,
   parseJsonHexQuantity,
-  probeUpstream,
-  singleFlight,
   thenMaybe,
   toBuffer,
   toHexQuantity,
 } from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, Heads, MaybePromise, Method, Reply, Request, Result, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Heads, MaybePromise, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { checkResult } from './check-result.ts'
 import { createTagSender } from './finality-tags.ts'
 import { normalizeError } from './normalize-error.ts'
@@ -42,11 +39,11 @@ export default definePlugin({
       },
       probeAfter: {
         type: 'string',
-        format: 'duration',
+        format: 'auto-duration',
         usual: { min: '10ms', max: '30m' },
-        default: '2s',
+        default: 'auto',
         description:
-          'When a response is silent for this long, the node is probed with eth_blockNumber, to tell a slow query from a hung node.',
+          'When a response is silent for this long, the node is probed with eth_blockNumber, to tell a slow query from a hung node. auto: learned from the latency of the node.',
       },
       maxChunks: {
         type: 'integer',
@@ -66,20 +63,22 @@ export default definePlugin({
   terminal: true,
   create({ timeout, maxBytes, probeAfter, maxChunks }, services) {
     const { upstreamClient, clock, heads, log, methods, results } = services
-    const isResponsive = createLivenessProbe(services)
     const sendTagged = createTagSender(services)
     const paramLimited = new Set<string>()
     const requestOnce =
       (call: Call<'request' | 'target'>, method: Method | undefined) =>
       async (request: Request, { timeoutMs, maxBytes, signal }: RequestLimits): Promise<Reply> => {
         const { target } = call.context
+        const activity = activityOf(target)
+        const afterMs = probeAfter === 'auto' ? activity.probeAfterMs(method?.class ?? 'other') : probeAfter
         const reply = await upstreamClient.request(target, request, {
           timeoutMs,
           maxBytes,
           signal,
-          livenessProbe: { afterMs: probeAfter, isAlive: () => isResponsive(target, call) },
+          livenessProbe: { afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
           idempotent: method?.idempotent ?? false,
         })
+        if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()
         if (isFailure(reply)) return normalizeError(reply, request, methods)
         // requestLogs() requests blocks too.
         const requested = request.method === call.context.request.method ? method : methods.get(request.method)
@@ -117,20 +116,6 @@ const reportBlock = (
   if (method?.reports === undefined || isFailure(reply)) return reply
   const block = reportedBlockOf(reply, request, method, results)
   return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
-}
-
-const livenessProbeTimeoutMs = 1_000
-
-/** Is the node alive? One probe at a time per node, however many calls wait for it. */
-const createLivenessProbe = (services: Services) => {
-  const probes = new Map<string, (call: Call) => Promise<boolean>>()
-  const newProbe = (target: Target) =>
-    singleFlight(async (call: Call) => {
-      const health = await probeUpstream(target, services, { timeoutMs: livenessProbeTimeoutMs, signal: new Cancellation() })
-      if (health === 'unreachable') services.log.warn({ upstream: target.name, requestId: call.origin.requestId }, 'upstream unresponsive')
-      return health !== 'unreachable'
-    })
-  return (target: Target, call: Call): Promise<boolean> => getOrCreate(probes, target.name, () => newProbe(target))(call)
 }
 
 /** The height that the node returned, or the greater height that callers have been given already. */

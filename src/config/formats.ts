@@ -31,6 +31,12 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     convert: parseDuration,
     suggest: text => ifAccepted('duration', abbreviateUnit(text.replaceAll(' ', '').toLowerCase())),
   },
+  'auto-duration': {
+    description: 'auto, or a duration such as 250ms, 10s or 5m',
+    accepts: text => text === 'auto' || parseDuration(text) !== undefined,
+    convert: text => (text === 'auto' ? text : parseDuration(text)),
+    suggest: text => (text.toLowerCase() === 'auto' ? 'auto' : formats.duration.suggest?.(text)),
+  },
   size: {
     description: 'a size such as 64KiB, 512MiB or 2GiB',
     accepts: text => parseSize(text) !== undefined,

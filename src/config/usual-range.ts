@@ -42,7 +42,12 @@ export const usualRangeError = (schema: Schema, path: Path = []): string | undef
     return children.map(([name, child]) => usualRangeError(child, [...path, name])).find(error => error !== undefined)
   }
   if (schema.type !== 'string' || schema.usual === undefined) return undefined
-  const parse = schema.format === 'duration' ? parseDuration : schema.format === 'size' ? parseSize : () => undefined
+  const parse =
+    schema.format === 'duration' || schema.format === 'auto-duration'
+      ? parseDuration
+      : schema.format === 'size'
+        ? parseSize
+        : () => undefined
   const [min, max] = [parse(schema.usual.min), parse(schema.usual.max)]
   if (min !== undefined && max !== undefined && min < max) return undefined
   return `usual of ${formatOptionPath('', path)} must be { min, max } of a duration or a size`

@@ -30,11 +30,11 @@ export interface StringSchema extends DescribedSchema {
   readonly default?: string
   /**
    * The text's format; the plugin gets the value converted.
-   * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
+   * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `auto-duration`: the same, or `auto` -> `'auto'`. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
    * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `redis`: a Redis URL, may hold a password -> Secret that
    * shows host and port. `address`: host:port. `secret`: a password or token -> Secret. `path`: relative to the YAML file -> absolute path.
    */
-  readonly format?: 'duration' | 'size' | 'url' | 'redis' | 'address' | 'secret' | 'path'
+  readonly format?: 'duration' | 'auto-duration' | 'size' | 'url' | 'redis' | 'address' | 'secret' | 'path'
   /** For a duration or size: values outside are valid, but surely a mistake, so that `tollgate check` warns of them. */
   readonly usual?: UsualRange
   /** In an `optional` network, the text is omitted when a variable in it is not set. */
@@ -85,11 +85,13 @@ export interface AnySchema extends DescribedSchema {
 
 type InferString<S> = S extends { format: 'duration' | 'size' }
   ? number
-  : S extends { format: 'url' | 'redis' | 'secret' }
-    ? Secret
-    : S extends { enum: readonly (infer E)[] }
-      ? E
-      : string
+  : S extends { format: 'auto-duration' }
+    ? number | 'auto'
+    : S extends { format: 'url' | 'redis' | 'secret' }
+      ? Secret
+      : S extends { enum: readonly (infer E)[] }
+        ? E
+        : string
 
 type PropertiesOf<S> = S extends { properties: infer P } ? P : Record<never, never>
 type RequiredKeys<S> = S extends { required: readonly (infer R)[] } ? R : never

@@ -59,6 +59,7 @@ const typeOf = (schema: Schema): string => {
 
 const formatNames = {
   duration: 'duration',
+  'auto-duration': 'duration or `auto`',
   size: 'size',
   url: 'URL',
   redis: 'Redis URL',

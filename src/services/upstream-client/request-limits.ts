@@ -13,12 +13,19 @@ export interface RequestOptions {
   readonly maxBytes: number
   /** The caller has disconnected: cancel the request. */
   readonly signal: Signal
-  /** Called once when `afterMs` pass without a byte; false means that the node is unresponsive, which ends the request. */
-  readonly livenessProbe?: { readonly afterMs: number; isAlive(): Promise<boolean> }
+  readonly livenessProbe?: LivenessProbe
   /** The request may be sent twice: it is resent when a kept-alive connection turns out to be closed. */
   readonly idempotent?: boolean
   /** For health checks: does not wait for the target's `concurrency`. */
   readonly bypassConcurrencyLimit?: boolean
+}
+
+export interface LivenessProbe {
+  readonly afterMs: number
+  /** Called once when `afterMs` pass with few bytes or none; false means that the node is unresponsive, which ends the request. */
+  isAlive(): Promise<boolean>
+  /** So many bytes of the response have come. */
+  recordBytes?(bytes: number): void
 }
 
 /** A request that waits longer in the queue is better sent to another node. */
@@ -120,7 +127,7 @@ export class RequestDeadline implements Waiter {
     if (livenessProbe === undefined || livenessProbe.afterMs >= remainingMs) return this.startDeadline()
     this.#setTimer(livenessProbe.afterMs, () => {
       this.startDeadline()
-      if (this.#receivedBytes === 0) void this.#probeLiveness(livenessProbe.isAlive)
+      if (this.#receivedBytes < longResponseBytes) void this.#probeLiveness(livenessProbe.isAlive)
     })
   }
 
@@ -132,6 +139,7 @@ export class RequestDeadline implements Waiter {
   /** So many bytes of the response have come. */
   recordBytes(bytes: number): void {
     this.#receivedBytes += bytes
+    this.#options.livenessProbe?.recordBytes?.(bytes)
   }
 
   stop(): void {
@@ -170,7 +178,7 @@ export class RequestDeadline implements Waiter {
   }
 
   async #probeLiveness(isAlive: () => Promise<boolean>): Promise<void> {
-    if (!(await isAlive()) && this.#receivedBytes === 0) this.#cancel('unresponsive')
+    if (!(await isAlive())) this.#cancel('unresponsive')
   }
 
   #cancel(reason: CancelReason): void {

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Test } from 'tap'
 import failover from '../../../plugins/failover/index.ts'
-import type { Call, ContextKey } from '../../../src/plugin/call.ts'
+import type { Call, ContextKey, Target } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
@@ -57,29 +57,34 @@ export const openFailover = (
       return respondToProbe()
     },
   }
-  const stage = createStage(
-    failover,
-    { upstreams: [node('a'), node('b')], breaker, ...options },
-    { methods: table, upstreamClient, clock, log, ...(heads && { heads }) },
-  )
+  const services = { methods: table, upstreamClient, clock, log, ...(heads && { heads }) }
+  const stage = createStage(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, services)
   t.teardown(() => stage.stop?.())
   /** The names of the requested nodes, in order. */
   const requested: string[] = []
+  const targets = new Map<string, Target>()
   const variantOf = ({ context, origin }: Call<ContextKey>) => failover.vary?.(context as never, { ...options } as never, origin) // its own options
   const request = (call: Call<ContextKey>) =>
     stage.handle({ ...call, variant: variantOf(call) }, async below => {
       const { context } = below as Call<ContextKey> // the pipeline passes the whole context
       requested.push(context.target.name)
+      targets.set(context.target.name, context.target)
       return responders[context.target.name]?.(below as Call<ContextKey>) ?? failure(context.target.name)
     })
   const requestMany = async (count: number, call: () => Call<ContextKey> = getLogs) => {
     for (let i = 0; i < count; i++) await request(call())
   }
   const countOf = (name: string) => requested.filter(each => each === name).length
+  /** The node as it was last requested. */
+  const targetOf = (name: string): Target => {
+    const target = targets.get(name)
+    if (target === undefined) throw new Error(`node ${name} was not requested`)
+    return target
+  }
   /** Time passes, and probes end that are due. */
   const advance = async (ms: number) => {
     clock.advance(ms)
     await turn()
   }
-  return { request, requestMany, requested, countOf, probes, clock, advance, log, stage }
+  return { request, requestMany, requested, countOf, targetOf, probes, clock, advance, log, services, stage }
 }

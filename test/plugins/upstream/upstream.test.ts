@@ -3,11 +3,12 @@ import upstream from '../../../plugins/upstream/index.ts'
 import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/split-logs/suggest-range.ts'
 import { ChunkedBytes } from '../../../src/json/chunked-bytes.ts'
 import type { Call, Json, ContextKey, Request } from '../../../src/plugin/call.ts'
+import { activityOf } from '../../../src/plugin/plugin.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
-import type { RequestOptions } from '../../../src/services/index.ts'
+import type { RequestOptions, UpstreamClient } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
-import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
+import { createStage, fakeCall, fakeResult, fakeTarget, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
 
 const options = { timeout: 30_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 }
 
@@ -233,6 +234,27 @@ t.test('the response of a node', async t => {
     const alive = await Promise.all(waiting.map(({ livenessProbe }) => livenessProbe?.isAlive()))
     t.same(alive, [true, true, true, true, true])
     t.equal(probes, 1)
+  })
+
+  t.test('is waited for as long as is usual for the node and the class before the node is probed', async t => {
+    const probeAfterOf = async (latencyMs: number, calls: number, probeAfter: number | 'auto' = 'auto') => {
+      const target = { ...fakeTarget }
+      for (let i = 0; i < calls; i++) activityOf(target).latencyOf('execution').record(0, latencyMs)
+      for (let i = 0; i < calls; i++) activityOf(target).latencyOf('light').record(0, 1)
+      let afterMs = 0
+      const upstreamClient: UpstreamClient = {
+        disconnects: () => 0,
+        request: async (_target, _request, { livenessProbe }) => ((afterMs = livenessProbe?.afterMs ?? 0), fakeResult('0x1')),
+      }
+      const stage = createStage(upstream, { ...options, probeAfter }, { methods: shippedMethods, upstreamClient })
+      await stage.handle(fakeCall('eth_call', [], { target }), unreachableNext)
+      return Math.round(afterMs / 10) * 10
+    }
+    t.equal(await probeAfterOf(200, 15), 250, 'too few calls')
+    t.equal(await probeAfterOf(200, 100), 600)
+    t.equal(await probeAfterOf(5, 100), 100, 'no sooner')
+    t.equal(await probeAfterOf(5000, 100), 2000, 'no later')
+    t.equal(await probeAfterOf(5000, 100, 30), 30, "the operator's time")
   })
 
   t.test('a silent node that is rate limiting or erroring is alive; a node that does not respond is not', async t => {

@@ -113,6 +113,14 @@ t.test('time', async t => {
     t.match(await send({ timeoutMs: 200, livenessProbe: { afterMs: 30, isAlive: async () => true } }), { kind: 'timeout' })
   })
 
+  t.test('a node that stalls within a response is probed too', async t => {
+    const { send } = await startUpstream(t, faults['stalls mid body'])
+    let bytes = 0
+    const livenessProbe = { afterMs: 30, isAlive: async () => false, recordBytes: (count: number) => void (bytes += count) }
+    t.match(await send({ livenessProbe }), { unresponsive: true })
+    t.ok(bytes > 0, 'the bytes of the response are reported')
+  })
+
   t.test('a node that accepts connections and reads nothing is unresponsive too', async t => {
     const hole = await startBlackHole()
     const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))

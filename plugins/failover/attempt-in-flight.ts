@@ -1,0 +1,35 @@
+import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
+import type { Failure, Reply, Signal } from '../../src/plugin/plugin.ts'
+
+/** A call that may have somewhere else to go. */
+export interface MovableCall {
+  /** Whether the call can go to another node, or to the partner, now. */
+  mayMove(): boolean
+}
+
+/** A request to one node, which can be given up before it is answered, so that the call goes to another node. */
+export class AttemptInFlight extends Cancellation {
+  readonly #call: MovableCall
+  readonly #stopListening: () => void
+  #failure: Failure | undefined
+
+  /** `signal` ends the attempt too. */
+  constructor(signal: Signal, call: MovableCall) {
+    super()
+    this.#call = call
+    this.#stopListening = onAbort(signal, () => this.abort())
+  }
+
+  /** Gives the attempt up with this failure, if the call can go to another node. */
+  move(failure: Failure): void {
+    if (this.aborted || !this.#call.mayMove()) return
+    this.#failure = failure
+    this.abort()
+  }
+
+  /** The reply to the attempt, which has ended; that of an attempt that was given up is its failure. */
+  end(reply: Reply): Reply {
+    this.#stopListening()
+    return this.#failure !== undefined && isFailure(reply) ? this.#failure : reply
+  }
+}
