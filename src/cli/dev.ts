@@ -89,7 +89,7 @@ const serveUntilStopped = async (
   { out, err }: Terminal,
 ): Promise<number> => {
   const log = openLog('warn')
-  surviveBackgroundBugs(config, log)
+  surviveBackgroundBugs(log)(config)
   const gateway = await printStartupErrors(openGateway(config, systemClock, log), err)
   if (gateway === undefined) return exitCodes.failed
   const portalUrl = config.gateway.portal.url ?? gateway.urls.portal

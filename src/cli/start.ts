@@ -1,13 +1,14 @@
 import cluster from 'node:cluster'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { openGateway } from '../core/gateway.ts'
-import type { Gateway, ValidConfig } from '../core/gateway.ts'
+import type { Gateway } from '../core/gateway.ts'
+import type { ReadConfig, ValidConfig } from '../core/reloader.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
+import { loadValidConfig, logConfigNotices, printStartupErrors, readValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import type { StopSignal } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
@@ -23,28 +24,38 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
     const config = await loadValidConfig(dir, plugins, terminal)
     if (config === undefined) return exitCodes.config
     const log = openLog(config.gateway.log)
-    surviveBackgroundBugs(config, log)
-    if (cluster.isWorker) return runWorker(config, log, terminal)
-    process.on('SIGHUP', () => log.info({ event: 'hangup' }, 'SIGHUP ignored: restart the gateway to apply a changed configuration'))
-    return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested => serveUntilStopped(config, { dir, log, stopRequested }, terminal))
+    const addPlugins = surviveBackgroundBugs(log)
+    addPlugins(config)
+    const readConfig = async () => {
+      const read = await readValidConfig(dir, plugins, terminal.env)
+      if ('networks' in read) addPlugins(read)
+      return read
+    }
+    if (cluster.isWorker) return runWorker(config, { log, readConfig }, terminal)
+    return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested =>
+      serveUntilStopped(config, { dir, log, readConfig, stopRequested }, terminal),
+    )
   },
 })
 
 interface StartOptions {
   readonly dir: string
   readonly log: RootLog
+  readonly readConfig: ReadConfig
   /** Resolves at the first SIGTERM or SIGINT. */
   readonly stopRequested: Promise<StopSignal>
 }
 
-const serveUntilStopped = async (config: ValidConfig, { dir, log, stopRequested }: StartOptions, { err }: Terminal): Promise<number> => {
-  for (const { network, variables } of config.unserved) {
-    log.warn({ event: 'unserved', network, variables }, `network ${network} is not served: set ${variables.join(' or ')}`)
-  }
-  for (const { file, line, column, message } of config.warnings) log.warn({ event: 'config-warning', file, line, column }, message)
-  const opening = config.gateway.workers > 1 ? openPrimaryProcess(config, dir, log) : openGateway(config, systemClock, log)
+const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { err }: Terminal): Promise<number> => {
+  const { log, readConfig, stopRequested } = options
+  logConfigNotices(config, log)
+  const opening = config.gateway.workers > 1 ? openPrimaryProcess(config, options) : openGateway(config, systemClock, log, { readConfig })
+  // SIGHUP must not end a gateway that is starting.
+  let reload = () => {}
+  process.on('SIGHUP', () => reload())
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
+  reload = () => void gateway.reloader?.reload()
   logListening(config, gateway.urls)
   // Who presses Ctrl-C has no load balancer that must notice first.
   await gateway.stop((await stopRequested) === 'SIGTERM' ? undefined : 0)
@@ -52,8 +63,10 @@ const serveUntilStopped = async (config: ValidConfig, { dir, log, stopRequested 
   return exitCodes.ok
 }
 
+type ServingGateway = Pick<Gateway, 'urls' | 'stop' | 'reloader'>
+
 /** Loaded only where there are workers, as the worker's side in runWorker(). */
-const openPrimaryProcess = async (config: ValidConfig, dir: string, log: RootLog): Promise<Pick<Gateway, 'urls' | 'stop'>> =>
+const openPrimaryProcess = async (config: ValidConfig, { dir, log }: StartOptions): Promise<ServingGateway> =>
   (await import('../cluster/primary.ts')).openPrimary(config, dir, log)
 
 /** Logged at any log level: whoever started the gateway waits for this line. */
@@ -63,11 +76,15 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
 }
 
 /** One of several workers: the admin listener is the primary's. */
-const runWorker = async ({ gateway: gatewayConfig, ...config }: ValidConfig, log: RootLog, { env, err }: Terminal): Promise<number> => {
+const runWorker = async (
+  { gateway: gatewayConfig, ...config }: ValidConfig,
+  { log }: Pick<StartOptions, 'log' | 'readConfig'>,
+  { env, err }: Terminal,
+): Promise<number> => {
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
   const { rpc, reusePort, trustedProxies } = gatewayConfig.listen
   const listen = { rpc: { ...rpc, port: worker.rpcPort }, reusePort, trustedProxies }
-  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, worker.heads)
+  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, { headsSource: worker.heads })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
   await gateway.stop(await worker.serveUntilStopped(gateway.metrics))

@@ -1,8 +1,10 @@
 import { inspect } from 'node:util'
-import { describeMissingNetworks, loadConfig } from '../config/load.ts'
+import { loadConfig, missingNetworksProblem } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
+import type { Problem } from '../config/problem.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { PluginFault, isBackgroundBug, isBugOf } from '../plugin/plugin-fault.ts'
+import type { PluginFile } from '../plugin/plugin-fault.ts'
 import type { ValidConfig } from '../core/gateway.ts'
 import { dryRunNetworks } from '../core/dry-run.ts'
 import { StageStartError } from '../core/network.ts'
@@ -15,18 +17,28 @@ import type { Log } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
 
+/** The configuration in `dir`, or its problems. */
+export const readValidConfig = async (
+  dir: string,
+  plugins: readonly AnyPlugin[],
+  env: Terminal['env'],
+): Promise<ValidConfig | readonly Problem[]> => {
+  const config = await loadConfig(dir, plugins, env)
+  const problems = config.problems.length > 0 ? config.problems : await dryRunNetworks(config)
+  if (problems.length > 0 || config.gateway === undefined) return problems
+  return config.networks.length === 0 ? [missingNetworksProblem(dir, config)] : { ...config, gateway: config.gateway }
+}
+
 /** The configuration in `dir`; undefined after its problems have been printed. */
 export const loadValidConfig = async (
   dir: string,
   plugins: readonly AnyPlugin[],
   { env, err }: Pick<Terminal, 'env' | 'err'>,
 ): Promise<ValidConfig | undefined> => {
-  const config = await loadConfig(dir, plugins, env)
-  const problems = config.problems.length > 0 ? config.problems : await dryRunNetworks(config)
-  printProblems(problems, err)
-  if (problems.length > 0 || config.gateway === undefined) return undefined
-  if (config.networks.length === 0) err(describeMissingNetworks(config))
-  return config.networks.length === 0 ? undefined : { ...config, gateway: config.gateway }
+  const config = await readValidConfig(dir, plugins, env)
+  if ('networks' in config) return config
+  printProblems(config, err)
+  return undefined
 }
 
 /** Resolves with what was opened; undefined after one line that tells the operator what to change. */
@@ -43,25 +55,43 @@ export const printStartupErrors = async <T>(opening: Promise<T>, err: Terminal['
 /**
  * Logs what external plugins throw outside of calls, in a timer or in a promise that nobody awaits: the gateway serves on. A
  * rejected promise leaves nothing half done, so each is logged, also where its stack does not name the plugin, as with fetch().
- * Any other error ends the process: nothing is known of its state.
+ * Any other error ends the process: nothing is known of its state. Returns how to add the plugins of a configuration; their code
+ * stays loaded when a later configuration does not have them.
  */
-export const surviveBackgroundBugs = ({ networks }: Pick<ValidConfig, 'networks'>, log: Log): void => {
-  const external = networks.flatMap(({ name: network, steps }) =>
-    steps.flatMap(({ name, file }) => (file ? [{ network, name, file }] : [])),
-  )
+export const surviveBackgroundBugs = (log: Log): ((config: Pick<ValidConfig, 'networks'>) => void) => {
+  const external = new Map<string, ExternalPlugin>()
   const logBug = (bug: unknown): void => {
-    const found = external.find(({ file }) => isBugOf(bug, file))
+    const found = [...external.values()].find(({ file }) => isBugOf(bug, file))
     const fault = found && new PluginFault(found.name, found.file, bug)
     const stack = fault?.stack ?? inspect(bug)
     log.error({ network: found?.network, plugin: fault?.plugin, location: fault?.location, stack }, 'plugin threw outside of a call')
   }
   const handleException = (bug: unknown): void => {
-    if (external.some(({ file }) => isBackgroundBug(bug, file))) return logBug(bug)
+    if ([...external.values()].some(({ file }) => isBackgroundBug(bug, file))) return logBug(bug)
     log.error({ event: 'crashed', stack: inspect(bug) }, 'uncaught error: the process ends')
     exitImmediately()
   }
   process.on('uncaughtException', handleException)
-  if (external.length > 0) process.on('unhandledRejection', logBug)
+  process.on('unhandledRejection', bug => (external.size > 0 ? logBug(bug) : handleException(bug)))
+  return ({ networks }) => {
+    for (const { name: network, steps } of networks) {
+      for (const { name, file } of steps) if (file !== undefined) external.set(`${network} ${name}`, { network, name, file })
+    }
+  }
+}
+
+interface ExternalPlugin {
+  readonly network: string
+  readonly name: string
+  readonly file: PluginFile
+}
+
+/** Log lines about what is valid, but may not be meant. */
+export const logConfigNotices = ({ unserved, warnings }: Pick<ValidConfig, 'unserved' | 'warnings'>, log: Log): void => {
+  for (const { network, variables } of unserved) {
+    log.warn({ event: 'unserved', network, variables }, `network ${network} is not served: set ${variables.join(' or ')}`)
+  }
+  for (const { file, line, column, message } of warnings) log.warn({ event: 'config-warning', file, line, column }, message)
 }
 
 const isOperatorError = (error: unknown): error is Error =>

@@ -7,15 +7,20 @@ import type { Listener } from '../server/index.ts'
 import { systemClock } from '../services/clock.ts'
 import { openStore } from '../store/open-store.ts'
 
+export interface PrimaryPortal extends Listener {
+  reload(config: Pick<ValidConfig, 'gateway' | 'networks'>): void
+}
+
 /** The portal of a gateway with workers: the primary serves it, with a connection to the store of its own. */
 export const openPrimaryPortal = async (
   config: ValidConfig,
   options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log'>,
-): Promise<Listener | undefined> => {
+): Promise<PrimaryPortal | undefined> => {
   const { listen, portal, store: storeAddress, plans } = config.gateway
   if (listen.portal === undefined) return undefined
   const store = await openStore(storeAddress, systemClock)
-  const describeMethods = () => describeNetworks(config)
+  let current: Pick<ValidConfig, 'gateway' | 'networks'> = config
+  const describeMethods = () => describeNetworks(current)
   const address = { address: listen.portal, trustedProxies: listen.trustedProxies }
   const services = { ...options, ...portal, ...address, networks: config.networks, store, plans, describeMethods }
   const listener = await openPortal({ ...services, clock: systemClock, version }).catch(async (error: unknown) => {
@@ -24,6 +29,10 @@ export const openPrimaryPortal = async (
   })
   return {
     url: listener.url,
+    reload(next) {
+      current = next
+      listener.reload({ networks: next.networks, plans: next.gateway.plans })
+    },
     async stop() {
       await listener.stop()
       await store.close()

@@ -44,6 +44,7 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
     },
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
     logLevel: sharedLogLevel(log, pool),
+    reload: undefined,
     token: gateway.admin.token,
     hosts: gateway.admin.hosts,
     log,

@@ -81,6 +81,14 @@ const misnamedFileProblems = (dir: string, folder: string): readonly Problem[] =
       hint: `rename it to ${file.replace(/yml$/, 'yaml')}`,
     }))
 
+/** The same as a problem of the directory. */
+export const missingNetworksProblem = (dir: string, config: Pick<Config, 'unserved'>): Problem => ({
+  file: displayPath(join(dir, 'networks')),
+  line: 1,
+  column: 1,
+  message: describeMissingNetworks(config),
+})
+
 /** Why a configuration without problems serves nothing. */
 export const describeMissingNetworks = ({ unserved }: Pick<Config, 'unserved'>): string => {
   const missing = unserved.map(({ network, variables }) => `${variables.join(' or ')} for ${network}`).join(', ')

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
@@ -12,6 +13,7 @@ import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { registerSelfImportHook } from '../runtime/module-loading.ts'
 import { valueAt } from '../util/json-path.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import { isKebabCase } from './formats.ts'
 import { placeOfSyntaxError } from './syntax-errors.ts'
 import type { SourcePlace } from './syntax-errors.ts'
@@ -26,23 +28,37 @@ export interface PluginLoadFailure {
   readonly place?: SourcePlace
 }
 
-/** Imports an external plugin; a path is relative to `file`, and so is the look-up of a package. */
-export const loadPlugin = async (use: string, file: string): Promise<LoadedPlugin> => {
-  const location = resolvePluginPath(use, file)
+/** Imports an external plugin; a path is relative to the file `referrer`, and so is the look-up of a package. */
+export const loadPlugin = async (use: string, referrer: string): Promise<LoadedPlugin> => {
+  const location = resolvePluginPath(use, referrer)
   if (location === undefined) return { reason: `package ${use} not found`, hint: `npm install ${use}` }
   if (!existsSync(location))
     return { reason: `file ${displayPath(location)} not found`, hint: 'paths are relative to the folder of this file' }
   if (isDirectory(location)) return { reason: `${displayPath(location)} is a directory`, hint: 'name a file in it' }
   if (/\.[cm]?ts$/.test(location) && !stripsTypes) return typesNotStripped(use)
   registerSelfImportHook()
-  const pluginFile = { path: realpathSync(location), shownAs: displayPath(location) }
+  const path = realpathSync(location)
+  const content = hash('sha256', readFileSync(path), 'base64url')
+  const first = getOrCreate(imports, path, () => ({ content, url: pathToFileURL(location).href }))
+  const file = { path, shownAs: displayPath(location), ...(first.content !== content && { isStale: true }) }
+  const loaded = await importPlugin(use, first.url, file)
+  if ('plugin' in loaded) return loaded
+  // Under the URL of an import that failed Node.js fails for ever, also once the file has been corrected.
+  imports.set(path, { content, url: `${pathToFileURL(location).href}?${content}` })
+  return file.isStale === true ? loadPlugin(use, referrer) : loaded
+}
+
+const importPlugin = async (use: string, url: string, file: PluginFile): Promise<LoadedPlugin> => {
   try {
-    const module: unknown = await import(pathToFileURL(location).href)
-    return validatePlugin(isJsonObject(module) ? module['default'] : undefined, use, pluginFile)
+    const module: unknown = await import(url)
+    return validatePlugin(isJsonObject(module) ? module['default'] : undefined, use, file)
   } catch (error) {
-    return describeLoadError(error, use, pluginFile)
+    return describeLoadError(error, use, file)
   }
 }
+
+/** By file, the content and the URL of its import: Node.js never imports a URL anew. */
+const imports = new Map<string, { readonly content: string; readonly url: string }>()
 
 /** Since Node.js 22.10, which @types/node 20 does not know. */
 const stripsTypes = Boolean((process.features as { readonly typescript?: unknown }).typescript)

@@ -19,7 +19,9 @@ export const dryRunNetworks = async (config: Config): Promise<readonly Problem[]
 }
 
 /** The methods of each network by its name, for a process that does not run the networks itself. */
-export const describeNetworks = async (config: Config): Promise<ReadonlyMap<string, readonly MethodDescription[]>> => {
+export const describeNetworks = async (
+  config: Pick<Config, 'networks' | 'gateway'>,
+): Promise<ReadonlyMap<string, readonly MethodDescription[]>> => {
   const descriptions = new Map<string, readonly MethodDescription[]>()
   for await (const { network } of buildForDryRun(config)) {
     if (network !== undefined) descriptions.set(network.name, network.describeMethods())
@@ -28,7 +30,10 @@ export const describeNetworks = async (config: Config): Promise<ReadonlyMap<stri
 }
 
 /** Builds each network with services that do nothing; it is stopped once the consumer goes on. */
-const buildForDryRun = async function* ({ networks, gateway }: Config): AsyncGenerator<Awaited<ReturnType<typeof buildNetwork>>> {
+const buildForDryRun = async function* ({
+  networks,
+  gateway,
+}: Pick<Config, 'networks' | 'gateway'>): AsyncGenerator<Awaited<ReturnType<typeof buildNetwork>>> {
   const refuseUse = (): never => {
     throw new Error('a plugin used a service inside create(); use it in start() or in the handler')
   }

@@ -1,11 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import type { Config, GatewayConfig, NetworkConfig } from '../config/types.ts'
-import { buildNetwork } from './network.ts'
-import type { HostServices, Network } from './network.ts'
-import { openPortal } from '../portal/index.ts'
-import { openAdminListener, openRpcListener } from '../server/index.ts'
-import type { RpcListener } from '../server/index.ts'
+import { reloadGatewayConfig } from './config-changes.ts'
+import type { GatewayConfig } from '../config/types.ts'
+import { openListeners } from './listeners.ts'
+import type { Listeners } from './listeners.ts'
+import type { HostServices } from './network.ts'
+import { Reloader } from './reloader.ts'
+import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
+import { RunningNetworks } from './running-networks.ts'
 import { openAccounts } from '../services/accounts/index.ts'
+import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { openSharedCaches } from '../services/shared-cache/index.ts'
@@ -24,10 +27,13 @@ import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
 import { version } from './version.ts'
 
+export type { ValidConfig } from './reloader.ts'
+
 /** A running gateway. */
-export interface Gateway {
-  readonly urls: { readonly rpc: string; readonly portal?: string; readonly admin?: string }
+export interface Gateway extends Pick<Listeners, 'urls'>, Reloadable {
   readonly metrics: MetricsRegistry
+  /** Present when the gateway knows how to read its configuration anew. */
+  readonly reloader?: Reloader
   /**
    * `/readyz` answers 503 at once; for `graceMs` (`drain.grace` unless given) calls are still served, and connections are closed
    * gradually. Then no new calls are accepted; calls in flight finish, networks stop, services close: what was opened last is
@@ -36,20 +42,22 @@ export interface Gateway {
   stop(graceMs?: number): Promise<void>
 }
 
-/** A configuration without problems. */
-export type ValidConfig = Config & { readonly gateway: GatewayConfig }
+export interface GatewayOptions {
+  /** The gateway polls the heads of its upstreams itself unless a source of heads is given. */
+  readonly headsSource?: HeadsSource
+  /** For reloads that this process decides on. */
+  readonly readConfig?: ReadConfig
+}
 
-/**
- * Opens the services, starts the networks, then listens. When it rejects, everything is closed again. The gateway polls
- * the heads of its upstreams itself unless a source of heads is given.
- */
+/** Opens the services, starts the networks, then listens. When it rejects, everything is closed again. */
 export const openGateway = async (
-  { gateway, networks }: ValidConfig,
+  config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  sharedHeads?: HeadsSource,
+  { headsSource: givenHeads, readConfig }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
+  let { gateway } = config
   let isStopping = false
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) {
@@ -58,30 +66,56 @@ export const openGateway = async (
   }
   try {
     const memoryBudget = new MemoryBudget(Math.floor(gateway.limits.inFlight / gateway.workers))
-    const headsSource = sharedHeads ?? (await openOwnHeadsSource(gateway, clock, closers))
+    const headsSource = givenHeads ?? (await openOwnHeadsSource(gateway, clock, closers))
     const store = await openStore(gateway.store, clock)
     closers.push(() => store.close())
     for (const warning of store.warnings) log.warn({}, warning)
     const metrics = createMetricsRegistry()
     const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })
     const base = { store, memoryBudget, metrics, sockets, clock, log }
-    const services = await openServices(gateway, networks.length, base, closers)
-    const runningNetworks = await startNetworks(networks, { ...services, headsSource }, closers)
-    await headsSource.ready()
-    const isReady = () => !isStopping
-    const context = { ...services, ...base, networks: runningNetworks, headsSource, isReady }
-    const { urls, enterLameDuck } = await openListeners({ gateway, networks }, context, closers)
+    const { accounts, ...opened } = await openServices(gateway, base, closers)
+    const services = { ...opened, headsSource, accounts: { find: accounts.find } }
+    const running = new RunningNetworks()
+    closers.push(() => running.stop())
+    const prepare = async ({ gateway: next, networks }: ValidConfig) => {
+      const prepared = await running.prepare(networks, { ...services, cacheBytes: cacheBytesOf(next, networks.length) })
+      await headsSource.ready()
+      return prepared
+    }
+    running.commit(await prepare(config), base, 0)
+    const prepareReload = async (read: ValidConfig): Promise<PreparedReload> => {
+      const next = { ...read, gateway: reloadGatewayConfig(gateway, read.gateway) }
+      const prepared = await prepare(next)
+      return {
+        abandon: () => running.abandon(prepared),
+        commit() {
+          if (next.gateway.log !== gateway.log) log.level = next.gateway.log
+          gateway = next.gateway
+          accounts.setPlans(gateway.plans)
+          running.commit(prepared, base, gateway.drain.timeout)
+          listeners.reload(gateway, next.networks)
+        },
+      }
+    }
+    const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
+    const context = { ...services, ...base, running, isReady: () => !isStopping, reload: reloader?.reload }
+    const listeners = await openListeners(gateway, config.networks, context, closers)
     const stop = async (graceMs = gateway.drain.grace) => {
       isStopping = true
-      await enterLameDuck(graceMs)
+      reloader?.stop()
+      await listeners.enterLameDuck(graceMs)
+      await reloader?.whenIdle()
       await close()
     }
-    return { urls, metrics, stop }
+    return { urls: listeners.urls, metrics, prepareReload, ...(reloader && { reloader }), stop }
   } catch (error) {
     await close()
     throw error
   }
 }
+
+/** The caches of the machine share its memory. */
+const cacheBytesOf = ({ memory, workers }: GatewayConfig, networkCount: number): number => Math.floor(memory / networkCount / workers)
 
 type Closers = (() => Promise<void>)[]
 
@@ -103,10 +137,9 @@ interface BaseServices {
 
 const openServices = async (
   config: GatewayConfig,
-  networkCount: number,
   { store, memoryBudget, metrics, sockets, clock, log }: BaseServices,
   closers: Closers,
-): Promise<Omit<HostServices, 'headsSource'>> => {
+): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts'> & { readonly accounts: ReloadableAccounts }> => {
   const process = randomBytes(8).toString('hex')
   const newProcessName = () => process
   // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
@@ -132,71 +165,6 @@ const openServices = async (
     results,
     version,
     accounts: openAccounts(store, config.plans, clock),
-    cacheBytes: Math.floor(config.memory / networkCount / config.workers),
     singletons: openSingletons(),
   }
-}
-
-const startNetworks = async (
-  configs: readonly NetworkConfig[],
-  hostServices: HostServices,
-  closers: Closers,
-): Promise<readonly Network[]> => {
-  const runningNetworks: Network[] = []
-  for (const config of configs) {
-    const { network, problems } = await buildNetwork(config, hostServices)
-    if (network === undefined) throw new Error(`network ${config.name} was not checked: ${problems[0]?.message}`)
-    closers.push(() => network.stop())
-    await network.start()
-    runningNetworks.push(network)
-  }
-  return runningNetworks
-}
-
-interface ListenerContext extends BaseServices {
-  readonly networks: readonly Network[]
-  readonly version: string
-  readonly headsSource: HeadsSource
-  isReady(): boolean
-}
-
-const openListeners = async (
-  { gateway: config, networks: networkConfigs }: Pick<ValidConfig, 'gateway' | 'networks'>,
-  { networks, store, clock, log, metrics, memoryBudget, sockets, headsSource, version, isReady }: ListenerContext,
-  closers: Closers,
-): Promise<Pick<Gateway, 'urls'> & Pick<RpcListener, 'enterLameDuck'>> => {
-  const rpc = await openRpcListener({ config, networks, memoryBudget, sockets, clock, log, metrics })
-  closers.push(() => rpc.stop())
-  const { admin: adminAddress, portal: portalAddress } = config.listen
-  const headsStatus = () => networks.map(({ name, heads }) => ({ name, ...heads.status }))
-  const adminOptions = {
-    isReady,
-    async networks() {
-      await headsSource.refresh()
-      return headsStatus()
-    },
-    metrics: metrics.families,
-    logLevel: log,
-    token: config.admin.token,
-    hosts: config.admin.hosts,
-    log,
-  }
-  const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions))
-  // Closed after the calls in flight have finished, so that they answer until then.
-  if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
-  const portal =
-    portalAddress &&
-    (await openPortal({
-      ...config.portal,
-      address: portalAddress,
-      trustedProxies: config.listen.trustedProxies,
-      rpcUrl: rpc.url,
-      networks: networkConfigs,
-      describeMethods: async () => new Map(networks.map(network => [network.name, network.describeMethods()])),
-      plans: config.plans,
-      ...{ store, headsStatus, clock, log, version },
-    }))
-  if (portal !== undefined) closers.splice(-1, 0, () => portal.stop())
-  const urls = { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) }
-  return { urls, enterLameDuck: rpc.enterLameDuck }
 }

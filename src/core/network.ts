@@ -1,16 +1,18 @@
 import type { NetworkConfig, Step } from '../config/types.ts'
 import type { Problem } from '../config/problem.ts'
-import type { Origin } from '../plugin/call.ts'
+import type { Json, Origin } from '../plugin/call.ts'
 import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
 import type { Handler, Next } from '../plugin/plugin.ts'
 import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
+import { revealSecrets } from '../plugin/secret.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
 import type { MethodDescription, MethodTable, Services, UpstreamClient } from '../services/index.ts'
 import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MaybePromise } from '../util/async.ts'
+import { InFlight } from '../util/in-flight.ts'
 import { guardStage } from './guard-stage.ts'
 import { admitSequentially, composeHandlers, sharerIndexOf, varyBelow, withCallMetrics } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
@@ -36,6 +38,8 @@ export interface Network {
   readonly run: Next
   readonly heads: Heads
   describeMethods(): readonly MethodDescription[]
+  /** Resolves when no call and no admission is under way: another pipeline has taken over. */
+  whenIdle(): Promise<void>
   /** Starts the stages from the last to the first: a stage is ready before another calls it. */
   start(): Promise<void>
   /**
@@ -124,10 +128,16 @@ const stageServices = (
     log: host.log.child({ network: name, plugin: step.name }),
     // What is known of one chain must not be found by another. Names of steps are unique within a pipeline.
     singleton: (singletonName, settings, make) =>
-      singletons.get(`${name}.${step.name}.${singletonName}`, [chainId, blockTime, settings], make),
+      singletons.get(`${name}.${step.name}.${singletonName}`, [chainId, blockTime, settings, answerersBelow(steps, i)], make),
     vary: varyBelow(steps.slice(i + 1)),
   })
 }
+
+/** For the plugin that shares answers: the external plugins below it, which may make answers of any kind. With others it shares nothing. */
+const answerersBelow = (steps: readonly Step[], i: number): Json =>
+  i !== sharerIndexOf(steps)
+    ? null
+    : steps.slice(i + 1).flatMap(({ name, file, options }) => (file === undefined ? [] : [revealSecrets([name, file.path, options])]))
 
 const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, heads, singletons }: PipelineParts): Network => {
   const stopPart = async (part: string, stop: () => Promise<void> | undefined): Promise<void> => {
@@ -137,12 +147,14 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, he
       host.log.error({ network: config.name, err: error }, `${part} did not stop`)
     }
   }
+  const inFlight = new InFlight()
   return {
     name: config.name,
     hosts: config.hosts,
     heads,
-    run: withCallMetrics(composeHandlers(stages, host.log), { network: config.name, methods: config.methods.names, ...host }),
-    admit: admitSequentially(stages.map(({ stage }) => stage)),
+    run: withCallMetrics(composeHandlers(stages, host.log), { network: config.name, methods: config.methods.names, inFlight, ...host }),
+    admit: trackAdmissions(admitSequentially(stages.map(({ stage }) => stage)), inFlight),
+    whenIdle: () => inFlight.whenIdle(),
     describeMethods: () =>
       stages.reduce((methods, { stage }) => stage.describeMethods?.(methods) ?? methods, describeTable(methodTableOf(config, host))),
     async start() {
@@ -161,6 +173,15 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, he
     },
   }
 }
+
+const trackAdmissions =
+  (admit: Network['admit'], inFlight: InFlight): Network['admit'] =>
+  origin => {
+    const failure = admit(origin)
+    if (!(failure instanceof Promise)) return failure
+    inFlight.begin()
+    return failure.finally(() => inFlight.end())
+  }
 
 const methodTableOf = ({ methods, name, chainId }: NetworkConfig, { version }: HostServices): MethodTable =>
   openMethodTable(methods, { name, chainId, version })

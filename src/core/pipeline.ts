@@ -11,6 +11,7 @@ import type { Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
+import type { InFlight } from '../util/in-flight.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { methodNameOf } from '../util/json.ts'
 
@@ -168,10 +169,12 @@ interface CallMetricsOptions {
   readonly methods: readonly string[]
   readonly metrics: Metrics
   readonly clock: Clock
+  /** The calls of this pipeline. */
+  readonly inFlight: InFlight
 }
 
 /** Counts each call by method and outcome, and measures its duration. */
-export const withCallMetrics = (run: Next, { network, methods, metrics, clock }: CallMetricsOptions): Next => {
+export const withCallMetrics = (run: Next, { network, methods, metrics, clock, inFlight }: CallMetricsOptions): Next => {
   const callDuration = metrics.histogram(metricDefinitions.callDuration, { network })
   const methodNames = new Set(methods)
   const counters = new Map<string, Map<string, Counter>>()
@@ -183,12 +186,14 @@ export const withCallMetrics = (run: Next, { network, methods, metrics, clock }:
   return async call => {
     const startedAtMs = clock.monotonic()
     let outcome = 'internal' // when a bug throws
+    inFlight.begin()
     try {
       const reply = await run(call)
       if (!isReply(reply)) throw new TypeError('a plugin returned neither a result in bytes nor a failure')
       outcome = isFailure(reply) ? reply.kind : 'ok'
       return reply
     } finally {
+      inFlight.end()
       counterOf(methodNameOf(call.message) ?? 'other', outcome).add()
       callDuration.observe((clock.monotonic() - startedAtMs) / 1000)
     }

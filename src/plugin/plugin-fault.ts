@@ -8,6 +8,8 @@ export interface PluginFile {
   readonly path: string
   /** The path as operators see it. */
   readonly shownAs: string
+  /** The file has changed since its code was loaded: only a restart loads it anew. */
+  readonly isStale?: boolean
 }
 
 /** A bug of an external plugin. Its message names the step, and the file and line of the plugin: for the log, never for callers. */

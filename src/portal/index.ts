@@ -3,6 +3,7 @@ import { urlOf } from '../server/http-server.ts'
 import { openAppListener } from '../server/index.ts'
 import type { Listener } from '../server/index.ts'
 import type { MethodDescription } from '../services/index.ts'
+import type { PortalLimits } from './attempt-limit.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
 export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits'> {
@@ -20,15 +21,32 @@ export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' |
   describeMethods(): Promise<ReadonlyMap<string, readonly MethodDescription[]>>
 }
 
+/** What a reload may change. */
+export type PortalReload = Pick<PortalOptions, 'networks' | 'plans'>
+
+export interface PortalListener extends Listener {
+  reload(changes: PortalReload): void
+}
+
 /** Opens the dashboard for developers. Rejects with ListenError. */
-export const openPortal = ({ address, trustedProxies, ...options }: PortalOptions): Promise<Listener> =>
-  openAppListener(address, async listenerUrl => {
+export const openPortal = async ({ address, trustedProxies, ...initialOptions }: PortalOptions): Promise<PortalListener> => {
+  let options = initialOptions
+  let limits: PortalLimits | undefined
+  const listener = await openAppListener(address, async listenerUrl => {
     const [{ createPortalApp }, { openPortalLimits }] = await Promise.all([import('./portal-app.ts'), import('./attempt-limit.ts')])
-    const limits = openPortalLimits(options.clock)
+    limits ??= openPortalLimits(options.clock)
     const url = (options.url ?? listenerUrl).replace(/\/$/, '')
     const networks = await toPortalNetworks(options)
     return createPortalApp({ ...options, networks, url, limits }, { listenHost: address.host, trustedProxies }).callback()
   })
+  return {
+    ...listener,
+    reload({ networks, plans }) {
+      options = { ...options, networks, plans }
+      listener.reload()
+    },
+  }
+}
 
 const toPortalNetworks = async ({
   networks,

@@ -13,6 +13,19 @@ import type { NetworkHeads } from './network-status.ts'
 import { isReceivingBody } from './request-body.ts'
 import { parseHost } from './rpc-request.ts'
 
+/** What a reload has come to. */
+export interface AdminReloadReport {
+  readonly isApplied: boolean
+  readonly changes: readonly { readonly kind: string; readonly path: string; readonly needsRestart: boolean }[]
+  readonly problems: readonly {
+    readonly message: string
+    readonly file?: string
+    readonly line?: number
+    readonly column?: number
+    readonly hint?: string
+  }[]
+}
+
 export interface AdminOptions {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
@@ -21,7 +34,9 @@ export interface AdminOptions {
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** The level of the log of all processes of the gateway. */
   readonly logLevel: Pick<RootLog, 'level'>
-  /** Required of those who read or set the log level; without a token nobody can. */
+  /** Reloads the configuration; undefined where that is not possible. */
+  readonly reload: (() => Promise<AdminReloadReport>) | undefined
+  /** Required of those who reload, and read or set the log level; without a token nobody can. */
   readonly token: Secret | undefined
   /** Hosts that requests may name besides loopback names and the address that they come in on. */
   readonly hosts: readonly string[]
@@ -29,8 +44,8 @@ export interface AdminOptions {
 }
 
 /**
- * `/livez` (restart the process when it fails), `/readyz` (route to the process while it is 200), `/metrics` (Prometheus) and
- * `/log-level`. Probes and scrapers name the host as they find it; all else is only for those who know the listener's name.
+ * `/livez` (restart the process when it fails), `/readyz` (route to the process while it is 200), `/metrics` (Prometheus),
+ * `/log-level` and `/reload`. Probes and scrapers name the host as they find it; all else is only for those who know the listener's name.
  */
 export const createAdminApp = ({ log, token, hosts, ...options }: AdminOptions): Koa => {
   const app = new Koa()
@@ -44,6 +59,11 @@ export const createAdminApp = ({ log, token, hosts, ...options }: AdminOptions):
     app.use(at('/log-level', requireToken(token)))
     app.use(at('/log-level', bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
     app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options, log) })))
+  }
+  const { reload } = options
+  if (token !== undefined && reload !== undefined) {
+    app.use(at('/reload', requireToken(token)))
+    app.use(at('/reload', respondTo({ POST: ctx => respondReload(ctx, reload) })))
   }
   return app
 }
@@ -141,6 +161,17 @@ const digest = (text: string): Buffer => createHash('sha256').update(text).diges
 
 const respondLevel = (ctx: Koa.Context, { logLevel }: Pick<AdminOptions, 'logLevel'>): void => {
   ctx.body = { level: logLevel.level }
+}
+
+/** 422: what runs serves on, and the problems say why. */
+const respondReload = async (ctx: Koa.Context, reload: NonNullable<AdminOptions['reload']>): Promise<void> => {
+  const { isApplied, changes, problems } = await reload()
+  ctx.status = isApplied ? 200 : 422
+  ctx.body = {
+    applied: isApplied,
+    changes,
+    problems: problems.map(({ message, file, line, column, hint }) => ({ file, line, column, message, hint })),
+  }
 }
 
 const setLevel = (ctx: Koa.Context, options: Pick<AdminOptions, 'logLevel'>, log: Log): void => {

@@ -6,7 +6,6 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
-import type { MessageHandler } from '../json-rpc/handle-message.ts'
 import { createMessageParser } from '../json-rpc/parse-request.ts'
 import type { AdminOptions } from './admin.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
@@ -23,12 +22,14 @@ import {
   limitConnections,
   listen,
 } from './http-server.ts'
+import { NetworkEndpoints } from './network-endpoints.ts'
 import { createResponseCounter, openHttpDate } from './response.ts'
 import { createRpcHost } from './rpc-app.ts'
 import { ActiveRequests } from './rpc-request.ts'
-import type { NetworkEndpoint } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { WsConnections } from './websocket.ts'
+
+export type { AdminOptions } from './admin.ts'
 
 /** A listener. */
 export interface Listener {
@@ -47,6 +48,8 @@ export interface RpcListenerOptions {
 }
 
 export interface RpcListener extends Listener {
+  /** A reload: later calls go to these networks, and the WebSockets of networks that are no longer served close with 1001. */
+  reload(networks: readonly Network[], config: Pick<GatewayConfig, 'headers' | 'drain'>): void
   /**
    * Still serves, for `graceMs`, while load balancers and callers move to other gateways: each HTTP response closes its
    * connection, and WebSockets close with 1001, spread over that time. Call stop() afterwards.
@@ -65,9 +68,10 @@ export const openRpcListener = async ({
   metrics,
 }: RpcListenerOptions): Promise<RpcListener> => {
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log }
+  const endpointByHost = new NetworkEndpoints(networks, handlerBase)
   const activeRequests = new ActiveRequests()
   const services: RpcServices = {
-    endpointByHost: new Map(networks.flatMap(network => endpointsOf(network, handlerBase))),
+    endpointByHost,
     readClientAddress: createClientAddressReader(config.listen.trustedProxies),
     limits: config.limits,
     headers: config.headers,
@@ -85,30 +89,45 @@ export const openRpcListener = async ({
   const url = await listen(server, config.listen.rpc, config.listen.reusePort)
   limitConnections(server, sockets)
   wsConnections.start()
+  let { drain: drainConfig } = config
   return {
     url,
+    reload(networks, { headers, drain }) {
+      endpointByHost.replace(networks)
+      services.headers = headers
+      drainConfig = drain
+      wsConnections.closeRemoved()
+    },
     enterLameDuck(graceMs) {
       activeRequests.isDraining = true
       return wsConnections.closeGradually(graceMs)
     },
-    stop: () => drain(services, server, wsConnections, clock, config.drain.timeout),
+    stop: () => drain(services, server, wsConnections, clock, drainConfig.timeout),
   }
 }
-
-const endpointsOf = ({ name, hosts, admit, run }: Network, handlerBase: Omit<MessageHandler, 'run'>): [host: string, NetworkEndpoint][] =>
-  hosts.map(host => [host, { name, admit, messageHandler: { ...handlerBase, run } }])
 
 /** Opens the admin listener. Rejects with ListenError. */
 export const openAdminListener = (address: Address, options: AdminOptions): Promise<Listener> =>
   openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback())
 
-/** Opens a listener whose code is loaded with the first request. Rejects with ListenError. */
-export const openAppListener = async (address: Address, loadApp: (url: string) => Promise<RequestListener>): Promise<Listener> => {
+/** A listener whose application is loaded with the first request. */
+export interface AppListener extends Listener {
+  /** The next request loads the application anew: what it was loaded with has changed. */
+  reload(): void
+}
+
+/** Rejects with ListenError. */
+export const openAppListener = async (address: Address, loadApp: (url: string) => Promise<RequestListener>): Promise<AppListener> => {
   let url = ''
-  const server = createHttpServer(lazyListener(() => loadApp(url)))
+  const newApp = () => lazyListener(() => loadApp(url))
+  let serve = newApp()
+  const server = createHttpServer((req, res) => serve(req, res))
   url = await listen(server, address)
   return {
     url,
+    reload() {
+      serve = newApp()
+    },
     async stop() {
       const closed = closeServer(server)
       // Streams of events would never end.

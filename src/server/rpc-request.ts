@@ -8,12 +8,18 @@ import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { MessageHandler } from '../json-rpc/handle-message.ts'
+import { InFlight } from '../util/in-flight.ts'
 import type { ReadClientAddress } from './client-address.ts'
 
 /** A network as the RPC listener sees it. */
 export interface NetworkEndpoint extends Pick<Network, 'name' | 'admit'> {
   readonly messageHandler: MessageHandler
+  /** A reload has removed the network: its WebSockets close. */
+  readonly isRemoved?: boolean
 }
+
+/** The networks by the hosts that name them. */
+export type EndpointByHost = Pick<ReadonlyMap<string, NetworkEndpoint>, 'get'>
 
 /** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket. */
 type Transport = 'http' | 'websocket'
@@ -25,7 +31,7 @@ export interface RoutedRequest {
 
 /** Finds the network by host and path; a failure is a 400, a 404, or a 405 or 426 where the path is one of the other transport's. */
 export const routeRequest = (
-  endpointByHost: ReadonlyMap<string, NetworkEndpoint>,
+  endpointByHost: EndpointByHost,
   transport: Transport,
   request: IncomingMessage,
   readClientAddress: ReadClientAddress,
@@ -180,26 +186,7 @@ export const nextRequestId = (): string => {
 }
 
 /** Messages being answered, and long responses being read; stopping waits until there are none. */
-export class ActiveRequests {
-  #count = 0
-  #onIdle: (() => void) | undefined
+export class ActiveRequests extends InFlight {
   /** No new work: HTTP responses carry `Connection: close`. */
   isDraining = false
-
-  begin(): void {
-    this.#count += 1
-  }
-
-  end(): void {
-    this.#count -= 1
-    if (this.#count === 0) this.#onIdle?.()
-  }
-
-  whenIdle(): Promise<void> {
-    return this.#count === 0
-      ? Promise.resolve()
-      : new Promise(resolve => {
-          this.#onIdle = resolve
-        })
-  }
 }

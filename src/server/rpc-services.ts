@@ -5,16 +5,15 @@ import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
-import type { ActiveRequests, NetworkEndpoint } from './rpc-request.ts'
+import type { ActiveRequests, EndpointByHost } from './rpc-request.ts'
 
 /** What all requests and all WebSockets of the RPC listener share. */
 export interface RpcServices {
-  /** The networks by the hosts that name them. */
-  readonly endpointByHost: ReadonlyMap<string, NetworkEndpoint>
+  readonly endpointByHost: EndpointByHost
   readonly readClientAddress: ReadClientAddress
   readonly limits: GatewayLimits
-  /** Which headers responses have. */
-  readonly headers: GatewayConfig['headers']
+  /** Which headers responses have; a reload may change them. */
+  headers: GatewayConfig['headers']
   readonly log: Log
   readonly activeRequests: ActiveRequests
   /** Whose calls are handled first when there are many. */

@@ -55,7 +55,7 @@ export class WsConnections {
       const connection = new WsConnection(socket, request.socket, routed, this.#services)
       socket.connection = connection
       this.#connections.add(connection)
-      if (this.#isDraining) connection.drain()
+      if (this.#isDraining || endpoint.isRemoved === true) connection.drain()
       socket.on('close', () => this.#connections.delete(connection))
     })
   }
@@ -73,6 +73,13 @@ export class WsConnections {
     })
     await sleep(this.#clock, graceMs)
     timer.cancel()
+  }
+
+  /** A reload has removed networks: their connections close with 1001 as soon as the calls in flight have been answered. */
+  closeRemoved(): void {
+    for (const connection of this.#connections) {
+      if (connection.routedRequest.endpoint.isRemoved === true) connection.drain('the network is no longer served')
+    }
   }
 
   /** The gateway stops: each connection closes with 1001 as soon as its calls in flight have been answered. */

@@ -23,6 +23,8 @@ const maxPendingPongs = 60
 /** A longer message is not even parsed when there is no room to handle it: the connection is closed. */
 const maxRefusedMessageBytes = 16_384
 
+const gatewayStops = 'the gateway is stopping'
+
 const refuseCall = () => Promise.resolve(overloaded())
 
 /** The services that a connection uses. */
@@ -45,6 +47,7 @@ export class WsConnection {
   #inFlightCount = 0
   #isCorked = false
   #isClosing = false
+  #drainReason: string | undefined
   #missedPongs = 0
   #pendingPongCount = 0
   /** The payload of the latest ping that waits for its pong. */
@@ -105,14 +108,15 @@ export class WsConnection {
     }
   }
 
-  /** The gateway stops: messages in flight are answered first; messages that arrive from now on are ignored. */
-  drain(): void {
+  /** Messages in flight are answered first; messages that arrive from now on are ignored. */
+  drain(reason = gatewayStops): void {
     this.#isClosing = true
-    if (this.#inFlightCount === 0) this.close()
+    this.#drainReason ??= reason
+    if (this.#inFlightCount === 0) this.close(1001, this.#drainReason)
   }
 
   /** Closes once all queued responses are sent; messages that arrive from now on are ignored. */
-  close(code = 1001, reason = 'the gateway is stopping'): void {
+  close(code = 1001, reason = gatewayStops): void {
     this.#isClosing = true
     this.#sendQueue.close(code, reason)
   }

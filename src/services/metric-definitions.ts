@@ -74,6 +74,18 @@ export const metricDefinitions = {
     labels: ['network', 'upstream', 'reason'],
     help: '1 while an upstream is excluded. The reason is "chain" (another chain id), "lag" (too far behind) or "ahead" (implausibly high head).',
   },
+  configReloadSuccessful: {
+    name: 'tollgate_config_last_reload_successful',
+    type: 'gauge',
+    labels: [],
+    help: '1 when the last reload of the configuration was applied, 0 when it was refused and the configuration from before serves on.',
+  },
+  configReloadTimestamp: {
+    name: 'tollgate_config_last_reload_success_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When the configuration was last loaded, in seconds since 1970.',
+  },
   reorgs: {
     name: 'tollgate_reorgs_total',
     type: 'counter',

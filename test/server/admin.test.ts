@@ -24,6 +24,7 @@ const open = async (token?: Secret, host = '127.0.0.1') => {
         pendingScrapes.push({ resolve, reject })
       }),
     logLevel,
+    reload: undefined,
     token,
     hosts: ['admin.internal'],
     log,

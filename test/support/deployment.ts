@@ -12,8 +12,11 @@ import { fileURLToPath } from 'node:url'
 export interface Deployment {
   /** Holds gateway.yaml and networks/; the store is next to it. */
   readonly dir: string
+  /** Writes gateway.yaml; members that are not given have the defaults of a deployment. */
+  writeGateway(content: object): void
   /** Writes a network file: text as it is, an object as JSON, which is valid YAML. */
   writeNetwork(name: string, content: object | string): void
+  removeNetwork(name: string): void
   /** Runs `tollgate <args> --config <dir>` to its end. */
   run(...args: readonly string[]): Promise<CommandResult>
   addAccount(name: string, plan?: string): Promise<void>
@@ -83,7 +86,9 @@ export const createDeployment = ({ gateway, networks, env = {}, maxOpenFiles, no
   process.once('exit', killAll)
   mkdirSync(join(dir, 'networks'), { recursive: true })
   cpSync(join(rootDir, 'configs/methods'), join(dir, 'methods'), { recursive: true })
-  writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaultGatewayConfig, ...gateway }))
+  const writeGateway = (content: object): void =>
+    writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaultGatewayConfig, ...content }))
+  writeGateway(gateway ?? {})
 
   const spawnCommand = (args: readonly string[], options: readonly string[] = [], maxOpenFiles?: number): CommandProcess => {
     // `env -u`: tap would load itself into the process (150 ms, and handlers for signals).
@@ -115,7 +120,9 @@ export const createDeployment = ({ gateway, networks, env = {}, maxOpenFiles, no
   for (const [name, content] of Object.entries(networks)) writeNetwork(name, content)
   return {
     dir,
+    writeGateway,
     writeNetwork,
+    removeNetwork: name => rmSync(join(dir, 'networks', `${name}.yaml`)),
     run,
     addAccount: async (name, plan = 'core') => void (await runJson('accounts', 'add', name, '--plan', plan)),
     // The shape is promised by the command line (docs/reference/commands.md).

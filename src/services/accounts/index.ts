@@ -23,13 +23,20 @@ export interface Accounts {
 /** The part of a store that keys are looked up in. */
 export type KeyStore = Pick<AccountStore, 'findKey' | 'changeCount' | 'subscribe'>
 
+/** For the host; plugins get find() alone. */
+export interface ReloadableAccounts extends Accounts {
+  /** A reload has changed the plans: every account has its new plan with its next call. */
+  setPlans(plans: Plans): void
+}
+
 export type Plans = Readonly<Record<string, Plan>>
 
 /**
  * Looks up keys in the store and caches the results until accounts or keys change there. Whether they have changed is
  * checked for all keys at once, about twice a second while keys are looked up. Subscribes to the store until it is closed.
  */
-export const openAccounts = (store: KeyStore, plans: Plans, clock: Clock): Accounts => {
+export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock): ReloadableAccounts => {
+  let plans = initialPlans
   const cache = new LookupCache()
   const pending = new Map<string, PendingRead>()
   store.subscribe(() => cache.invalidate())
@@ -68,6 +75,10 @@ export const openAccounts = (store: KeyStore, plans: Plans, clock: Clock): Accou
   const refuseExpired = (lookup: Lookup): Lookup =>
     lookup.kind === 'granted' && lookup.key.expires !== undefined && lookup.key.expires <= clock.now() ? expiredKey : lookup
   return {
+    setPlans(next) {
+      plans = next
+      cache.invalidate()
+    },
     find(key) {
       const keyText = key.reveal()
       const checking = changeCheck.run()

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Json, Path } from '../../util/json.ts'
-import { getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
+import { deepFreeze, getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
 import { overrideTable, selectOffered } from './override-table.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { CheckedParams, Method, MethodTable } from './index.ts'
@@ -67,7 +67,7 @@ const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<C
   const openedTable: MethodTable = {
     get: name => methods.get(name),
     names: table.names,
-    rulesId: table.rulesId,
+    rulesId: rulesIdOf(table.source),
     defaultCost: table.defaultCost,
     heavyClasses: table.heavyClasses,
     errorCategory: table.errorCategory,
@@ -83,7 +83,8 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
   const circularData: Issue = { path: [], message: 'the table must not contain itself: an alias refers to a node around it' }
   issues.push(...(file === undefined ? [circularData] : schemaIssues(file, 'table')))
   if (issues.length > 0) return undefined
-  const { methods, errors = [], heavyClasses = [], ...defaultsAndTypes } = file as TableFile // the schema has just been checked
+  const source = deepFreeze(file as TableFile) // the schema has just been checked
+  const { methods, errors = [], heavyClasses = [], ...defaultsAndTypes } = source
   const report = (issue: Issue) => void issues.push(issue)
   const compiler = createMethodCompiler(defaultsAndTypes, report)
   if (issues.length > 0) return undefined
@@ -95,10 +96,9 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
   errorPatternIssues(errors, Object.keys(methods)).forEach(report)
   const names = [...entries.keys()]
   const { cost: defaultCost } = defaultsAndTypes.defaults
-  const rulesId = rulesIdOf(file as TableFile)
   return {
+    source,
     names,
-    rulesId,
     defaultCost,
     entries,
     heavyClasses: new Set(heavyClasses),
@@ -107,11 +107,12 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
   }
 }
 
-const rulesIdOf = ({ defaults, methods, ...rest }: TableFile): string => {
+/** Without the costs. */
+const rulesIdOf = memoizeFrozen(({ defaults, methods, ...rest }: TableFile): string => {
   const withoutCost = ({ cost: _cost, ...entry }: MethodEntry) => entry
   const entries = Object.entries(methods).map(([name, entry]) => [name, withoutCost(entry)])
   return hash('sha256', JSON.stringify([withoutCost(defaults), entries, rest]), 'base64url')
-}
+})
 
 /** A copy that nobody else can change; undefined when YAML aliases make the data contain itself. */
 const copyPlainData = (data: unknown): unknown => {

@@ -94,8 +94,8 @@ export type ReportIssue = (issue: Issue) => void
 export interface CompiledTable {
   /** The methods, in the order of the file. */
   readonly names: readonly string[]
-  /** See MethodTable.rulesId. */
-  readonly rulesId: string
+  /** The file, checked. */
+  readonly source: TableFile
   /** Credits for a method that is not in the table. */
   readonly defaultCost: number
   readonly entries: ReadonlyMap<string, CompiledMethod>

@@ -1,0 +1,80 @@
+import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
+import { openPortal } from '../portal/index.ts'
+import type { PortalOptions, PortalReload } from '../portal/index.ts'
+import { openAdminListener, openRpcListener } from '../server/index.ts'
+import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
+import type { HeadsSource } from '../services/chain-heads/index.ts'
+import type { RootLog } from '../services/log.ts'
+import type { MetricsRegistry } from '../services/metrics.ts'
+import type { RunningNetworks } from './running-networks.ts'
+
+export interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks'>, Pick<PortalOptions, 'store' | 'version'> {
+  readonly running: RunningNetworks
+  readonly headsSource: HeadsSource
+  readonly metrics: MetricsRegistry
+  readonly log: RootLog
+  readonly isReady: AdminOptions['isReady']
+  readonly reload: AdminOptions['reload']
+}
+
+export interface Listeners extends Pick<RpcListener, 'enterLameDuck'> {
+  readonly urls: { readonly rpc: string; readonly portal?: string; readonly admin?: string }
+  /** The networks that run, and these options, from now on. */
+  reload(config: Pick<GatewayConfig, 'headers' | 'drain' | 'plans'>, networks: PortalReload['networks']): void
+}
+
+/** Opens all listeners; each is added to `closers`. */
+export const openListeners = async (
+  config: GatewayConfig,
+  networkConfigs: readonly NetworkConfig[],
+  context: ListenerContext,
+  closers: (() => Promise<void>)[],
+): Promise<Listeners> => {
+  const { running, store, clock, log, version } = context
+  const rpc = await openRpcListener({ ...context, config, networks: running.current })
+  closers.push(() => rpc.stop())
+  const { admin: adminAddress, portal: portalAddress } = config.listen
+  const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
+  const admin = adminAddress && (await openAdminListener(adminAddress, adminOptionsOf(config, context, headsStatus)))
+  // Closed after the calls in flight have finished, so that they answer until then.
+  if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
+  const portal =
+    portalAddress &&
+    (await openPortal({
+      ...config.portal,
+      address: portalAddress,
+      trustedProxies: config.listen.trustedProxies,
+      rpcUrl: rpc.url,
+      networks: networkConfigs,
+      describeMethods: async () => new Map(running.current.map(network => [network.name, network.describeMethods()])),
+      plans: config.plans,
+      ...{ store, headsStatus, clock, log, version },
+    }))
+  if (portal !== undefined) closers.splice(-1, 0, () => portal.stop())
+  return {
+    urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
+    enterLameDuck: rpc.enterLameDuck,
+    reload({ headers, drain, plans }, networks) {
+      rpc.reload(running.current, { headers, drain })
+      portal?.reload({ networks, plans })
+    },
+  }
+}
+
+const adminOptionsOf = (
+  { admin: { token, hosts } }: GatewayConfig,
+  { isReady, reload, headsSource, metrics, log }: ListenerContext,
+  headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
+): AdminOptions => ({
+  isReady,
+  async networks() {
+    await headsSource.refresh()
+    return headsStatus()
+  },
+  metrics: metrics.families,
+  logLevel: log,
+  reload,
+  token,
+  hosts,
+  log,
+})

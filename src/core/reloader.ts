@@ -1,0 +1,150 @@
+import { compareConfigs, formatChange, reloadGatewayConfig } from './config-changes.ts'
+import type { ConfigChange } from './config-changes.ts'
+import type { Problem } from '../config/problem.ts'
+import type { Config, GatewayConfig } from '../config/types.ts'
+import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { Gauge, Metrics } from '../services/metrics.ts'
+import { StageStartError } from './network.ts'
+import { ReloadError } from './running-networks.ts'
+
+/** A configuration without problems. */
+export type ValidConfig = Config & { readonly gateway: GatewayConfig }
+
+/** Reads the files of the configuration; returns their problems if they have any. */
+export type ReadConfig = () => Promise<ValidConfig | readonly Problem[]>
+
+/** Started beside what runs, and without calls yet. One of the two must be called. */
+export interface PreparedReload {
+  /** Calls from now on are served by it. */
+  commit(): void
+  abandon(): Promise<void>
+}
+
+export interface Reloadable {
+  /** Rejects with ReloadError or StageStartError; then nothing has changed. */
+  prepareReload(config: ValidConfig): Promise<PreparedReload>
+}
+
+/** What a reload has come to. */
+export interface ReloadReport {
+  /** False: the configuration from before serves on. */
+  readonly isApplied: boolean
+  /** What differs from before; what needs a restart differs from what runs, too, until the restart. */
+  readonly changes: readonly ConfigChange[]
+  /** Why it was not applied. */
+  readonly problems: readonly ReloadProblem[]
+}
+
+/** Without a place when it is not about a line of a file. */
+export type ReloadProblem = Pick<Problem, 'message'> & Partial<Problem>
+
+export interface ReloaderOptions extends Reloadable {
+  /** What runs. */
+  readonly config: ValidConfig
+  readonly readConfig: ReadConfig
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/** Reloads the configuration of a gateway, one reload after the other. Whatever is wrong, what runs serves on. */
+export class Reloader {
+  readonly #options: ReloaderOptions
+  readonly #isSuccessful: Gauge
+  readonly #lastSuccess: Gauge
+  #config: ValidConfig
+  #running: Promise<ReloadReport> | undefined
+  #next: Promise<ReloadReport> | undefined
+  #isStopped = false
+
+  constructor(options: ReloaderOptions) {
+    this.#options = options
+    this.#config = options.config
+    this.#isSuccessful = options.metrics.gauge(metricDefinitions.configReloadSuccessful, {})
+    this.#lastSuccess = options.metrics.gauge(metricDefinitions.configReloadTimestamp, {})
+    this.#recordSuccess()
+  }
+
+  /** Never rejects. During a reload the next one follows it, as the files may have changed since they were read. */
+  readonly reload = (): Promise<ReloadReport> => {
+    if (this.#running === undefined) return this.#next ?? this.#start()
+    return (this.#next ??= this.#running.then(() => {
+      this.#next = undefined
+      return this.#start()
+    }))
+  }
+
+  /** What is being prepared is abandoned. */
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  async whenIdle(): Promise<void> {
+    await this.#running
+    await this.#next
+  }
+
+  #start(): Promise<ReloadReport> {
+    this.#running = this.#run().finally(() => {
+      this.#running = undefined
+    })
+    return this.#running
+  }
+
+  async #run(): Promise<ReloadReport> {
+    try {
+      const config = await this.#options.readConfig()
+      return 'networks' in config ? await this.#apply(config) : this.#refuse(config)
+    } catch (error) {
+      if (error instanceof ReloadError && error.problems.length > 0) return this.#refuse(error.problems)
+      if (!(error instanceof ReloadError || error instanceof StageStartError))
+        this.#options.log.error({ err: error }, 'reload failed because of a bug')
+      return this.#refuse([{ message: error instanceof Error ? error.message : String(error) }])
+    }
+  }
+
+  async #apply(config: ValidConfig): Promise<ReloadReport> {
+    const changes = compareConfigs(this.#config, config)
+    const applied = changes.filter(({ needsRestart }) => !needsRestart)
+    if (applied.length > 0) {
+      const prepared = await this.#options.prepareReload(config)
+      if (this.#isStopped) {
+        await prepared.abandon()
+        throw new ReloadError('the gateway is stopping')
+      }
+      prepared.commit()
+      this.#config = { ...config, gateway: reloadGatewayConfig(this.#config.gateway, config.gateway) }
+    }
+    this.#recordSuccess()
+    this.#logChanges(applied, changes)
+    return { isApplied: true, changes, problems: [] }
+  }
+
+  #logChanges(applied: readonly ConfigChange[], changes: readonly ConfigChange[]): void {
+    const { log } = this.#options
+    const message = applied.length > 0 ? 'configuration reloaded' : 'configuration reloaded: nothing to apply has changed'
+    log.info({ event: 'reloaded', changes: applied.slice(0, maxLoggedChanges).map(formatChange), changeCount: applied.length }, message)
+    const unapplied = changes.filter(({ needsRestart }) => needsRestart).map(({ path }) => path)
+    if (unapplied.length > 0) log.warn({ event: 'restart-needed' }, `restart the gateway to apply: ${unapplied.join(', ')}`)
+  }
+
+  #refuse(problems: readonly ReloadProblem[]): ReloadReport {
+    this.#isSuccessful.set(0)
+    for (const { file, line, column, message, hint } of problems) {
+      const place = file === undefined ? '' : `${file}:${line}:${column}: `
+      const text = hint === undefined ? message : `${message}; ${hint}`
+      this.#options.log.error({ event: 'reload-failed', file, line, column }, `reload failed, nothing has changed: ${place}${text}`)
+    }
+    return { isApplied: false, changes: [], problems }
+  }
+
+  #recordSuccess(): void {
+    this.#isSuccessful.set(1)
+    this.#lastSuccess.set(this.#options.clock.now() / 1000)
+  }
+}
+
+/** More are only counted. */
+const maxLoggedChanges = 50

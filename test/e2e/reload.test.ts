@@ -1,0 +1,99 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import type { DeploymentOptions } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+t.setTimeout(100_000)
+
+/** A gateway with one node, the network testnet, and an account with a key. */
+const open = async (t: Test, { gateway = {}, networks }: Partial<DeploymentOptions> = {}) => {
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_gasPrice: { result: '0x9' },
+    eth_getBlockByNumber: { result: null },
+  })
+  const deployment = createDeployment({ gateway, networks: networks ?? { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const running = await deployment.start()
+  const linesOf = (event: string) => running.log.filter(line => line['event'] === event)
+  const metric = async (name: string) => {
+    const { text } = await post(`${running.admin}/metrics`, '', { method: 'GET' })
+    return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
+  }
+  /** Sends SIGHUP; resolves with the line of the reload's result. */
+  const reload = async (event = 'reloaded') => {
+    const before = linesOf(event).length
+    process.kill(running.pid, 'SIGHUP')
+    await waitUntil(() => linesOf(event).length > before)
+    return linesOf(event).at(-1)
+  }
+  const creditsOf = async (method: string) =>
+    Number((await post(running.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method }))).headers['x-tollgate-credits'])
+  return { node, deployment, gateway: running, key, url: running.http(key), linesOf, metric, reload, creditsOf }
+}
+
+t.test('SIGHUP applies the changed files', async t => {
+  const { node, deployment, gateway, key, url, reload, metric, creditsOf, linesOf } = await open(t)
+  const socket = await connectWs(gateway.ws(key))
+  t.equal(await creditsOf('eth_gasPrice'), 80)
+  t.equal(await metric('tollgate_config_last_reload_successful'), 1)
+
+  await t.test('a price, and says what has changed', async t => {
+    deployment.writeNetwork('testnet', networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: 7 } } }))
+    t.same((await reload())?.['changes'], ['+ testnet.credits.costs'])
+    t.equal(await creditsOf('eth_gasPrice'), 7)
+  })
+
+  await t.test('an added network, and a removed one, whose WebSockets close with 1001', async t => {
+    deployment.writeNetwork('second', { ...networkFile('second', [node.url]), hosts: ['second.test'] })
+    t.same((await reload())?.['changes'], ['+ second'])
+    t.equal((await call(url, 'eth_chainId', [], { host: 'second.test' })).result, '0x7a69')
+    const doomed = await connectWs(gateway.ws(key), { host: 'second.test' })
+    deployment.removeNetwork('second')
+    await reload()
+    t.same(await doomed.closed, { code: 1001, reason: 'the network is no longer served' })
+    t.match(await call(url, 'eth_chainId', [], { host: 'second.test' }), { error: { code: -32090 } })
+    t.equal((await socket.call('eth_chainId')).result, '0x7a69', 'other sockets stay open')
+  })
+
+  await t.test('a plan, for accounts that have called before, and on open WebSockets', async t => {
+    deployment.writeGateway({ plans: { core: { dailyCredits: 10 } }, limits: { batch: 5 } })
+    t.same((await reload())?.['changes'], ['~ plans.core.dailyCredits', '- plans.growth', '- plans.custom'])
+    await waitUntil(() => linesOf('restart-needed').length === 1)
+    t.match(linesOf('restart-needed'), [{ msg: 'restart the gateway to apply: limits.batch' }])
+    // What was leased under the old limit is spent first.
+    await waitUntil(async () => (await call(url, 'eth_gasPrice')).error?.code === -33000)
+    t.equal((await socket.call('eth_gasPrice')).error?.code, -33000)
+  })
+
+  await t.test('and nothing when a file has a problem: that is logged with its place, and in a metric', async t => {
+    const before = await metric('tollgate_config_last_reload_success_timestamp_seconds')
+    deployment.writeGateway({ plans: { core: { dailyCredits: 3_000_000 } } })
+    deployment.writeNetwork('testnet', 'network: testnet\nchainId: 0\n')
+    t.match(await reload('reload-failed'), {
+      level: 50,
+      file: /testnet\.yaml$/,
+      line: 2,
+      column: 10,
+      msg: /nothing has changed: .*chainId/,
+    })
+    t.equal(await metric('tollgate_config_last_reload_successful'), 0)
+    t.equal(await metric('tollgate_config_last_reload_success_timestamp_seconds'), before)
+    t.equal((await call(url, 'eth_gasPrice')).error?.code, -33000, 'the plan, too, stays')
+    t.ok((await socket.call('eth_gasPrice')).error)
+    deployment.writeNetwork('testnet', networkFile('testnet', [node.url]))
+    await reload()
+    t.equal(await metric('tollgate_config_last_reload_successful'), 1)
+    t.equal(await creditsOf('eth_gasPrice'), 80)
+  })
+  await socket.close()
+  t.equal(await gateway.stop(), 0)
+})
