@@ -18,9 +18,18 @@ export default definePlugin({
   writes: ['request'],
   create({ strict }, { offers }) {
     const readRequest = strict ? readStrictly : readLeniently
-    return (call, next) => {
-      const request = readRequest(call.message, offers)
-      return 'error' in request ? Promise.resolve(request) : next(withContext(call, { request }))
+    return {
+      handle(call, next) {
+        const request = readRequest(call.message, offers)
+        return 'error' in request ? Promise.resolve(request) : next(withContext(call, { request }))
+      },
+      explain: () => ({
+        text: [
+          strict
+            ? 'requires `jsonrpc: "2.0"`, a numeric id and a params array'
+            : 'requires `jsonrpc: "2.0"`; the id is a number, a string or null, and params may be missing',
+        ],
+      }),
     }
   },
 })

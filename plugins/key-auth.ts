@@ -56,6 +56,12 @@ export default definePlugin({
         // A cached key is found at once: to await it would take a microsecond of each call.
         return lookup instanceof Promise ? lookup.then(handleLookup) : handleLookup(lookup)
       },
+      explain({ lookup }) {
+        if (lookup === undefined) return { text: ['requires an API key in the path, /v3/<API_KEY>'] }
+        if (lookup.kind !== 'granted') return { text: [refusalByLookup[lookup.kind].error.message], ends: 'refused' }
+        const { key, account } = lookup
+        return { text: [`the key ${key.id} is valid: account ${account.name}, plan ${account.plan.name}`] }
+      },
     }
   },
 })

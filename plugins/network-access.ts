@@ -1,5 +1,5 @@
 import { AddressSet, definePlugin, getOrCreate, refuse } from '../src/plugin/plugin.ts'
-import type { Failure } from '../src/plugin/plugin.ts'
+import type { Failure, Key } from '../src/plugin/plugin.ts'
 
 /** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods, origins and IP addresses. */
 export default definePlugin({
@@ -8,27 +8,47 @@ export default definePlugin({
   options: { type: 'object', properties: {} },
   reads: ['request', 'key', 'account'],
   create(_options, { methods, network, usage }) {
-    return (call, next) => {
-      const { account, key, request } = call.context
-      const refusal =
-        key.networks !== undefined && !key.networks.includes(network.name)
-          ? forbidden(`the network ${network.name} is not enabled for this API key`, 'network', key.networks)
-          : key.methods !== undefined && !key.methods.includes(request.method)
-            ? forbidden('this API key is not allowed to call this method', 'method', key.methods)
-            : key.origins !== undefined && !isAllowedOrigin(call.origin.originHeader, key.origins)
-              ? forbidden('this API key does not accept calls from this origin', 'origin', key.origins)
-              : key.ips !== undefined && !getOrCreate(addressSets, key.ips, newAddressSet).has(call.origin.ip)
-                ? refuseAddress(call.origin.ip, key.ips)
-                : undefined
-      if (refusal === undefined) return next(call)
-      // The plugin that charges, and counts all other calls, is below.
-      const method = methods.get(request.method) === undefined ? 'other' : request.method
-      const uncharged = { outcome: refusal.kind, forwarded: false, day: undefined, calls: 1, credits: 0 } as const
-      usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
-      return Promise.resolve(refusal)
+    return {
+      handle(call, next) {
+        const { account, key, request } = call.context
+        const refusal =
+          refuseCall(key, network.name, request.method) ??
+          (key.origins !== undefined && !isAllowedOrigin(call.origin.originHeader, key.origins)
+            ? forbidden('this API key does not accept calls from this origin', 'origin', key.origins)
+            : key.ips !== undefined && !getOrCreate(addressSets, key.ips, newAddressSet).has(call.origin.ip)
+              ? refuseAddress(call.origin.ip, key.ips)
+              : undefined)
+        if (refusal === undefined) return next(call)
+        // The plugin that charges, and counts all other calls, is below.
+        const method = methods.get(request.method) === undefined ? 'other' : request.method
+        const uncharged = { outcome: refusal.kind, forwarded: false, day: undefined, calls: 1, credits: 0 } as const
+        usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
+        return Promise.resolve(refusal)
+      },
+      explain({ lookup, method }) {
+        if (lookup?.kind !== 'granted') return { text: ['the key may be limited to networks, methods, origins and IP addresses'] }
+        const { key } = lookup
+        const refusal = refuseCall(key, network.name, method)
+        if (refusal !== undefined) return { text: [refusal.error.message], ends: 'refused' }
+        return {
+          text: [
+            'the key allows this network and this method',
+            ...(key.origins === undefined ? [] : [`the Origin header must be one of ${key.origins.join(', ')}`]),
+            ...(key.ips === undefined ? [] : [`the caller must have one of the IP addresses ${key.ips.join(', ')}`]),
+          ],
+        }
+      },
     }
   },
 })
+
+/** By what is known of a call without its caller. */
+const refuseCall = ({ networks, methods }: Key, network: string, method: string): Failure | undefined =>
+  networks !== undefined && !networks.includes(network)
+    ? forbidden(`the network ${network} is not enabled for this API key`, 'network', networks)
+    : methods !== undefined && !methods.includes(method)
+      ? forbidden('this API key is not allowed to call this method', 'method', methods)
+      : undefined
 
 /** By the list of a key, which stays the same object while the key is cached. */
 const addressSets = new WeakMap<readonly string[], AddressSet>()

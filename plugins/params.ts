@@ -1,5 +1,5 @@
 import { definePlugin, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
-import type { Handler, MethodDescription, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
+import type { Explanation, Handler, Method, MethodDescription, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
 
 /** The fields of a table entry that this plugin uses. Other plugins read the table itself, without these overrides. */
 const overridableFields: readonly string[] = ['params', 'answer']
@@ -71,6 +71,7 @@ export default definePlugin({
       handle,
       offers: name => methods.get(name) !== undefined,
       describeMethods: described => describeMethods(methods, described),
+      explain: ({ method }) => explainMethod(methods.get(method), strict),
     }
   },
 })
@@ -82,6 +83,16 @@ const describeMethods = (methods: MethodTable, described: readonly MethodDescrip
     const method = methods.get(name)
     return method === undefined ? [] : [{ name, credits: credits.get(name) ?? methods.defaultCost, params: method.describeParams() }]
   })
+}
+
+const explainMethod = (method: Method | undefined, strict: boolean): Explanation => {
+  if (method === undefined) return { text: ['the method is not offered'], ends: 'refused' }
+  const text = method.describeParams().map(({ title, optional, accepts, default: value }, i) => {
+    const presence = optional && !strict ? `, optional${value === undefined ? '' : `: ${JSON.stringify(value)} by default`}` : ''
+    return `params[${i}], the ${title}: ${accepts}${presence}`
+  })
+  if (method.answer === undefined) return { text: text.length === 0 ? ['params have no rules'] : text }
+  return { text: [...text, `answers ${Buffer.from(method.answer).toString()} itself: no node is requested`], ends: 'answered' }
 }
 
 const invalidParams = memoizeFrozen(({ issue }: { readonly issue: string }) => refuse('params', { message: issue }))

@@ -8,9 +8,22 @@ import {
   onAbort,
   stringifyJson,
 } from '../../src/plugin/plugin.ts'
-import type { CachePolicy, Call, ChainSnapshot, Handler, Json, Method, Next, Reply, Services } from '../../src/plugin/plugin.ts'
+import type {
+  CachePolicy,
+  Call,
+  ChainSnapshot,
+  ExplainedCall,
+  Explanation,
+  Handler,
+  Json,
+  Method,
+  Next,
+  Reply,
+  Services,
+} from '../../src/plugin/plugin.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 import type { CacheQuery } from './finality.ts'
+import { explainPolicy } from './explain-policy.ts'
 import { MemoryCache } from './memory-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
@@ -103,7 +116,11 @@ export default definePlugin({
       memoryCache.store(miss, reply)
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     }
-    return { handle, start: async () => secondLevelCache?.open() }
+    const explain = ({ method }: ExplainedCall): Explanation => {
+      const methodCache = methodCaches.get(method)
+      return { text: [explainPolicy(methodCache === undefined || methodCache.sends ? 'never' : methodCache.policy)] }
+    }
+    return { handle, explain, start: async () => secondLevelCache?.open() }
   },
 })
 

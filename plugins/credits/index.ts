@@ -12,6 +12,7 @@ import type {
   Call,
   Charge,
   CountedCall,
+  Explanation,
   Failure,
   Handler,
   OutageGrace,
@@ -95,10 +96,17 @@ export default definePlugin({
     }
     return {
       handle,
+      explain: ({ method, creditsLeft }) => explainCharge(costByMethod.get(method) ?? methods.defaultCost, creditsLeft),
       describeMethods: described => described.map(method => ({ ...method, credits: costByMethod.get(method.name) ?? methods.defaultCost })),
     }
   },
 })
+
+const explainCharge = (cost: number, left: number | undefined): Explanation => {
+  const text = [`charges ${cost} credits; a call that delivers nothing is refunded`]
+  if (left === undefined) return { text }
+  return { text: [...text, `the account has ${left} credits left today`], ...(left < cost && { ends: 'refused' }) }
+}
 
 /** A call before it is charged. */
 interface PendingCharge {

@@ -2,6 +2,7 @@ import { definePlugin, assertKnownMethods, revealSecrets } from '../../src/plugi
 import type { Target } from '../../src/plugin/plugin.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
+import { explainSelection } from './explain-selection.ts'
 import { createSelectionOrder, requiredBlockOf } from './node-order.ts'
 import { mayForward, PartnerNode } from './partner-node.ts'
 import { RetryBudget } from './retries.ts'
@@ -76,6 +77,7 @@ export default definePlugin({
         const selection = { methodClass, method, candidates, requiredBlock, heads, retryBudget, clock, mayRetry, mayHedge }
         return new FailoverAttempt(call, next, selection, call.variant === forwarding ? partnerNode : undefined).run()
       },
+      explain: call => explainSelection({ upstreams, partner, hedge }, services.methods.get(call.method), call),
       async stop() {
         stopTracking()
       },

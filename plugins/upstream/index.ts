@@ -8,7 +8,19 @@ import {
   toBuffer,
   toHexQuantity,
 } from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, Heads, MaybePromise, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import type {
+  Call,
+  CallContext,
+  Explanation,
+  Handler,
+  Heads,
+  MaybePromise,
+  Method,
+  Reply,
+  Request,
+  Result,
+  Services,
+} from '../../src/plugin/plugin.ts'
 import { checkResult } from './check-result.ts'
 import { createTagSender } from './finality-tags.ts'
 import { normalizeError } from './normalize-error.ts'
@@ -89,7 +101,7 @@ export default definePlugin({
           log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
         return checked
       }
-    return async call => {
+    const handle: Handler<'request' | 'target'> = async call => {
       const { request, target } = call.context
       const method = methods.get(request.method)
       const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
@@ -103,8 +115,21 @@ export default definePlugin({
       const reply = await sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
       return reportBlock(reply, call.context, method, services)
     }
+    return { handle, explain: ({ method }) => explainLimits(methods.get(method), { timeout, maxBytes, maxChunks }) }
   },
 })
+
+const explainLimits = (
+  method: Method | undefined,
+  { timeout, maxBytes, maxChunks }: { readonly timeout: number; readonly maxBytes: number; readonly maxChunks: number },
+): Explanation => {
+  const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
+  const maxResults = method?.maxResults === undefined ? '' : ` and ${method.maxResults} results`
+  const chunks = `split into at most ${maxChunks} chunks for a node with maxRange or maxParams`
+  return {
+    text: [`at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}`, ...(method?.splittable === true ? [chunks] : [])],
+  }
+}
 
 /** Before the answer is given to the caller, every worker has the block. */
 const reportBlock = (

@@ -11,6 +11,8 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
   check: async () =>
     (await import('./check.ts')).createCheckCommand(await loadBuiltInPlugins(), (await import('../core/dry-run.ts')).dryRunNetworks),
   show: async () => (await import('./show.ts')).createShowCommand(await loadBuiltInPlugins()),
+  explain: async () =>
+    (await import('./explain.ts')).createExplainCommand(await loadBuiltInPlugins(), (await import('../core/dry-run.ts')).explainCall),
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,
   usage: async () => (await import('./usage.ts')).usageCommand,

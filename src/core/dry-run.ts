@@ -1,7 +1,8 @@
 import type { Config } from '../config/types.ts'
 import type { Problem } from '../config/problem.ts'
+import type { ExplainedCall } from '../plugin/plugin.ts'
 import { buildNetwork } from './network.ts'
-import type { HostServices } from './network.ts'
+import type { HostServices, StageExplanation } from './network.ts'
 import { systemClock } from '../services/clock.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { MethodDescription } from '../services/index.ts'
@@ -27,6 +28,18 @@ export const describeNetworks = async (
     if (network !== undefined) descriptions.set(network.name, network.describeMethods())
   }
   return descriptions
+}
+
+/** What becomes of a call to a network at each of its stages; undefined when the network is not served. */
+export const explainCall = async (
+  config: Config,
+  network: string,
+  call: ExplainedCall,
+): Promise<readonly StageExplanation[] | undefined> => {
+  const networks = config.networks.filter(({ name }) => name === network)
+  let explanation: readonly StageExplanation[] | undefined
+  for await (const built of buildForDryRun({ ...config, networks })) explanation = built.network?.explain(call)
+  return explanation
 }
 
 /** Builds each network with services that do nothing; it is stopped once the consumer goes on. */

@@ -36,6 +36,7 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
     },
     ...(stage.admit && { admit: origin => bugs.guard(() => stage.admit?.(origin)) }),
     ...(stage.offers && { offers: method => bugs.guard(() => stage.offers?.(method) ?? true) }),
+    ...(stage.explain && { explain: call => bugs.guard(() => stage.explain?.(call) ?? { text: [] }) }),
     async start() {
       pending.watch()
       await bugs.guard(() => stage.start?.())

@@ -2,7 +2,7 @@ import type { NetworkConfig, Step } from '../config/types.ts'
 import type { Problem } from '../config/problem.ts'
 import type { Json, Origin } from '../plugin/call.ts'
 import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
-import type { Handler, Next } from '../plugin/plugin.ts'
+import type { ExplainedCall, Explanation, Handler, Next } from '../plugin/plugin.ts'
 import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { revealSecrets } from '../plugin/secret.ts'
@@ -40,6 +40,8 @@ export interface Network {
   describeMethods(): readonly MethodDescription[]
   /** Resolves when no call and no admission is under way: another pipeline has taken over. */
   whenIdle(): Promise<void>
+  /** What becomes of a call at each stage, as far as it passes. */
+  explain(call: ExplainedCall): readonly StageExplanation[]
   /** Starts the stages from the last to the first: a stage is ready before another calls it. */
   start(): Promise<void>
   /**
@@ -47,6 +49,12 @@ export interface Network {
    * start(), and twice. A failure is logged, and the rest is stopped all the same.
    */
   stop(): Promise<void>
+}
+
+/** One stage of a call that is explained. */
+export interface StageExplanation extends Explanation {
+  /** The name of the step. */
+  readonly plugin: string
 }
 
 /** A stage that cannot serve; the message is for the operator. */
@@ -157,6 +165,14 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, he
     whenIdle: () => inFlight.whenIdle(),
     describeMethods: () =>
       stages.reduce((methods, { stage }) => stage.describeMethods?.(methods) ?? methods, describeTable(methodTableOf(config, host))),
+    explain(call) {
+      const explained = stages.map(({ step, stage }) => ({
+        plugin: step.name,
+        ...(stage.explain?.(call) ?? { text: [step.plugin.summary.replace(/\.$/, '')] }),
+      }))
+      const end = explained.findIndex(({ ends }) => ends !== undefined)
+      return end < 0 ? explained : explained.slice(0, end + 1)
+    },
     async start() {
       for (const { step, stage } of stages.toReversed()) {
         try {

@@ -4,7 +4,7 @@ import type { Path } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './options-schema.ts'
-import type { MethodDescription, MethodTable, Services } from '../services/index.ts'
+import type { Lookup, MethodDescription, MethodTable, Services } from '../services/index.ts'
 
 export { blockSelectorOf } from '../services/method-table/index.ts'
 export type { BlockSelector, BlockNumberOrTag } from '../services/method-table/index.ts'
@@ -63,10 +63,29 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
    * method table.
    */
   describeMethods?(methods: readonly MethodDescription[]): readonly MethodDescription[]
+  /** What `tollgate explain` prints of this stage; reads nothing and sends nothing. */
+  explain?(call: ExplainedCall): Explanation
   /** Returns quickly; rejecting stops the gateway from starting. */
   start?(): Promise<void>
   /** Safe without start(), and twice. */
   stop?(): Promise<void>
+}
+
+/** A call that `tollgate explain` describes. */
+export interface ExplainedCall {
+  readonly method: string
+  /** The look-up of the key that is given; undefined without one. */
+  readonly lookup: Lookup | undefined
+  /** Credits that the account has left today; undefined without a key. */
+  readonly creditsLeft: number | undefined
+}
+
+/** What becomes of a call at one stage. */
+export interface Explanation {
+  /** One sentence each, without a full stop. */
+  readonly text: readonly string[]
+  /** The call does not pass on to the stages below. */
+  readonly ends?: 'refused' | 'answered'
 }
 
 /** Reports what is wrong with the option at `path`: what was found, what was expected. */

@@ -1,7 +1,21 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import t from 'tap'
+import type { Test } from 'tap'
 import { parseAllDocuments } from 'yaml'
+import { plugins } from '../../plugins/index.ts'
 import { exitCodes } from '../../src/cli/command.ts'
+import { createExplainCommand } from '../../src/cli/explain.ts'
 import { createShowCommand } from '../../src/cli/show.ts'
+import { explainCall } from '../../src/core/dry-run.ts'
+import { networkStatusOf } from '../../src/server/network-status.ts'
+import { createKey } from '../../src/services/accounts/create-key.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import { tempFolder } from '../store/temp-store.ts'
 import { networkYaml, stubPlugins, writeConfig } from '../config/config-fixture.ts'
 import { runCommand } from './run-command.ts'
 
@@ -54,3 +68,76 @@ t.test('show NETWORK prints one network, or why it is not served; --json prints 
   const broken = writeConfig(t.testdir({ broken: {} }), { ...files, 'gateway.yaml': 'plan: 1\n' })
   t.match(await runCommand(createShowCommand(stubPlugins), ['--config', broken]), { code: exitCodes.config, out: [] })
 })
+
+t.test('explain prints what becomes of a call at each plugin, with the key of a caller and the state of the running gateway', async t => {
+  const admin = await serveJson(t, {
+    ready: true,
+    networks: [
+      networkStatusOf({ name: 'main-chain', head: 7, upstreams: [{ name: 'own', usable: false, because: 'it has another chain id' }] }, []),
+    ],
+  })
+  const step = (name: string, options = '{}') => `  - ${name}: ${options}\n`
+  const network = [
+    step('envelope'),
+    step('key-auth'),
+    step('network-access'),
+    step('credits', '{ costs: { eth_call: 40 } }'),
+    step('params', '{ methods: { eth_getProof: false } }'),
+    step('cache', '{ methods: { eth_gasPrice: never } }'),
+    step('failover', '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }, { name: second, url: "http://127.0.0.1:2" }] }'),
+    step('upstream'),
+  ]
+  const dir = writeConfig(await tempFolder(t), {
+    'gateway.yaml': `store: lmdb:data\nplans: { core: { dailyCredits: 100 } }\nlisten: { admin: "127.0.0.1:${admin}" }\n`,
+    'methods/ethereum.yaml': readFileSync('configs/methods/ethereum.yaml', 'utf8'),
+    'networks/main-chain.yaml': networkYaml('main-chain', network.join('')),
+  })
+  const store = await openStore({ kind: 'lmdb', path: join(dir, 'data') }, systemClock)
+  await store.addAccount({ id: 'a1', name: 'alice', plan: 'core', created: 0 })
+  const limited = await createKey(store, systemClock, 'a1', { methods: ['eth_call', 'eth_getLogs'], origins: ['https://app.example.org'] })
+  await store.close()
+  const command = createExplainCommand(plugins, explainCall)
+  const explain = async (...args: readonly string[]) => (await runCommand(command, ['main-chain', ...args, '--config', dir])).out.join('\n')
+
+  const plain = await explain('eth_call')
+  t.match(plain, /^credits\n {2}charges 40 credits/m)
+  t.match(plain, /^params\n {2}params\[0\], the \S/m)
+  t.match(plain, /^failover\n {2}order: own, then second$/m)
+  t.match(plain, /^upstreams now\n {2}own: gets no calls: it has another chain id$/m)
+  t.match(await explain('eth_gasPrice'), /^cache\n {2}not cached: each call reaches a node$/m)
+  t.match(await explain('eth_chainId'), /^params: answers the call\n {2}answers "0x1" itself: no node is requested$/m)
+  t.match(await explain('eth_getProof'), /^params: refuses the call\n {2}the method is not offered$/m)
+
+  const key = limited.key.reveal()
+  const withKey = await explain('eth_call', '--key', key)
+  t.match(withKey, `the key ${limited.row.id} is valid: account alice, plan core`)
+  t.match(withKey, /the Origin header must be one of https:\/\/app.example.org\n/)
+  t.match(withKey, /the account has 100 credits left today\n/)
+  t.notMatch(withKey, key)
+  t.match(
+    await explain('eth_getLogs', '--key', key),
+    /credits: refuses the call\n {2}charges 255 credits.*\n {2}the account has 100 credits left today$/,
+  )
+  t.match(
+    await explain('eth_gasPrice', '--key', key),
+    /network-access: refuses the call\n {2}this API key is not allowed to call this method$/,
+  )
+  t.match(await explain('eth_call', '--key', 'tg_wrong'), /key-auth: refuses the call\n {2}the API key is malformed: .*$/)
+  t.match(JSON.parse(await explain('eth_chainId', '--json')), {
+    network: 'main-chain',
+    stages: [{ plugin: 'envelope' }],
+    upstreams: [{ name: 'own' }],
+  })
+  t.match(await runCommand(command, ['main-chian', 'eth_call', '--config', dir]), {
+    code: exitCodes.usage,
+    err: [/did you mean `main-chain`\?/],
+  })
+})
+
+/** Answers each request with the body; resolves with the port. */
+const serveJson = async (t: Test, body: object): Promise<number> => {
+  const server = createServer((_request, response) => response.end(JSON.stringify(body))).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
+}

@@ -1,0 +1,116 @@
+import { loadConfig } from '../config/load.ts'
+import { printProblems } from '../config/problem.ts'
+import type { Config, GatewayConfig } from '../config/types.ts'
+import type { StageExplanation } from '../core/network.ts'
+import type { AnyPlugin, ExplainedCall } from '../plugin/plugin.ts'
+import { Secret } from '../plugin/secret.ts'
+import { readBalance } from '../services/account-reports.ts'
+import { openAccounts } from '../services/accounts/index.ts'
+import { systemClock } from '../services/clock.ts'
+import type { NetworkStatus } from '../server/network-status.ts'
+import { urlOf } from '../server/http-server.ts'
+import { openStore } from '../store/open-store.ts'
+import { StoreError } from '../store/store.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
+import { UsageError, exitCodes } from './command.ts'
+import type { Command, CommandOption, Terminal } from './command.ts'
+import { fetchNetworkStatus } from './gateway-status.ts'
+
+const options = {
+  key: {
+    type: 'string',
+    placeholder: 'KEY',
+    description: 'An API key, to see whether it would pass and whether its account has the credits.',
+  },
+  json: jsonOption,
+  config: configOption,
+} as const satisfies Readonly<Record<string, CommandOption>>
+
+type ExplainCall = (config: Config, network: string, call: ExplainedCall) => Promise<readonly StageExplanation[] | undefined>
+
+/** `explainCall` creates every stage of the network and starts none. */
+export const createExplainCommand = (plugins: readonly AnyPlugin[], explainCall: ExplainCall): Command => ({
+  name: 'explain',
+  summary: 'Prints what would happen to a call, plugin by plugin; sends nothing.',
+  usage: ['explain NETWORK METHOD [--key KEY] [--json] [--config DIR]'],
+  positionals: { NETWORK: 'The name of a network.', METHOD: 'The name of a method, such as eth_getLogs.' },
+  options,
+  async run(args, { env, out, err }) {
+    const {
+      values,
+      positionals: [network, method],
+    } = readArguments(args, ['NETWORK', 'METHOD'], options)
+    const config = await loadConfig(values.config, plugins, env)
+    printProblems(config.problems, err)
+    if (config.problems.length > 0 || config.gateway === undefined) return exitCodes.config
+    requireServedNetwork(config, network)
+    try {
+      const caller = values.key === undefined ? noCaller : await readCaller(config.gateway, values.key)
+      const stages = (await explainCall(config, network, { method, ...caller })) ?? []
+      const status = await fetchNetworkStatus(config.gateway, network)
+      const explanation = { network, method, stages, ...(status && { upstreams: status.upstreams }) }
+      if (values.json) out(JSON.stringify(explanation))
+      else printExplanation(explanation, config.gateway, out)
+      return exitCodes.ok
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      err(`tollgate: ${error.message}`)
+      return exitCodes.failed
+    }
+  },
+})
+
+const requireServedNetwork = ({ networks, unserved }: Config, network: string): void => {
+  const missing = unserved.find(each => each.network === network)
+  if (missing !== undefined) throw new UsageError(`the network ${network} is not served: set ${missing.variables.join(' or ')}`)
+  const names = networks.map(({ name }) => name)
+  if (!names.includes(network)) throw new UsageError(`unknown network "${network}"${formatHint(didYouMean(network, names))}`)
+}
+
+type Caller = Pick<ExplainedCall, 'lookup' | 'creditsLeft'>
+
+const noCaller: Caller = { lookup: undefined, creditsLeft: undefined }
+
+/** The key as the gateway would look it up, and what its account has left: credits that a gateway has leased are left, too. */
+const readCaller = async ({ store: address, plans }: GatewayConfig, key: string): Promise<Caller> => {
+  const store = await openStore(address, systemClock)
+  try {
+    const lookup = await openAccounts(store, plans, systemClock).find(new Secret(key))
+    if (lookup.kind !== 'granted') return { lookup, creditsLeft: undefined }
+    const { left, held } = await readBalance(store, lookup.account.id, lookup.account.plan.dailyCredits)
+    return { lookup, creditsLeft: (left ?? 0) + held }
+  } finally {
+    await store.close()
+  }
+}
+
+interface CallExplanation {
+  readonly network: string
+  readonly method: string
+  readonly stages: readonly StageExplanation[]
+  /** Of the running gateway. */
+  readonly upstreams?: NetworkStatus['upstreams']
+}
+
+const printExplanation = ({ stages, upstreams }: CallExplanation, { listen: { admin } }: GatewayConfig, out: Terminal['out']): void => {
+  for (const { plugin, text, ends } of stages) {
+    out(`${plugin}${ends === 'refused' ? ': refuses the call' : ends === 'answered' ? ': answers the call' : ''}`)
+    for (const line of text) out(`  ${line}`)
+  }
+  if (stages.at(-1)?.ends !== undefined) return
+  out('upstreams now')
+  if (upstreams !== undefined) return upstreams.map(describeUpstream).forEach(line => out(`  ${line}`))
+  const reason = admin === undefined ? 'gateway.yaml has no listen.admin' : `no gateway answers at ${urlOf(admin.host, admin.port)}`
+  out(`  not known: ${reason}`)
+}
+
+const describeUpstream = ({ name, usable, because, head, openBreakers = [], rateLimited }: NetworkStatus['upstreams'][number]): string => {
+  const state = [
+    usable ? 'gets calls' : `gets no calls${because === undefined ? '' : `: ${because}`}`,
+    ...(head === undefined ? [] : [`head ${head}`]),
+    ...(openBreakers.length === 0 ? [] : [`circuit breaker open for ${openBreakers.join(', ')}`]),
+    ...(rateLimited ? ['rate limited'] : []),
+  ]
+  return `${name}: ${state.join('; ')}`
+}
