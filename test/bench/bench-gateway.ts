@@ -1,11 +1,16 @@
 import { execFile } from 'node:child_process'
 import { copyFile, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 
-/** The command line of the gateway. */
-export const tollgateScript = new URL('../../src/main.js', import.meta.url)
+/** The root folder of this commit. */
+const thisRoot = fileURLToPath(new URL('../../../', import.meta.url))
+
+/** The command line of a gateway, by the root folder of its commit. */
+export const tollgateScriptIn = (root: string): URL => pathToFileURL(join(root, 'dist/src/main.js'))
+
+export const tollgateScript = tollgateScriptIn(thisRoot)
 
 /** API keys for calls. */
 export interface BenchKeys {
@@ -36,18 +41,25 @@ export const writeGatewayConfigs = async (dir: string, node: string, workers: nu
   return { config: join(dir, 'gateway'), workersConfig: join(dir, 'workers'), keys: { valid, mistyped, unknown } }
 }
 
+/** Writes a configuration for the gateway of another commit, by its own method table, with an account of its own. */
+export const writeOtherGatewayConfig = async (dir: string, node: string, root: string): Promise<{ config: string; key: string }> => {
+  const config = join(dir, 'other-commit')
+  await writeConfig(config, { node, workers: undefined, root })
+  return { config, key: await addKey(config, root) }
+}
+
 interface ConfigOptions {
   readonly node: string
+  readonly root?: string
   readonly workers: number | undefined
   readonly store?: string
 }
 
-const writeConfig = async (dir: string, { node, workers, store = './data' }: ConfigOptions): Promise<void> => {
+const writeConfig = async (dir: string, { node, workers, root = thisRoot, store = './data' }: ConfigOptions): Promise<void> => {
   for (const folder of ['networks', 'methods']) await mkdir(join(dir, folder), { recursive: true })
   await writeFile(join(dir, 'gateway.yaml'), gatewayYaml(store) + (workers === undefined ? '' : `workers: ${workers}\n`))
   await writeFile(join(dir, 'networks', 'bench.yaml'), networkYaml(node))
-  const methods = fileURLToPath(new URL('../../../configs/methods/ethereum.yaml', import.meta.url))
-  await copyFile(methods, join(dir, 'methods', 'ethereum.yaml'))
+  await copyFile(join(root, 'configs/methods/ethereum.yaml'), join(dir, 'methods', 'ethereum.yaml'))
 }
 
 const gatewayYaml = (store: string): string => `listen: { rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }
@@ -75,10 +87,11 @@ pipeline:
   - upstream: {}
 `
 
-const addKey = async (config: string): Promise<string> => {
-  await runTollgate('accounts', 'add', 'bench', '--plan', 'big', '--config', config, '--json')
-  const { stdout } = await runTollgate('keys', 'add', 'bench', '--config', config, '--json')
+const addKey = async (config: string, root = thisRoot): Promise<string> => {
+  await runTollgate(root, 'accounts', 'add', 'bench', '--plan', 'big', '--config', config, '--json')
+  const { stdout } = await runTollgate(root, 'keys', 'add', 'bench', '--config', config, '--json')
   return (JSON.parse(stdout) as { key: string }).key
 }
 
-const runTollgate = (...args: readonly string[]) => promisify(execFile)(process.execPath, [fileURLToPath(tollgateScript), ...args])
+const runTollgate = (root: string, ...args: readonly string[]) =>
+  promisify(execFile)(process.execPath, [fileURLToPath(tollgateScriptIn(root)), ...args])

@@ -31,6 +31,8 @@ export interface BenchOptions {
   readonly only: readonly string[]
   readonly peers: readonly Peer[]
   readonly workers?: number
+  /** Another commit of the gateway that is measured in the same turns. */
+  readonly compare?: string
   /** Port of the node that is the upstream of all gateways; 0 is any free port. */
   readonly nodePort: number
   readonly json?: string
@@ -44,6 +46,7 @@ export const usageText = `npm run bench -- [options]
   --rounds N             number of rounds of each scenario
   --workers N            number of workers of the gateway
   --peer NAME=URL[,PID]  also measures a gateway that is already running; may be repeated
+  --compare REV          also builds and measures another commit of the gateway
   --node PORT            port of the node, for the configuration of peers; any free port if absent
   --json FILE            writes all measurements
   --svg FILE             draws the ratios`
@@ -78,13 +81,14 @@ export const parseBenchOptions = (args: readonly string[]): BenchOptions => {
       only: { type: 'string', default: '' },
       rounds: { type: 'string' },
       workers: { type: 'string' },
+      compare: { type: 'string' },
       peer: { type: 'string', multiple: true, default: [] },
       node: { type: 'string', default: '0' },
       json: { type: 'string' },
       svg: { type: 'string' },
     },
   })
-  const { quick, only, rounds, workers, peer, node, json, svg } = values
+  const { quick, only, rounds, workers, compare, peer, node, json, svg } = values
   const settings = quick ? quickRunSettings : fullRunSettings
   return {
     settings: rounds === undefined ? settings : { ...settings, rounds: parseCount('rounds', rounds) },
@@ -93,6 +97,7 @@ export const parseBenchOptions = (args: readonly string[]): BenchOptions => {
     peers: peer.map(parsePeer),
     nodePort: node === '0' ? 0 : parseCount('node', node),
     ...(workers === undefined ? {} : { workers: parseCount('workers', workers) }),
+    ...(compare === undefined ? {} : { compare }),
     ...(json === undefined ? {} : { json }),
     ...(svg === undefined ? {} : { svg }),
   }

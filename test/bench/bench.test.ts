@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, symlinkSync, unlinkSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -35,14 +36,34 @@ void t.test('a wrong response is detected', async t => {
   t.match(check(body(requestIdOf(0), '0x1'), 200, body(requestIdOf(1), '0x123')), 'a response of')
 })
 
-void t.test('the benchmark measures a case and its baselines', async t => {
+void t.test('the benchmark measures a case, its baselines, and another commit', async t => {
+  const root = fileURLToPath(new URL('../../../', import.meta.url))
+  const { stdout: head } = await promisify(execFile)('git', ['-C', root, 'rev-parse', 'HEAD'])
+  const built = join(root, 'node_modules/.cache/tollgate-bench', head.trim())
+  if (!existsSync(built)) {
+    mkdirSync(dirname(built), { recursive: true })
+    symlinkSync(root, built) // as if the commit had been built before
+    t.teardown(() => unlinkSync(built))
+  }
   const json = join(t.testdir(), 'results.json')
   const main = fileURLToPath(new URL('./bench.js', import.meta.url))
-  const { stdout } = await promisify(execFile)(process.execPath, [main, '--quick', '--rounds', '1', '--only', 'cached', '--json', json])
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    main,
+    '--quick',
+    '--rounds',
+    '1',
+    '--only',
+    'cached',
+    '--json',
+    json,
+    '--compare',
+    'HEAD',
+  ])
   t.match(stdout, /CPU of tollgate \/ bare node:http/)
+  t.match(stdout, /CPU of tollgate \/ tollgate at HEAD/)
   const {
     results: [{ rows }],
   } = JSON.parse(await readFile(json, 'utf8'))
-  t.match(rows, [{ name: 'tollgate' }, { name: 'bare node:http' }, { name: 'Koa' }])
+  t.match(rows, [{ name: 'tollgate' }, { name: 'bare node:http' }, { name: 'Koa' }, { name: 'tollgate at HEAD' }])
   t.ok(rows.every((row: { rounds: { callsPerSecond: number }[] }) => (row.rounds[0]?.callsPerSecond ?? 0) > 0))
 })

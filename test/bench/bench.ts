@@ -4,6 +4,8 @@ import { cases } from './cases.ts'
 import type { Case, CaseResult } from './cases.ts'
 import { parseBenchOptions, usageText } from './bench-options.ts'
 import type { BenchOptions } from './bench-options.ts'
+import { cpuRatio } from './figures.ts'
+import { otherCommitName } from './measure.ts'
 import { hasProc } from './proc-fs.ts'
 import { isStopped, stopAll } from './server-process.ts'
 import { openBenchServers } from './servers.ts'
@@ -33,9 +35,10 @@ interface CaseReport extends CaseResult {
 const runCases = async (options: BenchOptions, selected: readonly Case[]): Promise<readonly CaseReport[]> => {
   const servers = await openBenchServers(options)
   const reports: CaseReport[] = []
+  const end = performance.now() + options.settings.timeLimitMs
   try {
     for (const each of selected) {
-      const outcome = performance.now() < options.settings.timeLimitMs ? await runCase(servers, each) : logSkipped(each)
+      const outcome = performance.now() < end ? await runCase(servers, each) : logSkipped(each)
       if (outcome !== undefined) reports.push({ case: each, ...outcome })
     }
   } finally {
@@ -47,7 +50,7 @@ const runCases = async (options: BenchOptions, selected: readonly Case[]): Promi
 /** Prints the result of the case; undefined when the case failed. */
 const runCase = async (servers: BenchServers, each: Case): Promise<CaseResult | undefined> => {
   try {
-    const outcome = await each.run(servers, line => console.log(line))
+    const outcome = withOtherCommit(servers, await each.run(servers, line => console.log(line)))
     console.log(formatCaseResult(each, outcome))
     return outcome
   } catch (error) {
@@ -56,6 +59,14 @@ const runCase = async (servers: BenchServers, each: Case): Promise<CaseResult | 
     process.exitCode = 1
     return undefined
   }
+}
+
+/** Adds how the CPU of each line compares with that of the other commit. */
+const withOtherCommit = ({ otherCommit }: BenchServers, { rows, figures }: CaseResult): CaseResult => {
+  if (otherCommit === undefined) return { rows, figures }
+  const pairs = rows.map(({ name }) => [name, otherCommitName(name, otherCommit.revision)] as const)
+  const compared = pairs.filter(([, other]) => rows.some(row => row.name === other))
+  return { rows, figures: [...figures, ...compared.map(([name, other]) => cpuRatio(rows, name, other))] }
 }
 
 const logSkipped = ({ name }: Case): undefined => void console.log(`skipped: ${name}: the time limit of the run is over`)

@@ -66,9 +66,10 @@ export type ReportSkipped = (line: string) => void
 /** Measures scenarios in turn, in alternating order: a slow drift of the machine affects all of them equally. */
 export const compareScenarios = async (
   servers: BenchServers,
-  scenarios: readonly Scenario[],
+  ownScenarios: readonly Scenario[],
   reportSkipped: ReportSkipped,
 ): Promise<readonly ScenarioResult[]> => {
+  const scenarios = [...ownScenarios, ...otherCommitScenarios(servers, ownScenarios)]
   const started = new Map<ServerName, ServerProcess>()
   try {
     const names = [...new Set(scenarios.map(scenario => scenario.server))]
@@ -86,6 +87,22 @@ export const compareScenarios = async (
     for (const server of started.values()) await server.stop()
   }
 }
+
+/** The same calls to the gateway of another commit. */
+const otherCommitScenarios = ({ otherCommit, keys }: BenchServers, scenarios: readonly Scenario[]): readonly Scenario[] =>
+  otherCommit === undefined
+    ? []
+    : scenarios
+        .filter(({ server }) => server === 'gateway')
+        .map(scenario => ({
+          ...scenario,
+          name: otherCommitName(scenario.name, otherCommit.revision),
+          server: 'other commit',
+          path: scenario.path.replace(keys.valid, otherCommit.key),
+        }))
+
+/** The name of the line for the same calls to another commit. */
+export const otherCommitName = (name: string, revision: string): string => `${name} at ${revision}`
 
 const sendWarmUpRequest = async (
   servers: BenchServers,

@@ -1,12 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { writeGatewayConfigs, tollgateScript } from './bench-gateway.ts'
+import { tollgateScript, tollgateScriptIn, writeGatewayConfigs, writeOtherGatewayConfig } from './bench-gateway.ts'
 import type { BenchKeys } from './bench-gateway.ts'
 import { LoadProcess } from './load-process.ts'
 import type { RunSettings, BenchOptions, Peer } from './bench-options.ts'
 import { openMonitorServer } from './monitor-server.ts'
 import type { MonitorServer } from './monitor-server.ts'
+import { buildCommit } from './other-commit.ts'
 import { startServer, stopAll } from './server-process.ts'
 import type { ServerProcess } from './server-process.ts'
 
@@ -14,13 +15,15 @@ import type { ServerProcess } from './server-process.ts'
 export type Baseline = 'http' | 'koa' | 'proxy' | 'pipe' | 'ws'
 
 /** The servers that a case may start. */
-export type ServerName = 'gateway' | 'workers' | Baseline | `peer:${string}`
+export type ServerName = 'gateway' | 'other commit' | 'workers' | Baseline | `peer:${string}`
 
 /** What a case uses. */
 export interface BenchServers {
   readonly settings: RunSettings
   readonly keys: BenchKeys
   readonly peers: readonly Peer[]
+  /** A gateway of another commit, and an API key of its own. */
+  readonly otherCommit?: { readonly revision: string; readonly key: string }
   readonly monitors: MonitorServer
   readonly loadProcess: LoadProcess
   /** For load that must not delay the calls of the first load process. */
@@ -31,7 +34,7 @@ export interface BenchServers {
   close(): Promise<void>
 }
 
-export const openBenchServers = async ({ settings, peers, workers, nodePort }: BenchOptions): Promise<BenchServers> => {
+export const openBenchServers = async ({ settings, peers, workers, compare, nodePort }: BenchOptions): Promise<BenchServers> => {
   const dir = await mkdtemp(join(tmpdir(), 'tollgate-bench-'))
   const loadProcesses: LoadProcess[] = []
   const close = async () => {
@@ -47,15 +50,22 @@ export const openBenchServers = async ({ settings, peers, workers, nodePort }: B
       ['gateway', config],
       ['workers', workersConfig],
     ])
+    const otherRoot = compare === undefined ? undefined : await buildCommit(compare)
+    const other = otherRoot === undefined ? undefined : await writeOtherGatewayConfig(dir, upstream.url, otherRoot)
+    if (other !== undefined) configs.set('other commit', other.config)
     const launchOptionsOf = (name: string) =>
       configs.has(name)
-        ? { script: tollgateScript, args: ['start', '--config', configs.get(name) as string] }
+        ? {
+            script: otherRoot !== undefined && name === 'other commit' ? tollgateScriptIn(otherRoot) : tollgateScript,
+            args: ['start', '--config', configs.get(name) as string],
+          }
         : { script: scriptUrl(`baselines/${name}-baseline`), args: [upstream.url] }
     loadProcesses.push(new LoadProcess(), new LoadProcess())
     return {
       settings,
       keys,
       peers,
+      ...(compare !== undefined && other !== undefined && { otherCommit: { revision: compare, key: other.key } }),
       monitors,
       loadProcess: loadProcesses[0] as LoadProcess,
       secondLoadProcess: loadProcesses[1] as LoadProcess,
