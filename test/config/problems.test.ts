@@ -13,7 +13,7 @@ import { parseYamlFile } from '../../src/config/yaml-file.ts'
 import { closestMatch } from '../../src/util/did-you-mean.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { stubPlugins, writeConfig } from './config-fixture.ts'
-import { describeOptions } from '../tools/reference-options.ts'
+import { describeOptions } from '../../src/config/describe-options.ts'
 import { readCase } from './golden-case.ts'
 
 const goldenFiles = 'test/config/problems'

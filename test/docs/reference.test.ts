@@ -6,7 +6,7 @@ import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { formats } from '../../src/config/formats.ts'
 import { networkSchema } from '../../src/config/network-config.ts'
 import { methodTableKeywords } from '../../src/services/method-table/table-schema.ts'
-import { describeOptions } from '../tools/reference-options.ts'
+import { describeOptions } from '../../src/config/describe-options.ts'
 import { createReferencePages } from '../tools/reference.ts'
 import { rootDir } from '../tools/source-files.ts'
 

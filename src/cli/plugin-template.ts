@@ -1,0 +1,125 @@
+/** A file of a new plugin. */
+interface TemplateFile {
+  readonly purpose: string
+  readonly text: string
+}
+
+export interface TemplateOptions {
+  readonly language: 'js' | 'ts'
+  /** Where the new folder finds the gateway, if not in a node_modules above it. */
+  readonly gatewayPath?: string
+}
+
+/** The files of a plugin that refuses listed methods: small, complete, and passing its tests. */
+export const pluginFiles = (name: string, options: TemplateOptions): Readonly<Record<string, TemplateFile>> => {
+  const { language } = options
+  return {
+    [`${name}.${language}`]: { purpose: 'the plugin', text: pluginText(name, options) },
+    [`${name}.test.${language}`]: { purpose: 'its tests: node --test', text: testText(name, options) },
+    'README.md': { purpose: 'what operators read', text: readmeText(name, options) },
+    'package.json': { purpose: 'npm install, then npm run typecheck', text: packageText(name, options) },
+    'tsconfig.json': { purpose: 'how types are checked', text: tsconfigText(options) },
+  }
+}
+
+/** The step of the plugin in a network file. */
+export const pluginStep = (use: string): readonly string[] => [`- use: ${use}`, '  with: { methods: [eth_accounts] }']
+
+const checkLine = ({ language }: TemplateOptions): string => (language === 'js' ? '// @ts-check\n' : '')
+
+const pluginText = (
+  name: string,
+  options: TemplateOptions,
+): string => `${checkLine(options)}import { definePlugin, refuse } from 'tollgate/plugin'
+
+export default definePlugin({
+  name: '${name}',
+  apiVersion: 1,
+  summary: 'Refuses the listed methods.',
+  options: {
+    type: 'object',
+    properties: {
+      methods: { type: 'array', items: { type: 'string' }, minItems: 1, description: 'The methods to refuse.', examples: [['eth_accounts']] },
+    },
+    required: ['methods'],
+  },
+  reads: ['request'],
+  create({ methods }, { log }) {
+    const refused = new Set(methods)
+    return async (call, next) => {
+      const { method } = call.context.request
+      if (!refused.has(method)) return next(call)
+      log.info({ requestId: call.origin.requestId, method }, 'method refused')
+      return refuse('forbidden', { message: \`the method \${method} is not allowed here\` })
+    }
+  },
+})
+`
+
+const testText = (name: string, options: TemplateOptions): string => `${checkLine(options)}import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { contractTests, harness } from 'tollgate/testing'
+import plugin from './${name}.${options.language}'
+
+const pipeline = '- ${name}: { methods: [eth_accounts] }'
+
+test('a listed method is refused, and nothing goes upstream', async () => {
+  const gateway = await harness({ pipeline, plugins: [plugin] })
+  const { outcome, error } = await gateway.call('eth_accounts')
+  assert.equal(outcome, 'forbidden')
+  assert.equal(error?.message, 'the method eth_accounts is not allowed here')
+  assert.deepEqual(gateway.requests, [])
+})
+
+test('another method goes upstream', async () => {
+  const gateway = await harness({ pipeline, plugins: [plugin], upstream: { eth_gasPrice: { result: '0x1' } } })
+  assert.equal((await gateway.call('eth_gasPrice')).result, '0x1')
+})
+
+for (const { name, run } of contractTests(plugin, { options: { methods: ['eth_accounts'] } })) test(name, run)
+`
+
+const readmeText = (name: string, { language }: TemplateOptions): string => `# ${name}
+
+Refuses the listed methods.
+
+\`\`\`yaml
+pipeline:
+  - envelope: {}
+${pluginStep(`./${name}.${language}`)
+  .map(line => `  ${line}`)
+  .join('\n')}
+\`\`\`
+
+The path of \`use\` is relative to the network file. \`npx tollgate check\` says whether the plugin stands where it may stand.
+
+| option | description |
+|---|---|
+| \`methods\` | The methods to refuse. |
+
+\`node --test\` runs the tests. \`npm install\`, once, and then \`npm run typecheck\` check the types.
+`
+
+const packageText = (name: string, { gatewayPath }: TemplateOptions): string =>
+  `${JSON.stringify(
+    {
+      name: `tollgate-plugin-${name}`,
+      version: '0.1.0',
+      private: true,
+      type: 'module',
+      keywords: ['tollgate-plugin'],
+      scripts: { test: 'node --test', typecheck: 'tsc' },
+      devDependencies: { '@types/node': '^20.19.43', ...(gatewayPath && { tollgate: `file:${gatewayPath}` }), typescript: '^7.0.2' },
+    },
+    undefined,
+    2,
+  )}\n`
+
+const tsconfigText = ({ language }: TemplateOptions): string => {
+  const shared = { target: 'es2023', module: 'nodenext', strict: true, noEmit: true, skipLibCheck: true, types: ['node'] }
+  const ofLanguage =
+    language === 'js'
+      ? { allowJs: true, checkJs: true }
+      : { allowImportingTsExtensions: true, erasableSyntaxOnly: true, verbatimModuleSyntax: true }
+  return `${JSON.stringify({ compilerOptions: { ...shared, ...ofLanguage }, include: [`*.${language}`] }, undefined, 2)}\n`
+}

@@ -1,0 +1,84 @@
+import { stringify } from 'yaml'
+import type { NumberSchema, Schema, StringSchema } from '../plugin/plugin.ts'
+
+/** An option as the reference and `plugins describe` show it. */
+export interface OptionDescription {
+  /** `breaker.minCalls`, `upstreams[].url`, `plans.NAME.dailyCredits`. */
+  readonly path: string
+  readonly type: string
+  readonly schema: Schema
+  readonly required: boolean
+  readonly default: unknown
+  readonly examples: readonly unknown[]
+  readonly description: string
+  /** Its own options follow: it needs no default and no example. */
+  readonly hasChildren: boolean
+}
+
+/** All options below this schema, each after the option that contains it. */
+export const describeOptions = (schema: Schema, prefix = ''): readonly OptionDescription[] => {
+  if (schema.type === 'array') return describeOptions(schema.items, `${prefix}[]`)
+  if (schema.type !== 'object') return []
+  const { properties = {}, required = [], additionalProperties } = schema
+  const listed = Object.entries(properties).flatMap(([name, property]) => {
+    const path = prefix === '' ? name : `${prefix}.${name}`
+    return [describeOption(path, property, required.includes(name)), ...describeOptions(property, path)]
+  })
+  return [...listed, ...(additionalProperties === undefined ? [] : describeOptions(additionalProperties, `${prefix}.NAME`))]
+}
+
+const describeOption = (path: string, schema: Schema, required: boolean): OptionDescription => ({
+  path,
+  type: typeOf(schema),
+  schema,
+  required,
+  default: 'default' in schema ? schema.default : undefined,
+  examples: schema.examples ?? [],
+  description: schema.description ?? '',
+  hasChildren: describeOptions(schema, path).length > 0,
+})
+
+const typeOf = (schema: Schema): string => {
+  switch (schema.type) {
+    case 'string':
+      return stringTypeOf(schema)
+    case 'integer':
+    case 'number':
+      return `${schema.type}${boundsOf(schema)}`
+    case 'boolean':
+      return 'boolean'
+    case 'array':
+      return `list of ${typeOf(schema.items)}`
+    case 'object':
+      return schema.additionalProperties === undefined ? 'map' : `map of ${typeOf(schema.additionalProperties)}`
+    default:
+      return 'value'
+  }
+}
+
+const formatNames = {
+  duration: 'duration',
+  'auto-duration': 'duration or `auto`',
+  size: 'size',
+  url: 'URL',
+  redis: 'Redis URL',
+  secret: 'secret',
+  path: 'path',
+  address: 'host:port',
+} as const
+
+const stringTypeOf = ({ enum: values, format, usual }: StringSchema): string => {
+  if (values !== undefined) return values.map(value => `\`${value}\``).join(', ')
+  const name = format === undefined ? 'string' : formatNames[format]
+  return usual === undefined ? name : `${name} (usually ${usual.min} to ${usual.max})`
+}
+
+const boundsOf = ({ minimum, maximum, exclusiveMinimum }: NumberSchema): string => {
+  const lower = exclusiveMinimum !== undefined ? `> ${exclusiveMinimum}` : minimum !== undefined ? `>= ${minimum}` : undefined
+  const upper = maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? undefined : `<= ${maximum}`
+  const bounds = [lower, upper].filter(bound => bound !== undefined)
+  return bounds.length === 0 ? '' : ` (${bounds.join(', ')})`
+}
+
+/** YAML on one line. */
+export const formatOptionValue = (value: unknown): string => stringify(value, { collectionStyle: 'flow', lineWidth: 0 }).trim()
