@@ -15,9 +15,11 @@ import type {
   Explanation,
   Failure,
   Handler,
+  MaybePromise,
   OutageGrace,
   RefusalKind,
   Next,
+  OriginState,
   Reply,
   Usage,
   ChargeResult,
@@ -26,6 +28,13 @@ import { FreeFailures } from './free-failures.ts'
 import type { RecentCalls } from './free-failures.ts'
 import { chargeAccountAndKey } from './key-limit.ts'
 import type { KeyChargeResult } from './key-limit.ts'
+
+declare module '../../src/plugin/call.ts' {
+  interface OriginState {
+    /** Charges for what a WebSocket is sent besides the responses to its calls. */
+    chargeEvents?: (payer: Pick<CallContext, 'account' | 'key'>, credits: number) => MaybePromise<KeyChargeResult>
+  }
+}
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({
@@ -75,6 +84,7 @@ export default definePlugin({
     const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
     const outageGrace = outageGraceOf(onStoreOutage, grace)
+    const chargeEvents: OriginState['chargeEvents'] = (payer, credits) => chargeAccountAndKey(ledger, payer, credits, outageGrace)
     const freeFailures = singleton('free failures', {}, () => new FreeFailures(clock))
 
     const handle: Handler<ContextKeys, 'account'> = (call, next) => {
@@ -89,6 +99,7 @@ export default definePlugin({
       const pending: PendingCharge = { usage, recentCalls, network: network.name, method: countedMethod, cost }
       const { refusedForMs } = recentCalls
       if (refusedForMs !== undefined) return Promise.resolve(refuseFailing(pending, call, refusedForMs))
+      if (call.origin.push !== undefined) call.origin.state.chargeEvents = chargeEvents
       const charge = chargeAccountAndKey(ledger, call.context, cost, outageGrace)
       return charge instanceof Promise
         ? charge.then(result => serveCharged(result, pending, call, next))

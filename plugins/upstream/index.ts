@@ -4,6 +4,7 @@ import {
   definePlugin,
   isFailure,
   parseJsonHexQuantity,
+  refuseUnknownMethod,
   thenMaybe,
   toBuffer,
   toHexQuantity,
@@ -104,6 +105,7 @@ export default definePlugin({
     const handle: Handler<'request' | 'target'> = async call => {
       const { request, target } = call.context
       const method = methods.get(request.method)
+      if (method?.stateful === true) return refuseUnknownMethod(request.method)
       const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
       const sendRequest = requestOnce(call, method)

@@ -1,6 +1,6 @@
 import type { Target } from '../plugin/call.ts'
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
-import type { ChainState, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
+import type { ChainState, ChainUpdate, FeedKind, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 
@@ -33,6 +33,9 @@ export type WorkerMessage =
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
   /** A node may have accepted a transaction from one of its callers. */
   | { readonly kind: 'transaction'; readonly network: string; readonly id: number }
+  /** Its callers need the blocks of the feed from now on; to be answered with `feedStarted`. */
+  | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number }
+  | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
   /** Answers `transaction`: its callers join no call that began before. */
   | { readonly kind: 'transactionAck'; readonly network: string; readonly count: number }
 
@@ -64,6 +67,10 @@ export type PrimaryMessage =
   | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
   /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
   | { readonly kind: 'transaction'; readonly network: string; readonly count: number }
+  /** Answers `startFeed`: each later block follows, unless no upstream answers. */
+  | { readonly kind: 'feedStarted'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly isStarted: boolean }
+  /** Changes of the chain, in order. Without updates: the feed has ended, as blocks would be missing. */
+  | { readonly kind: 'feedUpdates'; readonly network: string; readonly feed: FeedKind; readonly updates?: readonly ChainUpdate[] }
   /** Answers `transaction` of this id and of those before: every worker knows. */
   | { readonly kind: 'transactionShared'; readonly network: string; readonly id: number }
 
@@ -80,6 +87,12 @@ export interface TrackedUpstreams {
 
 /** A target with its URLs in plain text: only for messages between processes of one gateway. */
 export type RevealedTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string; readonly ws?: string }
+
+export const toRevealedTarget = ({ url, ws, ...rest }: Target): RevealedTarget => ({
+  ...rest,
+  url: url.reveal(),
+  ...(ws !== undefined && { ws: ws.reveal() }),
+})
 
 /** The primary's way to one worker. */
 export interface WorkerChannel {
@@ -135,6 +148,12 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
       return `${message.kind} ${message.network} ${message.upstream} ${message.tag}`
     case 'heightReported':
       return `${message.kind} ${message.network} ${message.id}`
+    case 'startFeed':
+    case 'stopFeed':
+      return `startFeed ${message.network} ${message.feed}`
+    case 'feedStarted':
+    case 'feedUpdates':
+      return `${message.kind} ${message.network} ${message.feed}`
     case 'track':
     case 'untrack':
       return `track ${message.network}`

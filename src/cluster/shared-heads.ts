@@ -8,6 +8,7 @@ import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
 import type { RevealedTarget, TrackedUpstreams, WorkerChannel, WorkerMessage } from './channel.ts'
+import { FeedBroadcast } from './feed-broadcast.ts'
 import { WorkerHeightBroadcast } from './height-broadcast.ts'
 import { TransactionBroadcast } from './transaction-broadcast.ts'
 
@@ -89,6 +90,7 @@ class SharedNetworkHeads {
   readonly #blockTime: number
   readonly #heightBroadcast: WorkerHeightBroadcast
   readonly #transactionBroadcast: TransactionBroadcast
+  readonly #feedBroadcast: FeedBroadcast
   /** The newest blocks that the workers have been sent. */
   readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
   #stop: () => void
@@ -119,6 +121,7 @@ class SharedNetworkHeads {
         if (this.#areChainIdsChecked) this.#publishLatest()
       },
     })
+    this.#feedBroadcast = new FeedBroadcast(network, this.heads.feeds)
     this.#stop = this.heads.track(targets.map(toTarget), { maxLag })
     void this.heads.chainIdsChecked.then(() => {
       this.#areChainIdsChecked = true
@@ -152,6 +155,7 @@ class SharedNetworkHeads {
   removeWorker(worker: WorkerChannel): void {
     this.#heightBroadcast.removeWorker(worker)
     this.#transactionBroadcast.removeWorker(worker)
+    this.#feedBroadcast.removeWorker(worker)
   }
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
@@ -167,6 +171,7 @@ class SharedNetworkHeads {
       default:
         this.#heightBroadcast.handleMessage(worker, message)
         this.#transactionBroadcast.handleMessage(worker, message)
+        this.#feedBroadcast.handleMessage(worker, message)
         if (message.kind === 'sync') this.#sync(worker, message.id)
     }
   }
@@ -174,6 +179,7 @@ class SharedNetworkHeads {
   /** No worker gets a message any more, whatever responses still come. */
   stop(): void {
     this.#stop()
+    this.#feedBroadcast.stop()
     for (const worker of this.workers) this.removeWorker(worker)
   }
 

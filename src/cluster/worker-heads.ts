@@ -14,8 +14,9 @@ import type { BlockId, FinalityTag, Heads, HeadsOptions, TagState, TrackOptions 
 import { getOrCreate } from '../util/memoize.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { singleFlight, withTimeoutOr } from '../util/async.ts'
-import { ackTimeoutMs } from './channel.ts'
-import type { NetworkMessage, RevealedTarget, TrackedUpstreams, WorkerMessage } from './channel.ts'
+import { ackTimeoutMs, toRevealedTarget } from './channel.ts'
+import type { NetworkMessage, TrackedUpstreams, WorkerMessage } from './channel.ts'
+import { WorkerFeeds } from './worker-feeds.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
@@ -35,6 +36,7 @@ export interface WorkerHeadsOptions extends Pick<HeadsOptions, 'chainId' | 'bloc
 export class WorkerHeads extends CurrentChainState implements Heads {
   readonly pollIntervalMs: number
   readonly tags: WorkerTags
+  readonly feeds: WorkerFeeds
   readonly #options: WorkerHeadsOptions
   readonly #recentBlocks: RecentBlocks
   readonly #sharedHeightListeners = new Set<() => void>()
@@ -64,6 +66,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     super(options.clock, recentBlocks)
     this.#recentBlocks = recentBlocks
     this.#options = options
+    this.feeds = new WorkerFeeds(options)
     this.pollIntervalMs = headTimingFor(options.blockTime).pollIntervalMs
     this.tags = new WorkerTags(
       upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
@@ -242,9 +245,3 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     return reportedHeight
   }
 }
-
-const toRevealedTarget = ({ url, ws, ...rest }: Target): RevealedTarget => ({
-  ...rest,
-  url: url.reveal(),
-  ...(ws !== undefined && { ws: ws.reveal() }),
-})

@@ -89,7 +89,9 @@ class WorkerNetworks implements HeadsSource {
   async refresh(): Promise<void> {}
 
   handleMessage(message: NetworkMessage): void {
-    this.#heads.get(message.network)?.handleMessage(message)
+    const heads = this.#heads.get(message.network)
+    heads?.handleMessage(message)
+    heads?.feeds.handleMessage(message)
     this.#onMessage()
   }
 }

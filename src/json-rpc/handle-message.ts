@@ -3,12 +3,14 @@ import { ChunkedBytes, toLatin1 } from '../json/chunked-bytes.ts'
 import type { Json, Origin } from '../plugin/call.ts'
 import type { Next } from '../plugin/plugin.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
-import { copyReply, isFailure, refuse } from '../plugin/reply.ts'
+import { copyReply } from '../plugin/copy-reply.ts'
+import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply, RpcError } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { memoizeFrozen } from '../util/memoize.ts'
 import { methodNameOf, stringifyJson } from '../util/json.ts'
+import { BatchOrigin } from './batch-origin.ts'
 import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-request.ts'
 import { runBatch } from './run-batch.ts'
 import type { BatchLimits, BatchMemory } from './run-batch.ts'
@@ -107,11 +109,12 @@ const handleBatch = async (
   origin: Origin,
   { memory, batchBytes }: { readonly memory: BatchMemory; readonly batchBytes: number },
 ): Promise<RpcResponse> => {
+  const batchOrigin = origin.push === undefined ? origin : new BatchOrigin(origin)
   const handled = await runBatch(batch, {
     ...handler,
     memory,
     signal: origin.signal,
-    handle: request => handleRequest(handler, request, origin),
+    handle: request => handleRequest(handler, request, batchOrigin),
     replace: (request, refusal, replaced) => replaceReply(handler, { request, refusal, replaced }, origin),
   })
   const bodies = handled.flatMap(({ body }) => body ?? [])

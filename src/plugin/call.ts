@@ -26,6 +26,19 @@ export interface Origin {
   readonly signal: Signal
   /** What plugins remember for all calls of this origin. */
   readonly state: OriginState
+  /** Only for calls that came over a WebSocket by themselves, not in a batch. */
+  readonly push?: Push | undefined
+}
+
+/** Sends messages over an open WebSocket that are no responses. */
+export interface Push {
+  /**
+   * Sends the pieces as one message, in order: strings with one character per byte (latin1), and bytes. False: the WebSocket is closing;
+   * also because its caller does not read, and no more messages fit.
+   */
+  send(pieces: readonly (string | Uint8Array)[]): boolean
+  /** Closes the WebSocket once what was sent has been read; the reason is for the caller, of at most 123 bytes. */
+  close(code: number, reason: string): void
 }
 
 /**

@@ -10,6 +10,7 @@ export { blockSelectorOf } from '../services/method-table/index.ts'
 export type { BlockSelector, BlockNumberOrTag } from '../services/method-table/index.ts'
 export * from './call.ts'
 export * from './reply.ts'
+export * from './copy-reply.ts'
 export type * from './options-schema.ts'
 export { memoizeFrozen, getOrCreate } from '../util/memoize.ts'
 export {

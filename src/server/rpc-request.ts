@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { unescape as decodePercent } from 'node:querystring'
 import type { Network } from '../core/network.ts'
-import type { Origin, OriginState } from '../plugin/call.ts'
+import type { Origin, OriginState, Push } from '../plugin/call.ts'
 import { Cancellation } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
@@ -131,6 +131,8 @@ export class RequestOrigin implements Origin {
   readonly requestId = nextRequestId()
   readonly signal = new Cancellation()
   readonly state: OriginState = {}
+  /** Set once the WebSocket is open. */
+  push: Push | undefined
   readonly #request: IncomingMessage
   readonly #readClientAddress: ReadClientAddress
   #ip: string | undefined

@@ -74,6 +74,7 @@ export class WsConnection {
       onSlowReader: () => this.#terminateSlowReader(),
     })
     this.routedRequest = routedRequest
+    origin.push = { send: pieces => this.push(pieces), close: (code, reason) => this.close(code, reason) }
     this.#activeRequests = activeRequests
     this.#scheduler = scheduler
     this.#log = log
@@ -103,9 +104,20 @@ export class WsConnection {
   sendResponse({ id, body, replies }: RpcResponse): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return
     if (body !== undefined && !this.#enqueue(body)) this.#sendOverloaded(id, replies)
+    else for (const reply of replies) reply.onSent?.()
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {
       this.close(1008, 'the API key is no longer valid')
     }
+  }
+
+  /** Sends a message that is no response; see Push.send(). A caller for which no more messages fit is disconnected: it would miss one. */
+  push(pieces: readonly (string | Uint8Array)[]): boolean {
+    if (this.#isClosing || this.#socket.readyState !== this.#socket.OPEN) return false
+    this.#corkUntilNextTick()
+    const byteLength = pieces.reduce((sum, { length }) => sum + length, 0)
+    if (this.#sendQueue.send({ chunks: pieces, byteLength })) return true
+    this.close(1013, 'too many messages are waiting to be read')
+    return false
   }
 
   /** Messages in flight are answered first; messages that arrive from now on are ignored. */

@@ -98,6 +98,19 @@ export const metricDefinitions = {
     labels: ['network'],
     help: 'How often the reported height went back, because no upstream has the block any more: callers may be answered from older blocks than before.',
   },
+  subscriptions: {
+    name: 'tollgate_subscriptions',
+    type: 'gauge',
+    labels: ['network', 'kind'],
+    help: 'Open subscriptions of WebSockets by kind, such as "newHeads".',
+    aggregation: 'sum',
+  },
+  subscriptionEvents: {
+    name: 'tollgate_subscription_events_total',
+    type: 'counter',
+    labels: ['network', 'kind'],
+    help: 'Events that subscriptions were sent.',
+  },
   sharedCacheUp: {
     name: 'tollgate_shared_cache_up',
     type: 'gauge',

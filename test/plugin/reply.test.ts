@@ -1,9 +1,10 @@
 import { test } from 'tap'
-import { copyReply, withCredits } from '../../src/plugin/reply.ts'
+import { copyReply, withCredits } from '../../src/plugin/copy-reply.ts'
 import type { Charge, CreditQuota, Failure, Result } from '../../src/plugin/reply.ts'
 
 const quota: CreditQuota = { limit: 100, remaining: 20, resetsInMs: 5 }
 const charge: Charge = { refund: () => undefined }
+const onSent = () => undefined
 
 // Required: a member that is added to the types and not here does not compile.
 const result: Required<Result> = {
@@ -16,6 +17,7 @@ const result: Required<Result> = {
   credits: 80,
   charge,
   quota,
+  onSent,
 }
 
 const failure: Required<Failure> = {
@@ -36,6 +38,7 @@ const failure: Required<Failure> = {
   credits: 0,
   charge,
   quota,
+  onSent,
 }
 
 test('copyReply', async t => {

@@ -152,6 +152,7 @@ export const networkFile = (
     'network-access': {},
     credits: {},
     params: {},
+    subscriptions: {},
     cache: {},
     failover: { upstreams: urls.map((url, index) => ({ name: `node-${index + 1}`, url })) },
     upstream: {},

@@ -2,6 +2,7 @@ import { toHexQuantity } from '../../util/json.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter, Metrics } from '../metrics.ts'
+import { HeaderCache } from './header-cache.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 import type { HeadSelection } from './head-selection.ts'
 import type { RecentBlocks } from './recent-blocks.ts'
@@ -19,6 +20,8 @@ export interface CanonicalChainOptions {
 
 /** The recent blocks up to the head, and the newest finalized block: finds reorgs, and reverted finality. */
 export class CanonicalChain {
+  /** Blocks that were requested by hash. */
+  readonly headers = new HeaderCache()
   readonly #options: CanonicalChainOptions
   readonly #ancestry: HeadAncestry
   readonly #reorgs: Counter
@@ -28,8 +31,13 @@ export class CanonicalChain {
 
   constructor(options: CanonicalChainOptions) {
     this.#options = options
-    this.#ancestry = new HeadAncestry(options.recentBlocks)
+    this.#ancestry = new HeadAncestry(options.recentBlocks, this.headers)
     this.#reorgs = options.metrics.counter(metricDefinitions.reorgs, {})
+  }
+
+  /** The upstreams whose heads are plausible, the best first. */
+  get upstreams(): readonly UpstreamTracker[] {
+    return this.#options.selection.bestFirst
   }
 
   get recentBlocks(): RecentBlocks {
@@ -133,9 +141,11 @@ type ChainUpdate = { readonly kind: 'extended' | 'disconnected' } | { readonly k
 /** Connects new heads to the recent blocks. */
 class HeadAncestry {
   readonly recentBlocks: RecentBlocks
+  readonly #headers: HeaderCache
 
-  constructor(recentBlocks: RecentBlocks) {
+  constructor(recentBlocks: RecentBlocks, headers: HeaderCache) {
     this.recentBlocks = recentBlocks
+    this.#headers = headers
   }
 
   /** Makes the block the newest of the recent blocks. Missing ancestors are fetched from the upstream that reported it. */
@@ -163,7 +173,7 @@ class HeadAncestry {
     const newBlocks = [block]
     let oldest = block
     while (newBlocks.length < maxFetchedAncestors && oldest.number > recentBlocks.lowestNumber && !recentBlocks.hasParentOf(oldest)) {
-      const parent = await upstream.fetchBlock(oldest.parentHash)
+      const parent = await this.#headers.fetch(oldest.parentHash, [upstream])
       if (parent === undefined || parent.number !== oldest.number - 1) break
       newBlocks.unshift(parent)
       oldest = parent

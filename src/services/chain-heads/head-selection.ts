@@ -42,6 +42,12 @@ export class HeadSelection {
     return candidates.find(({ head }) => isSameHead(head, this.#head)) ?? candidates[0]
   }
 
+  /** The upstreams whose heads are plausible, the best before the others. */
+  get bestFirst(): readonly UpstreamTracker[] {
+    const { best, plausible } = this
+    return best === undefined ? plausible : [best, ...plausible.filter(upstream => upstream !== best)]
+  }
+
   isImplausible({ name }: UpstreamTracker): boolean {
     return this.#implausible.has(name)
   }

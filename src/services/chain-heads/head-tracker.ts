@@ -3,6 +3,7 @@ import type { MaybePromise } from '../../util/async.ts'
 import { withTimeoutOr } from '../../util/async.ts'
 import { CanonicalChain } from './canonical-chain.ts'
 import type { HeadsOptions, Heads, TrackOptions } from './chain-state.ts'
+import { ChainFeeds } from './chain-feeds.ts'
 import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import { HeadSelection, UpstreamExclusions, upstreamStateOf } from './head-selection.ts'
@@ -36,6 +37,10 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly mayLag = false
   readonly tags: TagTracker
   readonly pollIntervalMs: number
+  readonly feeds: ChainFeeds
+  transactionVersion = 0
+  /** Resolves once the chain IDs of the tracked upstreams have been checked, or their requests have failed or timed out. */
+  chainIdsChecked: Promise<void> = Promise.resolve()
   readonly #options: HeadsOptions
   readonly #timing: HeadTiming
   readonly #plausibility: HeadPlausibility
@@ -44,8 +49,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #chain: CanonicalChain
   readonly #reportedHeight: ReportedHeight
   readonly #schedule: PollSchedule
-  #transactionVersion = 0
-  #chainIdsChecked: Promise<void> = Promise.resolve()
   #maxLagBlocks = 0
   #lastCatchUpAt = -Infinity
   readonly #tracked = new TrackedUpstreams((target, signal) => this.#createTracker(target, signal))
@@ -95,24 +98,16 @@ export class HeadTracker extends CurrentChainState implements Heads {
       poll: () => this.#pollAll(),
       onIdle: () => this.#upstreams.forEach(upstream => upstream.closeSubscription()),
     })
+    this.feeds = new ChainFeeds({ ...this.#timing, clock, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
     for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
   }
 
-  get transactionVersion(): number {
-    return this.#transactionVersion
-  }
-
   recordTransaction(): void {
-    this.#transactionVersion += 1
+    this.transactionVersion += 1
   }
 
   get #upstreams(): readonly UpstreamTracker[] {
     return this.#tracked.all
-  }
-
-  /** Resolves once the chain IDs of the tracked upstreams have been checked, or their requests have failed or timed out. */
-  get chainIdsChecked(): Promise<void> {
-    return this.#chainIdsChecked
   }
 
   track(targets: readonly Target[], { maxLag = this.#timing.defaultMaxLagBlocks }: TrackOptions = {}): () => void {
@@ -121,10 +116,10 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   sync = async (): Promise<boolean> => true
 
-  /** Polls upstreams that no calls keep polled. Resolves when they have answered, at the latest after a second. */
-  async refresh(): Promise<void> {
-    if (this.#schedule.isActive) return
-    const polls = Promise.all(this.#upstreams.map(upstream => this.#pollUpstream(upstream)))
+  /** Polls upstreams that no calls keep polled; for a catch-up the others too. Resolves when they have answered, at the latest after a second. */
+  async refresh(isCatchUp = false): Promise<void> {
+    if (this.#schedule.isActive && !isCatchUp) return
+    const polls = Promise.all(this.#upstreams.map(upstream => this.#pollUpstream(upstream, isCatchUp)))
     await withTimeoutOr(this.#options.clock, maxRefreshMs, polls, () => undefined)
   }
 
@@ -159,7 +154,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#maxLagBlocks = maxLag
     this.#plausibility.setMaxLag(maxLag)
     this.#evaluate()
-    this.#chainIdsChecked = this.#checkChainIds()
+    this.chainIdsChecked = this.#checkChainIds()
     if (this.#schedule.isActive) added.forEach(upstream => this.#startPolling(upstream))
   }
 
@@ -177,7 +172,10 @@ export class HeadTracker extends CurrentChainState implements Heads {
       random: Math.random,
       reportedHeight: () => this.#reportedHeight.height,
       isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
-      onHead: () => this.#handleHead(),
+      onHead: () => {
+        this.#evaluate()
+        void this.#followHead()
+      },
     })
   }
 
@@ -211,15 +209,10 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.#reportedHeight.sharedHeight
   }
 
-  /** A subscription has changed what is known of an upstream. */
-  #handleHead(): void {
-    this.#evaluate()
-    void this.#followHead()
-  }
-
   async #followHead(): Promise<void> {
     await this.#chain.followHead()
     this.#publish()
+    void this.feeds.advance()
   }
 
   #evaluate(): void {
@@ -252,7 +245,4 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 }
 
-interface Tracking {
-  readonly targets: readonly Target[]
-  readonly maxLag: number
-}
+type Tracking = { readonly targets: readonly Target[]; readonly maxLag: number }

@@ -1,9 +1,10 @@
-import { toBuffer } from '../../json/chunked-bytes.ts'
+import { toBuffer, toLatin1 } from '../../json/chunked-bytes.ts'
 import type { Json, Target, Signal } from '../../plugin/call.ts'
 import { isFailure, refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
 import { parseHexQuantity, isJsonObject } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
+import { results } from '../results.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import { RateLimitBackoff } from '../upstream-client/rate-limit-backoff.ts'
 
@@ -11,13 +12,9 @@ import { RateLimitBackoff } from '../upstream-client/rate-limit-backoff.ts'
 export type UpstreamRequester = (method: string, ...params: readonly Json[]) => Promise<Reply>
 
 export const openUpstreamRequester =
-  (upstreamClient: UpstreamClient, target: Target, signal: Signal): UpstreamRequester =>
+  (upstreamClient: UpstreamClient, target: Target, signal: Signal, limits = headRequestLimits): UpstreamRequester =>
   (method, ...params) =>
-    upstreamClient.request(
-      target,
-      { method, params },
-      { timeoutMs: requestTimeoutMs, maxBytes: maxResponseBytes, signal, idempotent: true, bypassConcurrencyLimit: true },
-    )
+    upstreamClient.request(target, { method, params }, { ...limits, signal, idempotent: true, bypassConcurrencyLimit: true })
 
 /** Sends no requests while the upstream is rate limiting them: callers get a rate-limit error at once. */
 export const withRateLimitBackoff = (request: UpstreamRequester, clock: Clock): UpstreamRequester => {
@@ -53,8 +50,25 @@ export const fetchBlock = async (request: UpstreamRequester, hashOrNumber: strin
 /** `0x` and 32 bytes in hex. */
 const hashChars = 66
 
-const requestTimeoutMs = 2000
-const maxResponseBytes = 8_388_608
+const headRequestLimits = { timeoutMs: 2000, maxBytes: 8_388_608 }
+
+/** For the logs of one block. */
+const logRequestLimits = { timeoutMs: 10_000, maxBytes: 33_554_432 }
+
+/** Resolves with the JSON text of the logs of the block with this hash; with undefined for a failure, and for anything but its logs. */
+export const openLogFetcher = (upstreamClient: UpstreamClient, target: Target, signal: Signal, clock: Clock) => {
+  const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal, logRequestLimits), clock)
+  return async (blockHash: string): Promise<string | undefined> => {
+    const reply = await request('eth_getLogs', { blockHash })
+    if (isFailure(reply) || reply.count === undefined) return undefined
+    const isOfBlock = (bytes: Uint8Array, at: number) => toLatin1(bytes, at + 1, at + 1 + hashChars).toLowerCase() === blockHash
+    const areOfBlock = await results.everyObjectHas(reply.result, reply.count, [{ name: 'blockHash', accepts: isOfBlock }])
+    return areOfBlock ? toBuffer(reply.result).toString() : undefined
+  }
+}
+
+/** After such a failure another node may answer next. A rate limit comes from the same node. */
+export const mayBeReplaced = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller' && reply.category !== 'rateLimited'
 
 /** The members of a block that heads need. Hashes are in lower case. */
 export interface BlockHeader {
@@ -63,6 +77,8 @@ export interface BlockHeader {
   readonly parentHash: string
   /** The block's own timestamp, in ms since 1970. */
   readonly timestampMs?: number
+  /** JSON text of the header, as eth_subscribe has it: of a whole block, without what is no part of the header. */
+  readonly header: string
 }
 
 /** Undefined for a failure, for `null`, for a pending block, and for anything else that is not a block. */
@@ -70,7 +86,8 @@ export const parseBlockReply = (reply: Reply): BlockHeader | undefined => parseB
 
 /** The same for a block from a notification. */
 export const parseBlockHeader = (value: unknown): BlockHeader | undefined => {
-  const { number, hash, parentHash, timestamp } = membersOf(value)
+  const { transactions: _, uncles: __, withdrawals: ___, size: ____, totalDifficulty: _____, ...header } = membersOf(value)
+  const { number, hash, parentHash, timestamp } = header
   const height = parseHexQuantity(number)
   if (height === undefined || typeof hash !== 'string' || typeof parentHash !== 'string') return undefined
   const timestampSeconds = parseHexQuantity(timestamp)
@@ -78,6 +95,7 @@ export const parseBlockHeader = (value: unknown): BlockHeader | undefined => {
     number: height,
     hash: hash.toLowerCase(),
     parentHash: parentHash.toLowerCase(),
+    header: JSON.stringify(header),
     ...(timestampSeconds !== undefined && { timestampMs: 1000 * timestampSeconds }),
   }
 }

@@ -1,12 +1,8 @@
 import type { Target, Signal } from '../../plugin/call.ts'
-import { isFailure } from '../../plugin/reply.ts'
-import type { Reply } from '../../plugin/reply.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
-import { parseBlockReply } from './upstream-requests.ts'
-import type { BlockHeader } from './upstream-requests.ts'
 import { ChainIdCheck } from './chain-id-check.ts'
 import type { Head } from './chain-state.ts'
 import { AncestorCheck } from './head-plausibility.ts'
@@ -15,8 +11,9 @@ import { NewHeadsSubscription } from './new-heads-subscription.ts'
 import { UpstreamHead } from './upstream-head.ts'
 import { UpstreamHealth } from './upstream-health.ts'
 import type { UpstreamHeadOptions } from './upstream-head.ts'
-import { fetchBlock, openUpstreamRequester, withRateLimitBackoff } from './upstream-requests.ts'
-import type { UpstreamRequester } from './upstream-requests.ts'
+import { fetchBlock, mayBeReplaced, openLogFetcher, openUpstreamRequester } from './upstream-requests.ts'
+import { parseBlockReply, withRateLimitBackoff } from './upstream-requests.ts'
+import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 
 export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
   readonly target: Target
@@ -41,6 +38,8 @@ export class UpstreamTracker {
   readonly #options: UpstreamTrackerOptions
   readonly health: UpstreamHealth
   readonly #request: UpstreamRequester
+  /** JSON text of the logs of the block with this hash; undefined when the upstream does not return them. */
+  readonly fetchLogs: ReturnType<typeof openLogFetcher>
   readonly #chainIdCheck: ChainIdCheck
   readonly #ancestorCheck: AncestorCheck
   readonly #head: UpstreamHead
@@ -58,6 +57,7 @@ export class UpstreamTracker {
     this.#disconnects = upstreamClient.disconnects(target)
     this.health = new UpstreamHealth(target.name, log, metrics)
     this.#request = this.health.watch(withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock))
+    this.fetchLogs = openLogFetcher(upstreamClient, target, signal, clock)
     this.#chainIdCheck = new ChainIdCheck({ chainId, clock, intervalMs: slowPollIntervalMs, request: () => this.#request('eth_chainId') })
     this.#head = new UpstreamHead(options)
     this.#ancestorCheck = new AncestorCheck({
@@ -245,6 +245,3 @@ export class UpstreamTracker {
     })
   }
 }
-
-/** After such a failure another node may answer next. A rate limit comes from the same node. */
-const mayBeReplaced = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller' && reply.category !== 'rateLimited'

@@ -51,6 +51,10 @@ export interface Method {
   readonly blockParam?: number
   /** params[0] is a filter and the result is logs: the call can be sent in chunks to a node with a smaller limit. */
   readonly splittable?: boolean
+  /** It concerns state that the gateway keeps for its caller: it is never sent to a node. */
+  readonly stateful?: boolean
+  /** Credits of one block of a subscription, by its kind. */
+  readonly eventCosts?: Readonly<Record<string, number>>
   /** The result as JSON text, for methods that the gateway answers itself. */
   readonly answer?: Uint8Array
   check(params: readonly Json[], strict: boolean): CheckedParams

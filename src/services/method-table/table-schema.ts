@@ -183,6 +183,8 @@ const method = {
       '`true`: params[0] is a filter and the result is logs, so that the call can be sent in chunks to an upstream with `maxRange` or `maxParams`.',
       booleanSchema,
     ),
+    stateful: described('`true`: answered by a plugin such as `subscriptions`, and never sent to an upstream.', booleanSchema),
+    eventCosts: described('Credits of a subscription, by its kind, for a block with events.', mapOf(countSchema)),
   }),
   label: 'a method',
 }

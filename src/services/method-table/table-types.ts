@@ -57,6 +57,8 @@ export interface MethodEntry {
   readonly reports?: BlockReport
   readonly blockParam?: number
   readonly splittable?: boolean
+  readonly stateful?: boolean
+  readonly eventCosts?: Readonly<Record<string, number>>
 }
 
 /** One entry of `errors`: messages of nodes, and their category. */

@@ -1,5 +1,6 @@
 import type { Request, Target } from '../../plugin/call.ts'
-import { copyReply, refuse } from '../../plugin/reply.ts'
+import { copyReply } from '../../plugin/copy-reply.ts'
+import { refuse } from '../../plugin/reply.ts'
 import type { Failure, ErrorCategory, Reply } from '../../plugin/reply.ts'
 import { ResponseParser, serializeRequest } from '../../json-rpc/parse-response.ts'
 import type { ParsedResponse } from '../../json-rpc/parse-response.ts'

@@ -1,5 +1,6 @@
 import type { Signal, Target } from '../../plugin/call.ts'
-import { copyReply, refuse } from '../../plugin/reply.ts'
+import { copyReply } from '../../plugin/copy-reply.ts'
+import { refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { onAbort } from '../../plugin/call.ts'

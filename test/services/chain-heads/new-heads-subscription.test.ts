@@ -96,7 +96,7 @@ t.test('a subscription', async t => {
     node.publishHead(blockJson(5))
     await next('head 5')
     const comparePolled = (number: number) =>
-      subscription.comparePolledHead({ number, hash: hashOf(number), parentHash: hashOf(number - 1) })
+      subscription.comparePolledHead({ number, hash: hashOf(number), parentHash: hashOf(number - 1), header: '' })
     comparePolled(5)
     comparePolled(5)
     comparePolled(6)

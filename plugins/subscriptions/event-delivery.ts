@@ -1,0 +1,119 @@
+import { setImmediate } from 'node:timers/promises'
+import { getOrCreate } from '../../src/plugin/plugin.ts'
+import type { CallContext, OriginState, Services } from '../../src/plugin/plugin.ts'
+import type { Subscription, SubscriptionKind } from './subscription.ts'
+
+/** Events that one turn of the event loop sends: 256 of 2 KB take 5 ms. */
+const eventsPerTurn = 256
+
+export interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'usage' | 'network'> {
+  /** Credits for a block. */
+  costOf(kind: SubscriptionKind): number
+  /** Events were delivered. */
+  onDelivered(kind: SubscriptionKind, count: number): void
+}
+
+/** The events of one block, by subscription; see Subscription.send(). */
+export type EventsOfBlock = ReadonlyMap<Subscription, readonly string[]>
+
+type ChargeResult = Awaited<ReturnType<NonNullable<OriginState['chargeEvents']>>>
+
+/**
+ * Charges each key once for its events of a block, then sends them. Events that cannot be sent are not charged. A key without credits
+ * for them loses its WebSockets.
+ */
+export class EventDelivery {
+  readonly #options: EventDeliveryOptions
+  #sentInTurn = 0
+
+  constructor(options: EventDeliveryOptions) {
+    this.#options = options
+  }
+
+  /** `timestampMs` is that of the block. */
+  async deliver(events: EventsOfBlock, timestampMs: number | undefined): Promise<void> {
+    const byKey = new Map<string, Subscription[]>()
+    for (const subscription of events.keys()) getOrCreate(byKey, subscription.subscriber.key.id, newList).push(subscription)
+    await Promise.all(Array.from(byKey.values(), subscriptions => this.#deliverToKey(subscriptions, events, timestampMs)))
+  }
+
+  /** Without a charge: what takes events back. */
+  async deliverFree(events: EventsOfBlock): Promise<void> {
+    for (const subscription of events.keys()) await this.#send(subscription, events)
+  }
+
+  async #deliverToKey(subscriptions: readonly Subscription[], events: EventsOfBlock, timestampMs: number | undefined): Promise<void> {
+    const due = new Set(subscriptions.filter(each => each.isOpen && this.#options.costOf(each.kind) > 0 && each.isChargeDue(timestampMs)))
+    const charge = await this.#charge([...due])
+    let day = charge?.kind === 'charged' ? charge.day : undefined
+    const undelivered = new Set<Subscription>()
+    for (const subscription of subscriptions) {
+      if (due.has(subscription) && isUnpaid(charge)) closeUnpaid(subscription, charge)
+      else if (await this.#send(subscription, events)) continue
+      undelivered.add(subscription)
+    }
+    if (charge?.kind === 'charged' && [...due].some(each => undelivered.has(each))) {
+      charge.refund()
+      const repeated = await this.#charge([...due].filter(each => !undelivered.has(each)))
+      day = repeated?.kind === 'charged' ? repeated.day : undefined
+    }
+    for (const subscription of subscriptions) {
+      if (undelivered.has(subscription)) continue
+      const isCharged = due.has(subscription) && day !== undefined
+      if (isCharged) subscription.recordCharge(timestampMs)
+      this.#count(subscription, isCharged ? day : undefined)
+    }
+  }
+
+  /** One charge for one block of each of these subscriptions, which belong to one key; undefined where calls cost nothing. */
+  async #charge(due: readonly Subscription[]): Promise<ChargeResult | undefined> {
+    const [first] = due
+    const charge = first?.subscriber.origin.state.chargeEvents
+    if (first === undefined || charge === undefined) return undefined
+    return charge(
+      await this.#payerOf(first),
+      due.reduce((sum, { kind }) => sum + this.#options.costOf(kind), 0),
+    )
+  }
+
+  /** As they are now: plan and limits may have changed. A key that is no longer valid closes the WebSocket elsewhere. */
+  async #payerOf({ subscriber }: Subscription): Promise<Pick<CallContext, 'account' | 'key'>> {
+    const { key } = subscriber.origin
+    const lookup = key && (await this.#options.accounts.find(key))
+    return lookup?.kind === 'granted' ? lookup : subscriber
+  }
+
+  async #send(subscription: Subscription, events: EventsOfBlock): Promise<boolean> {
+    const texts = events.get(subscription) ?? []
+    this.#sentInTurn += texts.length
+    if (this.#sentInTurn >= eventsPerTurn) {
+      this.#sentInTurn = 0
+      await setImmediate()
+    }
+    const isDelivered = subscription.isOpen && subscription.send(texts)
+    if (isDelivered) this.#options.onDelivered(subscription.kind, texts.length)
+    return isDelivered
+  }
+
+  /** As one call of `eth_subscription`, the method of notifications. */
+  #count({ kind, subscriber: { account, key } }: Subscription, day: number | undefined): void {
+    const { usage, network, costOf } = this.#options
+    const credits = day === undefined ? 0 : costOf(kind)
+    const group = { account: account.id, key: key.id, network: network.name, method: 'eth_subscription', outcome: 'ok', forwarded: false }
+    usage.count({ ...group, day, calls: 1, credits })
+  }
+}
+
+const newList = (): Subscription[] => []
+
+type UnpaidResult = Exclude<ChargeResult, { kind: 'charged' }>
+
+const isUnpaid = (charge: ChargeResult | undefined): charge is UnpaidResult => charge !== undefined && charge.kind !== 'charged'
+
+const accountSpent = 'the daily credits are used up'
+const keySpent = 'the daily limit of this API key is used up'
+
+const closeUnpaid = (subscription: Subscription, charge: UnpaidResult): void => {
+  if (charge.kind === 'storeUnavailable') subscription.close(1013, 'credits cannot be charged now')
+  else subscription.close(1008, `${charge.isKeyLimit ? keySpent : accountSpent} until ${new Date(charge.resetAt).toISOString()}`)
+}

@@ -1,0 +1,67 @@
+import type { BlockFeed, ChainUpdate, FeedListener, FeedSubscription } from '../../src/plugin/plugin.ts'
+
+/** Updates that wait while one is handled, at most: with more the feed ends here. */
+const maxWaitingUpdates = 512
+
+export interface FeedConsumerOptions {
+  readonly feed: BlockFeed
+  /** The next update is handled after this one. */
+  handle(update: ChainUpdate): Promise<void>
+  /** There are no more updates, though some are still needed. */
+  onEnd(): void
+}
+
+/** Listens to a feed while somebody needs it. */
+export class FeedConsumer implements FeedListener {
+  readonly #options: FeedConsumerOptions
+  #subscription: FeedSubscription | undefined
+  #userCount = 0
+  #waiting: ChainUpdate[] = []
+  #isHandling = false
+
+  constructor(options: FeedConsumerOptions) {
+    this.#options = options
+  }
+
+  /** Resolves with true once all later blocks are handled, until release(); with false when no upstream answers. */
+  async retain(): Promise<boolean> {
+    this.#userCount += 1
+    this.#subscription ??= this.#options.feed.subscribe(this)
+    const isStarted = await this.#subscription.isStarted
+    if (!isStarted) this.#subscription = undefined
+    return isStarted
+  }
+
+  /** To be called once for each retain(), also when that resolved with false. */
+  release(): void {
+    this.#userCount -= 1
+    if (this.#userCount === 0) this.#close()
+  }
+
+  onUpdate(update: ChainUpdate): void {
+    this.#waiting.push(update)
+    if (this.#waiting.length > maxWaitingUpdates) this.onEnd()
+    else void this.#handleWaiting()
+  }
+
+  onEnd(): void {
+    this.#close()
+    this.#options.onEnd()
+  }
+
+  #close(): void {
+    this.#subscription?.close()
+    this.#subscription = undefined
+    this.#waiting = []
+  }
+
+  async #handleWaiting(): Promise<void> {
+    if (this.#isHandling) return
+    this.#isHandling = true
+    try {
+      for (let update = this.#waiting.shift(); update !== undefined; update = this.#waiting.shift()) await this.#options.handle(update)
+    } finally {
+      this.#isHandling = false
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import { definePlugin, isJsonObject, refuse } from '../../src/plugin/plugin.ts'
+import type { Call, Failure, Json, Origin, Reply, Services } from '../../src/plugin/plugin.ts'
+import { subscriptionKinds } from './subscription.ts'
+import type { PushOrigin, SubscriptionKind } from './subscription.ts'
+import { Subscriptions } from './subscriptions.ts'
+
+type ContextKeys = 'request' | 'key' | 'account'
+
+/** eth_subscribe and eth_unsubscribe, for callers over WebSocket. */
+export default definePlugin({
+  name: 'subscriptions',
+  summary: 'Answers eth_subscribe and eth_unsubscribe over WebSocket, from one feed of blocks that all callers share.',
+  withoutHeads: 'eth_subscribe is refused',
+  options: {
+    type: 'object',
+    properties: {
+      maxPerSocket: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of subscriptions of one WebSocket.' },
+      maxPerAccount: {
+        type: 'integer',
+        minimum: 1,
+        default: 20_000,
+        description: 'Maximum number of subscriptions of one account, in each worker.',
+      },
+    },
+  },
+  reads: ['request', 'key', 'account'],
+  create({ maxPerSocket, maxPerAccount }, services) {
+    const subscriptions = openSubscriptions(services, { maxPerSocket, maxPerAccount })
+    const answers: Readonly<Record<string, (call: Call<ContextKeys>) => Promise<Reply>>> = {
+      eth_subscribe: call => subscribe(call, subscriptions),
+      eth_unsubscribe: async call => unsubscribe(call, subscriptions),
+    }
+    const answerOf = new Map(Object.entries(answers))
+    return (call, next) => answerOf.get(call.context.request.method)?.(call) ?? next(call)
+  },
+})
+
+const openSubscriptions = (services: Services, limits: { maxPerSocket: number; maxPerAccount: number }): Subscriptions => {
+  const eventCosts = services.methods.get('eth_subscribe')?.eventCosts ?? {}
+  const settings = { limits, costOf: (kind: SubscriptionKind) => eventCosts[kind] ?? 0 }
+  const subscriptions = services.singleton('subscriptions', {}, () => new Subscriptions(services, settings))
+  subscriptions.settings = settings
+  return subscriptions
+}
+
+const subscribe = async (call: Call<ContextKeys>, subscriptions: Subscriptions): Promise<Reply> => {
+  const { origin, message, context } = call
+  const { params } = context.request
+  if (origin.transport !== 'websocket') return notSupported
+  if (!isPushOrigin(origin)) return notInBatch
+  if (!isJsonObject(message) || message['id'] === undefined) return withoutId
+  const kind = kindOf(params)
+  if (typeof kind !== 'string') return kind
+  const subscription = await subscriptions.subscribe(kind, { origin, account: context.account, key: context.key })
+  if ('error' in subscription) return subscription
+  return { source: 'local', result: Buffer.from(`"${subscription.id}"`), onSent: () => subscription.begin() }
+}
+
+const unsubscribe = ({ origin, context }: Call<ContextKeys>, subscriptions: Subscriptions): Reply => {
+  const [id] = context.request.params
+  return subscriptions.unsubscribe(origin, String(id)) ? { source: 'local', result: Buffer.from('true') } : refuse('unknownSubscription')
+}
+
+const isPushOrigin = (origin: Origin): origin is PushOrigin => origin.push !== undefined
+
+/** The message of geth. */
+const notSupported = refuse('method', { message: 'notifications not supported' })
+const notInBatch = refuse('method', { message: 'notifications not supported in a batch: send eth_subscribe by itself' })
+const withoutId = refuse('invalid', { message: 'invalid request: eth_subscribe needs an id' })
+
+const kindOf = ([kind, ...rest]: readonly Json[]): SubscriptionKind | Failure => {
+  const known = subscriptionKinds.find(each => each === kind)
+  if (known === undefined) return refuseUnknownKind(String(kind))
+  return rest.length === 0 ? known : refuse('params', { message: `eth_subscribe ${known} takes no further parameter` })
+}
+
+/** The message of geth. The name comes from the caller: it is shortened, and made printable. */
+const refuseUnknownKind = (name: string): Failure =>
+  refuse('method', { message: `no "${name.slice(0, 40).replace(/[^ -~]/g, '?')}" subscription in eth namespace` })

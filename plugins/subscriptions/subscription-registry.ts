@@ -1,0 +1,72 @@
+import { getOrCreate, metricDefinitions, onAbort } from '../../src/plugin/plugin.ts'
+import type { Gauge, Origin, Services } from '../../src/plugin/plugin.ts'
+import { subscriptionKinds } from './subscription.ts'
+import type { Subscriber, Subscription, SubscriptionKind } from './subscription.ts'
+
+declare module '../../src/plugin/call.ts' {
+  interface OriginState {
+    /** The subscriptions of a WebSocket, by id. */
+    subscriptions?: Map<string, Subscription>
+  }
+}
+
+export interface SubscriptionLimits {
+  readonly maxPerSocket: number
+  readonly maxPerAccount: number
+}
+
+/** All subscriptions of one network in this process, until they are removed or their WebSockets close. */
+export class SubscriptionRegistry {
+  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = { newHeads: new Set() }
+  readonly #countByAccount = new Map<string, number>()
+  readonly #gauges: Readonly<Record<SubscriptionKind, Gauge>>
+  readonly #onRemoved: (subscription: Subscription) => void
+
+  constructor({ metrics }: Pick<Services, 'metrics'>, onRemoved: (subscription: Subscription) => void) {
+    const gaugeOf = (kind: SubscriptionKind) => [kind, metrics.gauge(metricDefinitions.subscriptions, { kind })]
+    this.#gauges = Object.fromEntries(subscriptionKinds.map(gaugeOf)) as Record<SubscriptionKind, Gauge> // one for each kind
+    this.#onRemoved = onRemoved
+  }
+
+  of(kind: SubscriptionKind): ReadonlySet<Subscription> {
+    return this.#byKind[kind]
+  }
+
+  /** Why this subscriber may have no further subscription. */
+  limitOf({ origin, account }: Subscriber, { maxPerSocket, maxPerAccount }: SubscriptionLimits): string | undefined {
+    if ((origin.state.subscriptions?.size ?? 0) >= maxPerSocket) return `at most ${maxPerSocket} on one WebSocket`
+    return (this.#countByAccount.get(account.id) ?? 0) >= maxPerAccount ? `at most ${maxPerAccount} of one account` : undefined
+  }
+
+  add(subscription: Subscription): void {
+    const { origin, account } = subscription.subscriber
+    const { state, signal } = origin
+    if (state.subscriptions === undefined) onAbort(signal, () => this.#removeAllOf(origin))
+    const ofSocket = (state.subscriptions ??= new Map<string, Subscription>())
+    ofSocket.set(subscription.id, subscription)
+    this.#byKind[subscription.kind].add(subscription)
+    this.#countByAccount.set(account.id, (this.#countByAccount.get(account.id) ?? 0) + 1)
+    this.#updateGauge(subscription.kind)
+  }
+
+  /** False when it was removed before. */
+  remove(subscription: Subscription): boolean {
+    const { kind, subscriber } = subscription
+    if (!this.#byKind[kind].delete(subscription)) return false
+    subscriber.origin.state.subscriptions?.delete(subscription.id)
+    const count = getOrCreate(this.#countByAccount, subscriber.account.id, () => 1) - 1
+    if (count > 0) this.#countByAccount.set(subscriber.account.id, count)
+    else this.#countByAccount.delete(subscriber.account.id)
+    this.#updateGauge(kind)
+    this.#onRemoved(subscription)
+    return true
+  }
+
+  #removeAllOf({ state }: Origin): void {
+    for (const subscription of state.subscriptions?.values() ?? []) this.remove(subscription)
+  }
+
+  #updateGauge(kind: SubscriptionKind): void {
+    this.#gauges[kind].set(this.#byKind[kind].size)
+  }
+}

@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto'
+import type { Account, Key, Origin, Push } from '../../src/plugin/plugin.ts'
+
+export const subscriptionKinds = ['newHeads'] as const
+
+export type SubscriptionKind = (typeof subscriptionKinds)[number]
+
+/** The origin of a call that came over a WebSocket by itself. */
+export type PushOrigin = Origin & { readonly push: Push }
+
+export interface Subscriber {
+  readonly origin: PushOrigin
+  readonly account: Account
+  readonly key: Key
+}
+
+/** A charge covers the blocks of so much time of the chain: fast chains do not use up a plan faster than slow ones. */
+const chargeIntervalMs = 12_000
+
+/** One subscription of one WebSocket. */
+export class Subscription {
+  readonly id = `0x${randomBytes(16).toString('hex')}`
+  readonly kind: SubscriptionKind
+  readonly subscriber: Subscriber
+  readonly #prefix: string
+  /** Events that wait until the caller has been sent the id. */
+  #waiting: (readonly string[])[] | undefined = []
+  /** The timestamp of the last block that was charged. */
+  #chargedAtMs = -Infinity
+
+  constructor(kind: SubscriptionKind, subscriber: Subscriber) {
+    this.kind = kind
+    this.subscriber = subscriber
+    this.#prefix = `{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"${this.id}","result":`
+  }
+
+  get isOpen(): boolean {
+    return !this.subscriber.origin.signal.aborted
+  }
+
+  /** Must the subscription pay for events of a block with this timestamp? */
+  isChargeDue(timestampMs: number | undefined): boolean {
+    return timestampMs === undefined || timestampMs - this.#chargedAtMs >= chargeIntervalMs
+  }
+
+  recordCharge(timestampMs: number | undefined): void {
+    this.#chargedAtMs = timestampMs ?? -Infinity
+  }
+
+  /** The caller has been sent the id. */
+  begin(): void {
+    const waiting = this.#waiting ?? []
+    this.#waiting = undefined
+    for (const events of waiting) this.send(events)
+  }
+
+  /** Each event is JSON text with one character per byte (latin1). False: the WebSocket is closing. */
+  send(events: readonly string[]): boolean {
+    if (this.#waiting !== undefined) {
+      this.#waiting.push(events)
+      return this.isOpen
+    }
+    const { push } = this.subscriber.origin
+    return events.every(event => push.send([this.#prefix, event, '}}']))
+  }
+
+  close(code: number, reason: string): void {
+    this.subscriber.origin.push.close(code, reason)
+  }
+}

@@ -1,0 +1,50 @@
+import type { BlockFeeds, FeedKind, FeedSubscription } from '../services/chain-heads/index.ts'
+import { feedKinds } from '../services/chain-heads/index.ts'
+import type { WorkerChannel, WorkerMessage } from './channel.ts'
+
+/** Sends the blocks of one network's feeds to the workers whose callers need them. */
+export class FeedBroadcast {
+  readonly #network: string
+  readonly #feeds: BlockFeeds
+  readonly #subscriptions: Readonly<Record<FeedKind, Map<WorkerChannel, FeedSubscription>>> = { headers: new Map(), logs: new Map() }
+
+  constructor(network: string, feeds: BlockFeeds) {
+    this.#network = network
+    this.#feeds = feeds
+  }
+
+  handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
+    if (message.kind === 'startFeed') void this.#start(worker, message.feed, message.id)
+    else if (message.kind === 'stopFeed') this.#stop(worker, message.feed)
+  }
+
+  removeWorker(worker: WorkerChannel): void {
+    for (const feed of feedKinds) this.#stop(worker, feed)
+  }
+
+  /** The workers would miss what comes after. */
+  stop(): void {
+    for (const feed of feedKinds) {
+      for (const worker of this.#subscriptions[feed].keys()) {
+        worker.send({ kind: 'feedUpdates', network: this.#network, feed })
+        this.#stop(worker, feed)
+      }
+    }
+  }
+
+  async #start(worker: WorkerChannel, feed: FeedKind, id: number): Promise<void> {
+    const network = this.#network
+    this.#stop(worker, feed)
+    const subscription = this.#feeds[feed].subscribe({
+      onUpdate: update => worker.send({ kind: 'feedUpdates', network, feed, updates: [update] }),
+      onEnd: () => worker.send({ kind: 'feedUpdates', network, feed }),
+    })
+    this.#subscriptions[feed].set(worker, subscription)
+    worker.send({ kind: 'feedStarted', network, feed, id, isStarted: await subscription.isStarted })
+  }
+
+  #stop(worker: WorkerChannel, feed: FeedKind): void {
+    this.#subscriptions[feed].get(worker)?.close()
+    this.#subscriptions[feed].delete(worker)
+  }
+}

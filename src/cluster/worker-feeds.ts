@@ -1,0 +1,58 @@
+import { SharedFeed } from '../services/chain-heads/index.ts'
+import type { BlockFeeds, ChainUpdate, FeedKind, FeedSource } from '../services/chain-heads/index.ts'
+import type { Clock } from '../services/clock.ts'
+import { withTimeoutOr } from '../util/async.ts'
+import type { NetworkMessage, WorkerMessage } from './channel.ts'
+
+/** A feed of the primary needs up to 2 s for its start. */
+const startTimeoutMs = 3_000
+
+export interface WorkerFeedsOptions {
+  readonly network: string
+  readonly clock: Clock
+  send(message: WorkerMessage): void
+}
+
+/** The feeds of one network in a worker: the primary sends their blocks while this worker has listeners. */
+export class WorkerFeeds implements BlockFeeds {
+  readonly headers: SharedFeed
+  readonly logs: SharedFeed
+  readonly #options: WorkerFeedsOptions
+  readonly #pendingStarts = new Map<number, (isStarted: boolean) => void>()
+  #lastId = 0
+
+  constructor(options: WorkerFeedsOptions) {
+    this.#options = options
+    this.headers = new SharedFeed(this.#sourceOf('headers'))
+    this.logs = new SharedFeed(this.#sourceOf('logs'))
+  }
+
+  /** From the primary. */
+  handleMessage(message: NetworkMessage): void {
+    if (message.kind === 'feedStarted') this.#pendingStarts.get(message.id)?.(message.isStarted)
+    else if (message.kind === 'feedUpdates') this.#publish(message.feed, message.updates)
+  }
+
+  #publish(kind: FeedKind, updates: readonly ChainUpdate[] | undefined): void {
+    if (updates === undefined) this[kind].end()
+    else for (const update of updates) this[kind].publish(update)
+  }
+
+  #sourceOf(feed: FeedKind): FeedSource {
+    const { network, send } = this.#options
+    return {
+      start: () => this.#start(feed),
+      stop: () => send({ kind: 'stopFeed', network, feed }),
+    }
+  }
+
+  async #start(feed: FeedKind): Promise<boolean> {
+    const { network, clock, send } = this.#options
+    const id = (this.#lastId += 1)
+    const started = new Promise<boolean>(resolve => this.#pendingStarts.set(id, resolve))
+    send({ kind: 'startFeed', network, feed, id })
+    const isStarted = await withTimeoutOr(clock, startTimeoutMs, started, () => false)
+    this.#pendingStarts.delete(id)
+    return isStarted
+  }
+}

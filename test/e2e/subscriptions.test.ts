@@ -1,0 +1,175 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { startAnvilChain } from '../support/anvil-chain.ts'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
+import type { WsClient } from '../support/rpc-client.ts'
+
+t.setTimeout(90_000)
+
+const chain = await startAnvilChain()
+t.teardown(() => chain.stop())
+
+const startGateway = async (t: Test, gateway: object) => {
+  const deployment = createDeployment({
+    gateway: { plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 100 } }, ...gateway },
+    networks: { devnet: networkFile('devnet', [chain.url]) },
+  })
+  t.teardown(() => deployment.remove())
+  await deployment.addAccount('alice', 'core')
+  await deployment.addAccount('bob', 'tiny')
+  const [alice, bob] = [await deployment.addKey('alice'), await deployment.addKey('bob')]
+  const running = await deployment.start()
+  const connect = async (key = alice.key): Promise<WsClient> => {
+    const client = await connectWs(running.ws(key))
+    t.teardown(() => client.close())
+    return client
+  }
+  return { deployment, alice, bob, running, connect }
+}
+
+const subscribe = async (client: WsClient, ...params: readonly unknown[]): Promise<string> =>
+  (await client.call('eth_subscribe', params)).result as string
+
+interface Header {
+  readonly number: string
+  readonly hash: string
+  readonly parentHash: string
+}
+
+const nextHeader = async (client: WsClient): Promise<Header> => {
+  const { params } = await client.nextMessage()
+  return (params as { result: Header }).result
+}
+
+const nextHeaders = async (client: WsClient, count: number): Promise<readonly Header[]> => {
+  const headers: Header[] = []
+  while (headers.length < count) headers.push(await nextHeader(client))
+  return headers
+}
+
+const canonicalHashes = async (from: string, count: number): Promise<readonly string[]> => {
+  const blocks = Array.from({ length: count }, (_, i) =>
+    chain.request<Header>('eth_getBlockByNumber', `0x${(Number(from) + i).toString(16)}`, false),
+  )
+  return (await Promise.all(blocks)).map(({ hash }) => hash)
+}
+
+for (const workers of [1, 2]) {
+  t.test(`with ${workers} worker(s)`, async t => {
+    const { connect, running, alice } = await startGateway(t, { workers })
+
+    t.test('newHeads brings each header once, in order, as the node has it', async t => {
+      const clients = await Promise.all([connect(), connect(), connect()])
+      const ids = await Promise.all(clients.map(client => subscribe(client, 'newHeads')))
+      t.equal(new Set(ids).size, 3)
+      await chain.request('anvil_mine', '0x3')
+      for (const [i, client] of clients.entries()) {
+        const first = await client.nextMessage()
+        t.match(first, { jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: ids[i] } })
+        const header = (first['params'] as { result: Header }).result
+        const headers = [header, ...(await nextHeaders(client, 2))]
+        t.same(
+          headers.map(({ hash }) => hash),
+          await canonicalHashes(header.number, 3),
+        )
+        t.notOk('transactions' in header)
+        t.equal(Number((await client.call('eth_blockNumber')).result) >= Number(headers[2]?.number), true, 'no answer is from before it')
+      }
+    })
+
+    t.test('a reorg brings the headers of the new branch', async t => {
+      const client = await connect()
+      await subscribe(client, 'newHeads')
+      await chain.request('anvil_mine', '0x4')
+      const before = await nextHeaders(client, 4)
+      await chain.request('anvil_reorg', 2, [])
+      await chain.request('anvil_mine', '0x1')
+      const after = await nextHeaders(client, 3)
+      t.equal(after[0]?.parentHash, before[1]?.hash)
+      t.same(
+        after.map(({ hash }) => hash),
+        await canonicalHashes(after[0]?.number ?? '', 3),
+      )
+    })
+
+    t.test('eth_unsubscribe ends it, once', async t => {
+      const client = await connect()
+      const id = await subscribe(client, 'newHeads')
+      t.equal((await client.call('eth_unsubscribe', [id])).result, true)
+      await chain.request('anvil_mine', '0x1')
+      t.match(await client.call('eth_unsubscribe', [id]), { error: { code: -32000, message: 'subscription not found' } })
+      t.ok((await client.call('eth_blockNumber')).result, 'no event came between')
+    })
+
+    t.test('what cannot be subscribed to has an error, and the socket lives', async t => {
+      const client = await connect()
+      const stranger = await subscribe(await connect(), 'newHeads')
+      const errorOf = async (method: string, params: readonly unknown[]) => (await client.call(method, params)).error
+      t.match(await errorOf('eth_subscribe', ['news']), { code: -32601, message: 'no "news" subscription in eth namespace' })
+      t.match(await errorOf('eth_subscribe', []), { code: -32602 })
+      t.match(await errorOf('eth_subscribe', ['newHeads', {}]), { code: -32602 })
+      t.match(await errorOf('eth_unsubscribe', [stranger]), { code: -32000 })
+      t.match(await errorOf('eth_unsubscribe', [7]), { code: -32602 })
+      client.send(JSON.stringify([{ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }]))
+      t.match(await client.nextMessage(), { 0: { id: 1, error: { code: -32601, message: /in a batch/ } } })
+      t.match((await call(running.http(alice.key), 'eth_subscribe', ['newHeads'])).error, {
+        code: -32601,
+        message: 'notifications not supported',
+      })
+      t.ok((await client.call('eth_chainId')).result)
+    })
+
+    t.test('a closed socket leaves nothing behind', async t => {
+      const gauge = async () => {
+        const { text } = await post(`${running.admin}/metrics`, '', { method: 'GET' })
+        return Number(/^tollgate_subscriptions\{.*kind="newHeads".*\} (\d+)$/m.exec(text)?.[1])
+      }
+      const client = await connect()
+      const before = await gauge()
+      await subscribe(client, 'newHeads')
+      t.equal(await gauge(), before + 1)
+      await client.close()
+      while ((await gauge()) !== before);
+    })
+  })
+}
+
+t.test('events cost credits', async t => {
+  const { deployment, connect, alice, bob } = await startGateway(t, {})
+  const usage = async (account: string) => JSON.parse((await deployment.run('usage', account, '--json')).stdout) as { used: number }
+
+  t.test('once in 12 s of the chain for each subscription, in one charge', async t => {
+    const client = await connect(alice.key)
+    await subscribe(client, 'newHeads')
+    await subscribe(client, 'newHeads')
+    await chain.request('anvil_mine', '0x2', '0xc')
+    await nextHeaders(client, 4)
+    await client.close()
+    let used = 0
+    while ((used = (await usage('alice')).used) < 210);
+    t.equal(used, 2 * 5 + 2 * 2 * 50)
+  })
+
+  t.test('the socket of an account without credits closes, and says when there are new ones', async t => {
+    const client = await connect(bob.key)
+    await subscribe(client, 'newHeads')
+    await chain.request('anvil_mine', '0x3', '0xc')
+    await nextHeader(client)
+    t.match(await client.closed, { code: 1008, reason: /^the daily credits are used up until \d{4}-\d\d-\d\dT00:00:00.000Z$/ })
+    const again = await connect(bob.key)
+    await again.call('eth_gasPrice')
+    const refused = await again.call('eth_subscribe', ['newHeads'])
+    t.ok(refused.error === undefined || refused.error.code === -33000)
+  })
+
+  t.test('a revoked key ends within a second', async t => {
+    const { id, key } = await deployment.addKey('alice')
+    const client = await connect(key)
+    await subscribe(client, 'newHeads')
+    await deployment.run('keys', 'revoke', id)
+    const revokedAt = performance.now()
+    t.match(await client.closed, { code: 1008 })
+    t.ok(performance.now() - revokedAt < 1000)
+  })
+})
