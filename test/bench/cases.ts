@@ -8,6 +8,7 @@ import {
   uncachedStorageAtRequest,
   logsRequest,
   storageAtRequest,
+  variedBatchRequest,
   variedStorageAtRequest,
   logDataWords,
 } from './request-templates.ts'
@@ -95,6 +96,17 @@ const variedCalls: RunCase = async (servers, reportSkipped) => {
   return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.http)] }
 }
 
+/** So few that each costs a wake-up of the process, as most gateways have them. */
+const pacedCallsPerSecond = 1_000
+
+const pacedCalls: RunCase = async (servers, reportSkipped) => {
+  const rate = { callsPerSecond: pacedCallsPerSecond }
+  const gateway = { ...gatewayScenario(servers, storageAtRequest), ...rate }
+  const others = [{ ...baselineScenario('http', storageAtRequest), ...rate }, ...peerScenarios(servers, gateway)]
+  const rows = await compareScenarios(servers, [gateway, ...others], reportSkipped)
+  return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.http)] }
+}
+
 const uncachedCalls: RunCase = async (servers, reportSkipped) => {
   const gateway = gatewayScenario(servers, uncachedStorageAtRequest)
   const rows = await compareScenarios(
@@ -118,6 +130,7 @@ const overWebSockets =
 const inBatches: RunCase = async (servers, reportSkipped) => {
   const scenarios = {
     batch: { ...gatewayScenario(servers, batchRequest), name: 'tollgate, batch of 100' },
+    varied: { ...gatewayScenario(servers, variedBatchRequest), name: 'tollgate, batch of 100 different calls' },
     single: { ...gatewayScenario(servers, storageAtRequest), name: 'tollgate, one call' },
     baseline: { ...baselineScenario('http', batchRequest), name: `${baselineNames.http}, batch of 100` },
   }
@@ -126,6 +139,7 @@ const inBatches: RunCase = async (servers, reportSkipped) => {
     rows,
     figures: [
       cpuRatio(rows, scenarios.batch.name, scenarios.single.name, 0.25),
+      cpuRatio(rows, scenarios.varied.name, scenarios.single.name),
       cpuRatio(rows, scenarios.batch.name, scenarios.baseline.name),
     ],
   }
@@ -177,6 +191,7 @@ export const cases: readonly Case[] = [
   { name: 'cached', title: 'HTTP, eth_getStorageAt from the cache', run: cachedCalls(storageAtRequest) },
   { name: 'block-number', title: 'HTTP, eth_blockNumber from the cache', skipInQuick: true, run: cachedCalls(blockNumberRequest) },
   { name: 'varied', title: 'HTTP, eth_getStorageAt from the cache, 2,000 slots in turn', skipInQuick: true, run: variedCalls },
+  { name: 'paced', title: 'HTTP, eth_getStorageAt from the cache, 1,000 calls/s', skipInQuick: true, run: pacedCalls },
   { name: 'uncached', title: 'HTTP, eth_getStorageAt from the node', run: uncachedCalls },
   { name: 'batch', title: 'HTTP, batches of 100 from the cache', run: inBatches },
   { name: 'ws-1', title: 'WebSocket, from the cache, 1 socket, 32 concurrent calls', run: overWebSockets(1, 32) },

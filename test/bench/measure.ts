@@ -17,6 +17,8 @@ export interface Scenario {
   readonly connections: number
   /** Calls in flight on each connection; 1 if absent. */
   readonly pipelining?: number
+  /** A constant rate of all connections together; as many calls as possible if absent. */
+  readonly callsPerSecond?: number
   readonly request: RequestTemplate
   /** How often the event loop is sampled; 10 ms if absent, which shows what many calls together do. */
   readonly loopSampleIntervalMs?: number
@@ -171,12 +173,17 @@ const runRounds = async (servers: BenchServers, opened: readonly OpenScenario[])
   const rounds = new Map<OpenScenario, Round[]>(opened.map(each => [each, []]))
   for (let i = 0; i < servers.settings.rounds; i++) {
     for (const each of i % 2 === 0 ? opened : opened.toReversed()) {
-      rounds.get(each)?.push(await measureRound(servers, each, { durationMs: servers.settings.roundMs, ...pipeliningOf(each.scenario) }))
+      rounds.get(each)?.push(await measureRound(servers, each, roundOptionsOf(servers, each.scenario)))
     }
   }
   for (const { session } of opened) await session.close()
   return opened.map(each => toScenarioResult(each, rounds.get(each) ?? []))
 }
+
+const roundOptionsOf = ({ settings }: BenchServers, scenario: Scenario): LoadOptions =>
+  scenario.callsPerSecond === undefined
+    ? { durationMs: settings.roundMs, ...pipeliningOf(scenario) }
+    : { durationMs: settings.constantRateRoundMs, callsPerSecond: scenario.callsPerSecond }
 
 const pipeliningOf = ({ pipelining }: Scenario): { pipelining?: number } => (pipelining === undefined ? {} : { pipelining })
 

@@ -50,11 +50,16 @@ export const uncachedStorageAtRequest: RequestTemplate = {
   ...expectCannedResult('eth_getStorageAt'),
 }
 
-export const batchRequest: RequestTemplate = {
-  body: `[${Array.from({ length: 100 }, (_, i) => rpcMessage('eth_getStorageAt', storageParams('0x0'), String(i + 1))).join()}]`,
+const batchOf100 = (slotOf: (i: number) => string): RequestTemplate => ({
+  body: `[${Array.from({ length: 100 }, (_, i) => rpcMessage('eth_getStorageAt', storageParams(slotOf(i)), String(i + 1))).join()}]`,
   ...expectCannedResult('eth_getStorageAt'),
   batchSize: 100,
-}
+})
+
+export const batchRequest: RequestTemplate = batchOf100(() => '0x0')
+
+/** 100 different slots. */
+export const variedBatchRequest: RequestTemplate = batchOf100(i => `0x${i.toString(16)}`)
 
 /** Each call requests another range: no result is cached. */
 export const logsRequest = (words: number): RequestTemplate => ({
