@@ -124,7 +124,7 @@ const isNullResult = (result: RawJson): boolean => result.byteLength === jsonNul
 
 /** The reply for later callers: no node is requested for them, so an error costs them nothing. */
 const asCacheHit = (reply: Reply): Reply => {
-  const metadata = { source: 'cache', upstream: undefined, cache: 'hit' } as const
+  const metadata = { source: 'cache', upstream: undefined, cache: 'hit', upstreamRequest: undefined } as const
   return isFailure(reply) ? copyReply(reply, metadata) : copyReply(reply, { ...metadata, result: detach(reply.result) })
 }
 

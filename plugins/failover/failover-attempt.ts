@@ -1,7 +1,7 @@
-import { Cancellation, isFailure, onAbort, refuse } from '../../src/plugin/plugin.ts'
+import { isFailure, refuse } from '../../src/plugin/plugin.ts'
 import type { Clock, Failure, Heads, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
 import type { RequiredBlock } from './node-order.ts'
-import { hedge, resolveDuplicateTransaction } from './retries.ts'
+import { attemptWithin, hedge, resolveDuplicateTransaction } from './retries.ts'
 import type { Attempt, RetryBudget } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
@@ -39,6 +39,8 @@ export class FailoverAttempt implements Alternatives {
   #bestFailure: Failure | undefined
   /** It has waited for a node to get the required block. */
   #hasWaited = false
+  /** Requests to nodes. */
+  count = 0
 
   /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting. */
   constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection, partner: UpstreamNode | undefined) {
@@ -169,7 +171,7 @@ export class FailoverAttempt implements Alternatives {
   #request(node: UpstreamNode): Promise<Reply> {
     const { methodClass, method, clock, mayHedge } = this.#selection
     const delayMs = mayHedge && method?.idempotent === true && !this.#hasFailed ? node.p95LatencyMs(methodClass) : undefined
-    if (delayMs === undefined) return node.request(this.#call, methodClass, this.#next, this)
+    if (delayMs === undefined) return this.#send(node, this.#call)
     const attemptOnHedgeNode = (): Attempt | undefined => {
       const hedgeNode = this.#pickHedgeNode()
       return hedgeNode && this.#attemptOn(hedgeNode)
@@ -187,8 +189,13 @@ export class FailoverAttempt implements Alternatives {
     return this.#call.signal ?? this.#call.origin.signal
   }
 
+  #send(node: UpstreamNode, call: FailoverCall): Promise<Reply> {
+    this.count += 1
+    return node.request(call, this.#selection.methodClass, this.#next, this)
+  }
+
   #attemptOn(node: UpstreamNode): Attempt {
-    return signal => node.request({ ...this.#call, signal }, this.#selection.methodClass, this.#next, this)
+    return signal => this.#send(node, { ...this.#call, signal })
   }
 
   /** A hedge counts as a failed retry, whichever attempt is answered first: it is extra load. */
@@ -211,25 +218,6 @@ export class FailoverAttempt implements Alternatives {
 
 /** The longest wait for a node that lacks the required block. With blocks of up to 2 s, a reported height that no node has any more goes back within it. */
 const maxCatchUpMs = 4_000
-
-/** The reply to an attempt; undefined when it has failed because `timeoutMs` were over. */
-const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: Clock, signal: Signal): Promise<Reply | undefined> => {
-  if (timeoutMs <= 0) return undefined
-  const cancellation = new Cancellation()
-  let isLate = false
-  const timer = clock.after(timeoutMs, () => {
-    isLate = true
-    cancellation.abort()
-  })
-  const stopListening = onAbort(signal, () => cancellation.abort())
-  try {
-    const reply = await attempt(cancellation)
-    return isLate && isFailure(reply) ? undefined : reply
-  } finally {
-    timer.cancel()
-    stopListening()
-  }
-}
 
 /** The first failure that is about the request rather than about its node. */
 const betterFailure = (one: Failure | undefined, other: Failure): Failure =>

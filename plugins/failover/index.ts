@@ -1,4 +1,4 @@
-import { definePlugin, assertKnownMethods, revealSecrets } from '../../src/plugin/plugin.ts'
+import { assertKnownMethods, copyReply, definePlugin, revealSecrets } from '../../src/plugin/plugin.ts'
 import type { Target } from '../../src/plugin/plugin.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
@@ -75,7 +75,11 @@ export default definePlugin({
         const mayRetry = call.variant !== singleAttempt && method?.retryable !== false
         const mayHedge = hedge && mayRetry
         const selection = { methodClass, method, candidates, requiredBlock, heads, retryBudget, clock, mayRetry, mayHedge }
-        return new FailoverAttempt(call, next, selection, call.variant === forwarding ? partnerNode : undefined).run()
+        const startedAt = clock.monotonic()
+        const attempt = new FailoverAttempt(call, next, selection, call.variant === forwarding ? partnerNode : undefined)
+        const reply = await attempt.run()
+        const upstreamRequest = { id: call.origin.requestId, attempts: attempt.count, durationMs: clock.monotonic() - startedAt }
+        return copyReply(reply, { upstreamRequest })
       },
       explain: call => explainSelection({ upstreams, partner, hedge }, services.methods.get(call.method), call),
       async stop() {

@@ -91,6 +91,25 @@ class SlidingWindowCounter {
 /** A request to one node, which ends early when the signal aborts. */
 export type Attempt = (signal: Signal) => Promise<Reply>
 
+/** The reply to an attempt; undefined when it has failed because `timeoutMs` were over. */
+export const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: Clock, signal: Signal): Promise<Reply | undefined> => {
+  if (timeoutMs <= 0) return undefined
+  const cancellation = new Cancellation()
+  let isLate = false
+  const timer = clock.after(timeoutMs, () => {
+    isLate = true
+    cancellation.abort()
+  })
+  const stopListening = onAbort(signal, () => cancellation.abort())
+  try {
+    const reply = await attempt(cancellation)
+    return isLate && isFailure(reply) ? undefined : reply
+  } finally {
+    timer.cancel()
+    stopListening()
+  }
+}
+
 export interface HedgeOptions {
   readonly clock: Clock
   /** Aborts both attempts. */

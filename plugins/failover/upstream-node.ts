@@ -84,7 +84,6 @@ export class UpstreamNode {
   }
 
   async request(call: FailoverCall, methodClass: string, next: NextBelow, alternatives: Alternatives = noAlternatives): Promise<Reply> {
-    const { request } = call.context
     const { clock } = this.#services
     const isProbe = this.#rateLimit.begin()
     const startedAt = clock.monotonic()
@@ -94,7 +93,7 @@ export class UpstreamNode {
     let outcome: CallOutcome = 'ignored'
     try {
       const reply = this.#blameForTimeout(attempt.end(await next(this.#callBelow(call, attempt))), methodClass, startedAt)
-      outcome = this.#recordReply(reply, methodClass, request)
+      outcome = this.#recordReply(reply, methodClass, call)
       if (outcome === 'success') this.#activity.latencyOf(methodClass).record(startedAt, clock.monotonic())
       return reply
     } finally {
@@ -140,25 +139,26 @@ export class UpstreamNode {
     if (remainingMs > 0) this.#rateLimitTimer = this.#services.clock.after(remainingMs, () => this.#updateRateLimited())
   }
 
-  #recordReply(reply: Reply, methodClass: string, request: Request): CallOutcome {
+  #recordReply(reply: Reply, methodClass: string, { context: { request }, origin: { requestId } }: FailoverCall): CallOutcome {
     const outcome = outcomeOf(reply)
     this.#breakerOf(methodClass).record(outcome)
     if (outcome === 'success') this.#deprioritizer.recordSuccess(request)
-    if (outcome === 'failure' && isFailure(reply)) this.#reportFailure(reply, request)
-    if (isRateLimited(reply)) this.#beginBackoff(reply, request)
+    if (outcome === 'failure' && isFailure(reply)) this.#reportFailure(reply, request, requestId)
+    if (isRateLimited(reply)) this.#beginBackoff(reply, request, requestId)
     return outcome
   }
 
-  #reportFailure({ unresponsive, cause, error }: Failure, { method }: Request): void {
+  #reportFailure({ unresponsive, cause, error }: Failure, { method }: Request, requestId: string): void {
     if (unresponsive === true) this.#breakerOf(allClasses).open()
     this.#failures.add()
-    this.#services.log.warn({ upstream: this.name, method, cause: cause ?? error.message }, 'upstream failed')
+    this.#services.log.warn({ requestId, upstream: this.name, method, cause: cause ?? error.message }, 'upstream failed')
   }
 
-  #beginBackoff({ retryAfter }: Failure, { method }: Request): void {
+  #beginBackoff({ retryAfter }: Failure, { method }: Request, requestId: string): void {
     this.#rateLimit.onRateLimited(retryAfter)
     this.#updateRateLimited()
-    this.#services.log.warn({ upstream: this.name, method, backoffMs: this.#rateLimit.remainingMs }, 'upstream rate limited')
+    const { remainingMs: backoffMs } = this.#rateLimit
+    this.#services.log.warn({ requestId, upstream: this.name, method, backoffMs }, 'upstream rate limited')
   }
 
   #breakerOf(methodClass: string): CircuitBreaker {

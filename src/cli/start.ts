@@ -50,12 +50,13 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   const { log, readConfig, stopRequested } = options
   logConfigNotices(config, log)
   const opening = config.gateway.workers > 1 ? openPrimaryProcess(config, options) : openGateway(config, systemClock, log, { readConfig })
-  // SIGHUP must not end a gateway that is starting.
-  let reload = () => {}
-  process.on('SIGHUP', () => reload())
+  // Signals must not end a gateway that is starting.
+  let [reload, reopen] = [() => {}, () => {}]
+  process.on('SIGHUP', () => reload()).on('SIGUSR2', () => reopen())
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
   reload = () => void gateway.reloader?.reload()
+  reopen = () => gateway.accessLog.reopen()
   logListening(config, gateway.urls)
   // Who presses Ctrl-C has no load balancer that must notice first.
   await gateway.stop((await stopRequested) === 'SIGTERM' ? undefined : 0)
@@ -63,7 +64,7 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   return exitCodes.ok
 }
 
-type ServingGateway = Pick<Gateway, 'urls' | 'stop' | 'reloader'>
+type ServingGateway = Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>
 
 /** Loaded only where there are workers, as the worker's side in runWorker(). */
 const openPrimaryProcess = async (config: ValidConfig, { dir, log }: StartOptions): Promise<ServingGateway> =>
@@ -87,6 +88,6 @@ const runWorker = async (
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, { headsSource: worker.heads })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
-  await gateway.stop(await worker.serveUntilStopped(gateway.metrics))
+  await gateway.stop(await worker.serveUntilStopped(gateway))
   return exitCodes.ok
 }

@@ -13,6 +13,7 @@ import { StoreError } from '../store/store.ts'
 import { WorkerExitError, WorkerSpawnError } from '../cluster/worker-pool.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
+import { LogFileError } from '../services/log.ts'
 import type { Log } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
@@ -95,7 +96,7 @@ export const logConfigNotices = ({ unserved, warnings }: Pick<ValidConfig, 'unse
 }
 
 const isOperatorError = (error: unknown): error is Error =>
-  [ListenError, StoreError, StageStartError, WorkerSpawnError].some(kind => error instanceof kind)
+  [ListenError, LogFileError, StoreError, StageStartError, WorkerSpawnError].some(kind => error instanceof kind)
 
 /** npm, timeout and terminals send the same signal twice. */
 const duplicateSignalWindowMs = 1000

@@ -1,6 +1,7 @@
 import type { Target } from '../plugin/call.ts'
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
 import type { ChainState, ChainUpdate, FeedKind, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
+import type { AccessLogSettings } from '../services/access-log.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 
@@ -39,13 +40,20 @@ export type WorkerMessage =
   /** Answers `transaction`: its callers join no call that began before. */
   | { readonly kind: 'transactionAck'; readonly network: string; readonly count: number }
 
+/** What holds for all workers, those that are started later included. */
+export type WorkerSetting =
+  | { readonly kind: 'logLevel'; readonly level: LogLevel }
+  | { readonly kind: 'accessLog'; readonly settings: AccessLogSettings }
+
 /** From the primary to a worker. A kind without a network concerns the whole process. */
 export type PrimaryMessage =
   /** To be answered with `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number }
   /** Still serves for `graceMs`, as Gateway.stop() does. */
   | { readonly kind: 'stop'; readonly graceMs: number }
-  | { readonly kind: 'logLevel'; readonly level: LogLevel }
+  | WorkerSetting
+  /** The access log is to be opened anew under its name. */
+  | { readonly kind: 'reopenAccessLog' }
   /** The state of the chain, and the change of its recent blocks. */
   | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
   /** What was reported of `safe` and `finalized`. */

@@ -7,6 +7,8 @@ import { urlOf } from '../server/http-server.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
+import { accessLogSettingsOf } from '../services/access-log.ts'
+import type { AccessLogControl } from '../services/access-log.ts'
 import type { Log, LogLevel, RootLog } from '../services/log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -22,7 +24,11 @@ import type { WorkerPool } from './worker-pool.ts'
  * Opens several workers that share one port. The primary itself serves the admin listener and the portal, and tracks the heads. Rejects with
  * ListenError, WorkerSpawnError or WorkerExitError.
  */
-export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog): Promise<Pick<Gateway, 'urls' | 'stop'>> => {
+export const openPrimary = async (
+  config: ValidConfig,
+  dir: string,
+  log: RootLog,
+): Promise<Pick<Gateway, 'urls' | 'accessLog' | 'stop'>> => {
   const { gateway, networks } = config
   const rpc = await resolvePort(gateway.listen.rpc)
   const env = { [rpcPortVariable]: String(rpc.port) }
@@ -34,6 +40,7 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
     await close()
     throw error
   })
+  const accessLog = sharedAccessLog(gateway.accessLog, pool)
   let isDraining = false
   const headsStatus = () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
   const adminOptions = {
@@ -44,6 +51,8 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
     },
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
     logLevel: sharedLogLevel(log, pool),
+    accessLog,
+    hasAccessLogFile: accessLog.settings.target === 'file',
     reload: undefined,
     token: gateway.admin.token,
     hosts: gateway.admin.hosts,
@@ -61,6 +70,7 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
   })
   return {
     urls: { rpc: urlOf(rpc.host, rpc.port), ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
+    accessLog,
     async stop(graceMs = gateway.drain.grace) {
       isDraining = true
       await pool.stop(graceMs)
@@ -72,15 +82,30 @@ export const openPrimary = async (config: ValidConfig, dir: string, log: RootLog
 }
 
 /** The log level of the primary and of its workers. */
-const sharedLogLevel = (log: RootLog, pool: Pick<WorkerPool, 'setLogLevel'>): Pick<RootLog, 'level'> => ({
+const sharedLogLevel = (log: RootLog, pool: Pick<WorkerPool, 'set'>): Pick<RootLog, 'level'> => ({
   get level() {
     return log.level
   },
   set level(level: LogLevel) {
     log.level = level
-    pool.setLogLevel(level)
+    pool.set({ kind: 'logLevel', level })
   },
 })
+
+/** The access logs of the workers: the primary has no calls. */
+const sharedAccessLog = (config: GatewayConfig['accessLog'], pool: Pick<WorkerPool, 'set' | 'send'>): AccessLogControl => {
+  let current = accessLogSettingsOf(config)
+  return {
+    get settings() {
+      return current
+    },
+    set settings(settings) {
+      current = settings
+      pool.set({ kind: 'accessLog', settings })
+    },
+    reopen: () => pool.send({ kind: 'reopenAccessLog' }),
+  }
+}
 
 /** What a worker may take to exit after its last call: it returns its leases to a store that may be slow. */
 const stopMarginMs = 10_000

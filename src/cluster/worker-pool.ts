@@ -2,11 +2,11 @@ import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { Clock } from '../services/clock.ts'
-import type { Log, LogLevel } from '../services/log.ts'
+import type { Log } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import { Backoff, withTimeoutOr } from '../util/async.ts'
 import { Channel } from './channel.ts'
-import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage, WorkerSetting } from './channel.ts'
 
 export interface WorkerPoolOptions {
   /** The script that a worker runs, and its arguments. */
@@ -60,8 +60,8 @@ export class WorkerPool {
   readonly #log: Log
   readonly #workers = new Map<Worker, SupervisedWorker>()
   readonly #ready = new Map<Worker, WorkerChannel>()
-  /** That of the configuration until it is set. */
-  #logLevel: LogLevel | undefined
+  /** What has been set since the start, by kind; the rest is as in the configuration. */
+  readonly #settings = new Map<WorkerSetting['kind'], WorkerSetting>()
   #isStopping = false
   #lastRequestId = 0
 
@@ -100,15 +100,20 @@ export class WorkerPool {
     await whenReady(worker, exited)
     this.#ready.set(worker, channel)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
-    if (this.#logLevel !== undefined) channel.send({ kind: 'logLevel', level: this.#logLevel })
+    for (const setting of this.#settings.values()) channel.send(setting)
     if (this.#isStopping) channel.send({ kind: 'stop', graceMs: 0 })
     return worker
   }
 
   /** For all workers, those that are started later included. */
-  setLogLevel(level: LogLevel): void {
-    this.#logLevel = level
-    for (const channel of this.#ready.values()) channel.send({ kind: 'logLevel', level })
+  set(setting: WorkerSetting): void {
+    this.#settings.set(setting.kind, setting)
+    this.send(setting)
+  }
+
+  /** To all ready workers. */
+  send(message: PrimaryMessage): void {
+    for (const channel of this.#ready.values()) channel.send(message)
   }
 
   /** Lets each worker serve on for `graceMs` and finish its calls. Resolves when all workers have exited; a worker that does not exit in time is killed. */

@@ -2,8 +2,9 @@ import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
+import type { Gateway } from '../core/gateway.ts'
+import type { AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import type { RootLog } from '../services/log.ts'
-import type { MetricsRegistry } from '../services/metrics.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { Channel, rpcPortVariable } from './channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './channel.ts'
@@ -19,7 +20,7 @@ export interface PrimaryConnection {
    * Reports that this worker is ready, answers requests for its metrics, and resolves when the worker is to stop: the primary
    * has sent `stop`, or has exited. Resolves with the ms for which the worker is to serve on.
    */
-  serveUntilStopped(metrics: MetricsRegistry): Promise<number>
+  serveUntilStopped(gateway: Pick<Gateway, 'metrics' | 'accessLog'>): Promise<number>
 }
 
 /** Without a snapshot from the primary a worker still starts: until it comes, responses are not served from the cache. */
@@ -29,7 +30,7 @@ const snapshotTimeoutMs = 1000
 export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
   const channel = new Channel<WorkerMessage>(sendToPrimary)
   const networks = new WorkerNetworks(clock, message => channel.send(message))
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, ignoreSignal)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2']) process.on(signal, ignoreSignal)
   outlivePrimary(cluster.worker)
   process.once('disconnect', killOwnProcess)
   process.on('message', (message: PrimaryMessage) => {
@@ -39,15 +40,25 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   return {
     rpcPort: Number(env[rpcPortVariable]),
     heads: networks,
-    serveUntilStopped: metrics =>
+    serveUntilStopped: ({ metrics, accessLog }) =>
       new Promise(resolve => {
         process.off('disconnect', killOwnProcess).once('disconnect', () => resolve(0))
         process.on('message', (message: PrimaryMessage) => {
           if (message.kind === 'stop') resolve(message.graceMs)
           else if (message.kind === 'metrics') channel.send({ kind: 'metrics', id: message.id, metrics: metrics.families() })
+          else if (message.kind === 'accessLog') setAccessLog(accessLog, message.settings, log)
+          else if (message.kind === 'reopenAccessLog') accessLog.reopen()
         })
         channel.send({ kind: 'ready' })
       }),
+  }
+}
+
+const setAccessLog = (accessLog: AccessLogControl, settings: AccessLogSettings, log: RootLog): void => {
+  try {
+    accessLog.settings = settings
+  } catch (error) {
+    log.error({ event: 'access-log-failed', err: error }, 'access log cannot be written')
   }
 }
 

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { isSubnet } from '../util/address-set.ts'
 import { isJsonObject } from '../util/json.ts'
 import { isHostPort, isReusePortSupported, parseAddress, parseStoreAddress } from './addresses.ts'
@@ -45,6 +45,7 @@ export const readGatewayConfig = (
     workers,
     plans,
     admin: { token },
+    accessLog: { file, ...accessLog },
     ...rest
   } = options
   const config: GatewayConfig = {
@@ -57,6 +58,7 @@ export const readGatewayConfig = (
       trustedProxies,
     },
     admin: { ...(token !== undefined && { token }), hosts: readHosts(source, ['admin', 'hosts']).hosts.map(({ host }) => host) },
+    accessLog: { ...accessLog, ...(file !== undefined && { file: file === 'stdout' ? file : resolve(dirname(source.path), file) }) },
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,

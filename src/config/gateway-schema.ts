@@ -1,5 +1,6 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { logLevels } from '../services/log.ts'
+import { accessLogSchema } from './access-log-schema.ts'
 import { limitsSchema } from './limits-schema.ts'
 
 export const defaultRpcAddress = '127.0.0.1:8080'
@@ -28,7 +29,7 @@ export const gatewaySchema = {
         admin: {
           type: 'string',
           format: 'address',
-          description: 'Health, metrics and log level: /livez, /readyz, /metrics, /log-level. None by default.',
+          description: 'Health, metrics and logs: /livez, /readyz, /metrics, /log-level, /access-log. None by default.',
           examples: ['127.0.0.1:8082'],
         },
         reusePort: {
@@ -80,7 +81,7 @@ export const gatewaySchema = {
         token: {
           type: 'string',
           format: 'secret',
-          description: 'Authorizes GET and PUT /log-level, as `Authorization: Bearer TOKEN`. Without a token the path does not exist.',
+          description: 'Authorizes /log-level and /access-log, as `Authorization: Bearer TOKEN`. Without a token these paths do not exist.',
           examples: ['${ADMIN_TOKEN}'],
         },
         hosts: {
@@ -103,6 +104,13 @@ export const gatewaySchema = {
           type: 'boolean',
           default: true,
           description: 'Whether X-Tollgate-Upstream names the upstream that answered a call.',
+        },
+        serverTiming: {
+          type: 'boolean',
+          default: false,
+          description:
+            'Whether Server-Timing has the duration of the request (`total`), of its requests to nodes (`upstream`), and whether the cache ' +
+            'answered it (`cache`), as the developer tools of browsers show it.',
         },
       },
       default: {},
@@ -169,6 +177,7 @@ export const gatewaySchema = {
       default: 'info',
       description: 'The lowest level that is logged.',
     },
+    accessLog: accessLogSchema,
     drain: {
       type: 'object',
       description: 'What happens between SIGTERM and the end of the process.',

@@ -1,4 +1,5 @@
 import type { Plan } from '../plugin/call.ts'
+import type { AccessLogConfig } from '../services/access-log.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
@@ -32,6 +33,8 @@ export interface GatewayConfig {
   readonly headers: {
     /** Whether `X-Tollgate-Upstream` is sent. */
     readonly upstream: boolean
+    /** Whether `Server-Timing` is sent. */
+    readonly serverTiming: boolean
   }
   readonly store: StoreAddress
   /** Worker processes that share the port. */
@@ -41,6 +44,7 @@ export interface GatewayConfig {
   readonly memory: number
   readonly limits: GatewayLimits
   readonly log: LogLevel
+  readonly accessLog: AccessLogConfig
   /** What happens between SIGTERM and the end of the process. */
   readonly drain: {
     /** How long new calls are still accepted while `/readyz` already answers 503. */

@@ -12,6 +12,8 @@ import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { openSharedCaches } from '../services/shared-cache/index.ts'
+import { openAccessLog } from '../services/access-log.ts'
+import type { AccessLog, AccessLogControl } from '../services/access-log.ts'
 import type { Clock } from '../services/clock.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
@@ -32,6 +34,7 @@ export type { ValidConfig } from './reloader.ts'
 /** A running gateway. */
 export interface Gateway extends Pick<Listeners, 'urls'>, Reloadable {
   readonly metrics: MetricsRegistry
+  readonly accessLog: AccessLogControl
   /** Present when the gateway knows how to read its configuration anew. */
   readonly reloader?: Reloader
   /**
@@ -71,8 +74,10 @@ export const openGateway = async (
     closers.push(() => store.close())
     for (const warning of store.warnings) log.warn({}, warning)
     const metrics = createMetricsRegistry()
+    const accessLog = openAccessLog(gateway.accessLog, clock, log)
+    closers.push(() => accessLog.close())
     const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })
-    const base = { store, memoryBudget, metrics, sockets, clock, log }
+    const base = { store, memoryBudget, metrics, accessLog, sockets, clock, log }
     const { accounts, ...opened } = await openServices(gateway, base, closers)
     const services = { ...opened, headsSource, accounts: { find: accounts.find } }
     const running = new RunningNetworks()
@@ -107,7 +112,7 @@ export const openGateway = async (
       await reloader?.whenIdle()
       await close()
     }
-    return { urls: listeners.urls, metrics, prepareReload, ...(reloader && { reloader }), stop }
+    return { urls: listeners.urls, metrics, accessLog, prepareReload, ...(reloader && { reloader }), stop }
   } catch (error) {
     await close()
     throw error
@@ -130,6 +135,7 @@ interface BaseServices {
   readonly store: Store
   readonly memoryBudget: MemoryBudget
   readonly metrics: MetricsRegistry
+  readonly accessLog: AccessLog
   readonly sockets: SocketLimits
   readonly clock: Clock
   readonly log: RootLog

@@ -3,6 +3,7 @@ import { openPortal } from '../portal/index.ts'
 import type { PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
+import { accessLogSettingsOf } from '../services/access-log.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -62,8 +63,8 @@ export const openListeners = async (
 }
 
 const adminOptionsOf = (
-  { admin: { token, hosts } }: GatewayConfig,
-  { isReady, reload, headsSource, metrics, log }: ListenerContext,
+  { admin: { token, hosts }, accessLog: accessLogConfig }: GatewayConfig,
+  { isReady, reload, headsSource, metrics, accessLog, log }: ListenerContext,
   headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
 ): AdminOptions => ({
   isReady,
@@ -73,6 +74,8 @@ const adminOptionsOf = (
   },
   metrics: metrics.families,
   logLevel: log,
+  accessLog,
+  hasAccessLogFile: accessLogSettingsOf(accessLogConfig).target === 'file',
   reload,
   token,
   hosts,

@@ -1,19 +1,20 @@
 import { inspect } from 'node:util'
-import { ChunkedBytes, toLatin1 } from '../json/chunked-bytes.ts'
 import type { Json, Origin } from '../plugin/call.ts'
 import type { Next } from '../plugin/plugin.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import { copyReply } from '../plugin/copy-reply.ts'
 import { isFailure, refuse } from '../plugin/reply.ts'
-import type { Failure, Reply, RpcError } from '../plugin/reply.ts'
+import type { Failure, Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
+import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
-import { memoizeFrozen } from '../util/memoize.ts'
-import { methodNameOf, stringifyJson } from '../util/json.ts'
+import { methodNameOf } from '../util/json.ts'
 import { BatchOrigin } from './batch-origin.ts'
 import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-request.ts'
 import { runBatch } from './run-batch.ts'
 import type { BatchLimits, BatchMemory } from './run-batch.ts'
+import { serializeBatch, serializeResponse } from './serialize-response.ts'
+import type { ResponseBody } from './serialize-response.ts'
 
 /** What messages to one network are handled with. */
 export interface MessageHandler {
@@ -23,6 +24,17 @@ export interface MessageHandler {
   readonly limits: BatchLimits
   readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log
+  readonly accessLog: Pick<AccessLog, 'isOn' | 'startTimer' | 'durationSince'>
+}
+
+/** One call of a message, as the access log needs it beside its reply. */
+export interface LoggedCall {
+  readonly method: string | undefined
+  /** Of a call of a batch, from its own start. */
+  readonly durationMs: number | undefined
+  /** The length of the message; a call of a batch has none. */
+  readonly bytesReceived: number | undefined
+  readonly bytesSent: number
 }
 
 /** The response to one message. */
@@ -39,6 +51,8 @@ export interface RpcResponse {
   readonly replies: readonly Reply[]
   /** The message was an array, and so is the body. */
   readonly isBatch?: true
+  /** The calls of the replies; only while calls are logged. */
+  readonly loggedCalls?: readonly LoggedCall[] | undefined
 }
 
 /** Responds to one message, whatever it is; `memory` is that of the caller. Never throws and never rejects: a bug fails its own call and is logged. */
@@ -52,7 +66,11 @@ export const handleMessage = async (
     const message = handler.parse(bytes)
     if ('error' in message) return failureResponse(message)
     if ('ids' in message) return refusedBatchResponse(message, bytes.length)
-    if ('message' in message) return singleResponse(await handleRequest(handler, message, origin), message.id)
+    if ('message' in message) {
+      const handled = await handleRequest(handler, message, origin)
+      const loggedCalls = handler.accessLog.isOn ? [toLoggedCall(message, handled, bytes.length)] : undefined
+      return singleResponse(handled, message.id, loggedCalls)
+    }
     return await handleBatch(handler, message, origin, { memory, batchBytes: bytes.length })
   } catch (bug) {
     return internalErrorResponse(handler, origin, bug)
@@ -74,14 +92,23 @@ type FailedOrigin = Pick<Origin, 'requestId'> & Partial<Pick<Origin, 'network'>>
 interface HandledRequest {
   readonly reply: Reply
   readonly body: ResponseBody | undefined
+  /** Of a call of a batch, while calls are logged. */
+  readonly durationMs?: number | undefined
 }
 
-const singleResponse = ({ reply, body }: HandledRequest, id = 'null'): RpcResponse =>
+const toLoggedCall = ({ message }: IncomingRequest, { body, durationMs }: HandledRequest, bytesReceived?: number): LoggedCall => ({
+  method: methodNameOf(message),
+  durationMs,
+  bytesReceived,
+  bytesSent: body?.byteLength ?? 0,
+})
+
+const singleResponse = ({ reply, body }: HandledRequest, id = 'null', loggedCalls?: readonly LoggedCall[]): RpcResponse =>
   body === undefined
-    ? { id, body, status: 204, retryAfter: undefined, replies: [reply] }
+    ? { id, body, status: 204, retryAfter: undefined, replies: [reply], loggedCalls }
     : isFailure(reply)
-      ? { id, body, status: reply.status, retryAfter: reply.retryAfter, replies: [reply] }
-      : { id, body, status: 200, retryAfter: undefined, replies: [reply] }
+      ? { id, body, status: reply.status, retryAfter: reply.retryAfter, replies: [reply], loggedCalls }
+      : { id, body, status: 200, retryAfter: undefined, replies: [reply], loggedCalls }
 
 /** Runs the pipeline at once: nothing is awaited before. */
 const handleRequest = async (
@@ -114,12 +141,20 @@ const handleBatch = async (
     ...handler,
     memory,
     signal: origin.signal,
-    handle: request => handleRequest(handler, request, batchOrigin),
+    handle: request => (handler.accessLog.isOn ? timeRequest(handler, request, batchOrigin) : handleRequest(handler, request, batchOrigin)),
     replace: (request, refusal, replaced) => replaceReply(handler, { request, refusal, replaced }, origin),
   })
   const bodies = handled.flatMap(({ body }) => body ?? [])
   const replies = handled.map(({ reply }) => reply)
-  return (replies.every(isInvalidRequest) && tooLongRefusal(replies[0], bodies, batchBytes)) || batchResponse(bodies, replies)
+  const response = (replies.every(isInvalidRequest) && tooLongRefusal(replies[0], bodies, batchBytes)) || batchResponse(bodies, replies)
+  if (!handler.accessLog.isOn || response.replies !== replies) return response
+  return { ...response, loggedCalls: handled.map((each, i) => toLoggedCall(batch[i]!, each)) }
+}
+
+const timeRequest = async (handler: MessageHandler, request: IncomingRequest, origin: Origin): Promise<HandledRequest> => {
+  const startedAtMs = handler.accessLog.startTimer()
+  const handled = await handleRequest(handler, request, origin)
+  return { ...handled, durationMs: handler.accessLog.durationSince(startedAtMs) }
 }
 
 const batchResponse = (bodies: readonly ResponseBody[], replies: readonly Reply[]): RpcResponse =>
@@ -159,7 +194,7 @@ const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: R
   } catch (bug) {
     reply = logBug(handler.log, origin, bug, request.message)
   }
-  return { reply, body: serializeUnlessNotification(request.id, reply) }
+  return { reply, body: serializeUnlessNotification(request.id, reply), durationMs: replaced?.durationMs }
 }
 
 const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, message?: Json): Failure => {
@@ -170,68 +205,3 @@ const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, me
 }
 
 const maxLoggedMethodChars = 100
-
-/** A message to send: chunks in order, so that long results are not copied. A string has one character per byte (latin1). */
-export interface ResponseBody {
-  readonly chunks: readonly (string | Uint8Array)[]
-  /** Bytes of all chunks together. */
-  readonly byteLength: number
-}
-
-/** The response to one call. `id` is the caller's id as it came; a result is sent as the node wrote it. */
-export const serializeResponse = (id: string, reply: Reply): ResponseBody => {
-  const isError = isFailure(reply)
-  const value = isError ? serializeError(reply.error) : reply.result
-  const prefix = `{"jsonrpc":"2.0","id":${id},"${isError ? 'error' : 'result'}":`
-  if (value instanceof ChunkedBytes) return { chunks: [prefix, ...value.chunks, '}'], byteLength: prefix.length + value.byteLength + 1 }
-  return { chunks: [prefix, value, '}'], byteLength: prefix.length + value.length + 1 }
-}
-
-/** As bytes where it is not ASCII. A refusal that is returned again and again is serialized once. */
-const serializeError = memoizeFrozen(({ code, message, data }: RpcError) =>
-  toAsciiOrBytes(stringifyJson(data === undefined ? { code, message } : { code, message, data })),
-)
-
-const toAsciiOrBytes = (text: string): string | Uint8Array => (/[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text)
-
-/** The response to a batch. Short chunks are copied together, as to send a chunk costs more than to copy it. */
-export const serializeBatch = (bodies: readonly ResponseBody[]): ResponseBody => {
-  const chunks: (string | Uint8Array)[] = []
-  let byteLength = 1
-  let text = '['
-  for (const body of bodies) {
-    for (const chunk of body.chunks) {
-      if (typeof chunk === 'string') text += chunk
-      else if (chunk.length <= maxCopiedBytes) text += toLatin1(chunk)
-      else {
-        chunks.push(text, chunk)
-        text = ''
-      }
-    }
-    text += ','
-    byteLength += body.byteLength + 1
-  }
-  chunks.push(`${text.slice(0, -1)}]`)
-  return { chunks, byteLength }
-}
-
-const maxCopiedBytes = 16_384
-
-/** A short message as one string, one character per byte (latin1). */
-export const bodyToLatin1 = ({ chunks }: ResponseBody): string => {
-  let text = ''
-  for (const chunk of chunks) text += typeof chunk === 'string' ? chunk : toLatin1(chunk)
-  return text
-}
-
-/** The whole message in one buffer, copied. */
-export const bodyToBuffer = ({ chunks, byteLength }: ResponseBody): Buffer => {
-  const bytes = Buffer.allocUnsafe(byteLength)
-  let at = 0
-  for (const chunk of chunks) {
-    if (typeof chunk === 'string') bytes.write(chunk, at, 'latin1')
-    else bytes.set(chunk, at)
-    at += chunk.length
-  }
-  return bytes
-}

@@ -38,6 +38,7 @@ const copyResult = ({
   charge,
   quota,
   onSent,
+  upstreamRequest,
 }: Result): Complete<Result> => ({
   result,
   count,
@@ -49,11 +50,12 @@ const copyResult = ({
   charge,
   quota,
   onSent,
+  upstreamRequest,
 })
 
 const copyFailure = (failure: Failure): Complete<Failure> => {
   const { error, fault, kind, status, retryAfter, allow, cause, nodeError, category, retryElsewhere, unresponsive } = failure
-  const { source, upstream, cache, credits, charge, quota, onSent } = failure
+  const { source, upstream, cache, credits, charge, quota, onSent, upstreamRequest } = failure
   return {
     error,
     fault,
@@ -73,5 +75,6 @@ const copyFailure = (failure: Failure): Complete<Failure> => {
     charge,
     quota,
     onSent,
+    upstreamRequest,
   }
 }

@@ -27,6 +27,17 @@ interface ReplyMetadata {
   readonly quota?: CreditQuota | undefined
   /** Called once the response has been sent over a WebSocket; never when it cannot be sent. */
   readonly onSent?: (() => void) | undefined
+  /** How nodes were requested for this call; absent where none was. */
+  readonly upstreamRequest?: UpstreamRequest | undefined
+}
+
+/** The requests to nodes that a call has caused, or has joined. */
+export interface UpstreamRequest {
+  /** The `requestId` in log lines about the nodes. */
+  readonly id: string
+  readonly attempts: number
+  /** From the first attempt to the reply, all attempts and waits together. */
+  readonly durationMs: number
 }
 
 /** Credits that a call has cost; the server refunds them when it cannot deliver the response. */

@@ -3,11 +3,11 @@ import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { Secret } from '../plugin/secret.ts'
-import type { Log, RootLog } from '../services/log.ts'
-import { isLogLevel, logLevels } from '../services/log.ts'
+import type { Log } from '../services/log.ts'
 import { formatMetrics, metricsContentType } from '../services/metrics.ts'
 import type { MetricFamily } from '../services/metrics.ts'
-import { isJsonObject } from '../util/json.ts'
+import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
+import type { LogControls } from './log-routes.ts'
 import { networkStatusOf } from './network-status.ts'
 import type { NetworkHeads } from './network-status.ts'
 import { isReceivingBody } from './request-body.ts'
@@ -26,39 +26,41 @@ export interface AdminReloadReport {
   }[]
 }
 
-export interface AdminOptions {
+export interface AdminOptions extends LogControls {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
   /** For `/readyz?verbose`: as of now. */
   networks(): Promise<readonly NetworkHeads[]>
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
-  /** The level of the log of all processes of the gateway. */
-  readonly logLevel: Pick<RootLog, 'level'>
   /** Reloads the configuration; undefined where that is not possible. */
   readonly reload: (() => Promise<AdminReloadReport>) | undefined
-  /** Required of those who reload, and read or set the log level; without a token nobody can. */
+  /** Required of those who reload, and read or change the logs; without a token nobody can. */
   readonly token: Secret | undefined
   /** Hosts that requests may name besides loopback names and the address that they come in on. */
   readonly hosts: readonly string[]
-  readonly log: Log
 }
 
 /**
  * `/livez` (restart the process when it fails), `/readyz` (route to the process while it is 200), `/metrics` (Prometheus),
- * `/log-level` and `/reload`. Probes and scrapers name the host as they find it; all else is only for those who know the listener's name.
+ * `/log-level`, `/access-log` and `/reload`. Probes and scrapers name the host as they find it; all else is only for those who know the
+ * listener's name.
  */
-export const createAdminApp = ({ log, token, hosts, ...options }: AdminOptions): Koa => {
+export const createAdminApp = ({ token, hosts, ...options }: AdminOptions): Koa => {
   const app = new Koa()
-  app.on('error', error => logRequestError(log, error))
+  app.on('error', error => logRequestError(options.log, error))
   app.use(closeOnUnreadBody)
   app.use(at('/livez', respondTo({ GET: respondAlive })))
   app.use(at('/readyz', respondTo({ GET: ctx => respondReadiness(ctx, options) })))
   app.use(at('/metrics', respondTo({ GET: ctx => respondMetrics(ctx, options) })))
   app.use(requireKnownHost(hosts))
   if (token !== undefined) {
-    app.use(at('/log-level', requireToken(token)))
-    app.use(at('/log-level', bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
-    app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options, log) })))
+    for (const path of ['/log-level', '/access-log', '/access-log/reopen']) {
+      app.use(at(path, requireToken(token)))
+      app.use(at(path, bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
+    }
+    app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options) })))
+    app.use(at('/access-log', respondTo({ GET: ctx => respondAccessLog(ctx, options), PUT: ctx => setAccessLog(ctx, options) })))
+    app.use(at('/access-log/reopen', respondTo({ POST: ctx => reopenAccessLog(ctx, options) })))
   }
   const { reload } = options
   if (token !== undefined && reload !== undefined) {
@@ -159,10 +161,6 @@ const requireToken = (token: Secret): Koa.Middleware => {
 /** Texts of any length as bytes of one length, for a comparison in constant time. */
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
 
-const respondLevel = (ctx: Koa.Context, { logLevel }: Pick<AdminOptions, 'logLevel'>): void => {
-  ctx.body = { level: logLevel.level }
-}
-
 /** 422: what runs serves on, and the problems say why. */
 const respondReload = async (ctx: Koa.Context, reload: NonNullable<AdminOptions['reload']>): Promise<void> => {
   const { isApplied, changes, problems } = await reload()
@@ -172,17 +170,4 @@ const respondReload = async (ctx: Koa.Context, reload: NonNullable<AdminOptions[
     changes,
     problems: problems.map(({ message, file, line, column, hint }) => ({ file, line, column, message, hint })),
   }
-}
-
-const setLevel = (ctx: Koa.Context, options: Pick<AdminOptions, 'logLevel'>, log: Log): void => {
-  const { body } = ctx.request
-  const level = isJsonObject(body) ? body['level'] : undefined
-  if (!isLogLevel(level)) {
-    ctx.status = 400
-    ctx.body = { error: 'level must be one of `levels`', levels: logLevels }
-    return
-  }
-  log.warn({ event: 'log-level', from: options.logLevel.level, to: level }, `log level set to ${level}`)
-  options.logLevel.level = level
-  respondLevel(ctx, options)
 }

@@ -101,7 +101,7 @@ export const closeServer = (server: Server): Promise<void> =>
  * An HTTP server that passes every request to the listener: also upgrades, CONNECT and requests with an expectation, for
  * which Node has events of their own. What Node's HTTP parser refuses gets an error response of the gateway.
  */
-export const createRpcServer = (services: Pick<RpcServices, 'countResponse'>, serve: RequestListener): Server => {
+export const createRpcServer = (services: Pick<RpcServices, 'countResponse' | 'accessLog'>, serve: RequestListener): Server => {
   const server = createHttpServer(serve, { shouldUpgradeCallback: isWebSocketUpgrade })
   const currentResponse = trackResponses(server)
   const serveUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer): void => {
@@ -135,7 +135,7 @@ const whenResponded = (currentResponse: CurrentResponse, stream: Duplex, run: ()
 
 /** Not before the response to a whole request that came first; and not behind the head of a response to this one. */
 const respondToParserError = (
-  services: Pick<RpcServices, 'countResponse'>,
+  services: Pick<RpcServices, 'countResponse' | 'accessLog'>,
   currentResponse: CurrentResponse,
   stream: Duplex,
   failure: Failure,
@@ -144,7 +144,7 @@ const respondToParserError = (
   if (!stream.writable) stream.destroy()
   else if (current?.req.complete === true) current.once('finish', () => respondToParserError(services, currentResponse, stream, failure))
   else if (current?.headersSent === true) stream.destroy()
-  else sendRawResponse(services, stream, nextRequestId(), failureResponse(failure))
+  else sendRawResponse(services, stream, { requestId: nextRequestId() }, failureResponse(failure))
 }
 
 const malformedRequest = refuse('malformed')

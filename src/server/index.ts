@@ -3,6 +3,7 @@ import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Network } from '../core/network.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
 import type { Clock } from '../services/clock.ts'
+import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
@@ -23,7 +24,8 @@ import {
   listen,
 } from './http-server.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
-import { createResponseCounter, openHttpDate } from './response.ts'
+import { openHttpDate } from './response.ts'
+import { createResponseCounter } from './response-records.ts'
 import { createRpcHost } from './rpc-app.ts'
 import { ActiveRequests } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
@@ -45,6 +47,7 @@ export interface RpcListenerOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
+  readonly accessLog: AccessLog
 }
 
 export interface RpcListener extends Listener {
@@ -66,8 +69,9 @@ export const openRpcListener = async ({
   clock,
   log,
   metrics,
+  accessLog,
 }: RpcListenerOptions): Promise<RpcListener> => {
-  const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log }
+  const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log, accessLog }
   const endpointByHost = new NetworkEndpoints(networks, handlerBase)
   const activeRequests = new ActiveRequests()
   const services: RpcServices = {
@@ -83,6 +87,8 @@ export const openRpcListener = async ({
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
     httpDate: openHttpDate(clock),
     countResponse: createResponseCounter(metrics),
+    clock,
+    accessLog,
   }
   const wsConnections = new WsConnections(services, clock)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback())

@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import { Readable, pipeline } from 'node:stream'
 import { createGzip } from 'node:zlib'
-import type { ResponseBody, RpcResponse } from '../json-rpc/handle-message.ts'
+import type { RpcResponse } from '../json-rpc/handle-message.ts'
+import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { isFailure } from '../plugin/reply.ts'
 
 /** Shorter responses are not worth compressing: 6 MB of logs become 0.4 MB, in 190 ms on another thread. */

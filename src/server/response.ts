@@ -4,13 +4,12 @@ import type { Duplex } from 'node:stream'
 import { isFailure } from '../plugin/reply.ts'
 import type { CreditQuota, Reply } from '../plugin/reply.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
-import { bodyToLatin1 } from '../json-rpc/handle-message.ts'
+import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
 import type { Clock } from '../services/clock.ts'
-import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
-import type { Counter, Metrics } from '../services/metrics.ts'
-import { getOrCreate } from '../util/memoize.ts'
 import { drainRequest, isReceivingBody, isTooLongToDrain } from './request-body.ts'
+import { logAborted, recordResponse } from './response-records.ts'
+import type { ResponseOrigin } from './response-records.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { sendCompressed, shouldCompress } from './response-compression.ts'
 import { reserveForResponse, sendChunks, setSendTimeout } from './stream-response.ts'
@@ -23,7 +22,7 @@ const corsHeaders: RawHeaders = [
   'Access-Control-Allow-Origin',
   '*',
   'Access-Control-Expose-Headers',
-  'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, RateLimit-Policy, RateLimit, Retry-After',
+  'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, Server-Timing, RateLimit-Policy, RateLimit, Retry-After',
 ]
 
 const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
@@ -56,28 +55,29 @@ const maxSingleWriteBytes = 16_384
 export const sendResponse = (
   services: RpcServices,
   res: ServerResponse,
-  requestId: string,
+  origin: ResponseOrigin,
   response: RpcResponse,
   memory?: CallerMemory,
 ): void => {
-  if (res instanceof UpgradeResponse) sendRawResponse(services, res.stream, requestId, response)
+  if (res instanceof UpgradeResponse) sendRawResponse(services, res.stream, origin, response)
   // A body that has arrived with its headers is complete in the next turn: a refusal then drains nothing, and takes two thirds of the CPU.
-  else if (isReceivingBody(res.req)) setImmediate(sendHttpResponse, services, res, requestId, response, memory)
-  else sendHttpResponse(services, res, requestId, response, memory)
+  else if (isReceivingBody(res.req)) setImmediate(sendHttpResponse, services, res, origin, response, memory)
+  else sendHttpResponse(services, res, origin, response, memory)
 }
 
 const sendHttpResponse = (
   services: RpcServices,
   res: ServerResponse,
-  requestId: string,
+  origin: ResponseOrigin,
   response: RpcResponse,
   memory: CallerMemory | undefined,
 ): void => {
-  if (res.headersSent || res.destroyed) return
+  if (res.headersSent) return
+  if (res.destroyed) return logAborted(services, origin, response)
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
-    return sendLongResponse(services, res, requestId, response, memory)
+    return sendLongResponse(services, res, origin, response, memory)
   const closesConnection = services.activeRequests.isDraining || (!res.req.complete && isTooLongToDrain(res.req))
-  const options = { requestId, closesConnection, isCompressed: false, namesUpstream: services.headers.upstream }
+  const options = { services, origin, closesConnection, isCompressed: false }
   const { status, body } = response
   const text = body === undefined ? '' : bodyToLatin1(body)
   const isSent =
@@ -91,23 +91,22 @@ const sendHttpResponse = (
       body: text,
     })
   if (!isSent) endResponse(res.writeHead(status, [...rawHeadersOf(response, options)]), text)
-  services.countResponse(status)
+  recordResponse(services, origin, response, status)
 }
 
 const sendLongResponse = (
   services: RpcServices,
   res: ServerResponse,
-  requestId: string,
+  origin: ResponseOrigin,
   response: RpcResponse,
   memory: CallerMemory | undefined,
 ): void => {
   const accepted = reserveForResponse(services, res, response, memory)
-  setSendTimeout(services, res, requestId)
+  setSendTimeout(services, res, origin.requestId)
   const isCompressed = shouldCompress(res, accepted)
   const closesConnection = services.activeRequests.isDraining
-  const namesUpstream = services.headers.upstream
-  res.writeHead(accepted.status, [...rawHeadersOf(accepted, { requestId, closesConnection, isCompressed, namesUpstream })])
-  services.countResponse(accepted.status)
+  res.writeHead(accepted.status, [...rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed })])
+  recordResponse(services, origin, accepted, accepted.status)
   if (accepted.body === undefined) res.end()
   else if (isCompressed) sendCompressed(res, accepted.body)
   else sendChunks(res, accepted.body)
@@ -132,19 +131,17 @@ export class UpgradeResponse extends ServerResponse {
  * if the caller goes on sending.
  */
 export const sendRawResponse = (
-  { countResponse }: Pick<RpcServices, 'countResponse'>,
+  services: Pick<RpcServices, 'countResponse' | 'accessLog'>,
   stream: Duplex,
-  requestId: string,
+  origin: ResponseOrigin,
   response: RpcResponse,
   extraHeaders: RawHeaders = [],
 ): void => {
-  const lines =
-    formatResponseHeaders(response, { requestId, closesConnection: true, isCompressed: false, namesUpstream: false }) +
-    formatHeaderLines(extraHeaders)
+  const lines = formatResponseHeaders(response, { origin, closesConnection: true, isCompressed: false }) + formatHeaderLines(extraHeaders)
   const body = response.body === undefined ? '' : bodyToLatin1(response.body)
   stream.on('error', destroyStream).once('finish', destroyStream)
   stream.end(`HTTP/1.1 ${response.status} ${STATUS_CODES[response.status]}\r\n${lines}\r\n${body}`, 'latin1')
-  countResponse(response.status)
+  recordResponse(services, origin, response, response.status)
 }
 
 function destroyStream(this: Duplex): void {
@@ -152,17 +149,17 @@ function destroyStream(this: Duplex): void {
 }
 
 interface ResponseOptions {
-  readonly requestId: string
+  readonly origin: ResponseOrigin
   /** The connection ends with it. */
   readonly closesConnection: boolean
   readonly isCompressed: boolean
-  /** Has it `X-Tollgate-Upstream`? */
-  readonly namesUpstream: boolean
+  /** Absent where the response has no call: it names neither upstream nor timing. */
+  readonly services?: Pick<RpcServices, 'headers' | 'clock'>
 }
 
 /** The headers of a response, a line each. */
 const formatResponseHeaders = (response: RpcResponse, options: ResponseOptions): string => {
-  let lines = `${rpcHeaderLines}X-Request-Id: ${options.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response, options)}`
+  let lines = `${rpcHeaderLines}X-Request-Id: ${options.origin.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response, options)}`
   if (response.retryAfter !== undefined) lines += `Retry-After: ${response.retryAfter}\r\n`
   if (response.status === 405) lines += `Allow: ${allowedMethods(response.replies)}\r\n`
   if (response.status === 426) lines += upgradeHeaderLines
@@ -202,7 +199,7 @@ const allowedMethods = ([refusal]: readonly Reply[]): string =>
   refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
 
 /** The credits of all calls together, also of a batch whose calls were all refused; cache and upstream only where there is one call. */
-const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { namesUpstream }: ResponseOptions): string => {
+const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origin: { receivedAtMs } }: ResponseOptions): string => {
   let credits = isBatch === true ? 0 : undefined
   let quota: CreditQuota | undefined
   for (const reply of replies) {
@@ -213,9 +210,21 @@ const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { namesUpstream }
   if (quota !== undefined) lines += formatRateLimitHeaders(quota)
   const only = replies.length === 1 ? replies[0] : undefined
   if (only?.cache !== undefined) lines += `X-Tollgate-Cache: ${only.cache}\r\n`
-  if (namesUpstream && only?.upstream !== undefined) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
+  if (only?.upstream !== undefined && services?.headers.upstream === true) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
+  if (services?.headers.serverTiming === true && receivedAtMs !== undefined)
+    lines += formatServerTiming(services.clock.monotonic() - receivedAtMs, only)
   return lines
 }
+
+/** W3C Server Timing: durations in ms. A batch has its total alone. */
+const formatServerTiming = (totalMs: number, only: Reply | undefined): string => {
+  let metrics = `total;dur=${roundToTenths(totalMs)}`
+  if (only?.upstreamRequest !== undefined) metrics += `, upstream;dur=${roundToTenths(only.upstreamRequest.durationMs)}`
+  if (only?.cache !== undefined) metrics += `, cache;desc=${only.cache}`
+  return `Server-Timing: ${metrics}\r\nTiming-Allow-Origin: *\r\n`
+}
+
+const roundToTenths = (ms: number): number => Math.round(ms * 10) / 10
 
 /** draft-ietf-httpapi-ratelimit-headers-10; all calls of one request draw from the same quota. */
 const formatRateLimitHeaders = ({ limit, remaining, resetsInMs }: CreditQuota): string =>
@@ -232,11 +241,4 @@ export const openHttpDate = (clock: Clock): RpcServices['httpDate'] => {
     second = now
     return formatted
   }
-}
-
-/** Each status is looked up in the registry once, as responses are counted for each call. */
-export const createResponseCounter = (metrics: Metrics): RpcServices['countResponse'] => {
-  const counters = new Map<number, Counter>()
-  const open = (status: number): Counter => metrics.counter(metricDefinitions.httpResponses, { status: String(status) })
-  return status => getOrCreate(counters, status, open).add()
 }

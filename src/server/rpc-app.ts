@@ -8,8 +8,9 @@ import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budg
 import { unitsOfMessage } from './fair-scheduler.ts'
 import { trackRequest } from './request-tracking.ts'
 import { readBody } from './request-body.ts'
-import { checkRequestHead, nextRequestId, routeRequest } from './rpc-request.ts'
+import { checkRequestHead, requestIdOf, routeRequest } from './rpc-request.ts'
 import type { RoutedRequest } from './rpc-request.ts'
+import { logAborted } from './response-records.ts'
 import { UpgradeResponse, sendPreflight, sendResponse } from './response.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
@@ -57,11 +58,11 @@ export class Host extends Koa<RpcState, object> {
   }
 
   /** The caller gets an internal error with the request id, and pays nothing; the log has the rest. */
-  #respondToBug({ res, state }: RpcContext, bug: unknown): void {
+  #respondToBug({ req, res, state }: RpcContext, bug: unknown): void {
     const { routed, response }: Partial<RpcState> = state
-    const origin = routed?.origin ?? { requestId: nextRequestId() }
+    const origin = routed?.origin ?? { requestId: requestIdOf(req) }
     if (response !== undefined) refundCharges(this.#services, response.replies, 'internal')
-    sendResponse(this.#services, res, origin.requestId, internalErrorResponse(this.#services, origin, bug, response?.id))
+    sendResponse(this.#services, res, origin, internalErrorResponse(this.#services, origin, bug, response?.id))
   }
 }
 
@@ -71,7 +72,9 @@ const respondToPreflight =
   ({ req, res }, next) => {
     if (req.method !== 'OPTIONS') return next()
     const refusal = checkRequestHead(req)
-    return refusal === undefined ? sendPreflight(req, res) : sendResponse(services, res, nextRequestId(), failureResponse(refusal))
+    return refusal === undefined
+      ? sendPreflight(req, res)
+      : sendResponse(services, res, { requestId: requestIdOf(req) }, failureResponse(refusal))
   }
 
 /** The request target: host and path name the network and the API key. */
@@ -82,7 +85,8 @@ const routeToNetwork =
     // The target of CONNECT is a host and a port, without a path.
     const routed =
       req.method === 'CONNECT' ? methodNotAllowed : routeRequest(services.endpointByHost, transport, req, services.readClientAddress)
-    if ('error' in routed) return sendResponse(services, res, nextRequestId(), failureResponse(routed))
+    if ('error' in routed) return sendResponse(services, res, { requestId: requestIdOf(req) }, failureResponse(routed))
+    routed.origin.receivedAtMs = services.headers.serverTiming || services.accessLog.isOn ? services.clock.monotonic() : undefined
     state.routed = routed
     return next()
   }
@@ -94,7 +98,7 @@ const requireMethod =
   ({ req, res, state }, next) =>
     req.method === 'POST' || res instanceof UpgradeResponse
       ? next()
-      : sendResponse(services, res, state.routed.origin.requestId, failureResponse(methodNotAllowed))
+      : sendResponse(services, res, state.routed.origin, failureResponse(methodNotAllowed))
 
 /** Accepts or refuses an upgrade. */
 const openWebSocket =
@@ -110,12 +114,12 @@ const respondToCalls =
     const memory = new CallerMemory(services.memoryBudget, origin.ip)
     const onHandled = trackRequest(services, { req, res, origin, memory })
     try {
-      if (!memory.reserve(requestOverheadBytes)) return sendResponse(services, res, origin.requestId, overloadedResponse())
+      if (!memory.reserve(requestOverheadBytes)) return sendResponse(services, res, origin, overloadedResponse())
       const admitted = endpoint.admit(origin)
       const refusal = (admitted instanceof Promise ? await admitted : admitted) ?? checkRequestHeaders(req)
       if (origin.state.accountId !== undefined) memory.setOwner(origin.state.accountId)
       const body = refusal ?? (await readBody(req, res, services.limits.body, memory))
-      if (body === undefined) return
+      if (body === undefined) return logAborted(services, origin, undefined)
       const turn = 'error' in body ? undefined : services.scheduler.enter(memory.owner, unitsOfMessage(body.length))
       if (turn !== undefined) await turn
       state.response =
@@ -124,7 +128,7 @@ const respondToCalls =
           : memory.reserve(handlingBytes(body.length))
             ? await handleMessage(endpoint.messageHandler, body, origin, memory)
             : overloadedResponse()
-      sendResponse(services, res, origin.requestId, state.response, memory)
+      sendResponse(services, res, origin, state.response, memory)
     } finally {
       onHandled()
     }

@@ -128,7 +128,9 @@ export class RequestOrigin implements Origin {
   readonly transport: Origin['transport']
   readonly network: string
   readonly key: Secret | undefined
-  readonly requestId = nextRequestId()
+  readonly requestId: string
+  /** On the monotonic clock; undefined where nothing reports how long requests take. */
+  receivedAtMs: number | undefined
   readonly signal = new Cancellation()
   readonly state: OriginState = {}
   /** Set once the WebSocket is open. */
@@ -149,6 +151,7 @@ export class RequestOrigin implements Origin {
     this.network = network
     this.key = key
     this.#request = request
+    this.requestId = requestIdOf(request)
   }
 
   get originHeader(): string | undefined {
@@ -185,6 +188,15 @@ export const nextRequestId = (): string => {
     pendingIdsOffset = 0
   }
   return pendingIds.slice(pendingIdsOffset, (pendingIdsOffset += requestIdChars))
+}
+
+/** No quotes, spaces or control characters: it is written to headers and logs as it came. */
+const requestIdPattern = /^[\w.:/+=@-]{1,128}$/
+
+/** The caller's `X-Request-Id`, where it is well-formed: a proxy in front of the gateway has logged it. */
+export const requestIdOf = ({ headers }: IncomingMessage): string => {
+  const id = headers['x-request-id']
+  return typeof id === 'string' && requestIdPattern.test(id) ? id : nextRequestId()
 }
 
 /** Messages being answered, and long responses being read; stopping waits until there are none. */

@@ -1,6 +1,8 @@
 import type { GatewayConfig, GatewayLimits } from '../config/types.ts'
 import type { RefusalKind, Reply } from '../plugin/reply.ts'
 import type { SendSingleWrite } from '../runtime/http-internals.ts'
+import type { AccessLog } from '../services/access-log.ts'
+import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
 import type { ReadClientAddress } from './client-address.ts'
@@ -25,6 +27,8 @@ export interface RpcServices {
   readonly sendSingleWrite: SendSingleWrite
   /** The value of the Date header. */
   httpDate(): string
+  readonly clock: Pick<Clock, 'monotonic'>
+  readonly accessLog: AccessLog
   /** Counts an HTTP response by its status. */
   countResponse(status: number): void
   /** A caller that reads less than 16 KiB/s of its responses for so long is disconnected, in ms of the system's clock: 30 s over HTTP, 5 s on a WebSocket, unless given. */

@@ -49,7 +49,7 @@ export class WsConnections {
   async open(routed: RoutedRequest, request: IncomingMessage, res: UpgradeResponse): Promise<void> {
     const { endpoint, origin } = routed
     const refusal = await endpoint.admit(origin)
-    if (refusal !== undefined) return sendResponse(this.#services, res, origin.requestId, failureResponse(refusal))
+    if (refusal !== undefined) return sendResponse(this.#services, res, origin, failureResponse(refusal))
     const acceptUpgrade = await this.#loadHandshake()
     acceptUpgrade(request, res.stream, res.head, socket => {
       const connection = new WsConnection(socket, request.socket, routed, this.#services)

@@ -2,23 +2,24 @@ import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
+import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
-import type { ResponseBody, RpcResponse } from '../json-rpc/handle-message.ts'
+import type { RpcResponse } from '../json-rpc/handle-message.ts'
+import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import { ArrivingMessage } from './ws-frames.ts'
 import type { ActiveRequests, RoutedRequest } from './rpc-request.ts'
+import { PongSender } from './ws-pongs.ts'
+import { logResponse } from './response-records.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
 
 /** Messages of one WebSocket that are handled at the same time; at this number reading from it pauses. */
 const maxConcurrentMessages = 200
-
-/** Pongs that the socket may buffer. */
-const maxPendingPongs = 60
 
 /** A longer message is not even parsed when there is no room to handle it: the connection is closed. */
 const maxRefusedMessageBytes = 16_384
@@ -28,7 +29,7 @@ const gatewayStops = 'the gateway is stopping'
 const refuseCall = () => Promise.resolve(overloaded())
 
 /** The services that a connection uses. */
-interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'scheduler' | 'log' | 'memoryBudget' | 'hintGc'> {
+interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'scheduler' | 'log' | 'accessLog' | 'memoryBudget' | 'hintGc'> {
   /** In ms of the system's clock, as it is about a socket. */
   readonly sendTimeoutMs?: number
 }
@@ -40,8 +41,10 @@ export class WsConnection {
   readonly #activeRequests: ActiveRequests
   readonly #scheduler: FairScheduler
   readonly #log: Log
+  readonly #accessLog: AccessLog
   readonly #stream: Socket
   readonly #sendQueue: WsSendQueue
+  readonly #pongs: PongSender
   readonly #memory: CallerMemory
   readonly #arrivingMessage: ArrivingMessage
   #inFlightCount = 0
@@ -49,19 +52,17 @@ export class WsConnection {
   #isClosing = false
   #drainReason: string | undefined
   #missedPongs = 0
-  #pendingPongCount = 0
-  /** The payload of the latest ping that waits for its pong. */
-  #latestPing: Buffer | undefined
 
   /** `stream` is what `socket` writes to. */
   constructor(
     socket: WebSocket,
     stream: Socket,
     routedRequest: RoutedRequest,
-    { activeRequests, scheduler, log, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionOptions,
+    { activeRequests, scheduler, log, accessLog, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionOptions,
   ) {
     this.#socket = socket
     this.#stream = stream
+    this.#pongs = new PongSender(socket)
     const { origin } = routedRequest
     this.#memory = new CallerMemory(memoryBudget, origin.state.accountId ?? origin.ip)
     this.#arrivingMessage = new ArrivingMessage(this.#memory)
@@ -78,6 +79,7 @@ export class WsConnection {
     this.#activeRequests = activeRequests
     this.#scheduler = scheduler
     this.#log = log
+    this.#accessLog = accessLog
     socket.on('pong', (payload: Buffer) => {
       this.#missedPongs = 0
       this.#arrivingMessage.skip(payload.length)
@@ -146,23 +148,7 @@ export class WsConnection {
 
   #onPing(payload: Buffer): void {
     this.#arrivingMessage.skip(payload.length)
-    this.#sendPong(Buffer.from(payload)) // a copy, as the payload is a part of what was read
-  }
-
-  /** A caller that sends pings and reads no pongs gets one pong for all pings above the limit (RFC 6455, 5.5.3). */
-  #sendPong(payload: Buffer): void {
-    if (this.#socket.readyState !== this.#socket.OPEN) return
-    if (this.#pendingPongCount >= maxPendingPongs) {
-      this.#latestPing = payload
-      return
-    }
-    this.#pendingPongCount += 1
-    this.#socket.pong(payload, false, () => {
-      this.#pendingPongCount -= 1
-      const latestPing = this.#latestPing
-      this.#latestPing = undefined
-      if (latestPing !== undefined) this.#sendPong(latestPing)
-    })
+    this.#pongs.send(Buffer.from(payload)) // a copy, as the payload is a part of what was read
   }
 
   /** What has arrived of a message does not fit the memory budget: nothing can be answered without the rest. */
@@ -175,6 +161,7 @@ export class WsConnection {
   async #handleMessage(message: Buffer): Promise<void> {
     this.#arrivingMessage.complete(message.length)
     if (this.#isClosing) return
+    const receivedAtMs = this.#accessLog.startTimer()
     const reservedBytes = message.length + handlingBytes(message.length)
     if (!this.#memory.reserve(reservedBytes)) return this.#refuseMessage(message)
     this.#activeRequests.begin()
@@ -187,6 +174,7 @@ export class WsConnection {
     this.#inFlightCount -= 1
     this.#memory.release(reservedBytes)
     this.sendResponse(response)
+    if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
     if (this.#isClosing) this.drain()
     this.#applyBackpressure()
     this.#activeRequests.end()
@@ -196,7 +184,10 @@ export class WsConnection {
   async #refuseMessage(message: Buffer): Promise<void> {
     if (message.length > maxRefusedMessageBytes) return this.close(1013, 'too many bytes are in flight')
     const { endpoint, origin } = this.routedRequest
-    const { body } = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin, this.#memory)
+    const receivedAtMs = this.#accessLog.startTimer()
+    const response = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin, this.#memory)
+    const { body } = response
+    if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
     if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
     this.#applyBackpressure()
   }
@@ -223,6 +214,11 @@ export class WsConnection {
       this.#isCorked = false
       this.#stream.uncork()
     })
+  }
+
+  #logResponse(response: RpcResponse, receivedAtMs: number): void {
+    const { requestId, network, transport } = this.routedRequest.origin
+    logResponse({ accessLog: this.#accessLog }, { requestId, network, transport, receivedAtMs }, response)
   }
 
   #terminateSlowReader(): void {

@@ -1,5 +1,5 @@
-import { bodyToBuffer } from '../json-rpc/handle-message.ts'
-import type { ResponseBody } from '../json-rpc/handle-message.ts'
+import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
+import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 
 /** Up to here what has arrived of a message is not reserved: most messages are short, and arrive whole. */

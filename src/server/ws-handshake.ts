@@ -6,7 +6,7 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { sendRawResponse } from './response.ts'
 import type { WsConnection } from './ws-connection.ts'
-import { nextRequestId } from './rpc-request.ts'
+import { requestIdOf } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Accepts an upgrade: `open` is called with its WebSocket, unless the handshake is refused, which is responded to. */
@@ -17,7 +17,7 @@ const maxFragments = 1_024
 /** Chunks of one frame, as they come over the network. */
 const maxBufferedChunks = 4_096
 
-export const createUpgradeHandler = (services: Pick<RpcServices, 'limits' | 'countResponse'>): AcceptUpgrade => {
+export const createUpgradeHandler = (services: Pick<RpcServices, 'limits' | 'countResponse' | 'accessLog'>): AcceptUpgrade => {
   const server = new WebSocketServer<typeof RpcWebSocket>({
     noServer: true,
     maxPayload: services.limits.frame,
@@ -30,13 +30,13 @@ export const createUpgradeHandler = (services: Pick<RpcServices, 'limits' | 'cou
     handleProtocols: () => false,
     WebSocket: RpcWebSocket,
   })
-  const respond = (stream: Duplex, response: RpcResponse): void =>
-    sendRawResponse(services, stream, nextRequestId(), response, ['Sec-WebSocket-Version', '13'])
-  server.on('wsClientError', ({ message }, stream) => respond(stream, malformedHandshake(message)))
+  const respond = (stream: Duplex, request: IncomingMessage, response: RpcResponse): void =>
+    sendRawResponse(services, stream, { requestId: requestIdOf(request) }, response, ['Sec-WebSocket-Version', '13'])
+  server.on('wsClientError', ({ message }, stream, request) => respond(stream, request, malformedHandshake(message)))
   return (request, stream, head, open) => {
     const version = request.headers['sec-websocket-version']
     // ws itself accepts 8 too, a draft from before RFC 6455.
-    if (version !== undefined && version !== '13') respond(stream, unsupportedVersion)
+    if (version !== undefined && version !== '13') respond(stream, request, unsupportedVersion)
     else server.handleUpgrade(request, stream, head, open)
   }
 }

@@ -1,5 +1,7 @@
+import { openSync } from 'node:fs'
 import { pino } from 'pino'
 import type { DestinationStream, Logger } from 'pino'
+import type { Clock } from './clock.ts'
 
 /** pino's levels, lowest first. */
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
@@ -61,5 +63,92 @@ export const openLog = (level: LogLevel, destination = openStdout()): RootLog =>
         if (logger !== undefined) logger.level = next
       }
     },
+  }
+}
+
+/** Writes lines of ASCII; buffered, so that a line costs no system call. */
+export interface LineWriter {
+  write(line: string): void
+  /** Opens the file anew under its name. */
+  reopen(): void
+  /** Resolves when what is buffered has been written, or cannot be. */
+  close(): Promise<void>
+}
+
+/** The file cannot be written to. The message is for the operator. */
+export class LogFileError extends Error {}
+
+const flushIntervalMs = 1_000
+/** Most bytes of one write. */
+const fileWriteBytes = 65_536
+/** Several processes write to one pipe: longer writes would mix their lines (PIPE_BUF). */
+const pipeWriteBytes = 4_096
+/** Lines are dropped when so much waits for a disk or a pipe. */
+const maxWaitingBytes = 1_048_576
+
+/**
+ * Writes lines to standard output, or to a file. Throws LogFileError when the file cannot be opened; what fails later is reported
+ * to `log`. Lines are collected here, as pino's destination measures all that it has collected with each further line.
+ */
+export const openLineWriter = (file: string | 'stdout', clock: Clock, log: Log): LineWriter => {
+  const isFile = file !== 'stdout'
+  const writeBytes = isFile ? fileWriteBytes : pipeWriteBytes
+  const limits = { minLength: 1, maxLength: maxWaitingBytes, maxWrite: writeBytes }
+  const report = reportOnChange(log)
+  const open = (): ReturnType<typeof pino.destination> => {
+    const opened = pino.destination({ dest: isFile ? openForAppend(file) : 1, sync: false, ...limits })
+    opened.on('error', (error: NodeJS.ErrnoException) => report(error.code ?? error.message))
+    opened.on('drop', () => report('lines are written too slowly: some are dropped'))
+    return opened.on('drain', () => report(undefined))
+  }
+  let destination = open()
+  let lines = ''
+  const flush = (): void => {
+    if (lines !== '') destination.write(lines)
+    lines = ''
+  }
+  const timer = clock.every(flushIntervalMs, flush)
+  return {
+    write(line) {
+      if (lines.length + line.length > writeBytes) flush()
+      lines += line
+    },
+    reopen() {
+      if (!isFile) return
+      flush()
+      const previous = destination
+      try {
+        destination = open()
+        previous.end()
+      } catch (error) {
+        report(error instanceof Error ? error.message : String(error))
+      }
+    },
+    async close() {
+      timer.cancel()
+      flush()
+      await new Promise<void>(resolve => destination.flush(() => resolve()))
+      if (isFile) destination.end()
+    },
+  }
+}
+
+/** A disk that is full fails each write: one line when it begins, one when it is over. */
+const reportOnChange = (log: Log): ((cause: string | undefined) => void) => {
+  let current: string | undefined
+  return cause => {
+    if (cause === current) return
+    current = cause
+    if (cause === undefined) log.info({ event: 'access-log-written' }, 'access log is written again')
+    else log.error({ event: 'access-log-failed', cause }, 'access log cannot be opened or written')
+  }
+}
+
+/** For its owner to write, and its group to read. */
+const openForAppend = (file: string): number => {
+  try {
+    return openSync(file, 'a', 0o640)
+  } catch (error) {
+    throw new LogFileError(`cannot open the log file: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
   }
 }

@@ -4,11 +4,13 @@ import { parseDuration, parseSize } from '../config/formats.ts'
 import type { GatewayLimits, NetworkConfig } from '../config/types.ts'
 import { buildNetwork } from '../core/network.ts'
 import type { Network } from '../core/network.ts'
-import { bodyToBuffer, failureResponse, handleMessage } from '../json-rpc/handle-message.ts'
+import { failureResponse, handleMessage } from '../json-rpc/handle-message.ts'
 import type { MessageHandler, RpcResponse } from '../json-rpc/handle-message.ts'
 import { createMessageParser } from '../json-rpc/parse-request.ts'
+import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
 import { Cancellation, Secret, isFailure, stringifyJson } from '../plugin/plugin.ts'
 import type { Json, Origin, Reply, RpcError } from '../plugin/plugin.ts'
+import { noAccessLog } from '../services/access-log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry, Series } from '../services/metrics.ts'
 import { CallerMemory, MemoryBudget } from '../services/memory-budget.ts'
@@ -96,7 +98,7 @@ export const openNetworkHarness = async (
   // The first call finds the heads known, as the calls of a running gateway do.
   network.heads.recordActivity()
   await driver.advance(0)
-  const handler = { parse: createMessageParser(limits), run: network.run, limits, clock, log }
+  const handler = { parse: createMessageParser(limits), run: network.run, limits, clock, log, accessLog: noAccessLog }
   const runs = new MessageRunner(network, handler, { keys, driver, log })
   return {
     call: async (method, params = [], caller = {}) => toCallResponse(await runs.send({ jsonrpc: '2.0', id: 1, method, params }, caller)),

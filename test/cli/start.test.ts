@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { childrenOf, createDeployment, isRunning, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { call } from '../support/rpc-client.ts'
+import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // Under load a start takes seconds, and here are ten.
@@ -151,3 +151,55 @@ t.test('an error that nobody catches is logged and ends the process at once, als
 })
 
 const hex = (value: number): string => `0x${value.toString(16)}`
+
+t.test(
+  'a call is found by its id in the access log of two workers, and from there what its node did; SIGUSR2 opens the file anew',
+  async t => {
+    const node = await startFakeNode({ eth_getBalance: { result: '0x1' }, eth_gasPrice: { raw: '', status: 502 } })
+    const gatewayFile = { workers: 2, accessLog: { file: 'access.log' }, admin: { token: 's3cret' } }
+    const deployment = createDeployment({ gateway: gatewayFile, networks: { testnet: networkFile('testnet', [node.url]) } })
+    t.teardown(async () => {
+      await deployment.remove()
+      await node.stop()
+    })
+    await deployment.addAccount('alice')
+    const { key } = await deployment.addKey('alice')
+    const gateway = await deployment.start()
+    const file = join(deployment.dir, 'access.log')
+    const linesIn = (path: string): readonly { [name: string]: unknown }[] =>
+      readFileSync(path, 'utf8')
+        .split('\n')
+        .filter(Boolean)
+        .map(line => JSON.parse(line))
+    const request = async (requestId: string, method: string, params: readonly string[]) =>
+      (await call(gateway.http(key), method, params, { headers: { 'x-request-id': requestId } })).result
+
+    const address = `0x${'11'.repeat(20)}`
+    for (let i = 0; i < 10; i++) await request(`balance-${i}`, 'eth_getBalance', [address, hex(i)])
+    await request('gas', 'eth_gasPrice', [])
+    await waitUntil(() => linesIn(file).length === 11)
+    t.match(
+      linesIn(file).find(({ requestId }) => requestId === 'balance-7'),
+      { network: 'testnet', method: 'eth_getBalance', status: 200, outcome: 'ok', upstream: /./, attempts: 1, cache: 'miss', credits: 80 },
+    )
+    const failed = linesIn(file).find(({ requestId }) => requestId === 'gas')
+    t.match(failed, { method: 'eth_gasPrice', status: 503, rpcCode: -32002, outcome: 'unavailable', attempts: 1, credits: 0 })
+    await waitUntil(() =>
+      gateway.log.some(({ msg, requestId }) => msg === 'upstream failed' && requestId === failed?.['upstreamRequestId']),
+    )
+
+    renameSync(file, `${file}.1`)
+    process.kill(gateway.pid, 'SIGUSR2')
+    await waitUntil(() => existsSync(file))
+    for (let i = 10; i < 20; i++) await request(`balance-${i}`, 'eth_getBalance', [address, hex(i)])
+
+    const headers = { authorization: 'Bearer s3cret' }
+    const put = (settings: object) => post(`${gateway.admin}/access-log`, JSON.stringify(settings), { method: 'PUT', headers })
+    t.match((await put({ target: 'none' })).json(), { target: 'none' })
+    await gateway.stop()
+    const found = [...linesIn(`${file}.1`), ...linesIn(file)].map(({ requestId }) => requestId)
+    t.same(new Set(found), new Set(['gas', ...Array.from({ length: 20 }, (_, i) => `balance-${i}`)]))
+    t.equal(found.length, 21)
+    t.notMatch(readFileSync(file, 'utf8'), new RegExp(`${key}|${address}|acc_`), 'neither key nor params nor account')
+  },
+)

@@ -6,13 +6,14 @@ import type { Call, Json, Signal } from '../../src/plugin/call.ts'
 import type { Next } from '../../src/plugin/plugin.ts'
 import { isFailure, refuse } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
-import { handleMessage, internalErrorResponse, failureResponse, bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/handle-message.ts'
+import { handleMessage, internalErrorResponse, failureResponse } from '../../src/json-rpc/handle-message.ts'
+import { bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/serialize-response.ts'
 import type { RpcResponse } from '../../src/json-rpc/handle-message.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import type { ParseMessage } from '../../src/json-rpc/parse-request.ts'
 import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { isJsonObject } from '../../src/util/json.ts'
-import { fakeOrigin, TestClock, TestLog } from '../support/fakes.ts'
+import { fakeOrigin, TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
 
 const limits = { depth: 64, batch: 100, batchReply: 64 << 20, batchConcurrency: 64, batchTimeout: 30_000 }
 
@@ -54,7 +55,15 @@ const handle = (
   { signal = new Cancellation(), memory = callerMemory(1 << 30), ...over }: HandlerOverrides = {},
 ): Promise<RpcResponse> =>
   handleMessage(
-    { parse, run: runEnvelope, clock: new TestClock(), log: new TestLog(), ...over, limits: { ...limits, ...over.limits } },
+    {
+      parse,
+      run: runEnvelope,
+      clock: new TestClock(),
+      log: new TestLog(),
+      accessLog: fakeAccessLog,
+      ...over,
+      limits: { ...limits, ...over.limits },
+    },
     Buffer.from(message),
     fakeOrigin({ signal }),
     memory,
@@ -651,7 +660,7 @@ t.test('bytes that are no Buffer are parsed too', async t => {
   t.equal(
     responseTextOf(
       await handleMessage(
-        { parse, run: runEnvelope, limits, clock: new TestClock(), log: new TestLog() },
+        { parse, run: runEnvelope, limits, clock: new TestClock(), log: new TestLog(), accessLog: fakeAccessLog },
         bytes,
         fakeOrigin(),
         callerMemory(1 << 20),

@@ -18,6 +18,7 @@ const result: Required<Result> = {
   charge,
   quota,
   onSent,
+  upstreamRequest: { id: 'r-1', attempts: 2, durationMs: 3 },
 }
 
 const failure: Required<Failure> = {
@@ -39,6 +40,7 @@ const failure: Required<Failure> = {
   charge,
   quota,
   onSent,
+  upstreamRequest: { id: 'r-1', attempts: 2, durationMs: 3 },
 }
 
 test('copyReply', async t => {

@@ -7,12 +7,13 @@ import { openAdminListener } from '../../src/server/index.ts'
 import type { LogLevel } from '../../src/services/log.ts'
 import { logLevels } from '../../src/services/log.ts'
 import type { MetricFamily } from '../../src/services/metrics.ts'
-import { TestLog } from '../support/fakes.ts'
+import { TestClock, TestLog, openTestAccessLog } from '../support/fakes.ts'
 import { openRawConnection, post } from '../support/rpc-client.ts'
 
 // The admin listener, with metrics that a test delays or makes fail.
 
-const open = async (token?: Secret, host = '127.0.0.1') => {
+const open = async (token?: Secret, host = '127.0.0.1', hasAccessLogFile = true) => {
+  const { accessLog } = openTestAccessLog(new TestClock())
   const log = new TestLog()
   const logLevel: { level: LogLevel } = { level: 'info' }
   const pendingScrapes: { resolve(families: readonly MetricFamily[]): void; reject(error: Error): void }[] = []
@@ -25,6 +26,8 @@ const open = async (token?: Secret, host = '127.0.0.1') => {
       }),
     logLevel,
     reload: undefined,
+    accessLog,
+    hasAccessLogFile,
     token,
     hosts: ['admin.internal'],
     log,
@@ -36,7 +39,7 @@ const open = async (token?: Secret, host = '127.0.0.1') => {
     return pendingScrapes.shift()!
   }
   const scrape = () => post(`${admin.url}/metrics`, '', { method: 'GET' })
-  return { admin, log, logLevel, next, scrape }
+  return { admin, log, accessLog, logLevel, next, scrape }
 }
 
 /** What the process writes to stderr while `work` runs. */
@@ -202,6 +205,51 @@ t.test('the own address of an admin listener that is not on the loopback interfa
     t.equal((await post(url, '', { method: 'GET' })).status, 404)
     t.equal((await post(url, '', { method: 'GET', host: '192.0.2.1' })).status, 421)
   }
+})
+
+t.test('the access log', async t => {
+  const { admin, accessLog, log } = await open(new Secret('s3cret'), undefined, false)
+  const send = (method: string, body: unknown = undefined, path = '') =>
+    post(`${admin.url}/access-log${path}`, body === undefined ? '' : JSON.stringify(body), {
+      method,
+      headers: { authorization: 'Bearer s3cret' },
+    })
+  const initial = accessLog.settings
+
+  t.test('is read, and changed one setting at a time', async t => {
+    t.same((await send('GET')).json(), initial)
+    t.same((await send('PUT', { sample: 0.5 })).json(), { ...initial, sample: 0.5 })
+    t.same((await send('PUT', { target: 'none', always: ['slow'], slowMs: 20 })).json(), {
+      target: 'none',
+      sample: 0.5,
+      always: ['slow'],
+      slowMs: 20,
+    })
+    t.match(log.lines.at(-1), { level: 'warn', fields: { event: 'access-log', from: { sample: 0.5 }, to: { target: 'none' } } })
+    t.equal((await send('POST', undefined, '/reopen')).status, 200)
+  })
+
+  t.test('is not changed by what is wrong', async t => {
+    const before = accessLog.settings
+    for (const [body, error] of [
+      [{ target: 'file' }, 'target must be one of none, stdout'],
+      [{ target: '/etc/passwd' }, 'target must be one of none, stdout'],
+      [{ sample: 2 }, 'sample must be a number from 0 to 1'],
+      [{ sample: '1' }, 'sample must be a number from 0 to 1'],
+      [{ always: ['fast'] }, 'always must be a list of errors, slow'],
+      [{ slowMs: -1 }, 'slowMs must be a number of milliseconds'],
+      [{ sample: 0.1, slow: 1 }, 'slow is unknown: expected target, sample, always, slowMs'],
+      [['sample'], 'the body must be a JSON object'],
+    ] as const) {
+      const { status, text } = await send('PUT', body)
+      t.same([status, JSON.parse(text)], [400, { error }])
+    }
+    t.equal(accessLog.settings, before)
+  })
+
+  t.test('is not shown without the token', async t => {
+    for (const path of ['', '/reopen']) t.equal((await post(`${admin.url}/access-log${path}`, '', { method: 'POST' })).status, 401)
+  })
 })
 
 t.test('a body that nobody needs is not read', async t => {

@@ -16,7 +16,7 @@ import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import type { Origin } from '../../src/plugin/call.ts'
-import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeResult, fakeAccessLog } from '../support/fakes.ts'
 
 // Which requests enter the Koa application, seen by a middleware in front of all others.
 
@@ -43,6 +43,7 @@ const messageHandler = {
   limits,
   clock: new TestClock(),
   log,
+  accessLog: fakeAccessLog,
 }
 const endpoint = { name: 'net', admit, messageHandler }
 const counted: number[] = []
@@ -53,8 +54,10 @@ const services: RpcServices = {
   ]),
   readClientAddress: createClientAddressReader([]),
   limits,
-  headers: { upstream: true },
+  headers: { upstream: true, serverTiming: false },
   log,
+  clock: new TestClock(),
+  accessLog: fakeAccessLog,
   activeRequests: new ActiveRequests(),
   scheduler: new FairScheduler(),
   memoryBudget: new MemoryBudget(1 << 20),

@@ -13,12 +13,13 @@ import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
+import type { AccessLog } from '../../src/services/access-log.ts'
 import { ActiveRequests, nextRequestId } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { setSendTimeout } from '../../src/server/stream-response.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
-import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // The Koa application, in front of a network whose responses are long.
@@ -28,6 +29,7 @@ const defaultResultBytes = 21 * mib
 
 interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'memoryBudget' | 'hintGc' | 'headers'>> {
   readonly upstream?: string
+  readonly accessLog?: AccessLog
   /** Of each result, in bytes. */
   readonly resultBytes?: number
   /** Calls are answered when it resolves. */
@@ -40,12 +42,14 @@ const openServer = async (
     sendTimeoutMs = 1000,
     memoryBudget = new MemoryBudget(512 * mib),
     hintGc = () => undefined,
-    headers = { upstream: true },
+    headers = { upstream: true, serverTiming: false },
+    accessLog = fakeAccessLog,
     upstream = 'own',
     resultBytes = defaultResultBytes,
     whenAnswered,
   }: ServerOptions,
 ) => {
+  const clock = new TestClock()
   const [log, activeRequests, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = {
@@ -59,8 +63,17 @@ const openServer = async (
     batchTimeout: 9000,
     inFlight: 512 * mib,
   }
+  const upstreamRequest = { id: 's-1', attempts: 1, durationMs: 1.23 }
   let startedCalls = 0
-  const answer = () => ({ ...fakeResult('0'), result: Buffer.alloc(resultBytes, '0'), charge, credits: 255, upstream })
+  const answer = () => ({
+    ...fakeResult('0'),
+    result: Buffer.alloc(resultBytes, '0'),
+    charge,
+    credits: 255,
+    upstream,
+    cache: 'miss' as const,
+    upstreamRequest,
+  })
   const run = () => {
     startedCalls += 1
     return whenAnswered?.then(answer) ?? Promise.resolve(answer())
@@ -68,7 +81,7 @@ const openServer = async (
   const endpoint = {
     name: 'net',
     admit: () => undefined,
-    messageHandler: { parse: createMessageParser(limits), run, limits, clock: new TestClock(), log },
+    messageHandler: { parse: createMessageParser(limits), run, limits, clock, log, accessLog },
   }
   const services: RpcServices = {
     endpointByHost: new Map([['a', endpoint]]),
@@ -76,6 +89,8 @@ const openServer = async (
     limits,
     headers,
     log,
+    clock,
+    accessLog,
     activeRequests,
     scheduler: new FairScheduler(),
     memoryBudget,
@@ -187,10 +202,77 @@ t.test(
   },
 )
 
+/** What the caller gets next, head and body. */
+const nextResponse = async (caller: Socket): Promise<string> => String((await once(caller, 'data'))[0])
+
+t.test('the request id is that of the caller where it is well-formed', async t => {
+  const { caller, call } = await openServer(t, { resultBytes: 100 })
+  const idFor = async (header: string): Promise<string | undefined> => {
+    call(undefined, header)
+    return /^X-Request-Id: (.*)\r$/m.exec(await nextResponse(caller))?.[1]
+  }
+  for (const id of ['f3b2', '7f0c5a1e-3d57-4d0a-9c1b-1f2e3d4c5b6a', 'Root=1-67891233-abcdef012345678912345678', 'x'.repeat(128)])
+    t.equal(await idFor(`X-Request-Id: ${id}\r\n`), id)
+  for (const id of ['', 'a b', 'a"b', 'a,b', 'é', 'x'.repeat(129)]) t.match(await idFor(`X-Request-Id: ${id}\r\n`), /^[0-9a-f]{24}$/, id)
+  t.match(await idFor('X-Request-Id: a\r\nX-Request-Id: b\r\n'), /^[0-9a-f]{24}$/, 'two of them')
+  caller.write('POST /nothing HTTP/1.1\r\nHost: a\r\nX-Request-Id: r-1\r\nContent-Length: 0\r\n\r\n')
+  t.match(await nextResponse(caller), /^HTTP\/1.1 404 [^]*X-Request-Id: r-1\r\n/, 'of a request without a network')
+})
+
+t.test('each call is a line of the access log, found by the id of its request', async t => {
+  const { accessLog, lines } = openTestAccessLog(new TestClock())
+  const { caller, call } = await openServer(t, { accessLog, resultBytes: 100 })
+  const linesOf = async (body: string, header = ''): Promise<readonly unknown[]> => {
+    call(body, `X-Request-Id: r-1\r\n${header}`)
+    await nextResponse(caller)
+    return lines.splice(0)
+  }
+  const base = { requestId: 'r-1', network: 'net', transport: 'http', status: 200 }
+  const ok = { ...base, outcome: 'ok', credits: 255, upstream: 'own' }
+  const request = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":["secret"]}'
+  const bytesSent = '{"jsonrpc":"2.0","id":1,"result":}'.length + 100
+  const single = await linesOf(request)
+  t.match(single, [{ ...ok, method: 'eth_getLogs', durationMs: 0, bytesReceived: request.length, bytesSent }])
+  t.notMatch(JSON.stringify(single), /secret|key/, 'neither params nor the API key')
+  t.match(await linesOf(`[${request},1]`), [
+    { ...ok, method: 'eth_getLogs', batchSize: 2, bytesSent },
+    { ...base, batchSize: 2 },
+  ])
+  t.match(await linesOf('{'), [{ ...base, outcome: 'parse', rpcCode: -32700 }])
+  caller.write('POST /v3/key HTTP/1.1\r\nHost: b\r\nX-Request-Id: r-2\r\nContent-Length: 0\r\n\r\n')
+  await nextResponse(caller)
+  t.match(lines.splice(0), [{ requestId: 'r-2', status: 404, outcome: 'notFound', rpcCode: -32090 }])
+})
+
+t.test('a caller that leaves is a line with the status 499', async t => {
+  const { accessLog, lines } = openTestAccessLog(new TestClock())
+  let answer = () => {}
+  const whenAnswered = new Promise<void>(resolve => {
+    answer = resolve
+  })
+  const { caller, call, activeRequests, startedCalls } = await openServer(t, { accessLog, whenAnswered })
+  call()
+  while (startedCalls() === 0) await new Promise(setImmediate)
+  caller.destroy()
+  await activeRequests.whenIdle()
+  answer()
+  while (lines.length === 0) await new Promise(setImmediate)
+  t.match(lines, [{ status: 499, method: 'eth_getLogs' }])
+})
+
+t.test('Server-Timing is sent where it is switched on', async t => {
+  const { caller, call } = await openServer(t, { headers: { upstream: true, serverTiming: true } })
+  call()
+  t.match(await nextResponse(caller), /^Server-Timing: total;dur=0, upstream;dur=1.2, cache;desc=miss\r\nTiming-Allow-Origin: \*\r$/m)
+  const { caller: other, call: callOther } = await openServer(t, {})
+  callOther()
+  t.notMatch(await nextResponse(other), /Server-Timing:/)
+})
+
 t.test('X-Tollgate-Upstream is sent unless it is switched off', async t => {
   for (const resultBytes of [100, 100_000]) {
     for (const upstream of [true, false]) {
-      const { caller, call } = await openServer(t, { resultBytes, headers: { upstream } })
+      const { caller, call } = await openServer(t, { resultBytes, headers: { upstream, serverTiming: false } })
       call()
       const [chunk] = (await once(caller, 'data')) as [Buffer]
       const [head = ''] = chunk.toString().split('\r\n\r\n')

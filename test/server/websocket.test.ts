@@ -16,7 +16,7 @@ import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
-import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeResult, fakeAccessLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // The WebSocket listener, in front of a network with responses of a length that each test sets.
@@ -62,14 +62,17 @@ const openServer = async (test: Test) => {
       },
       limits,
       log,
+      accessLog: fakeAccessLog,
     },
   }
   const services: RpcServices = {
     endpointByHost: new Map([['127.0.0.1', endpoint]]),
     readClientAddress: createClientAddressReader([]),
     limits,
-    headers: { upstream: true },
+    headers: { upstream: true, serverTiming: false },
     log,
+    clock,
+    accessLog: fakeAccessLog,
     activeRequests,
     scheduler: new FairScheduler(),
     memoryBudget,

@@ -12,14 +12,20 @@ import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RoutedRequest } from '../../src/server/rpc-request.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
-import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // One real WebSocket, and a caller that reads as much as a test sets.
 
 const mib = 1 << 20
 
-const open = async (test: Test, sendTimeoutMs: number, memoryBudget = new MemoryBudget(512 * mib), result = '0x1') => {
+const open = async (
+  test: Test,
+  sendTimeoutMs: number,
+  memoryBudget = new MemoryBudget(512 * mib),
+  result = '0x1',
+  accessLog = fakeAccessLog,
+) => {
   const server = http.createServer().listen(0, '127.0.0.1')
   const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false, autoPong: false })
   const arrived = new Promise<{ socket: WebSocket; stream: Socket }>(resolve =>
@@ -38,15 +44,17 @@ const open = async (test: Test, sendTimeoutMs: number, memoryBudget = new Memory
     limits: { batchReply: mib, batchConcurrency: 9, batchTimeout: 9000 },
     clock: new TestClock(),
     log,
+    accessLog,
   }
   const routedRequest = {
     endpoint: { messageHandler },
-    origin: { requestId: 'r-1', network: 'net', ip: '127.0.0.1', state: {}, abort: () => undefined },
+    origin: { requestId: 'r-1', network: 'net', transport: 'websocket', ip: '127.0.0.1', state: {}, abort: () => undefined },
   } as unknown as RoutedRequest // all that it reads
   const connection = new WsConnection(socket, stream, routedRequest, {
     activeRequests: new ActiveRequests(),
     scheduler: new FairScheduler(),
     log,
+    accessLog,
     memoryBudget,
     hintGc: () => undefined,
     sendTimeoutMs,
@@ -95,6 +103,16 @@ const nextLengths = async (caller: WebSocket, count: number): Promise<readonly n
     }),
   )
 }
+
+t.test('each call over a WebSocket is a line of the access log, without a status', async t => {
+  const { accessLog, lines } = openTestAccessLog(new TestClock())
+  const { caller } = await open(t, 1_000, undefined, '0x1', accessLog)
+  caller.resume()
+  caller.send('{"jsonrpc":"2.0","id":1,"method":"eth_call"}')
+  await once(caller, 'message')
+  t.match(lines, [{ requestId: 'r-1', network: 'net', transport: 'websocket', method: 'eth_call', outcome: 'ok', durationMs: 0 }])
+  t.notOk('status' in lines[0]!)
+})
 
 t.test('a caller who reads nothing', async t => {
   t.test('is disconnected after the send timeout when more than 8 MiB are queued', async t => {

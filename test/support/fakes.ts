@@ -5,6 +5,9 @@ import { Secret } from '../../src/plugin/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin/plugin.ts'
 import { isFailure } from '../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../src/plugin/reply.ts'
+import type { Clock } from '../../src/services/clock.ts'
+import { AccessLog } from '../../src/services/access-log.ts'
+import type { AccessLogSettings } from '../../src/services/access-log.ts'
 import { HeadTracker } from '../../src/services/chain-heads/index.ts'
 import type { Services } from '../../src/services/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
@@ -13,6 +16,19 @@ import { TestClock } from '../../src/testing/test-clock.ts'
 import { TestLog } from '../../src/testing/test-log.ts'
 
 export { TestClock, TestLog }
+
+const allCalls: AccessLogSettings = { target: 'stdout', sample: 1, always: [], slowMs: 1000 }
+
+/** An access log, and the lines that were written. */
+export const openTestAccessLog = (clock: Clock, settings: Partial<AccessLogSettings> = {}, random?: () => number) => {
+  const lines: Record<string, unknown>[] = []
+  const writer = { write: (line: string) => void lines.push(JSON.parse(line)), reopen: () => undefined, close: async () => undefined }
+  const options = { settings: { ...allCalls, ...settings }, clock, openWriter: () => writer, ...(random && { random }) }
+  return { accessLog: new AccessLog(options), lines }
+}
+
+/** Logs nothing. */
+export const fakeAccessLog = openTestAccessLog(new TestClock(), { target: 'none' }).accessLog
 
 export const fakeAccount: Account = { id: 'acc_1', name: 'alice', plan: { name: 'core', dailyCredits: 1_000_000, forwarding: false } }
 export const fakeKey: Key = { id: 'key_1' }
