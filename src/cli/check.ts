@@ -1,98 +1,113 @@
 import { describeMissingNetworks, loadConfig } from '../config/load.ts'
-import { countNoun, formatProblem, printProblems } from '../config/problem.ts'
+import { countNoun } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
 import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
 import { inspectStore, openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
+import { formatAlternatives, configOption, readArguments } from './args.ts'
+import { askUpstreams, listUpstreams } from './ask-upstreams.ts'
+import type { UpstreamReports } from './ask-upstreams.ts'
+import { printReport, reportFormats } from './check-report.ts'
+import type { CheckReport, ReportFormat } from './check-report.ts'
 import { UsageError, exitCodes } from './command.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
-import { configOption, readArguments } from './args.ts'
 
 const options = {
   config: configOption,
-  online: { type: 'boolean', default: false, description: 'Connects to a store on Redis too, as `start` does.' },
+  online: { type: 'boolean', default: false, description: 'Asks every upstream, and connects to a store on Redis.' },
   strict: { type: 'boolean', default: false, description: 'Warnings are problems: exit code 78.' },
-  format: { type: 'string', placeholder: 'FORMAT', default: 'text', description: 'Text for people, or json for programs.' },
+  format: {
+    type: 'string',
+    placeholder: 'FORMAT',
+    default: 'text',
+    description: 'Text for people, json for programs, or github for annotations of GitHub Actions.',
+  },
 } as const satisfies Readonly<Record<string, CommandOption>>
 
 /** `dryRun` creates every stage, for the problems that only a plugin's create() finds; it starts none. */
 export const createCheckCommand = (plugins: readonly AnyPlugin[], dryRun: (config: Config) => Promise<readonly Problem[]>): Command => ({
   name: 'check',
   summary: 'Reports every problem of a configuration; starts nothing.',
-  usage: ['check [--online] [--strict] [--format text|json] [--config DIR]'],
+  usage: ['check [--online] [--strict] [--format text|json|github] [--config DIR]'],
   positionals: {},
   options,
-  async run(args, { env, out, err }) {
+  async run(args, terminal) {
     const { config: dir, online, strict, format } = readArguments(args, [], options).values
-    if (format !== 'text' && format !== 'json') throw new UsageError('--format must be text or json')
-    const config = await loadConfig(dir, plugins, env)
+    const reportFormat = readFormat(format)
+    const config = await loadConfig(dir, plugins, terminal.env)
     const problems = [...config.problems, ...(await dryRun(config))]
-    const failures = problems.length > 0 ? [] : await findFailures(config, online)
-    const storeWarnings = problems.length + failures.length > 0 ? [] : await findStoreWarnings(config)
-    const report = { ...config, problems, failures: failures.map(({ message }) => message), storeWarnings }
-    if (format === 'json') out(JSON.stringify(toJsonReport(report)))
-    else printReport(report, { out, err })
-    if (problems.length > 0 || (strict && config.warnings.length + storeWarnings.length > 0)) return exitCodes.config
-    return failures[0]?.code ?? exitCodes.ok
+    const { networks, unserved, warnings } = config
+    const found: CheckReport = { networks, unserved, problems, warnings, failures: [], storeWarnings: [] }
+    const { report, code } =
+      problems.length > 0 ? { report: found, code: exitCodes.config } : await checkFurther(found, config, online, terminal)
+    printReport(report, reportFormat, terminal)
+    const isStrictFailure = strict && report.warnings.length + report.storeWarnings.length > 0
+    return isStrictFailure ? exitCodes.config : code
   },
 })
 
-interface Report extends Pick<Config, 'networks' | 'unserved' | 'problems' | 'warnings'> {
-  /** Why `start` would fail although the files have no problems. */
+const readFormat = (text: string): ReportFormat => {
+  const found = reportFormats.find(format => format === text)
+  if (found === undefined) throw new UsageError(`--format must be ${formatAlternatives(reportFormats)}`)
+  return found
+}
+
+/** What only shows once the files have no problems. */
+const checkFurther = async (
+  found: CheckReport,
+  config: Config,
+  online: boolean,
+  terminal: Terminal,
+): Promise<{ readonly report: CheckReport; readonly code: number }> => {
+  if (config.networks.length === 0) return { report: { ...found, failures: [describeMissingNetworks(config)] }, code: exitCodes.config }
+  const { failures, upstreams } = online ? await askOnline(config, terminal) : nothingAsked
+  const report: CheckReport = {
+    ...found,
+    failures,
+    problems: upstreams?.problems ?? [],
+    warnings: [...found.warnings, ...(upstreams?.warnings ?? [])],
+    storeWarnings: failures.length > 0 ? [] : await findStoreWarnings(config),
+    ...(upstreams && { upstreams: upstreams.reports }),
+  }
+  return { report, code: report.failures.length + report.problems.length > 0 ? exitCodes.failed : exitCodes.ok }
+}
+
+interface OnlineAnswers {
   readonly failures: readonly string[]
-  readonly storeWarnings: readonly string[]
+  readonly upstreams?: UpstreamReports
 }
 
-interface Failure {
-  readonly message: string
-  /** That of `start`. */
-  readonly code: number
+const nothingAsked: OnlineAnswers = { failures: [] }
+
+/** Asks the store and all upstreams at the same time; a terminal shows how many have answered. */
+const askOnline = async (config: Config, { status }: Terminal): Promise<OnlineAnswers> => {
+  const listed = listUpstreams(config)
+  let answered = 0
+  const showProgress = () =>
+    status?.(`asking ${countNoun(listed.length, 'upstream')} and the store: ${answered} of ${listed.length + 1} answered`)
+  const onAnswer = () => {
+    answered += 1
+    showProgress()
+  }
+  showProgress()
+  const [failures, upstreams] = await Promise.all([findStoreFailures(config).finally(onAnswer), askUpstreams(listed, onAnswer)])
+  status?.('')
+  return { failures, upstreams }
 }
 
-const findFailures = async (config: Config, online: boolean): Promise<readonly Failure[]> => {
-  if (config.networks.length === 0) return [{ message: describeMissingNetworks(config), code: exitCodes.config }]
-  if (!online || config.gateway?.store.kind !== 'redis') return []
+/** Why `start` could not use the store. An embedded store is not opened, as that would create it. */
+const findStoreFailures = async ({ gateway }: Config): Promise<readonly string[]> => {
+  if (gateway?.store.kind !== 'redis') return []
   try {
-    await (await openStore(config.gateway.store, systemClock)).close()
+    await (await openStore(gateway.store, systemClock)).close()
     return []
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
-    return [{ message: error.message, code: exitCodes.failed }]
+    return [error.message]
   }
 }
-
-const toJsonReport = ({ networks, unserved, problems, warnings, failures, storeWarnings }: Report): object => ({
-  problems,
-  failures,
-  warnings: [...warnings, ...storeWarnings.map(message => ({ message }))],
-  networks: networks.map(({ name, steps }) => ({ name, steps: steps.map(step => step.name) })),
-  unserved,
-})
-
-const printReport = (report: Report, { out, err }: Pick<Terminal, 'out' | 'err'>): void => {
-  const { problems, warnings, failures, storeWarnings } = report
-  printProblems(problems, err)
-  for (const warning of warnings) err(`warning: ${formatProblem(warning)}`)
-  for (const failure of failures) err(failure)
-  if (problems.length > 0 || failures.length > 0) return
-  for (const line of [...formatSummary(report), ...storeWarnings.map(text => `  warning: ${text}`)]) out(line)
-}
-
-const formatSummary = ({ networks, unserved }: Report): readonly string[] => {
-  const names = [...networks.map(({ name }) => name), ...unserved.map(({ network }) => network)]
-  const width = Math.max(...names.map(name => name.length))
-  const unservedCount = unserved.length > 0 ? `, ${unserved.length} not served` : ''
-  return [
-    `no problems; ${countNoun(networks.length, 'network')} served${unservedCount}`,
-    ...networks.map(({ name, steps }) => `  ${name.padEnd(width)}  ${steps.map(step => step.name).join(' > ')}`),
-    ...unserved.map(({ network, variables }) => `  ${network.padEnd(width)}  not served: ${describeUnset(variables)}`),
-  ]
-}
-
-const describeUnset = (variables: readonly string[]): string =>
-  variables.length === 1 ? `${variables[0]} is not set` : `${variables.join(', ')} are not set`
 
 /** What is wrong in the store. An account whose plan is removed from gateway.yaml keeps the plan's name: its calls are rejected until the plan is back. */
 const findStoreWarnings = async ({ gateway }: Config): Promise<readonly string[]> => {

@@ -7,6 +7,7 @@ import { exitCodes } from '../../src/cli/command.ts'
 import { dryRunNetworks } from '../../src/core/dry-run.ts'
 import { renamedKeys } from '../../src/util/did-you-mean.ts'
 import { networkYaml, writeConfig } from '../config/config-fixture.ts'
+import { startFakeNode } from '../support/fake-node.ts'
 import { runCheck, runCommand } from './run-command.ts'
 
 /** Runs `check` with the built-in plugins, and creates their stages. */
@@ -176,4 +177,73 @@ t.test('problems of networks do not hide problems of gateway.yaml that they depe
   const { code, err } = await runCommand(createCheckCommand(plugins, dryRunNetworks), ['--config', dir])
   t.equal(code, exitCodes.config)
   t.match(err.join('\n'), /gateway\.yaml:1:8: store must be lmdb:PATH or redis:/)
+})
+
+t.test(
+  '--online asks every upstream: chain, head, lag, latency, archive; a wrong chain fails, a dead or lagging upstream is a warning',
+  async t => {
+    const startNode = async (chainId: number, head: number, archive: boolean) => {
+      const node = await startFakeNode({
+        eth_chainId: { result: `0x${chainId.toString(16)}` },
+        eth_blockNumber: { result: `0x${head.toString(16)}` },
+        eth_getBalance: archive ? { result: '0x0' } : { error: { code: -32000, message: 'missing trie node' } },
+      })
+      t.teardown(() => node.stop())
+      return node.url
+    }
+    const list = (urls: Readonly<Record<string, string>>) =>
+      `{ upstreams: [${Object.entries(urls)
+        .map(([name, url]) => `{ name: ${name}, url: "${url}" }`)
+        .join(', ')}] }`
+    const check = (urls: Readonly<Record<string, string>>, ...args: readonly string[]) => {
+      const files = { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ failover: list(urls) }) }
+      return runBuiltInCheck(t, files, '--online', ...args)
+    }
+    const [own, behind] = [await startNode(1, 1000, true), await startNode(1, 900, false)]
+    const dead = 'http://127.0.0.1:1/SECRETKEY'
+    const good = await check({ own, behind, dead })
+    t.equal(good.code, exitCodes.ok)
+    t.match(
+      good.out.join('\n'),
+      /^ {2}real-net {2}own +1 +1000 +0 +\d+ ms +archive\n {2}real-net {2}behind +1 +900 +100 +\d+ ms +recent blocks\n/m,
+    )
+    t.match(good.out.join('\n'), /^ {2}real-net {2}dead +- +- +- +- +no answer$/m)
+    t.match(good.err.join('\n'), /^warning: networks\/real-net.yaml:13:\d+: failover: behind lags 100 blocks$/m)
+    t.match(good.err.join('\n'), /^warning: networks\/real-net.yaml:13:\d+: failover: dead does not answer: .*ECONNREFUSED/m)
+    t.equal((await check({ own, behind }, '--strict')).code, exitCodes.config)
+
+    const other = await check({ own, other: await startNode(5, 5000, true) }, '--format', 'json')
+    t.equal(other.code, exitCodes.failed)
+    t.match(JSON.parse(other.out.join('')), {
+      problems: [{ line: 13, message: 'failover: other is on chain 5, not 1' }],
+      warnings: [],
+      upstreams: [
+        { name: 'own', head: 1000, lag: 0, archive: true },
+        { name: 'other', chainId: 5 },
+      ],
+    })
+    const down = await check({ dead }, '--format', 'github')
+    t.equal(down.code, exitCodes.failed)
+    t.match(down.out, [
+      /^::error file=networks\/real-net.yaml,line=13,col=\d+::failover: dead does not answer, and no other upstream of the network does: /,
+    ])
+    t.notMatch(JSON.stringify([good, other, down]), 'SECRETKEY')
+  },
+)
+
+t.test('--format github prints problems and warnings as annotations, on one line each', async t => {
+  const network = shipped({ upstream: '{ timeout: 5ms }' }).replace('chainId: 1', 'chainId: "1"')
+  const { code, out, err } = await runBuiltInCheck(
+    t,
+    { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': network },
+    '--format',
+    'github',
+  )
+  t.equal(code, exitCodes.config)
+  t.same(err, [])
+  t.same(out, [
+    '::error file=networks/real-net.yaml,line=2,col=10::chainId must be an integer from 1 to 2^53-1, not "1" (write 1)',
+    '::warning file=networks/real-net.yaml,line=14,col=26::upstream.timeout is usually 100ms to 30m, not "5ms" (Maximum time to wait for a response.)',
+  ])
+  await t.rejects(runBuiltInCheck(t, {}, '--format', 'xml'), { message: '--format must be text, json or github' })
 })

@@ -1,0 +1,148 @@
+import { headTimingFor } from '../services/chain-heads/poll-schedule.ts'
+import type { Config, NetworkConfig, Step } from '../config/types.ts'
+import type { Problem } from '../config/problem.ts'
+import { Cancellation } from '../plugin/call.ts'
+import type { Target } from '../plugin/call.ts'
+import type { Path } from '../plugin/plugin.ts'
+import { isFailure } from '../plugin/reply.ts'
+import type { Reply } from '../plugin/reply.ts'
+import { Secret } from '../plugin/secret.ts'
+import { openUpstreamRequester, parseQuantityReply } from '../services/chain-heads/upstream-requests.ts'
+import type { UpstreamRequester } from '../services/chain-heads/upstream-requests.ts'
+import { systemClock } from '../services/clock.ts'
+import { MemoryBudget } from '../services/memory-budget.ts'
+import { openUpstreamClient } from '../services/upstream-client/index.ts'
+import { isJsonObject } from '../util/json.ts'
+
+/** What an upstream of the configuration has answered. */
+export interface UpstreamReport {
+  readonly network: string
+  readonly name: string
+  readonly chainId?: number
+  readonly head?: number
+  /** Blocks behind the highest head of the network. */
+  readonly lag?: number
+  readonly latencyMs?: number
+  /** Does it have the state of the first block? Undefined when it does not say. */
+  readonly archive?: boolean
+}
+
+/** The answers of all upstreams, and what they show to be wrong. */
+export interface UpstreamReports {
+  readonly reports: readonly UpstreamReport[]
+  /** A wrong chain, or a network without any upstream that answers: placed at the URL. */
+  readonly problems: readonly Problem[]
+  /** An upstream that does not answer, or that lags. */
+  readonly warnings: readonly Problem[]
+}
+
+/** An upstream, by the part of a step's options that has a `name` and a `url`; so those of external plugins are found too. */
+interface ListedUpstream {
+  readonly network: NetworkConfig
+  readonly target: Target
+  problemAtUrl(message: string): Problem
+}
+
+export const listUpstreams = ({ networks }: Pick<Config, 'networks'>): readonly ListedUpstream[] =>
+  networks.flatMap(network => network.steps.flatMap(step => upstreamsIn(step.options, [], { network, step })))
+
+const upstreamsIn = (
+  value: unknown,
+  path: Path,
+  context: { readonly network: NetworkConfig; readonly step: Step },
+): readonly ListedUpstream[] => {
+  if (Array.isArray(value)) return value.flatMap((item, i) => upstreamsIn(item, [...path, i], context))
+  if (!isJsonObject(value) || value instanceof Secret) return []
+  const { network, step } = context
+  if (typeof value['name'] !== 'string' || !isHttpUrl(value['url'])) {
+    return Object.entries(value).flatMap(([key, item]) => upstreamsIn(item, [...path, key], context))
+  }
+  // A part of the options with a name and a URL; its other members are those of a Target in every plugin that has them.
+  const target = { ...value, source: 'node' } as unknown as Target
+  return [{ network, target, problemAtUrl: message => step.problemAt([...path, 'url'], `${step.name}: ${message}`) }]
+}
+
+const isHttpUrl = (value: unknown): boolean => value instanceof Secret && /^https?:/i.test(value.reveal())
+
+/** Far more than these answers need. */
+const maxResponseBytes = 16 << 20
+
+/** Asks all upstreams at the same time; `onAnswer` is called after each. Each has 2 s for each of three requests. */
+export const askUpstreams = async (upstreams: readonly ListedUpstream[], onAnswer: () => void): Promise<UpstreamReports> => {
+  const client = openUpstreamClient(systemClock, new MemoryBudget(maxResponseBytes))
+  const signal = new Cancellation()
+  try {
+    const answers = await Promise.all(
+      upstreams.map(async upstream => {
+        const answer = await askUpstream(openUpstreamRequester(client, upstream.target, signal))
+        onAnswer()
+        return { upstream, ...answer }
+      }),
+    )
+    return judgeAnswers(answers)
+  } finally {
+    await client.close()
+  }
+}
+
+type Answer = Pick<UpstreamReport, 'chainId' | 'head' | 'latencyMs' | 'archive'> & {
+  /** Why there is no chain id or no head. */
+  readonly failure?: string
+}
+
+const askUpstream = async (request: UpstreamRequester): Promise<Answer> => {
+  const chainReply = await request('eth_chainId')
+  const chainId = parseQuantityReply(chainReply)
+  if (chainId === undefined) return { failure: describeFailure('eth_chainId', chainReply) }
+  // The connection is open now: this is what a call takes.
+  const startMs = systemClock.monotonic()
+  const headReply = await request('eth_blockNumber')
+  const latencyMs = Math.round(systemClock.monotonic() - startMs)
+  const head = parseQuantityReply(headReply)
+  if (head === undefined) return { chainId, failure: describeFailure('eth_blockNumber', headReply) }
+  const archive = hasState(await request('eth_getBalance', zeroAddress, '0x1'))
+  return { chainId, head, latencyMs, ...(archive !== undefined && { archive }) }
+}
+
+const zeroAddress = `0x${'0'.repeat(40)}`
+
+/** A node that has pruned the state answers with an error of its own; any other failure says nothing. */
+const hasState = (reply: Reply): boolean | undefined => (!isFailure(reply) ? true : reply.kind === 'node' ? false : undefined)
+
+const describeFailure = (method: string, reply: Reply): string =>
+  isFailure(reply) ? (reply.cause ?? reply.error.message) : `the result of ${method} is not a hex quantity`
+
+const judgeAnswers = (answers: readonly (Answer & { readonly upstream: ListedUpstream })[]): UpstreamReports => {
+  const headOf = (network: NetworkConfig): number =>
+    Math.max(...answers.map(({ upstream, chainId, head = 0 }) => (upstream.network === network && chainId === network.chainId ? head : 0)))
+  const isDown = (network: NetworkConfig): boolean =>
+    answers.every(({ upstream, failure }) => upstream.network !== network || failure !== undefined)
+  const judged = answers.map(({ upstream: { network, target, problemAtUrl }, failure, ...answer }) => {
+    const { chainId, head } = answer
+    const isWrongChain = chainId !== undefined && chainId !== network.chainId
+    const lag = head === undefined || isWrongChain ? undefined : headOf(network) - head
+    const { defaultMaxLagBlocks } = headTimingFor(network.blockTime)
+    const name = target.name
+    const problem = isWrongChain
+      ? `${name} is on chain ${chainId}, not ${network.chainId}`
+      : failure !== undefined && isDown(network)
+        ? `${name} does not answer, and no other upstream of the network does: ${failure}`
+        : undefined
+    const warning =
+      failure !== undefined
+        ? `${name} does not answer: ${failure}`
+        : lag !== undefined && lag > defaultMaxLagBlocks
+          ? `${name} lags ${lag} blocks`
+          : undefined
+    return {
+      report: { network: network.name, name, ...answer, ...(lag !== undefined && { lag }) },
+      problems: problem === undefined ? [] : [problemAtUrl(problem)],
+      warnings: problem !== undefined || warning === undefined ? [] : [problemAtUrl(warning)],
+    }
+  })
+  return {
+    reports: judged.map(({ report }) => report),
+    problems: judged.flatMap(({ problems }) => problems),
+    warnings: judged.flatMap(({ warnings }) => warnings),
+  }
+}
