@@ -39,7 +39,13 @@ export const gatewayMistakes: readonly Mistake[] = [
     mistake: 'a Redis that does not answer',
     gateway: [['lmdb:../data', 'redis://127.0.0.1:1']],
     online: true,
-    answers: ['cannot use redis at 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1'],
+    answers: [
+      ...['16:29: failover: own', '17:32: failover: second'].map(
+        upstream =>
+          `networks/arb.yaml:${upstream} does not answer, and no other upstream of the network does: connection refused (ECONNREFUSED)`,
+      ),
+      'cannot use redis at 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
+    ],
   },
   {
     mistake: 'a store as a plain path',
