@@ -4,7 +4,9 @@ import { plugins } from '../../plugins/index.ts'
 import { createCheckCommand } from '../../src/cli/check.ts'
 import { dryRunNetworks } from '../../src/core/dry-run.ts'
 
-export const examplePlugins: readonly string[] = readdirSync('docs/examples').filter(file => file.endsWith('.js'))
+export const examplePlugins: readonly string[] = readdirSync('docs/examples').filter(file => /(?<!\.test)\.js$/.test(file))
+/** The tests that plugins have beside them, for `node --test`. */
+export const exampleTests: readonly string[] = readdirSync('docs/examples').filter(file => file.endsWith('.test.js'))
 export const exampleNetworks: readonly string[] = readdirSync('docs/examples/networks')
 
 /** Runs `tollgate check` on these files beside the shipped method table and the example plugins; gives its exit code and problems. */

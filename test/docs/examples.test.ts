@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -6,7 +7,7 @@ import type { Test } from 'tap'
 import { isFailure } from '../../src/plugin/reply.ts'
 import type { AnyPlugin, Call, ContextKey, Next, Reply, Stage } from '../../src/plugin/plugin.ts'
 import { TestClock, createStage, fakeCall, fakeOrigin, fakeResult, unreachableNext } from '../support/fakes.ts'
-import { checkConfig, exampleNetworks, examplePlugins } from './check-config.ts'
+import { checkConfig, exampleNetworks, examplePlugins, exampleTests } from './check-config.ts'
 
 // The compiler does not look into JavaScript that it did not compile.
 const loadPlugin = async (file: string): Promise<AnyPlugin> =>
@@ -45,6 +46,18 @@ t.test('each plugin is used by a network, and is called like its file', async t 
     t.ok(used.includes(`use: ../${file}`), file)
     t.equal(`${(await loadPlugin(file)).name}.js`, file)
   }
+})
+
+t.test('each plugin has fewer than 100 lines, and the tests beside plugins pass', async t => {
+  for (const file of examplePlugins) t.ok(readFileSync(join('docs/examples', file), 'utf8').split('\n').length < 100, file)
+  t.ok(exampleTests.length >= 5)
+  const imports = exampleTests.map(file => `await import(${JSON.stringify(pathToFileURL(resolve('docs/examples', file)).href)})`)
+  // One process for all: each would take a second. Without the options that tap sets for its own processes.
+  const { NODE_OPTIONS: _, NODE_TEST_CONTEXT: __, ...env } = process.env
+  const args = ['--test-reporter=tap', '--input-type=module', '--eval', imports.join('\n')]
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 100_000 })
+  t.equal(status, 0, stdout.match(/^not ok[^]*?\.\.\.$/gm)?.join('\n') ?? stderr)
+  t.match(stdout, /^# pass [6-9]\d$/m)
 })
 
 t.test('the rate limit passes as many calls as an account may make, and more as time passes', async t => {
