@@ -1,6 +1,7 @@
 import cluster from 'node:cluster'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { openGateway } from '../core/gateway.ts'
+import { configId } from '../core/config-changes.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { ReadConfig, ValidConfig } from '../core/reloader.ts'
 import { systemClock } from '../services/clock.ts'
@@ -67,8 +68,8 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
 type ServingGateway = Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>
 
 /** Loaded only where there are workers, as the worker's side in runWorker(). */
-const openPrimaryProcess = async (config: ValidConfig, { dir, log }: StartOptions): Promise<ServingGateway> =>
-  (await import('../cluster/primary.ts')).openPrimary(config, dir, log)
+const openPrimaryProcess = async (config: ValidConfig, options: StartOptions): Promise<ServingGateway> =>
+  (await import('../cluster/primary.ts')).openPrimary(config, options)
 
 /** Logged at any log level: whoever started the gateway waits for this line. */
 const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string }): void => {
@@ -79,7 +80,7 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
 /** One of several workers: the admin listener is the primary's. */
 const runWorker = async (
   { gateway: gatewayConfig, ...config }: ValidConfig,
-  { log }: Pick<StartOptions, 'log' | 'readConfig'>,
+  { log, readConfig }: Pick<StartOptions, 'log' | 'readConfig'>,
   { env, err }: Terminal,
 ): Promise<number> => {
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
@@ -88,6 +89,6 @@ const runWorker = async (
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, { headsSource: worker.heads })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
-  await gateway.stop(await worker.serveUntilStopped(gateway))
+  await gateway.stop(await worker.serveUntilStopped({ ...gateway, readConfig, configId: configId({ ...config, gateway: gatewayConfig }) }))
   return exitCodes.ok
 }

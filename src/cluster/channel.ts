@@ -1,3 +1,4 @@
+import type { ReloadProblem } from '../core/reloader.ts'
 import type { Target } from '../plugin/call.ts'
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
 import type { ChainState, ChainUpdate, FeedKind, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
@@ -13,8 +14,10 @@ export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
 
 /** From a worker to the primary. */
 export type WorkerMessage =
-  /** It accepts calls. */
-  | { readonly kind: 'ready' }
+  /** It accepts calls. `configId` is that of its configuration. */
+  | { readonly kind: 'ready'; readonly configId: string }
+  /** Answers `prepareReload`: without problems the worker can commit. */
+  | { readonly kind: 'reloadPrepared'; readonly id: number; readonly problems: readonly ReloadProblem[] }
   /** Answers `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
   /** It sends calls to these upstreams, and needs their heads. */
@@ -49,6 +52,10 @@ export type WorkerSetting =
 export type PrimaryMessage =
   /** To be answered with `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number }
+  /** Read the files, whose configuration must have this id, and start what has changed beside what runs. */
+  | { readonly kind: 'prepareReload'; readonly id: number; readonly configId: string }
+  /** Serve what was prepared, or abandon it. */
+  | { readonly kind: 'endReload'; readonly id: number; readonly isCommitted: boolean }
   /** Still serves for `graceMs`, as Gateway.stop() does. */
   | { readonly kind: 'stop'; readonly graceMs: number }
   | WorkerSetting

@@ -2,6 +2,9 @@ import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
+import { configId, reloadGatewayConfig } from '../core/config-changes.ts'
+import { Reloader } from '../core/reloader.ts'
+import type { PreparedReload, ReadConfig } from '../core/reloader.ts'
 import { openAdminListener } from '../server/index.ts'
 import { urlOf } from '../server/http-server.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
@@ -20,28 +23,57 @@ import { SharedHeads } from './shared-heads.ts'
 import { openWorkerPool } from './worker-pool.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
+export interface PrimaryOptions {
+  /** The directory of the configuration. */
+  readonly dir: string
+  readonly log: RootLog
+  readonly readConfig: ReadConfig
+}
+
 /**
  * Opens several workers that share one port. The primary itself serves the admin listener and the portal, and tracks the heads. Rejects with
  * ListenError, WorkerSpawnError or WorkerExitError.
  */
 export const openPrimary = async (
   config: ValidConfig,
-  dir: string,
-  log: RootLog,
-): Promise<Pick<Gateway, 'urls' | 'accessLog' | 'stop'>> => {
-  const { gateway, networks } = config
+  { dir, log, readConfig }: PrimaryOptions,
+): Promise<Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>> => {
+  let { gateway, networks } = config
   const rpc = await resolvePort(gateway.listen.rpc)
   const env = { [rpcPortVariable]: String(rpc.port) }
   const metrics = createMetricsRegistry()
   const { sharedHeads, close } = await openSharedHeads(gateway, log, metrics)
-  const stopTimeoutMs = gateway.drain.timeout + stopMarginMs
-  const options = { exec: process.argv[1] ?? '', args: ['start', '--config', dir], env, size: gateway.workers, stopTimeoutMs, sharedHeads }
+  const stopTimeoutMs = () => gateway.drain.timeout + stopMarginMs
+  const options = {
+    exec: process.argv[1] ?? '',
+    args: ['start', '--config', dir],
+    env,
+    size: gateway.workers,
+    stopTimeoutMs: stopTimeoutMs(),
+    sharedHeads,
+    configId: configId(config),
+  }
   const pool = await openWorkerPool(options, systemClock, log).catch(async (error: unknown) => {
     await close()
     throw error
   })
   const accessLog = sharedAccessLog(gateway.accessLog, pool)
+  const logLevel = sharedLogLevel(log, pool)
   let isDraining = false
+  const prepareReload = async (next: ValidConfig): Promise<PreparedReload> => {
+    const prepared = await pool.prepareReload(configId(next))
+    return {
+      ...prepared,
+      commit() {
+        prepared.commit()
+        if (next.gateway.log !== gateway.log) logLevel.level = next.gateway.log
+        gateway = reloadGatewayConfig(gateway, next.gateway)
+        networks = next.networks
+        portal?.reload({ gateway, networks })
+      },
+    }
+  }
+  const reloader = new Reloader({ config, readConfig, prepareReload, clock: systemClock, log, metrics })
   const headsStatus = () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
   const adminOptions = {
     isReady: () => !isDraining && pool.readyCount > 0,
@@ -50,10 +82,10 @@ export const openPrimary = async (
       return headsStatus()
     },
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
-    logLevel: sharedLogLevel(log, pool),
+    logLevel,
     accessLog,
     hasAccessLogFile: accessLog.settings.target === 'file',
-    reload: undefined,
+    reload: reloader.reload,
     token: gateway.admin.token,
     hosts: gateway.admin.hosts,
     log,
@@ -71,9 +103,11 @@ export const openPrimary = async (
   return {
     urls: { rpc: urlOf(rpc.host, rpc.port), ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
     accessLog,
+    reloader,
     async stop(graceMs = gateway.drain.grace) {
       isDraining = true
-      await pool.stop(graceMs)
+      reloader.stop()
+      await pool.stop(graceMs, stopTimeoutMs())
       await close()
       await admin?.stop()
       await portal?.stop()

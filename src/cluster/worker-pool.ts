@@ -4,9 +4,16 @@ import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
-import { Backoff, withTimeoutOr } from '../util/async.ts'
-import { Channel } from './channel.ts'
+import { Backoff } from '../util/async.ts'
+import { ReloadError } from '../core/running-networks.ts'
+import type { PreparedReload, ReloadProblem } from '../core/reloader.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage, WorkerSetting } from './channel.ts'
+import { openWorkerChannel, spawnWorker, whenExited, whenReady } from './worker-process.ts'
+import type { WorkerExit } from './worker-process.ts'
+import { requestReply } from './worker-request.ts'
+import type { PrimaryRequest, ReplyKind, WorkerReply } from './worker-request.ts'
+
+export { WorkerExitError, WorkerSpawnError } from './worker-process.ts'
 
 export interface WorkerPoolOptions {
   /** The script that a worker runs, and its arguments. */
@@ -16,15 +23,11 @@ export interface WorkerPoolOptions {
   readonly env: Readonly<Record<string, string>>
   /** ms that a worker has to exit in, once it is to stop and its grace is over. */
   readonly stopTimeoutMs: number
+  /** Of the configuration that workers start with. */
+  readonly configId: string
   /** Gets all messages of workers, and their exits. */
   readonly sharedHeads: { handleMessage(worker: WorkerChannel, message: WorkerMessage): void; removeWorker(worker: WorkerChannel): void }
 }
-
-/** A worker exited before it was ready. It has written the reason to stderr. */
-export class WorkerExitError extends Error {}
-
-/** The operating system did not start a process for a worker. The message is for the operator. */
-export class WorkerSpawnError extends Error {}
 
 /** A worker that exits sooner is restarted with a backoff, others at once. */
 const minStableUptimeMs = 1000
@@ -35,6 +38,8 @@ const retryDelayMs = 1000
 
 /** A worker whose metrics take longer is left out. */
 const metricsTimeoutMs = 1000
+/** A reload is given up when a worker takes longer to prepare it. */
+const reloadTimeoutMs = 30_000
 
 /**
  * Rejects with WorkerSpawnError or WorkerExitError. The first worker starts alone: a mistake that every worker would report is
@@ -64,9 +69,12 @@ export class WorkerPool {
   readonly #settings = new Map<WorkerSetting['kind'], WorkerSetting>()
   #isStopping = false
   #lastRequestId = 0
+  /** Of the configuration that all workers are to have. */
+  #configId: string
 
   constructor(options: WorkerPoolOptions, clock: Clock, log: Log) {
     this.#options = options
+    this.#configId = options.configId
     this.#clock = clock
     this.#log = log
   }
@@ -78,16 +86,38 @@ export class WorkerPool {
 
   /** The metrics of each ready worker that answers within `metricsTimeoutMs`. */
   async metrics(): Promise<readonly (readonly MetricFamily[])[]> {
-    const requests = Array.from(this.#ready, ([worker, channel]) =>
-      requestMetrics(worker, channel, (this.#lastRequestId += 1), this.#clock),
-    )
-    return (await Promise.all(requests)).filter(metrics => metrics !== undefined)
+    const replies = await this.#requestAll({ kind: 'metrics', id: this.#newId() }, 'metrics', metricsTimeoutMs)
+    return replies.flatMap(({ reply }) => (typeof reply === 'object' ? [reply.metrics] : []))
+  }
+
+  /**
+   * Has every worker prepare a reload to the configuration of this id. Rejects with ReloadError when one cannot; then all have
+   * abandoned it. A worker that exits meanwhile is replaced by one that reads the new files.
+   */
+  async prepareReload(configId: string): Promise<PreparedReload> {
+    const id = this.#newId()
+    const end = (isCommitted: boolean) => this.send({ kind: 'endReload', id, isCommitted })
+    const replies = await this.#requestAll({ kind: 'prepareReload', id, configId }, 'reloadPrepared', reloadTimeoutMs)
+    const problems = replies.flatMap(({ reply }) => (reply === 'late' ? [workerTooLate] : reply === 'exited' ? [] : reply.problems))
+    if (problems.length > 0) {
+      end(false)
+      throw new ReloadError('a worker could not prepare the reload', withoutRepeats(problems))
+    }
+    return {
+      abandon: async () => end(false),
+      commit: () => {
+        this.#configId = configId
+        end(true)
+        const prepared = new Set(replies.map(({ worker }) => worker))
+        for (const worker of this.#ready.keys()) if (!prepared.has(worker)) void this.#reloadWorker(worker)
+      },
+    }
   }
 
   /** Resolves with one more worker when it is ready. Rejects with WorkerSpawnError or WorkerExitError. */
   async add(backoff = new Backoff({ minMs: minRestartDelayMs, maxMs: maxRestartDelayMs })): Promise<Worker> {
     const startedAt = this.#clock.monotonic()
-    const worker = spawn(this.#options.env)
+    const worker = spawnWorker(this.#options.env)
     const channel = openWorkerChannel(worker)
     const exited = whenExited(worker, this.#log)
     reassignConnections(worker, () => this.#ready.keys())
@@ -97,8 +127,9 @@ export class WorkerPool {
       const uptimeMs = this.#clock.monotonic() - startedAt
       if (this.#removeExited(worker, channel, exit)) this.#restart(backoff, uptimeMs)
     })
-    await whenReady(worker, exited)
+    const configId = await whenReady(worker, exited)
     this.#ready.set(worker, channel)
+    if (configId !== this.#configId) void this.#reloadWorker(worker)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
     for (const setting of this.#settings.values()) channel.send(setting)
     if (this.#isStopping) channel.send({ kind: 'stop', graceMs: 0 })
@@ -117,9 +148,35 @@ export class WorkerPool {
   }
 
   /** Lets each worker serve on for `graceMs` and finish its calls. Resolves when all workers have exited; a worker that does not exit in time is killed. */
-  async stop(graceMs = 0): Promise<void> {
+  async stop(graceMs = 0, timeoutMs = this.#options.stopTimeoutMs): Promise<void> {
     this.#isStopping = true
-    await Promise.all(Array.from(this.#workers, ([worker, supervised]) => this.#stopWorker(worker, supervised, graceMs)))
+    await Promise.all(Array.from(this.#workers, each => this.#stopWorker(each, graceMs, timeoutMs)))
+  }
+
+  #newId(): number {
+    return (this.#lastRequestId += 1)
+  }
+
+  #requestAll<K extends ReplyKind>(message: PrimaryRequest, kind: K, timeoutMs: number): Promise<readonly WorkerReply<K>[]> {
+    const requests = Array.from(this.#ready, async ([worker, channel]) => {
+      const reply = await requestReply(worker, channel, { message, kind, timeoutMs }, this.#clock)
+      return { worker, reply }
+    })
+    return Promise.all(requests)
+  }
+
+  /** The worker was started with files from before, or after, the configuration of the others. */
+  async #reloadWorker(worker: Worker): Promise<void> {
+    const channel = this.#ready.get(worker)
+    if (channel === undefined) return
+    const [id, configId] = [this.#newId(), this.#configId]
+    const request = { message: { kind: 'prepareReload', id, configId }, kind: 'reloadPrepared', timeoutMs: reloadTimeoutMs } as const
+    const reply = await requestReply(worker, channel, request, this.#clock)
+    if (reply === 'exited') return
+    const isCommitted = reply !== 'late' && reply.problems.length === 0 && configId === this.#configId
+    channel.send({ kind: 'endReload', id, isCommitted })
+    if (isCommitted) return
+    this.#log.warn({ event: 'worker-config', worker: worker.process.pid }, 'worker has read files that were not reloaded yet: reload them')
   }
 
   /** True when the worker is to be replaced. */
@@ -149,9 +206,9 @@ export class WorkerPool {
     }
   }
 
-  async #stopWorker(worker: Worker, { channel, exited }: SupervisedWorker, graceMs: number): Promise<void> {
+  async #stopWorker([worker, { channel, exited }]: readonly [Worker, SupervisedWorker], graceMs: number, timeoutMs: number): Promise<void> {
     channel.send({ kind: 'stop', graceMs })
-    const timer = this.#clock.after(graceMs + this.#options.stopTimeoutMs, () => {
+    const timer = this.#clock.after(graceMs + timeoutMs, () => {
       this.#log.error({ event: 'worker-killed', worker: worker.process.pid }, 'worker did not exit in time; killing it')
       worker.process.kill('SIGKILL')
     })
@@ -165,71 +222,9 @@ interface SupervisedWorker {
   readonly exited: Promise<WorkerExit>
 }
 
-/** How a process exited, or why it was never started. */
-interface WorkerExit {
-  readonly code?: number
-  readonly signal?: string
-  readonly error?: Error
-}
+const workerTooLate: ReloadProblem = { message: `a worker did not prepare the reload within ${reloadTimeoutMs / 1000} s` }
 
-/** The operating system refuses some processes at once, others in an event. */
-const spawn = (env: WorkerPoolOptions['env']): Worker => {
-  try {
-    return cluster.fork(env)
-  } catch (error) {
-    throw spawnErrorOf(error)
-  }
-}
-
-const spawnErrorOf = (error: unknown): WorkerSpawnError =>
-  new WorkerSpawnError(`worker could not be started: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
-
-/** A process that was never started has an error event, and no exit event. */
-const whenExited = (worker: Worker, log: Log): Promise<WorkerExit> =>
-  new Promise(resolve => {
-    worker.once('exit', (code: number, signal: string) => resolve({ code, signal }))
-    worker.on('error', error => {
-      if (worker.process.pid === undefined) resolve({ error })
-      // An error of its pipe: if the worker exits of it, that is another event.
-      else log.warn({ event: 'worker-error', worker: worker.process.pid, err: error }, 'the pipe to a worker failed')
-    })
-  })
-
-const whenReady = (worker: Worker, exited: Promise<WorkerExit>): Promise<void> =>
-  new Promise((resolve, reject) => {
-    worker.on('message', (message: WorkerMessage) => {
-      if (message.kind === 'ready') resolve()
-    })
-    void exited.then(({ code, signal, error }) =>
-      reject(error === undefined ? new WorkerExitError(`worker exited with ${code ?? signal} before it was ready`) : spawnErrorOf(error)),
-    )
-  })
-
-const openWorkerChannel = (worker: Worker): WorkerChannel =>
-  new Channel<PrimaryMessage>((message, onSent) => {
-    // With a callback, a failure to send is no event that would end this process.
-    if (worker.isConnected()) worker.send(message, onSent)
-    else onSent()
-  })
-
-/** Undefined when the worker exits before it has answered, or does not answer in time. */
-const requestMetrics = async (
-  worker: Worker,
-  channel: WorkerChannel,
-  id: number,
-  clock: Clock,
-): Promise<readonly MetricFamily[] | undefined> => {
-  let onExit = () => {}
-  let onMessage = (_message: WorkerMessage) => {}
-  const reply = new Promise<readonly MetricFamily[] | undefined>(resolve => {
-    onExit = () => resolve(undefined)
-    onMessage = message => {
-      if (message.kind === 'metrics' && message.id === id) resolve(message.metrics)
-    }
-  })
-  worker.on('message', onMessage).once('exit', onExit)
-  channel.send({ kind: 'metrics', id })
-  const metrics = await withTimeoutOr(clock, metricsTimeoutMs, reply, () => undefined)
-  worker.off('message', onMessage).off('exit', onExit)
-  return metrics
-}
+/** Workers find the same problems. */
+const withoutRepeats = (problems: readonly ReloadProblem[]): readonly ReloadProblem[] => [
+  ...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values(),
+]

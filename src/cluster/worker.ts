@@ -1,5 +1,6 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
+import type { ReadConfig } from '../core/reloader.ts'
 import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
@@ -9,6 +10,7 @@ import { withTimeoutOr } from '../util/async.ts'
 import { Channel, rpcPortVariable } from './channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './channel.ts'
 import { WorkerHeads } from './worker-heads.ts'
+import { WorkerReload } from './worker-reload.ts'
 
 /** A worker's side of its channel to the primary. */
 export interface PrimaryConnection {
@@ -17,10 +19,17 @@ export interface PrimaryConnection {
   /** Heads that the primary tracks. */
   readonly heads: HeadsSource
   /**
-   * Reports that this worker is ready, answers requests for its metrics, and resolves when the worker is to stop: the primary
+   * Reports that this worker is ready, answers requests for its metrics, takes part in reloads, and resolves when the worker is to stop: the primary
    * has sent `stop`, or has exited. Resolves with the ms for which the worker is to serve on.
    */
-  serveUntilStopped(gateway: Pick<Gateway, 'metrics' | 'accessLog'>): Promise<number>
+  serveUntilStopped(gateway: WorkerGateway): Promise<number>
+}
+
+/** The gateway of this worker. */
+export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'accessLog' | 'prepareReload'> {
+  /** Of the configuration that it has been opened with. */
+  readonly configId: string
+  readonly readConfig: ReadConfig
 }
 
 /** Without a snapshot from the primary a worker still starts: until it comes, responses are not served from the cache. */
@@ -40,16 +49,20 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   return {
     rpcPort: Number(env[rpcPortVariable]),
     heads: networks,
-    serveUntilStopped: ({ metrics, accessLog }) =>
+    serveUntilStopped: gateway =>
       new Promise(resolve => {
+        const { metrics, accessLog, configId, readConfig } = gateway
+        const reload = new WorkerReload(gateway, readConfig, message => channel.send(message))
         process.off('disconnect', killOwnProcess).once('disconnect', () => resolve(0))
         process.on('message', (message: PrimaryMessage) => {
           if (message.kind === 'stop') resolve(message.graceMs)
           else if (message.kind === 'metrics') channel.send({ kind: 'metrics', id: message.id, metrics: metrics.families() })
           else if (message.kind === 'accessLog') setAccessLog(accessLog, message.settings, log)
           else if (message.kind === 'reopenAccessLog') accessLog.reopen()
+          else if (message.kind === 'prepareReload') void reload.prepare(message)
+          else if (message.kind === 'endReload') reload.end(message)
         })
-        channel.send({ kind: 'ready' })
+        channel.send({ kind: 'ready', configId })
       }),
   }
 }

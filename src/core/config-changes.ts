@@ -79,7 +79,8 @@ const compareValues = (before: Values, after: Values, needsRestart: (path: strin
     else if (!after.has(path)) changes.set(shortestNew(path, after), 'removed')
     else changes.set(path, 'changed')
   }
-  return Array.from(changes, ([path, kind]) => ({ kind, path, needsRestart: needsRestart(path) }))
+  const paths = [...changes.keys()].sort()
+  return paths.map(path => ({ kind: changes.get(path) ?? 'changed', path, needsRestart: needsRestart(path) }))
 }
 
 /** The shortest beginning of the path, in whole members, that none of the values has: `plans.growth` for `plans.growth.dailyCredits`. */

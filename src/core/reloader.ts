@@ -98,10 +98,8 @@ export class Reloader {
       const config = await this.#options.readConfig()
       return 'networks' in config ? await this.#apply(config) : this.#refuse(config)
     } catch (error) {
-      if (error instanceof ReloadError && error.problems.length > 0) return this.#refuse(error.problems)
-      if (!(error instanceof ReloadError || error instanceof StageStartError))
-        this.#options.log.error({ err: error }, 'reload failed because of a bug')
-      return this.#refuse([{ message: error instanceof Error ? error.message : String(error) }])
+      if (!isReloadProblem(error)) this.#options.log.error({ err: error }, 'reload failed because of a bug')
+      return this.#refuse(problemsOf(error))
     }
   }
 
@@ -148,3 +146,12 @@ export class Reloader {
 
 /** More are only counted. */
 const maxLoggedChanges = 50
+
+/** False for a bug. */
+const isReloadProblem = (error: unknown): boolean => error instanceof ReloadError || error instanceof StageStartError
+
+/** Why a reload could not be prepared. */
+export const problemsOf = (error: unknown): readonly ReloadProblem[] =>
+  error instanceof ReloadError && error.problems.length > 0
+    ? error.problems
+    : [{ message: error instanceof Error ? error.message : String(error) }]

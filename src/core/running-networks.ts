@@ -8,9 +8,9 @@ import type { HostServices, Network } from './network.ts'
 /** A configuration that cannot be applied, although its files could be read. */
 export class ReloadError extends Error {
   /** The places in the files, where they are known. */
-  readonly problems: readonly Problem[]
+  readonly problems: readonly (Pick<Problem, 'message'> & Partial<Problem>)[]
 
-  constructor(message: string, problems: readonly Problem[] = []) {
+  constructor(message: string, problems: ReloadError['problems'] = []) {
     super(message)
     this.problems = problems
   }

@@ -2,4 +2,4 @@
 process.on('message', ({ kind, network, height }: { kind: string; network: string; height: number }) => {
   if (kind === 'height') process.send?.({ kind: 'heightAck', network, height })
 })
-process.send?.({ kind: 'ready' })
+process.send?.({ kind: 'ready', configId: '' })

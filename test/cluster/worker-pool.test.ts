@@ -24,7 +24,11 @@ const openPool = async (env: Record<string, string> = {}) => {
   }
   const [clock, log] = [new TestClock(), new TestLog()]
   const workerEnv = { NODE_OPTIONS: '', ...env } // without tap, which would load itself into the worker
-  const pool = await openWorkerPool({ exec, args: [], env: workerEnv, size: 1, stopTimeoutMs: 15_000, sharedHeads }, clock, log)
+  const pool = await openWorkerPool(
+    { exec, args: [], env: workerEnv, size: 1, configId: '', stopTimeoutMs: 15_000, sharedHeads },
+    clock,
+    log,
+  )
   const sendHeight = (height: number) => channel?.send({ kind: 'height', network: 'x'.repeat(1000), height })
   const lastAcknowledged = () =>
     received.reduce((highest, message) => (message.kind === 'heightAck' ? Math.max(highest, message.height) : highest), 0)

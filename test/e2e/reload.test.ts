@@ -1,6 +1,8 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
 import type { DeploymentOptions } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
@@ -66,7 +68,7 @@ t.test('SIGHUP applies the changed files', async t => {
 
   await t.test('a plan, for accounts that have called before, and on open WebSockets', async t => {
     deployment.writeGateway({ plans: { core: { dailyCredits: 10 } }, limits: { batch: 5 } })
-    t.same((await reload())?.['changes'], ['~ plans.core.dailyCredits', '- plans.growth', '- plans.custom'])
+    t.same((await reload())?.['changes'], ['~ plans.core.dailyCredits', '- plans.custom', '- plans.growth'])
     await waitUntil(() => linesOf('restart-needed').length === 1)
     t.match(linesOf('restart-needed'), [{ msg: 'restart the gateway to apply: limits.batch' }])
     // What was leased under the old limit is spent first.
@@ -95,5 +97,51 @@ t.test('SIGHUP applies the changed files', async t => {
     t.equal(await creditsOf('eth_gasPrice'), 80)
   })
   await socket.close()
+  t.equal(await gateway.stop(), 0)
+})
+
+t.test('several workers reload together', async t => {
+  const { node, deployment, gateway, url, reload, creditsOf, metric } = await open(t, { gateway: { workers: 2 } })
+  const other = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_gasPrice: { result: '0xa' },
+    eth_getBlockByNumber: { result: null },
+  })
+  t.teardown(() => other.stop())
+  /** Each call is on a connection of its own: the workers get them in turn. */
+  const costs = async () => new Set(await Promise.all(Array.from({ length: 8 }, () => creditsOf('eth_gasPrice'))))
+  t.same([...(await costs())], [80])
+  const price = (cost: number, urls = [node.url]) => networkFile('testnet', urls, { credits: { costs: { eth_gasPrice: cost } } })
+
+  deployment.writeNetwork('testnet', price(7, [other.url]))
+  t.match(await reload(), { changes: ['+ testnet.credits.costs', '~ testnet.failover.upstreams.node-1.url'] })
+  t.same([...(await costs())], [7])
+  t.equal((await call(url, 'eth_gasPrice')).result, '0xa')
+  const { text } = await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })
+  t.match(JSON.parse(text), { networks: [{ upstreams: [{ name: 'node-1', usable: true }] }] })
+
+  // The second worker that starts the plugin fails.
+  const lock = JSON.stringify(join(deployment.dir, 'lock'))
+  writeFileSync(
+    join(deployment.dir, 'once.js'),
+    `import { writeFileSync } from 'node:fs'
+export default {
+  name: 'once', summary: 'Starts once.', options: { type: 'object' },
+  create: () => ({ handle: (call, next) => next(call), start: async () => writeFileSync(${lock}, '', { flag: 'wx' }) }),
+}`,
+  )
+  const { pipeline, ...rest } = price(9, [other.url])
+  deployment.writeNetwork('testnet', { ...rest, pipeline: [{ use: '../once.js' }, ...(pipeline as object[])] })
+  t.match(await reload('reload-failed'), { msg: /once did not start: .*EEXIST/ })
+  t.same([...(await costs())], [7], 'none has reloaded')
+  t.equal(await metric('tollgate_config_last_reload_successful'), 0)
+
+  deployment.writeNetwork('testnet', price(5, [other.url]))
+  await reload()
+  t.same([...(await costs())], [5])
+  const [killed] = childrenOf(gateway.pid) as [number]
+  process.kill(killed, 'SIGKILL')
+  await gateway.waitForEvent('worker-restarted')
+  t.same([...(await costs())], [5], 'a replacement has the new configuration')
   t.equal(await gateway.stop(), 0)
 })

@@ -1,0 +1,59 @@
+import cluster from 'node:cluster'
+import type { Worker } from 'node:cluster'
+import type { Log } from '../services/log.ts'
+import { Channel } from './channel.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
+
+/** A worker exited before it was ready. It has written the reason to stderr. */
+export class WorkerExitError extends Error {}
+
+/** The operating system did not start a process for a worker. The message is for the operator. */
+export class WorkerSpawnError extends Error {}
+
+/** How a process exited, or why it was never started. */
+export interface WorkerExit {
+  readonly code?: number
+  readonly signal?: string
+  readonly error?: Error
+}
+
+/** The operating system refuses some processes at once, others in an event. */
+export const spawnWorker = (env: Readonly<Record<string, string>>): Worker => {
+  try {
+    return cluster.fork(env)
+  } catch (error) {
+    throw spawnErrorOf(error)
+  }
+}
+
+const spawnErrorOf = (error: unknown): WorkerSpawnError =>
+  new WorkerSpawnError(`worker could not be started: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+
+/** A process that was never started has an error event, and no exit event. */
+export const whenExited = (worker: Worker, log: Log): Promise<WorkerExit> =>
+  new Promise(resolve => {
+    worker.once('exit', (code: number, signal: string) => resolve({ code, signal }))
+    worker.on('error', error => {
+      if (worker.process.pid === undefined) resolve({ error })
+      // An error of its pipe: if the worker exits of it, that is another event.
+      else log.warn({ event: 'worker-error', worker: worker.process.pid, err: error }, 'the pipe to a worker failed')
+    })
+  })
+
+/** Resolves with the id of its configuration. */
+export const whenReady = (worker: Worker, exited: Promise<WorkerExit>): Promise<string> =>
+  new Promise((resolve, reject) => {
+    worker.on('message', (message: WorkerMessage) => {
+      if (message.kind === 'ready') resolve(message.configId)
+    })
+    void exited.then(({ code, signal, error }) =>
+      reject(error === undefined ? new WorkerExitError(`worker exited with ${code ?? signal} before it was ready`) : spawnErrorOf(error)),
+    )
+  })
+
+export const openWorkerChannel = (worker: Worker): WorkerChannel =>
+  new Channel<PrimaryMessage>((message, onSent) => {
+    // With a callback, a failure to send is no event that would end this process.
+    if (worker.isConnected()) worker.send(message, onSent)
+    else onSent()
+  })
