@@ -20,6 +20,11 @@ export class AttemptInFlight extends Cancellation {
     this.#stopListening = onAbort(signal, () => this.abort())
   }
 
+  /** Canceled by the caller, or because another node was faster. */
+  get isCanceled(): boolean {
+    return this.aborted && this.#failure === undefined
+  }
+
   /** Gives the attempt up with this failure, if the call can go to another node. */
   move(failure: Failure): void {
     if (this.aborted || !this.#call.mayMove()) return

@@ -18,7 +18,7 @@ export const explainSelection = (
       `nodes without an open breaker for the class ${method?.class ?? 'other'} come first, then those that lag or lack the block`,
       method?.idempotent === false
         ? 'sent once: it is not known whether a node that does not answer has processed the call'
-        : `sent to the next node when one fails${hedge ? ', or is slower than its 95th percentile' : ''}`,
+        : `sent to the next node when one fails${hedge ? ', and to a second node when it takes longer than usual' : ''}`,
       ...(forwards ? [explainPartner(partner, lookup)] : []),
     ],
   }

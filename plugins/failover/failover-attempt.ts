@@ -1,8 +1,12 @@
 import { isFailure, refuse } from '../../src/plugin/plugin.ts'
 import type { Clock, Failure, Heads, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
 import type { RequiredBlock } from './node-order.ts'
-import { attemptWithin, hedge, resolveDuplicateTransaction } from './retries.ts'
-import type { Attempt, RetryBudget } from './retries.ts'
+import { attemptWithin, hedge } from './attempts.ts'
+import type { Attempt } from './attempts.ts'
+import type { HedgeBudget } from './hedging.ts'
+import { betterFailure, betterReply, isFinalReply } from './reply-order.ts'
+import { resolveDuplicateTransaction } from './retries.ts'
+import type { RetryBudget } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The nodes that a call may use, and its limits. */
@@ -17,7 +21,11 @@ export interface NodeSelection {
   readonly clock: Clock
   /** False when a call gets one attempt. */
   readonly mayRetry: boolean
-  readonly mayHedge: boolean
+  /** Whether it is noted when the call is late. */
+  readonly isHedgeable: boolean
+  /** Nodes that may get a hedge of the call; none when it is not hedged. */
+  readonly hedgeNodes: ReadonlySet<UpstreamNode>
+  readonly hedgeBudget: HedgeBudget
 }
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
@@ -50,6 +58,7 @@ export class FailoverAttempt implements Alternatives {
     this.#partner = partner
     this.#startedAt = selection.clock.monotonic()
     selection.retryBudget.recordCall()
+    selection.hedgeBudget.recordCall()
   }
 
   async run(): Promise<Reply> {
@@ -66,12 +75,17 @@ export class FailoverAttempt implements Alternatives {
   }
 
   #pickNode(): UpstreamNode | undefined {
-    const { candidates } = this.#selection
-    const { request } = this.#call.context
-    const mayTry = (node: UpstreamNode) => this.#isUntried(node) && this.#hasRequiredBlock(node)
-    const node = candidates.find(each => mayTry(each) && !each.isDeprioritized(request)) ?? candidates.find(mayTry)
+    const node = this.#findNode(() => true)
     if (node !== undefined) this.#triedNodes.add(node)
     return node
+  }
+
+  /** The next node to try, of those that are allowed. */
+  #findNode(isAllowed: (node: UpstreamNode) => boolean): UpstreamNode | undefined {
+    const { candidates } = this.#selection
+    const { request } = this.#call.context
+    const mayTry = (node: UpstreamNode) => this.#isUntried(node) && this.#hasRequiredBlock(node) && isAllowed(node)
+    return candidates.find(each => mayTry(each) && !each.isDeprioritized(request)) ?? candidates.find(mayTry)
   }
 
   #isUntried(node: UpstreamNode): boolean {
@@ -169,20 +183,27 @@ export class FailoverAttempt implements Alternatives {
   }
 
   #request(node: UpstreamNode): Promise<Reply> {
-    const { methodClass, method, clock, mayHedge } = this.#selection
-    const delayMs = mayHedge && method?.idempotent === true && !this.#hasFailed ? node.p95LatencyMs(methodClass) : undefined
-    if (delayMs === undefined) return this.#send(node, this.#call)
-    const attemptOnHedgeNode = (): Attempt | undefined => {
-      const hedgeNode = this.#pickHedgeNode()
-      return hedgeNode && this.#attemptOn(hedgeNode)
-    }
-    return hedge(this.#attemptOn(node), attemptOnHedgeNode, {
+    const { methodClass, clock, isHedgeable } = this.#selection
+    if (!isHedgeable || this.#hasFailed) return this.#send(node, this.#call)
+    return hedge(this.#attemptOn(node), () => this.#hedge(node), {
       clock,
       signal: this.#signal,
-      delayMs,
+      delayMs: node.lateAfterMs(methodClass),
       isFinal: isFinalReply,
       better: betterReply,
     })
+  }
+
+  /** The call is late on this node: an attempt on another one, if there is one and the budget allows it. */
+  #hedge(lateNode: UpstreamNode): Attempt | undefined {
+    const { methodClass, hedgeNodes, hedgeBudget, requiredBlock, heads } = this.#selection
+    const isFailing = lateNode.recordLate(methodClass)
+    // A transaction or a receipt is null where the node is behind.
+    const isCurrent = (each: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(each.name)
+    const node = hedgeNodes.size === 0 ? undefined : this.#findNode(each => hedgeNodes.has(each) && isCurrent(each))
+    if (node === undefined || !hedgeBudget.reserve(isFailing)) return undefined
+    this.#triedNodes.add(node)
+    return this.#attemptOn(node)
   }
 
   get #signal(): Signal {
@@ -195,16 +216,8 @@ export class FailoverAttempt implements Alternatives {
   }
 
   #attemptOn(node: UpstreamNode): Attempt {
-    return signal => this.#send(node, { ...this.#call, signal })
-  }
-
-  /** A hedge counts as a failed retry, whichever attempt is answered first: it is extra load. */
-  #pickHedgeNode(): UpstreamNode | undefined {
-    const { retryBudget } = this.#selection
-    if (!retryBudget.tryReserve()) return undefined
-    const node = this.#pickNode()
-    retryBudget.release(node !== undefined)
-    return node
+    const { message, origin, context } = this.#call
+    return signal => this.#send(node, { message, origin, signal, context })
   }
 
   #resolveDuplicate(reply: Reply, node: UpstreamNode): Reply | Promise<Reply> {
@@ -218,16 +231,6 @@ export class FailoverAttempt implements Alternatives {
 
 /** The longest wait for a node that lacks the required block. With blocks of up to 2 s, a reported height that no node has any more goes back within it. */
 const maxCatchUpMs = 4_000
-
-/** The first failure that is about the request rather than about its node. */
-const betterFailure = (one: Failure | undefined, other: Failure): Failure =>
-  one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
-
-const betterReply = (one: Reply, other: Reply): Reply => (!isFailure(one) ? one : isFailure(other) ? betterFailure(one, other) : other)
-
-/** True when no other node can have a better reply. */
-const isFinalReply = (reply: Reply): boolean =>
-  isFailure(reply) ? reply.fault !== 'upstream' && reply.retryElsewhere !== true : reply.unexpectedType !== true
 
 /** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
 const retryTimeout = ({ name: upstream }: UpstreamNode): Failure => refuse('timeout', { upstream, fault: 'upstream' })

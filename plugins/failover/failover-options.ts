@@ -99,8 +99,8 @@ export const failoverOptions = {
     },
     hedge: {
       type: 'boolean',
-      default: false,
-      description: 'Request the next node too when a call takes longer than the 95th percentile of its node; the first answer counts.',
+      default: true,
+      description: 'Request a second node too when a cheap call takes longer than usual for its node; the first answer counts.',
     },
     breaker: {
       type: 'object',

@@ -5,6 +5,7 @@ import { failoverOptions } from './failover-options.ts'
 import { explainSelection } from './explain-selection.ts'
 import { createSelectionOrder, requiredBlockOf } from './node-order.ts'
 import { mayForward, PartnerNode } from './partner-node.ts'
+import { HedgeBudget } from './hedging.ts'
 import { RetryBudget } from './retries.ts'
 import { UpstreamNode } from './upstream-node.ts'
 
@@ -51,6 +52,8 @@ export default definePlugin({
       nodes,
       upstreams.map(upstream => upstream.weight),
     )
+    const hedgeNodes: ReadonlySet<UpstreamNode> = new Set(hedge ? nodes.filter((_, i) => upstreams[i]?.weight !== 0) : [])
+    const hedgeBudget = services.singleton('hedge budget', {}, () => new HedgeBudget(services.clock))
     const retryBudget = services.singleton('retry budget', {}, () => new RetryBudget(services.clock))
     let stopTracking = () => {}
     return {
@@ -73,15 +76,30 @@ export default definePlugin({
           typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
         )
         const mayRetry = call.variant !== singleAttempt && method?.retryable !== false
-        const mayHedge = hedge && mayRetry
-        const selection = { methodClass, method, candidates, requiredBlock, heads, retryBudget, clock, mayRetry, mayHedge }
+        const selection = {
+          methodClass,
+          method,
+          candidates,
+          requiredBlock,
+          heads,
+          retryBudget,
+          hedgeBudget,
+          clock,
+          mayRetry,
+          isHedgeable: mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass),
+          hedgeNodes,
+        }
         const startedAt = clock.monotonic()
         const attempt = new FailoverAttempt(call, next, selection, call.variant === forwarding ? partnerNode : undefined)
         const reply = await attempt.run()
         const upstreamRequest = { id: call.origin.requestId, attempts: attempt.count, durationMs: clock.monotonic() - startedAt }
         return copyReply(reply, { upstreamRequest })
       },
-      explain: call => explainSelection({ upstreams, partner, hedge }, services.methods.get(call.method), call),
+      explain(call) {
+        const { methods } = services
+        const method = methods.get(call.method)
+        return explainSelection({ upstreams, partner, hedge: hedge && methods.isHedgedClass(method?.class ?? 'other') }, method, call)
+      },
       async stop() {
         stopTracking()
       },

@@ -1,6 +1,6 @@
 import { keccak_256 } from '@noble/hashes/sha3.js'
-import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
-import type { Clock, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
+import { isFailure } from '../../src/plugin/plugin.ts'
+import type { Clock, Reply, Request } from '../../src/plugin/plugin.ts'
 
 /** Retries are at most this ratio of the calls in the window, or the minimum if that is more (Envoy's retry budget). */
 const maxRetryRatio = 0.2
@@ -14,8 +14,8 @@ const bucketCount = 10
  */
 export class RetryBudget {
   readonly #clock: Clock
-  readonly #callCount = new SlidingWindowCounter()
-  readonly #failedRetryCount = new SlidingWindowCounter()
+  readonly #callCount = new SlidingWindowCounter(windowMs)
+  readonly #failedRetryCount = new SlidingWindowCounter(windowMs)
   readonly #waiting: ((isReserved: boolean) => void)[] = []
   #retriesInFlight = 0
 
@@ -62,10 +62,15 @@ export class RetryBudget {
 }
 
 /** Counts in the last `windowMs`; expires them one bucket at a time. */
-class SlidingWindowCounter {
+export class SlidingWindowCounter {
+  readonly #bucketMs: number
   readonly #counts = new Array<number>(bucketCount).fill(0)
   #sum = 0
   #lastBucket = 0
+
+  constructor(windowMs: number) {
+    this.#bucketMs = windowMs / bucketCount
+  }
 
   add(now: number): void {
     this.#expire(now)
@@ -79,7 +84,7 @@ class SlidingWindowCounter {
   }
 
   #expire(now: number): void {
-    const bucket = Math.floor(now / (windowMs / bucketCount))
+    const bucket = Math.floor(now / this.#bucketMs)
     for (let i = Math.max(this.#lastBucket + 1, bucket - bucketCount + 1); i <= bucket; i++) {
       this.#sum -= this.#counts[i % bucketCount]!
       this.#counts[i % bucketCount] = 0
@@ -87,74 +92,6 @@ class SlidingWindowCounter {
     this.#lastBucket = bucket
   }
 }
-
-/** A request to one node, which ends early when the signal aborts. */
-export type Attempt = (signal: Signal) => Promise<Reply>
-
-/** The reply to an attempt; undefined when it has failed because `timeoutMs` were over. */
-export const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: Clock, signal: Signal): Promise<Reply | undefined> => {
-  if (timeoutMs <= 0) return undefined
-  const cancellation = new Cancellation()
-  let isLate = false
-  const timer = clock.after(timeoutMs, () => {
-    isLate = true
-    cancellation.abort()
-  })
-  const stopListening = onAbort(signal, () => cancellation.abort())
-  try {
-    const reply = await attempt(cancellation)
-    return isLate && isFailure(reply) ? undefined : reply
-  } finally {
-    timer.cancel()
-    stopListening()
-  }
-}
-
-export interface HedgeOptions {
-  readonly clock: Clock
-  /** Aborts both attempts. */
-  readonly signal: Signal
-  /** How long the first attempt may take before the second begins. */
-  readonly delayMs: number
-  /** True for a reply that ends the other attempt; otherwise the other attempt is waited for. */
-  isFinal(reply: Reply): boolean
-  /** The better of two replies of which none is final. */
-  better(one: Reply, other: Reply): Reply
-}
-
-/** Runs `first`, and when it takes longer than `delayMs` also the attempt that `second` returns. The first final reply wins. */
-export const hedge = (
-  first: Attempt,
-  second: () => Attempt | undefined,
-  { clock, signal, delayMs, isFinal, better }: HedgeOptions,
-): Promise<Reply> =>
-  new Promise((resolve, reject) => {
-    const cancellations = new Set<Cancellation>()
-    let best: Reply | undefined
-    const cancelAll = (): void => cancellations.forEach(cancellation => cancellation.abort())
-    const settle = (reply: Reply): void => {
-      timer.cancel()
-      stopListening()
-      cancelAll()
-      resolve(reply)
-    }
-    const start = (attempt: Attempt): void => {
-      const cancellation = new Cancellation()
-      cancellations.add(cancellation)
-      if (signal.aborted) cancellation.abort()
-      attempt(cancellation).then(reply => {
-        cancellations.delete(cancellation)
-        best = best === undefined || isFinal(reply) ? reply : better(best, reply)
-        if (isFinal(reply) || cancellations.size === 0) settle(best)
-      }, reject)
-    }
-    const timer = clock.after(delayMs, () => {
-      const attempt = second()
-      if (attempt !== undefined) start(attempt)
-    })
-    const stopListening = onAbort(signal, cancelAll)
-    start(first)
-  })
 
 /**
  * The reply to a transaction that was sent to a second node, after the first failed without saying whether it accepted the

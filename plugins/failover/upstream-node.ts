@@ -26,8 +26,11 @@ import type {
 } from '../../src/plugin/plugin.ts'
 import { AttemptInFlight } from './attempt-in-flight.ts'
 import type { MovableCall } from './attempt-in-flight.ts'
+import { isRateLimited, outcomeOf } from './call-outcome.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
+import { lateAfterMs } from './hedging.ts'
+import { LateCalls } from './late-calls.ts'
 
 /** A call as failover gets it, and the plugins below failover. */
 export type FailoverCall = Call<'request'>
@@ -47,6 +50,8 @@ export class UpstreamNode {
   readonly #deprioritizer: Deprioritizer
   readonly #activity: UpstreamActivity
   readonly #inFlight = new Set<AttemptInFlight>()
+  /** By class of method. */
+  readonly #lateCalls = new Map<string, LateCalls>()
   /** The nodes that the last call could have gone to. */
   #peers: readonly UpstreamNode[] = []
   readonly #breakers = new Map<string, CircuitBreaker>()
@@ -94,18 +99,27 @@ export class UpstreamNode {
     try {
       const reply = this.#blameForTimeout(attempt.end(await next(this.#callBelow(call, attempt))), methodClass, startedAt)
       outcome = this.#recordReply(reply, methodClass, call)
-      if (outcome === 'success') this.#activity.latencyOf(methodClass).record(startedAt, clock.monotonic())
       return reply
     } finally {
+      const endedAt = clock.monotonic()
       this.#inFlight.delete(attempt)
-      this.#duration.observe((clock.monotonic() - startedAt) / 1000)
+      if (outcome === 'success') this.#recordLatency(methodClass, startedAt, endedAt)
+      else if (attempt.isCanceled) this.#recordCanceled(methodClass, startedAt, endedAt)
+      this.#duration.observe((endedAt - startedAt) / 1000)
       this.#rateLimit.end(isProbe, outcome === 'success')
     }
   }
 
-  /** The 95th percentile of the latency of its calls of this class; undefined while there are too few. */
-  p95LatencyMs(methodClass: string): number | undefined {
-    return this.#activity.latencyOf(methodClass).quantiles?.p95
+  /** How long a call of this class may take before it is late. */
+  lateAfterMs(methodClass: string): number {
+    return lateAfterMs(this.#activity.latencyOf(methodClass))
+  }
+
+  /** A call of this class is late. Returns whether more of them are than usual. */
+  recordLate(methodClass: string): boolean {
+    const lateCalls = this.#lateCallsOf(methodClass)
+    lateCalls.recordLate()
+    return lateCalls.isFailing
   }
 
   /** Milliseconds until the node may be usable again. */
@@ -130,6 +144,20 @@ export class UpstreamNode {
     if (!this.#services.methods.heavyClasses.has(methodClass) || lastUsualAt < startedAt) return reply
     const { source, upstream, category, kind, error } = reply
     return refuse('timeout', { source, upstream, category, data: kind === 'timeout' ? error.data : undefined })
+  }
+
+  #recordLatency(methodClass: string, startedAt: number, endedAt: number): void {
+    if (endedAt - startedAt < this.lateAfterMs(methodClass)) this.#lateCallsOf(methodClass).recordInTime()
+    this.#activity.latencyOf(methodClass).record(startedAt, endedAt)
+  }
+
+  /** What a failing node does not finish says nothing of how long its calls usually take. */
+  #recordCanceled(methodClass: string, startedAt: number, endedAt: number): void {
+    if (!this.#lateCallsOf(methodClass).isFailing) this.#activity.latencyOf(methodClass).recordCanceled(startedAt, endedAt)
+  }
+
+  #lateCallsOf(methodClass: string): LateCalls {
+    return getOrCreate(this.#lateCalls, methodClass, createLateCalls)
   }
 
   #updateRateLimited(): void {
@@ -215,16 +243,4 @@ const allClasses = 'all'
 
 const probeTimeoutMs = 1000
 
-/**
- * Ignored are replies that are no evidence of the health of the node: rate limits, the gateway's own limits, a query that
- * takes too long, a caller who left, errors that callers can cause. If breakers counted those, one caller could open them
- * for everybody.
- */
-const outcomeOf = (reply: Reply): CallOutcome => {
-  if (!isFailure(reply)) return reply.unexpectedType === true ? 'ignored' : 'success'
-  if (reply.retryElsewhere === true) return 'ignored'
-  if (reply.fault === 'upstream') return reply.source === 'gateway' || isRateLimited(reply) ? 'ignored' : 'failure'
-  return reply.fault === 'caller' && (reply.kind === 'node' || reply.kind === 'tooMany') ? 'success' : 'ignored'
-}
-
-const isRateLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.category === 'rateLimited'
+const createLateCalls = (): LateCalls => new LateCalls()

@@ -70,6 +70,7 @@ const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<C
     rulesId: rulesIdOf(table.source),
     defaultCost: table.defaultCost,
     heavyClasses: table.heavyClasses,
+    isHedgedClass: table.isHedgedClass,
     errorCategory: table.errorCategory,
     with: (overrides, tags) => reopen(overrideTable(table, { overrides, tags }, network.name)),
     offering: offer => reopen(selectOffered(table, offer)),
@@ -84,7 +85,7 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
   issues.push(...(file === undefined ? [circularData] : schemaIssues(file, 'table')))
   if (issues.length > 0) return undefined
   const source = deepFreeze(file as TableFile) // the schema has just been checked
-  const { methods, errors = [], heavyClasses = [], ...defaultsAndTypes } = source
+  const { methods, errors = [], heavyClasses = [], hedgedClasses, ...defaultsAndTypes } = source
   const report = (issue: Issue) => void issues.push(issue)
   const compiler = createMethodCompiler(defaultsAndTypes, report)
   if (issues.length > 0) return undefined
@@ -102,6 +103,7 @@ const readTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =>
     defaultCost,
     entries,
     heavyClasses: new Set(heavyClasses),
+    isHedgedClass: name => hedgedClasses?.includes(name) ?? !heavyClasses.includes(name),
     errorCategory: createErrorClassifier(errors),
     compiler,
   }
@@ -151,7 +153,7 @@ const answerOf = (answer: NonNullable<MethodEntry['answer']>, { chainId, version
 
 /** Reports the issues of the types of the file. */
 const createMethodCompiler = (
-  file: Omit<TableFile, 'methods' | 'errors' | 'heavyClasses'>,
+  file: Omit<TableFile, 'methods' | 'errors' | 'heavyClasses' | 'hedgedClasses'>,
   reportTypeIssue: ReportIssue,
 ): MethodCompiler => {
   const resolve = createRuleResolver(file.types ?? {}, reportTypeIssue)

@@ -93,6 +93,8 @@ export interface MethodTable {
   readonly defaultCost: number
   /** Classes whose calls callers can make as heavy as they like. */
   readonly heavyClasses: ReadonlySet<string>
+  /** Whether a second node is requested for calls of this class that take longer than usual. */
+  isHedgedClass(name: string): boolean
   /** The category of a node's error to a call of this method; undefined when no pattern matches. */
   errorCategory(error: RpcError, method: string): ErrorCategory | undefined
   /** The same table with entries changed; throws misconfigured() with paths that start at the method's name. */

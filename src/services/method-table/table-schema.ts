@@ -231,6 +231,7 @@ const tableSchema = {
         'answered another call of the class meanwhile, as fast as usual.',
       namesSchema,
     ),
+    hedgedClasses: described('Classes whose late calls are hedged, if idempotent. Without it: all but `heavyClasses`.', namesSchema),
     errors: described('What errors of nodes mean; the first entry that matches counts.', { type: 'array', items: errorPattern }),
   }),
   required: ['defaults', 'methods'],

@@ -77,6 +77,7 @@ export interface TableFile {
   readonly types?: Readonly<Record<string, Rule>>
   readonly methods: Readonly<Record<string, MethodEntry>>
   readonly heavyClasses?: readonly string[]
+  readonly hedgedClasses?: readonly string[]
   readonly errors?: readonly ErrorPattern[]
 }
 
@@ -102,6 +103,7 @@ export interface CompiledTable {
   readonly defaultCost: number
   readonly entries: ReadonlyMap<string, CompiledMethod>
   readonly heavyClasses: MethodTable['heavyClasses']
+  readonly isHedgedClass: MethodTable['isHedgedClass']
   readonly errorCategory: MethodTable['errorCategory']
   readonly compiler: MethodCompiler
 }

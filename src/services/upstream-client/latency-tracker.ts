@@ -6,7 +6,6 @@ const callsPerUpdate = 16
 export interface LatencyQuantiles {
   readonly p50: number
   readonly p95: number
-  readonly p99: number
 }
 
 /** The latency of the recent calls of one class to one upstream, in ms. */
@@ -29,13 +28,12 @@ export class LatencyTracker {
 
   record(startedAt: number, endedAt: number): void {
     if (endedAt - startedAt <= (this.quantiles?.p95 ?? Infinity)) this.#lastUsualAt = endedAt
-    this.recordAtLeast(endedAt - startedAt)
+    this.#add(endedAt - startedAt)
   }
 
-  /** A call that was canceled after so long. Without such calls hedging would shorten the quantiles that it is based on. */
-  recordAtLeast(latencyMs: number): void {
-    this.#sketch.record(latencyMs)
-    this.#callCount += 1
+  /** A call that was canceled after so long. One that had been late counts, or hedging would shorten the times that it follows. */
+  recordCanceled(startedAt: number, endedAt: number): void {
+    if (endedAt - startedAt >= (this.quantiles?.p95 ?? Infinity)) this.#add(endedAt - startedAt)
   }
 
   /** Undefined while there are too few calls. */
@@ -43,7 +41,12 @@ export class LatencyTracker {
     const roundedCount = this.#callCount - (this.#callCount % callsPerUpdate)
     if (roundedCount === this.#computedAtCount) return this.#quantiles
     this.#computedAtCount = roundedCount
-    const [p50 = 0, p95 = 0, p99 = 0] = this.#sketch.quantiles([0.5, 0.95, 0.99])
-    return (this.#quantiles = { p50, p95, p99 })
+    const [p50 = 0, p95 = 0] = this.#sketch.quantiles([0.5, 0.95])
+    return (this.#quantiles = { p50, p95 })
+  }
+
+  #add(latencyMs: number): void {
+    this.#sketch.record(latencyMs)
+    this.#callCount += 1
   }
 }

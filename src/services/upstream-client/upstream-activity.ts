@@ -7,15 +7,15 @@ import { LatencyTracker } from './latency-tracker.ts'
 import { probeUpstream } from './probe-upstream.ts'
 import type { ProbeResult } from './probe-upstream.ts'
 
-/** A call is silent when its response takes so many times the 99th percentile of its class. */
-const silenceFactor = 3
+/** A call is silent when its response takes so many times the 95th percentile of its class. A few slow calls, as at a start, do not change that. */
+const silenceFactor = 2
 const minProbeAfterMs = 100
 const maxProbeAfterMs = 2000
 /** While the latency of the class is unknown. */
 const defaultProbeAfterMs = 250
 
-/** A probe may take so many times the 99th percentile of the fastest class, as it may wait behind calls that are slower. */
-const probeTimeoutFactor = 8
+/** A probe may take so many times the 95th percentile of the fastest class, as it may wait behind calls that are slower. */
+const probeTimeoutFactor = 6
 const minProbeTimeoutMs = 250
 const maxProbeTimeoutMs = 1000
 
@@ -55,7 +55,7 @@ export class UpstreamActivity {
   /** How long a call of this class may be silent before the upstream is probed, in ms. */
   probeAfterMs(methodClass: string): number {
     const quantiles = this.#latencies.get(methodClass)?.quantiles
-    return quantiles === undefined ? defaultProbeAfterMs : clamp(silenceFactor * quantiles.p99, minProbeAfterMs, maxProbeAfterMs)
+    return quantiles === undefined ? defaultProbeAfterMs : clamp(silenceFactor * quantiles.p95, minProbeAfterMs, maxProbeAfterMs)
   }
 
   /** The upstream has responded to a call, with a result or an error. */
@@ -91,8 +91,8 @@ export class UpstreamActivity {
 
   /** The probe is as cheap as the calls of the fastest class. */
   get #livenessTimeoutMs(): number {
-    const p99s = Array.from(this.#latencies.values(), ({ quantiles }) => quantiles?.p99 ?? Infinity)
-    return clamp(probeTimeoutFactor * Math.min(...p99s), minProbeTimeoutMs, maxProbeTimeoutMs)
+    const p95s = Array.from(this.#latencies.values(), ({ quantiles }) => quantiles?.p95 ?? Infinity)
+    return clamp(probeTimeoutFactor * Math.min(...p95s), minProbeTimeoutMs, maxProbeTimeoutMs)
   }
 
   #reportUnresponsive({ log }: ProbeServices): void {

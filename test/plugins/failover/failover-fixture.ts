@@ -11,11 +11,13 @@ import { TestClock, TestLog, createStage, fakeAccount, fakeCall } from '../../su
 /** The part of a method table that failover reads. */
 const table = {
   heavyClasses: new Set(['logs']),
+  isHedgedClass: (name: string) => name === 'light',
   get: (name: string) =>
     (
       ({
         eth_getLogs: { class: 'logs', idempotent: true, maxTime: 10_000, blockParam: 0 },
         eth_call: { class: 'state', idempotent: true, blockParam: 1 },
+        eth_getBalance: { class: 'light', idempotent: true, blockParam: 1 },
         eth_getTransactionReceipt: { class: 'light', idempotent: true },
         eth_sendTransaction: { class: 'light', idempotent: false, retryable: false },
         eth_sendRawTransaction: { class: 'light', idempotent: false },
@@ -29,6 +31,7 @@ export const partner = { ...node('p'), methods: ['eth_getLogs'], when: 'outage' 
 export const growth = { account: { ...fakeAccount, plan: { ...fakeAccount.plan, forwarding: true } } }
 
 export const getLogs = (over = {}) => fakeCall('eth_getLogs', [{}], over)
+export const getReceipt = (over = {}) => fakeCall('eth_getTransactionReceipt', ['0x1'], over)
 export const failure = (name: string, over: Partial<Failure> = {}): Failure => ({
   ...refuse('unavailable', { source: 'node', upstream: name, cause: 'HTTP 500' }),
   ...over,

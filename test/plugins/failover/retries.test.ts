@@ -1,10 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import type { Test } from 'tap'
 import { RetryBudget } from '../../../plugins/failover/retries.ts'
 import type { Call, ContextKey, Signal } from '../../../src/plugin/call.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
-import { LatencyTracker } from '../../../src/plugin/plugin.ts'
 import { isCharged, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { TestClock, fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
@@ -116,113 +114,6 @@ t.test('retries', async t => {
   })
 })
 
-t.test('hedging', async t => {
-  /** A node `a` that was fast for so many calls, and is slow from now on. */
-  const openWithSlowNode = async (t: Pick<Test, 'teardown'>, responders: Record<string, Responder>, calls = 200) => {
-    let isSlow = false
-    const ends: Signal[] = []
-    const respondSlowly: Responder = call => {
-      if (!isSlow) return fakeResult('a')
-      ends.push(call.signal ?? call.origin.signal)
-      return new Promise(() => undefined)
-    }
-    const opened = openFailover(t, { a: respondSlowly, b: () => fakeResult('b'), ...responders }, { hedge: true })
-    await opened.requestMany(calls)
-    isSlow = true
-    opened.requested.length = 0
-    return { ...opened, ends }
-  }
-  const afterTwoTurns = async (reply: Reply): Promise<Reply> => {
-    await turn()
-    await turn()
-    return reply
-  }
-
-  t.test('requests the next node too, and cancels the slow request', async t => {
-    const { request, requested, clock, ends } = await openWithSlowNode(t, {})
-    const reply = request(getLogs())
-    clock.advance(1)
-    t.equal(valueOrErrorCode(await reply), 'b')
-    t.same(requested, ['a', 'b'])
-    t.equal(ends[0]?.aborted, true)
-  })
-
-  t.test('waits for the first node when the second fails', async t => {
-    const { request, clock } = await openWithSlowNode(t, { a: () => afterTwoTurns(fakeResult('a')), b: () => failure('b') })
-    const reply = request(getLogs())
-    clock.advance(1)
-    t.equal(valueOrErrorCode(await reply), 'a')
-  })
-
-  t.test('returns the error that is about the request rather than about a node, when both fail', async t => {
-    const requestError: Failure = { ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', retryElsewhere: true }
-    let isFailing = false
-    const { request, requested, clock } = await openWithSlowNode(t, {
-      a: () => (isFailing ? turn(requestError) : fakeResult('a')),
-      b: () => afterTwoTurns(failure('b')),
-    })
-    isFailing = true
-    const reply = request(getLogs())
-    clock.advance(1)
-    t.equal(valueOrErrorCode(await reply), -32602)
-    t.same(requested, ['a', 'b'])
-  })
-
-  t.test('counts what the second node lacks against that node alone', async t => {
-    const lacking: Failure = {
-      ...refuse('params', { source: 'node', upstream: 'b', category: 'blockNotFound', retryElsewhere: true }),
-      kind: 'node',
-    }
-    let isFailing = false
-    const { request, requested, clock, requestMany } = openFailover(
-      t,
-      {
-        a: () => (isFailing ? afterTwoTurns(failure('a', { retryElsewhere: true })) : fakeResult('a')),
-        b: () => lacking,
-        c: () => fakeResult('c'),
-      },
-      { upstreams: ['a', 'b', 'c'].map(name => node(name)), hedge: true },
-    )
-    await requestMany(200)
-    isFailing = true
-    for (let i = 0; i < 6; i++) {
-      requested.length = 0
-      const reply = request(getLogs())
-      clock.advance(1)
-      t.equal(valueOrErrorCode(await reply), 'c')
-    }
-    t.same(requested, ['a', 'c'])
-  })
-
-  t.test('is not for methods that are not idempotent', async t => {
-    const send = () => fakeCall('eth_sendRawTransaction', ['0x01'])
-    const { request, requested, clock, requestMany } = await openWithSlowNode(t, { a: () => turn(fakeResult('a')) })
-    await requestMany(200, send)
-    requested.length = 0
-    const reply = request(send())
-    clock.advance(60_000)
-    t.equal(valueOrErrorCode(await reply), 'a')
-    t.same(requested, ['a'])
-  })
-
-  t.test('sends no second request for more than a fifth of the calls', async t => {
-    const { request, countOf, clock } = await openWithSlowNode(t, {}, 50)
-    for (let i = 0; i < 40; i++) void request(getLogs())
-    clock.advance(1)
-    await turn()
-    t.equal(countOf('a'), 40)
-    t.equal(countOf('b'), 18)
-  })
-
-  t.test('waits for the 95th percentile of the latency', async t => {
-    const latencies = new LatencyTracker()
-    t.equal(latencies.quantiles, undefined)
-    for (let ms = 1; ms <= 100; ms++) latencies.record(0, ms)
-    const p95 = Number(latencies.quantiles?.p95)
-    t.ok(p95 >= 88 && p95 <= 98, `${p95}`)
-  })
-})
-
 t.test('a call that a node does not finish in time', async t => {
   const slow = refuse('timeout', { source: 'node', upstream: 'a', category: 'timeout', fault: 'upstream', retryElsewhere: true })
   const slowCall = refuse('unavailable', { source: 'node', upstream: 'a', category: 'timeout', retryElsewhere: true })
@@ -291,19 +182,5 @@ t.test('a call of an account that gets a single attempt', async t => {
     const { request, requested } = openFailover(t, { ...failing, a: () => refuse('unavailable', { source: 'gateway', upstream: 'a' }) })
     t.equal(valueOrErrorCode(await request(getLogs(single))), 'b')
     t.same(requested, ['a', 'b'])
-  })
-
-  t.test('is not hedged', async t => {
-    const { request, requested, clock } = openFailover(
-      t,
-      { a: () => (requested.length > 32 ? new Promise<Reply>(() => {}) : fakeResult('a')), b: () => fakeResult('b') },
-      { hedge: true },
-    )
-    for (let i = 0; i < 32; i++) await request(getLogs())
-    void request(getLogs(single))
-    await turn()
-    clock.advance(5000)
-    await turn()
-    t.equal(requested.length, 33)
   })
 })

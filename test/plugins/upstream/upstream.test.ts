@@ -251,7 +251,7 @@ t.test('the response of a node', async t => {
       return Math.round(afterMs / 10) * 10
     }
     t.equal(await probeAfterOf(200, 15), 250, 'too few calls')
-    t.equal(await probeAfterOf(200, 100), 600)
+    t.equal(await probeAfterOf(200, 100), 400)
     t.equal(await probeAfterOf(5, 100), 100, 'no sooner')
     t.equal(await probeAfterOf(5000, 100), 2000, 'no later')
     t.equal(await probeAfterOf(5000, 100, 30), 30, "the operator's time")
