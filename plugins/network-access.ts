@@ -1,5 +1,5 @@
 import { AddressSet, definePlugin, getOrCreate, refuse } from '../src/plugin/plugin.ts'
-import type { Failure, Key } from '../src/plugin/plugin.ts'
+import type { CallContext, Failure, Key } from '../src/plugin/plugin.ts'
 
 /** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods, origins and IP addresses. */
 export default definePlugin({
@@ -8,11 +8,14 @@ export default definePlugin({
   options: { type: 'object', properties: {} },
   reads: ['request', 'key', 'account'],
   create(_options, { methods, network, usage }) {
+    const offers = (method: string, { key }: Partial<CallContext> = {}): boolean =>
+      key?.methods === undefined || key.methods.includes(method) || methods.get(method)?.discovers === true
     return {
+      offers,
       handle(call, next) {
         const { account, key, request } = call.context
         const refusal =
-          refuseCall(key, network.name, request.method) ??
+          refuseCall(key, network.name, offers(request.method, call.context)) ??
           (key.origins !== undefined && !isAllowedOrigin(call.origin.originHeader, key.origins)
             ? forbidden('this API key does not accept calls from this origin', 'origin', key.origins)
             : key.ips !== undefined && !getOrCreate(addressSets, key.ips, newAddressSet).has(call.origin.ip)
@@ -28,7 +31,7 @@ export default definePlugin({
       explain({ lookup, method }) {
         if (lookup?.kind !== 'granted') return { text: ['the key may be limited to networks, methods, origins and IP addresses'] }
         const { key } = lookup
-        const refusal = refuseCall(key, network.name, method)
+        const refusal = refuseCall(key, network.name, offers(method, { key }))
         if (refusal !== undefined) return { text: [refusal.error.message], ends: 'refused' }
         return {
           text: [
@@ -43,10 +46,10 @@ export default definePlugin({
 })
 
 /** By what is known of a call without its caller. */
-const refuseCall = ({ networks, methods }: Key, network: string, method: string): Failure | undefined =>
+const refuseCall = ({ networks, methods }: Key, network: string, isMethodAllowed: boolean): Failure | undefined =>
   networks !== undefined && !networks.includes(network)
     ? forbidden(`the network ${network} is not enabled for this API key`, 'network', networks)
-    : methods !== undefined && !methods.includes(method)
+    : methods !== undefined && !isMethodAllowed
       ? forbidden('this API key is not allowed to call this method', 'method', methods)
       : undefined
 

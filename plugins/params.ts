@@ -1,5 +1,15 @@
-import { definePlugin, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
-import type { Explanation, Handler, Method, MethodDescription, MethodTable, MethodOverride } from '../src/plugin/plugin.ts'
+import { LRUCache } from 'lru-cache'
+import { definePlugin, getOrCreate, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
+import type {
+  CallContext,
+  Explanation,
+  Handler,
+  Method,
+  MethodDescription,
+  MethodTable,
+  MethodOverride,
+  Services,
+} from '../src/plugin/plugin.ts'
 
 /** The fields of a table entry that this plugin uses. Other plugins read the table itself, without these overrides. */
 const overridableFields: readonly string[] = ['params', 'answer']
@@ -58,6 +68,8 @@ export default definePlugin({
     const restricted = withOptionPath('tags', () => overridden.with({}, tags))
     const methods = withOptionPath('offer', () => restricted.offering(offer))
 
+    const openRpcFor = createDiscovery(methods, services)
+
     const handle: Handler<'request', 'request'> = (call, next) => {
       const { method: name, params } = call.context.request
       const method = methods.get(name)
@@ -65,24 +77,30 @@ export default definePlugin({
       const checked = method.check(params, strict)
       if ('issue' in checked) return Promise.resolve(invalidParams(checked))
       if (method.answer !== undefined) return Promise.resolve({ source: 'local', result: method.answer })
+      if (method.discovers === true) return Promise.resolve({ source: 'local', result: openRpcFor(call.context) })
       return next(withContext(call, { request: { method: name, params: checked.params } }))
     }
     return {
       handle,
       offers: name => methods.get(name) !== undefined,
-      describeMethods: described => describeMethods(methods, described),
+      describeMethods: createDescriber(methods),
       explain: ({ method }) => explainMethod(methods.get(method), strict),
     }
   },
 })
 
-/** The methods that the network offers, with the rules of their parameters. */
-const describeMethods = (methods: MethodTable, described: readonly MethodDescription[]): readonly MethodDescription[] => {
-  const credits = new Map(described.map(method => [method.name, method.credits]))
-  return methods.names.flatMap(name => {
+/** The methods that the network offers, with the rules of their parameters, which are put in words once. */
+const createDescriber = (methods: MethodTable): ((described: readonly MethodDescription[]) => readonly MethodDescription[]) => {
+  let own: readonly MethodDescription[] | undefined
+  const describe = (name: string): readonly MethodDescription[] => {
     const method = methods.get(name)
-    return method === undefined ? [] : [{ name, credits: credits.get(name) ?? methods.defaultCost, params: method.describeParams() }]
-  })
+    return method === undefined ? [] : [{ name, credits: methods.defaultCost, params: method.describeParams() }]
+  }
+  return described => {
+    const credits = new Map(described.map(method => [method.name, method.credits]))
+    own ??= methods.names.flatMap(describe)
+    return own.map(method => ({ ...method, credits: credits.get(method.name) ?? method.credits }))
+  }
 }
 
 const explainMethod = (method: Method | undefined, strict: boolean): Explanation => {
@@ -91,9 +109,23 @@ const explainMethod = (method: Method | undefined, strict: boolean): Explanation
     const presence = optional && !strict ? `, optional${value === undefined ? '' : `: ${JSON.stringify(value)} by default`}` : ''
     return `params[${i}], the ${title}: ${accepts}${presence}`
   })
+  if (method.discovers === true) return { text: ['answers an OpenRPC document of what the key may call'], ends: 'answered' }
   if (method.answer === undefined) return { text: text.length === 0 ? ['params have no rules'] : text }
   return { text: [...text, `answers ${Buffer.from(method.answer).toString()} itself: no node is requested`], ends: 'answered' }
 }
+
+/** Callers with the same methods at the same costs get the same document, which takes 2 ms to make. */
+const createDiscovery = (methods: MethodTable, { describeMethods }: Services): ((context: Partial<CallContext>) => Uint8Array) => {
+  const documents = new LRUCache<string, Uint8Array>({ max: maxCachedDocuments })
+  return context => {
+    const described = describeMethods(context)
+    const key = described.map(({ name, credits }) => `${name}:${credits}`).join()
+    return getOrCreate<string, Uint8Array>(documents, key, () => methods.toOpenRpc(described))
+  }
+}
+
+/** Keys with a list of methods of their own are few; a document takes 50 KB. */
+const maxCachedDocuments = 16
 
 const invalidParams = memoizeFrozen(({ issue }: { readonly issue: string }) => refuse('params', { message: issue }))
 

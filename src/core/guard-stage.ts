@@ -35,7 +35,8 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
       }
     },
     ...(stage.admit && { admit: origin => bugs.guard(() => stage.admit?.(origin)) }),
-    ...(stage.offers && { offers: method => bugs.guard(() => stage.offers?.(method) ?? true) }),
+    ...(stage.offers && { offers: (method, context) => bugs.guard(() => stage.offers?.(method, context) ?? true) }),
+    ...(stage.describeMethods && { describeMethods: methods => bugs.guard(() => stage.describeMethods?.(methods) ?? methods) }),
     ...(stage.explain && { explain: call => bugs.guard(() => stage.explain?.(call) ?? { text: [] }) }),
     async start() {
       pending.watch()

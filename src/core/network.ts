@@ -1,6 +1,6 @@
 import type { NetworkConfig, Step } from '../config/types.ts'
 import type { Problem } from '../config/problem.ts'
-import type { Json, Origin } from '../plugin/call.ts'
+import type { CallContext, Json, Origin } from '../plugin/call.ts'
 import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
 import type { ExplainedCall, Explanation, Handler, Next } from '../plugin/plugin.ts'
 import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
@@ -20,7 +20,10 @@ import type { SingletonReferences, Singletons } from './singletons.ts'
 
 /** What a network needs of its host; the rest of `Services` is its own. */
 export interface HostServices
-  extends Omit<Services, 'network' | 'methods' | 'heads' | 'metrics' | 'upstreamClient' | 'singleton' | 'vary' | 'offers'> {
+  extends Omit<
+    Services,
+    'network' | 'methods' | 'heads' | 'metrics' | 'upstreamClient' | 'singleton' | 'vary' | 'offers' | 'describeMethods'
+  > {
   readonly metrics: Metrics
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
@@ -37,7 +40,7 @@ export interface Network {
   admit(origin: Origin): MaybePromise<Failure | undefined>
   readonly run: Next
   readonly heads: Heads
-  describeMethods(): readonly MethodDescription[]
+  readonly describeMethods: Services['describeMethods']
   /** Resolves when no call and no admission is under way: another pipeline has taken over. */
   whenIdle(): Promise<void>
   /** What becomes of a call at each stage, as far as it passes. */
@@ -73,8 +76,12 @@ export const buildNetwork = async (
   const sharer = config.steps[sharerIndexOf(config.steps)]
   const singletons = host.singletons.newReferences()
   const heads = openNetworkHeads(config, host, singletons)
-  const offers = (method: string) => stages.every(({ stage }) => stage.offers?.(method) ?? true)
-  const servicesOf = stageServices(config, host, { heads, singletons, offers })
+  const offers = (method: string, context?: Partial<CallContext>) => stages.every(({ stage }) => stage.offers?.(method, context) ?? true)
+  const describeMethods: Services['describeMethods'] = context =>
+    stages
+      .reduce((methods, { stage }) => stage.describeMethods?.(methods) ?? methods, describeTable(methodTableOf(config, host)))
+      .filter(({ name }) => offers(name, context))
+  const servicesOf = stageServices(config, host, { heads, singletons, offers, describeMethods })
   for (const [i, step] of config.steps.entries()) {
     try {
       const created = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
@@ -87,7 +94,7 @@ export const buildNetwork = async (
       problems.push(...issues.map(issue => step.problemAt(issue.path, `${step.name}: ${issue.message}`)))
     }
   }
-  const network = assembleNetwork(config, host, { stages, heads, singletons })
+  const network = assembleNetwork(config, host, { stages, heads, singletons, describeMethods })
   if (problems.length === 0) return { network, problems }
   await network.stop()
   return { problems }
@@ -108,7 +115,7 @@ const refuseAdmit = ({ admit }: AnyStage, sharer: Step): void => {
 }
 
 /** What a pipeline consists of. */
-interface PipelineParts {
+interface PipelineParts extends Pick<Services, 'describeMethods'> {
   readonly stages: readonly PipelineStage[]
   readonly heads: Heads
   readonly singletons: SingletonReferences
@@ -118,7 +125,7 @@ interface PipelineParts {
 const stageServices = (
   config: NetworkConfig,
   host: HostServices,
-  { heads, singletons, offers }: Omit<PipelineParts, 'stages'> & Pick<Services, 'offers'>,
+  { heads, singletons, offers, describeMethods }: Omit<PipelineParts, 'stages'> & Pick<Services, 'offers'>,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, upstreamClientOf, ...hostServices } = host
   const { name, chainId, blockTime, steps } = config
@@ -129,6 +136,7 @@ const stageServices = (
     methods: methodTableOf(config, host),
     heads,
     offers,
+    describeMethods,
     metrics: withLabels(host.metrics, { network: name }),
   }
   return (step, i) => ({
@@ -147,7 +155,11 @@ const answerersBelow = (steps: readonly Step[], i: number): Json =>
     ? null
     : steps.slice(i + 1).flatMap(({ name, file, options }) => (file === undefined ? [] : [revealSecrets([name, file.path, options])]))
 
-const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, heads, singletons }: PipelineParts): Network => {
+const assembleNetwork = (
+  config: NetworkConfig,
+  host: HostServices,
+  { stages, heads, singletons, describeMethods }: PipelineParts,
+): Network => {
   const stopPart = async (part: string, stop: () => Promise<void> | undefined): Promise<void> => {
     try {
       await stop()
@@ -163,8 +175,7 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, { stages, he
     run: withCallMetrics(composeHandlers(stages, host.log), { network: config.name, methods: config.methods.names, inFlight, ...host }),
     admit: trackAdmissions(admitSequentially(stages.map(({ stage }) => stage)), inFlight),
     whenIdle: () => inFlight.whenIdle(),
-    describeMethods: () =>
-      stages.reduce((methods, { stage }) => stage.describeMethods?.(methods) ?? methods, describeTable(methodTableOf(config, host))),
+    describeMethods,
     explain(call) {
       const explained = stages.map(({ step, stage }) => ({
         plugin: step.name,

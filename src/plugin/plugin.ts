@@ -57,8 +57,11 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
    * the key's WebSockets: a failure of the kind `key` closes them all, and any other failure is ignored.
    */
   admit?(origin: Origin): Failure | undefined | Promise<Failure | undefined>
-  /** False for a method that the stage refuses whatever its parameters are: `services.offers()` asks all stages of the pipeline. */
-  offers?(method: string): boolean
+  /**
+   * False for a method that the stage refuses whatever its parameters are; with the context of a call, also for one that it refuses
+   * to that caller. `services.offers()` and `services.describeMethods()` ask all stages of the pipeline.
+   */
+  offers?(method: string, context?: Partial<CallContext>): boolean
   /**
    * The methods as developers read of them. Each stage changes the list of the stage above it; the first gets that of the
    * method table.

@@ -1,4 +1,4 @@
-import type { Call, Json } from '../plugin/call.ts'
+import type { Call, CallContext, Json } from '../plugin/call.ts'
 import type { Accounts } from './accounts/index.ts'
 import type { UpstreamClient } from './upstream-client/index.ts'
 import type { SharedCaches } from './shared-cache/index.ts'
@@ -6,7 +6,7 @@ import type { Clock } from './clock.ts'
 import type { Heads } from './chain-heads/index.ts'
 import type { Ledger } from './ledger/index.ts'
 import type { Log } from './log.ts'
-import type { MethodTable } from './method-table/index.ts'
+import type { MethodDescription, MethodTable } from './method-table/index.ts'
 import type { Metrics } from './metrics.ts'
 import type { Results } from './results.ts'
 import type { Usage } from './usage/index.ts'
@@ -49,6 +49,11 @@ export interface Services {
   readonly methods: MethodTable
   /** False when a plugin of the pipeline refuses the method whatever its parameters are; known once calls arrive. */
   offers(method: string): boolean
+  /**
+   * The methods that no plugin of the pipeline refuses, as developers read of them: with the context of a call, those that its
+   * caller may call. Known once calls arrive.
+   */
+  describeMethods(context?: Partial<CallContext>): readonly MethodDescription[]
   readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */
   readonly heads: Heads

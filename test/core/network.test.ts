@@ -121,6 +121,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'accounts',
     'cacheBytes',
     'clock',
+    'describeMethods',
     'heads',
     'ledger',
     'log',
@@ -364,6 +365,9 @@ t.test('of an external plugin, the operator is told the file and line of what fa
   await t.rejects(network.run(fakeCall('eth_chainId')), { plugin: 'outside', message: /called next\(\)/ })
   const working = await build({ admit: () => undefined, offers: () => false })
   t.same([working.network.admit(fakeOrigin()), valueOrErrorCode(await working.network.run(fakeCall('eth_chainId')))], [undefined, '0x1'])
+  t.same(working.network.describeMethods(), [], 'what a plugin refuses is not described')
+  const describing = await build({ describeMethods: () => [{ name: 'a_b', credits: 3, params: [] }] })
+  t.same(describing.network.describeMethods(), [{ name: 'a_b', credits: 3, params: [] }])
 })
 
 t.test('singletons', async t => {

@@ -36,6 +36,19 @@ t.test('network-access', async t => {
     })
   }
 
+  t.test('with the context of a call, offers what its key may call; any key may ask for that list', async t => {
+    const { offers } = createStage(networkAccess, {}, { methods: shippedMethods, usage })
+    const key = { ...fakeKey, methods: ['eth_blockNumber'] }
+    const names = ['eth_blockNumber', 'eth_call', 'rpc.discover']
+    t.same(
+      names.map(name => offers?.(name, { key })),
+      [true, false, true],
+    )
+    t.ok(names.every(name => offers?.(name)))
+    const call = fakeCall('rpc.discover', [], { key })
+    t.equal(valueOrErrorCode(await handle(call, async () => fakeResult('ok'))), 'ok')
+  })
+
   t.test('a list of IP addresses allows those and their subnets, and no unknown address', async t => {
     const key = { ...fakeKey, ips: ['203.0.113.7', '10.0.0.0/8', '2001:db8::/32'] }
     const requestFrom = (ip: string) =>

@@ -78,6 +78,31 @@ t.test('answers methods that need no node, after checking the parameters', async
   t.equal(valueOrErrorCode(await stage.handle(fakeCall('eth_chainId', [1]), unreachableNext)), -32602)
 })
 
+t.test('rpc.discover answers what the caller may call here, with the costs of the network', async t => {
+  const described = [
+    { name: 'eth_chainId', credits: 7, params: [] },
+    { name: 'eth_getProof', credits: 9, params: [] },
+  ]
+  const contexts: object[] = []
+  const describeMethods = (context: object = {}) => (contexts.push(context), described)
+  const stage = createStage(params, defaults, { methods, describeMethods })
+  const call = fakeCall('rpc.discover')
+  const reply = await stage.handle(call, unreachableNext)
+  t.match(reply, { source: 'local' })
+  const { methods: found } = JSON.parse(JSON.stringify(valueOrErrorCode(reply)))
+  t.match(found, [
+    { name: 'eth_chainId', 'x-credits': 7 },
+    {
+      name: 'eth_getProof',
+      'x-credits': 9,
+      params: [{ name: 'address' }, { name: 'storage positions' }, { name: 'block parameter', required: false }],
+    },
+  ])
+  t.same(contexts, [call.context], 'the plugins above know the caller')
+  t.equal(methods.get('rpc.discover')?.cost, 0)
+  t.equal(valueOrErrorCode(await stage.handle(fakeCall('rpc.discover', [1]), unreachableNext)), -32602)
+})
+
 t.test('with strict, the block of eth_getStorageAt is required', async t => {
   const reply = await request('eth_getStorageAt', [address, '0x0'], { strict: true })
   t.match(messageOf(reply), /^eth_getStorageAt needs params\[2\], the block parameter/)

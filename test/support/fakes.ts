@@ -84,6 +84,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     singleton: <T>(_name: string, _settings: Json, make: () => T): T => make(),
     vary: () => '',
     offers: () => true,
+    describeMethods: () => [],
     ...services,
   } as Services
   // The tracker has no heads until a plugin lets it track nodes.

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Json, Path } from '../../util/json.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
+import { openRpcDocument } from './open-rpc.ts'
 import { overrideTable, selectOffered } from './override-table.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { CheckedParams, Method, MethodTable } from './index.ts'
@@ -14,6 +15,7 @@ import type {
   Issue,
   MethodCompiler,
   MethodEntry,
+  NetworkIdentity,
   PositionEntry,
   ReportIssue,
   ResolvedPosition,
@@ -29,14 +31,6 @@ export interface TableIssue {
   readonly message: string
   /** What was probably meant. */
   readonly hint?: string
-}
-
-/** The network of a method table. */
-export interface NetworkIdentity {
-  readonly name: string
-  readonly chainId: number
-  /** The version of the gateway, for `clientVersion`. */
-  readonly version: string
 }
 
 /** Checks and compiles the content of a methods file; never throws. Without issues there is a table. */
@@ -74,6 +68,7 @@ const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<C
     errorCategory: table.errorCategory,
     with: (overrides, tags) => reopen(overrideTable(table, { overrides, tags }, network.name)),
     offering: offer => reopen(selectOffered(table, offer)),
+    toOpenRpc: described => openRpcDocument(described, table.entries, network),
   }
   return openedTable
 }
@@ -128,7 +123,7 @@ const copyPlainData = (data: unknown): unknown => {
 const toMethod = (name: string, { settings, entry, positions = [], check }: CompiledMethod, network: NetworkIdentity): Method => ({
   name,
   ...settings,
-  ...(entry.answer && { answer: Buffer.from(JSON.stringify(answerOf(entry.answer, network))) }),
+  ...answerOf(entry.answer, network),
   check,
   describeParams: () =>
     positions.map(({ title, optional, rule }) => ({
@@ -139,17 +134,19 @@ const toMethod = (name: string, { settings, entry, positions = [], check }: Comp
     })),
 })
 
-const answerOf = (answer: NonNullable<MethodEntry['answer']>, { chainId, version }: NetworkIdentity): unknown => {
-  if ('value' in answer) return answer.value
-  switch (answer.from) {
-    case 'chainId':
-      return toHexQuantity(chainId)
-    case 'networkId':
-      return String(chainId)
-    case 'clientVersion':
-      return `Tollgate/${version}`
-  }
+const answerOf = (answer: MethodEntry['answer'], network: NetworkIdentity): Pick<Method, 'answer' | 'discovers'> => {
+  if (answer === undefined) return {}
+  if ('value' in answer) return { answer: toBytes(answer.value) }
+  return answer.from === 'openRpc' ? { discovers: true } : { answer: toBytes(networkValues[answer.from](network)) }
 }
+
+const toBytes = (value: Json): Uint8Array => Buffer.from(JSON.stringify(value))
+
+const networkValues = {
+  chainId: ({ chainId }: NetworkIdentity) => toHexQuantity(chainId),
+  networkId: ({ chainId }: NetworkIdentity) => String(chainId),
+  clientVersion: ({ version }: NetworkIdentity) => `Tollgate/${version}`,
+} as const
 
 /** Reports the issues of the types of the file. */
 const createMethodCompiler = (

@@ -57,6 +57,8 @@ export interface Method {
   readonly eventCosts?: Readonly<Record<string, number>>
   /** The result as JSON text, for methods that the gateway answers itself. */
   readonly answer?: Uint8Array
+  /** The result is the OpenRPC document of what the caller may call. */
+  readonly discovers?: true
   check(params: readonly Json[], strict: boolean): CheckedParams
   /** The positions of `params`, for developers. */
   describeParams(): readonly ParamDescription[]
@@ -104,6 +106,8 @@ export interface MethodTable {
    * Misconfigured, whose paths are positions in `offer`, for a pattern that changes nothing.
    */
   offering(offer: readonly string[]): MethodTable
+  /** The OpenRPC document of these methods, as JSON text. */
+  toOpenRpc(described: readonly MethodDescription[]): Uint8Array
 }
 
 /** A block by its number or its tag. */

@@ -141,6 +141,8 @@ export const typesOf = ({ type = [] }: Rule): readonly string[] => [type].flat()
 export interface HexFormat {
   /** For error messages. */
   readonly description: string
+  /** For JSON Schema; the format accepts more spellings. */
+  readonly pattern: string
   matches(text: string): boolean
   /** One spelling for equal values; only for a text that matches. */
   normalize(text: string): string
@@ -154,10 +156,11 @@ export const parseHexFormat = (name: string): HexFormat => {
   const [, upTo, count] = /^(up to )?(\d+) bytes$/.exec(name) ?? []
   if (name === 'bytes') return wholeBytesFormat
   if (count === undefined) return numberFormat(Number(/\d+/.exec(name)?.[0] ?? 256))
-  const digits = 2 * Number(count)
+  const digits = upTo === undefined ? `{${2 * Number(count)}}` : `{0,${2 * Number(count)}}`
   return {
     description: `${name} of hex with 0x`,
-    matches: matcher(new RegExp(`^0x[0-9a-f]{${upTo === undefined ? digits : `0,${digits}`}}$`, 'i')),
+    pattern: `^0x[0-9a-fA-F]${digits}$`,
+    matches: matcher(new RegExp(`^0x[0-9a-f]${digits}$`, 'i')),
     normalize: text => text.toLowerCase(),
   }
 }
@@ -171,6 +174,7 @@ const hexPattern = /^0x[0-9a-f]*$/i
 
 const wholeBytesFormat: HexFormat = {
   description: 'whole bytes of hex with 0x',
+  pattern: '^0x([0-9a-fA-F]{2})*$',
   matches: text => text.length % 2 === 0 && hexPattern.test(text),
   normalize: text => text.toLowerCase(),
 }
@@ -178,6 +182,7 @@ const wholeBytesFormat: HexFormat = {
 /** Leading zeros are accepted, up to 64 digits in all, and removed by normalize(). */
 const numberFormat = (bits: number): HexFormat => ({
   description: 'a hex number with 0x',
+  pattern: `^0x(0|[1-9a-fA-F][0-9a-fA-F]{0,${Math.ceil(bits / 4) - 1}})$`,
   matches: matcher(new RegExp(`^0x(?=[0-9a-f]{1,64}$)0*[0-9a-f]{1,${Math.ceil(bits / 4)}}$`, 'i')),
   normalize: text => text.toLowerCase().replace(/^0x0+(?=.)/, '0x'),
 })

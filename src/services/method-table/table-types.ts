@@ -50,7 +50,7 @@ export interface MethodEntry {
   readonly idempotent?: boolean
   readonly offered?: boolean
   readonly retryable?: boolean
-  readonly answer?: { readonly from: 'chainId' | 'networkId' | 'clientVersion' } | { readonly value: Json }
+  readonly answer?: { readonly from: 'chainId' | 'networkId' | 'clientVersion' | 'openRpc' } | { readonly value: Json }
   readonly maxResults?: number
   readonly maxTime?: string
   readonly result?: ResultKind
@@ -92,6 +92,14 @@ export interface Issue {
 }
 
 export type ReportIssue = (issue: Issue) => void
+
+/** The network of a method table. */
+export interface NetworkIdentity {
+  readonly name: string
+  readonly chainId: number
+  /** The version of the gateway, for `clientVersion`. */
+  readonly version: string
+}
 
 /** A file of configs/methods/, checked and compiled; the same for all networks that refer to it. */
 export interface CompiledTable {

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import type { Arbitrary } from 'fast-check'
 import { parse } from 'yaml'
 import type { Json } from '../../../src/plugin/call.ts'
+import { getOrCreate } from '../../../src/util/memoize.ts'
 
 /** The part of JSON Schema that official-methods.yaml uses. `keys` is the schema of the names of members, `tuple` those of the elements. */
 interface Schema {
@@ -55,8 +56,11 @@ const isReversedRange = (param: Json): boolean => {
   return isNumber(fromBlock) && isNumber(toBlock) && BigInt(fromBlock) > BigInt(toBlock)
 }
 
+/** By the name of the schema: to make one takes longer than to draw a value. */
+const namedArbitraries = new Map<string, Arbitrary<Json>>()
+
 const arbitraryOf = (schema: Schema): Arbitrary<Json> => {
-  if (schema.$ref !== undefined) return arbitraryOf(schemas[schema.$ref] ?? {})
+  if (schema.$ref !== undefined) return getOrCreate(namedArbitraries, schema.$ref, name => arbitraryOf(schemas[name] ?? {}))
   if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(arbitraryOf))
   if (schema.enum !== undefined) return fc.constantFrom(...schema.enum)
   switch (schema.type) {
