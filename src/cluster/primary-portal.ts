@@ -21,7 +21,7 @@ export const openPrimaryPortal = async (
   const store = await openStore(storeAddress, systemClock)
   let current: Pick<ValidConfig, 'gateway' | 'networks'> = config
   const describeMethods = () => describeNetworks(current)
-  const address = { address: listen.portal, trustedProxies: listen.trustedProxies }
+  const address = { address: listen.portal, trustedProxies: listen.trustedProxies, storeAddress }
   const services = { ...options, ...portal, ...address, networks: config.networks, store, plans, describeMethods }
   const listener = await openPortal({ ...services, clock: systemClock, version }).catch(async (error: unknown) => {
     await store.close()

@@ -45,6 +45,7 @@ export const openListeners = async (
       ...config.portal,
       address: portalAddress,
       trustedProxies: config.listen.trustedProxies,
+      storeAddress: config.store,
       rpcUrl: rpc.url,
       networks: networkConfigs,
       describeMethods: async () => new Map(running.current.map(network => [network.name, network.describeMethods()])),

@@ -1,13 +1,16 @@
-import type { Address, NetworkConfig } from '../config/types.ts'
+import type { Address, NetworkConfig, StoreAddress } from '../config/types.ts'
 import { urlOf } from '../server/http-server.ts'
 import { openAppListener } from '../server/index.ts'
 import type { Listener } from '../server/index.ts'
 import type { MethodDescription } from '../services/index.ts'
 import type { PortalLimits } from './attempt-limit.ts'
+import type { QueryProcess } from './queries/query-process.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
-export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits'> {
+export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries'> {
   readonly address: Address
+  /** The address of `store`, which the process of queries opens too. */
+  readonly storeAddress: StoreAddress
   /** Addresses and subnets of proxies, which say where a request comes from. */
   readonly trustedProxies: readonly string[]
   /** The URL that browsers use, when it is another than that of the address. */
@@ -29,21 +32,28 @@ export interface PortalListener extends Listener {
 }
 
 /** Opens the dashboard for developers. Rejects with ListenError. */
-export const openPortal = async ({ address, trustedProxies, ...initialOptions }: PortalOptions): Promise<PortalListener> => {
+export const openPortal = async ({ address, storeAddress, trustedProxies, ...initialOptions }: PortalOptions): Promise<PortalListener> => {
   let options = initialOptions
   let limits: PortalLimits | undefined
+  let queryProcess: QueryProcess | undefined
   const listener = await openAppListener(address, async listenerUrl => {
-    const [{ createPortalApp }, { openPortalLimits }] = await Promise.all([import('./portal-app.ts'), import('./attempt-limit.ts')])
+    const { createPortalApp, openPortalLimits, openQueryProcess } = await import('./portal-app.ts')
     limits ??= openPortalLimits(options.clock)
+    queryProcess ??= openQueryProcess(storeAddress, options.clock)
+    queryProcess.start()
     const url = (options.url ?? listenerUrl).replace(/\/$/, '')
-    const networks = await toPortalNetworks(options)
-    return createPortalApp({ ...options, networks, url, limits }, { listenHost: address.host, trustedProxies }).callback()
+    const services = { ...options, networks: await toPortalNetworks(options), url, limits, queries: queryProcess.queries }
+    return createPortalApp(services, { listenHost: address.host, trustedProxies }).callback()
   })
   return {
     ...listener,
     reload({ networks, plans }) {
       options = { ...options, networks, plans }
       listener.reload()
+    },
+    async stop() {
+      await listener.stop()
+      await queryProcess?.close()
     },
   }
 }
@@ -53,7 +63,7 @@ const toPortalNetworks = async ({
   describeMethods,
   networkUrl,
   rpcUrl,
-}: Omit<PortalOptions, 'address' | 'trustedProxies'>): Promise<readonly PortalNetwork[]> => {
+}: Omit<PortalOptions, 'address' | 'trustedProxies' | 'storeAddress'>): Promise<readonly PortalNetwork[]> => {
   const methods = await describeMethods()
   return networks.map(({ name, chainId, hosts }) => {
     const http = networkUrl?.replace('{host}', hosts[0] ?? '') ?? urlOnListener(hosts, rpcUrl)

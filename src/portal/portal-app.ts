@@ -26,6 +26,10 @@ import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
 import { hasEnded, sessionMiddleware, sessionOf, signIn, signOut } from './sessions.ts'
 
+// What else is loaded with the first request.
+export { openPortalLimits } from './attempt-limit.ts'
+export { openQueryProcess } from './queries/query-process.ts'
+
 /** Everything that the API can do. */
 export const routes: readonly AnyRoute[] = [
   ...sessionRoutes,

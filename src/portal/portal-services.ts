@@ -5,6 +5,7 @@ import type { Log } from '../services/log.ts'
 import type { Store } from '../store/store.ts'
 import type { AccountRow } from '../store/store.ts'
 import { ApiError } from './api-error.ts'
+import type { UsageQueries } from './queries/usage-queries.ts'
 import type { PortalLimits } from './attempt-limit.ts'
 
 /** A method that a network offers. */
@@ -36,6 +37,7 @@ export interface PortalNetwork {
 /** What the routes of the portal work with. */
 export interface PortalServices {
   readonly store: Store
+  readonly queries: UsageQueries
   readonly plans: Plans
   readonly networks: readonly PortalNetwork[]
   /** The heads of the networks now. */

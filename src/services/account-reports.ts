@@ -1,4 +1,4 @@
-import type { LedgerStore, Store, UsageCount } from '../store/store.ts'
+import type { BalanceStore, Store, UsageCount } from '../store/store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 
 /** One account's day. Limit = used + held + forfeited + left, unless the limit was lowered that day. */
@@ -16,8 +16,8 @@ export interface Balance {
   readonly resetAt: string
 }
 
-export const readBalance = async (store: LedgerStore, account: string, limit: number | null): Promise<Balance> => {
-  const { day, leased, used, held, forfeited } = await store.dayTotals(account)
+export const readBalance = async (store: BalanceStore, account: string, limit: number | null): Promise<Balance> => {
+  const { day, leased, used, held, forfeited } = await store.dayBalance(account)
   return {
     day: isoDate(day * dayMs),
     limit,
@@ -33,8 +33,8 @@ export const readBalance = async (store: LedgerStore, account: string, limit: nu
  * Credits that a key with a daily limit has used today, as its leases have it: up to a second late, and without the last second of
  * a process that was killed.
  */
-export const readKeyUse = async (store: Pick<Store, 'dayTotals' | 'dayRecords'>, key: string): Promise<number> => {
-  const { today } = await store.dayTotals(key)
+export const readKeyUse = async (store: Pick<Store, 'dayBalance' | 'dayRecords'>, key: string): Promise<number> => {
+  const { today } = await store.dayBalance(key)
   const { leases } = await store.dayRecords(key, today)
   return [...leases.values()].reduce((sum, { used }) => sum + used, 0)
 }

@@ -7,7 +7,7 @@ import type { RecordStore } from './record-store.ts'
  * What outlives a process: accounts, their keys, the ledger of each day, usage, and records of the portal. Several processes
  * use one store at once. A method that fails throws or rejects, and may be called again.
  */
-export interface Store extends AccountStore, LedgerStore, UsageStore, RecordStore, Copyable, ClockRepair {
+export interface Store extends AccountStore, LedgerStore, BalanceStore, UsageStore, RecordStore, Copyable, ClockRepair {
   /** What the operator should change, although the store works. */
   readonly warnings: readonly string[]
   /** Waits for writes in flight. */
@@ -112,7 +112,7 @@ export interface HeartbeatResponse extends StoreDay {
 }
 
 /** One account's day over all processes: leased = used + held + forfeited. */
-export interface DayTotals extends StoreDay {
+export interface DayBalance extends StoreDay {
   readonly day: number
   readonly leased: number
   /** What counted calls have cost: processes report it together with the counts, within a second. */
@@ -121,10 +121,13 @@ export interface DayTotals extends StoreDay {
   readonly held: number
   /** Leased by processes that died and not used. */
   readonly forfeited: number
-  /** Credits of the day by the usage counts, read in one step with `used`. */
-  readonly counted: number
   /** False while a process takes part that reports use and counts apart: one of an older Tollgate, or one that has not reported to the store yet. */
   readonly isExact: boolean
+}
+
+export interface DayTotals extends DayBalance {
+  /** Credits of the day by the usage counts, read in one step with `used`. */
+  readonly counted: number
 }
 
 /** Leases by account and UTC day. */
@@ -139,6 +142,11 @@ export interface LedgerStore {
   deregister(process: string): Promise<void>
   /** Today's, unless another day is named. */
   dayTotals(account: string, day?: number): MaybePromise<DayTotals>
+}
+
+export interface BalanceStore {
+  /** dayTotals() without the usage counts, of which a day may have thousands. */
+  dayBalance(account: string, day?: number): MaybePromise<DayBalance>
 }
 
 /** Calls with the same members are counted together. */

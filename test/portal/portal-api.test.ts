@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { openApiDocument } from '../../src/portal/openapi.ts'
 import { routes } from '../../src/portal/portal-app.ts'
+import { childrenOf } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
@@ -182,6 +183,15 @@ t.test('portal', async t => {
     t.equal((await bob.get('/usage?range=90d')).json.times.length, 91)
     t.match((await bob.get('/errors')).json, [{ outcome: 'params', calls: 1, code: -32602 }])
     t.match((await bob.get('/keys')).json, [{ id: key.id, lastUsed: /^20/ }])
+  })
+
+  t.test('when the process that reads usage is killed, another one reads it', async t => {
+    t.equal((await bob.get('/usage')).status, 200)
+    const children = childrenOf(gateway.pid)
+    t.equal(children.length, 1)
+    for (const pid of children) process.kill(pid, 'SIGKILL')
+    await waitUntil(async () => (await bob.get('/usage')).status === 200 && childrenOf(gateway.pid)[0] !== children[0])
+    t.equal(childrenOf(gateway.pid).length, 1)
   })
 
   t.test('one account reads and changes nothing of another', async t => {

@@ -195,6 +195,9 @@ export const storeClockContract = async (t: Test, open: (t: Test, clock: TestClo
   t.match(await use(new TestClock(start + 31 * dayMs)), { today: today + 33 })
   const repaired = await open(t, new TestClock(start + 31 * dayMs))
   await repaired.requestLease({ ...lease, day: today + 31, desiredCredits: 200 })
+  const { counted: _, ...balance } = await repaired.dayTotals('acc_1')
+  t.match(balance, { leased: 300 })
+  t.same(await repaired.dayBalance('acc_1'), { ...balance, endsInMs: (await repaired.dayBalance('acc_1')).endsInMs })
   t.same(await repaired.resetDay(), { from: today + 33, to: today + 31 })
 
   const running = new TestClock(start + 31 * dayMs)

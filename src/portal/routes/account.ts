@@ -36,15 +36,11 @@ export const readAccountReport = async (services: PortalServices, accountId: str
 }
 
 /** Usage is counted by the hour: of the hour before, the share is taken that lies within the last 60 minutes. */
-const readCreditsPerHour = async ({ store, clock }: PortalServices, account: string): Promise<number> => {
+const readCreditsPerHour = async ({ queries, clock }: PortalServices, account: string): Promise<number> => {
   const now = clock.now()
   const hour = Math.floor(now / hourMs)
-  const elapsedShare = (now % hourMs) / hourMs
-  let credits = 0
-  for (const count of await store.usageCounts(account, hour - 1, hour + 1)) {
-    credits += count.hour === hour ? count.credits : count.credits * (1 - elapsedShare)
-  }
-  return Math.round(credits)
+  const [before = 0, current = 0] = await queries.creditsByHour({ account, from: hour - 1, to: hour + 1 })
+  return Math.round(before * (1 - (now % hourMs) / hourMs) + current)
 }
 
 const projectRunOut = ({ left, resetAt }: Balance, creditsPerHour: number, now: number): string | null => {

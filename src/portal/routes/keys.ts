@@ -53,10 +53,10 @@ const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: 
 const toIsoTime = (time: number | undefined): string | null => (time === undefined ? null : isoTime(time))
 
 /** The last hour in which each key was used. */
-const readLastUses = async ({ store, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {
-  const end = Math.floor(clock.now() / hourMs) + 1
-  const counts = await store.usageCounts(account, end - lastUseHours, end)
-  return new Map(counts.map(({ key, hour }) => [key, hour * hourMs]))
+const readLastUses = async ({ queries, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {
+  const to = Math.floor(clock.now() / hourMs) + 1
+  const lastUses = await queries.lastUses({ account, from: to - lastUseHours, to })
+  return new Map(lastUses.map(([key, hour]) => [key, hour * hourMs]))
 }
 
 /** The key of the person's own account. */

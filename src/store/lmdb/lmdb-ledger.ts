@@ -5,7 +5,7 @@ import type { DayRecords, LeaseRecord, ReportedUse } from '../lease-accounting.t
 import { StoreClock } from '../store-clock.ts'
 import type { StoreTime } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
-import type { ClockRepair, DayTotals, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
+import type { BalanceStore, ClockRepair, DayBalance, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
 import { maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables, ProcessHeartbeat, UsageRowKey, UsageRowValue } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
@@ -16,7 +16,7 @@ export const lmdbLedgerStore = (
   transactions: Transactions,
   clock: Clock,
   { advanceDay, currentDay }: LmdbDayClock,
-): LedgerStore & ClockRepair => {
+): LedgerStore & BalanceStore & ClockRepair => {
   const { meta, leased, leaseRecords, reportedUse, heartbeats } = tables
 
   return {
@@ -45,9 +45,15 @@ export const lmdbLedgerStore = (
       transactions.run(() => {
         heartbeats.remove(process)
       }),
+    dayBalance(account, day) {
+      const { today, endsInMs } = currentDay()
+      return { today, endsInMs, ...readDayBalance(tables, account, day ?? today, clock.now()) }
+    },
     dayTotals(account, day) {
       const { today, endsInMs } = currentDay()
-      return { today, endsInMs, ...readDayTotals(tables, account, day ?? today, clock.now()) }
+      const balance = readDayBalance(tables, account, day ?? today, clock.now())
+      const counts = readCounts(tables, account, balance.day * hoursPerDay, (balance.day + 1) * hoursPerDay)
+      return { today, endsInMs, ...balance, counted: counts.reduce((sum, { credits }) => sum + credits, 0) }
     },
     resetDay: () =>
       transactions.run(() => {
@@ -128,15 +134,11 @@ export const readDayRecords = ({ leaseRecords, reportedUse, lastReports }: LmdbT
   return { leases, reported }
 }
 
-const readDayTotals = (tables: LmdbTables, account: string, day: number, now: number): Omit<DayTotals, keyof StoreDay> => {
-  const counts = readCounts(tables, account, day * hoursPerDay, (day + 1) * hoursPerDay)
-  return {
-    day,
-    leased: tables.leased.get([day, account]) ?? 0,
-    ...sumDay(readDayRecords(tables, account, day), process => isProcessAlive(tables.heartbeats.get(process), now)),
-    counted: counts.reduce((sum, { credits }) => sum + credits, 0),
-  }
-}
+const readDayBalance = (tables: LmdbTables, account: string, day: number, now: number): Omit<DayBalance, keyof StoreDay> => ({
+  day,
+  leased: tables.leased.get([day, account]) ?? 0,
+  ...sumDay(readDayRecords(tables, account, day), process => isProcessAlive(tables.heartbeats.get(process), now)),
+})
 
 export const lmdbUsageStore = (tables: LmdbTables, transactions: Transactions, { currentDay }: LmdbDayClock): UsageStore => ({
   reportUsage: ({ process, seq, counts, retentionHours, isFinal = false }) =>

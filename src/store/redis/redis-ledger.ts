@@ -1,7 +1,17 @@
 import { creditsByDay, sumDay } from '../lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest, ReportedUse } from '../lease-accounting.ts'
 import { ledgerRetentionDays, usageGroupKey } from '../store.ts'
-import type { ClockRepair, KeyRow, LeaseResponse, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
+import type {
+  BalanceStore,
+  ClockRepair,
+  DayTotals,
+  KeyRow,
+  LeaseResponse,
+  LedgerStore,
+  StoreDay,
+  UsageCount,
+  UsageStore,
+} from '../store.ts'
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
@@ -9,7 +19,7 @@ import * as scripts from './redis-scripts.ts'
 import type { RedisDayClock } from './redis-scripts.ts'
 import { dayMs, hoursPerDay } from '../../util/dates.ts'
 
-export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock): LedgerStore & ClockRepair => ({
+export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock): LedgerStore & BalanceStore & ClockRepair => ({
   // A request costs a round trip over the network.
   horizonMs: 10_000,
   async requestLease(request) {
@@ -31,13 +41,11 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
   async deregister(process) {
     await redis.sendCommand('ZREM', redisKeys.processes, process)
   },
-  async dayTotals(account, requestedDay) {
-    const { processes, ...storeDay } = await listLiveProcesses(redis, dayClock)
-    const day = requestedDay ?? storeDay.today
-    const { leased, counted, ...records } =
-      day > storeDay.today - ledgerRetentionDays ? await readLedgerDay(redis, account, day) : emptyLedgerDay
-    return { ...storeDay, day, leased, counted, ...sumDay(records, process => processes.includes(process)) }
+  async dayBalance(account, day) {
+    const { counted: _, ...balance } = await readDayTotals(redis, dayClock, { account, day, countedHours: 0 })
+    return balance
   },
+  dayTotals: (account, day) => readDayTotals(redis, dayClock, { account, day, countedHours: hoursPerDay }),
   async resetDay() {
     const [from, to] = (await redis.runScript(scripts.resetDay, processKeys, dayClock.scriptArgs())) as [number, number]
     const accounts = (await redis.sendCommand('HKEYS', redisKeys.accounts)) as string[]
@@ -51,6 +59,23 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
     return { from, to }
   },
 })
+
+/** `countedHours`: of how many hours of the day the credits of counts are summed, from the first. */
+const readDayTotals = async (
+  redis: RedisConnection,
+  dayClock: RedisDayClock,
+  {
+    account,
+    day: requestedDay,
+    countedHours,
+  }: { readonly account: string; readonly day: number | undefined; readonly countedHours: number },
+): Promise<DayTotals> => {
+  const { processes, ...storeDay } = await listLiveProcesses(redis, dayClock)
+  const day = requestedDay ?? storeDay.today
+  const { leased, counted, ...records } =
+    day > storeDay.today - ledgerRetentionDays ? await readLedgerDay(redis, account, day, countedHours) : emptyLedgerDay
+  return { ...storeDay, day, leased, counted, ...sumDay(records, process => processes.includes(process)) }
+}
 
 const processKeys = [redisKeys.processes, redisKeys.latestDay, redisKeys.time]
 
@@ -84,9 +109,10 @@ interface LedgerDay extends DayRecords {
 const emptyLedgerDay: LedgerDay = { leased: 0, counted: 0, leases: new Map(), reported: new Map() }
 
 /** What processes have reported is read before their leases: a lease covers what was reported before. */
-export const readLedgerDay = async (redis: RedisConnection, account: string, day: number): Promise<LedgerDay> => {
+export const readLedgerDay = async (redis: RedisConnection, account: string, day: number, countedHours = 0): Promise<LedgerDay> => {
   const { leases: known } = await readLeases(redis, account, day)
-  const use = await readReportedUse(redis, account, day, [...known.keys()])
+  const hours = Array.from({ length: countedHours }, (_, i) => redisKeys.usage(account, day * hoursPerDay + i))
+  const use = await readReportedUse(redis, [redisKeys.reportedUse(account, day), ...hours], [...known.keys()])
   return { ...use, ...(await readLeases(redis, account, day)) }
 }
 
@@ -100,15 +126,17 @@ const readLeases = async (redis: RedisConnection, account: string, day: number):
   return { leased, leases }
 }
 
+/** `dayKeys`: what processes have reported, and the hours whose credits are summed. */
 const readReportedUse = async (
   redis: RedisConnection,
-  account: string,
-  day: number,
+  dayKeys: readonly string[],
   processes: readonly string[],
 ): Promise<Pick<LedgerDay, 'reported' | 'counted'>> => {
-  const hours = Array.from({ length: hoursPerDay }, (_, i) => redisKeys.usage(account, day * hoursPerDay + i))
-  const scriptKeys = [redisKeys.reportedUse(account, day), ...hours, ...processes.map(redisKeys.lastReport)]
-  const [counted, ...found] = (await redis.runScript(scripts.readReportedUse, scriptKeys, processes)) as [string, ...string[]]
+  const scriptKeys = [...dayKeys, ...processes.map(redisKeys.lastReport)]
+  const [counted, ...found] = (await redis.runScript(scripts.readReportedUse, scriptKeys, [dayKeys.length, ...processes])) as [
+    string,
+    ...string[],
+  ]
   const reported = new Map<string, ReportedUse>()
   for (const [i, process] of processes.entries()) {
     const [credits = '0', lastReport = ''] = found.slice(2 * i)

@@ -3,7 +3,7 @@ import type { Clock } from '../../services/clock.ts'
 import { maxClockJumpMs, maxUnusedMs, StoreClock } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
 import type { StoreDay } from '../store.ts'
-import { dayMs, hourMs, hoursPerDay } from '../../util/dates.ts'
+import { dayMs, hourMs } from '../../util/dates.ts'
 
 /** A Lua script, which Redis runs as one atomic step and caches by the hash of its text. Needs Redis 5 or later, or Valkey. */
 export interface Script {
@@ -187,20 +187,22 @@ return { had, unpack(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(be
 `)
 
 /**
- * KEYS: reportedUse of one account's day, usage of each hour of the day, lastReport of each process. ARGV: the processes. Returns
+ * KEYS: reportedUse of one account's day, usage of hours of the day, lastReport of each process. ARGV: how many keys there are before
+ * lastReport, and the processes. Returns
  * the credits of the usage, then what each process has reported: its credits, and its lastReport, empty when it has none.
  */
 export const readReportedUse = script(`
 local counted, found = 0, {}
-for i = 2, ${hoursPerDay + 1} do
+local dayKeys = tonumber(ARGV[1])
+for i = 2, dayKeys do
   local row = redis.call('HGETALL', KEYS[i])
   for at = 1, #row, 2 do
     if string.sub(row[at], -8) == ' credits' then counted = counted + row[at + 1] end
   end
 end
-for i, process in ipairs(ARGV) do
-  found[2 * i - 1] = redis.call('HGET', KEYS[1], process) or '0'
-  found[2 * i] = redis.call('GET', KEYS[${hoursPerDay + 1} + i]) or ''
+for i = 2, #ARGV do
+  found[2 * i - 3] = redis.call('HGET', KEYS[1], ARGV[i]) or '0'
+  found[2 * i - 2] = redis.call('GET', KEYS[dayKeys + i - 1]) or ''
 end
 return { string.format('%.0f', counted), unpack(found) }
 `)

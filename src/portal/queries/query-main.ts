@@ -1,0 +1,74 @@
+import { constants, setPriority } from 'node:os'
+import { parseStoreAddress } from '../../config/addresses.ts'
+import { systemClock } from '../../services/clock.ts'
+import { openStore } from '../../store/open-store.ts'
+import { StoreError } from '../../store/store.ts'
+import type { Store } from '../../store/store.ts'
+import type { QueryMessage, QueryReply } from './query-process.ts'
+import { createUsageQueries } from './usage-queries.ts'
+import type { QueryName } from './usage-queries.ts'
+
+// The process of openQueryProcess(): reads the store beside the gateway, which sends what it wants to know.
+
+let storeText = ''
+let opening: Promise<Store> | undefined
+let isEnding = false
+const running = new Set<Promise<void>>()
+
+const openQueriedStore = (): Promise<Store> => {
+  const address = parseStoreAddress(storeText, '')
+  if (address === undefined) throw new Error('the first message has the address of the store')
+  return openStore(address, systemClock)
+}
+
+const usageCounts: Store['usageCounts'] = async (account, from, to) => {
+  if (isEnding) throw new StoreError('the gateway stops')
+  // A store that could not be opened may be there for the next query.
+  opening ??= openQueriedStore().catch((error: unknown) => {
+    opening = undefined
+    throw error
+  })
+  return (await opening).usageCounts(account, from, to)
+}
+
+const queries = createUsageQueries({ usageCounts }, () => systemClock.now())
+
+const runQuery = async (name: QueryName, options: unknown) => {
+  try {
+    // The options were checked as those of this query, by the type of openQueryProcess().
+    const run = queries[name] as (options: unknown) => Promise<unknown>
+    return { result: await run(options) }
+  } catch (error) {
+    return error instanceof StoreError ? { storeError: error.message } : { bug: String(error instanceof Error ? error.stack : error) }
+  }
+}
+
+const answer = async (id: number, name: QueryName, options: unknown): Promise<void> => {
+  const reply: QueryReply = { id, ...(await runQuery(name, options)) }
+  if (process.connected) process.send?.(reply)
+}
+
+const end = async (): Promise<void> => {
+  isEnding = true
+  await Promise.all(running)
+  await opening?.then(
+    store => store.close(),
+    () => undefined,
+  )
+  process.exit()
+}
+
+process.on('message', (message: QueryMessage) => {
+  if ('store' in message) storeText = message.store
+  else if ('isEnd' in message) void end()
+  else {
+    const answered = answer(message.id, message.name, message.options).finally(() => running.delete(answered))
+    running.add(answered)
+  }
+})
+// The gateway has died.
+process.on('disconnect', () => void end())
+// A terminal sends it to the whole group: the gateway ends this process.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => undefined)
+// Calls come first.
+setPriority(constants.priority.PRIORITY_BELOW_NORMAL)

@@ -1,0 +1,102 @@
+import t from 'tap'
+import { createUsageQueries } from '../../src/portal/queries/usage-queries.ts'
+import type { UsageCount } from '../../src/store/store.ts'
+import { hourMs } from '../../src/util/dates.ts'
+import { TestClock } from '../support/fakes.ts'
+import { tempStore } from '../store/temp-store.ts'
+
+const nowHour = 490_000
+const retentionHours = 10_000
+
+const count = (over: Partial<UsageCount>): UsageCount => ({
+  account: 'acc_1',
+  key: 'key_1',
+  network: 'devnet',
+  method: 'eth_call',
+  outcome: 'ok',
+  forwarded: false,
+  hour: nowHour,
+  calls: 2,
+  credits: 160,
+  ...over,
+})
+
+t.test('queries of usage', async t => {
+  const store = await tempStore(t, new TestClock(nowHour * hourMs))
+  let seq = 0
+  const report = (...counts: readonly Partial<UsageCount>[]) =>
+    store.reportUsage({ process: 'p1', seq: (seq += 1), counts: counts.map(count), retentionHours })
+  await report(
+    {},
+    { hour: nowHour - 1, method: 'eth_getLogs', credits: 510, forwarded: true },
+    { hour: nowHour - 30, key: 'key_2', outcome: 'params', credits: 0, calls: 1 },
+    { hour: nowHour - 200 },
+    { account: 'acc_2', credits: 999 },
+  )
+  let now = nowHour * hourMs + 1_000
+  let reads = 0
+  const usageCounts: typeof store.usageCounts = (...range) => {
+    reads += 1
+    return store.usageCounts(...range)
+  }
+  const queries = createUsageQueries({ usageCounts }, () => now)
+  const lastHours = (hours: number) => ({ account: 'acc_1', from: nowHour + 1 - hours, to: nowHour + 1 })
+
+  t.test('calls over time are summed by each dimension, hour and day, for one account', async t => {
+    const byMethod = await queries.overTime({ ...lastHours(24), by: 'method', stepHours: 1 })
+    t.match(byMethod.groups, [
+      { name: 'eth_getLogs', calls: 2, credits: 510, forwarded: 2 },
+      { name: 'eth_call', calls: 2, credits: 160, forwarded: 0 },
+    ])
+    t.match(byMethod.total, { calls: 4, credits: 670, forwarded: 2 })
+    t.equal(byMethod.total.points.length, 24)
+    t.same(byMethod.total.points.slice(-3), [0, 2, 2])
+    const byKey = await queries.overTime({ ...lastHours(48), by: 'key', stepHours: 24 })
+    t.match(byKey.groups, [
+      { name: 'key_1', calls: 4 },
+      { name: 'key_2', calls: 1, credits: 0 },
+    ])
+    t.equal(
+      byKey.total.points.reduce((sum, calls) => sum + calls, 0),
+      5,
+    )
+    t.same((await queries.overTime({ ...lastHours(24), account: 'acc_9', by: 'network', stepHours: 1 })).groups, [])
+  })
+
+  t.test('outcomes, credits of hours, and last uses', async t => {
+    t.same(await queries.outcomes(lastHours(720)), [
+      ['ok', 6],
+      ['params', 1],
+    ])
+    t.same(await queries.creditsByHour(lastHours(3)), [0, 510, 160])
+    t.same(await queries.lastUses(lastHours(168)), [
+      ['key_2', nowHour - 30],
+      ['key_1', nowHour],
+    ])
+  })
+
+  t.test('past hours are read again after a minute, the running one after half a second', async t => {
+    now += 120_000
+    const creditsOf = async (hours: number) => (await queries.creditsByHour(lastHours(hours)))[0]
+    t.equal(await creditsOf(31), 0)
+    t.equal(await creditsOf(1), 160)
+    const readsBefore = reads
+    await report({}, { hour: nowHour - 30 })
+    t.equal(await creditsOf(1), 160)
+    t.equal(await creditsOf(31), 0)
+    t.ok(reads - readsBefore <= 1, `${reads - readsBefore} reads`)
+    now += 500
+    t.equal(await creditsOf(1), 320)
+    t.equal(await creditsOf(31), 0)
+    now += 60_000
+    t.equal(await creditsOf(31), 160)
+  })
+
+  t.test('a query of months lets another one in between', async t => {
+    const order: string[] = []
+    const long = queries.outcomes({ ...lastHours(2_160), account: 'acc_3' }).then(() => order.push('long'))
+    const short = queries.creditsByHour({ ...lastHours(2), account: 'acc_3' }).then(() => order.push('short'))
+    await Promise.all([long, short])
+    t.same(order, ['short', 'long'])
+  })
+})
