@@ -13,6 +13,7 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
   show: async () => (await import('./show.ts')).createShowCommand(await loadBuiltInPlugins()),
   explain: async () =>
     (await import('./explain.ts')).createExplainCommand(await loadBuiltInPlugins(), (await import('../core/dry-run.ts')).explainCall),
+  test: async () => (await import('./test.ts')).createTestCommand(await loadBuiltInPlugins()),
   plugins: async () => (await import('./plugins.ts')).createPluginsCommand(await loadBuiltInPlugins()),
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,

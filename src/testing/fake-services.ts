@@ -22,6 +22,7 @@ import { FakeUpstreams } from './fake-upstreams.ts'
 import type { FakeUpstream, UpstreamRequest } from './fake-upstreams.ts'
 import { InMemoryKeys } from './in-memory-keys.ts'
 import type { TestKey } from './in-memory-keys.ts'
+import { scriptIssues } from './script-issues.ts'
 import { InMemoryLedgerStore, InMemoryUsageStore } from './in-memory-store.ts'
 import type { TestClock } from './test-clock.ts'
 import type { TestLog } from './test-log.ts'
@@ -95,10 +96,15 @@ const openFakeUpstreamClient = (
   config: NetworkConfig,
   { upstream = {}, upstreams = {}, clock, requests }: FakeServicesOptions,
 ): (() => UpstreamClient) => {
+  const scripts: Readonly<Record<string, FakeUpstream>> = { '*': upstream, ...upstreams }
+  const [issue] = scriptIssues(upstream, ['upstream']).concat(
+    Object.entries(upstreams).flatMap(([name, each]) => scriptIssues(each, ['upstreams', name])),
+  )
+  if (issue !== undefined) throw new TypeError(`${issue.path.join('.')}: ${issue.message}`)
   const nameByUrl = new Map<string, string>()
   const urlOf = ({ origin, path }: Endpoint) => origin + path
   const httpClient = new FakeUpstreams({
-    upstreams: { '*': upstream, ...upstreams },
+    upstreams: scripts,
     clock,
     chain: new FakeChain({ ...config, clock }),
     nameOf: endpoint => nameByUrl.get(urlOf(endpoint)) ?? '',

@@ -197,7 +197,8 @@ const describeStuck = (text: string, log: TestLog): string => {
   return `a call was never answered: ${text.slice(0, maxShownChars)}${said}`
 }
 
-const toCallResponse = ({ status, body, retryAfter, replies }: MessageResponse): CallResponse => {
+/** What the response to one call says. */
+export const toCallResponse = ({ status, body, retryAfter, replies }: MessageResponse): CallResponse => {
   const [reply] = replies
   if (reply === undefined) throw new Error('a call has one reply')
   const { result, error } = body as { readonly result?: Json; readonly error?: RpcError } // a response to one call

@@ -1,0 +1,120 @@
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { plugins } from '../../plugins/index.ts'
+import { createTestCommand } from '../../src/cli/test.ts'
+import { networkNames } from '../../src/config/load.ts'
+import { networkFile } from '../support/deployment.ts'
+import { runCommand } from '../cli/run-command.ts'
+
+const command = createTestCommand(plugins)
+
+/** Runs `tollgate test` on a network with these cases. Paths in its messages are relative to the configuration. */
+const runTest = async (t: Test, cases: string, args: readonly string[] = []) => {
+  const dir = t.testdir({ networks: {} })
+  cpSync('configs/methods', join(dir, 'methods'), { recursive: true })
+  writeFileSync(join(dir, 'gateway.yaml'), 'store: lmdb:data\nplans: { core: { dailyCredits: 160 }, large: { dailyCredits: 1000 } }\n')
+  writeFileSync(join(dir, 'networks/net.yaml'), JSON.stringify(networkFile('net', ['http://a.test', '${URL}'])))
+  writeFileSync(join(dir, 'networks/net.test.yaml'), cases)
+  const { code, out, err } = await runCommand(command, [...args, '--config', dir])
+  return { code, out, err: err.map(text => text.replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')).join('\n') }
+}
+
+t.test('every shipped network has its cases, and passes them', async t => {
+  const { code, out, err } = await runCommand(command, ['--json', '--config', 'configs'])
+  const reports = JSON.parse(out.join('')) as readonly { readonly network: string; readonly passed?: number; readonly failed?: number }[]
+  t.equal(code, 0, err.join('\n'))
+  t.same(
+    reports.map(({ network }) => network),
+    networkNames('configs'),
+  )
+  for (const { network, passed = 0, failed } of reports) t.ok(passed >= 2 && failed === 0, network)
+})
+
+t.test('a failed expectation is a problem at its place, with the whole response', async t => {
+  const cases = `env: { URL: "http://b.test" }
+cases:
+  - name: the price is one
+    upstream: { eth_gasPrice: { result: "0x2" } }
+    steps:
+      - { send: eth_gasPrice, expect: { result: "0x2" }, reached: [eth_gasPrice] }
+      - send: eth_gasPrice
+        expect: { result: "0x1", status: 200 }
+      - { send: eth_chainId, expect: { result: never compared } }
+  - name: nothing goes upstream
+    upstream: { eth_gasPrice: { error: { code: -32000, message: busy } } }
+    steps:
+      - send: eth_gasPrice
+        expect:
+          error: { code: -32000, message: /quiet/ }
+        reached: []
+`
+  const { code, out, err } = await runTest(t, cases)
+  t.equal(code, 1)
+  t.match(
+    err,
+    /^networks\/net\.test\.yaml:8:27: the price is one: expected "0x1", got "0x2"\n {2}8 \| {9}expect: .*\n.*\^ the whole response was \{"id":1,"status":200,"result":"0x2"/m,
+  )
+  t.match(err, /15:43: nothing goes upstream: expected "\/quiet\/", got "busy"/)
+  t.match(
+    err,
+    /16:18: nothing goes upstream: expected \[\], got .*"method":"eth_gasPrice".*\n.*\n.*what went upstream was \["eth_gasPrice"\]/,
+  )
+  t.match(err, /3 problems in 1 file/)
+  t.same(out, ['net  0 cases passed, 2 failed'])
+})
+
+t.test('time, keys, plans and upstreams are those of the case', async t => {
+  const cases = `env: { URL: "http://b.test" }
+cases:
+  - name: each plan has a key, and the first is the default
+    upstreams: { node-1: down, node-2: { eth_gasPrice: [{ result: "0x1" }, { result: "0x2" }] } }
+    steps:
+      - { send: eth_gasPrice, expect: { result: "0x1", upstream: node-2 } }
+      - { wait: 1h, send: eth_gasPrice, expect: { result: "0x2" } }
+      - { send: eth_gasPrice, expect: { status: 402 } }
+      - { send: eth_gasPrice, key: large, expect: { status: 200 } }
+      - { wait: 1s }
+      - { key: large, send: [{ method: eth_gasPrice }, { method: eth_chainId, id: null }], expect: [{ id: 1 }, { id: null, result: "0x7a69" }] }
+`
+  t.match(await runTest(t, cases), { code: 0, err: '', out: ['net  1 case passed'] })
+})
+
+t.test('mistakes in the file are shown as those of any other file, and nothing is run', async t => {
+  const cases = `env: { URL: "http://b.test" }
+cases:
+  - name: mistaken
+    upstream: { eth_gasPrice: { resutl: "0x1" }, eth_call: { error: { code: x } }, eth_syncing: { result: 1, aftr: 1s } }
+    steps:
+      - { sned: eth_gasPrice }
+`
+  const misspelled = await runTest(t, cases)
+  t.match(misspelled, { code: 1, out: ['net  not run: 1 problem'], err: /6:11: unknown key `sned`[^]*did you mean `send`\?/ })
+  const { err } = await runTest(t, cases.replace('sned', 'send'))
+  t.match(err, /4:31: a response must be \{ result \}/)
+  t.match(err, /4:69: an error must have a code/)
+  t.match(err, /4:116: unknown key of a response; did you mean `after`\?/)
+  const nothing = await runTest(t, 'env: { URL: "http://b.test" }\ncases: [{ name: empty, steps: [{ expect: {} }] }]')
+  t.match(nothing.err, /2:32: empty: the step sends nothing/)
+})
+
+t.test('variables come from the file alone; a problem of the network is shown in place of its cases', async t => {
+  const cases = 'cases: [{ name: any, steps: [{ send: eth_chainId }] }]'
+  process.env['URL'] = 'http://environment.test'
+  t.teardown(() => delete process.env['URL'])
+  t.match(await runTest(t, cases), { code: 1, err: /net\.yaml:1:\d+: .*URL/ })
+})
+
+t.test('a network without cases is named, and one network can be chosen', async t => {
+  const dir = t.testdir({ networks: {} })
+  mkdirSync(join(dir, 'methods'))
+  for (const name of ['one', 'other']) writeFileSync(join(dir, 'networks', `${name}.yaml`), readFileSync('configs/networks/devnet.yaml'))
+  t.match(await runCommand(command, ['--config', dir]), { code: 0, out: ['one    no cases', 'other  no cases'] })
+  t.match(await runCommand(command, ['--network', 'other', '--config', dir]), { out: ['other  no cases'] })
+  t.match(await runCommand(command, ['--network', 'oter', '--config', dir]), {
+    code: 64,
+    err: ['there is no network oter; did you mean `other`?'],
+  })
+  t.match(await runCommand(command, ['--config', join(dir, 'nowhere')]), { code: 64 })
+})
