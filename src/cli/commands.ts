@@ -15,6 +15,7 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
     (await import('./explain.ts')).createExplainCommand(await loadBuiltInPlugins(), (await import('../core/dry-run.ts')).explainCall),
   test: async () => (await import('./test.ts')).createTestCommand(await loadBuiltInPlugins()),
   plugins: async () => (await import('./plugins.ts')).createPluginsCommand(await loadBuiltInPlugins()),
+  schema: async () => (await import('./schema.ts')).createSchemaCommand(await loadBuiltInPlugins()),
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,
   usage: async () => (await import('./usage.ts')).usageCommand,

@@ -141,7 +141,7 @@ interface StepSyntax {
 }
 
 /** The keys of a step with `use`. */
-const useStepSchema = {
+export const useStepSchema = {
   type: 'object',
   description: 'An external plugin, or a second step with the same plugin.',
   properties: {

@@ -2,6 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { plugins } from '../../plugins/index.ts'
+import { editorSchemas, formatSchema } from '../../src/config/editor-schema.ts'
 import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { formats } from '../../src/config/formats.ts'
 import { networkSchema } from '../../src/config/network-config.ts'
@@ -16,6 +17,16 @@ void t.test('docs/reference is what `npm run docs` writes', async t => {
   const pages = await createReferencePages()
   t.same(readdirSync(dir).sort(), [...pages.keys()].sort())
   for (const [file, text] of pages) t.equal(readFileSync(join(dir, file), 'utf8'), text, `${file} is fresh: else run npm run docs`)
+})
+
+void t.test('configs/schemas is what `npm run docs` writes', async t => {
+  for (const [name, schema] of Object.entries(editorSchemas(plugins))) {
+    t.equal(
+      readFileSync(join(rootDir, `configs/schemas/${name}.json`), 'utf8'),
+      formatSchema(schema),
+      `${name} is fresh: else run npm run docs`,
+    )
+  }
 })
 
 const options = [...plugins.map(plugin => plugin.options), gatewaySchema, networkSchema].flatMap(schema => describeOptions(schema))

@@ -152,7 +152,7 @@ const errorPattern = {
 }
 
 /** A file of configs/methods/. */
-const tableSchema = {
+export const methodTableSchema = {
   $id: 'table',
   definitions: { rule, method },
   ...closedObject({
@@ -176,11 +176,11 @@ const tableSchema = {
 
 /** The keywords of each part of a method table, for the reference. */
 export const methodTableKeywords = {
-  table: tableSchema.properties,
+  table: methodTableSchema.properties,
   method: method.properties,
   position: positionKeywords,
   rule: ruleKeywords,
   error: errorPattern.properties,
 }
 
-const ajv = createAjv(true).addSchema(tableSchema)
+const ajv = createAjv(true).addSchema(methodTableSchema)

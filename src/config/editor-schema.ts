@@ -1,0 +1,157 @@
+import type { ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
+import { methodTableSchema } from '../services/method-table/table-schema.ts'
+import { gatewaySchema } from './gateway-schema.ts'
+import { networkSchema } from './network-config.ts'
+import type { JsonSchema } from './schema.ts'
+import { useStepSchema } from './steps.ts'
+
+/** An external plugin, by the text that `use` has in the files. */
+export interface UsedPlugin {
+  readonly use: string
+  readonly plugin: AnyPlugin
+}
+
+/** The kinds of files that a configuration directory contains. */
+export const schemaNames = ['network', 'gateway', 'methods'] as const
+
+export type SchemaName = (typeof schemaNames)[number]
+
+/**
+ * JSON Schemas (draft 07) of the files of a configuration, for YAML editors: completion, help on hover, and most mistakes while
+ * typing. They accept what the loader accepts; the rules that no schema can express are those of `tollgate check`.
+ */
+export const editorSchemas = (
+  plugins: readonly AnyPlugin[],
+  used: readonly UsedPlugin[] = [],
+): Readonly<Record<SchemaName, JsonSchema>> => ({
+  network: fileSchema('A network of Tollgate', {
+    ...toEditorSchema(networkSchema),
+    properties: { ...propertiesOf(networkSchema), pipeline: pipelineSchema(plugins, used) },
+    definitions: Object.fromEntries([...plugins, ...used.map(({ plugin }) => plugin)].map(plugin => [plugin.name, optionsSchema(plugin)])),
+  }),
+  gateway: fileSchema('gateway.yaml of Tollgate', toEditorSchema(gatewaySchema)),
+  methods: fileSchema('A method table of Tollgate', withoutId(methodTableSchema)),
+})
+
+/** The text of the file that holds a schema. */
+export const formatSchema = (schema: JsonSchema): string => `${JSON.stringify(schema, undefined, 2)}\n`
+
+const fileSchema = (title: string, schema: JsonSchema): JsonSchema => ({
+  $schema: 'http://json-schema.org/draft-07/schema#',
+  title,
+  ...schema,
+  // Sections that only hold anchors.
+  patternProperties: { '^x-': {} },
+})
+
+/** A relative `$id` would change what the editor takes as the place of the file. */
+const withoutId = ({ $id: _, ...schema }: JsonSchema): JsonSchema => schema
+
+const pipelineSchema = (plugins: readonly AnyPlugin[], used: readonly UsedPlugin[]): JsonSchema => {
+  const { description, examples } = networkSchema.properties.pipeline
+  return {
+    type: 'array',
+    minItems: 1,
+    description: withExamples(description, undefined, examples),
+    items: {
+      type: 'object',
+      minProperties: 1,
+      additionalProperties: false,
+      properties: {
+        ...Object.fromEntries(plugins.map(plugin => [plugin.name, optionsOf(plugin)])),
+        ...propertiesOf(useStepSchema),
+      },
+      // One schema with conditions, as a choice between schemas makes editors complain about each of them.
+      allOf: [
+        { if: { required: ['use'] }, else: { maxProperties: 1 } },
+        ...[...plugins.map(plugin => ({ use: plugin.name, plugin })), ...used].map(({ use, plugin }) => ({
+          if: { required: ['use'], properties: { use: { const: use } } },
+          // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema, in plain data
+          then: { properties: { with: optionsOf(plugin) } },
+        })),
+      ],
+    },
+  }
+}
+
+const optionsOf = ({ name }: AnyPlugin): JsonSchema => ({ $ref: `#/definitions/${name}` })
+
+/** Null, too: `- key-auth:` without options is an empty value. */
+const optionsSchema = ({ options, summary }: AnyPlugin): JsonSchema => ({
+  ...toEditorSchema(options),
+  type: ['object', 'null'],
+  description: summary,
+})
+
+const propertiesOf = ({ properties = {} }: ObjectSchema): JsonSchema =>
+  Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, toEditorSchema(property)]))
+
+/** A schema of options as editors know it: the loader's own keywords become standard ones, and a variable may stand for any scalar. */
+const toEditorSchema = (schema: Schema): JsonSchema => {
+  const { description, examples = [] } = schema
+  const defaultValue = 'default' in schema && schema.type !== 'object' ? schema.default : undefined
+  const described = {
+    ...(description !== undefined && { description: withExamples(description, defaultValue, examples) }),
+    ...(defaultValue !== undefined && { default: defaultValue }),
+  }
+  switch (schema.type) {
+    case 'object':
+      return {
+        type: 'object',
+        ...described,
+        properties: propertiesOf(schema),
+        additionalProperties: schema.additionalProperties ? toEditorSchema(schema.additionalProperties) : false,
+        ...(schema.required !== undefined && { required: schema.required }),
+      }
+    case 'array':
+      return { type: 'array', ...described, items: toEditorSchema(schema.items), ...(schema.minItems && { minItems: schema.minItems }) }
+    case 'string':
+      return { ...described, ...stringSchema(schema) }
+    case undefined:
+      return described
+    default: {
+      const { type, minimum, maximum, exclusiveMinimum } = {
+        minimum: undefined,
+        maximum: undefined,
+        exclusiveMinimum: undefined,
+        ...schema,
+      }
+      const bounds = Object.fromEntries(Object.entries({ minimum, maximum, exclusiveMinimum }).filter(([, bound]) => bound !== undefined))
+      return { ...described, anyOf: [{ type, ...bounds }, variable] }
+    }
+  }
+}
+
+/** `${VAR}` may stand in any text; what it holds is checked by the loader. */
+const variablePattern = '\\$\\{'
+
+const variable = { type: 'string', pattern: variablePattern }
+
+const stringSchema = ({ enum: values, format, pattern, minLength }: StringSchema): JsonSchema => {
+  if (values !== undefined) return { anyOf: [{ type: 'string', enum: values }, variable] }
+  const accepted = pattern ?? (format === undefined ? undefined : formatPatterns[format])
+  return {
+    type: 'string',
+    ...(accepted !== undefined && { pattern: `(?:${accepted})|${variablePattern}` }),
+    ...(minLength !== undefined && { minLength }),
+  }
+}
+
+/** Wider than the formats where a pattern cannot tell. */
+const formatPatterns: Readonly<Partial<Record<NonNullable<StringSchema['format']>, string>>> = {
+  duration: '^\\d+(ms|s|m|h|d)$',
+  size: '^\\d+(B|KiB|MiB|GiB|TiB)$',
+  url: '^([hH][tT][tT][pP][sS]?|[wW][sS][sS]?)://',
+  redis: '^rediss?://',
+  address: ':\\d{1,5}$',
+}
+
+const withExamples = (description: string, defaultValue: unknown, examples: readonly unknown[]): string =>
+  [
+    description,
+    ...(defaultValue === undefined ? [] : [`Default: ${formatValue(defaultValue)}.`]),
+    ...(examples.length === 0 ? [] : [`For example ${examples.map(formatValue).join(' or ')}.`]),
+  ].join(' ')
+
+const formatValue = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
