@@ -67,7 +67,6 @@ const pipelineSchema = (plugins: readonly AnyPlugin[], used: readonly UsedPlugin
         { if: { required: ['use'] }, else: { maxProperties: 1 } },
         ...[...plugins.map(plugin => ({ use: plugin.name, plugin })), ...used].map(({ use, plugin }) => ({
           if: { required: ['use'], properties: { use: { const: use } } },
-          // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema, in plain data
           then: { properties: { with: optionsOf(plugin) } },
         })),
       ],
