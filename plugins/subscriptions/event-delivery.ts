@@ -7,8 +7,6 @@ import type { Subscription, SubscriptionKind } from './subscription.ts'
 const eventsPerTurn = 256
 
 export interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'usage' | 'network'> {
-  /** Credits for a block. */
-  costOf(kind: SubscriptionKind): number
   /** Events were delivered. */
   onDelivered(kind: SubscriptionKind, count: number): void
 }
@@ -43,7 +41,7 @@ export class EventDelivery {
   }
 
   async #deliverToKey(subscriptions: readonly Subscription[], events: EventsOfBlock, timestampMs: number | undefined): Promise<void> {
-    const due = new Set(subscriptions.filter(each => each.isOpen && this.#options.costOf(each.kind) > 0 && each.isChargeDue(timestampMs)))
+    const due = new Set(subscriptions.filter(each => each.isOpen && each.isChargeDue(timestampMs)))
     const charge = await this.#charge([...due])
     let day = charge?.kind === 'charged' ? charge.day : undefined
     const undelivered = new Set<Subscription>()
@@ -72,7 +70,7 @@ export class EventDelivery {
     if (first === undefined || charge === undefined) return undefined
     return charge(
       await this.#payerOf(first),
-      due.reduce((sum, { kind }) => sum + this.#options.costOf(kind), 0),
+      due.reduce((sum, { topic }) => sum + topic.cost, 0),
     )
   }
 
@@ -96,9 +94,9 @@ export class EventDelivery {
   }
 
   /** As one call of `eth_subscription`, the method of notifications. */
-  #count({ kind, subscriber: { account, key } }: Subscription, day: number | undefined): void {
-    const { usage, network, costOf } = this.#options
-    const credits = day === undefined ? 0 : costOf(kind)
+  #count({ topic, subscriber: { account, key } }: Subscription, day: number | undefined): void {
+    const { usage, network } = this.#options
+    const credits = day === undefined ? 0 : topic.cost
     const group = { account: account.id, key: key.id, network: network.name, method: 'eth_subscription', outcome: 'ok', forwarded: false }
     usage.count({ ...group, day, calls: 1, credits })
   }

@@ -5,6 +5,8 @@ const maxWaitingUpdates = 512
 
 export interface FeedConsumerOptions {
   readonly feed: BlockFeed
+  /** The first update is not the successor of what was handled before. */
+  onStart?(): void
   /** The next update is handled after this one. */
   handle(update: ChainUpdate): Promise<void>
   /** There are no more updates, though some are still needed. */
@@ -26,7 +28,7 @@ export class FeedConsumer implements FeedListener {
   /** Resolves with true once all later blocks are handled, until release(); with false when no upstream answers. */
   async retain(): Promise<boolean> {
     this.#userCount += 1
-    this.#subscription ??= this.#options.feed.subscribe(this)
+    this.#subscription ??= this.#start()
     const isStarted = await this.#subscription.isStarted
     if (!isStarted) this.#subscription = undefined
     return isStarted
@@ -47,6 +49,11 @@ export class FeedConsumer implements FeedListener {
   onEnd(): void {
     this.#close()
     this.#options.onEnd()
+  }
+
+  #start(): FeedSubscription {
+    this.#options.onStart?.()
+    return this.#options.feed.subscribe(this)
   }
 
   #close(): void {

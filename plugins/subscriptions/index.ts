@@ -1,7 +1,9 @@
 import { definePlugin, isJsonObject, refuse } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Json, Origin, Reply, Services } from '../../src/plugin/plugin.ts'
+import type { Call, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
+import { parseLogFilter } from './log-filter.ts'
 import { subscriptionKinds } from './subscription.ts'
-import type { PushOrigin, SubscriptionKind } from './subscription.ts'
+import type { PushOrigin, Topic } from './subscription.ts'
+import type { SubscriptionLimits } from './subscription-registry.ts'
 import { Subscriptions } from './subscriptions.ts'
 
 type ContextKeys = 'request' | 'key' | 'account'
@@ -25,9 +27,11 @@ export default definePlugin({
   },
   reads: ['request', 'key', 'account'],
   create({ maxPerSocket, maxPerAccount }, services) {
-    const subscriptions = openSubscriptions(services, { maxPerSocket, maxPerAccount })
+    const subscriptions = services.singleton('subscriptions', {}, () => new Subscriptions(services))
+    const eventCosts = services.methods.get('eth_subscribe')?.eventCosts ?? {}
+    const limits = { maxPerSocket, maxPerAccount }
     const answers: Readonly<Record<string, (call: Call<ContextKeys>) => Promise<Reply>>> = {
-      eth_subscribe: call => subscribe(call, subscriptions),
+      eth_subscribe: call => subscribe(call, { subscriptions, eventCosts, limits }),
       eth_unsubscribe: async call => unsubscribe(call, subscriptions),
     }
     const answerOf = new Map(Object.entries(answers))
@@ -35,23 +39,22 @@ export default definePlugin({
   },
 })
 
-const openSubscriptions = (services: Services, limits: { maxPerSocket: number; maxPerAccount: number }): Subscriptions => {
-  const eventCosts = services.methods.get('eth_subscribe')?.eventCosts ?? {}
-  const settings = { limits, costOf: (kind: SubscriptionKind) => eventCosts[kind] ?? 0 }
-  const subscriptions = services.singleton('subscriptions', {}, () => new Subscriptions(services, settings))
-  subscriptions.settings = settings
-  return subscriptions
+interface SubscribeOptions {
+  readonly subscriptions: Subscriptions
+  /** Credits for a block, by kind. */
+  readonly eventCosts: Readonly<Record<string, number>>
+  readonly limits: SubscriptionLimits
 }
 
-const subscribe = async (call: Call<ContextKeys>, subscriptions: Subscriptions): Promise<Reply> => {
+const subscribe = async (call: Call<ContextKeys>, { subscriptions, eventCosts, limits }: SubscribeOptions): Promise<Reply> => {
   const { origin, message, context } = call
-  const { params } = context.request
   if (origin.transport !== 'websocket') return notSupported
   if (!isPushOrigin(origin)) return notInBatch
   if (!isJsonObject(message) || message['id'] === undefined) return withoutId
-  const kind = kindOf(params)
-  if (typeof kind !== 'string') return kind
-  const subscription = await subscriptions.subscribe(kind, { origin, account: context.account, key: context.key })
+  const topic = topicOf(context.request.params)
+  if ('error' in topic) return topic
+  const subscriber = { origin, account: context.account, key: context.key }
+  const subscription = await subscriptions.subscribe({ ...topic, cost: eventCosts[topic.kind] ?? 0 }, subscriber, limits)
   if ('error' in subscription) return subscription
   return { source: 'local', result: Buffer.from(`"${subscription.id}"`), onSent: () => subscription.begin() }
 }
@@ -68,10 +71,13 @@ const notSupported = refuse('method', { message: 'notifications not supported' }
 const notInBatch = refuse('method', { message: 'notifications not supported in a batch: send eth_subscribe by itself' })
 const withoutId = refuse('invalid', { message: 'invalid request: eth_subscribe needs an id' })
 
-const kindOf = ([kind, ...rest]: readonly Json[]): SubscriptionKind | Failure => {
-  const known = subscriptionKinds.find(each => each === kind)
-  if (known === undefined) return refuseUnknownKind(String(kind))
-  return rest.length === 0 ? known : refuse('params', { message: `eth_subscribe ${known} takes no further parameter` })
+const topicOf = ([name, filter]: readonly Json[]): Omit<Topic, 'cost'> | Failure => {
+  const kind = subscriptionKinds.find(each => each === name)
+  if (kind === undefined) return refuseUnknownKind(String(name))
+  if (kind !== 'logs')
+    return filter === undefined ? { kind } : refuse('params', { message: `eth_subscribe ${kind} takes no further parameter` })
+  const parsed = parseLogFilter(filter, 'eth_subscribe')
+  return 'error' in parsed ? parsed : { kind, filter: parsed }
 }
 
 /** The message of geth. The name comes from the caller: it is shortened, and made printable. */

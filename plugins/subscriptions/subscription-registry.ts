@@ -17,7 +17,7 @@ export interface SubscriptionLimits {
 
 /** All subscriptions of one network in this process, until they are removed or their WebSockets close. */
 export class SubscriptionRegistry {
-  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = { newHeads: new Set() }
+  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = { newHeads: new Set(), logs: new Set() }
   readonly #countByAccount = new Map<string, number>()
   readonly #gauges: Readonly<Record<SubscriptionKind, Gauge>>
   readonly #onRemoved: (subscription: Subscription) => void

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import type { LogFilter } from './log-filter.ts'
 import type { Account, Key, Origin, Push } from '../../src/plugin/plugin.ts'
 
-export const subscriptionKinds = ['newHeads'] as const
+export const subscriptionKinds = ['newHeads', 'logs'] as const
 
 export type SubscriptionKind = (typeof subscriptionKinds)[number]
 
@@ -14,13 +15,22 @@ export interface Subscriber {
   readonly key: Key
 }
 
+/** What is subscribed to. */
+export interface Topic {
+  readonly kind: SubscriptionKind
+  /** Only of the kind `logs`. */
+  readonly filter?: LogFilter
+  /** Credits for a block. */
+  readonly cost: number
+}
+
 /** A charge covers the blocks of so much time of the chain: fast chains do not use up a plan faster than slow ones. */
 const chargeIntervalMs = 12_000
 
 /** One subscription of one WebSocket. */
 export class Subscription {
   readonly id = `0x${randomBytes(16).toString('hex')}`
-  readonly kind: SubscriptionKind
+  readonly topic: Topic
   readonly subscriber: Subscriber
   readonly #prefix: string
   /** Events that wait until the caller has been sent the id. */
@@ -28,10 +38,14 @@ export class Subscription {
   /** The timestamp of the last block that was charged. */
   #chargedAtMs = -Infinity
 
-  constructor(kind: SubscriptionKind, subscriber: Subscriber) {
-    this.kind = kind
+  constructor(topic: Topic, subscriber: Subscriber) {
+    this.topic = topic
     this.subscriber = subscriber
     this.#prefix = `{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"${this.id}","result":`
+  }
+
+  get kind(): SubscriptionKind {
+    return this.topic.kind
   }
 
   get isOpen(): boolean {
@@ -40,7 +54,7 @@ export class Subscription {
 
   /** Must the subscription pay for events of a block with this timestamp? */
   isChargeDue(timestampMs: number | undefined): boolean {
-    return timestampMs === undefined || timestampMs - this.#chargedAtMs >= chargeIntervalMs
+    return this.topic.cost > 0 && (timestampMs === undefined || timestampMs - this.#chargedAtMs >= chargeIntervalMs)
   }
 
   recordCharge(timestampMs: number | undefined): void {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { startAnvilChain } from '../support/anvil-chain.ts'
+import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-chain.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
@@ -48,6 +48,27 @@ const nextHeaders = async (client: WsClient, count: number): Promise<readonly He
   return headers
 }
 
+interface Log {
+  readonly address: string
+  readonly topics: readonly string[]
+  readonly blockHash: string
+  readonly logIndex: string
+  readonly removed: boolean
+}
+
+const nextLogs = async (client: WsClient, count: number): Promise<readonly Log[]> => {
+  const logs: Log[] = []
+  while (logs.length < count) logs.push(((await client.nextMessage())['params'] as { result: Log }).result)
+  return logs
+}
+
+/** The logs that are left when those with `removed: true` are taken back. */
+const replay = (logs: readonly Log[]): readonly Log[] =>
+  logs.reduce<readonly Log[]>((kept, log) => {
+    if (!log.removed) return [...kept, log]
+    return kept.filter(({ blockHash, logIndex }) => blockHash !== log.blockHash || logIndex !== log.logIndex)
+  }, [])
+
 const canonicalHashes = async (from: string, count: number): Promise<readonly string[]> => {
   const blocks = Array.from({ length: count }, (_, i) =>
     chain.request<Header>('eth_getBlockByNumber', `0x${(Number(from) + i).toString(16)}`, false),
@@ -93,6 +114,57 @@ for (const workers of [1, 2]) {
       )
     })
 
+    t.test('logs brings the logs that eth_getLogs has, to those whose filter they match', async t => {
+      const emitter = await deployEmitter(chain)
+      const topicOf = (i: number) => `0x${i.toString(16).padStart(64, '0')}`
+      const filters = [
+        { address: emitter.address },
+        { address: [emitter.address.toUpperCase().replace('X', 'x'), topicOf(0).slice(0, 42)], topics: [[emittedTopic, null]] },
+        { topics: [null, [topicOf(1), topicOf(2)]] },
+        { topics: [emittedTopic, topicOf(2)], fromBlock: '0x0', toBlock: 'latest' },
+        { address: topicOf(7).slice(0, 42) },
+      ]
+      const clients = await Promise.all(filters.map(() => connect()))
+      for (const [i, client] of clients.entries()) t.match(await subscribe(client, 'logs', filters[i]), /^0x[0-9a-f]{32}$/)
+      const all = await connect()
+      await subscribe(all, 'logs')
+      const tooManyTopics = await connect()
+      await subscribe(tooManyTopics, 'logs', { topics: [emittedTopic, null, null] })
+      const { blockHash } = await emitter.emitLogs(4)
+      const wanted = (filter: object) =>
+        chain.request<Log[]>('eth_getLogs', { ...filter, fromBlock: undefined, toBlock: undefined, blockHash })
+      t.same(await nextLogs(all, 4), await wanted({}))
+      t.ok((await tooManyTopics.call('eth_chainId')).result, 'as geth: a log has at least as many topics as the filter')
+      for (const [i, client] of clients.entries()) {
+        const logs = await wanted(filters[i] ?? {})
+        t.same(await nextLogs(client, logs.length), logs, JSON.stringify(filters[i]))
+        t.ok((await client.call('eth_chainId')).result, 'and nothing else')
+      }
+    })
+
+    t.test('a reorg takes logs back, and brings those of the new branch', async t => {
+      const emitter = await deployEmitter(chain)
+      const client = await connect()
+      await subscribe(client, 'logs', { address: emitter.address })
+      for (const count of [2, 1, 3]) await emitter.emitLogs(count)
+      const before = await nextLogs(client, 6)
+      await chain.request('anvil_reorg', 2, [])
+      await chain.request('anvil_mine', '0x1')
+      const removed = await nextLogs(client, 4)
+      t.same(
+        removed,
+        before
+          .slice(2)
+          .reverse()
+          .map(log => ({ ...log, removed: true })),
+        'the last first',
+      )
+      await emitter.emitLogs(1)
+      const after = await nextLogs(client, 1)
+      const wanted = await chain.request<Log[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
+      t.same(replay([...before, ...removed, ...after]), wanted)
+    })
+
     t.test('eth_unsubscribe ends it, once', async t => {
       const client = await connect()
       const id = await subscribe(client, 'newHeads')
@@ -109,6 +181,10 @@ for (const workers of [1, 2]) {
       t.match(await errorOf('eth_subscribe', ['news']), { code: -32601, message: 'no "news" subscription in eth namespace' })
       t.match(await errorOf('eth_subscribe', []), { code: -32602 })
       t.match(await errorOf('eth_subscribe', ['newHeads', {}]), { code: -32602 })
+      t.match(await errorOf('eth_subscribe', ['logs', { address: 'x' }]), { code: -32602, message: /address/ })
+      t.match(await errorOf('eth_subscribe', ['logs', { topics: [[], [], [], [], []] }]), { code: -32602 })
+      t.match(await errorOf('eth_subscribe', ['logs', { fromBlock: 'pending' }]), { code: -32602, message: /"fromBlock"/ })
+      t.match(await errorOf('eth_subscribe', ['logs', { blockHash: `0x${'1'.repeat(64)}` }]), { code: -32602, message: /"blockHash"/ })
       t.match(await errorOf('eth_unsubscribe', [stranger]), { code: -32000 })
       t.match(await errorOf('eth_unsubscribe', [7]), { code: -32602 })
       client.send(JSON.stringify([{ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }]))

@@ -67,9 +67,9 @@ export class ChainFeeds implements BlockFeeds {
     const headsReceived = () => chain.upstreams.reduce((sum, upstream) => sum + upstream.headsReceived, 0)
     const [receivedBefore, deadline] = [headsReceived(), clock.monotonic() + startTimeoutMs]
     this.#activityTimer = clock.every(activityIntervalMs, () => tracker.recordActivity())
-    tracker.recordActivity()
     for (;;) {
       await tracker.refresh(true)
+      tracker.recordActivity()
       const base = chain.upstreams[0]?.headBlock
       if (start !== this.#startCount) return false
       if (base !== undefined && headsReceived() > receivedBefore) {

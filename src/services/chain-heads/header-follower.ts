@@ -18,7 +18,7 @@ export interface HeaderFollowerOptions {
 }
 
 /** Blocks from before the start, so that a reorg is known to reach back to them. */
-const minKnownBlocks = 32
+const minKnownBlocks = 16
 
 /**
  * Follows the head of the network block by block, from the last block that it has published.

@@ -39,7 +39,8 @@ export const openModelHeads = (names: readonly string[] = ['a', 'b'], maxLag?: n
     async request({ name }, { method, params }) {
       requests.push(`${name} ${method}${params[0] === 'finalized' ? ' finalized' : ''}`)
       const value = await respond({ name, method, params })
-      return value === undefined ? refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' }) : fakeResult(value)
+      if (value === undefined) return refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' })
+      return fakeResult(value, Array.isArray(value) ? { count: value.length } : {})
     },
   }
   const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics })

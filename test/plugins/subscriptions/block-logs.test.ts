@@ -1,0 +1,106 @@
+import t from 'tap'
+import { BlockLogs } from '../../../plugins/subscriptions/block-logs.ts'
+import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
+import type { LogFilter } from '../../../plugins/subscriptions/log-filter.ts'
+import { RecentLogs } from '../../../plugins/subscriptions/recent-logs.ts'
+import type { Json } from '../../../src/plugin/call.ts'
+import { results } from '../../../src/services/results.ts'
+import { seededRandom } from '../../support/model-chain.ts'
+
+interface Log {
+  readonly address: string
+  readonly topics: readonly string[]
+  readonly logIndex: number
+}
+
+const addressOf = (i: number): string => `0x${i.toString(16).padStart(40, '0')}`
+const topicOf = (i: number): string => `0x${i.toString(16).padStart(64, '0')}`
+
+const blockOf = (logs: readonly object[], number = 7): BlockLogs =>
+  new BlockLogs({ number, hash: topicOf(number), json: JSON.stringify(logs) }, results)
+
+const filterOf = (value: Json | undefined): LogFilter => {
+  const filter = parseLogFilter(value, 'eth_subscribe')
+  if ('error' in filter) throw new Error(filter.error.message)
+  return filter
+}
+
+const matchesOf = (texts: readonly string[]): readonly number[] => texts.map(text => (JSON.parse(text) as Log).logIndex)
+
+/** What geth's documentation says of a filter, log by log. */
+const isExpected = (
+  log: Log,
+  { address, topics = [] }: { address?: string | string[]; topics?: (string | null | (string | null)[])[] },
+): boolean => {
+  if (address !== undefined && [address].flat().length > 0 && ![address].flat().includes(log.address)) return false
+  if (topics.length > log.topics.length) return false
+  return topics.every(
+    (topic, i) => topic === null || [topic].flat().length === 0 || [topic].flat().some(each => each === null || each === log.topics[i]),
+  )
+}
+
+t.test('a block finds the same logs as a look at each of them', async t => {
+  const random = seededRandom(5)
+  const randomLog = (logIndex: number): Log => ({
+    address: addressOf(random(6)),
+    topics: Array.from({ length: random(5) }, () => topicOf(random(5))),
+    logIndex,
+  })
+  const randomTopic = () =>
+    [null, topicOf(random(5)), Array.from({ length: random(4) }, () => (random(9) === 0 ? null : topicOf(random(8))))][random(3)] ?? null
+  let matchCount = 0
+  for (let round = 0; round < 400; round++) {
+    const logs = Array.from({ length: random(30) }, (_, i) => randomLog(i))
+    const addresses = [undefined, addressOf(random(7)), Array.from({ length: random(12) }, () => addressOf(random(9)))][random(3)]
+    const filter = { ...(addresses !== undefined && { address: addresses }), topics: Array.from({ length: random(5) }, randomTopic) }
+    const expected = logs.filter(log => isExpected(log, filter)).map(({ logIndex }) => logIndex)
+    matchCount += expected.length
+    t.same(matchesOf(blockOf(logs).match(filterOf(filter))), expected, JSON.stringify(filter))
+  }
+  t.ok(matchCount > 1_000)
+})
+
+t.test('a filter', async t => {
+  const log = { address: addressOf(1).toUpperCase().replace('X', 'x'), topics: [topicOf(10).toUpperCase().replace('X', 'x')], logIndex: 0 }
+
+  t.test('matches whatever the case in which the node writes hex', async t => {
+    t.same(matchesOf(blockOf([log]).match(filterOf({ address: addressOf(1), topics: [topicOf(10)] }))), [0])
+  })
+
+  t.test('without members matches each log', async t => {
+    for (const filter of [undefined, {}, { address: null, topics: null }]) t.same(matchesOf(blockOf([log]).match(filterOf(filter))), [0])
+  })
+
+  t.test('has bounds of blocks', async t => {
+    const isMatch = (filter: Json) => blockOf([log], 7).match(filterOf(filter)).length > 0
+    t.ok(isMatch({ fromBlock: '0x7', toBlock: '0x7' }))
+    t.ok(isMatch({ fromBlock: 'earliest', toBlock: 'latest' }))
+    t.notOk(isMatch({ fromBlock: '0x8', toBlock: 'latest' }))
+    t.notOk(isMatch({ fromBlock: '0x0', toBlock: '0x6' }))
+    t.notOk(isMatch({ fromBlock: '0x0', toBlock: 'earliest' }))
+  })
+})
+
+t.test('logs that are taken back come the last first, with removed', async t => {
+  const logs = [{ removed: false }, { removed: null }, {}].map((log, i) => ({ ...log, address: addressOf(1), topics: [], logIndex: i }))
+  const texts = blockOf(logs).matchRemoved(filterOf({}))
+  t.match(
+    texts.map(text => JSON.parse(text) as object),
+    [2, 1, 0].map(logIndex => ({ logIndex, removed: true, address: addressOf(1) })),
+  )
+})
+
+t.test('the newest blocks are kept to be taken back', async t => {
+  const recent = new RecentLogs()
+  const blocks = Array.from({ length: 200 }, (_, i) => blockOf([], i))
+  for (const block of blocks) recent.add(block)
+  t.equal(recent.remove({ number: 199, hash: topicOf(199) }), blocks[199])
+  t.equal(recent.remove({ number: 199, hash: topicOf(199) }), undefined, 'not twice')
+  t.equal(recent.remove({ number: 20, hash: topicOf(20) }), 'unknown', 'too old')
+  const long = blockOf([{ address: addressOf(1), topics: [], data: 'x'.repeat(8 << 20) }], 300)
+  for (let i = 0; i < 20; i++) recent.add(blockOf([], 201 + i))
+  for (let i = 0; i < 8; i++)
+    recent.add(Object.assign(Object.create(long) as BlockLogs, { hash: topicOf(300 + i), number: 300 + i, size: long.size }))
+  t.equal(recent.remove({ number: 220, hash: topicOf(220) }), 'unknown', 'more bytes than are kept')
+  t.not(recent.remove({ number: 307, hash: topicOf(307) }), 'unknown', 'a few are kept whatever their size')
+})

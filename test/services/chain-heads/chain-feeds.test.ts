@@ -1,0 +1,152 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import type { ChainUpdate, FeedKind, FeedListener } from '../../../src/services/chain-heads/index.ts'
+import { ancestorAt, seededRandom } from '../../support/model-chain.ts'
+import type { ModelBlock, ModelNode } from '../../support/model-chain.ts'
+import { openModelHeads } from './model-heads.ts'
+
+/** What a subscriber makes of the updates; fails the test when one of them does not follow from those before. */
+class Replay implements FeedListener {
+  readonly blocks: { number: number; hash: string; json: string }[] = []
+  addedCount = 0
+  hasEnded = false
+  readonly #t: Test
+
+  constructor(t: Test) {
+    this.#t = t
+  }
+
+  onUpdate({ removed, added }: ChainUpdate): void {
+    for (const { hash } of removed) {
+      const last = this.blocks.pop()
+      if (last !== undefined && last.hash !== hash) this.#t.fail('a block was removed that is not the newest')
+    }
+    for (const { number, hash, json } of added) {
+      const last = this.blocks.at(-1)
+      if (last !== undefined && number !== last.number + 1) this.#t.fail(`block ${number} follows block ${last.number}`)
+      const { parentHash } = JSON.parse(json) as { parentHash?: string }
+      if (last !== undefined && parentHash !== undefined && parentHash !== last.hash) this.#t.fail('a header follows that is no child')
+      this.blocks.push({ number, hash, json })
+      this.addedCount += 1
+    }
+  }
+
+  onEnd(): void {
+    this.hasEnded = true
+  }
+
+  /** Are these the newest blocks of the chain up to the tip? */
+  isChainOf(tip: ModelBlock): boolean {
+    return this.blocks.at(-1)?.hash === tip.hash && this.blocks.every(({ number, hash }) => ancestorAt(tip, number)?.hash === hash)
+  }
+}
+
+const openFeeds = async (t: Test, names: readonly string[]) => {
+  const model = openModelHeads(names)
+  const listen = (kind: FeedKind) => {
+    const replay = new Replay(t)
+    return { replay, ...model.heads.feeds[kind].subscribe(replay) }
+  }
+  const [headers, logs] = [listen('headers'), listen('logs')]
+  t.same(await Promise.all([headers.isStarted, logs.isStarted]), [true, true])
+  t.teardown(() => {
+    headers.close()
+    logs.close()
+    model.stop()
+  })
+  return { ...model, headers: headers.replay, logs: logs.replay, listen }
+}
+
+t.test('a feed replays to the canonical chain, whatever the chain and the upstreams do', async t => {
+  const steps = Number(process.env['FEED_STEPS'] ?? 600)
+  const model = await openFeeds(t, ['a', 'b', 'c'])
+  const { chain, nodes, responseOverrides, advance, headers, logs } = model
+  const random = seededRandom(11)
+  const failing = new Set<ModelNode>()
+  const disturb = (node: ModelNode): void => {
+    const lag = random(3)
+    const dice = random(12)
+    if (dice === 0 && failing.size < nodes.length - 1) failing.add(node)
+    else if (dice === 1) failing.delete(node)
+    // An upstream is behind, stays on a branch that was left, or has the tip.
+    else if (dice < 4) node.head = ancestorAt(chain.tip, chain.tip.number - lag) ?? node.head
+    else if (dice > 5) node.head = chain.tip
+    responseOverrides.set(node.name, (method, params) => (failing.has(node) ? undefined : node.answer(method, params)))
+  }
+  for (let step = 0; step < steps; step++) {
+    const dice = random(10)
+    if (dice < 6) chain.mine()
+    else if (dice === 6) chain.reorg()
+    else if (dice === 7) for (let i = random(30); i > 0; i--) chain.mine()
+    chain.finalize()
+    nodes.forEach(disturb)
+    await advance(500)
+    if (step % 100 !== 99) continue
+    failing.clear()
+    for (const node of nodes) node.head = chain.tip
+    for (let i = 0; i < 60 && !(headers.isChainOf(chain.tip) && logs.isChainOf(chain.tip)); i++) await advance(500)
+    t.ok(headers.isChainOf(chain.tip) && logs.isChainOf(chain.tip), `after ${step + 1} steps`)
+  }
+  t.notOk(headers.hasEnded || logs.hasEnded)
+  t.ok(headers.addedCount > steps, `${headers.addedCount} headers`)
+})
+
+t.test('a feed', async t => {
+  t.test('requests each block once, however many listen', async t => {
+    const { chain, nodes, advance, requestCount, listen, headers, logs } = await openFeeds(t, ['a'])
+    const others = [listen('headers'), listen('headers'), listen('logs')]
+    await Promise.all(others.map(({ isStarted }) => isStarted))
+    await advance(1_000)
+    const [blocksBefore, logsBefore] = [requestCount('eth_getBlockByHash'), requestCount('eth_getLogs')]
+    for (let i = 0; i < 5; i++) chain.mine()
+    nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+    await advance(1_000)
+    t.equal(requestCount('eth_getBlockByHash') - blocksBefore, 4)
+    t.equal(requestCount('eth_getLogs') - logsBefore, 5)
+    for (const { replay } of [...others, { replay: headers }, { replay: logs }]) t.equal(replay.addedCount, 5)
+  })
+
+  t.test('does not go back with a lower head, but when no upstream has the blocks any more', async t => {
+    const { chain, nodeOf, responseOverrides, advance, headers } = await openFeeds(t, ['a', 'b'])
+    const before = chain.tip
+    for (let i = 0; i < 3; i++) chain.mine()
+    nodeOf('a').head = chain.tip
+    await advance(1_000)
+    responseOverrides.set('a', () => undefined)
+    await advance(2_000)
+    t.equal(headers.blocks.length, 3, 'only the other upstream answers, and it is behind')
+    responseOverrides.clear()
+    nodeOf('a').head = before
+    await advance(30_000)
+    t.equal(headers.blocks.length, 0)
+  })
+
+  t.test('ends when more blocks are missing than can be fetched', async t => {
+    const { chain, nodes, advance, headers, logs } = await openFeeds(t, ['a'])
+    for (let i = 0; i < 600; i++) chain.mine()
+    nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+    await advance(5_000)
+    t.same([headers.hasEnded, logs.hasEnded, headers.addedCount], [true, true, 0])
+  })
+
+  t.test('does not start while no upstream answers', async t => {
+    const { heads, responseOverrides, advance } = openModelHeads(['a'])
+    responseOverrides.set('a', () => undefined)
+    const { isStarted } = heads.feeds.headers.subscribe(new Replay(t))
+    await advance(4_000)
+    t.equal(await isStarted, false)
+  })
+
+  t.test('asks again for logs that a node leaves out, as the header tells that there are some', async t => {
+    const { chain, nodes, nodeOf, responseOverrides, advance, logs } = await openFeeds(t, ['a', 'b'])
+    responseOverrides.set('a', (method, params) => {
+      if (method === 'eth_getLogs') return []
+      const answer = nodeOf('a').answer(method, params)
+      return method.startsWith('eth_getBlock') ? { ...(answer as object), logsBloom: '0x0010' } : answer
+    })
+    chain.mine()
+    nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+    await advance(1_000)
+    t.equal((JSON.parse(logs.blocks[0]?.json ?? '[]') as unknown[]).length, 1)
+  })
+})
