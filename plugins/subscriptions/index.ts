@@ -56,7 +56,7 @@ const subscribe = async (call: Call<ContextKeys>, { subscriptions, eventCosts, l
   const subscriber = { origin, account: context.account, key: context.key }
   const subscription = await subscriptions.subscribe({ ...topic, cost: eventCosts[topic.kind] ?? 0 }, subscriber, limits)
   if ('error' in subscription) return subscription
-  return { source: 'local', result: Buffer.from(`"${subscription.id}"`), onSent: () => subscription.begin() }
+  return { source: 'local', result: Buffer.from(`"${subscription.id}"`), onSent: () => subscriptions.begin(subscription) }
 }
 
 const unsubscribe = ({ origin, context }: Call<ContextKeys>, subscriptions: Subscriptions): Reply => {

@@ -18,6 +18,7 @@ export interface SubscriptionLimits {
 /** All subscriptions of one network in this process, until they are removed or their WebSockets close. */
 export class SubscriptionRegistry {
   readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = { newHeads: new Set(), logs: new Set() }
+  readonly #begunCounts: Record<SubscriptionKind, number> = { newHeads: 0, logs: 0 }
   readonly #countByAccount = new Map<string, number>()
   readonly #gauges: Readonly<Record<SubscriptionKind, Gauge>>
   readonly #onRemoved: (subscription: Subscription) => void
@@ -46,7 +47,13 @@ export class SubscriptionRegistry {
     ofSocket.set(subscription.id, subscription)
     this.#byKind[subscription.kind].add(subscription)
     this.#countByAccount.set(account.id, (this.#countByAccount.get(account.id) ?? 0) + 1)
-    this.#updateGauge(subscription.kind)
+  }
+
+  /** The caller has been sent the id: its events are sent from now on. */
+  begin(subscription: Subscription): void {
+    if (!this.#byKind[subscription.kind].has(subscription)) return
+    subscription.begin()
+    this.#addToGauge(subscription.kind, 1)
   }
 
   /** False when it was removed before. */
@@ -57,7 +64,7 @@ export class SubscriptionRegistry {
     const count = getOrCreate(this.#countByAccount, subscriber.account.id, () => 1) - 1
     if (count > 0) this.#countByAccount.set(subscriber.account.id, count)
     else this.#countByAccount.delete(subscriber.account.id)
-    this.#updateGauge(kind)
+    if (subscription.hasBegun) this.#addToGauge(kind, -1)
     this.#onRemoved(subscription)
     return true
   }
@@ -66,7 +73,8 @@ export class SubscriptionRegistry {
     for (const subscription of state.subscriptions?.values() ?? []) this.remove(subscription)
   }
 
-  #updateGauge(kind: SubscriptionKind): void {
-    this.#gauges[kind].set(this.#byKind[kind].size)
+  #addToGauge(kind: SubscriptionKind, change: 1 | -1): void {
+    this.#begunCounts[kind] += change
+    this.#gauges[kind].set(this.#begunCounts[kind])
   }
 }

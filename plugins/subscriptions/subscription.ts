@@ -48,6 +48,11 @@ export class Subscription {
     return this.topic.kind
   }
 
+  /** Has the caller been sent the id? */
+  get hasBegun(): boolean {
+    return this.#waiting === undefined
+  }
+
   get isOpen(): boolean {
     return !this.subscriber.origin.signal.aborted
   }

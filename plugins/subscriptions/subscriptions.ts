@@ -54,6 +54,11 @@ export class Subscriptions {
     return refuse('unavailable', { retryAfter: 1, source: 'gateway' })
   }
 
+  /** The caller has been sent the id. */
+  begin(subscription: Subscription): void {
+    this.#registry.begin(subscription)
+  }
+
   /** False when the origin has no such subscription. */
   unsubscribe({ state }: Origin, id: string): boolean {
     const subscription = state.subscriptions?.get(id)

@@ -4,7 +4,8 @@ import { deployEmitter, startAnvilChain } from '../support/anvil-chain.ts'
 import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
 import type { DappClient, ClientLog } from '../support/dapp-clients.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
-import { call } from '../support/rpc-client.ts'
+import { call, post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const chain = await startAnvilChain()
 const deployment = createDeployment({
@@ -123,5 +124,42 @@ for (const [name, open] of Object.entries(http)) {
   test(`${name} shows that the key is unknown`, async t => {
     const client = closeAfter(t, open(madeUpKey, { staticNetwork: true }))
     await assertShowsError(t, client, -32090, madeUpKey, 'eth_blockNumber', [])
+  })
+}
+
+/** The subscriptions that the gateway has, of all kinds. */
+const subscriptionCount = async (): Promise<number> => {
+  const { text } = await post(`${gateway.admin}/metrics`, '', { method: 'GET' })
+  return Array.from(text.matchAll(/^tollgate_subscriptions\{.*\} (\d+)$/gm), ([, count]) => Number(count)).reduce(
+    (sum, count) => sum + count,
+    0,
+  )
+}
+
+for (const [name, open] of Object.entries(webSocket)) {
+  test(`${name} watches blocks and events, through a reorg`, async t => {
+    const client = closeAfter(t, open(key))
+    const stage = await deployEmitter(chain)
+    const blocks: number[] = []
+    const events: { readonly index: number; readonly isRemoved: boolean }[] = []
+    await waitUntil(async () => (await subscriptionCount()) === 0)
+    await client.watch(stage.address, {
+      onBlock: number => blocks.push(number),
+      onEvent: (index, isRemoved) => events.push({ index, isRemoved }),
+    })
+    await waitUntil(async () => (await subscriptionCount()) === 2)
+    await stage.emitLogs(2)
+    const number = Number(await chain.request('eth_blockNumber'))
+    await waitUntil(() => blocks.includes(number) && events.length === 2)
+    await chain.request('anvil_reorg', 1, [])
+    await chain.request('anvil_mine', '0x1')
+    // ethers gives removed logs to listeners of its own kind of event.
+    const removed = name.startsWith('ethers') ? [] : ['1 true', '0 true']
+    const expected = ['0 false', '1 false', ...removed]
+    await waitUntil(() => blocks.includes(number + 1) && events.length === expected.length)
+    t.same(
+      events.map(({ index, isRemoved }) => `${index} ${isRemoved}`),
+      expected,
+    )
   })
 }

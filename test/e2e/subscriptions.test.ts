@@ -227,6 +227,23 @@ t.test('events cost credits', async t => {
     t.equal(used, 2 * 5 + 2 * 2 * 50)
   })
 
+  t.test('for each block with logs, but not for logs that are taken back', async t => {
+    const emitter = await deployEmitter(chain)
+    const { key } = await deployment.addKey('alice')
+    const client = await connect(key)
+    const before = (await usage('alice')).used
+    await subscribe(client, 'logs', { address: emitter.address })
+    await emitter.emitLogs(3)
+    await nextLogs(client, 3)
+    await chain.request('anvil_reorg', 1, [])
+    await chain.request('anvil_mine', '0x1')
+    await nextLogs(client, 3)
+    await client.close()
+    let used = 0
+    while ((used = (await usage('alice')).used) < before + 305);
+    t.equal(used, before + 5 + 300)
+  })
+
   t.test('the socket of an account without credits closes, and says when there are new ones', async t => {
     const client = await connect(bob.key)
     await subscribe(client, 'newHeads')

@@ -1,9 +1,10 @@
 import { Contract, Interface, JsonRpcProvider, Wallet, WebSocketProvider } from 'ethers'
+import type { Log } from 'ethers'
 import { createPublicClient, createWalletClient, defineChain, http, webSocket } from 'viem'
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { Web3 } from 'web3'
-import { emitterAbi } from './anvil-chain.ts'
+import { emittedTopic, emitterAbi } from './anvil-chain.ts'
 
 /** What a dApp does, with any library. */
 export interface DappClient {
@@ -17,11 +18,18 @@ export interface DappClient {
   emitLogs(contract: string, count: number): Promise<EmittedLogs>
   /** Calls `count()`. */
   count(contract: string): Promise<number>
+  /** Subscribes to blocks, and to the events of the contract; only over WebSocket. */
+  watch(contract: string, watcher: Watcher): Promise<void>
   /** A raw JSON-RPC call. */
   request(method: string, params: readonly unknown[]): Promise<unknown>
   /** The JSON-RPC error in a rejection of `request`; each library puts it elsewhere. */
   rpcErrorOf(rejection: unknown): ClientError
   close(): Promise<void>
+}
+
+export interface Watcher {
+  onBlock(number: number): void
+  onEvent(index: number, isRemoved: boolean): void
 }
 
 export interface EmittedLogs {
@@ -88,6 +96,12 @@ export const openViem = (url: string, { batch = false } = {}): DappClient => {
       return { transactionHash: hash, indexes: events.map(({ args }) => Number(args.index)) }
     },
     count: async contract => Number(await client.readContract({ address: contract as Hex, abi: emitterAbi, functionName: 'count' })),
+    async watch(contract, { onBlock, onEvent }) {
+      client.watchBlocks({ onBlock: ({ number }) => onBlock(Number(number)) })
+      const onLogs = (logs: readonly { args: { index?: bigint | undefined }; removed: boolean }[]) =>
+        logs.forEach(({ args, removed }) => onEvent(Number(args.index), removed))
+      client.watchContractEvent({ address: contract as Hex, abi: emitterAbi, eventName: 'Emitted', onLogs })
+    },
     // The types of the library allow only the methods that it knows.
     request: (method, params) => client.request({ method, params } as never),
     rpcErrorOf: innermostCause,
@@ -132,6 +146,11 @@ export const openEthers = (url: string, { staticNetwork = false } = {}): DappCli
       return { transactionHash: transaction.hash, indexes }
     },
     count: async address => Number(await contractAt(address).getFunction('count').staticCall()),
+    async watch(contract, { onBlock, onEvent }) {
+      await provider.on('block', onBlock)
+      const filter = { address: contract, topics: [emittedTopic] }
+      await provider.on(filter, ({ topics, removed }: Log) => onEvent(Number(topics[1]), removed))
+    },
     request: (method, params) => provider.send(method, [...params]),
     rpcErrorOf(rejection) {
       const { error, info } = rejection as { error?: ClientError; info?: { responseBody: string } }
@@ -176,6 +195,12 @@ export const openWeb3 = (url: string): DappClient => {
       return { transactionHash, indexes }
     },
     count: async address => Number(await contractAt(address).methods.count().call()),
+    async watch(contract, { onBlock, onEvent }) {
+      const blocks = await web3.eth.subscribe('newBlockHeaders')
+      blocks.on('data', ({ number }) => onBlock(Number(number)))
+      const logs = await web3.eth.subscribe('logs', { address: contract, topics: [emittedTopic] })
+      logs.on('data', ({ topics, removed }) => onEvent(Number(topics[1]), removed))
+    },
     request: (method, params) => web3.requestManager.send({ method, params: [...params] }),
     rpcErrorOf: innermostCause,
     close: async () => {
