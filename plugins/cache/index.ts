@@ -21,6 +21,7 @@ import type {
   Reply,
   Services,
 } from '../../src/plugin/plugin.ts'
+import { LookupCounters } from './lookup-counters.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 import type { CacheQuery } from './finality.ts'
 import { explainPolicy } from './explain-policy.ts'
@@ -80,6 +81,8 @@ export default definePlugin({
       methods,
     )
     const methodCaches = new Map(methods.names.map(name => [name, createMethodCache(name, methods.get(name), overrides[name])]))
+    const lookups = new LookupCounters(services.metrics)
+    let stopMeasuring = () => {}
     const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)
     const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, secondLevelCache)
     const callsInFlight = new CallsInFlight(heads)
@@ -100,12 +103,14 @@ export default definePlugin({
         hit = memoryCache.get(key, heads.snapshot, isInStep)
       }
       if (hit !== undefined) {
+        lookups.record(request.method, 'memory')
         heads.recordActivity() // the head is followed, so that a reorg ends the hit
         return hit
       }
       const snapshot = heads.snapshot
       const callInFlight = isInStep ? callsInFlight.find(key) : undefined
       if (callInFlight !== undefined) {
+        lookups.record(request.method, 'joined')
         log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
         return copyReply(await callInFlight.join(call), { cache: 'hit' })
       }
@@ -114,13 +119,22 @@ export default definePlugin({
       const below = secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss)
       const reply = await callsInFlight.begin(key, call, variant, below).join(call)
       memoryCache.store(miss, reply)
+      lookups.record(request.method, reply.source === 'cache' ? 'redis' : 'miss')
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     }
     const explain = ({ method }: ExplainedCall): Explanation => {
       const methodCache = methodCaches.get(method)
       return { text: [explainPolicy(methodCache === undefined || methodCache.sends ? 'never' : methodCache.policy)] }
     }
-    return { handle, explain, start: async () => secondLevelCache?.open() }
+    return {
+      handle,
+      explain,
+      async start() {
+        stopMeasuring = memoryCache.measure(services.metrics)
+        await secondLevelCache?.open()
+      },
+      stop: async () => stopMeasuring(),
+    }
   },
 })
 

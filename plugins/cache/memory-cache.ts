@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { ChunkedBytes, copyReply, isFailure, toBuffer } from '../../src/plugin/plugin.ts'
+import { ChunkedBytes, copyReply, isFailure, metricDefinitions, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CachePolicy, ChainSnapshot, Failure, RawJson, Reply, Result, Services } from '../../src/plugin/plugin.ts'
 import { isFinal, minedBlockOf } from './finality.ts'
 import type { CacheQuery } from './finality.ts'
@@ -54,6 +54,15 @@ export class MemoryCache {
     this.#replies = openReplyCache(options.maxBytes, services)
     this.#latestTtlMs = Math.min(network.blockTime, heads.pollIntervalMs)
     this.#outpacesPolls = network.blockTime < heads.pollIntervalMs
+  }
+
+  /** Reports its size while the pipeline runs. Returns how to stop. */
+  measure(metrics: Services['metrics']): () => void {
+    const [bytes, entries] = [metrics.gauge(metricDefinitions.cacheBytes, {}), metrics.gauge(metricDefinitions.cacheEntries, {})]
+    return metrics.collect(() => {
+      bytes.set(this.#replies.calculatedSize)
+      entries.set(this.#replies.size)
+    })
   }
 
   /** The reply for later callers, if it is still valid; if not `isInStep` with what callers were told, only a final one. */

@@ -1,5 +1,5 @@
 import { isFailure, refuse } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Heads, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
+import type { Clock, Counter, Failure, Heads, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
 import type { RequiredBlock } from './node-order.ts'
 import { attemptWithin, hedge } from './attempts.ts'
 import type { Attempt } from './attempts.ts'
@@ -18,6 +18,7 @@ export interface NodeSelection {
   readonly requiredBlock: RequiredBlock
   readonly heads: Heads
   readonly retryBudget: RetryBudget
+  readonly retries: Readonly<Record<'retry' | 'hedge' | 'partner', Counter>>
   readonly clock: Clock
   /** False when a call gets one attempt. */
   readonly mayRetry: boolean
@@ -70,7 +71,10 @@ export class FailoverAttempt implements Alternatives {
     }
     const isOutage = (this.#bestFailure === undefined || this.#bestFailure.fault === 'upstream') && !this.#isAtConcurrencyLimit
     const partner = this.#partner
-    const forwarded = isOutage && partner?.isUsable(this.#selection.methodClass) ? await this.#attempt(partner) : undefined
+    if (!isOutage || partner?.isUsable(this.#selection.methodClass) !== true)
+      return this.#bestReply ?? noUpstream(this.#selection.candidates)
+    this.#selection.retries.partner.add()
+    const forwarded = await this.#attempt(partner)
     return forwarded ?? this.#bestReply ?? noUpstream(this.#selection.candidates)
   }
 
@@ -131,7 +135,7 @@ export class FailoverAttempt implements Alternatives {
 
   /** An attempt after a failed one. Without retry budget or time the best reply so far is final. */
   async #retry(node: UpstreamNode): Promise<Reply | undefined> {
-    const { retryBudget, methodClass, mayRetry } = this.#selection
+    const { retryBudget, retries, methodClass, mayRetry } = this.#selection
     if (!mayRetry || !(await retryBudget.reserve())) return this.#bestReply ?? noUpstream(this.#selection.candidates)
     let hasRetryFailed = true
     try {
@@ -140,6 +144,7 @@ export class FailoverAttempt implements Alternatives {
         hasRetryFailed = false
         return undefined
       }
+      if (node !== this.#partner) retries.retry.add()
       const reply = await this.#requestWithinMaxTime(node)
       if (reply === undefined) return this.#bestReply ?? retryTimeout(node)
       const final = this.#finalOf(await this.#resolveDuplicate(reply, node), node)
@@ -196,13 +201,14 @@ export class FailoverAttempt implements Alternatives {
 
   /** The call is late on this node: an attempt on another one, if there is one and the budget allows it. */
   #hedge(lateNode: UpstreamNode): Attempt | undefined {
-    const { methodClass, hedgeNodes, hedgeBudget, requiredBlock, heads } = this.#selection
+    const { methodClass, hedgeNodes, hedgeBudget, retries, requiredBlock, heads } = this.#selection
     const isFailing = lateNode.recordLate(methodClass)
     // A transaction or a receipt is null where the node is behind.
     const isCurrent = (each: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(each.name)
     const node = hedgeNodes.size === 0 ? undefined : this.#findNode(each => hedgeNodes.has(each) && isCurrent(each))
     if (node === undefined || !hedgeBudget.reserve(isFailing)) return undefined
     this.#triedNodes.add(node)
+    retries.hedge.add()
     return this.#attemptOn(node)
   }
 

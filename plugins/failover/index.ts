@@ -1,4 +1,4 @@
-import { assertKnownMethods, copyReply, definePlugin, revealSecrets } from '../../src/plugin/plugin.ts'
+import { assertKnownMethods, copyReply, definePlugin, metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
 import type { Target } from '../../src/plugin/plugin.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
@@ -55,6 +55,8 @@ export default definePlugin({
     const hedgeNodes: ReadonlySet<UpstreamNode> = new Set(hedge ? nodes.filter((_, i) => upstreams[i]?.weight !== 0) : [])
     const hedgeBudget = services.singleton('hedge budget', {}, () => new HedgeBudget(services.clock))
     const retryBudget = services.singleton('retry budget', {}, () => new RetryBudget(services.clock))
+    const retriesOf = (kind: string) => services.metrics.counter(metricDefinitions.retries, { kind })
+    const retries = { retry: retriesOf('retry'), hedge: retriesOf('hedge'), partner: retriesOf('partner') }
     let stopTracking = () => {}
     return {
       async start() {
@@ -83,6 +85,7 @@ export default definePlugin({
           requiredBlock,
           heads,
           retryBudget,
+          retries,
           hedgeBudget,
           clock,
           mayRetry,

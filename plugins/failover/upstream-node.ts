@@ -45,6 +45,7 @@ export class UpstreamNode {
   readonly #failures: Counter
   readonly #duration: Histogram
   readonly #rateLimited: Gauge
+  readonly #requestsInFlight: Gauge
   #rateLimitTimer: ReturnType<Services['clock']['after']> | undefined
   readonly #rateLimit: RateLimitBackoff
   readonly #deprioritizer: Deprioritizer
@@ -67,6 +68,7 @@ export class UpstreamNode {
     this.#failures = services.metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })
     this.#duration = services.metrics.histogram(metricDefinitions.upstreamRequestDuration, { upstream: name })
     this.#rateLimited = services.metrics.gauge(metricDefinitions.upstreamRateLimited, { upstream: name })
+    this.#requestsInFlight = services.metrics.gauge(metricDefinitions.upstreamRequestsInFlight, { upstream: name })
     this.#rateLimit = new RateLimitBackoff(services.clock)
     this.#deprioritizer = new Deprioritizer(options, services)
     this.#activity = activityOf(target)
@@ -94,6 +96,7 @@ export class UpstreamNode {
     const startedAt = clock.monotonic()
     const attempt = new AttemptInFlight(call.signal ?? call.origin.signal, alternatives)
     this.#inFlight.add(attempt)
+    this.#requestsInFlight.add(1)
     this.#peers = alternatives.nodes
     let outcome: CallOutcome = 'ignored'
     try {
@@ -103,6 +106,7 @@ export class UpstreamNode {
     } finally {
       const endedAt = clock.monotonic()
       this.#inFlight.delete(attempt)
+      this.#requestsInFlight.add(-1)
       if (outcome === 'success') this.#recordLatency(methodClass, startedAt, endedAt)
       else if (attempt.isCanceled) this.#recordCanceled(methodClass, startedAt, endedAt)
       this.#duration.observe((endedAt - startedAt) / 1000)

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
 import { configId, reloadGatewayConfig } from '../core/config-changes.ts'
+import { version } from '../core/version.ts'
 import { Reloader } from '../core/reloader.ts'
 import type { PreparedReload, ReadConfig } from '../core/reloader.ts'
 import { openAdminListener } from '../server/index.ts'
@@ -13,6 +14,7 @@ import { systemClock } from '../services/clock.ts'
 import { accessLogSettingsOf } from '../services/access-log.ts'
 import type { AccessLogControl } from '../services/access-log.ts'
 import type { Log, LogLevel, RootLog } from '../services/log.ts'
+import { collectProcessMetrics } from '../services/process-metrics.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
@@ -42,6 +44,7 @@ export const openPrimary = async (
   const rpc = await resolvePort(gateway.listen.rpc)
   const env = { [rpcPortVariable]: String(rpc.port) }
   const metrics = createMetricsRegistry()
+  collectProcessMetrics(metrics, version, systemClock)
   const { sharedHeads, close } = await openSharedHeads(gateway, log, metrics)
   const stopTimeoutMs = () => gateway.drain.timeout + stopMarginMs
   const options = {
@@ -51,6 +54,7 @@ export const openPrimary = async (
     size: gateway.workers,
     stopTimeoutMs: stopTimeoutMs(),
     sharedHeads,
+    metrics,
     configId: configId(config),
   }
   const pool = await openWorkerPool(options, systemClock, log).catch(async (error: unknown) => {

@@ -3,7 +3,8 @@ import type { Worker } from 'node:cluster'
 import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import type { MetricFamily } from '../services/metrics.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { Counter, MetricFamily, Metrics } from '../services/metrics.ts'
 import { Backoff } from '../util/async.ts'
 import { ReloadError } from '../core/running-networks.ts'
 import type { PreparedReload, ReloadProblem } from '../core/reloader.ts'
@@ -20,6 +21,7 @@ export interface WorkerPoolOptions {
   readonly exec: string
   readonly args: readonly string[]
   readonly size: number
+  readonly metrics: Metrics
   readonly env: Readonly<Record<string, string>>
   /** ms that a worker has to exit in, once it is to stop and its grace is over. */
   readonly stopTimeoutMs: number
@@ -67,6 +69,7 @@ export class WorkerPool {
   readonly #ready = new Map<Worker, WorkerChannel>()
   /** What has been set since the start, by kind; the rest is as in the configuration. */
   readonly #settings = new Map<WorkerSetting['kind'], WorkerSetting>()
+  readonly #exits: Counter
   #isStopping = false
   #lastRequestId = 0
   /** Of the configuration that all workers are to have. */
@@ -74,6 +77,10 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions, clock: Clock, log: Log) {
     this.#options = options
+    this.#exits = options.metrics.counter(metricDefinitions.workerExits, {})
+    options.metrics.gauge(metricDefinitions.workersConfigured, {}).set(options.size)
+    const ready = options.metrics.gauge(metricDefinitions.workersReady, {})
+    options.metrics.collect(() => ready.set(this.readyCount))
     this.#configId = options.configId
     this.#clock = clock
     this.#log = log
@@ -185,6 +192,7 @@ export class WorkerPool {
     this.#workers.delete(worker)
     const wasReady = this.#ready.delete(worker)
     if (this.#isStopping || !wasReady) return false
+    this.#exits.add()
     this.#log.warn({ event: 'worker-exited', worker: worker.process.pid, code, signal }, 'worker exited; restarting it')
     return true
   }

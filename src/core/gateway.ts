@@ -20,12 +20,15 @@ import type { HeadsSource } from '../services/chain-heads/index.ts'
 import { openSingletons } from './singletons.ts'
 import { openLedger } from '../services/ledger/index.ts'
 import type { RootLog } from '../services/log.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import { collectProcessMetrics } from '../services/process-metrics.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { results } from '../services/results.ts'
 import { SocketLimits } from '../services/socket-limits.ts'
 import { openUsage } from '../services/usage/index.ts'
 import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
+import { withStoreMetrics } from '../store/store-metrics.ts'
 import type { Store } from '../store/store.ts'
 import { version } from './version.ts'
 
@@ -70,10 +73,12 @@ export const openGateway = async (
   try {
     const memoryBudget = new MemoryBudget(Math.floor(gateway.limits.inFlight / gateway.workers))
     const headsSource = givenHeads ?? (await openOwnHeadsSource(gateway, clock, closers))
-    const store = await openStore(gateway.store, clock)
+    const metrics = createMetricsRegistry()
+    const stopMeasuring = collectProcessMetrics(metrics, version, clock)
+    closers.push(async () => stopMeasuring())
+    const store = withStoreMetrics(await openStore(gateway.store, clock), metrics, clock)
     closers.push(() => store.close())
     for (const warning of store.warnings) log.warn({}, warning)
-    const metrics = createMetricsRegistry()
     const accessLog = openAccessLog(gateway.accessLog, clock, log)
     closers.push(() => accessLog.close())
     const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })
@@ -152,6 +157,8 @@ const openServices = async (
   const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, newProcessName })
   closers.push(() => usage.stop())
   const ledger = openLedger(store, clock, { log, newProcessName })
+  const leases = metrics.gauge(metricDefinitions.leases, {})
+  metrics.collect(() => leases.set(ledger.leaseCount))
   closers.push(() => ledger.stop())
   await usage.start()
   await ledger.start()

@@ -176,6 +176,8 @@ interface CallMetricsOptions {
 /** Counts each call by method and outcome, and measures its duration. */
 export const withCallMetrics = (run: Next, { network, methods, metrics, clock, inFlight }: CallMetricsOptions): Next => {
   const callDuration = metrics.histogram(metricDefinitions.callDuration, { network })
+  const callsInFlight = metrics.gauge(metricDefinitions.callsInFlight, { network })
+  const credits = metrics.counter(metricDefinitions.credits, { network })
   const methodNames = new Set(methods)
   const counters = new Map<string, Map<string, Counter>>()
   const counterOf = (name: string, outcome: string): Counter => {
@@ -187,15 +189,18 @@ export const withCallMetrics = (run: Next, { network, methods, metrics, clock, i
     const startedAtMs = clock.monotonic()
     let outcome = 'internal' // when a bug throws
     inFlight.begin()
+    callsInFlight.add(1)
     try {
       const reply = await run(call)
       if (!isReply(reply)) throw new TypeError('a plugin returned neither a result in bytes nor a failure')
       outcome = isFailure(reply) ? reply.kind : 'ok'
+      if (reply.credits !== undefined) credits.add(reply.credits)
       return reply
     } finally {
       inFlight.end()
+      callsInFlight.add(-1)
       counterOf(methodNameOf(call.message) ?? 'other', outcome).add()
-      callDuration.observe((clock.monotonic() - startedAtMs) / 1000)
+      callDuration.observe((clock.monotonic() - startedAtMs) / 1000, call.origin.requestId)
     }
   }
 }

@@ -4,7 +4,7 @@ import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { Secret } from '../plugin/secret.ts'
 import type { Log } from '../services/log.ts'
-import { formatMetrics, metricsContentType } from '../services/metrics.ts'
+import { formatMetrics, metricsFormats } from '../services/metrics-format.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
 import type { LogControls } from './log-routes.ts'
@@ -142,10 +142,19 @@ const respondReadiness = async (ctx: Koa.Context, { isReady, networks, metrics }
   ctx.status = ready ? 200 : 503
 }
 
+/** The first is for those who accept anything. */
+const mediaTypes = [
+  'text/plain; version=0.0.4',
+  'application/openmetrics-text; version=1.0.0',
+] as const satisfies readonly (keyof typeof metricsFormats)[]
+
 const respondMetrics = async (ctx: Koa.Context, { metrics }: Pick<AdminOptions, 'metrics'>): Promise<void> => {
   const families = await metrics()
-  ctx.type = metricsContentType
-  ctx.body = formatMetrics(families)
+  const accepted = ctx.accepts(...mediaTypes)
+  const mediaType = mediaTypes.find(each => each === accepted) ?? mediaTypes[0]
+  ctx.set('Vary', 'Accept')
+  ctx.type = `${mediaType}; charset=utf-8`
+  ctx.body = formatMetrics(families, metricsFormats[mediaType])
 }
 
 const requireToken = (token: Secret): Koa.Middleware => {

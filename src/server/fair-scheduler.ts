@@ -54,6 +54,11 @@ export class FairScheduler {
     })
   }
 
+  /** Messages that wait. */
+  get waitingCount(): number {
+    return this.#queue.reduce((sum, { waiting }) => sum + waiting.length, 0)
+  }
+
   get #maxUnits(): number {
     return this.#turn - this.#mixedTurn < maxTurnsSinceOther ? maxUnitsPerTurn : maxUnitsAlone
   }

@@ -68,8 +68,8 @@ const explainListenError = (error: NodeJS.ErrnoException, host: string, port: nu
   }
 }
 
-/** Closes connections above the limit at once. */
-export const limitConnections = (server: Server, sockets: SocketLimits): void => {
+/** Closes connections above the limit at once. Returns those that are open. */
+export const limitConnections = (server: Server, sockets: SocketLimits): ReadonlySet<Socket> => {
   const open = new Set<Socket>()
   server.on('error', ({ code = '' }: NodeJS.ErrnoException) => sockets.recordRefused('caller', code))
   server.prependListener('connection', (socket: Socket) => {
@@ -82,6 +82,7 @@ export const limitConnections = (server: Server, sockets: SocketLimits): void =>
     open.add(socket)
     socket.once('close', () => open.delete(socket))
   })
+  return open
 }
 
 /** Loads a listener with its first request. */

@@ -23,6 +23,7 @@ import {
   limitConnections,
   listen,
 } from './http-server.ts'
+import { measureLoad } from './load-metrics.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
 import { createResponseCounter } from './response-records.ts'
@@ -93,7 +94,8 @@ export const openRpcListener = async ({
   const wsConnections = new WsConnections(services, clock)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback())
   const url = await listen(server, config.listen.rpc, config.listen.reusePort)
-  limitConnections(server, sockets)
+  const connections = limitConnections(server, sockets)
+  measureLoad(metrics, services, { connections, wsConnections })
   wsConnections.start()
   let { drain: drainConfig } = config
   return {

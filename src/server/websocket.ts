@@ -36,6 +36,10 @@ export class WsConnections {
     this.#clock = clock
   }
 
+  get count(): number {
+    return this.#connections.size
+  }
+
   /** Called once the server listens. */
   start(): void {
     this.#timers = [

@@ -44,6 +44,10 @@ export class MemoryBudget {
     return this.#reservedBytes
   }
 
+  get maxBytes(): number {
+    return this.#maxBytes
+  }
+
   get freeBytes(): number {
     return this.#maxBytes - this.#reservedBytes
   }

@@ -1,4 +1,5 @@
 import type { MetricDefinition } from './metrics.ts'
+import { systemMetricDefinitions } from './system-metric-definitions.ts'
 
 /** All metrics of the gateway and of the plugins that come with it, in the order of the reference page. */
 export const metricDefinitions = {
@@ -14,23 +15,43 @@ export const metricDefinitions = {
     labels: ['network'],
     help: 'Time from a JSON-RPC call that reached a pipeline to its reply.',
   },
+  callsInFlight: {
+    name: 'tollgate_calls_in_flight',
+    type: 'gauge',
+    labels: ['network'],
+    help: 'JSON-RPC calls that are in a pipeline now.',
+    aggregation: 'sum',
+  },
+  credits: {
+    name: 'tollgate_credits_total',
+    type: 'counter',
+    labels: ['network'],
+    help: 'Credits that calls have cost. Refunds of responses that could not be delivered are not subtracted.',
+  },
   httpResponses: {
     name: 'tollgate_http_responses_total',
     type: 'counter',
     labels: ['status'],
     help: 'HTTP responses, refused WebSocket upgrades included. CORS preflights are not counted. Status 499: the caller left before the response.',
   },
-  socketsRefused: {
-    name: 'tollgate_sockets_refused_total',
+  retries: {
+    name: 'tollgate_retries_total',
     type: 'counter',
-    labels: ['peer'],
-    help: 'Sockets that the limits of the gateway or of its machine did not allow. The peer is "caller" or "upstream".',
+    labels: ['network', 'kind'],
+    help: 'Further requests to upstreams for a call. The kind is "retry" after a failure, "hedge" beside a slow request, or "partner" for a call that was forwarded in an outage.',
   },
   upstreamRequestDuration: {
     name: 'tollgate_upstream_request_duration_seconds',
     type: 'histogram',
     labels: ['network', 'upstream'],
     help: 'Time of each attempt to have a call answered by an upstream, whatever its result. The count is the number of attempts: the share of an upstream is its part of all.',
+  },
+  upstreamRequestsInFlight: {
+    name: 'tollgate_upstream_requests_in_flight',
+    type: 'gauge',
+    labels: ['network', 'upstream'],
+    help: 'Calls that an upstream has not answered yet.',
+    aggregation: 'sum',
   },
   upstreamFailures: {
     name: 'tollgate_upstream_failures_total',
@@ -74,17 +95,23 @@ export const metricDefinitions = {
     labels: ['network', 'upstream', 'reason'],
     help: '1 while an upstream is excluded. The reason is "chain" (another chain id), "lag" (too far behind) or "ahead" (implausibly high head).',
   },
-  configReloadSuccessful: {
-    name: 'tollgate_config_last_reload_successful',
+  head: {
+    name: 'tollgate_head_block',
     type: 'gauge',
-    labels: [],
-    help: '1 when the last reload of the configuration was applied, 0 when it was refused and the configuration from before serves on.',
+    labels: ['network'],
+    help: 'The number of the newest block of the network.',
   },
-  configReloadTimestamp: {
-    name: 'tollgate_config_last_reload_success_timestamp_seconds',
+  finalized: {
+    name: 'tollgate_finalized_block',
     type: 'gauge',
-    labels: [],
-    help: 'When the configuration was last loaded, in seconds since 1970.',
+    labels: ['network'],
+    help: 'The number of the newest finalized block of the network.',
+  },
+  reportedHeight: {
+    name: 'tollgate_reported_height',
+    type: 'gauge',
+    labels: ['network'],
+    help: 'The greatest block number that callers have been given.',
   },
   reorgs: {
     name: 'tollgate_reorgs_total',
@@ -111,6 +138,26 @@ export const metricDefinitions = {
     labels: ['network', 'kind'],
     help: 'Events that subscriptions were sent.',
   },
+  cacheLookups: {
+    name: 'tollgate_cache_lookups_total',
+    type: 'counter',
+    labels: ['network', 'method', 'result'],
+    help: 'Calls that the cache could answer, by what has answered them: "memory", "redis", "joined" for a call that waited for an identical call in flight, or "miss".',
+  },
+  cacheBytes: {
+    name: 'tollgate_cache_bytes',
+    type: 'gauge',
+    labels: ['network'],
+    help: 'Memory that cached answers take.',
+    aggregation: 'sum',
+  },
+  cacheEntries: {
+    name: 'tollgate_cache_entries',
+    type: 'gauge',
+    labels: ['network'],
+    help: 'Answers in the memory of the cache.',
+    aggregation: 'sum',
+  },
   sharedCacheUp: {
     name: 'tollgate_shared_cache_up',
     type: 'gauge',
@@ -124,4 +171,5 @@ export const metricDefinitions = {
     labels: ['redis', 'outcome'],
     help: 'Look-ups in the shared cache. The outcome is "hit", "miss", "late", "failed" or "skipped".',
   },
+  ...systemMetricDefinitions,
 } as const satisfies Readonly<Record<string, MetricDefinition>>

@@ -29,6 +29,8 @@ export interface Metrics<Given extends string = never> {
   gauge<Label extends string>(metric: MetricDefinition<'gauge', Label>, labels: LabelValues<Exclude<Label, Given>>): Gauge
   /** For durations, in seconds. */
   histogram<Label extends string>(metric: MetricDefinition<'histogram', Label>, labels: LabelValues<Exclude<Label, Given>>): Histogram
+  /** Calls `measure` before metrics are read, to set gauges that change all the time. Returns how to stop. */
+  collect(measure: () => void): () => void
 }
 
 export interface Counter {
@@ -37,10 +39,12 @@ export interface Counter {
 
 export interface Gauge {
   set(value: number): void
+  add(by: number): void
 }
 
 export interface Histogram {
-  observe(seconds: number): void
+  /** `requestId` names the request as an example of its bucket (OpenMetrics exemplar). */
+  observe(seconds: number, requestId?: string): void
 }
 
 /** All series of one metric; plain data, so that workers can send it to the primary. */
@@ -56,6 +60,8 @@ export interface Series {
   readonly labels: Labels
   /** One number; for a histogram the count of each bucket, not cumulative, then the sum. */
   readonly values: number[]
+  /** For each bucket of a histogram the latest request in it. */
+  readonly exemplars?: { readonly requestIds: (string | null)[]; readonly seconds: number[] }
 }
 
 export type MutableFamily = MetricFamily & { readonly series: Series[] }
@@ -66,12 +72,13 @@ export interface MetricsRegistry extends Metrics {
 }
 
 /** Upper bounds in seconds; one more bucket takes the rest. */
-const bucketBoundsSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+export const bucketBoundsSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /** Without prom-client, which takes 1 us a call to find a series again, and 80 ms to load. */
 export const createMetricsRegistry = (): MetricsRegistry => {
   const families = new Map<string, MutableFamily>()
-  const valuesOf = ({ name, type, help, aggregation }: MetricDefinition, labels: Labels): number[] => {
+  const measures = new Set<() => void>()
+  const seriesOf = ({ name, type, help, aggregation }: MetricDefinition, labels: Labels): Series => {
     const family = getOrCreate(families, name, () => ({
       name,
       type,
@@ -80,15 +87,22 @@ export const createMetricsRegistry = (): MetricsRegistry => {
       series: [],
     }))
     const existing = family.series.find(series => hasSameLabels(series.labels, labels))
-    if (existing !== undefined) return existing.values
-    const values = Array<number>(type === 'histogram' ? bucketBoundsSeconds.length + 2 : 1).fill(0)
-    family.series.push({ labels, values })
-    return values
+    if (existing !== undefined) return existing
+    const series = type === 'histogram' ? newHistogramSeries(labels) : { labels, values: [0] }
+    family.series.push(series)
+    return series
   }
   return {
-    families: () => [...families.values()],
+    families() {
+      for (const measure of measures) measure()
+      return [...families.values()]
+    },
+    collect(measure) {
+      measures.add(measure)
+      return () => void measures.delete(measure)
+    },
     counter(metric, labels) {
-      const values = valuesOf(metric, labels)
+      const { values } = seriesOf(metric, labels)
       return {
         add(by = 1) {
           values[0]! += by
@@ -96,25 +110,37 @@ export const createMetricsRegistry = (): MetricsRegistry => {
       }
     },
     gauge(metric, labels) {
-      const values = valuesOf(metric, labels)
+      const { values } = seriesOf(metric, labels)
       return {
         set(value) {
           values[0] = value
         },
+        add(by) {
+          values[0]! += by
+        },
       }
     },
     histogram(metric, labels) {
-      const values = valuesOf(metric, labels)
+      const { values, exemplars } = seriesOf(metric, labels)
       return {
-        observe(seconds) {
+        observe(seconds, requestId) {
           let bucket = 0
           while (bucket < bucketBoundsSeconds.length && seconds > bucketBoundsSeconds[bucket]!) bucket++
           values[bucket]! += 1
           values[bucketBoundsSeconds.length + 1]! += seconds
+          if (requestId === undefined || exemplars === undefined) return
+          exemplars.requestIds[bucket] = requestId
+          exemplars.seconds[bucket] = seconds
         },
       }
     },
   }
+}
+
+const newHistogramSeries = (labels: Labels): Series => {
+  const bucketCount = bucketBoundsSeconds.length + 1
+  const exemplars = { requestIds: Array<string | null>(bucketCount).fill(null), seconds: Array<number>(bucketCount).fill(0) }
+  return { labels, values: Array<number>(bucketCount + 1).fill(0), exemplars }
 }
 
 const defaultAggregation: Readonly<Record<MetricType, Aggregation>> = { counter: 'sum', gauge: 'max', histogram: 'sum' }
@@ -127,6 +153,7 @@ export const withLabels = <Given extends string>(metrics: Metrics, given: LabelV
     counter: (metric, labels) => metrics.counter(metric, all(labels)),
     gauge: (metric, labels) => metrics.gauge(metric, all(labels)),
     histogram: (metric, labels) => metrics.histogram(metric, all(labels)),
+    collect: measure => metrics.collect(measure),
   }
 }
 
@@ -134,30 +161,3 @@ export const hasSameLabels = (a: Labels, b: Labels): boolean => {
   const names = Object.keys(a)
   return names.length === Object.keys(b).length && names.every(name => a[name] === b[name])
 }
-
-/** Of the text that formatMetrics() returns. */
-export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8'
-
-/** The Prometheus text format 0.0.4. */
-export const formatMetrics = (families: readonly MetricFamily[]): string => families.map(formatFamily).join('')
-
-const formatFamily = ({ name, help, type, series }: MetricFamily): string =>
-  `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${series
-    .map(each => (type === 'histogram' ? formatHistogram(name, each) : formatSample(name, each.labels, each.values[0] ?? 0)))
-    .join('')}`
-
-const formatHistogram = (name: string, { labels, values }: Series): string => {
-  let count = 0
-  const buckets = [...bucketBoundsSeconds, Infinity].map((bound, i) => {
-    count += values[i] ?? 0
-    return formatSample(`${name}_bucket`, { ...labels, le: bound === Infinity ? '+Inf' : String(bound) }, count)
-  })
-  return `${buckets.join('')}${formatSample(`${name}_sum`, labels, values.at(-1) ?? 0)}${formatSample(`${name}_count`, labels, count)}`
-}
-
-const formatSample = (name: string, labels: Labels, value: number): string => {
-  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeLabel(text)}"`)
-  return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}\n`
-}
-
-const escapeLabel = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')

@@ -4,6 +4,7 @@ import t from 'tap'
 import { WorkerSpawnError, openWorkerPool } from '../../src/cluster/worker-pool.ts'
 import type { WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const exec = fileURLToPath(new URL('height-ack-worker.js', import.meta.url))
@@ -25,7 +26,7 @@ const openPool = async (env: Record<string, string> = {}) => {
   const [clock, log] = [new TestClock(), new TestLog()]
   const workerEnv = { NODE_OPTIONS: '', ...env } // without tap, which would load itself into the worker
   const pool = await openWorkerPool(
-    { exec, args: [], env: workerEnv, size: 1, configId: '', stopTimeoutMs: 15_000, sharedHeads },
+    { exec, args: [], env: workerEnv, size: 1, metrics: createMetricsRegistry(), configId: '', stopTimeoutMs: 15_000, sharedHeads },
     clock,
     log,
   )

@@ -129,7 +129,10 @@ t.test('every option of gateway.yaml that is shown with a value passes check', a
 
 t.test('every metric that is named exists, and docs/operations.md names each', async t => {
   const defined = new Set<string>(Object.values(metricDefinitions).map(({ name }) => name))
-  const metricsIn = (text: string) => Array.from(text.matchAll(/(?<!name: ')\btollgate_\w+/g), ([name]) => name)
+  const histograms = Object.values(metricDefinitions).flatMap(({ name, type }) => (type === 'histogram' ? [name] : []))
+  const samples = new Map(histograms.flatMap(name => ['bucket', 'sum', 'count'].map(suffix => [`${name}_${suffix}`, name])))
+  const metricsIn = (text: string) =>
+    Array.from(text.matchAll(/(?<!name: ')\b(?:tollgate|process|nodejs)_\w+/g), ([name]) => samples.get(name) ?? name)
   for (const { file, text } of pages) for (const metric of metricsIn(text)) t.ok(defined.has(metric), `${file}: ${metric}`)
   t.same(new Set(metricsIn(readPage('docs/operations.md').text)), defined)
 })

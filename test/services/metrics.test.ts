@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { mergeMetrics } from '../../src/cluster/merge-metrics.ts'
-import { withLabels, formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
+import { formatMetrics } from '../../src/services/metrics-format.ts'
+import { withLabels, createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { MetricDefinition } from '../../src/services/metrics.ts'
 
 const requests = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['network', 'text'] } as const
@@ -67,21 +68,21 @@ const definitions: readonly MetricDefinition[] = Object.values(metricDefinitions
 
 t.test('metrics follow the naming conventions of Prometheus', async t => {
   for (const { name, type, help, labels } of definitions) {
-    t.match(name, /^tollgate(_[a-z]+)+$/)
+    t.match(name, /^(?:tollgate|process|nodejs)(_[a-z\d]+)+$/)
     t.equal(name.endsWith('_total'), type === 'counter', name)
-    t.equal(name.endsWith('_seconds'), type === 'histogram', name)
+    if (type === 'histogram') t.match(name, /_seconds$/)
     t.match(help, /^[A-Z1].*[.]$/, name)
     for (const label of labels) t.match(label, /^[a-z]+$/, name)
   }
   t.equal(new Set(definitions.map(({ name }) => name)).size, definitions.length)
 })
 
-t.test('the metrics of the gateway and its plugins are named in one file', async t => {
+t.test('the metrics of the gateway and its plugins are named in one place', async t => {
   const files = ['src', 'plugins'].flatMap(folder =>
     (readdirSync(folder, { recursive: true }) as string[]).filter(file => file.endsWith('.ts')).map(file => join(folder, file)),
   )
   t.same(
     files.filter(file => /['"`]tollgate_/.test(readFileSync(file, 'utf8'))),
-    [join('src', 'services', 'metric-definitions.ts')],
+    ['metric-definitions.ts', 'system-metric-definitions.ts'].map(file => join('src', 'services', file)),
   )
 })

@@ -6,6 +6,7 @@ import type { HeadsOptions, Heads, TrackOptions } from './chain-state.ts'
 import { ChainFeeds } from './chain-feeds.ts'
 import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
+import { HeightGauges } from './height-gauges.ts'
 import { HeadSelection, UpstreamExclusions, upstreamStateOf } from './head-selection.ts'
 import { PollSchedule, headTimingFor } from './poll-schedule.ts'
 import type { HeadTiming } from './poll-schedule.ts'
@@ -49,6 +50,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #chain: CanonicalChain
   readonly #reportedHeight: ReportedHeight
   readonly #schedule: PollSchedule
+  readonly #heightGauges: HeightGauges
   #maxLagBlocks = 0
   #lastCatchUpAt = -Infinity
   readonly #tracked = new TrackedUpstreams((target, signal) => this.#createTracker(target, signal))
@@ -62,6 +64,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     const recentBlocks = new RecentBlocks(maxRecentBlocks)
     super(clock, recentBlocks)
     this.#options = options
+    this.#heightGauges = new HeightGauges(metrics)
     this.#timing = headTimingFor(blockTime)
     this.pollIntervalMs = this.#timing.pollIntervalMs
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
@@ -241,6 +244,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       reportedHeight: this.#reportedHeight.height,
       upstreams: this.#upstreams.map(upstream => upstreamStateOf(upstream, this.#selection, this.#exclusions)),
     })
+    this.#heightGauges.set(this.state)
     this.#options.onChange?.(this.state, recentBlocks)
   }
 }

@@ -18,6 +18,8 @@ export interface Ledger {
 }
 
 export interface LedgerService extends Ledger {
+  /** Accounts whose credits this process has leased, or has asked for. */
+  readonly leaseCount: number
   /** Registers this process with the store. */
   start(): Promise<void>
   /** Returns all leased credits that are left; charges are refused from then on. Safe without start(), and twice. */
@@ -53,6 +55,9 @@ export const openLedger = (
     await client.stop()
   }
   return {
+    get leaseCount() {
+      return accountLedgers.size
+    },
     charge: (account, cost, grace) =>
       getOrCreate(accountLedgers, account.id, createAccountLedger).charge(account.plan.dailyCredits, cost, grace),
     start: () => client.start(),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatMetrics } from '../../../src/services/metrics.ts'
+import { formatMetrics } from '../../../src/services/metrics-format.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads, targetOf } from './model-heads.ts'
 

@@ -1,0 +1,78 @@
+import { readFileSync, readdirSync } from 'node:fs'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { Clock } from './clock.ts'
+import type { Metrics } from './metrics.ts'
+import { systemMetricDefinitions } from './system-metric-definitions.ts'
+
+/** Timers are set this far ahead to measure the delay of the event loop. */
+const delayResolutionMs = 20
+
+/** Measured when metrics are read: a gateway that nobody scrapes pays nothing. Returns how to stop. */
+export const collectProcessMetrics = (metrics: Metrics, version: string, clock: Clock): (() => void) => {
+  metrics.gauge(systemMetricDefinitions.buildInfo, { version, node: process.version }).set(1)
+  metrics.gauge(systemMetricDefinitions.processStart, {}).set(clock.now() / 1000 - process.uptime())
+  const measures = [measureCpu(metrics), measureMemory(metrics), measureFiles(metrics)]
+  const { measure: measureDelay, stop } = measureEventLoopDelay(metrics)
+  const stopCollecting = metrics.collect(() => [...measures, measureDelay].forEach(measure => measure()))
+  return () => {
+    stopCollecting()
+    stop()
+  }
+}
+
+const measureCpu = (metrics: Metrics): (() => void) => {
+  const cpu = metrics.counter(systemMetricDefinitions.processCpu, {})
+  let countedSeconds = 0
+  return () => {
+    const { user, system } = process.cpuUsage()
+    const seconds = (user + system) / 1e6
+    cpu.add(seconds - countedSeconds)
+    countedSeconds = seconds
+  }
+}
+
+const measureMemory = (metrics: Metrics): (() => void) => {
+  const resident = metrics.gauge(systemMetricDefinitions.processMemory, {})
+  const heap = metrics.gauge(systemMetricDefinitions.heapUsed, {})
+  return () => {
+    const { rss, heapUsed } = process.memoryUsage()
+    resident.set(rss)
+    heap.set(heapUsed)
+  }
+}
+
+const measureFiles = (metrics: Metrics): (() => void) => {
+  const maxFiles = readMaxFiles()
+  if (maxFiles === undefined) return () => undefined
+  metrics.gauge(systemMetricDefinitions.processMaxFiles, {}).set(maxFiles)
+  const open = metrics.gauge(systemMetricDefinitions.processOpenFiles, {})
+  return () => open.set(readdirSync('/proc/self/fd').length)
+}
+
+const readMaxFiles = (): number | undefined => {
+  try {
+    return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity)
+  } catch {
+    return undefined // not Linux
+  }
+}
+
+const measureEventLoopDelay = (metrics: Metrics): { measure(): void; stop(): void } => {
+  const delays = monitorEventLoopDelay({ resolution: delayResolutionMs })
+  const gauges = [
+    { percentile: 50, gauge: metrics.gauge(systemMetricDefinitions.eventLoopDelayP50, {}) },
+    { percentile: 99, gauge: metrics.gauge(systemMetricDefinitions.eventLoopDelayP99, {}) },
+    { percentile: 100, gauge: metrics.gauge(systemMetricDefinitions.eventLoopDelayMax, {}) },
+  ]
+  return {
+    measure() {
+      for (const { percentile, gauge } of gauges) gauge.set(delays.count === 0 ? 0 : toDelaySeconds(delays.percentile(percentile)))
+      delays.reset()
+      delays.enable()
+    },
+    stop: () => void delays.disable(),
+  }
+}
+
+/** The histogram has the time between two timers, in ns. */
+const toDelaySeconds = (betweenNs: number): number => Math.max(0, betweenNs / 1e9 - delayResolutionMs / 1000)

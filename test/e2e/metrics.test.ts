@@ -1,0 +1,173 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { parse } from 'yaml'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import type { MetricDefinition } from '../../src/services/metrics.ts'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { hasProgram, runPromtool, startPrometheus } from '../support/prometheus.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+// The metrics of a running gateway, and what deploy/ says about them.
+
+const alertsFile = 'deploy/prometheus/alerts.yaml'
+
+interface Rule {
+  readonly alert: string
+  readonly expr: string
+}
+
+interface Panel {
+  readonly title: string
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[]
+}
+
+const alerts = (parse(readFileSync(alertsFile, 'utf8')) as { groups: { rules: Rule[] }[] }).groups.flatMap(({ rules }) => rules)
+const dashboard = JSON.parse(readFileSync('deploy/grafana/tollgate.json', 'utf8')) as {
+  panels: Panel[]
+  templating: { list: { query: string }[] }
+}
+
+const panelQueries = dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(target => ({ name: title, ...target })))
+const alertQueries = alerts.map(({ alert, expr }) => ({ name: alert, expr, legendFormat: '' }))
+
+/** The variables of Grafana, as it would fill them in. */
+const fillIn = (expr: string): string => expr.replaceAll('$__rate_interval', '1m').replaceAll(/\$(?:network|job)/g, '.+')
+
+/** The samples of each metric, with their labels. */
+const labelsBySample = new Map<string, readonly string[]>()
+const definitions: readonly MetricDefinition[] = Object.values(metricDefinitions)
+for (const { name, type, labels } of definitions) {
+  if (type !== 'histogram') labelsBySample.set(name, labels)
+  else
+    for (const suffix of ['_bucket', '_sum', '_count'])
+      labelsBySample.set(`${name}${suffix}`, suffix === '_bucket' ? [...labels, 'le'] : labels)
+}
+const targetLabels = ['job', 'instance']
+
+t.test('the dashboard and the alert rules name metrics and labels that exist', async t => {
+  t.ok(panelQueries.length > 30)
+  t.ok(alertQueries.length > 15)
+  for (const { name, expr, legendFormat } of [...panelQueries, ...alertQueries]) {
+    const samples = Array.from(expr.matchAll(/\b(?:tollgate|process|nodejs)_\w+/g), ([sample]) => sample)
+    t.ok(samples.length > 0 || expr.startsWith('up{'), `${name} has a metric`)
+    for (const sample of samples) t.ok(labelsBySample.has(sample), `${name}: ${sample}`)
+    const known = new Set([...samples.flatMap(sample => labelsBySample.get(sample) ?? []), ...targetLabels])
+    const grouped = Array.from(expr.matchAll(/\b(?:by|on|ignoring) \(([^)]*)\)/g), ([, list = '']) => list.split(/, */)).flat()
+    const selected = Array.from(expr.matchAll(/([a-z_]+)\s*(?:=~?|!=|!~)\s*"/g), ([, label = '']) => label)
+    const shown = Array.from(legendFormat.matchAll(/\{\{(\w+)\}\}/g), ([, label = '']) => label)
+    for (const label of [...grouped, ...selected, ...shown]) t.ok(known.has(label), `${name}: label ${label}`)
+    for (const label of shown) t.ok(grouped.includes(label), `${name}: ${label} is not aggregated away`)
+  }
+  for (const { query } of dashboard.templating.list.filter(({ query }) => query.startsWith('label_values'))) {
+    const [, sample = '', label = ''] = /^label_values\((\w+), (\w+)\)$/.exec(query) ?? []
+    t.ok([...(labelsBySample.get(sample) ?? []), 'job'].includes(label), query)
+  }
+})
+
+t.test('promtool finds the alert rules valid', { skip: hasProgram('promtool') ? false : 'promtool is not installed' }, async t => {
+  t.match(runPromtool(['check', 'rules', alertsFile]), /SUCCESS/)
+})
+
+t.test('a gateway that has served calls', async t => {
+  const block = { number: '0x10', hash: `0x${'1'.repeat(64)}`, parentHash: `0x${'2'.repeat(64)}`, timestamp: '0x1' }
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_getBlockByNumber: { result: block },
+    eth_getBalance: { result: '0x1' },
+    eth_gasPrice: { raw: '', status: 502 },
+  })
+  const networks = { testnet: networkFile('testnet', [node.url, 'http://127.0.0.1:1']) }
+  const deployment = createDeployment({ gateway: { workers: 2 }, networks })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const gateway = await deployment.start()
+  const address = `0x${'11'.repeat(20)}`
+  for (let i = 0; i < 8; i++) {
+    const headers = { 'x-request-id': `balance-${i}` }
+    t.equal((await call(gateway.http(key), 'eth_getBalance', [address, '0x1'], { headers })).result, '0x1')
+  }
+  await call(gateway.http(key), 'eth_gasPrice')
+  const caller = await connectWs(gateway.ws(key))
+  t.teardown(() => caller.close())
+  const scrape = (accept = '*/*') => post(`${gateway.admin}/metrics`, '', { method: 'GET', headers: { accept } })
+  /** The sum of the samples of a metric whose labels match. */
+  const sumOf = (text: string, sample: string, labels = /./): number =>
+    text
+      .split('\n')
+      .filter(line => line.startsWith(`${sample} `) || (line.startsWith(`${sample}{`) && labels.test(line)))
+      .reduce((sum, line) => sum + Number(line.split(/ # /)[0]?.split(' ').at(-1)), 0)
+
+  t.test('shows what calls meet', async t => {
+    const { text } = await scrape()
+    t.equal(sumOf(text, 'tollgate_calls_total', /eth_getBalance.*"ok"/), 8)
+    t.equal(sumOf(text, 'tollgate_cache_lookups_total', /eth_getBalance/), 8)
+    t.ok(sumOf(text, 'tollgate_cache_lookups_total', /"miss"/) >= 1)
+    t.equal(sumOf(text, 'tollgate_credits_total'), 640)
+    t.equal(sumOf(text, 'tollgate_calls_in_flight'), 0)
+    t.equal(sumOf(text, 'tollgate_upstream_requests_in_flight'), 0)
+    t.equal(sumOf(text, 'tollgate_head_block'), 16)
+    t.equal(sumOf(text, 'tollgate_websockets'), 1)
+    t.ok(sumOf(text, 'tollgate_connections') >= 1)
+    t.ok(sumOf(text, 'tollgate_store_request_duration_seconds_count', /requestLease/) >= 1)
+    t.equal(sumOf(text, 'tollgate_store_errors_total'), 0)
+    t.ok(sumOf(text, 'tollgate_leases') >= 1)
+    t.equal(sumOf(text, 'tollgate_workers_ready'), 2)
+    t.ok(sumOf(text, 'process_resident_memory_bytes') > 3 * 20e6, 'of three processes')
+    t.ok(sumOf(text, 'process_cpu_seconds_total') > 0)
+    t.ok(sumOf(text, 'tollgate_in_flight_max_bytes') > 500e6)
+    t.match(text, /^nodejs_eventloop_lag_p99_seconds \d/m)
+    t.notMatch(text, new RegExp(`${key}|alice|acc_`), 'neither keys nor accounts')
+  })
+
+  t.test('shows the metrics that are defined, and no others', async t => {
+    const { text } = await scrape()
+    const defined = new Map(definitions.map(({ name, type }) => [name, type]))
+    const shown = new Map(Array.from(text.matchAll(/^# TYPE (\S+) (\S+)$/gm), ([, name = '', type = '']) => [name, type]))
+    for (const [name, type] of shown) t.equal(defined.get(name), type, name)
+    // What other tests show: it needs Redis, subscriptions, a reload, a refused socket or a node that is excluded.
+    const elsewhere = /shared_cache|subscription|reload|sockets_refused|upstream_excluded|rate_limited|breaker/
+    t.same(
+      [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
+      [],
+    )
+  })
+
+  t.test('names requests in exemplars for those who accept OpenMetrics', async t => {
+    const { text, headers } = await scrape('application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5')
+    t.match(headers['content-type'], /^application\/openmetrics-text; version=1.0.0/)
+    t.match(text, /^tollgate_call_duration_seconds_bucket\{network="testnet",le="[\d.]+"\} \d+ # \{request_id="balance-\d"\} [\d.e-]+$/m)
+    t.match(text, /^# TYPE tollgate_calls counter$/m)
+    t.match(text, /# EOF\n$/)
+    const { text: plain, headers: plainHeaders } = await scrape()
+    t.match(plainHeaders['content-type'], /^text\/plain; version=0.0.4/)
+    t.notMatch(plain, / # /)
+  })
+
+  t.test('is valid for promtool', { skip: hasProgram('promtool') ? false : 'promtool is not installed' }, async t => {
+    t.equal(runPromtool(['check', 'metrics'], (await scrape()).text), '')
+  })
+
+  const skip = hasProgram('prometheus') ? false : 'prometheus is not installed'
+  t.test('is scraped by a real Prometheus, which answers every query of the dashboard and the alerts', { skip }, async t => {
+    const prometheus = await startPrometheus(new URL(gateway.admin).host)
+    t.teardown(() => prometheus.stop())
+    const query = async (expr: string): Promise<readonly unknown[]> =>
+      (await prometheus.get<{ result: readonly unknown[] }>('query', { query: fillIn(expr) })).result
+    await waitUntil(async () => (await query('up{job="tollgate"} == 1 and on() count_over_time(up[1m]) > 3')).length === 1)
+    for (const { name, expr } of [...panelQueries, ...alertQueries]) t.ok(Array.isArray(await query(expr)), name)
+    t.ok((await query(panelQueries[0]?.expr ?? '')).length > 0)
+    const end = Date.now() / 1000
+    const range = { start: String(end - 600), end: String(end + 60) }
+    const exemplars = await prometheus.get<readonly unknown[]>('query_exemplars', {
+      query: 'tollgate_call_duration_seconds_bucket',
+      ...range,
+    })
+    t.match(JSON.stringify(exemplars), /"request_id":"balance-\d"/)
+  })
+})
