@@ -1,4 +1,6 @@
 import cluster from 'node:cluster'
+import { openFileWatch } from '../config/watch-files.ts'
+import type { FileWatch } from '../config/watch-files.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { openGateway } from '../core/gateway.ts'
 import { configId } from '../core/config-changes.ts'
@@ -27,14 +29,16 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
     const log = openLog(config.gateway.log)
     const addPlugins = surviveBackgroundBugs(log)
     addPlugins(config)
+    const fileWatch = config.gateway.watch && !cluster.isWorker ? openFileWatch(dir, systemClock) : undefined
     const readConfig = async () => {
+      fileWatch?.acknowledge()
       const read = await readValidConfig(dir, plugins, terminal.env)
       if ('networks' in read) addPlugins(read)
       return read
     }
     if (cluster.isWorker) return runWorker(config, { log, readConfig }, terminal)
     return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested =>
-      serveUntilStopped(config, { dir, log, readConfig, stopRequested }, terminal),
+      serveUntilStopped(config, { dir, log, readConfig, fileWatch, stopRequested }, terminal),
     )
   },
 })
@@ -43,12 +47,13 @@ interface StartOptions {
   readonly dir: string
   readonly log: RootLog
   readonly readConfig: ReadConfig
+  readonly fileWatch: FileWatch | undefined
   /** Resolves at the first SIGTERM or SIGINT. */
   readonly stopRequested: Promise<StopSignal>
 }
 
 const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { err }: Terminal): Promise<number> => {
-  const { log, readConfig, stopRequested } = options
+  const { log, readConfig, fileWatch, stopRequested } = options
   logConfigNotices(config, log)
   const opening = config.gateway.workers > 1 ? openPrimaryProcess(config, options) : openGateway(config, systemClock, log, { readConfig })
   // Signals must not end a gateway that is starting.
@@ -58,9 +63,12 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   if (gateway === undefined) return exitCodes.failed
   reload = () => void gateway.reloader?.reload()
   reopen = () => gateway.accessLog.reopen()
+  fileWatch?.start(reload)
   logListening(config, gateway.urls)
+  const signal = await stopRequested
+  fileWatch?.stop()
   // Who presses Ctrl-C has no load balancer that must notice first.
-  await gateway.stop((await stopRequested) === 'SIGTERM' ? undefined : 0)
+  await gateway.stop(signal === 'SIGTERM' ? undefined : 0)
   log.info({ event: 'stopped' }, 'stopped')
   return exitCodes.ok
 }

@@ -29,7 +29,7 @@ export const gatewaySchema = {
         admin: {
           type: 'string',
           format: 'address',
-          description: 'Health, metrics and logs: /livez, /readyz, /metrics, /log-level, /access-log. None by default.',
+          description: 'Health, metrics, logs and reload: /livez, /readyz, /metrics, /log-level, /access-log, /reload. None by default.',
           examples: ['127.0.0.1:8082'],
         },
         reusePort: {
@@ -81,7 +81,8 @@ export const gatewaySchema = {
         token: {
           type: 'string',
           format: 'secret',
-          description: 'Authorizes /log-level and /access-log, as `Authorization: Bearer TOKEN`. Without a token these paths do not exist.',
+          description:
+            'Authorizes /log-level, /access-log and /reload, as `Authorization: Bearer TOKEN`. Without a token these paths do not exist.',
           examples: ['${ADMIN_TOKEN}'],
         },
         hosts: {
@@ -125,6 +126,11 @@ export const gatewaySchema = {
     workers: {
       description: 'Worker processes that share the port: an integer, or auto for one per core; 1 by default.',
       examples: [4, 'auto'],
+    },
+    watch: {
+      type: 'boolean',
+      default: true,
+      description: 'Whether a change of the files of the configuration reloads it, as SIGHUP does.',
     },
     memory: {
       type: 'string',

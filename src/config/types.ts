@@ -39,6 +39,8 @@ export interface GatewayConfig {
   readonly store: StoreAddress
   /** Worker processes that share the port. */
   readonly workers: number
+  /** Whether a change of the files reloads the configuration. */
+  readonly watch: boolean
   readonly plans: Readonly<Record<string, Plan>>
   /** Bytes of all caches together. */
   readonly memory: number

@@ -87,6 +87,7 @@ export class Reloader {
   }
 
   #start(): Promise<ReloadReport> {
+    if (this.#isStopped) return Promise.resolve({ isApplied: false, changes: [], problems: [{ message: 'the gateway is stopping' }] })
     this.#running = this.#run().finally(() => {
       this.#running = undefined
     })

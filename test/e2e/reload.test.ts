@@ -145,3 +145,33 @@ export default {
   t.same([...(await costs())], [5], 'a replacement has the new configuration')
   t.equal(await gateway.stop(), 0)
 })
+
+t.test('a change of the files reloads by itself; `watch: false` leaves it to SIGHUP and POST /reload', async t => {
+  const { node, deployment, creditsOf, linesOf } = await open(t)
+  const price = (cost: number) => networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: cost } } })
+  deployment.writeNetwork('testnet', price(7))
+  await waitUntil(async () => (await creditsOf('eth_gasPrice')) === 7)
+  t.match(linesOf('reloaded'), [{ changes: ['+ testnet.credits.costs'] }])
+
+  const admin = { token: 'letmein' }
+  const unwatched = await open(t, { gateway: { watch: false, admin } })
+  const reload = async (authorization: string) => post(`${unwatched.gateway.admin}/reload`, '', { headers: { authorization } })
+  unwatched.deployment.writeNetwork('testnet', networkFile('testnet', [unwatched.node.url], { credits: { costs: { eth_gasPrice: 8 } } }))
+  t.equal((await reload('Bearer wrong')).status, 401)
+  t.equal(await unwatched.creditsOf('eth_gasPrice'), 80)
+  const applied = await reload('Bearer letmein')
+  t.same(applied.json(), {
+    applied: true,
+    changes: [{ kind: 'added', path: 'testnet.credits.costs', needsRestart: false }],
+    problems: [],
+  })
+  t.equal(await unwatched.creditsOf('eth_gasPrice'), 8)
+  unwatched.deployment.writeNetwork('testnet', 'network: testnet')
+  const refused = await reload('Bearer letmein')
+  t.match(refused, { status: 422 })
+  t.match(refused.json(), { applied: false, problems: [{ file: /testnet.yaml$/, line: 1, column: 1, message: /chainId/ }] })
+  t.equal(
+    (await post(`${unwatched.gateway.admin}/reload`, '', { method: 'GET', headers: { authorization: 'Bearer letmein' } })).status,
+    405,
+  )
+})
