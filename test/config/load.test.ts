@@ -54,6 +54,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
         inFlight: 512 * 2 ** 20,
       },
       log: 'info',
+      watch: true,
       drain: { grace: 5000, timeout: 10_000 },
       usage: { retention: 90 * 86_400_000 },
     },
@@ -80,6 +81,7 @@ plans:
     forwarding: \${FORWARDING}
 limits: { connections: 7, body: 64KiB, frame: 1KiB, batch: 1, batchConcurrency: 2, batchTimeout: 1s, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
 log: debug
+watch: false
 drain: { grace: 5s, timeout: 0s }
 usage: { retention: 30d }
 `,
@@ -116,6 +118,7 @@ usage: { retention: 30d }
         inFlight: 2 ** 30,
       },
       log: 'debug',
+      watch: false,
       drain: { grace: 5000, timeout: 0 },
       usage: { retention: 30 * 86_400_000 },
     },
