@@ -16,6 +16,8 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
   test: async () => (await import('./test.ts')).createTestCommand(await loadBuiltInPlugins()),
   plugins: async () => (await import('./plugins.ts')).createPluginsCommand(await loadBuiltInPlugins()),
   schema: async () => (await import('./schema.ts')).createSchemaCommand(await loadBuiltInPlugins()),
+  init: async () => (await import('./init.ts')).initCommand,
+  networks: async () => (await import('./networks.ts')).networksCommand,
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,
   usage: async () => (await import('./usage.ts')).usageCommand,

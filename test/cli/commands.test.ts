@@ -15,8 +15,8 @@ void t.test('every command is loaded by its name', async t => {
 void t.test('the usage of a command names exactly the options and positional arguments that it describes', async t => {
   for (const { name, usage, options, positionals } of commands) {
     const namesOf = (pattern: RegExp) => new Set(usage.flatMap(form => Array.from(form.matchAll(pattern), ([, found = '']) => found)))
-    t.same(namesOf(/--(\w+)/g), new Set(Object.keys(options)), name)
-    t.same(namesOf(/(?<!--\w+) ([A-Z]+)(?= |$)/g), new Set(Object.keys(positionals)), name)
+    t.same(namesOf(/--([\w-]+)/g), new Set(Object.keys(options)), name)
+    t.same(namesOf(/(?<!--[\w-]+) ([A-Z_]+)(?= |$)/g), new Set(Object.keys(positionals)), name)
   }
 })
 

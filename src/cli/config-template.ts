@@ -1,0 +1,60 @@
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { displayPath } from '../config/config-files.ts'
+import type { Chain } from './chains.ts'
+import { CommandError } from './store-context.ts'
+
+/** The configuration that comes with the package, three folders above the compiled file. */
+const shippedDir = fileURLToPath(new URL('../../../configs', import.meta.url))
+
+/** The network whose text is that of new networks, so that these have all plugins and comments of the shipped ones. */
+const templateNetwork = { file: join(shippedDir, 'networks/ethereum-mainnet.yaml'), variablePrefix: 'ETHEREUM' }
+
+export interface NetworkTemplate extends Chain {
+  readonly hosts: readonly string[]
+  /** The URL of the first upstream; otherwise a variable holds it. */
+  readonly url?: string
+}
+
+/** The environment variable that holds the URL of the first upstream of a network. */
+export const urlVariable = (network: string): string => `${variablePrefix(network)}_URL`
+
+const variablePrefix = (network: string): string => network.toUpperCase().replaceAll('-', '_')
+
+/** The text of a new network's file. */
+export const networkText = ({ name, chainId, currency, blockTime, hosts, url }: NetworkTemplate): string => {
+  const variable = `"\${${urlVariable(name)}}"`
+  return setKeys(readFileSync(templateNetwork.file, 'utf8'), {
+    network: name,
+    chainId: currency === undefined ? String(chainId) : `${String(chainId).padEnd(chainIdChars)} # the native currency is ${currency}`,
+    blockTime,
+    hosts: `[${hosts.join(', ')}]`,
+  })
+    .replaceAll(`\${${templateNetwork.variablePrefix}_`, () => `\${${variablePrefix(name)}_`)
+    .replace(variable, found => (url === undefined ? found : JSON.stringify(url)))
+}
+
+/** The comments of shipped files stand below each other. */
+const chainIdChars = 23
+
+const setKeys = (text: string, values: Readonly<Record<string, string>>): string =>
+  Object.entries(values).reduce((edited, [key, value]) => edited.replace(new RegExp(`^${key}: .*$`, 'm'), () => `${key}: ${value}`), text)
+
+/** The shipped files that every configuration needs, by their paths in it: the method tables, and the schemas for editors. */
+export const shippedSupportFiles = (): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    ['methods', 'schemas'].flatMap(folder => readdirSync(join(shippedDir, folder)).map(file => readShippedFile(`${folder}/${file}`))),
+  )
+
+export const readShippedFile = (path: string): readonly [path: string, text: string] => [path, readFileSync(join(shippedDir, path), 'utf8')]
+
+/** Writes new files below `dir`; writes none of them when one exists. */
+export const writeNewFiles = (dir: string, files: Readonly<Record<string, string>>): void => {
+  const existing = Object.keys(files).find(path => existsSync(join(dir, path)))
+  if (existing !== undefined) throw new CommandError(`${displayPath(join(dir, existing))} exists already; nothing is written`)
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(dir, path)), { recursive: true })
+    writeFileSync(join(dir, path), text, { flag: 'wx' })
+  }
+}

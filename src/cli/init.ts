@@ -1,0 +1,48 @@
+import { join } from 'node:path'
+import { displayPath } from '../config/config-files.ts'
+import { configOption, readConfigDir } from './args.ts'
+import { exitCodes } from './command.ts'
+import type { Command } from './command.ts'
+import { networkText, readShippedFile, shippedSupportFiles, writeNewFiles } from './config-template.ts'
+import { CommandError } from './store-context.ts'
+
+/** The network of a new configuration: a node of this machine, anvil or geth --dev, say. */
+const localNetwork = {
+  name: 'local',
+  chainId: 31337,
+  currency: 'ETH',
+  blockTime: '1s',
+  hosts: ['localhost', '127.0.0.1'],
+  url: '${LOCAL_URL:-http://127.0.0.1:8545}',
+}
+
+/** Writes a commented configuration that `check` accepts. */
+export const initCommand: Command = {
+  name: 'init',
+  summary: 'Writes a commented configuration to start from: gateway.yaml, a method table, and a network for a local node.',
+  usage: ['init [--config DIR]'],
+  positionals: {},
+  options: { config: configOption },
+  async run(args, { out, err }) {
+    const dir = readConfigDir(args)
+    try {
+      const gateway = Object.fromEntries([readShippedFile('gateway.yaml')])
+      const files = { ...gateway, ...shippedSupportFiles(), 'networks/local.yaml': networkText(localNetwork) }
+      writeNewFiles(dir, files)
+      for (const path of Object.keys(files)) out(`wrote ${displayPath(join(dir, path))}`)
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error
+      err(`tollgate: ${error.message}`)
+      return exitCodes.failed
+    }
+    const option = dir === configOption.default ? '' : ` --config ${dir}`
+    out('')
+    out('Next:')
+    out(`  tollgate check${option}                      # every problem, with its place and fix`)
+    out(`  tollgate networks add 8453${option}          # a well-known chain; tollgate networks list shows them`)
+    out(`  tollgate accounts add NAME --plan core${option}`)
+    out(`  tollgate keys add NAME${option}`)
+    out(`  tollgate start${option}`)
+    return exitCodes.ok
+  },
+}

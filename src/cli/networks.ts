@@ -1,0 +1,109 @@
+import { join } from 'node:path'
+import { displayPath } from '../config/config-files.ts'
+import { isKebabCase, parseDuration } from '../config/formats.ts'
+import { normalizeHost } from '../config/addresses.ts'
+import { networkNames } from '../config/load.ts'
+import { existsSync } from 'node:fs'
+import { configOption, readArguments, readList, runSubcommand } from './args.ts'
+import type { Subcommand } from './args.ts'
+import { wellKnownChains } from './chains.ts'
+import type { Chain } from './chains.ts'
+import { UsageError, exitCodes } from './command.ts'
+import type { Command, CommandOption } from './command.ts'
+import { networkText, shippedSupportFiles, urlVariable, writeNewFiles } from './config-template.ts'
+import { CommandError } from './store-context.ts'
+import { formatTable } from './text-table.ts'
+
+const addOptions = {
+  name: { type: 'string', placeholder: 'NAME', description: 'The name of the network; that of the list if absent.' },
+  'block-time': { type: 'string', placeholder: 'TIME', description: 'The usual time between two blocks; that of the list if absent.' },
+  hosts: { type: 'string', placeholder: 'A,B', description: 'The hosts that callers use; NAME.localhost if absent.' },
+  url: {
+    type: 'string',
+    placeholder: 'URL',
+    description: 'The URL of the upstream, for one without a secret; a variable of the file holds it if absent.',
+  },
+  config: configOption,
+} as const satisfies Readonly<Record<string, CommandOption>>
+
+/** Writes the files of networks. */
+export const networksCommand: Command = {
+  name: 'networks',
+  summary: 'Writes the file of a network, from a list of well-known chains; or lists these.',
+  usage: [
+    'networks add CHAIN_ID [--name NAME] [--block-time TIME] [--hosts A,B] [--url URL] [--config DIR]',
+    'networks list [--config DIR]',
+  ],
+  positionals: { CHAIN_ID: 'The chain id (EIP-155), such as 8453.' },
+  options: addOptions,
+  run: async (args, terminal) => runSubcommand({ add, list }, args, terminal),
+}
+
+const add: Subcommand = async (args, { out, err }) => {
+  const {
+    values: { config: dir, url, hosts, ...values },
+    positionals: [chainIdText],
+  } = readArguments(args, ['CHAIN_ID'], addOptions)
+  const chain = readChain(readChainId(chainIdText), values.name, values['block-time'])
+  const network = { ...chain, hosts: readHosts(hosts) ?? [`${chain.name}.localhost`], ...(url !== undefined && { url: readUrl(url) }) }
+  const path = `networks/${chain.name}.yaml`
+  try {
+    const missing = Object.entries(shippedSupportFiles()).filter(([file]) => !existsSync(join(dir, file)))
+    writeNewFiles(dir, { [path]: networkText(network), ...Object.fromEntries(missing) })
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+    err(`tollgate: ${error.message}`)
+    return exitCodes.failed
+  }
+  out(`wrote ${displayPath(join(dir, path))}`)
+  if (url === undefined) out(`set ${urlVariable(chain.name)} to the URL of a node, then run: tollgate check --online`)
+  return exitCodes.ok
+}
+
+const list: Subcommand = async (args, { out }) => {
+  const dir = readArguments(args, [], { config: configOption }).values.config
+  const configured = new Set(networkNames(dir))
+  const rows = wellKnownChains.map(({ chainId, name, currency, blockTime }) => [
+    String(chainId),
+    name,
+    currency ?? '',
+    blockTime,
+    configured.has(name) ? 'yes' : '',
+  ])
+  for (const line of formatTable(['CHAIN ID', 'NAME', 'CURRENCY', 'BLOCK TIME', 'CONFIGURED'], rows)) out(line)
+  return exitCodes.ok
+}
+
+const readChainId = (text: string): number => {
+  const chainId = /^(\d+|0x[\da-f]+)$/i.test(text) ? Number(text) : NaN
+  if (!Number.isSafeInteger(chainId) || chainId < 1) throw new UsageError(`CHAIN_ID must be a number such as 8453, not "${text}"`)
+  return chainId
+}
+
+const readChain = (chainId: number, name: string | undefined, blockTime: string | undefined): Chain => {
+  const known = wellKnownChains.find(chain => chain.chainId === chainId)
+  const chain = {
+    chainId,
+    name: name ?? known?.name,
+    currency: known?.currency,
+    blockTime: blockTime ?? known?.blockTime,
+  }
+  if (chain.name === undefined || chain.blockTime === undefined)
+    throw new UsageError(`the chain ${chainId} is not in the list (tollgate networks list): add --name and --block-time`)
+  if (!isKebabCase(chain.name)) throw new UsageError(`--name must be kebab-case, not "${chain.name}"`)
+  if (!parseDuration(chain.blockTime))
+    throw new UsageError(`--block-time must be a duration such as 250ms or 12s, not "${chain.blockTime}"`)
+  return { ...chain, name: chain.name, blockTime: chain.blockTime }
+}
+
+const readHosts = (text: string | undefined): readonly string[] | undefined => {
+  const hosts = readList('hosts', text)
+  const wrong = hosts?.find(host => normalizeHost(host) === undefined)
+  if (wrong !== undefined) throw new UsageError(`--hosts must be host names or IP addresses, without port, not "${wrong}"`)
+  return hosts
+}
+
+const readUrl = (url: string): string => {
+  if (/^https?:\/\//i.test(url) && URL.canParse(url)) return url
+  throw new UsageError('--url must begin with http:// or https://')
+}

@@ -1,0 +1,95 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import * as viemChains from 'viem/chains'
+import { plugins } from '../../plugins/index.ts'
+import { wellKnownChains } from '../../src/cli/chains.ts'
+import { createCheckCommand } from '../../src/cli/check.ts'
+import { exitCodes } from '../../src/cli/command.ts'
+import { urlVariable } from '../../src/cli/config-template.ts'
+import { initCommand } from '../../src/cli/init.ts'
+import { networksCommand } from '../../src/cli/networks.ts'
+import { parseDuration } from '../../src/config/formats.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { dryRunNetworks } from '../../src/core/dry-run.ts'
+import { runCommand } from './run-command.ts'
+
+t.test('init writes a configuration that check accepts without a warning, and changes none that exists', async t => {
+  const dir = join(t.testdir(), 'configs')
+  const init = () => runCommand(initCommand, ['--config', dir])
+  t.equal((await init()).code, exitCodes.ok)
+  const checked = await runCommand(createCheckCommand(plugins, dryRunNetworks), ['--strict', '--config', dir])
+  t.match(checked, { code: exitCodes.ok, out: ['no problems; 1 network served', /^ {2}local {2}envelope > /], err: [] })
+  t.match(
+    readFileSync(join(dir, 'networks/local.yaml'), 'utf8'),
+    /^# yaml-language-server: \$schema=..\/schemas\/network.json\nnetwork: local\n/,
+  )
+  t.match(await init(), { code: exitCodes.failed, out: [], err: [/gateway.yaml exists already; nothing is written$/] })
+})
+
+t.test('networks add writes a network of the list that check accepts, with all plugins of the shipped networks', async t => {
+  const dir = join(t.testdir(), 'configs')
+  await runCommand(initCommand, ['--config', dir])
+  const add = (...args: readonly string[]) => runCommand(networksCommand, ['add', ...args, '--config', dir])
+  for (const { chainId } of wellKnownChains) t.equal((await add(String(chainId))).code, exitCodes.ok, `${chainId}`)
+  const env = Object.fromEntries(wellKnownChains.map(({ name }) => [urlVariable(name), 'http://127.0.0.1:1']))
+  const { problems, warnings, networks } = await loadConfig(dir, plugins, env)
+  t.same([...problems, ...warnings], [])
+  const shipped = (await loadConfig('configs', plugins, { ETHEREUM_URL: 'http://127.0.0.1:1' })).networks[0]
+  for (const { name, chainId, blockTime, hosts, steps } of networks.filter(({ name }) => name !== 'local')) {
+    const chain = wellKnownChains.find(each => each.name === name)
+    t.same([chainId, blockTime, hosts], [chain?.chainId, parseDuration(chain?.blockTime ?? ''), [`${name}.localhost`]], name)
+    t.same(
+      steps.map(step => step.name),
+      shipped?.steps.map(step => step.name),
+    )
+  }
+  t.equal(networks.length, wellKnownChains.length + 1)
+  t.match((await runCommand(networksCommand, ['list', '--config', dir])).out, [/^CHAIN ID/, /^1 +ethereum-mainnet +ETH +12s +yes$/])
+  t.match(await add('8453'), { code: exitCodes.failed, err: [/base-mainnet.yaml exists already; nothing is written$/] })
+})
+
+t.test('networks add takes a chain that is not in the list, by its name and block time', async t => {
+  const dir = join(t.testdir(), 'configs')
+  await runCommand(initCommand, ['--config', dir])
+  const add = (...args: readonly string[]) => runCommand(networksCommand, ['add', ...args, '--config', dir])
+  const { out } = await add(
+    '0x3039',
+    '--name',
+    'my-chain',
+    '--block-time',
+    '3s',
+    '--hosts',
+    'my.example.org',
+    '--url',
+    'http://10.0.0.7:8545',
+  )
+  t.match(out, [/my-chain.yaml$/])
+  const { networks } = await loadConfig(dir, plugins, {})
+  t.match(
+    networks.find(({ name }) => name === 'my-chain'),
+    { chainId: 12345, blockTime: 3000, hosts: ['my.example.org'] },
+  )
+  for (const [args, message] of [
+    [['12345'], 'the chain 12345 is not in the list (tollgate networks list): add --name and --block-time'],
+    [['base'], 'CHAIN_ID must be a number such as 8453, not "base"'],
+    [['1', '--name', 'My Chain'], '--name must be kebab-case, not "My Chain"'],
+    [['1', '--block-time', '12'], '--block-time must be a duration such as 250ms or 12s, not "12"'],
+    [['1', '--hosts', 'https://a.b'], '--hosts must be host names or IP addresses, without port, not "https://a.b"'],
+    [['1', '--url', 'ws://a.b'], '--url must begin with http:// or https://'],
+  ] as const)
+    t.same(await add(...args), { code: exitCodes.usage, out: [], err: [message] }, message)
+})
+
+t.test('the list of chains agrees with that of viem, and its names differ', t => {
+  for (const { chainId, currency, blockTime, name } of wellKnownChains) {
+    const known = Object.values(viemChains).filter(({ id }) => id === chainId)
+    const symbols: readonly string[] = known.map(({ nativeCurrency }) => nativeCurrency.symbol)
+    t.ok(symbols.includes(currency ?? ''), `${name}: ${currency}, not ${symbols}`)
+    const times = known.flatMap(chain => ('blockTime' in chain ? [chain.blockTime] : []))
+    const ratio = (parseDuration(blockTime) ?? 0) / (times[0] ?? parseDuration(blockTime) ?? 1)
+    t.ok(ratio > 0.5 && ratio < 2, `${name}: ${blockTime}, not ${times}`)
+  }
+  t.equal(new Set(wellKnownChains.flatMap(({ chainId, name }) => [chainId, name])).size, 2 * wellKnownChains.length)
+  t.end()
+})
