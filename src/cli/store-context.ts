@@ -19,6 +19,8 @@ export interface StoreContext {
   readonly plans: Plans
   /** The URL of the dashboard, where the configuration has one. */
   readonly portalUrl: string | undefined
+  /** How long counts of calls are stored. */
+  readonly usageRetentionMs: number
 }
 
 /** The command cannot be carried out; the message is the one line that the operator sees. */
@@ -35,7 +37,8 @@ export const withStoreContext = async (
   if (config === undefined) return exitCodes.config
   try {
     const store = await openStore(config.store, systemClock)
-    await work({ store, plans: config.plans, portalUrl: portalUrlOf(config) }).finally(() => store.close())
+    const context = { store, plans: config.plans, portalUrl: portalUrlOf(config), usageRetentionMs: config.usage.retention }
+    await work(context).finally(() => store.close())
     return exitCodes.ok
   } catch (error) {
     if (!(error instanceof CommandError || error instanceof StoreError)) throw error

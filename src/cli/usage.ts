@@ -10,11 +10,13 @@ import { UsageError } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatFields, formatTable } from './text-table.ts'
 import { formatAlternatives, formatHint, readArguments, storeOptions } from './args.ts'
+import { quoteCsvField } from './csv.ts'
+import { exportOptions, runUsageExport } from './usage-export.ts'
 
 /** More days than any retention keeps; a bound for the query. */
 const maxDays = 3_660
 
-const options = {
+const accountOptions = {
   by: { type: 'string', placeholder: 'FIELD', description: `Counts calls by one field: ${formatAlternatives(groupings)}.` },
   days: {
     type: 'string',
@@ -25,18 +27,25 @@ const options = {
   ...storeOptions,
 } as const
 
+const exportKeyword = 'export'
+
 /** The balance of an account today, or its calls. */
 export const usageCommand: Command = {
   name: 'usage',
-  summary: "Shows an account's credits of today, or its calls by method, network and other fields.",
-  usage: ['usage ACCOUNT [--json] [--config DIR]', `usage ACCOUNT --by ${groupings.join('|')} [--days N] [--json|--csv] [--config DIR]`],
+  summary: "Shows an account's credits of today, or its calls by method, network and other fields; exports the calls of all accounts.",
+  usage: [
+    'usage ACCOUNT [--json] [--config DIR]',
+    `usage ACCOUNT --by ${groupings.join('|')} [--days N] [--json|--csv] [--config DIR]`,
+    `usage ${exportKeyword} --month YYYY-MM [--format csv|json] [--config DIR]`,
+  ],
   positionals: { ACCOUNT: 'The name or the id of the account.' },
-  options,
+  options: { ...accountOptions, ...exportOptions },
   async run(args, terminal) {
+    if (args[0] === exportKeyword) return runUsageExport(args.slice(1), terminal)
     const {
       values: { config, json, csv = false, by, days },
       positionals: [accountName],
-    } = readArguments(args, ['ACCOUNT'], options)
+    } = readArguments(args, ['ACCOUNT'], accountOptions)
     if (by === undefined && (csv || days !== undefined))
       throw new UsageError(`missing option --by: expected ${formatAlternatives(groupings)}`)
     if (json && csv) throw new UsageError('--json and --csv cannot be combined')
@@ -108,6 +117,3 @@ const formatters: Readonly<Record<CountsQuery['format'], (report: CountsReport) 
 }
 
 const toCells = ({ name, calls, forwarded, credits }: UsageTotals): readonly string[] => [name, ...[calls, forwarded, credits].map(String)]
-
-/** RFC 4180. */
-const quoteCsvField = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)

@@ -205,6 +205,12 @@ export interface UsageStore {
   usageCounts(account: string, from: number, to: number): MaybePromise<readonly UsageCount[]>
 }
 
+/** Hours since 1970, UTC. */
+export interface HourRange {
+  readonly from: number
+  readonly to: number
+}
+
 /** What a copy into another store reads and writes in addition. */
 export interface Copyable {
   countLiveProcesses(): MaybePromise<number>
@@ -212,8 +218,8 @@ export interface Copyable {
   hashedKeys(account: string): MaybePromise<readonly HashedKey[]>
   /** One account's day by process. */
   dayRecords(account: string, day: number): MaybePromise<DayRecords>
-  /** All counts; those of one account and hour are adjacent. */
-  allUsageCounts(): AsyncIterable<UsageCount>
+  /** All counts, or those from hour `from` up to, not including, hour `to`; those of one account and hour are adjacent. */
+  allUsageCounts(hours?: HourRange): AsyncIterable<UsageCount>
   /** Records what a process has reported to another store. Its counts are not among it. */
   restoreReportedUse(account: string, day: number, process: string, use: ReportedUse): Promise<void>
 }

@@ -159,3 +159,59 @@ t.test('usage --by counts calls by one field', async t => {
       t.match(await run(usageCommand, 'alice', ...args), { code: 64, err: [message] })
   })
 })
+
+t.test('usage export prints each row of a month once, with an id that stays, for all accounts', async t => {
+  const { dir, json, run } = await createTestConfigs(t)
+  const { id } = (await json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
+  const now = new Date()
+  const monthStart = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 1)
+  const month = new Date(monthStart).toISOString().slice(0, 7)
+  const hour = monthStart / 3_600_000
+  const daysOfMonth = (Date.UTC(now.getUTCFullYear(), now.getUTCMonth()) - monthStart) / 86_400_000
+  const group = { account: id, key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false }
+  const counts: UsageCount[] = [
+    { ...group, hour, calls: 2, credits: 160 },
+    { ...group, hour: hour + 23, calls: 1, credits: 80 },
+    { ...group, hour: hour + 24 * daysOfMonth - 1, calls: 5, credits: 400 },
+    { ...group, hour: hour + 5, account: 'acc_gone', outcome: 'params', calls: 1, credits: 0 },
+    { ...group, hour: hour + 7, method: 'eth_getLogs', calls: 1, credits: 255 },
+    { ...group, hour: hour + 7, method: 'eth_getLogs', calls: -1, credits: -255 },
+    { ...group, hour: hour - 1, calls: 7, credits: 560 },
+    { ...group, hour: hour + 24 * daysOfMonth, calls: 7, credits: 560 },
+  ]
+  const store = await openStore({ kind: 'lmdb', path: join(dir, '..', 'data') }, systemClock)
+  await store.reportUsage({ process: 'p1', seq: 1, counts, retentionHours: 24 * 90 })
+  const exportMonth = async (...args: string[]) => run(usageCommand, 'export', '--month', ...args)
+  const rows = JSON.parse((await exportMonth(month, '--format', 'json')).out.join('\n')) as { id: string; day: string }[]
+  const [first, last] = [`${month}-01`, `${month}-${daysOfMonth}`]
+  t.match(
+    rows.filter(({ day }) => day === first),
+    [
+      { account: 'alice', accountId: id, method: 'eth_call', calls: 3, credits: 240, forwarded: false },
+      { account: '', accountId: 'acc_gone', outcome: 'params', calls: 1, credits: 0 },
+    ].sort((a, b) => (a.accountId < b.accountId ? -1 : 1)),
+  )
+  t.match(
+    rows.filter(({ day }) => day !== first),
+    [{ day: last, calls: 5, credits: 400 }],
+    'nothing of the months before and after, or of what was taken back',
+  )
+  t.equal(new Set(rows.map(row => row.id)).size, rows.length)
+  await store.reportUsage({ process: 'p1', seq: 2, counts: [{ ...group, hour, calls: 1, credits: 80 }], retentionHours: 24 * 90 })
+  const again = JSON.parse((await exportMonth(month, '--format', 'json')).out.join('\n')) as { id: string; calls: number }[]
+  t.same(
+    again.map(row => row.id),
+    rows.map(row => row.id),
+  )
+  t.match((await exportMonth(month)).out, [
+    'id,day,account,accountId,key,network,method,outcome,forwarded,calls,credits',
+    ...again.map(row => new RegExp(`^${row.id},`)),
+  ])
+  await store.close()
+  const running = await exportMonth(now.toISOString().slice(0, 7))
+  t.match([running.code, running.err, running.out.length], [0, [/is not over: export it again later$/], 2])
+  t.match((await exportMonth('2020-01')).err, [/^tollgate: usage of 2020-01 is not complete: .* `usage\.retention` is 90d$/])
+  t.match((await exportMonth('9999-01')).err, ['tollgate: the month 9999-01 has not begun'])
+  t.match((await exportMonth('2020-13')).err[0], '--month must be a month such as 2026-01')
+  t.match((await exportMonth(month, '--format', 'xml')).err[0], '--format must be csv or json, not "xml"')
+})

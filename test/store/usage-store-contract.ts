@@ -154,6 +154,26 @@ export const useContract = async (t: Test, open: (t: Test, clock: TestClock) => 
     return { clock, store, lease, report }
   }
 
+  t.test('the counts of a range of hours are read for all accounts', async t => {
+    const store = await open(t, new TestClock(start))
+    const hour = start / hourMs
+    const counts = [
+      count(80, { hour: hour - 1 }),
+      count(160),
+      count(240, { account: 'acc_2', hour: hour + 1 }),
+      count(5, { hour: hour + 2 }),
+    ]
+    await store.reportUsage({ process: 'p1', seq: 1, counts, retentionHours: 100 })
+    const creditsOf = async (range?: { from: number; to: number }) => {
+      const credits: number[] = []
+      for await (const each of store.allUsageCounts(range)) credits.push(each.credits)
+      return credits
+    }
+    t.same(await creditsOf(), [80, 160, 240, 5])
+    t.same(await creditsOf({ from: hour, to: hour + 2 }), [160, 240])
+    t.same(await creditsOf({ from: hour + 3, to: hour + 9 }), [])
+  })
+
   t.test('what is used is what is counted, at every moment; a killed process forfeits the rest', async t => {
     const { clock, store, lease, report } = await setUp(t)
     await report('p1', 1, [])

@@ -98,7 +98,9 @@ const copyableLmdb = (tables: LmdbTables, transactions: Transactions, clock: Clo
       }
       tables.reportedUse.put([day, account, process], credits)
     }),
-  async *allUsageCounts() {
-    for (const { key, value } of tables.usage.getRange()) yield toUsageCount(key, value)
+  async *allUsageCounts(hours) {
+    // A range over the first member of the key, which stands for all keys that begin with it.
+    const range = hours && { start: [hours.from] as never, end: [hours.to] as never }
+    for (const { key, value } of tables.usage.getRange(range)) yield toUsageCount(key, value)
   },
 })

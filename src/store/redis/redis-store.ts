@@ -98,8 +98,9 @@ const copyableRedis = (redis: RedisConnection, dayClock: RedisDayClock): Copyabl
   hashedKeys: account => hashedKeys(redis, account),
   dayRecords: (account, day) => readLedgerDay(redis, account, day),
   restoreReportedUse: (account, day, process, use) => restoreReportedUse(redis, { account, day, process }, use),
-  async *allUsageCounts() {
-    for (const member of (await redis.sendCommand('ZRANGE', redisKeys.hoursOfAllAccounts, '0', '-1')) as string[]) {
+  async *allUsageCounts(hours) {
+    const range = hours === undefined ? ['-inf', '+inf'] : [String(hours.from), `(${hours.to}`]
+    for (const member of (await redis.sendCommand('ZRANGEBYSCORE', redisKeys.hoursOfAllAccounts, ...range)) as string[]) {
       const { account, hour } = parseHourMember(member)
       yield* parseHourCounts(account, hour, await redis.sendCommand('HGETALL', redisKeys.usage(account, hour)))
     }
