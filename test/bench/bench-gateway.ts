@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
 import { copyFile, mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import type { BenchPlugin } from './bench-options.ts'
 
 /** The root folder of this commit. */
 const thisRoot = fileURLToPath(new URL('../../../', import.meta.url))
@@ -48,17 +49,25 @@ export const writeOtherGatewayConfig = async (dir: string, node: string, root: s
   return { config, key: await addKey(config, root) }
 }
 
+/** Writes a configuration whose pipeline has a plugin more, with an account of its own. */
+export const writePluginConfig = async (dir: string, node: string, plugin: BenchPlugin): Promise<{ config: string; key: string }> => {
+  const config = join(dir, 'with-plugin')
+  await writeConfig(config, { node, workers: undefined, plugin })
+  return { config, key: await addKey(config) }
+}
+
 interface ConfigOptions {
+  readonly plugin?: BenchPlugin
   readonly node: string
   readonly root?: string
   readonly workers: number | undefined
   readonly store?: string
 }
 
-const writeConfig = async (dir: string, { node, workers, root = thisRoot, store = './data' }: ConfigOptions): Promise<void> => {
+const writeConfig = async (dir: string, { node, workers, root = thisRoot, store = './data', plugin }: ConfigOptions): Promise<void> => {
   for (const folder of ['networks', 'methods']) await mkdir(join(dir, folder), { recursive: true })
   await writeFile(join(dir, 'gateway.yaml'), gatewayYaml(store) + (workers === undefined ? '' : `workers: ${workers}\n`))
-  await writeFile(join(dir, 'networks', 'bench.yaml'), networkYaml(node))
+  await writeFile(join(dir, 'networks', 'bench.yaml'), addPlugin(networkYaml(node), plugin))
   await copyFile(join(root, 'configs/methods/ethereum.yaml'), join(dir, 'methods', 'ethereum.yaml'))
 }
 
@@ -86,6 +95,15 @@ pipeline:
   - failover: { upstreams: [{ name: node, url: "${node}" }] }
   - upstream: {}
 `
+
+const addPlugin = (yaml: string, plugin: BenchPlugin | undefined): string => {
+  if (plugin === undefined) return yaml
+  const { file, options, below } = plugin
+  const lines = yaml.split('\n')
+  const position = lines.findIndex(line => line.startsWith(`  - ${below}:`))
+  if (position < 0) throw new Error(`--below must name a step of the pipeline, not "${below}"`)
+  return lines.toSpliced(position + 1, 0, `  - use: ${JSON.stringify(resolve(file))}`, `    with: ${options}`).join('\n')
+}
 
 const addKey = async (config: string, root = thisRoot): Promise<string> => {
   await runTollgate(root, 'accounts', 'add', 'bench', '--plan', 'big', '--config', config, '--json')

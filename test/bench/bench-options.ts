@@ -7,6 +7,15 @@ export interface Peer {
   readonly pid?: number
 }
 
+/** An external plugin whose cost is measured. */
+export interface BenchPlugin {
+  readonly file: string
+  /** Its options, as YAML. */
+  readonly options: string
+  /** The step below which it stands. */
+  readonly below: string
+}
+
 /** The extent of a run. */
 export interface RunSettings {
   /** Rounds of each scenario. */
@@ -33,6 +42,8 @@ export interface BenchOptions {
   readonly workers?: number
   /** Another commit of the gateway that is measured in the same turns. */
   readonly compare?: string
+  /** A plugin that a second gateway has, which is measured in the same turns. */
+  readonly plugin?: BenchPlugin
   /** Port of the node that is the upstream of all gateways; 0 is any free port. */
   readonly nodePort: number
   readonly json?: string
@@ -47,6 +58,9 @@ export const usageText = `npm run bench -- [options]
   --workers N            number of workers of the gateway
   --peer NAME=URL[,PID]  also measures a gateway that is already running; may be repeated
   --compare REV          also builds and measures another commit of the gateway
+  --plugin FILE          also measures the gateway with this plugin: what it costs a call; cases cached and uncached unless --only
+  --with OPTIONS         with --plugin: its options, as in a network file; { } if absent
+  --below STEP           with --plugin: the step that it stands below; params if absent, which is above the cache
   --node PORT            port of the node, for the configuration of peers; any free port if absent
   --json FILE            writes all measurements
   --svg FILE             draws the ratios`
@@ -82,26 +96,33 @@ export const parseBenchOptions = (args: readonly string[]): BenchOptions => {
       rounds: { type: 'string' },
       workers: { type: 'string' },
       compare: { type: 'string' },
+      plugin: { type: 'string' },
+      with: { type: 'string', default: '{}' },
+      below: { type: 'string', default: 'params' },
       peer: { type: 'string', multiple: true, default: [] },
       node: { type: 'string', default: '0' },
       json: { type: 'string' },
       svg: { type: 'string' },
     },
   })
-  const { quick, only, rounds, workers, compare, peer, node, json, svg } = values
+  const { quick, only, rounds, workers, compare, plugin, with: options, below, peer, node, json, svg } = values
   const settings = quick ? quickRunSettings : fullRunSettings
   return {
     settings: rounds === undefined ? settings : { ...settings, rounds: parseCount('rounds', rounds) },
     quick,
-    only: only.split(',').filter(Boolean),
+    only: (only === '' && plugin !== undefined ? pluginCases : only).split(',').filter(Boolean),
     peers: peer.map(parsePeer),
     nodePort: node === '0' ? 0 : parseCount('node', node),
     ...(workers === undefined ? {} : { workers: parseCount('workers', workers) }),
     ...(compare === undefined ? {} : { compare }),
+    ...(plugin === undefined ? {} : { plugin: { file: plugin, options, below } }),
     ...(json === undefined ? {} : { json }),
     ...(svg === undefined ? {} : { svg }),
   }
 }
+
+/** What shows the cost of a plugin: calls that are answered above the node, and calls that reach it. */
+const pluginCases = 'cached,uncached'
 
 const parseCount = (name: string, text: string): number => {
   if (!/^[1-9]\d{0,4}$/.test(text)) throw new Error(`--${name} must be a positive number, not "${text}"`)

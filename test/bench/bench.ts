@@ -4,8 +4,8 @@ import { cases } from './cases.ts'
 import type { Case, CaseResult } from './cases.ts'
 import { parseBenchOptions, usageText } from './bench-options.ts'
 import type { BenchOptions } from './bench-options.ts'
-import { cpuRatio } from './figures.ts'
-import { otherCommitName } from './measure.ts'
+import { cpuDifference, cpuRatio } from './figures.ts'
+import { variantName } from './measure.ts'
 import { hasProc } from './proc-fs.ts'
 import { isStopped, stopAll } from './server-process.ts'
 import { openBenchServers } from './servers.ts'
@@ -50,7 +50,7 @@ const runCases = async (options: BenchOptions, selected: readonly Case[]): Promi
 /** Prints the result of the case; undefined when the case failed. */
 const runCase = async (servers: BenchServers, each: Case): Promise<CaseResult | undefined> => {
   try {
-    const outcome = withOtherCommit(servers, await each.run(servers, line => console.log(line)))
+    const outcome = withVariants(servers, await each.run(servers, line => console.log(line)))
     console.log(formatCaseResult(each, outcome))
     return outcome
   } catch (error) {
@@ -61,12 +61,15 @@ const runCase = async (servers: BenchServers, each: Case): Promise<CaseResult | 
   }
 }
 
-/** Adds how the CPU of each line compares with that of the other commit. */
-const withOtherCommit = ({ otherCommit }: BenchServers, { rows, figures }: CaseResult): CaseResult => {
-  if (otherCommit === undefined) return { rows, figures }
-  const pairs = rows.map(({ name }) => [name, otherCommitName(name, otherCommit.revision)] as const)
-  const compared = pairs.filter(([, other]) => rows.some(row => row.name === other))
-  return { rows, figures: [...figures, ...compared.map(([name, other]) => cpuRatio(rows, name, other))] }
+/** Adds how the CPU of each line compares with that of the variants, and what a plugin costs. */
+const withVariants = ({ variants }: BenchServers, { rows, figures }: CaseResult): CaseResult => {
+  const compared = variants.flatMap(variant =>
+    rows
+      .map(({ name }) => [name, variantName(name, variant)] as const)
+      .filter(([, other]) => rows.some(row => row.name === other))
+      .map(([name, other]) => (variant.server === 'with plugin' ? cpuDifference(rows, other, name) : cpuRatio(rows, name, other))),
+  )
+  return { rows, figures: [...figures, ...compared] }
 }
 
 const logSkipped = ({ name }: Case): undefined => void console.log(`skipped: ${name}: the time limit of the run is over`)

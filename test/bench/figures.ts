@@ -22,6 +22,16 @@ export const createFigure = (title: string, unit: Figure['unit'], value: Spread 
 export const cpuRatio = (rows: readonly ScenarioResult[], of: string, to: string, target?: number): Figure =>
   createFigure(`CPU of ${of} / ${to}`, '×', ratioOf(cpuMicrosOfRounds(rows, of), cpuMicrosOfRounds(rows, to)), target)
 
+/** CPU per call of one scenario above that of another in the same rounds. */
+export const cpuDifference = (rows: readonly ScenarioResult[], of: string, above: string): Figure => {
+  const base = cpuMicrosOfRounds(rows, above)
+  const differences = cpuMicrosOfRounds(rows, of).map((value, i) => subtract(value, base[i]))
+  return createFigure(`CPU of ${of}, above ${above}`, 'µs', spreadOf(differences))
+}
+
+const subtract = (value: number | undefined, subtracted: number | undefined): number | undefined =>
+  value === undefined || subtracted === undefined ? undefined : value - subtracted
+
 const cpuMicrosOfRounds = (rows: readonly ScenarioResult[], name: string): readonly (number | undefined)[] =>
   rows.find(row => row.name === name)?.rounds.map(round => round.cpuMicrosPerCall) ?? []
 

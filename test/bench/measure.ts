@@ -5,7 +5,7 @@ import type { LoadOptions } from './load/load-generator.ts'
 import type { MonitorReport } from './process-monitor.ts'
 import { processTreeOf, readProcessUsage, resetPeakRss } from './proc-fs.ts'
 import type { ServerProcess } from './server-process.ts'
-import type { ServerName, BenchServers } from './servers.ts'
+import type { ServerName, BenchServers, Variant } from './servers.ts'
 
 /** One kind of call to one server: a line of the table. */
 export interface Scenario {
@@ -71,7 +71,7 @@ export const compareScenarios = async (
   ownScenarios: readonly Scenario[],
   reportSkipped: ReportSkipped,
 ): Promise<readonly ScenarioResult[]> => {
-  const scenarios = [...ownScenarios, ...otherCommitScenarios(servers, ownScenarios)]
+  const scenarios = [...ownScenarios, ...variantScenarios(servers, ownScenarios)]
   const started = new Map<ServerName, ServerProcess>()
   try {
     const names = [...new Set(scenarios.map(scenario => scenario.server))]
@@ -90,21 +90,21 @@ export const compareScenarios = async (
   }
 }
 
-/** The same calls to the gateway of another commit. */
-const otherCommitScenarios = ({ otherCommit, keys }: BenchServers, scenarios: readonly Scenario[]): readonly Scenario[] =>
-  otherCommit === undefined
-    ? []
-    : scenarios
-        .filter(({ server }) => server === 'gateway')
-        .map(scenario => ({
-          ...scenario,
-          name: otherCommitName(scenario.name, otherCommit.revision),
-          server: 'other commit',
-          path: scenario.path.replace(keys.valid, otherCommit.key),
-        }))
+/** The same calls to the variants of the gateway. */
+const variantScenarios = ({ variants, keys }: BenchServers, scenarios: readonly Scenario[]): readonly Scenario[] =>
+  variants.flatMap(variant =>
+    scenarios
+      .filter(({ server }) => server === 'gateway')
+      .map(scenario => ({
+        ...scenario,
+        name: variantName(scenario.name, variant),
+        server: variant.server,
+        path: scenario.path.replace(keys.valid, variant.key),
+      })),
+  )
 
-/** The name of the line for the same calls to another commit. */
-export const otherCommitName = (name: string, revision: string): string => `${name} at ${revision}`
+/** The name of the line for the same calls to a variant. */
+export const variantName = (name: string, { label }: Pick<Variant, 'label'>): string => `${name} ${label}`
 
 const sendWarmUpRequest = async (
   servers: BenchServers,

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { tollgateScript, tollgateScriptIn, writeGatewayConfigs, writeOtherGatewayConfig } from './bench-gateway.ts'
+import { basename, join } from 'node:path'
+import { tollgateScript, tollgateScriptIn, writeGatewayConfigs, writeOtherGatewayConfig, writePluginConfig } from './bench-gateway.ts'
 import type { BenchKeys } from './bench-gateway.ts'
 import { LoadProcess } from './load-process.ts'
 import type { RunSettings, BenchOptions, Peer } from './bench-options.ts'
@@ -15,15 +15,23 @@ import type { ServerProcess } from './server-process.ts'
 export type Baseline = 'http' | 'koa' | 'proxy' | 'pipe' | 'ws'
 
 /** The servers that a case may start. */
-export type ServerName = 'gateway' | 'other commit' | 'workers' | Baseline | `peer:${string}`
+export type ServerName = 'gateway' | Variant['server'] | 'workers' | Baseline | `peer:${string}`
+
+/** Another gateway that gets the same calls in the same turns. */
+export interface Variant {
+  readonly server: 'other commit' | 'with plugin'
+  /** Behind the name of a line. */
+  readonly label: string
+  /** An API key of its own. */
+  readonly key: string
+}
 
 /** What a case uses. */
 export interface BenchServers {
   readonly settings: RunSettings
   readonly keys: BenchKeys
   readonly peers: readonly Peer[]
-  /** A gateway of another commit, and an API key of its own. */
-  readonly otherCommit?: { readonly revision: string; readonly key: string }
+  readonly variants: readonly Variant[]
   readonly monitors: MonitorServer
   readonly loadProcess: LoadProcess
   /** For load that must not delay the calls of the first load process. */
@@ -34,7 +42,7 @@ export interface BenchServers {
   close(): Promise<void>
 }
 
-export const openBenchServers = async ({ settings, peers, workers, compare, nodePort }: BenchOptions): Promise<BenchServers> => {
+export const openBenchServers = async ({ settings, peers, workers, compare, plugin, nodePort }: BenchOptions): Promise<BenchServers> => {
   const dir = await mkdtemp(join(tmpdir(), 'tollgate-bench-'))
   const loadProcesses: LoadProcess[] = []
   const close = async () => {
@@ -53,6 +61,14 @@ export const openBenchServers = async ({ settings, peers, workers, compare, node
     const otherRoot = compare === undefined ? undefined : await buildCommit(compare)
     const other = otherRoot === undefined ? undefined : await writeOtherGatewayConfig(dir, upstream.url, otherRoot)
     if (other !== undefined) configs.set('other commit', other.config)
+    const withPlugin = plugin === undefined ? undefined : await writePluginConfig(dir, upstream.url, plugin)
+    if (withPlugin !== undefined) configs.set('with plugin', withPlugin.config)
+    const variants: readonly Variant[] = [
+      ...(other === undefined ? [] : [{ server: 'other commit', label: `at ${compare}`, key: other.key } as const]),
+      ...(plugin === undefined || withPlugin === undefined
+        ? []
+        : [{ server: 'with plugin', label: `with ${basename(plugin.file)}`, key: withPlugin.key } as const]),
+    ]
     const launchOptionsOf = (name: string) =>
       configs.has(name)
         ? {
@@ -65,7 +81,7 @@ export const openBenchServers = async ({ settings, peers, workers, compare, node
       settings,
       keys,
       peers,
-      ...(compare !== undefined && other !== undefined && { otherCommit: { revision: compare, key: other.key } }),
+      variants,
       monitors,
       loadProcess: loadProcesses[0] as LoadProcess,
       secondLoadProcess: loadProcesses[1] as LoadProcess,
