@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { createResponseCheck } from './load/response-check.ts'
 import { requestIdOf } from './load/connections.ts'
-import { ratioOf, spreadOf } from './figures.ts'
+import { cpuDifference, ratioOf, spreadOf } from './figures.ts'
 
 void t.test('the median of an even number of rounds lies between the middle two', async t => {
   t.same(spreadOf([4, 1, 3, 2]), { median: 2.5, min: 1, max: 4 })
@@ -18,6 +18,15 @@ void t.test('the median of an even number of rounds lies between the middle two'
 void t.test('a ratio is that of the medians, its spread that of the rounds', async t => {
   t.same(ratioOf([10, 30, 20], [10, 10, 40]), { median: 2, min: 0.5, max: 3 })
   t.equal(ratioOf([undefined], [1]), undefined)
+})
+
+void t.test('the cost of a plugin is the median of the differences within the rounds', async t => {
+  const rowOf = (name: string, cpu: readonly number[]) => ({
+    name,
+    rounds: cpu.map(cpuMicrosPerCall => ({ cpuMicrosPerCall, callsPerSecond: 1, p50: 1, p99: 1, responseMB: 1 })),
+  })
+  const { value } = cpuDifference([rowOf('plain', [10, 30, 20]), rowOf('with', [12, 31, 24])], 'with', 'plain')
+  t.same(value, { median: 2, min: 1, max: 4 })
 })
 
 void t.test('a wrong response is detected', async t => {
@@ -36,7 +45,7 @@ void t.test('a wrong response is detected', async t => {
   t.match(check(body(requestIdOf(0), '0x1'), 200, body(requestIdOf(1), '0x123')), 'a response of')
 })
 
-void t.test('the benchmark measures a case, its baselines, and another commit', async t => {
+void t.test('the benchmark measures a case, its baselines, another commit, and a plugin', async t => {
   const root = fileURLToPath(new URL('../../../', import.meta.url))
   const { stdout: head } = await promisify(execFile)('git', ['-C', root, 'rev-parse', 'HEAD'])
   const built = join(root, 'node_modules/.cache/tollgate-bench', head.trim())
@@ -58,12 +67,25 @@ void t.test('the benchmark measures a case, its baselines, and another commit', 
     json,
     '--compare',
     'HEAD',
+    '--plugin',
+    join(root, 'docs/examples/rate-limit.js'),
+    '--with',
+    '{ calls: 1000000 }',
+    '--below',
+    'key-auth',
   ])
   t.match(stdout, /CPU of tollgate \/ bare node:http/)
   t.match(stdout, /CPU of tollgate \/ tollgate at HEAD/)
+  t.match(stdout, /CPU of tollgate with rate-limit\.js, above tollgate +-?\d/)
   const {
     results: [{ rows }],
   } = JSON.parse(await readFile(json, 'utf8'))
-  t.match(rows, [{ name: 'tollgate' }, { name: 'bare node:http' }, { name: 'Koa' }, { name: 'tollgate at HEAD' }])
+  t.match(rows, [
+    { name: 'tollgate' },
+    { name: 'bare node:http' },
+    { name: 'Koa' },
+    { name: 'tollgate at HEAD' },
+    { name: 'tollgate with rate-limit.js' },
+  ])
   t.ok(rows.every((row: { rounds: { callsPerSecond: number }[] }) => (row.rounds[0]?.callsPerSecond ?? 0) > 0))
 })
