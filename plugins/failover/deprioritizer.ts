@@ -1,5 +1,6 @@
 import { blockSelectorOf, getOrCreate, isFailure } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, Reply, Request, Services } from '../../src/plugin/plugin.ts'
+import { fullStateBlocks, oldestBlockAge } from './block-age.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
 /** The requests of a method that are counted together: all of them, or those of one age. */
@@ -79,8 +80,6 @@ const missingDataCategories: ReadonlySet<ErrorCategory | undefined> = new Set(['
 /** What blocks a request is about: those whose state each full node has, older ones, or a block named by its hash. */
 type HistoryAge = 'recent' | 'historical' | 'byHash'
 
-/** Full nodes have the state of so many newest blocks. */
-const fullStateBlocks = 128
 /** Nodes differ by so many blocks: whether a node has state that is so near to its oldest cannot be known. */
 const headToleranceBlocks = 32
 
@@ -91,11 +90,7 @@ const historyAgeOf = (
 ): HistoryAge | undefined => {
   const blocks = blockSelectorOf(methods.get(method), params)
   if (blocks === undefined || 'hash' in blocks) return blocks && 'byHash'
-  const { from } = blocks
-  if (from === 'earliest') return 'historical'
-  // Finalized blocks are hours old on some networks; safe blocks lie between them and the head.
-  const number = from === 'finalized' || from === 'safe' ? snapshot.finalizedBlockOf()?.number : from
-  if (typeof number !== 'number') return 'recent'
-  const age = snapshot.head === undefined ? fullStateBlocks : snapshot.head - number
+  const age = oldestBlockAge(blocks, snapshot)
+  if (age === undefined) return undefined
   return age < fullStateBlocks - headToleranceBlocks ? 'recent' : age < fullStateBlocks + headToleranceBlocks ? undefined : 'historical'
 }

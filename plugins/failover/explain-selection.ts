@@ -1,3 +1,4 @@
+import { createNameMatcher } from '../../src/plugin/plugin.ts'
 import type { ExplainedCall, Explanation, Method } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
@@ -14,7 +15,8 @@ export const explainSelection = (
   const forwards = partner?.methods.includes(name) === true
   return {
     text: [
-      explainOrder(upstreams),
+      explainOrder(upstreams.filter(({ methods }) => methods === undefined || createNameMatcher(methods)(name))),
+      ...explainState(upstreams, method),
       `nodes without an open breaker for the class ${method?.class ?? 'other'} come first, then those that lag or lack the block`,
       method?.idempotent === false
         ? 'sent once: it is not known whether a node that does not answer has processed the call'
@@ -23,6 +25,17 @@ export const explainSelection = (
     ],
   }
 }
+
+const explainState = (upstreams: FailoverOptions['upstreams'], method: Method | undefined): readonly string[] =>
+  method?.readsState !== true
+    ? []
+    : upstreams.flatMap(({ name, archive, history }) =>
+        archive
+          ? [`${name} comes first for state older than 128 blocks`]
+          : history === undefined
+            ? []
+            : [`${name} is not requested for state older than ${history} blocks`],
+      )
 
 const explainOrder = (upstreams: FailoverOptions['upstreams']): string => {
   const names = upstreams.map(({ name }) => name)

@@ -60,6 +60,25 @@ export const failoverOptions = {
             description: 'WebSocket URL of the node: new blocks come by eth_subscribe, and the node is not polled.',
             examples: ['wss://node.example.com'],
           },
+          methods: {
+            type: 'array',
+            minItems: 1,
+            items: { type: 'string', minLength: 1 },
+            description: 'The methods that the node answers, by name or by a pattern in which `*` is any text; all methods if absent.',
+            examples: [['eth_*', 'trace_*']],
+          },
+          archive: {
+            type: 'boolean',
+            default: false,
+            description: 'The node has the state of every block: it is requested first for state older than 128 blocks.',
+          },
+          history: {
+            type: 'integer',
+            minimum: 1,
+            description:
+              'The node has the state of so many newest blocks only: it is not requested for older state that another node may have.',
+            examples: [128],
+          },
           weight: {
             type: 'number',
             minimum: 0,

@@ -1,5 +1,13 @@
-import { assertKnownMethods, copyReply, definePlugin, metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
+import {
+  assertKnownMethods,
+  copyReply,
+  definePlugin,
+  metricDefinitions,
+  refuseUnknownMethod,
+  revealSecrets,
+} from '../../src/plugin/plugin.ts'
 import type { Target } from '../../src/plugin/plugin.ts'
+import { createCapableUpstreams } from './capable-upstreams.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
 import { explainSelection } from './explain-selection.ts'
@@ -34,14 +42,23 @@ export default definePlugin({
     if (partner !== undefined && names.includes(partner.name)) {
       report(['partner', 'name'], `duplicate name "${partner.name}": an upstream has the same name`)
     }
+    upstreams.forEach(({ archive, history }, i) => {
+      if (archive && history !== undefined) report(['upstreams', i, 'history'], '`history` applies only without `archive: true`')
+    })
     for (const name of ['window', 'openFor'] as const) {
       if (breaker[name] === 0) report(['breaker', name], `breaker.${name} must be greater than 0`)
     }
   },
   create({ upstreams, partner, breaker, hedge, maxLag }, services) {
     const forwardedMethods = partner?.methods.map((method, i) => ({ path: ['partner', 'methods', i], method })) ?? []
-    assertKnownMethods(forwardedMethods, services.methods)
-    const targets = upstreams.map(({ weight: _weight, ...upstream }): Target => ({ ...upstream, source: 'node' }))
+    const answeredMethods = upstreams.flatMap(({ methods = [] }, i) =>
+      methods.map((method, j) => ({ path: ['upstreams', i, 'methods', j], method })),
+    )
+    assertKnownMethods([...forwardedMethods, ...answeredMethods], services.methods)
+    const capableUpstreams = createCapableUpstreams(upstreams, services)
+    const targets = upstreams.map(
+      ({ weight: _, methods: __, archive: ___, history: ____, ...upstream }): Target => ({ ...upstream, source: 'node' }),
+    )
     // Breakers outlive a reload that changes neither them nor the node; with other rules of methods they count other calls together.
     const learnedWith = { breaker, rules: services.methods.rulesId }
     const nodeOf = <N extends UpstreamNode>(node: object, create: () => N): N =>
@@ -72,11 +89,14 @@ export default definePlugin({
         const method = methods.get(request.method)
         const methodClass = method?.class ?? 'other'
         heads.recordActivity()
+        if (capableUpstreams?.offers(request.method) === false) return refuseUnknownMethod(request.method)
+        const capableNodes = capableUpstreams?.select(nodes, request, method) ?? nodes
         const requiredBlock = requiredBlockOf(request, method)
-        const candidates = heads.orderUpstreams(
-          selectionOrder(node => node.isUsable(methodClass)),
+        const ordered = heads.orderUpstreams(
+          selectionOrder(node => node.isUsable(methodClass) && capableNodes.includes(node)),
           typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
         )
+        const candidates = capableUpstreams?.select(ordered, request, method) ?? ordered
         const mayRetry = call.variant !== singleAttempt && method?.retryable !== false
         const selection = {
           methodClass,
@@ -98,6 +118,7 @@ export default definePlugin({
         const upstreamRequest = { id: call.origin.requestId, attempts: attempt.count, durationMs: clock.monotonic() - startedAt }
         return copyReply(reply, { upstreamRequest })
       },
+      ...(capableUpstreams && { offers: capableUpstreams.offers }),
       explain(call) {
         const { methods } = services
         const method = methods.get(call.method)

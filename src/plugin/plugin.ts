@@ -2,12 +2,14 @@ import type { pluginApiVersion } from './api-version.ts'
 import type { Call, ContextKey, CallContext, Origin } from './call.ts'
 import type { Path } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
+import { createNameMatcher } from '../util/name-pattern.ts'
 import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './options-schema.ts'
 import type { Lookup, MethodDescription, MethodTable, Services } from '../services/index.ts'
 
 export { blockSelectorOf } from '../services/method-table/index.ts'
 export type { BlockSelector, BlockNumberOrTag } from '../services/method-table/index.ts'
+export { createNameMatcher } from '../util/name-pattern.ts'
 export * from './call.ts'
 export * from './reply.ts'
 export * from './copy-reply.ts'
@@ -25,7 +27,7 @@ export type { JsonObject, Path } from '../util/json.ts'
 export { AddressSet } from '../util/address-set.ts'
 export { thenMaybe, singleFlight } from '../util/async.ts'
 export type { MaybePromise } from '../util/async.ts'
-export { createNameMatcher } from '../util/name-pattern.ts'
+
 export { ChunkedBytes, toBuffer } from '../json/chunked-bytes.ts'
 export type { RawJson } from '../json/chunked-bytes.ts'
 export { CircuitBreaker } from '../services/circuit-breaker.ts'
@@ -183,10 +185,10 @@ export class Misconfigured extends Error {
 /** The error for one option; an empty path is the step itself. */
 export const misconfigured = (path: Path, message: string): Misconfigured => new Misconfigured([{ path, message }])
 
-/** Throws Misconfigured with an issue for each option that names a method which is not in the table. */
+/** Throws Misconfigured with an issue for each option whose name, or pattern with `*`, fits no method of the table. */
 export const assertKnownMethods = (references: readonly { readonly path: Path; readonly method: string }[], methods: MethodTable): void => {
   const issues = references
-    .filter(({ method }) => methods.get(method) === undefined)
+    .filter(({ method }) => (method.includes('*') ? !methods.names.some(createNameMatcher([method])) : methods.get(method) === undefined))
     .map(({ path, method }) => {
       const hint = didYouMean(method, methods.names)
       return { path, message: `the method ${method} is not in the method table${hint === undefined ? '' : `; ${hint}`}` }

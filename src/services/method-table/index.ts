@@ -40,6 +40,8 @@ export interface Method {
   readonly offered?: boolean
   /** False when the call is for one node only, such as a node that signs: it is never sent to a second one. */
   readonly retryable?: boolean
+  /** The result depends on the state of a block, which nodes that are no archives have only for recent blocks. */
+  readonly readsState?: boolean
   /** Maximum number of results of one query (contract 8). */
   readonly maxResults?: number
   /** Maximum duration of a query in ms; above it the call fails with `query timeout exceeded` (contract 8). */

@@ -84,6 +84,11 @@ const method = {
         'node itself.',
       booleanSchema,
     ),
+    readsState: described(
+      '`true`: the result depends on the state of a block, so that upstreams with `archive: true` are requested first where the block is ' +
+        'old or not known, and those with a `history` too short are not.',
+      booleanSchema,
+    ),
     answer: described(
       'The gateway answers the method itself: `from` chainId, networkId or clientVersion, `from` openRpc with an OpenRPC document of what the ' +
         'caller may call, or `value` with any value.',

@@ -50,6 +50,7 @@ export interface MethodEntry {
   readonly idempotent?: boolean
   readonly offered?: boolean
   readonly retryable?: boolean
+  readonly readsState?: boolean
   readonly answer?: { readonly from: 'chainId' | 'networkId' | 'clientVersion' | 'openRpc' } | { readonly value: Json }
   readonly maxResults?: number
   readonly maxTime?: string

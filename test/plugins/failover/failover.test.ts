@@ -3,7 +3,6 @@ import failover from '../../../plugins/failover/index.ts'
 import type { Json, Request } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { ErrorCategory, Failure } from '../../../src/plugin/reply.ts'
-import { Secret } from '../../../src/plugin/secret.ts'
 import { createStage, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
 import { breaker, failure, getLogs, node, openFailover } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
@@ -56,13 +55,6 @@ t.test('duplicate names of nodes are a problem', async t => {
   t.same(problemsOf({ upstreams: [node('a'), node('a')], partner: { ...node('a') }, breaker }), [
     'upstreams.1.name: duplicate upstream name "a"',
     'partner.name: duplicate name "a": an upstream has the same name',
-  ])
-})
-
-t.test('a `ws` that is no WebSocket URL is a problem', async t => {
-  const [http, ws] = [new Secret('https://node.test/canary'), new Secret('wss://node.test/canary')]
-  t.same(problemsOf({ upstreams: [node('a', { ws }), node('b', { ws: http }), node('c')], breaker }), [
-    'upstreams.1.ws: ws must begin with ws:// or wss://',
   ])
 })
 

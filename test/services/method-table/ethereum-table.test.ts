@@ -507,6 +507,16 @@ test('a call that a node signs, or that changes the node, is neither cached nor 
   for (const name of ofNode) t.match(shippedMethods.get(name), { cache: 'never', idempotent: false, retryable: false }, name)
 })
 
+test('every method that executes something, or reads an account, reads state', async t => {
+  for (const name of shippedMethods.names) {
+    const { class: kind, readsState = false } = shippedMethods.get(name) ?? {}
+    const isAboutAccount = /^eth_get(Balance|Code|Proof|Storage|TransactionCount)/.test(name)
+    if (kind === 'execution' && name !== 'eth_fillTransaction') t.ok(readsState, name)
+    if (kind === 'light') t.equal(readsState, isAboutAccount || name === 'ots_hasCode', name)
+    if (/^(debug_trace|trace_(?!raw))/.test(name)) t.ok(readsState, name)
+  }
+})
+
 test('what depends on the pool or on the node that answers is not cached', async t => {
   const changing = shippedMethods.names.filter(name =>
     /^txpool_|pending|fillTransaction|simulate|capabilities|config|peerCount/i.test(name),
