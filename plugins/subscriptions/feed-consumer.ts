@@ -19,7 +19,7 @@ export class FeedConsumer implements FeedListener {
   #subscription: FeedSubscription | undefined
   #userCount = 0
   #waiting: ChainUpdate[] = []
-  #isHandling = false
+  #handling: Promise<void> | undefined
 
   constructor(options: FeedConsumerOptions) {
     this.#options = options
@@ -28,9 +28,13 @@ export class FeedConsumer implements FeedListener {
   /** Resolves with true once all later blocks are handled, until release(); with false when no upstream answers. */
   async retain(): Promise<boolean> {
     this.#userCount += 1
-    this.#subscription ??= this.#start()
-    const isStarted = await this.#subscription.isStarted
-    if (!isStarted) this.#subscription = undefined
+    const isRunning = this.#subscription !== undefined
+    const subscription = (this.#subscription ??= this.#start())
+    const isStarted = await subscription.isStarted
+    if (!isStarted && this.#subscription === subscription) this.#subscription = undefined
+    // Blocks from before are not for those who come now.
+    if (isStarted && isRunning) await this.#options.feed.sync()
+    await this.#handling
     return isStarted
   }
 
@@ -43,7 +47,7 @@ export class FeedConsumer implements FeedListener {
   onUpdate(update: ChainUpdate): void {
     this.#waiting.push(update)
     if (this.#waiting.length > maxWaitingUpdates) this.onEnd()
-    else void this.#handleWaiting()
+    else this.#handling ??= this.#handleWaiting()
   }
 
   onEnd(): void {
@@ -63,12 +67,10 @@ export class FeedConsumer implements FeedListener {
   }
 
   async #handleWaiting(): Promise<void> {
-    if (this.#isHandling) return
-    this.#isHandling = true
     try {
       for (let update = this.#waiting.shift(); update !== undefined; update = this.#waiting.shift()) await this.#options.handle(update)
     } finally {
-      this.#isHandling = false
+      this.#handling = undefined
     }
   }
 }

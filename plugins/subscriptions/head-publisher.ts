@@ -1,19 +1,29 @@
 import type { ChainUpdate } from '../../src/plugin/plugin.ts'
 import type { EventDelivery } from './event-delivery.ts'
+import type { Filter } from './filter.ts'
 import type { Subscription } from './subscription.ts'
 
-/** Publishes each new header. Those of removed blocks are not taken back: the headers of the new branch follow. */
+export interface HeadPublisherOptions {
+  readonly subscriptions: ReadonlySet<Subscription>
+  readonly filters: ReadonlySet<Filter>
+  readonly delivery: EventDelivery
+}
+
+/** Publishes each new header, and its hash to filters. Those of removed blocks are not taken back: the headers of the new branch follow. */
 export class HeadPublisher {
   readonly #subscriptions: ReadonlySet<Subscription>
+  readonly #filters: ReadonlySet<Filter>
   readonly #delivery: EventDelivery
 
-  constructor(subscriptions: ReadonlySet<Subscription>, delivery: EventDelivery) {
+  constructor({ subscriptions, filters, delivery }: HeadPublisherOptions) {
     this.#subscriptions = subscriptions
+    this.#filters = filters
     this.#delivery = delivery
   }
 
   async publish({ added }: ChainUpdate): Promise<void> {
-    for (const { json, timestampMs } of added) {
+    for (const { json, hash, timestampMs } of added) {
+      for (const filter of this.#filters) filter.append([`"${hash}"`])
       // All WebSockets share the text.
       const event = [Buffer.from(json).toString('latin1')]
       await this.#delivery.deliver(new Map(Array.from(this.#subscriptions, subscription => [subscription, event])), timestampMs)

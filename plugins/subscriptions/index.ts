@@ -1,5 +1,7 @@
 import { definePlugin, isJsonObject, refuse } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
+import { filterMethods } from './filter-methods.ts'
+import type { FilterMethod } from './filter-methods.ts'
 import { parseLogFilter } from './log-filter.ts'
 import { subscriptionKinds } from './subscription.ts'
 import type { PushOrigin, Topic } from './subscription.ts'
@@ -8,11 +10,11 @@ import { Subscriptions } from './subscriptions.ts'
 
 type ContextKeys = 'request' | 'key' | 'account'
 
-/** eth_subscribe and eth_unsubscribe, for callers over WebSocket. */
+/** eth_subscribe for callers over WebSocket, and filters. */
 export default definePlugin({
   name: 'subscriptions',
-  summary: 'Answers eth_subscribe and eth_unsubscribe over WebSocket, from one feed of blocks that all callers share.',
-  withoutHeads: 'eth_subscribe is refused',
+  summary: 'Answers eth_subscribe over WebSocket, and the methods about filters, from one feed of blocks that all callers share.',
+  withoutHeads: 'eth_subscribe and filters are refused',
   options: {
     type: 'object',
     properties: {
@@ -23,19 +25,22 @@ export default definePlugin({
         default: 20_000,
         description: 'Maximum number of subscriptions of one account, in each worker.',
       },
+      maxFilters: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of filters of one account, in each worker.' },
     },
   },
   reads: ['request', 'key', 'account'],
-  create({ maxPerSocket, maxPerAccount }, services) {
+  writes: ['request'],
+  create({ maxPerSocket, maxPerAccount, maxFilters }, services) {
     const subscriptions = services.singleton('subscriptions', {}, () => new Subscriptions(services))
     const eventCosts = services.methods.get('eth_subscribe')?.eventCosts ?? {}
     const limits = { maxPerSocket, maxPerAccount }
-    const answers: Readonly<Record<string, (call: Call<ContextKeys>) => Promise<Reply>>> = {
+    const answers: Readonly<Record<string, FilterMethod>> = {
       eth_subscribe: call => subscribe(call, { subscriptions, eventCosts, limits }),
       eth_unsubscribe: async call => unsubscribe(call, subscriptions),
+      ...filterMethods(subscriptions.filters, maxFilters),
     }
     const answerOf = new Map(Object.entries(answers))
-    return (call, next) => answerOf.get(call.context.request.method)?.(call) ?? next(call)
+    return (call, next) => answerOf.get(call.context.request.method)?.(call, next) ?? next(call)
   },
 })
 

@@ -1,22 +1,31 @@
 import { getOrCreate } from '../../src/plugin/plugin.ts'
 import type { ChainUpdate, Services } from '../../src/plugin/plugin.ts'
 import { BlockLogs } from './block-logs.ts'
-import type { EventDelivery, EventsOfBlock } from './event-delivery.ts'
+import type { EventDelivery } from './event-delivery.ts'
+import type { Filter } from './filter.ts'
 import type { LogFilter } from './log-filter.ts'
 import { RecentLogs } from './recent-logs.ts'
 import type { Subscription } from './subscription.ts'
 
-/** Publishes the logs of each block to the subscriptions that they match, and takes them back when the block is removed. */
+export interface LogPublisherOptions extends Pick<Services, 'results'> {
+  readonly subscriptions: ReadonlySet<Subscription>
+  readonly filters: ReadonlySet<Filter>
+  readonly delivery: EventDelivery
+}
+
+/** Publishes the logs of each block to the subscriptions and filters that they match, and takes them back when the block is removed. */
 export class LogPublisher {
   readonly #subscriptions: ReadonlySet<Subscription>
+  readonly #filters: ReadonlySet<Filter>
   readonly #delivery: EventDelivery
   readonly #results: Services['results']
   readonly #recentLogs = new RecentLogs()
   /** Who has been sent logs of a block. */
-  readonly #receivers = new WeakMap<BlockLogs, WeakSet<Subscription>>()
+  readonly #receivers = new WeakMap<BlockLogs, WeakSet<Subscription | Filter>>()
 
-  constructor(subscriptions: ReadonlySet<Subscription>, delivery: EventDelivery, results: Services['results']) {
+  constructor({ subscriptions, filters, delivery, results }: LogPublisherOptions) {
     this.#subscriptions = subscriptions
+    this.#filters = filters
     this.#delivery = delivery
     this.#results = results
   }
@@ -36,8 +45,10 @@ export class LogPublisher {
     for (const block of added) {
       const logs = new BlockLogs(block, this.#results)
       this.#recentLogs.add(logs)
-      const events = this.#match(this.#subscriptions, filter => logs.match(filter))
-      this.#receivers.set(logs, new WeakSet(events.keys()))
+      const match = (filter: LogFilter) => logs.match(filter)
+      const [events, changes] = [matchAll(this.#subscriptions, match), matchAll(this.#filters, match)]
+      this.#receivers.set(logs, new WeakSet([...events.keys(), ...changes.keys()]))
+      for (const [filter, texts] of changes) filter.append(texts)
       await this.#delivery.deliver(events, block.timestampMs)
     }
     return true
@@ -46,19 +57,33 @@ export class LogPublisher {
   /** A subscription that has not been sent them gets nothing. */
   async #takeBack(logs: BlockLogs): Promise<void> {
     const receivers = this.#receivers.get(logs)
-    const subscriptions = [...this.#subscriptions].filter(subscription => receivers?.has(subscription))
-    await this.#delivery.deliverFree(this.#match(subscriptions, filter => logs.matchRemoved(filter)))
+    const match = (filter: LogFilter) => logs.matchRemoved(filter)
+    const [subscriptions, filters] = [this.#subscriptions, this.#filters]
+    for (const [filter, texts] of matchAll(
+      [...filters].filter(each => receivers?.has(each)),
+      match,
+    ))
+      filter.append(texts)
+    await this.#delivery.deliverFree(
+      matchAll(
+        [...subscriptions].filter(each => receivers?.has(each)),
+        match,
+      ),
+    )
   }
+}
 
-  /** What matches, for those that anything matches. Equal filters are matched once, and share the texts. */
-  #match(subscriptions: Iterable<Subscription>, match: (filter: LogFilter) => readonly string[]): EventsOfBlock {
-    const matches = new Map<string, readonly string[]>()
-    const events = new Map<Subscription, readonly string[]>()
-    for (const subscription of subscriptions) {
-      const { filter } = subscription.topic
-      const texts = filter === undefined ? [] : getOrCreate(matches, filter.key, () => match(filter))
-      if (texts.length > 0) events.set(subscription, texts)
-    }
-    return events
+/** What matches, for those that anything matches. Equal filters are matched once, and share the texts. */
+const matchAll = <Receiver extends { readonly topic: { readonly filter?: LogFilter } }>(
+  receivers: Iterable<Receiver>,
+  match: (filter: LogFilter) => readonly string[],
+): ReadonlyMap<Receiver, readonly string[]> => {
+  const matches = new Map<string, readonly string[]>()
+  const matched = new Map<Receiver, readonly string[]>()
+  for (const receiver of receivers) {
+    const { filter } = receiver.topic
+    const texts = filter === undefined ? [] : getOrCreate(matches, filter.key, () => match(filter))
+    if (texts.length > 0) matched.set(receiver, texts)
   }
+  return matched
 }

@@ -45,13 +45,20 @@ export class SubscriptionRegistry {
     if (state.subscriptions === undefined) onAbort(signal, () => this.#removeAllOf(origin))
     const ofSocket = (state.subscriptions ??= new Map<string, Subscription>())
     ofSocket.set(subscription.id, subscription)
-    this.#byKind[subscription.kind].add(subscription)
     this.#countByAccount.set(account.id, (this.#countByAccount.get(account.id) ?? 0) + 1)
+  }
+
+  /** It gets each event from now on. False when it has been removed meanwhile. */
+  activate(subscription: Subscription): boolean {
+    const { state } = subscription.subscriber.origin
+    if (state.subscriptions?.has(subscription.id) !== true) return false
+    this.#byKind[subscription.kind].add(subscription)
+    return true
   }
 
   /** The caller has been sent the id: its events are sent from now on. */
   begin(subscription: Subscription): void {
-    if (!this.#byKind[subscription.kind].has(subscription)) return
+    if (subscription.subscriber.origin.state.subscriptions?.has(subscription.id) !== true) return
     subscription.begin()
     this.#addToGauge(subscription.kind, 1)
   }
@@ -59,8 +66,8 @@ export class SubscriptionRegistry {
   /** False when it was removed before. */
   remove(subscription: Subscription): boolean {
     const { kind, subscriber } = subscription
-    if (!this.#byKind[kind].delete(subscription)) return false
-    subscriber.origin.state.subscriptions?.delete(subscription.id)
+    if (subscriber.origin.state.subscriptions?.delete(subscription.id) !== true) return false
+    this.#byKind[kind].delete(subscription)
     const count = getOrCreate(this.#countByAccount, subscriber.account.id, () => 1) - 1
     if (count > 0) this.#countByAccount.set(subscriber.account.id, count)
     else this.#countByAccount.delete(subscriber.account.id)

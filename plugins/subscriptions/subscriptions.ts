@@ -2,6 +2,7 @@ import { metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
 import type { Counter, Failure, Origin, Services } from '../../src/plugin/plugin.ts'
 import { EventDelivery } from './event-delivery.ts'
 import { FeedConsumer } from './feed-consumer.ts'
+import { Filters } from './filters.ts'
 import { HeadPublisher } from './head-publisher.ts'
 import { LogPublisher } from './log-publisher.ts'
 import { Subscription, subscriptionKinds } from './subscription.ts'
@@ -9,8 +10,9 @@ import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
 import { SubscriptionRegistry } from './subscription-registry.ts'
 import type { SubscriptionLimits } from './subscription-registry.ts'
 
-/** The subscriptions of one network in this process, and what publishes to them. Outlives a reload. */
+/** The subscriptions and filters of one network in this process, and what publishes to them. Outlives a reload. */
 export class Subscriptions {
+  readonly filters: Filters
   readonly #log: Services['log']
   readonly #registry: SubscriptionRegistry
   readonly #consumers: Readonly<Record<SubscriptionKind, FeedConsumer>>
@@ -22,8 +24,10 @@ export class Subscriptions {
     const counterOf = (kind: SubscriptionKind) => [kind, metrics.counter(metricDefinitions.subscriptionEvents, { kind })]
     const counters = Object.fromEntries(subscriptionKinds.map(counterOf)) as Record<SubscriptionKind, Counter> // one for each kind
     const delivery = new EventDelivery({ ...services, onDelivered: (kind, count) => counters[kind].add(count) })
-    const headPublisher = new HeadPublisher(this.#registry.of('newHeads'), delivery)
-    const logPublisher = new LogPublisher(this.#registry.of('logs'), delivery, results)
+    this.filters = new Filters({ ...services, feedOf: kind => this.#consumers[kind] })
+    const receivers = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), filters: this.filters.of(kind) })
+    const headPublisher = new HeadPublisher({ ...receivers('newHeads'), delivery })
+    const logPublisher = new LogPublisher({ ...receivers('logs'), delivery, results })
     this.#consumers = {
       newHeads: new FeedConsumer({
         feed: heads.feeds.headers,
@@ -46,10 +50,10 @@ export class Subscriptions {
     const limit = this.#registry.limitOf(subscriber, limits)
     if (limit !== undefined) return refuse('tooManySubscriptions', { message: `too many subscriptions: ${limit}` })
     const subscription = new Subscription(topic, subscriber)
-    // Retained before it is added, as whoever removes it releases the feed.
+    // Retained before it is added, as whoever removes it releases the feed. It counts from the start, for the limits.
     const started = this.#consumers[topic.kind].retain()
     this.#registry.add(subscription)
-    if (await started) return subscription
+    if ((await started) && this.#registry.activate(subscription)) return subscription
     this.#registry.remove(subscription)
     return refuse('unavailable', { retryAfter: 1, source: 'gateway' })
   }
@@ -67,12 +71,14 @@ export class Subscriptions {
 
   /** The network is no longer served. */
   close(): void {
+    for (const kind of subscriptionKinds) this.filters.removeAll(kind)
     for (const kind of subscriptionKinds) for (const each of this.#registry.of(kind)) each.close(1001, 'the network is no longer served')
   }
 
   /** The next event would leave others out. */
   #closeAll(kind: SubscriptionKind): void {
     const subscriptions = this.#registry.of(kind)
+    this.filters.removeAll(kind)
     if (subscriptions.size === 0) return
     this.#log.warn({ event: 'subscriptions-ended', kind, subscriptions: subscriptions.size }, 'blocks were missed; closing WebSockets')
     for (const subscription of subscriptions) subscription.close(1013, 'blocks were missed; subscribe again')

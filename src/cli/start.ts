@@ -94,7 +94,10 @@ const runWorker = async (
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
   const { rpc, reusePort, trustedProxies } = gatewayConfig.listen
   const listen = { rpc: { ...rpc, port: worker.rpcPort }, reusePort, trustedProxies }
-  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, { headsSource: worker.heads })
+  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, {
+    headsSource: worker.heads,
+    peersOf: worker.peersOf,
+  })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
   await gateway.stop(await worker.serveUntilStopped({ ...gateway, readConfig, configId: configId({ ...config, gateway: gatewayConfig }) }))

@@ -1,5 +1,5 @@
 import type { ReloadProblem } from '../core/reloader.ts'
-import type { Target } from '../plugin/call.ts'
+import type { Json, Target } from '../plugin/call.ts'
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
 import type { ChainState, ChainUpdate, FeedKind, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { AccessLogSettings } from '../services/access-log.ts'
@@ -37,9 +37,14 @@ export type WorkerMessage =
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
   /** A node may have accepted a transaction from one of its callers. */
   | { readonly kind: 'transaction'; readonly network: string; readonly id: number }
-  /** Its callers need the blocks of the feed from now on; to be answered with `feedStarted`. */
+  /** Its callers need the blocks of the feed from now on, or all that have come by now; to be answered with `feedStarted`. */
   | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
+  /** The name under which other workers find this one. */
+  | { readonly kind: 'joinPeers'; readonly network: string; readonly peer: string }
+  /** For the worker of this name; to be answered with `peerReply`. */
+  | { readonly kind: 'peerRequest'; readonly network: string; readonly peer: string; readonly id: number; readonly payload: Json }
+  | PeerReply
   /** Answers `transaction`: its callers join no call that began before. */
   | { readonly kind: 'transactionAck'; readonly network: string; readonly count: number }
 
@@ -86,8 +91,19 @@ export type PrimaryMessage =
   | { readonly kind: 'feedStarted'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly isStarted: boolean }
   /** Changes of the chain, in order. Without updates: the feed has ended, as blocks would be missing. */
   | { readonly kind: 'feedUpdates'; readonly network: string; readonly feed: FeedKind; readonly updates?: readonly ChainUpdate[] }
+  /** From another worker; to be answered with `peerReply`. */
+  | { readonly kind: 'peerRequest'; readonly network: string; readonly id: number; readonly payload: Json }
+  | PeerReply
   /** Answers `transaction` of this id and of those before: every worker knows. */
   | { readonly kind: 'transactionShared'; readonly network: string; readonly id: number }
+
+/** Answers `peerRequest`. Without a payload: there is no such worker, or it has no answer. */
+interface PeerReply {
+  readonly kind: 'peerReply'
+  readonly network: string
+  readonly id: number
+  readonly payload?: Json
+}
 
 /** The part of PrimaryMessage that concerns one network. */
 export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
@@ -169,6 +185,11 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
     case 'feedStarted':
     case 'feedUpdates':
       return `${message.kind} ${message.network} ${message.feed}`
+    case 'joinPeers':
+      return `${message.kind} ${message.peer}`
+    case 'peerRequest':
+    case 'peerReply':
+      return `${message.kind} ${message.network} ${message.id}`
     case 'track':
     case 'untrack':
       return `track ${message.network}`

@@ -34,13 +34,18 @@ export class FeedBroadcast {
 
   async #start(worker: WorkerChannel, feed: FeedKind, id: number): Promise<void> {
     const network = this.#network
-    this.#stop(worker, feed)
+    if (this.#subscriptions[feed].has(worker)) {
+      await this.#feeds[feed].sync()
+      return worker.send({ kind: 'feedStarted', network, feed, id, isStarted: true })
+    }
     const subscription = this.#feeds[feed].subscribe({
       onUpdate: update => worker.send({ kind: 'feedUpdates', network, feed, updates: [update] }),
       onEnd: () => worker.send({ kind: 'feedUpdates', network, feed }),
     })
     this.#subscriptions[feed].set(worker, subscription)
-    worker.send({ kind: 'feedStarted', network, feed, id, isStarted: await subscription.isStarted })
+    const isStarted = await subscription.isStarted
+    if (!isStarted) this.#subscriptions[feed].delete(worker)
+    worker.send({ kind: 'feedStarted', network, feed, id, isStarted })
   }
 
   #stop(worker: WorkerChannel, feed: FeedKind): void {

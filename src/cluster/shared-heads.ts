@@ -9,6 +9,7 @@ import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
 import type { RevealedTarget, TrackedUpstreams, WorkerChannel, WorkerMessage } from './channel.ts'
 import { FeedBroadcast } from './feed-broadcast.ts'
+import { PeerRelay } from './peer-relay.ts'
 import { WorkerHeightBroadcast } from './height-broadcast.ts'
 import { TransactionBroadcast } from './transaction-broadcast.ts'
 
@@ -34,6 +35,7 @@ export interface SharedHeadsOptions {
 export class SharedHeads {
   readonly #options: SharedHeadsOptions
   readonly #networks = new Map<string, SharedNetworkHeads>()
+  readonly #peerRelay = new PeerRelay()
 
   constructor(options: SharedHeadsOptions) {
     this.#options = options
@@ -52,12 +54,14 @@ export class SharedHeads {
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     if (!('network' in message)) return
     const { network } = message
+    this.#peerRelay.handleMessage(worker, message)
     if (message.kind === 'track') return this.#track(network, message.upstreams).addWorker(worker)
     this.#networks.get(network)?.handleMessage(worker, message)
   }
 
   /** The worker has exited. */
   removeWorker(worker: WorkerChannel): void {
+    this.#peerRelay.removeWorker(worker)
     for (const network of this.#networks.values()) network.removeWorker(worker)
   }
 

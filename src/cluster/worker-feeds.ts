@@ -43,9 +43,11 @@ export class WorkerFeeds implements BlockFeeds {
     return {
       start: () => this.#start(feed),
       stop: () => send({ kind: 'stopFeed', network, feed }),
+      sync: async () => void (await this.#start(feed)),
     }
   }
 
+  /** For a feed that has been started: the answer comes after the blocks that the upstreams have now. */
   async #start(feed: FeedKind): Promise<boolean> {
     const { network, clock, send } = this.#options
     const id = (this.#lastId += 1)

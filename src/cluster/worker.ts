@@ -6,10 +6,13 @@ import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import type { RootLog } from '../services/log.ts'
+import type { Peers } from '../services/peers.ts'
 import { withTimeoutOr } from '../util/async.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import { Channel, rpcPortVariable } from './channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './channel.ts'
 import { WorkerHeads } from './worker-heads.ts'
+import { WorkerPeers } from './worker-peers.ts'
 import { WorkerReload } from './worker-reload.ts'
 
 /** A worker's side of its channel to the primary. */
@@ -18,6 +21,8 @@ export interface PrimaryConnection {
   readonly rpcPort: number
   /** Heads that the primary tracks. */
   readonly heads: HeadsSource
+  /** The other workers that serve a network. */
+  peersOf(network: string): Peers
   /**
    * Reports that this worker is ready, answers requests for its metrics, takes part in reloads, and resolves when the worker is to stop: the primary
    * has sent `stop`, or has exited. Resolves with the ms for which the worker is to serve on.
@@ -49,6 +54,7 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   return {
     rpcPort: Number(env[rpcPortVariable]),
     heads: networks,
+    peersOf: networks.peersOf,
     serveUntilStopped: gateway =>
       new Promise(resolve => {
         const { metrics, accessLog, configId, readConfig } = gateway
@@ -80,6 +86,7 @@ class WorkerNetworks implements HeadsSource {
   readonly #clock: Clock
   readonly #send: (message: WorkerMessage) => void
   readonly #heads = new Map<string, WorkerHeads>()
+  readonly #peers = new Map<string, WorkerPeers>()
   #onMessage = () => {}
 
   constructor(clock: Clock, send: (message: WorkerMessage) => void) {
@@ -109,6 +116,9 @@ class WorkerNetworks implements HeadsSource {
     this.#onMessage = () => {}
   }
 
+  readonly peersOf = (network: string): WorkerPeers =>
+    getOrCreate(this.#peers, network, () => new WorkerPeers({ network, clock: this.#clock, send: this.#send }))
+
   /** The primary polls. */
   async refresh(): Promise<void> {}
 
@@ -116,6 +126,7 @@ class WorkerNetworks implements HeadsSource {
     const heads = this.#heads.get(message.network)
     heads?.handleMessage(message)
     heads?.feeds.handleMessage(message)
+    this.#peers.get(message.network)?.handleMessage(message)
     this.#onMessage()
   }
 }

@@ -24,6 +24,8 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
+import { openOnlyPeer } from '../services/peers.ts'
+import type { Peers } from '../services/peers.ts'
 import { results } from '../services/results.ts'
 import { SocketLimits } from '../services/socket-limits.ts'
 import { openUsage } from '../services/usage/index.ts'
@@ -51,6 +53,8 @@ export interface Gateway extends Pick<Listeners, 'urls'>, Reloadable {
 export interface GatewayOptions {
   /** The gateway polls the heads of its upstreams itself unless a source of heads is given. */
   readonly headsSource?: HeadsSource
+  /** The workers that serve a network; without it, the gateway is one process. */
+  peersOf?(network: string): Peers
   /** For reloads that this process decides on. */
   readonly readConfig?: ReadConfig
 }
@@ -60,7 +64,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, readConfig }: GatewayOptions = {},
+  { headsSource: givenHeads, peersOf = openOnlyPeer, readConfig }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let { gateway } = config
@@ -84,7 +88,7 @@ export const openGateway = async (
     const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })
     const base = { store, memoryBudget, metrics, accessLog, sockets, clock, log }
     const { accounts, ...opened } = await openServices(gateway, base, closers)
-    const services = { ...opened, headsSource, accounts: { find: accounts.find } }
+    const services = { ...opened, headsSource, peersOf, accounts: { find: accounts.find } }
     const running = new RunningNetworks()
     closers.push(() => running.stop())
     const prepare = async ({ gateway: next, networks }: ValidConfig) => {

@@ -8,6 +8,8 @@ import type { Failure } from '../plugin/reply.ts'
 import { revealSecrets } from '../plugin/secret.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
 import type { MethodDescription, MethodTable, Services, UpstreamClient } from '../services/index.ts'
+import { openOnlyPeer } from '../services/peers.ts'
+import type { Peers } from '../services/peers.ts'
 import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
@@ -22,11 +24,13 @@ import type { SingletonReferences, Singletons } from './singletons.ts'
 export interface HostServices
   extends Omit<
     Services,
-    'network' | 'methods' | 'heads' | 'metrics' | 'upstreamClient' | 'singleton' | 'vary' | 'offers' | 'describeMethods'
+    'network' | 'methods' | 'heads' | 'metrics' | 'upstreamClient' | 'singleton' | 'vary' | 'offers' | 'describeMethods' | 'peers'
   > {
   readonly metrics: Metrics
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
+  /** The workers that serve a network; without it, this process is the only one. */
+  peersOf?(network: string): Peers
   /** All networks share its connections; responses reserve their bytes in the share of their network. */
   upstreamClientOf(network: string): UpstreamClient
   readonly version: string
@@ -127,11 +131,12 @@ const stageServices = (
   host: HostServices,
   { heads, singletons, offers, describeMethods }: Omit<PipelineParts, 'stages'> & Pick<Services, 'offers'>,
 ): ((step: Step, i: number) => Services) => {
-  const { singletons: _, headsSource: __, version: ___, upstreamClientOf, ...hostServices } = host
+  const { singletons: _, headsSource: __, version: ___, upstreamClientOf, peersOf = openOnlyPeer, ...hostServices } = host
   const { name, chainId, blockTime, steps } = config
   const shared = {
     ...hostServices,
     upstreamClient: upstreamClientOf(config.name),
+    peers: peersOf(config.name),
     network: { name, chainId, blockTime },
     methods: methodTableOf(config, host),
     heads,

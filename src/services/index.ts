@@ -8,6 +8,7 @@ import type { Ledger } from './ledger/index.ts'
 import type { Log } from './log.ts'
 import type { MethodDescription, MethodTable } from './method-table/index.ts'
 import type { Metrics } from './metrics.ts'
+import type { Peers } from './peers.ts'
 import type { Results } from './results.ts'
 import type { Usage } from './usage/index.ts'
 
@@ -29,6 +30,7 @@ export type {
   MethodOverride,
 } from './method-table/index.ts'
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
+export type { Peers, PeerHandler } from './peers.ts'
 export type { ExpectedMember, ResultObject, Results } from './results.ts'
 export type { CountedCall, Usage } from './usage/index.ts'
 
@@ -58,6 +60,8 @@ export interface Services {
   /** The newest and the finalized block of this network. */
   readonly heads: Heads
   readonly results: Results
+  /** The other workers that serve this network. */
+  readonly peers: Peers
   /** Replies shared with other processes and machines. */
   readonly sharedCaches: SharedCaches
   /** Bytes that the caches of this network may take in this process. */

@@ -132,6 +132,13 @@ export const metricDefinitions = {
     help: 'Open subscriptions of WebSockets by kind, such as "newHeads".',
     aggregation: 'sum',
   },
+  filters: {
+    name: 'tollgate_filters',
+    type: 'gauge',
+    labels: ['network'],
+    help: 'Filters of eth_newFilter and eth_newBlockFilter that are neither uninstalled nor expired.',
+    aggregation: 'sum',
+  },
   subscriptionEvents: {
     name: 'tollgate_subscription_events_total',
     type: 'counter',

@@ -16,6 +16,18 @@ export const singleFlight = <Args extends readonly unknown[], T>(run: (...args: 
     }))
 }
 
+/** As singleFlight(), but calls that come while a run is in flight share the next run: it begins after all of them. */
+export const nextFlight = (run: () => Promise<void>): (() => Promise<void>) => {
+  let [running, next]: (Promise<void> | undefined)[] = []
+  const start = (): Promise<void> => {
+    next = undefined
+    return (running = run().finally(() => {
+      running = undefined
+    }))
+  }
+  return () => next ?? (running === undefined ? start() : (next = running.then(start, start)))
+}
+
 /** Work that begins when it is its turn. */
 export type Semaphore = <T>(work: () => Promise<T>) => Promise<T>
 

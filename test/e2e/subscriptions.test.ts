@@ -78,7 +78,7 @@ const canonicalHashes = async (from: string, count: number): Promise<readonly st
 
 for (const workers of [1, 2]) {
   t.test(`with ${workers} worker(s)`, async t => {
-    const { connect, running, alice } = await startGateway(t, { workers })
+    const { connect, running, alice, bob } = await startGateway(t, { workers })
 
     t.test('newHeads brings each header once, in order, as the node has it', async t => {
       const clients = await Promise.all([connect(), connect(), connect()])
@@ -163,6 +163,49 @@ for (const workers of [1, 2]) {
       const after = await nextLogs(client, 1)
       const wanted = await chain.request<Log[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
       t.same(replay([...before, ...removed, ...after]), wanted)
+    })
+
+    t.test('filters bring over HTTP what has changed since they were polled, whichever worker is asked', async t => {
+      const url = running.http(alice.key)
+      const emitter = await deployEmitter(chain)
+      const create = async (method: string, ...params: readonly unknown[]) => (await call(url, method, params)).result as string
+      const changesOf = async <T>(id: string): Promise<readonly T[]> => (await call(url, 'eth_getFilterChanges', [id])).result as T[]
+      const collect = async <T>(id: string, count: number): Promise<readonly T[]> => {
+        const changes: T[] = []
+        while (changes.length < count) changes.push(...(await changesOf<T>(id)))
+        return changes
+      }
+      const filters = await Promise.all(Array.from({ length: 4 }, () => create('eth_newFilter', { address: emitter.address })))
+      const blocks = await create('eth_newBlockFilter')
+      for (const id of [...filters, blocks]) t.match(id, /^0x[0-9a-f]{32}$/)
+      t.same(await changesOf(blocks), [])
+      for (const count of [2, 1]) await emitter.emitLogs(count)
+      const wanted = await chain.request<Log[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
+      for (const id of filters) t.same(await collect<Log>(id, 3), wanted)
+      t.same(await collect<string>(blocks, 2), [wanted[0]?.blockHash, wanted[2]?.blockHash])
+      for (const id of [...filters, blocks]) t.same(await changesOf(id), [])
+      for (const id of filters) t.same((await call(url, 'eth_getFilterLogs', [id])).result, wanted.slice(2), 'those of the newest block')
+      await chain.request('anvil_reorg', 2, [])
+      await chain.request('anvil_mine', '0x1')
+      const removed = wanted.toReversed().map(log => ({ ...log, removed: true }))
+      for (const id of filters) t.same(await collect<Log>(id, 3), removed)
+      t.equal((await collect<string>(blocks, 3)).length, 3)
+      for (const id of [...filters, blocks]) t.equal((await call(url, 'eth_uninstallFilter', [id])).result, true)
+      for (const id of [...filters, blocks]) t.equal((await call(url, 'eth_uninstallFilter', [id])).result, false)
+      t.match((await call(url, 'eth_getFilterChanges', [blocks])).error, { code: -32000, message: 'filter not found' })
+    })
+
+    t.test('a filter is found by its account alone', async t => {
+      const id = (await call(running.http(alice.key), 'eth_newBlockFilter')).result as string
+      const errorOf = async (key: string, method: string, filter: unknown) => (await call(running.http(key), method, [filter])).error
+      for (const method of ['eth_getFilterChanges', 'eth_getFilterLogs'])
+        for (const unknown of [`0x${'0'.repeat(32)}`, '0x1', 'x', `${id.slice(0, 18)}${'0'.repeat(16)}`])
+          t.match(await errorOf(alice.key, method, unknown), { code: -32000, message: 'filter not found' })
+      t.match(await errorOf(alice.key, 'eth_getFilterLogs', id), { code: -32000 }, 'a block filter has no logs')
+      t.match(await errorOf(alice.key, 'eth_getFilterChanges', 7), { code: -32602 })
+      t.match(await errorOf(alice.key, 'eth_newFilter', { blockHash: `0x${'1'.repeat(64)}` }), { code: -32602 })
+      t.match(await errorOf(bob.key, 'eth_getFilterChanges', id), { code: -32000 })
+      t.match((await call(running.http(alice.key), 'eth_getFilterChanges', [id])).error, undefined)
     })
 
     t.test('eth_unsubscribe ends it, once', async t => {

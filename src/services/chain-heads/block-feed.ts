@@ -29,6 +29,8 @@ export interface FeedSubscription {
 /** The blocks of the canonical chain as they come, in order and without a gap: each is the child of the one before it. */
 export interface BlockFeed {
   subscribe(listener: FeedListener): FeedSubscription
+  /** Resolves, and soon, when the blocks that the upstreams have now have been published; also when they do not answer. */
+  sync(): Promise<void>
 }
 
 export const feedKinds = ['headers', 'logs'] as const
@@ -44,6 +46,8 @@ export interface FeedSource {
   start(): Promise<boolean>
   /** Also ends a start() that has not resolved. */
   stop(): void
+  /** See BlockFeed.sync(). */
+  sync(): Promise<void>
 }
 
 /** Shares one source between all listeners of this process. The source runs only while there are listeners. */
@@ -69,6 +73,10 @@ export class SharedFeed implements BlockFeed {
       return isRunning
     })
     return { isStarted, close }
+  }
+
+  sync(): Promise<void> {
+    return this.#source.sync()
   }
 
   publish(update: ChainUpdate): void {

@@ -1,4 +1,4 @@
-import { sleep } from '../../util/async.ts'
+import { nextFlight, sleep, withTimeoutOr } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { SharedFeed } from './block-feed.ts'
 import type { BlockFeeds, FeedBlock, FeedSubscription } from './block-feed.ts'
@@ -43,8 +43,8 @@ export class ChainFeeds implements BlockFeeds {
   constructor(options: ChainFeedsOptions) {
     const { chain, reportedHeight } = options
     this.#options = options
-    this.headers = new SharedFeed({ start: () => this.#startHeaders(), stop: () => this.#stopHeaders() })
-    this.logs = new SharedFeed({ start: () => this.#startLogs(), stop: () => this.#stopLogs() })
+    this.headers = new SharedFeed({ start: () => this.#startHeaders(), stop: () => this.#stopHeaders(), sync: this.#syncHeaders })
+    this.logs = new SharedFeed({ start: () => this.#startLogs(), stop: () => this.#stopLogs(), sync: () => this.#syncLogs() })
     this.#follower = new HeaderFollower({
       head: () => chain.upstreams[0]?.headBlock,
       reportedHeight: () => reportedHeight.height,
@@ -58,6 +58,17 @@ export class ChainFeeds implements BlockFeeds {
   /** The head of an upstream may have changed. */
   advance(): Promise<void> {
     return this.#follower.advance()
+  }
+
+  readonly #syncHeaders = nextFlight(async () => {
+    await this.#options.tracker.refresh(true)
+    await this.advance()
+  })
+
+  async #syncLogs(): Promise<void> {
+    await this.#syncHeaders()
+    const idle = this.#logFollower?.follower.whenIdle() ?? Promise.resolve()
+    await withTimeoutOr(this.#options.clock, startTimeoutMs, idle, () => undefined)
   }
 
   /** Begins with the newest block of a poll: what an upstream reported before may be old, as it is polled only while calls come in. */

@@ -25,7 +25,7 @@ type Step = { readonly block: FeedBlock } | { readonly removed: readonly BlockId
 export class LogFollower implements FeedListener {
   readonly #options: LogFollowerOptions
   #steps: Step[] = []
-  #isRunning = false
+  #run: Promise<void> | undefined
   #isStopped = false
 
   constructor(options: LogFollowerOptions) {
@@ -37,7 +37,7 @@ export class LogFollower implements FeedListener {
     if (publishedBlocks.length > 0) this.#steps.push({ removed: publishedBlocks })
     this.#steps.push(...added.map(block => ({ block })))
     if (this.#steps.length > maxRecentBlocks) this.onEnd()
-    void this.#run()
+    this.#run ??= this.#publishAll()
   }
 
   onEnd(): void {
@@ -58,14 +58,19 @@ export class LogFollower implements FeedListener {
     return true
   }
 
-  async #run(): Promise<void> {
-    if (this.#isRunning) return
-    this.#isRunning = true
+  /** Resolves when the logs of all blocks have been published. */
+  async whenIdle(): Promise<void> {
+    await this.#run
+  }
+
+  async #publishAll(): Promise<void> {
+    // So that it has not ended when its promise is stored.
+    await null
     for (let step = this.#steps[0]; step !== undefined; step = this.#steps[0]) {
       if ('removed' in step) this.#publishStep({ removed: step.removed, added: [] })
       else await this.#publishLogs(step)
     }
-    this.#isRunning = false
+    this.#run = undefined
   }
 
   async #publishLogs(step: { readonly block: FeedBlock }): Promise<void> {

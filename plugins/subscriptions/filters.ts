@@ -1,0 +1,118 @@
+import { isJsonObject, metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
+import type { Failure, Gauge, Json, Services, Timer } from '../../src/plugin/plugin.ts'
+import type { FeedConsumer } from './feed-consumer.ts'
+import { Filter, ownerOf } from './filter.ts'
+import type { FilterTopic } from './filter.ts'
+import type { SubscriptionKind } from './subscription.ts'
+
+/** A filter that is not used for so long is removed. */
+const maxUnusedMs = 300_000
+const sweepIntervalMs = 10_000
+/** Characters of the changes of all filters of a network in this process: above it, those go that were used longest ago. */
+const maxTotalChars = 64 << 20
+
+/** What a caller wants of a filter. It goes to the process that keeps the filter. */
+export interface FilterRequest {
+  readonly action: 'changes' | 'criteria' | 'uninstall'
+  readonly id: string
+  readonly account: string
+}
+
+/** The text of a JSON array; or, for `criteria`, the filter object. */
+export type FilterAnswer = { readonly text: string; readonly count: number } | { readonly criteria: Json } | { readonly isRemoved: true }
+
+export interface FiltersOptions extends Pick<Services, 'clock' | 'peers' | 'metrics'> {
+  feedOf(kind: SubscriptionKind): Pick<FeedConsumer, 'retain' | 'release'>
+}
+
+/** The filters of one network that this process keeps, and the way to those that other workers keep. */
+export class Filters {
+  readonly #options: FiltersOptions
+  readonly #gauge: Gauge
+  readonly #byId = new Map<string, Filter>()
+  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Filter>>> = { newHeads: new Set(), logs: new Set() }
+  #sweepTimer: Timer | undefined
+
+  constructor(options: FiltersOptions) {
+    this.#options = options
+    this.#gauge = options.metrics.gauge(metricDefinitions.filters, {})
+    options.peers.serve(async request => this.#answer(request as unknown as FilterRequest)) // another worker's request()
+  }
+
+  of(kind: SubscriptionKind): ReadonlySet<Filter> {
+    return this.#byKind[kind]
+  }
+
+  /** The filter collects each change after this. */
+  async create(topic: FilterTopic, account: string, maxPerAccount: number): Promise<string | Failure> {
+    const { clock, peers, feedOf } = this.#options
+    const count = [...this.#byId.values()].filter(each => each.account === account).length
+    if (count >= maxPerAccount)
+      return refuse('tooManySubscriptions', { message: `too many filters: at most ${maxPerAccount} of one account` })
+    const filter = new Filter(peers.name, topic, account, clock.monotonic())
+    const started = feedOf(topic.kind).retain()
+    this.#add(filter)
+    if (await started) {
+      this.#byKind[topic.kind].add(filter)
+      return filter.id
+    }
+    this.#remove(filter)
+    return refuse('unavailable', { retryAfter: 1, source: 'gateway' })
+  }
+
+  /** Undefined when the account has no such filter. */
+  async request(request: FilterRequest): Promise<FilterAnswer | undefined> {
+    const { peers } = this.#options
+    const owner = ownerOf(request.id)
+    if (owner === undefined) return undefined
+    if (owner === peers.name) return this.#answer(request)
+    const answer = await peers.request(owner, { ...request })
+    return isJsonObject(answer) ? (answer as FilterAnswer) : undefined // from #answer() of another worker
+  }
+
+  removeAll(kind: SubscriptionKind): void {
+    for (const filter of this.#byKind[kind]) this.#remove(filter)
+  }
+
+  #answer({ action, id, account }: FilterRequest): FilterAnswer | undefined {
+    const filter = this.#byId.get(id)
+    if (filter === undefined || filter.account !== account) return undefined
+    filter.usedAt = this.#options.clock.monotonic()
+    // In the order of their use.
+    this.#byId.delete(id)
+    this.#byId.set(id, filter)
+    if (filter.isOverfull) this.#remove(filter)
+    else if (action === 'changes') return filter.take()
+    else if (action === 'criteria') return filter.topic.kind === 'logs' ? { criteria: filter.topic.request } : undefined
+    else if (this.#remove(filter)) return { isRemoved: true }
+    return undefined
+  }
+
+  #add(filter: Filter): void {
+    this.#byId.set(filter.id, filter)
+    this.#sweepTimer ??= this.#options.clock.every(sweepIntervalMs, () => this.#sweep())
+    this.#gauge.set(this.#byId.size)
+  }
+
+  #remove(filter: Filter): boolean {
+    if (!this.#byId.delete(filter.id)) return false
+    this.#byKind[filter.topic.kind].delete(filter)
+    this.#options.feedOf(filter.topic.kind).release()
+    this.#gauge.set(this.#byId.size)
+    if (this.#byId.size > 0) return true
+    this.#sweepTimer?.cancel()
+    this.#sweepTimer = undefined
+    return true
+  }
+
+  #sweep(): void {
+    const now = this.#options.clock.monotonic()
+    let chars = [...this.#byId.values()].reduce((sum, { size }) => sum + size, 0)
+    for (const filter of this.#byId.values()) {
+      const isUnused = now - filter.usedAt >= maxUnusedMs
+      if (!isUnused && !filter.isOverfull && chars <= maxTotalChars) continue
+      chars -= filter.size
+      this.#remove(filter)
+    }
+  }
+}
