@@ -23,6 +23,7 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
   usage: async () => (await import('./usage.ts')).usageCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,
   store: async () => (await import('./store.ts')).storeCommand,
+  top: async () => (await import('./top.ts')).topCommand,
 }
 
 const loadBuiltInPlugins = async () => (await import('../../plugins/index.ts')).plugins

@@ -149,6 +149,17 @@ t.test('a gateway that has served calls', async t => {
     t.notMatch(plain, / # /)
   })
 
+  t.test('is shown by tollgate top', async t => {
+    const { code, stdout } = await deployment.run('top', '--url', gateway.admin, '--interval', '100ms', '--json')
+    t.equal(code, 0)
+    const { networks } = JSON.parse(stdout) as {
+      networks: readonly { network: string; head: number; nodes: readonly { problems: string[] }[] }[]
+    }
+    t.match(networks, [{ network: 'testnet', head: 16 }])
+    t.equal(networks[0]?.nodes.length, 2)
+    t.ok(networks[0]?.nodes.some(({ problems }) => problems.includes('down')))
+  })
+
   t.test('is valid for promtool', { skip: hasProgram('promtool') ? false : 'promtool is not installed' }, async t => {
     t.equal(runPromtool(['check', 'metrics'], (await scrape()).text), '')
   })

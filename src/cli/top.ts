@@ -1,0 +1,132 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { readGatewayConfig } from '../config/gateway-config.ts'
+import { parseDuration } from '../config/formats.ts'
+import { printProblems } from '../config/problem.ts'
+import { urlOf } from '../server/http-server.ts'
+import { systemClock } from '../services/clock.ts'
+import type { Clock } from '../services/clock.ts'
+import { configOption, jsonOption, readArguments } from './args.ts'
+import { UsageError, exitCodes } from './command.ts'
+import type { Command, CommandOption, Terminal } from './command.ts'
+import { runUntilSignal } from './startup.ts'
+import { formatOverview } from './top/format-overview.ts'
+import { overviewOf } from './top/overview.ts'
+import { Interval, parseSamples } from './top/samples.ts'
+import type { Scrape } from './top/samples.ts'
+
+const options = {
+  url: {
+    type: 'string',
+    placeholder: 'URL',
+    description: 'The URL of the admin listener. Default: `listen.admin` of the configuration.',
+  },
+  interval: { type: 'string', placeholder: 'DURATION', default: '2s', description: 'The time between two readings.' },
+  once: { type: 'boolean', default: false, description: 'Prints one interval and ends, as it also does off a terminal.' },
+  json: jsonOption,
+  config: configOption,
+} as const satisfies Readonly<Record<string, CommandOption>>
+
+export interface TopOptions {
+  readonly clock: Pick<Clock, 'monotonic'>
+  /** Keeps the process alive, unlike a timer of the clock. */
+  wait(ms: number): Promise<unknown>
+  /** Is standard output a terminal? */
+  readonly isTerminal: boolean
+}
+
+/** Shows what a running gateway does, from two readings of its metrics after the other. */
+export const createTopCommand = ({ clock, wait, isTerminal }: TopOptions): Command => ({
+  name: 'top',
+  summary: 'Shows calls, cache and credits of a running gateway, and the state of its nodes.',
+  usage: ['top [--once] [--json] [--interval DURATION] [--url URL] [--config DIR]'],
+  positionals: {},
+  options,
+  async run(args, terminal) {
+    const { values } = readArguments(args, [], options)
+    const intervalMs = parseDuration(values.interval) ?? 0
+    if (intervalMs === 0) throw new UsageError(`--interval must be a duration such as 2s, not "${values.interval}"`)
+    const url = values.url ?? adminUrlOf(values.config, terminal)
+    if (url === undefined) return exitCodes.config
+    const scrape = () => scrapeMetrics(url, clock)
+    const isLive = isTerminal && !values.once && !values.json
+    try {
+      const first = await scrape()
+      if (isLive)
+        return await runUntilSignal(['SIGINT', 'SIGTERM'], stopRequested =>
+          watch(first, { scrape, nextReading: () => Promise.race([wait(intervalMs), stopRequested]), intervalMs, stopRequested, terminal }),
+        )
+      await wait(intervalMs)
+      const overview = overviewOf(new Interval(first, await scrape()))
+      for (const line of values.json ? [JSON.stringify(overview)] : formatOverview(overview)) terminal.out(line)
+      return exitCodes.ok
+    } catch (error) {
+      terminal.err(`tollgate top: cannot read the metrics of ${url}: ${describeFetchError(error)}`)
+      return exitCodes.failed
+    }
+  },
+})
+
+export const topCommand = createTopCommand({ clock: systemClock, wait, isTerminal: process.stdout.isTTY })
+
+const adminUrlOf = (dir: string, { env, err }: Pick<Terminal, 'env' | 'err'>): string | undefined => {
+  const { config, problems } = readGatewayConfig(dir, env)
+  printProblems(problems, err)
+  const admin = config?.listen.admin
+  if (config !== undefined && admin === undefined) err(`tollgate top: ${dir}/gateway.yaml has no listen.admin: add it, or give --url`)
+  // A listener on all addresses answers on the loopback one.
+  return admin && urlOf(admin.host.replace(/^0\.0\.0\.0$/, '127.0.0.1').replace(/^::$/, '::1'), admin.port)
+}
+
+const scrapeTimeoutMs = 5_000
+
+const scrapeMetrics = async (url: string, clock: Pick<Clock, 'monotonic'>): Promise<Scrape> => {
+  const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
+  if (!response.ok) throw new Error(`HTTP status ${response.status}`)
+  return { samples: parseSamples(await response.text()), atMs: clock.monotonic() }
+}
+
+/** fetch() hides why a connection failed in the cause. */
+const describeFetchError = (error: unknown): string => {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  return cause instanceof Error ? cause.message || cause.name : String(cause)
+}
+
+interface WatchOptions {
+  readonly scrape: () => Promise<Scrape>
+  /** Resolves when the next reading is due, or the command is to end. */
+  readonly nextReading: () => Promise<unknown>
+  readonly intervalMs: number
+  readonly stopRequested: Promise<unknown>
+  readonly terminal: Pick<Terminal, 'out'>
+}
+
+const enterAlternateScreen = '\x1b[?1049h\x1b[?25l'
+const leaveAlternateScreen = '\x1b[?25h\x1b[?1049l'
+const cursorHome = '\x1b[H'
+const clearRestOfLine = '\x1b[K'
+const clearRestOfScreen = '\x1b[J'
+
+/** Redraws the screen until a signal ends it. A reading that fails is shown, and the next one may succeed. */
+const watch = async (first: Scrape, { scrape, nextReading, intervalMs, stopRequested, terminal }: WatchOptions): Promise<number> => {
+  let isStopped = false
+  void stopRequested.then(() => {
+    isStopped = true
+  })
+  const draw = (lines: readonly string[]): void =>
+    terminal.out(`${cursorHome}${lines.map(line => `${line}${clearRestOfLine}`).join('\n')}${clearRestOfScreen}`)
+  terminal.out(enterAlternateScreen)
+  draw(['reading the metrics …'])
+  for (let before = first; ; ) {
+    await nextReading()
+    if (isStopped) break
+    try {
+      const now = await scrape()
+      draw([...formatOverview(overviewOf(new Interval(before, now))), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
+      before = now
+    } catch (error) {
+      draw([`the gateway does not answer: ${describeFetchError(error)}`])
+    }
+  }
+  terminal.out(leaveAlternateScreen)
+  return exitCodes.ok
+}

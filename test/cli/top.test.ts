@@ -1,0 +1,137 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import type { Test } from 'tap'
+import { createTopCommand } from '../../src/cli/top.ts'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { formatMetrics } from '../../src/services/metrics-format.ts'
+import { createMetricsRegistry, withLabels } from '../../src/services/metrics.ts'
+import { TestClock } from '../support/fakes.ts'
+
+/** A gateway's metrics, on a listener; and `tollgate top` with an interval of 10 s of its own clock. */
+const open = async (test: Test, { isTerminal = false } = {}) => {
+  const registry = createMetricsRegistry()
+  const metrics = withLabels(registry, { network: 'net' })
+  const server = createServer((_, res) => void res.end(formatMetrics(registry.families()))).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  test.teardown(() => server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const clock = new TestClock()
+  /** Runs between two readings, one after the other. */
+  const events: (() => void)[] = []
+  const wait = async () => {
+    clock.advance(10_000)
+    events.shift()?.()
+  }
+  const lines: string[] = []
+  const errors: string[] = []
+  const terminal = { out: (line: string) => void lines.push(line), err: (line: string) => void errors.push(line), env: {} }
+  const run = (...args: readonly string[]) => createTopCommand({ clock, wait, isTerminal }).run(['--url', url, ...args], terminal)
+  return { registry, metrics, server, events, lines, errors, run }
+}
+
+const openMetrics = (metrics: ReturnType<typeof withLabels<'network'>>) => ({
+  ok: metrics.counter(metricDefinitions.calls, { method: 'eth_call', outcome: 'ok' }),
+  unavailable: metrics.counter(metricDefinitions.calls, { method: 'eth_call', outcome: 'unavailable' }),
+  duration: metrics.histogram(metricDefinitions.callDuration, {}),
+  hits: metrics.counter(metricDefinitions.cacheLookups, { method: 'eth_call', result: 'memory' }),
+  misses: metrics.counter(metricDefinitions.cacheLookups, { method: 'eth_call', result: 'miss' }),
+  credits: metrics.counter(metricDefinitions.credits, {}),
+  inFlight: metrics.gauge(metricDefinitions.callsInFlight, {}),
+})
+
+t.test('shows the rates of the interval, not those since the start', async t => {
+  const { metrics, registry, events, lines, run } = await open(t)
+  const { ok, unavailable, duration, hits, misses, credits, inFlight } = openMetrics(metrics)
+  const upstream = 'own "a"'
+  const requests = metrics.histogram(metricDefinitions.upstreamRequestDuration, { upstream })
+  metrics.gauge(metricDefinitions.upstreamUp, { upstream }).set(1)
+  metrics.gauge(metricDefinitions.upstreamRequestsInFlight, { upstream }).set(3)
+  metrics.gauge(metricDefinitions.upstreamHead, { upstream }).set(90)
+  metrics.gauge(metricDefinitions.upstreamLag, { upstream }).set(10)
+  metrics.gauge(metricDefinitions.upstreamBreakerOpen, { upstream, class: 'logs' }).set(1)
+  metrics.gauge(metricDefinitions.upstreamBreakerOpen, { upstream, class: 'cheap' }).set(0)
+  metrics.gauge(metricDefinitions.upstreamExcluded, { upstream, reason: 'lag' }).set(1)
+  metrics.gauge(metricDefinitions.head, {}).set(100)
+  registry.gauge(metricDefinitions.connections, {}).set(7)
+  ok.add(1_000)
+  duration.observe(9)
+  events.push(() => {
+    ok.add(90)
+    unavailable.add(10)
+    for (let i = 0; i < 99; i++) duration.observe(0.0009)
+    duration.observe(2)
+    hits.add(30)
+    misses.add(10)
+    credits.add(8_000)
+    inFlight.set(5)
+    for (let i = 0; i < 20; i++) requests.observe(0.02)
+  })
+  t.equal(await run('--json'), 0)
+  const { gateway, networks } = JSON.parse(lines.splice(0).join('\n'))
+  t.match(gateway, { connections: 7 })
+  t.match(networks, [
+    { network: 'net', callsPerSecond: 10, cacheHits: 0.75, failedCalls: 0.1, creditsPerSecond: 800, inFlight: 5, head: 100 },
+  ])
+  const [{ p50Ms, p99Ms, nodes }] = networks
+  t.ok(p50Ms > 0.5 && p50Ms < 1, `the median is in its bucket: ${p50Ms}`)
+  t.ok(p99Ms > 0.9 && p99Ms <= 1, `99 of 100 calls took less than 1 ms: ${p99Ms}`)
+  t.match(nodes, [
+    { upstream, requestsPerSecond: 2, inFlight: 3, head: 90, lagBlocks: 10, problems: ['excluded: lag', 'breaker open: logs'] },
+  ])
+  t.equal(await run('--once'), 0)
+  t.match(
+    lines.find(line => line.startsWith('net')),
+    /^net +0 +- +- +- +- +0 +5 +100$/,
+    'nothing has happened since',
+  )
+  t.match(
+    lines.find(line => line.startsWith('own')),
+    /excluded: lag, breaker open: logs$/,
+  )
+})
+
+t.test('counts from 0 after a restart of the gateway', async t => {
+  const { metrics, events, lines, run } = await open(t)
+  const { ok } = openMetrics(metrics)
+  ok.add(500)
+  events.push(() => ok.add(-470))
+  await run('--json')
+  t.equal(JSON.parse(lines[0] ?? '').networks[0].callsPerSecond, 3)
+})
+
+t.test('on a terminal redraws the screen until a signal, also while the gateway does not answer', async t => {
+  const { metrics, server, events, lines, run } = await open(t, { isTerminal: true })
+  openMetrics(metrics).ok.add()
+  let isEnded = false
+  events.push(
+    () => undefined,
+    () => {
+      server.close()
+      server.closeAllConnections()
+    },
+    () => {
+      isEnded = true
+      process.emit('SIGINT')
+    },
+  )
+  t.equal(await run(), 0)
+  t.ok(isEnded)
+  t.match(lines[0], '\x1b[?1049h')
+  t.match(lines.join('\n'), /NETWORK +CALLS\/S/)
+  t.match(lines.join('\n'), /the gateway does not answer: \w/)
+  t.match(lines.at(-1), '\x1b[?1049l', 'the terminal is as it was')
+})
+
+t.test('says which listener does not answer', async t => {
+  const { server, errors, run } = await open(t)
+  server.close()
+  t.equal(await run(), 1)
+  t.match(errors, [/^tollgate top: cannot read the metrics of http:\/\/127.0.0.1:\d+: .*ECONNREFUSED/])
+})
+
+t.test('refuses an interval that is none', async t => {
+  const { run } = await open(t)
+  for (const interval of ['0s', '5', 'soon']) await t.rejects(run('--interval', interval), /--interval must be a duration such as 2s/)
+})
