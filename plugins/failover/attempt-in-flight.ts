@@ -1,8 +1,10 @@
-import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
-import type { Failure, Reply, Signal } from '../../src/plugin/plugin.ts'
+import { Cancellation, copyReply, isFailure, onAbort, refuse } from '../../src/plugin/plugin.ts'
+import type { Failure, Reply, Signal, Target } from '../../src/plugin/plugin.ts'
 
 /** A call that may have somewhere else to go. */
 export interface MovableCall {
+  /** The class of a call that is hedged; undefined for other calls. */
+  readonly hedgedClass: string | undefined
   /** Whether the call can go to another node, or to the partner, now. */
   mayMove(): boolean
 }
@@ -10,19 +12,26 @@ export interface MovableCall {
 /** A request to one node, which can be given up before it is answered, so that the call goes to another node. */
 export class AttemptInFlight extends Cancellation {
   readonly #call: MovableCall
+  readonly #startedAt: number
   readonly #stopListening: () => void
   #failure: Failure | undefined
 
   /** `signal` ends the attempt too. */
-  constructor(signal: Signal, call: MovableCall) {
+  constructor(signal: Signal, call: MovableCall, startedAt: number) {
     super()
     this.#call = call
+    this.#startedAt = startedAt
     this.#stopListening = onAbort(signal, () => this.abort())
   }
 
   /** Canceled by the caller, or because another node was faster. */
   get isCanceled(): boolean {
     return this.aborted && this.#failure === undefined
+  }
+
+  /** A hedged call of the class, which began before that time. */
+  isLate(methodClass: string, lateSince: number): boolean {
+    return this.#call.hedgedClass === methodClass && this.#startedAt <= lateSince
   }
 
   /** Gives the attempt up with this failure, if the call can go to another node. */
@@ -38,3 +47,11 @@ export class AttemptInFlight extends Cancellation {
     return this.#failure !== undefined && isFailure(reply) ? this.#failure : reply
   }
 }
+
+/** The node hangs: its breakers open. */
+export const unresponsive = ({ source, name: upstream }: Target): Failure =>
+  copyReply(refuse('unavailable', { source, upstream, cause: 'upstream unresponsive' }), { unresponsive: true })
+
+/** The node is suspect. */
+export const late = ({ source, name: upstream }: Target): Failure =>
+  refuse('unavailable', { source, upstream, cause: 'upstream response late', retryElsewhere: true })

@@ -1,33 +1,11 @@
 import { isFailure, refuse } from '../../src/plugin/plugin.ts'
-import type { Clock, Counter, Failure, Heads, Method, Reply, Signal } from '../../src/plugin/plugin.ts'
-import type { RequiredBlock } from './node-order.ts'
+import type { Failure, Reply, Signal } from '../../src/plugin/plugin.ts'
 import { attemptWithin, hedge } from './attempts.ts'
 import type { Attempt } from './attempts.ts'
-import type { HedgeBudget } from './hedging.ts'
+import type { NodeSelection } from './node-selection.ts'
 import { betterFailure, betterReply, isFinalReply } from './reply-order.ts'
 import { resolveDuplicateTransaction } from './retries.ts'
-import type { RetryBudget } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
-
-/** The nodes that a call may use, and its limits. */
-export interface NodeSelection {
-  readonly methodClass: string
-  readonly method: Method | undefined
-  /** Own nodes, in the order in which the call tries them. */
-  readonly candidates: readonly UpstreamNode[]
-  readonly requiredBlock: RequiredBlock
-  readonly heads: Heads
-  readonly retryBudget: RetryBudget
-  readonly retries: Readonly<Record<'retry' | 'hedge' | 'partner', Counter>>
-  readonly clock: Clock
-  /** False when a call gets one attempt. */
-  readonly mayRetry: boolean
-  /** Whether it is noted when the call is late. */
-  readonly isHedgeable: boolean
-  /** Nodes that may get a hedge of the call; none when it is not hedged. */
-  readonly hedgeNodes: ReadonlySet<UpstreamNode>
-  readonly hedgeBudget: HedgeBudget
-}
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
 export class FailoverAttempt implements Alternatives {
@@ -100,6 +78,11 @@ export class FailoverAttempt implements Alternatives {
   mayMove(): boolean {
     const { candidates, methodClass } = this.#selection
     return candidates.some(node => this.#isUntried(node)) || this.#partner?.isUsable(methodClass) === true
+  }
+
+  get hedgedClass(): string | undefined {
+    const { isHedgeable, methodClass } = this.#selection
+    return isHedgeable ? methodClass : undefined
   }
 
   get nodes(): readonly UpstreamNode[] {
@@ -190,7 +173,8 @@ export class FailoverAttempt implements Alternatives {
   #request(node: UpstreamNode): Promise<Reply> {
     const { methodClass, clock, isHedgeable } = this.#selection
     if (!isHedgeable || this.#hasFailed) return this.#send(node, this.#call)
-    return hedge(this.#attemptOn(node), () => this.#hedge(node), {
+    const startedAt = clock.monotonic()
+    return hedge(this.#attemptOn(node), () => this.#hedge(node, startedAt), {
       clock,
       signal: this.#signal,
       delayMs: node.lateAfterMs(methodClass),
@@ -200,16 +184,20 @@ export class FailoverAttempt implements Alternatives {
   }
 
   /** The call is late on this node: an attempt on another one, if there is one and the budget allows it. */
-  #hedge(lateNode: UpstreamNode): Attempt | undefined {
+  #hedge(lateNode: UpstreamNode, startedAt: number): Attempt | undefined {
     const { methodClass, hedgeNodes, hedgeBudget, retries, requiredBlock, heads } = this.#selection
-    const isFailing = lateNode.recordLate(methodClass)
+    const isFailing = lateNode.recordLate(methodClass, startedAt)
     // A transaction or a receipt is null where the node is behind.
-    const isCurrent = (each: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(each.name)
-    const node = hedgeNodes.size === 0 ? undefined : this.#findNode(each => hedgeNodes.has(each) && isCurrent(each))
-    if (node === undefined || !hedgeBudget.reserve(isFailing)) return undefined
-    this.#triedNodes.add(node)
-    retries.hedge.add()
-    return this.#attemptOn(node)
+    const isCurrent = ({ name }: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(name)
+    const mayHedge = (each: UpstreamNode) => hedgeNodes.has(each) && isCurrent(each) && !each.traffic.isSuspended(methodClass)
+    const node = hedgeNodes.size === 0 ? undefined : this.#findNode(mayHedge)
+    if (node !== undefined && hedgeBudget.reserve(isFailing)) {
+      this.#triedNodes.add(node)
+      retries.hedge.add()
+      return this.#attemptOn(node)
+    }
+    lateNode.moveLateCalls(methodClass)
+    return undefined
   }
 
   get #signal(): Signal {

@@ -2,17 +2,20 @@ import type { Clock, LatencyTracker } from '../../src/plugin/plugin.ts'
 import { SlidingWindowCounter } from './retries.ts'
 
 /** Below so many calls the latency of a node is unknown. */
-const minKnownCalls = 100
+const minKnownCount = 100
 const defaultLateAfterMs = 250
 const minLateAfterMs = 20
 /** Where nearly all calls take as long as each other, the 95th percentile alone would be too short. */
 const medianFactor = 3
 
+export const isKnown = ({ callCount }: LatencyTracker): boolean => callCount >= minKnownCount
+
 /** How long a call may take before it is late, and a second node is requested. */
-export const lateAfterMs = ({ callCount, quantiles }: LatencyTracker): number =>
-  quantiles === undefined || callCount < minKnownCalls
-    ? defaultLateAfterMs
-    : Math.max(quantiles.p95, medianFactor * quantiles.p50, minLateAfterMs)
+export const lateAfterMs = (latency: LatencyTracker): number => {
+  const { quantiles } = latency
+  if (quantiles === undefined || !isKnown(latency)) return defaultLateAfterMs
+  return Math.max(quantiles.p95, medianFactor * quantiles.p50, minLateAfterMs)
+}
 
 /** Hedges are at most this ratio of the calls in the window, or the minimum if that is more. */
 const maxHedgeRatio = 0.02

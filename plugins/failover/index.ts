@@ -11,10 +11,11 @@ import { createCapableUpstreams } from './capable-upstreams.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
 import { explainSelection } from './explain-selection.ts'
-import { createSelectionOrder, requiredBlockOf } from './node-order.ts'
+import { createSelectionOrder, orderByShare, requiredBlockOf } from './node-order.ts'
 import { mayForward, PartnerNode } from './partner-node.ts'
 import { HedgeBudget } from './hedging.ts'
 import { RetryBudget } from './retries.ts'
+import { SlowNodes } from './slow-nodes.ts'
 import { UpstreamNode } from './upstream-node.ts'
 
 /** The variants of calls: those that may go to the partner, and those that get one attempt. */
@@ -69,14 +70,17 @@ export default definePlugin({
       nodes,
       upstreams.map(upstream => upstream.weight),
     )
-    const hedgeNodes: ReadonlySet<UpstreamNode> = new Set(hedge ? nodes.filter((_, i) => upstreams[i]?.weight !== 0) : [])
+    const activeNodes: ReadonlySet<UpstreamNode> = new Set(nodes.filter((_, i) => upstreams[i]?.weight !== 0))
+    const hedgeNodes = hedge ? activeNodes : noNodes
     const hedgeBudget = services.singleton('hedge budget', {}, () => new HedgeBudget(services.clock))
     const retryBudget = services.singleton('retry budget', {}, () => new RetryBudget(services.clock))
     const retriesOf = (kind: string) => services.metrics.counter(metricDefinitions.retries, { kind })
     const retries = { retry: retriesOf('retry'), hedge: retriesOf('hedge'), partner: retriesOf('partner') }
+    const slowNodes = new SlowNodes(activeNodes, services.clock, services.methods.isHedgedClass)
     let stopTracking = () => {}
     return {
       async start() {
+        slowNodes.start()
         stopTracking = services.heads.track(
           nodes.map(({ target }) => target),
           { maxLag },
@@ -92,8 +96,9 @@ export default definePlugin({
         if (capableUpstreams?.offers(request.method) === false) return refuseUnknownMethod(request.method)
         const capableNodes = capableUpstreams?.select(nodes, request, method) ?? nodes
         const requiredBlock = requiredBlockOf(request, method)
+        const selected = selectionOrder(node => node.isUsable(methodClass) && capableNodes.includes(node))
         const ordered = heads.orderUpstreams(
-          selectionOrder(node => node.isUsable(methodClass) && capableNodes.includes(node)),
+          orderByShare(selected, activeNodes, methodClass),
           typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
         )
         const candidates = capableUpstreams?.select(ordered, request, method) ?? ordered
@@ -125,8 +130,11 @@ export default definePlugin({
         return explainSelection({ upstreams, partner, hedge: hedge && methods.isHedgedClass(method?.class ?? 'other') }, method, call)
       },
       async stop() {
+        slowNodes.stop()
         stopTracking()
       },
     }
   },
 })
+
+const noNodes: ReadonlySet<UpstreamNode> = new Set()

@@ -21,6 +21,25 @@ export const createSelectionOrder = (nodes: readonly UpstreamNode[], weights: re
 }
 
 /**
+ * The same order, where nodes that get fewer calls than usual come first only when it is their turn; suspended nodes come
+ * last, before those with a weight of 0, which are not active.
+ */
+export const orderByShare = (
+  nodes: readonly UpstreamNode[],
+  activeNodes: ReadonlySet<UpstreamNode>,
+  methodClass: string,
+): readonly UpstreamNode[] => {
+  if (nodes.every(node => node.traffic.isFull(methodClass))) return nodes
+  const first = nodes.find(node => activeNodes.has(node) && node.isUsable(methodClass) && node.traffic.takesTurn(methodClass))
+  const rankOf = (node: UpstreamNode): number => {
+    if (node === first) return 0
+    if (!activeNodes.has(node)) return 3
+    return node.traffic.isSuspended(methodClass) ? 2 : 1
+  }
+  return nodes.toSorted((one, other) => rankOf(one) - rankOf(other))
+}
+
+/**
  * The block that a node must have to be requested; undefined where each node may be. `reported`: the newest block that callers
  * have been told of. The number of the newest block itself is no such request: a lower one is corrected.
  */

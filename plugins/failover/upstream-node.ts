@@ -1,15 +1,4 @@
-import {
-  Cancellation,
-  CircuitBreaker,
-  RateLimitBackoff,
-  activityOf,
-  copyReply,
-  getOrCreate,
-  isFailure,
-  metricDefinitions,
-  refuse,
-  withContext,
-} from '../../src/plugin/plugin.ts'
+import { Cancellation, RateLimitBackoff, activityOf, isFailure, metricDefinitions, refuse, withContext } from '../../src/plugin/plugin.ts'
 import type {
   Call,
   CallOutcome,
@@ -17,6 +6,7 @@ import type {
   Failure,
   Gauge,
   Histogram,
+  LatencyTracker,
   Next,
   Reply,
   Request,
@@ -24,13 +14,14 @@ import type {
   Target,
   UpstreamActivity,
 } from '../../src/plugin/plugin.ts'
-import { AttemptInFlight } from './attempt-in-flight.ts'
+import { AttemptInFlight, late, unresponsive } from './attempt-in-flight.ts'
 import type { MovableCall } from './attempt-in-flight.ts'
 import { isRateLimited, outcomeOf } from './call-outcome.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { lateAfterMs } from './hedging.ts'
-import { LateCalls } from './late-calls.ts'
+import { isKnown, lateAfterMs } from './hedging.ts'
+import { allClasses, NodeBreakers } from './node-breakers.ts'
+import { NodeTraffic } from './node-traffic.ts'
 
 /** A call as failover gets it, and the plugins below failover. */
 export type FailoverCall = Call<'request'>
@@ -51,11 +42,11 @@ export class UpstreamNode {
   readonly #deprioritizer: Deprioritizer
   readonly #activity: UpstreamActivity
   readonly #inFlight = new Set<AttemptInFlight>()
-  /** By class of method. */
-  readonly #lateCalls = new Map<string, LateCalls>()
   /** The nodes that the last call could have gone to. */
   #peers: readonly UpstreamNode[] = []
-  readonly #breakers = new Map<string, CircuitBreaker>()
+  /** Which calls the node gets first. */
+  readonly traffic: NodeTraffic
+  readonly #breakers: NodeBreakers
   /** Ends requests that are not part of a call. */
   protected readonly cancellation = new Cancellation()
 
@@ -71,13 +62,18 @@ export class UpstreamNode {
     this.#requestsInFlight = services.metrics.gauge(metricDefinitions.upstreamRequestsInFlight, { upstream: name })
     this.#rateLimit = new RateLimitBackoff(services.clock)
     this.#deprioritizer = new Deprioritizer(options, services)
+    this.traffic = new NodeTraffic(name, services)
+    this.#breakers = new NodeBreakers(name, options, services, {
+      probe: async () => (await this.#activity.probe(services, probeTimeoutMs)) === 'healthy',
+      onStateChange: (methodClass, state) => this.traffic.onBreaker(methodClass, state),
+    })
     this.#activity = activityOf(target)
     this.#activity.onUnresponsive = () => this.#handleUnresponsive()
   }
 
   /** False while a breaker is open for this class of method, or the node is rate limiting. */
   isUsable(methodClass: string = allClasses): boolean {
-    return this.#rateLimit.mayRequest && !this.#breakerOf(allClasses).isOpen && !this.#breakerOf(methodClass).isOpen
+    return this.#rateLimit.mayRequest && !this.#breakers.isOpen(methodClass)
   }
 
   /** True while other nodes answer such requests, and this node fails them. */
@@ -94,7 +90,7 @@ export class UpstreamNode {
     const { clock } = this.#services
     const isProbe = this.#rateLimit.begin()
     const startedAt = clock.monotonic()
-    const attempt = new AttemptInFlight(call.signal ?? call.origin.signal, alternatives)
+    const attempt = new AttemptInFlight(call.signal ?? call.origin.signal, alternatives, startedAt)
     this.#inFlight.add(attempt)
     this.#requestsInFlight.add(1)
     this.#peers = alternatives.nodes
@@ -114,16 +110,32 @@ export class UpstreamNode {
     }
   }
 
+  latencyOf(methodClass: string): LatencyTracker {
+    return this.#activity.latencyOf(methodClass)
+  }
+
+  /** The classes of the calls that the node has answered. */
+  get latencyClasses(): readonly string[] {
+    return this.#activity.latencyClasses
+  }
+
   /** How long a call of this class may take before it is late. */
   lateAfterMs(methodClass: string): number {
-    return lateAfterMs(this.#activity.latencyOf(methodClass))
+    return lateAfterMs(this.latencyOf(methodClass))
   }
 
   /** A call of this class is late. Returns whether more of them are than usual. */
-  recordLate(methodClass: string): boolean {
-    const lateCalls = this.#lateCallsOf(methodClass)
-    lateCalls.recordLate()
-    return lateCalls.isFailing
+  recordLate(methodClass: string, startedAt: number): boolean {
+    const isFailing = this.traffic.recordLate(methodClass, startedAt)
+    if (!this.traffic.isSuspended(methodClass)) this.#suspectIfSilent(methodClass)
+    return isFailing || this.traffic.isSuspended(methodClass)
+  }
+
+  /** The late calls of this class leave a node that is suspect, if they can go to another. */
+  moveLateCalls(methodClass: string): void {
+    if (!this.traffic.isSuspended(methodClass)) return
+    const lateSince = this.#services.clock.monotonic() - this.lateAfterMs(methodClass)
+    for (const attempt of this.#inFlight) if (attempt.isLate(methodClass, lateSince)) attempt.move(late(this.target))
   }
 
   /** Milliseconds until the node may be usable again. */
@@ -136,32 +148,48 @@ export class UpstreamNode {
     this.cancellation.abort()
     this.#activity.stop()
     this.#rateLimitTimer?.cancel()
-    for (const breaker of this.#breakers.values()) breaker.stop()
+    this.traffic.stop()
+    this.#breakers.stop()
   }
 
   /** A heavy call that took too long is due to the caller, if meanwhile the node answered another of its class as fast as usual. */
   #blameForTimeout(reply: Reply, methodClass: string, startedAt: number): Reply {
     if (!isFailure(reply) || reply.category !== 'timeout' || reply.fault !== 'upstream') return reply
     // No other node could be requested, so the call was given its time. The node has responded to nothing meanwhile.
-    if (this.#activity.isUnresponsive) this.#breakerOf(allClasses).open()
-    const { lastUsualAt } = this.#activity.latencyOf(methodClass)
+    if (this.#activity.isUnresponsive) this.#breakers.openAll()
+    const { lastUsualAt } = this.latencyOf(methodClass)
     if (!this.#services.methods.heavyClasses.has(methodClass) || lastUsualAt < startedAt) return reply
     const { source, upstream, category, kind, error } = reply
     return refuse('timeout', { source, upstream, category, data: kind === 'timeout' ? error.data : undefined })
   }
 
   #recordLatency(methodClass: string, startedAt: number, endedAt: number): void {
-    if (endedAt - startedAt < this.lateAfterMs(methodClass)) this.#lateCallsOf(methodClass).recordInTime()
-    this.#activity.latencyOf(methodClass).record(startedAt, endedAt)
+    const latency = this.latencyOf(methodClass)
+    this.traffic.recordAnswer(methodClass, endedAt - startedAt, latency)
+    latency.record(startedAt, endedAt)
   }
 
   /** What a failing node does not finish says nothing of how long its calls usually take. */
   #recordCanceled(methodClass: string, startedAt: number, endedAt: number): void {
-    if (!this.#lateCallsOf(methodClass).isFailing) this.#activity.latencyOf(methodClass).recordCanceled(startedAt, endedAt)
+    if (!this.traffic.lateCallsOf(methodClass).isFailing) this.latencyOf(methodClass).recordCanceled(startedAt, endedAt)
   }
 
-  #lateCallsOf(methodClass: string): LateCalls {
-    return getOrCreate(this.#lateCalls, methodClass, createLateCalls)
+  /**
+   * Other nodes get the calls of this class first, at once, and the late calls go to them. A probe shows whether the node
+   * hangs. One node of a class is suspect at a time, so that the others do not get all calls.
+   */
+  #suspectIfSilent(methodClass: string): void {
+    const peers = this.#peers.filter(node => node !== this && node.isUsable(methodClass))
+    if (peers.length === 0 || peers.some(node => node.traffic.isSuspended(methodClass))) return
+    const peerMs = Math.min(
+      ...peers.map(node => node.latencyOf(methodClass)).map(latency => (isKnown(latency) ? (latency.quantiles?.p95 ?? 0) : 0)),
+    )
+    if (!this.traffic.isSuspect(methodClass, this.latencyOf(methodClass), peerMs)) return
+    this.traffic.shareOf(methodClass).suspend()
+    this.traffic.lateCallsOf(methodClass).reset()
+    this.#services.log.warn({ upstream: this.name, class: methodClass }, 'upstream suspect: calls take longer than usual')
+    this.moveLateCalls(methodClass)
+    void this.#activity.isAlive(this.#services)
   }
 
   #updateRateLimited(): void {
@@ -173,7 +201,7 @@ export class UpstreamNode {
 
   #recordReply(reply: Reply, methodClass: string, { context: { request }, origin: { requestId } }: FailoverCall): CallOutcome {
     const outcome = outcomeOf(reply)
-    this.#breakerOf(methodClass).record(outcome)
+    this.#breakers.of(methodClass).record(outcome)
     if (outcome === 'success') this.#deprioritizer.recordSuccess(request)
     if (outcome === 'failure' && isFailure(reply)) this.#reportFailure(reply, request, requestId)
     if (isRateLimited(reply)) this.#beginBackoff(reply, request, requestId)
@@ -181,7 +209,7 @@ export class UpstreamNode {
   }
 
   #reportFailure({ unresponsive, cause, error }: Failure, { method }: Request, requestId: string): void {
-    if (unresponsive === true) this.#breakerOf(allClasses).open()
+    if (unresponsive === true) this.#breakers.openAll()
     this.#failures.add()
     this.#services.log.warn({ requestId, upstream: this.name, method, cause: cause ?? error.message }, 'upstream failed')
   }
@@ -193,31 +221,6 @@ export class UpstreamNode {
     this.#services.log.warn({ requestId, upstream: this.name, method, backoffMs }, 'upstream rate limited')
   }
 
-  #breakerOf(methodClass: string): CircuitBreaker {
-    return getOrCreate(this.#breakers, methodClass, this.#createBreaker)
-  }
-
-  readonly #createBreaker = (methodClass: string): CircuitBreaker => {
-    const { log, metrics, clock } = this.#services
-    const { openFor, window, ...limits } = this.#options
-    const labels = { upstream: this.name, class: methodClass }
-    const gauge = metrics.gauge(metricDefinitions.upstreamBreakerOpen, labels)
-    gauge.set(0)
-    return new CircuitBreaker({
-      clock,
-      ...limits,
-      windowMs: window,
-      probeBackoff: { minMs: openFor, maxMs: openFor },
-      probe: this.#probe,
-      onStateChange: state => {
-        gauge.set(state === 'open' ? 1 : 0)
-        log.warn({ ...labels, breaker: state }, `circuit breaker ${state}`)
-      },
-    })
-  }
-
-  readonly #probe = async (): Promise<boolean> => (await this.#activity.probe(this.#services, probeTimeoutMs)) === 'healthy'
-
   /** A copy of the call for the plugins below, which ends with the attempt. Written out, as withContext() is. */
   #callBelow(call: FailoverCall, attempt: AttemptInFlight): Call<'request' | 'target'> {
     const { message, origin, context } = withContext(call, { target: this.target })
@@ -227,7 +230,7 @@ export class UpstreamNode {
   /** Calls that can go to another node do, at once. The others are given their time, as a busy node may still answer. */
   #handleUnresponsive(): void {
     for (const attempt of this.#inFlight) attempt.move(unresponsive(this.target))
-    if (this.#peers.some(node => node !== this && node.isUsable())) this.#breakerOf(allClasses).open()
+    if (this.#peers.some(node => node !== this && node.isUsable())) this.#breakers.openAll()
   }
 }
 
@@ -237,14 +240,6 @@ export interface Alternatives extends MovableCall {
   readonly nodes: readonly UpstreamNode[]
 }
 
-const noAlternatives: Alternatives = { nodes: [], mayMove: () => false }
-
-const unresponsive = ({ source, name: upstream }: Target): Failure =>
-  copyReply(refuse('unavailable', { source, upstream, cause: 'upstream unresponsive' }), { unresponsive: true })
-
-/** The class of the breaker that stops calls of every class. */
-const allClasses = 'all'
+const noAlternatives: Alternatives = { nodes: [], hedgedClass: undefined, mayMove: () => false }
 
 const probeTimeoutMs = 1000
-
-const createLateCalls = (): LateCalls => new LateCalls()

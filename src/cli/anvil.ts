@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 /** A local Ethereum node: anvil, a development dependency. */
 export interface Anvil {
   readonly url: string
+  readonly pid: number
   stop(): Promise<void>
   /** Resolves when the node exits. */
   readonly exited: Promise<void>
@@ -28,6 +29,7 @@ export const startAnvil = async (args: readonly string[] = []): Promise<Anvil> =
   if (address === undefined) throw new AnvilError('anvil exited before it listened')
   return {
     url: `http://${address}`,
+    pid: child.pid ?? 0,
     exited,
     async stop() {
       child.kill('SIGTERM')

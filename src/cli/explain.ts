@@ -105,12 +105,21 @@ const printExplanation = ({ stages, upstreams }: CallExplanation, { listen: { ad
   out(`  not known: ${reason}`)
 }
 
-const describeUpstream = ({ name, usable, because, head, openBreakers = [], rateLimited }: NetworkStatus['upstreams'][number]): string => {
+const describeUpstream = ({
+  name,
+  usable,
+  because,
+  head,
+  openBreakers = [],
+  rateLimited,
+  fewerCalls = [],
+}: NetworkStatus['upstreams'][number]): string => {
   const state = [
     usable ? 'gets calls' : `gets no calls${because === undefined ? '' : `: ${because}`}`,
     ...(head === undefined ? [] : [`head ${head}`]),
     ...(openBreakers.length === 0 ? [] : [`circuit breaker open for ${openBreakers.join(', ')}`]),
     ...(rateLimited ? ['rate limited'] : []),
+    ...fewerCalls.map(({ class: methodClass, reason }) => `fewer calls of ${methodClass}: ${reason}`),
   ]
   return `${name}: ${state.join('; ')}`
 }

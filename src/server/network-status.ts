@@ -14,6 +14,8 @@ type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   /** The classes of methods for which calls are kept away; `all` for every class. */
   readonly openBreakers?: readonly string[]
   readonly rateLimited?: true
+  /** The classes of methods of which the upstream gets fewer calls than usual. */
+  readonly fewerCalls?: readonly { readonly class: string; readonly reason: string; readonly rule: string }[]
 }
 
 /**
@@ -27,19 +29,37 @@ export const networkStatusOf = (network: NetworkHeads, families: readonly Metric
       .flatMap(({ series }) => series)
       .flatMap(({ labels, values }) => (labels['network'] === network.name && values[0] === 1 ? [labels] : []))
   const open = active(metricDefinitions.upstreamBreakerOpen)
+  const reduced = active(metricDefinitions.upstreamReduced)
   const limited = active(metricDefinitions.upstreamRateLimited)
   const tracked = network.upstreams ?? []
   // A partner has breakers, but its head is not tracked.
   const others = [...open, ...limited].flatMap(({ upstream = '' }) => (tracked.some(({ name }) => name === upstream) ? [] : [upstream]))
   const upstreams = [...tracked, ...Array.from(new Set(others), name => ({ name, usable: true }))].map(upstream => {
     const openBreakers = open.flatMap(labels => (labels['upstream'] === upstream.name ? (labels['class'] ?? []) : []))
+    const fewerCalls = reduced.flatMap(labels => (labels['upstream'] === upstream.name ? [describeReduced(labels)] : []))
     const isLimited = limited.some(labels => labels['upstream'] === upstream.name)
     return {
       ...upstream,
       usable: upstream.usable && !isLimited && !openBreakers.includes('all'),
       ...(openBreakers.length > 0 && { openBreakers: openBreakers.sort() }),
       ...(isLimited && { rateLimited: true as const }),
+      ...(fewerCalls.length > 0 && { fewerCalls }),
     }
   })
   return { ...network, upstreams }
 }
+
+const describeReduced = ({ class: methodClass = '', reason = '' }: Labels) => ({
+  class: methodClass,
+  reason,
+  rule: rulesByReason.get(reason) ?? reason,
+})
+
+const rulesByReason: ReadonlyMap<string, string> = new Map([
+  ['suspect', 'calls take far longer than usual: other upstreams are requested first, for 1 s or more'],
+  ['recovering', 'after a suspicion or an open breaker the share of calls grows from 5 % to all'],
+  [
+    'slow',
+    'for 30 s its 95th percentile was 4 times that of the fastest upstream, and 100 ms more: its share is their ratio, at least 10 %',
+  ],
+])

@@ -89,6 +89,12 @@ export const metricDefinitions = {
     labels: ['network', 'upstream', 'class'],
     help: '1 while the circuit breaker of an upstream and a class of methods is open in any worker.',
   },
+  upstreamReduced: {
+    name: 'tollgate_upstream_reduced',
+    type: 'gauge',
+    labels: ['network', 'upstream', 'class', 'reason'],
+    help: '1 while an upstream gets fewer calls of a class than usual in any worker. The reason is "suspect" (calls take longer than usual), "recovering" (the share grows after a suspicion or an open breaker) or "slow" (far slower than another upstream for long).',
+  },
   upstreamExcluded: {
     name: 'tollgate_upstream_excluded',
     type: 'gauge',

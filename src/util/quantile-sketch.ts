@@ -9,7 +9,7 @@ const maxValue = 120_000
 const bucketCount = Math.ceil(Math.log(maxValue / minValue) / logGamma) + 1
 
 /** After so many values each earlier one counts half. */
-const halfLifeCount = 512
+const halfLifeCount = 128
 
 /**
  * Quantiles of the recent values of a stream, in constant memory: DDSketch (Masson, Rim and Lee, 2019), whose counts decay.

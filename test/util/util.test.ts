@@ -58,7 +58,7 @@ t.test('only {...} is a JSON object', t => {
 t.test('a quantile of a stream differs from the exact one by 2 % at most', t => {
   const ratios = [0.5, 0.95, 0.99] as const
   fc.assert(
-    fc.property(fc.array(fc.double({ min: 0.06, max: 110_000, noNaN: true }), { minLength: 1, maxLength: 512 }), values => {
+    fc.property(fc.array(fc.double({ min: 0.06, max: 110_000, noNaN: true }), { minLength: 1, maxLength: 128 }), values => {
       const sketch = new QuantileSketch()
       for (const value of values) sketch.record(value)
       const sorted = values.toSorted((a, b) => a - b)
@@ -75,7 +75,7 @@ t.test('a quantile of a stream differs from the exact one by 2 % at most', t => 
 t.test('quantiles follow the recent values, and values outside the range count as its ends', t => {
   const sketch = new QuantileSketch()
   for (let i = 0; i < 100_000; i++) sketch.record(1)
-  for (let i = 0; i < 1500; i++) sketch.record(100)
+  for (let i = 0; i < 400; i++) sketch.record(100)
   const [p50 = 0] = sketch.quantiles([0.5])
   t.ok(p50 > 97 && p50 < 103, `${p50}`)
   const extreme = new QuantileSketch()

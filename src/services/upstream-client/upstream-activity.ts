@@ -52,6 +52,11 @@ export class UpstreamActivity {
     return getOrCreate(this.#latencies, methodClass, createLatencyTracker)
   }
 
+  /** The classes of which latencies are known. */
+  get latencyClasses(): readonly string[] {
+    return [...this.#latencies.keys()]
+  }
+
   /** How long a call of this class may be silent before the upstream is probed, in ms. */
   probeAfterMs(methodClass: string): number {
     const quantiles = this.#latencies.get(methodClass)?.quantiles

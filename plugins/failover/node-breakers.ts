@@ -1,0 +1,65 @@
+import { CircuitBreaker, getOrCreate, metricDefinitions } from '../../src/plugin/plugin.ts'
+import type { CircuitBreakerOptions, Services } from '../../src/plugin/plugin.ts'
+import type { FailoverOptions } from './failover-options.ts'
+
+/** The class of the breaker that stops calls of every class. */
+export const allClasses = 'all'
+
+export interface NodeBreakerEvents {
+  /** Sends the node a cheap request: true closes the breaker. */
+  probe: CircuitBreakerOptions['probe']
+  onStateChange(methodClass: string, state: 'open' | 'closed'): void
+}
+
+/** The circuit breakers of one node, by class of method. */
+export class NodeBreakers {
+  readonly #upstream: string
+  readonly #options: FailoverOptions['breaker']
+  readonly #services: Services
+  readonly #events: NodeBreakerEvents
+  readonly #breakers = new Map<string, CircuitBreaker>()
+
+  constructor(upstream: string, options: FailoverOptions['breaker'], services: Services, events: NodeBreakerEvents) {
+    this.#upstream = upstream
+    this.#options = options
+    this.#services = services
+    this.#events = events
+  }
+
+  of(methodClass: string): CircuitBreaker {
+    return getOrCreate(this.#breakers, methodClass, this.#create)
+  }
+
+  /** Opens the breaker of all classes. */
+  openAll(): void {
+    this.of(allClasses).open()
+  }
+
+  isOpen(methodClass: string): boolean {
+    return this.of(allClasses).isOpen || this.of(methodClass).isOpen
+  }
+
+  stop(): void {
+    for (const breaker of this.#breakers.values()) breaker.stop()
+  }
+
+  readonly #create = (methodClass: string): CircuitBreaker => {
+    const { log, metrics, clock } = this.#services
+    const { openFor, window, ...limits } = this.#options
+    const labels = { upstream: this.#upstream, class: methodClass }
+    const gauge = metrics.gauge(metricDefinitions.upstreamBreakerOpen, labels)
+    gauge.set(0)
+    return new CircuitBreaker({
+      clock,
+      ...limits,
+      windowMs: window,
+      probeBackoff: { minMs: openFor, maxMs: openFor },
+      probe: () => this.#events.probe(),
+      onStateChange: state => {
+        gauge.set(state === 'open' ? 1 : 0)
+        log.warn({ ...labels, breaker: state }, `circuit breaker ${state}`)
+        this.#events.onStateChange(methodClass, state)
+      },
+    })
+  }
+}

@@ -1,0 +1,57 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import { startAnvilChain } from '../support/anvil-chain.ts'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import { post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+t.setTimeout(90_000)
+
+t.test('a node that is stopped for a while is noticed by no caller, and gets calls again when it goes on', async t => {
+  const [first, second] = await Promise.all([startAnvilChain(), startAnvilChain()])
+  const deployment = createDeployment({
+    gateway: { plans: { core: { dailyCredits: 1_000_000_000 } } },
+    networks: { testnet: networkFile('testnet', [first.url, second.url]) },
+  })
+  t.teardown(async () => {
+    process.kill(first.pid, 'SIGCONT')
+    await deployment.remove()
+    await Promise.all([first.stop(), second.stop()])
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const gateway = await deployment.start()
+  let callCount = 0
+  const send = async (method: string, params: readonly unknown[]) => {
+    const [id, sentAt] = [(callCount += 1), performance.now()]
+    const response = await post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+    const { id: responseId, result } = response.json()
+    return {
+      isRight: responseId === id && result !== undefined,
+      ms: performance.now() - sentAt,
+      upstream: response.headers['x-tollgate-upstream'],
+    }
+  }
+  const getBalance = () => send('eth_getBalance', [`0x${(callCount + 1).toString(16).padStart(40, '0')}`, '0x0'])
+  const getLogs = () =>
+    send('eth_getLogs', [{ fromBlock: '0x0', toBlock: '0x0', topics: [`0x${callCount.toString(16).padStart(64, '0')}`] }])
+  /** Every tenth call is of a class that is not hedged. */
+  const sendMany = async (count: number) => {
+    const replies = []
+    for (let i = 0; i < count; i++) {
+      replies.push(i % 10 === 9 ? getLogs() : getBalance())
+      await wait(5)
+    }
+    return Promise.all(replies)
+  }
+  t.ok((await sendMany(200)).every(({ isRight, upstream }) => isRight && upstream === 'node-1'))
+  process.kill(first.pid, 'SIGSTOP')
+  const whileStopped = await sendMany(200)
+  t.equal(whileStopped.filter(({ isRight }) => !isRight).length, 0)
+  t.ok(whileStopped.every(({ upstream }) => upstream === 'node-2'))
+  // Far above what is usual, as machines may be slow; with fixed times it would be most calls, of 2 to 3 s.
+  const slow = whileStopped.filter(({ ms }) => ms > 1500).map(({ ms }) => Math.round(ms))
+  t.ok(slow.length <= 15, `calls over 1.5 s: ${slow}`)
+  process.kill(first.pid, 'SIGCONT')
+  await waitUntil(async () => (await getBalance()).upstream === 'node-1')
+})

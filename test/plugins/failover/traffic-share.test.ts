@@ -1,0 +1,277 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import { LateCalls } from '../../../plugins/failover/late-calls.ts'
+import { TrafficShare } from '../../../plugins/failover/traffic-share.ts'
+import type { ReducedReason } from '../../../plugins/failover/traffic-share.ts'
+import { refuse } from '../../../src/plugin/reply.ts'
+import type { Reply } from '../../../src/plugin/reply.ts'
+import { TestClock, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { breaker, failure, getLogs, getReceipt, node, openFailover } from './failover-fixture.ts'
+import type { Responder } from './failover-fixture.ts'
+
+const openShare = () => {
+  const clock = new TestClock()
+  const reasons = new Set<ReducedReason>()
+  const share = new TrafficShare(clock, (reason, isReduced) => void (isReduced ? reasons.add(reason) : reasons.delete(reason)))
+  /** How many of 100 calls, spread evenly over this time, go to the node first. */
+  const turnsWithin = (ms: number) => {
+    let turns = 0
+    for (let i = 0; i < 100; i++) {
+      if (share.takesTurn()) turns += 1
+      clock.advance(ms / 100)
+    }
+    return turns
+  }
+  return { clock, reasons, share, turnsWithin }
+}
+
+t.test('the share of a node', async t => {
+  t.test('is nothing while it is suspect, then grows evenly, from the first call on', async t => {
+    const { share, reasons, turnsWithin } = openShare()
+    t.equal(turnsWithin(1000), 100)
+    share.suspend()
+    t.same([...reasons], ['suspect'])
+    t.equal(turnsWithin(1000), 0)
+    t.same([...reasons], ['recovering'])
+    t.ok(share.takesTurn(), 'the first call goes there at once')
+    const halves = [turnsWithin(1000), turnsWithin(1000)] as const
+    t.ok(halves[0] > 20 && halves[0] < 30, `${halves}`)
+    t.ok(halves[1] > 70 && halves[1] < 80, `${halves}`)
+    t.equal(turnsWithin(1000), 100)
+    t.same([...reasons], [])
+    t.ok(share.isFull)
+  })
+
+  t.test('grows once the breaker has closed, however long that takes', async t => {
+    const { clock, share, reasons, turnsWithin } = openShare()
+    share.suspendUntilRecovery()
+    clock.advance(100_000)
+    t.equal(turnsWithin(1000), 0)
+    t.same([...reasons], [], 'the breaker says why')
+    share.recover()
+    t.same([...reasons], ['recovering'])
+    const turns = turnsWithin(2000)
+    t.ok(turns > 45 && turns < 60, `${turns}`)
+  })
+
+  t.test('grows more slowly each time that the node fails again soon, and as at first after a calm minute', async t => {
+    const { clock, share } = openShare()
+    const recoveryMs = () => {
+      share.suspendUntilRecovery()
+      share.recover()
+      let ms = 0
+      for (; !share.isFull; ms += 1000) clock.advance(1000)
+      return ms
+    }
+    t.same(Array.from({ length: 7 }, recoveryMs), [2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000])
+    clock.advance(61_000)
+    t.equal(recoveryMs(), 2000)
+  })
+
+  t.test('is small for a node that comes and goes', async t => {
+    const { clock, share, turnsWithin } = openShare()
+    const shares: number[] = []
+    for (let i = 0; i < 6; i++) {
+      share.suspendUntilRecovery()
+      clock.advance(1000)
+      share.recover()
+      shares.push(turnsWithin(3000))
+    }
+    t.ok(shares[0]! > 60 && shares.at(-1)! < 10, `${shares}`)
+  })
+})
+
+t.test('late calls', async t => {
+  const silentMs = 50
+
+  t.test('make a node suspect when three in a row were late, and none was answered for long', async t => {
+    const calls = new LateCalls()
+    calls.recordLate(0, 20)
+    calls.recordLate(10, 30)
+    t.notOk(calls.isSilent(100, silentMs), 'two')
+    calls.recordLate(20, 40)
+    t.notOk(calls.isSilent(49, silentMs), 'a short silence')
+    t.ok(calls.isSilent(50, silentMs))
+    calls.recordAnswer(true)
+    t.notOk(calls.isSilent(1000, silentMs), 'an answer, however late')
+  })
+
+  t.test('make a node suspect when more than a third of them are late for half a second', async t => {
+    const suspectAfterMs = (callsPerLateCall: number) => {
+      const calls = new LateCalls()
+      for (let ms = 0; ms < 5000; ms += 10) {
+        if ((ms / 10) % callsPerLateCall === 0) calls.recordLate(ms, ms + 20)
+        else calls.recordAnswer(false)
+        if (calls.isPartlySilent(ms)) return ms
+      }
+      return undefined
+    }
+    const halfMs = suspectAfterMs(2) ?? 0
+    t.ok(halfMs > 500 && halfMs < 1000, `${halfMs}`)
+    t.equal(suspectAfterMs(4), undefined)
+  })
+})
+
+t.test('a node that does not answer in time', async t => {
+  /** Node `a` answers 100 calls, and from then on what `respond` says. */
+  const openWithFailingNode = async (respond: Responder, options: object = {}) => {
+    let isFailing = false
+    const opened = openFailover(
+      t,
+      { b: () => fakeResult('b'), c: () => fakeResult('c'), a: call => (isFailing ? respond(call) : fakeResult('a')) },
+      { hedge: true, ...options },
+      { respondToProbe: () => fakeResult('0x1') },
+    )
+    await opened.requestMany(100, getReceipt)
+    opened.requested.length = 0
+    return { ...opened, fail: (value: boolean) => (isFailing = value) }
+  }
+  const hang: Responder = ({ signal }) =>
+    new Promise<Reply>(resolve => signal?.addEventListener('abort', () => resolve(refuse('unavailable', { fault: 'caller' }))))
+
+  t.test('gets calls of that class only after the others, before any probe is answered, and is probed at once', async t => {
+    const { request, fail, advance, countOf, requested, probes, log } = await openWithFailingNode(hang)
+    fail(true)
+    const replies: Promise<Reply>[] = []
+    for (let ms = 0; ms < 200; ms += 10) {
+      replies.push(request(getReceipt()))
+      await advance(10)
+    }
+    t.ok((await Promise.all(replies)).every(reply => valueOrErrorCode(reply) === 'b'))
+    t.ok(countOf('a') <= 8, `${countOf('a')} calls went to the node that hangs`)
+    t.same(probes, ['a eth_blockNumber'])
+    t.equal(log.lines.filter(({ message }) => message.startsWith('upstream suspect')).length, 1)
+    requested.length = 0
+    fail(false)
+    void request(getLogs())
+    t.same(requested, ['a'], 'other classes are not concerned')
+  })
+
+  t.test('loses its late calls to others, also those for which there is no hedge', async t => {
+    const { request, fail, advance } = await openWithFailingNode(hang, { hedge: false })
+    fail(true)
+    const replies: Promise<Reply>[] = []
+    for (let ms = 0; ms < 200; ms += 10) {
+      replies.push(request(getReceipt()))
+      await advance(10)
+    }
+    t.ok((await Promise.all(replies)).every(reply => valueOrErrorCode(reply) === 'b'))
+  })
+
+  t.test('keeps its calls where no other node is', async t => {
+    const { request, fail, advance, countOf, log } = await openWithFailingNode(hang, { upstreams: [node('a')] })
+    fail(true)
+    for (let i = 0; i < 10; i++) {
+      void request(getReceipt())
+      await advance(20)
+    }
+    t.equal(countOf('a'), 10)
+    t.notOk(log.lines.some(({ message }) => message.startsWith('upstream suspect')))
+  })
+
+  t.test('is the only one that is suspect', async t => {
+    let isFailing = false
+    const hangLater: Responder = call => (isFailing ? hang(call) : fakeResult('x'))
+    const upstreams = ['a', 'b', 'c'].map(name => node(name, { weight: 1 }))
+    const opened = openFailover(
+      t,
+      { a: hangLater, b: hangLater, c: () => fakeResult('c') },
+      { upstreams, hedge: true },
+      { respondToProbe: () => fakeResult('0x1') },
+    )
+    await opened.requestMany(300, getReceipt)
+    isFailing = true
+    const suspects = () => opened.log.lines.filter(({ message }) => message.startsWith('upstream suspect')).length
+    const sendUntil = async (isEnough: (calls: number) => boolean) => {
+      for (let calls = 0; !isEnough(calls); calls++) {
+        void opened.request(getReceipt())
+        await opened.advance(10)
+      }
+    }
+    await sendUntil(calls => calls === 100 || suspects() > 0)
+    await sendUntil(calls => calls === 90)
+    t.equal(suspects(), 1, 'the other fails, too, while one is suspended')
+  })
+
+  t.test('comes before a node of weight 0', async t => {
+    const upstreams = [node('a', { weight: 1 }), node('b', { weight: 1 }), node('c', { weight: 0 })]
+    const { request, fail, advance, countOf } = await openWithFailingNode(hang, { upstreams })
+    fail(true)
+    for (let i = 0; i < 40; i++) {
+      void request(getReceipt())
+      await advance(10)
+    }
+    t.equal(countOf('c'), 0)
+  })
+})
+
+t.test('a node whose breaker closes gets no burst of calls', async t => {
+  let isDown = true
+  const { request, requestMany, advance, countOf, requested } = openFailover(
+    t,
+    { a: () => (isDown ? failure('a') : fakeResult('a')), b: () => fakeResult('b') },
+    { breaker: { ...breaker, openFor: 1000 } },
+    { respondToProbe: () => (isDown ? failure('a') : fakeResult('0x1')) },
+  )
+  await requestMany(10)
+  t.equal(countOf('a'), 4)
+  isDown = false
+  await advance(1000)
+  requested.length = 0
+  const replies: Promise<Reply>[] = []
+  for (let i = 0; i < 100; i++) replies.push(request(getLogs()))
+  await Promise.all(replies)
+  t.ok(countOf('a') >= 1 && countOf('a') <= 6, `${countOf('a')} of 100 calls that came at once`)
+  await advance(1000)
+  requested.length = 0
+  await requestMany(100)
+  t.ok(countOf('a') >= 45 && countOf('a') <= 55, `${countOf('a')} of 100 calls a second later`)
+  await advance(1000)
+  requested.length = 0
+  await requestMany(100)
+  t.equal(countOf('a'), 100)
+  await turn()
+})
+
+t.test('a node that is far slower than another', async t => {
+  /** Node `a` takes so long, and `b` 10 ms; of 20 calls a second three of four go to `a` while it is not slow. */
+  const openSlow = (latencyMs: number) => {
+    let slowMs = latencyMs
+    const opened = openFailover(
+      t,
+      {
+        a: async () => (await new Promise<void>(resolve => opened.clock.after(slowMs, resolve)), fakeResult('a')),
+        b: async () => (await new Promise<void>(resolve => opened.clock.after(10, resolve)), fakeResult('b')),
+      },
+      { upstreams: [node('a', { weight: 3 }), node('b', { weight: 1 })] },
+    )
+    const sendFor = async (seconds: number) => {
+      opened.requested.length = 0
+      for (let i = 0; i < 20 * seconds; i++) {
+        void opened.request(getReceipt())
+        await opened.advance(50)
+      }
+      return opened.countOf('a') / opened.requested.length
+    }
+    return { ...opened, sendFor, setLatency: (ms: number) => (slowMs = ms) }
+  }
+
+  t.test('for half a minute gets calls by the ratio of their latencies, until it is about as fast', async t => {
+    const { stage, sendFor, setLatency } = openSlow(500)
+    await stage.start?.()
+    t.equal(await sendFor(25), 0.75, 'not yet')
+    await sendFor(20)
+    const share = await sendFor(20)
+    t.ok(share >= 0.06 && share <= 0.11, `${share}`)
+    setLatency(10)
+    for (let i = 0; i < 40 && (await sendFor(20)) < 0.75; i++);
+    t.equal(await sendFor(20), 0.75)
+  })
+
+  t.test('by less than 100 ms, or less than four times, keeps its share', async t => {
+    const { stage, sendFor } = openSlow(80)
+    await stage.start?.()
+    await sendFor(60)
+    t.equal(await sendFor(10), 0.75)
+  })
+})
