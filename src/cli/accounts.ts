@@ -1,5 +1,5 @@
 import { hourMs, isoTime } from '../util/dates.ts'
-import { createSignInToken, getOrAddPerson, roles, signInLinkTtlMs, signInUrl } from '../portal/people.ts'
+import { createSignInToken, emailPattern, getOrAddPerson, roles, setEmail, signInLinkTtlMs, signInUrl } from '../portal/people.ts'
 import type { Person } from '../portal/people.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { systemClock } from '../services/clock.ts'
@@ -29,6 +29,11 @@ const options = {
     placeholder: 'PERSON',
     description: `With link: the name of the person who signs in; \`${firstPersonName}\` if absent. A new name adds a person to the account.`,
   },
+  email: {
+    type: 'string',
+    placeholder: 'EMAIL',
+    description: 'With link: where the person can ask for further links, if `portal.smtp` is configured. One person has an address.',
+  },
   role: {
     type: 'string',
     placeholder: 'ROLE',
@@ -45,7 +50,7 @@ export const accountsCommand: Command = {
     'accounts add NAME --plan PLAN [--credits N] [--json] [--config DIR]',
     'accounts list [--json] [--config DIR]',
     'accounts set NAME [--plan PLAN] [--credits N|plan] [--json] [--config DIR]',
-    'accounts link NAME [--person PERSON] [--role ROLE] [--json] [--config DIR]',
+    'accounts link NAME [--person PERSON] [--role ROLE] [--email EMAIL] [--json] [--config DIR]',
   ],
   positionals: { NAME: 'The name or the id of the account. A new name consists of 1 to 64 letters, digits or . _ - @ characters.' },
   options,
@@ -71,7 +76,8 @@ const add: Subcommand = (args, terminal) => {
     }
     if (!(await store.addAccount(account))) throw new CommandError(`account "${accountName}" already exists`)
     const signInLink =
-      portalUrl && (await createSignInLink(store, portalUrl, { account: account.id, name: firstPersonName, role: 'owner' }))
+      portalUrl &&
+      (await createSignInLink(store, portalUrl, await getOrAddPerson(store, { account: account.id, name: firstPersonName, role: 'owner' })))
     if (json) return terminal.out(JSON.stringify({ ...toAccountJson(account), ...(signInLink && { link: signInLink }) }))
     terminal.out(`added account ${accountName} (${account.id}) on ${describePlan(account)}`)
     if (signInLink) printSignInLink(signInLink, terminal)
@@ -112,24 +118,29 @@ const set: Subcommand = (args, terminal) => {
 
 const link: Subcommand = (args, terminal) => {
   const {
-    values: { person = firstPersonName, role: roleName = 'owner', config, json },
+    values: { person: personName = firstPersonName, role: roleName = 'owner', email, config, json },
     positionals: [accountName],
   } = readArguments(args, ['NAME'], options)
   const role = roles.find(each => each === roleName)
   if (role === undefined) throw new UsageError(`--role must be ${formatAlternatives(roles)}, not "${roleName}"`)
+  if (email !== undefined && !new RegExp(emailPattern).test(email))
+    throw new UsageError(`--email must be an e-mail address, not "${email}"`)
   return withStoreContext(config, terminal, async ({ store, portalUrl }) => {
     if (portalUrl === undefined) {
       throw new CommandError('the dashboard has no address: set `listen.portal` in gateway.yaml to a host and a port, or `portal.url`')
     }
     const { id } = await getAccount(store, accountName)
-    const signInLink = await createSignInLink(store, portalUrl, { account: id, name: person, role })
-    if (json) terminal.out(JSON.stringify({ account: accountName, person, link: signInLink }))
+    const person = await getOrAddPerson(store, { account: id, name: personName, role })
+    if (email !== undefined && !(await setEmail(store, person, email.toLowerCase())))
+      throw new CommandError(`somebody else signs in with ${email}`)
+    const signInLink = await createSignInLink(store, portalUrl, person)
+    if (json) terminal.out(JSON.stringify({ account: accountName, person: personName, link: signInLink }))
     else printSignInLink(signInLink, terminal)
   })
 }
 
-const createSignInLink = async (store: Store, portalUrl: string, person: Omit<Person, 'id'>): Promise<string> =>
-  signInUrl(portalUrl, await createSignInToken(store, systemClock, await getOrAddPerson(store, person)))
+const createSignInLink = async (store: Store, portalUrl: string, person: Person): Promise<string> =>
+  signInUrl(portalUrl, await createSignInToken(store, systemClock, person))
 
 const printSignInLink = (signInLink: string, { out }: Terminal): void => {
   out(`The dashboard, signed in (once, within ${signInLinkTtlMs / hourMs} hours):`)

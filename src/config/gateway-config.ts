@@ -11,6 +11,7 @@ import { isKebabCase, parseDuration, parseSize } from './formats.ts'
 import { defaultRpcAddress, gatewaySchema } from './gateway-schema.ts'
 import { readHosts } from './network-config.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
+import { portalProblems } from './portal-rules.ts'
 import type { Problem } from './problem.ts'
 import type { GatewayConfig } from './types.ts'
 import type { Env } from './variables.ts'
@@ -46,6 +47,7 @@ export const readGatewayConfig = (
     plans,
     admin: { token },
     accessLog: { file, ...accessLog },
+    portal: { secret, previousSecret, ...portalOptions },
     ...rest
   } = options
   const config: GatewayConfig = {
@@ -59,6 +61,7 @@ export const readGatewayConfig = (
     },
     admin: { ...(token !== undefined && { token }), hosts: readHosts(source, ['admin', 'hosts']).hosts.map(({ host }) => host) },
     accessLog: { ...accessLog, ...(file !== undefined && { file: file === 'stdout' ? file : resolve(dirname(source.path), file) }) },
+    portal: { ...portalOptions, secrets: [secret, previousSecret].filter(each => each !== undefined) },
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
@@ -106,7 +109,7 @@ const supportedReusePort: GatewayRule = source => {
 
 /** Options of a listener that does not exist. */
 const optionsNeedListener: GatewayRule = source =>
-  Object.entries({ admin: ['token', 'hosts'], portal: ['url', 'networkUrl'] }).flatMap(([listener, options]) =>
+  Object.entries({ admin: ['token', 'hosts'], portal: ['url', 'networkUrl', 'secret', 'smtp', 'signUp'] }).flatMap(([listener, options]) =>
     options
       .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)
       .map(option =>
@@ -203,4 +206,5 @@ const gatewayRules: readonly GatewayRule[] = [
   validPlanNames,
   positiveSizes,
   minUsageRetention,
+  portalProblems,
 ]

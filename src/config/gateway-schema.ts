@@ -2,6 +2,7 @@ import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { logLevels } from '../services/log.ts'
 import { accessLogSchema } from './access-log-schema.ts'
 import { limitsSchema } from './limits-schema.ts'
+import { portalSchema } from './portal-schema.ts'
 
 export const defaultRpcAddress = '127.0.0.1:8080'
 
@@ -51,29 +52,7 @@ export const gatewaySchema = {
       },
       default: {},
     },
-    portal: {
-      type: 'object',
-      description: 'The dashboard for developers.',
-      properties: {
-        url: {
-          type: 'string',
-          pattern: '^https?://[^/?#@]+/?$',
-          label: 'a URL such as https://dashboard.example.org',
-          description:
-            'The URL by which browsers reach the dashboard; that of `listen.portal` if absent. With https the session cookie is secure.',
-          examples: ['https://dashboard.example.org'],
-        },
-        networkUrl: {
-          type: 'string',
-          pattern: '^https?://[^?#@]*\\{host\\}[^?#@]*$',
-          label: 'a URL with {host} in it, such as https://{host}',
-          description:
-            'The base URL of a network as the dashboard shows it, with {host} for the first of its `hosts`; the RPC listener if absent.',
-          examples: ['https://{host}'],
-        },
-      },
-      default: {},
-    },
+    portal: portalSchema,
     admin: {
       type: 'object',
       description: 'The admin listener.',

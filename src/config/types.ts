@@ -23,6 +23,10 @@ export interface GatewayConfig {
     readonly url?: string
     /** The base URL of a network, with `{host}` for its host. */
     readonly networkUrl?: string
+    /** Sign session cookies: the first signs, all are accepted. None: a key in the store does. */
+    readonly secrets: readonly Secret[]
+    readonly smtp?: { readonly url: Secret; readonly from: string }
+    readonly signUp?: { readonly plan: string; readonly perDay: number; readonly domains: readonly string[] }
   }
   readonly admin: {
     /** Required to read or set the log level over the admin listener; without it nobody can. */

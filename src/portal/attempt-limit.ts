@@ -51,16 +51,22 @@ export class AttemptLimit {
   }
 }
 
-/** What the portal limits; the first two by the caller's network, the third by account. */
+/** What the portal limits. */
 export interface PortalLimits {
+  /** By the caller's network, as the next two. */
   readonly failedSignIns: AttemptLimit
   readonly failedTokens: AttemptLimit
-  /** Keys, tokens and people. Removed ones stay in the store. */
+  readonly linkRequests: AttemptLimit
+  /** Links to one e-mail address. */
+  readonly links: AttemptLimit
+  /** By account. Keys, tokens and people. Removed ones stay in the store. */
   readonly creations: AttemptLimit
 }
 
 export const openPortalLimits = (clock: Clock): PortalLimits => ({
   failedSignIns: new AttemptLimit(clock, { max: 10, windowMs: 60_000, label: 'failed sign-ins' }),
   failedTokens: new AttemptLimit(clock, { max: 10, windowMs: 60_000, label: 'requests with an unknown token' }),
+  linkRequests: new AttemptLimit(clock, { max: 20, windowMs: hourMs, label: 'requests for sign-in links' }),
+  links: new AttemptLimit(clock, { max: 5, windowMs: hourMs, label: 'sign-in links to this address' }),
   creations: new AttemptLimit(clock, { max: 200, windowMs: hourMs, label: 'new keys, tokens and people in one hour' }),
 })

@@ -1,13 +1,16 @@
 import type { Address, NetworkConfig, StoreAddress } from '../config/types.ts'
+import type { Secret } from '../plugin/secret.ts'
 import { urlOf } from '../server/http-server.ts'
 import { openAppListener } from '../server/index.ts'
 import type { Listener } from '../server/index.ts'
 import type { MethodDescription } from '../services/index.ts'
 import type { PortalLimits } from './attempt-limit.ts'
+import { openMailer } from './mailer.ts'
+import type { MailOptions } from './mailer.ts'
 import type { QueryProcess } from './queries/query-process.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
-export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries'> {
+export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries' | 'sendMail'> {
   readonly address: Address
   /** The address of `store`, which the process of queries opens too. */
   readonly storeAddress: StoreAddress
@@ -15,6 +18,10 @@ export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' |
   readonly trustedProxies: readonly string[]
   /** The URL that browsers use, when it is another than that of the address. */
   readonly url?: string
+  /** Of the mail server. */
+  readonly smtp?: MailOptions
+  /** Sign cookies: the first signs, all are accepted. Without any, a key in the store does. */
+  readonly secrets?: readonly Secret[]
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
   readonly networkUrl?: string
   /** The URL of the RPC listener. */
@@ -42,8 +49,10 @@ export const openPortal = async ({ address, storeAddress, trustedProxies, ...ini
     queryProcess ??= openQueryProcess(storeAddress, options.clock)
     queryProcess.start()
     const url = (options.url ?? listenerUrl).replace(/\/$/, '')
-    const services = { ...options, networks: await toPortalNetworks(options), url, limits, queries: queryProcess.queries }
-    return createPortalApp(services, { listenHost: address.host, trustedProxies }).callback()
+    const { smtp, log, secrets = [] } = options
+    const made = { url, limits, queries: queryProcess.queries, sendMail: smtp && openMailer(smtp, log) }
+    const services = { ...options, ...made, networks: await toPortalNetworks(options) }
+    return createPortalApp(services, { listenHost: address.host, trustedProxies, secrets }).callback()
   })
   return {
     ...listener,

@@ -18,6 +18,8 @@ export interface Person {
   /** Unique in the account. */
   readonly name: string
   readonly role: Role
+  /** In lower case. Where links are sent; nobody else has it. */
+  readonly email?: string
 }
 
 export const hasRole = (role: Role, required: Role): boolean => roles.indexOf(role) >= roles.indexOf(required)
@@ -29,24 +31,56 @@ export const findPerson = async (store: RecordStore, id: string): Promise<Person
   toPerson(await store.findRecord('person', id))
 
 /** The person of this name; a new one where the account has none. An existing person keeps their role. */
-export const getOrAddPerson = async (store: RecordStore, { account, name, role }: Omit<Person, 'id'>): Promise<Person> => {
+export const getOrAddPerson = async (store: RecordStore, { account, name, role }: Omit<Person, 'id' | 'email'>): Promise<Person> => {
   const existing = (await listPeople(store, account)).find(person => person.name === name)
-  if (existing !== undefined) return existing
+  return existing ?? addPerson(store, { account, name, role })
+}
+
+export const addPerson = async (store: RecordStore, { account, name, role }: Omit<Person, 'id' | 'email'>): Promise<Person> => {
   const id = `usr_${randomBytes(idBytes).toString('base64url')}`
   await store.putRecord('person', { id, account, value: { name, role }, expires: neverExpires })
   return { id, account, name, role }
 }
 
 /** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. */
-export const removePerson = async (store: RecordStore, { id }: Person): Promise<void> => {
+export const removePerson = async (store: RecordStore, { id, email }: Person): Promise<void> => {
+  if (email !== undefined) await store.takeRecord('email', email)
   await store.takeRecord('person', id)
 }
 
+/** Gives the person an e-mail address, in place of another. False when somebody else has it. */
+export const setEmail = async (
+  store: RecordStore,
+  { id, account, name, role, email: previous }: Person,
+  email: string,
+): Promise<boolean> => {
+  if (previous === email) return true
+  if ((await findPersonByEmail(store, email)) !== undefined) return false
+  if (!(await store.addRecord('email', { id: email, account, value: id, expires: neverExpires }))) return false
+  await store.putRecord('person', { id, account, value: { name, role, email }, expires: neverExpires })
+  if (previous !== undefined) await store.takeRecord('email', previous)
+  return true
+}
+
+export const findPersonByEmail = async (store: RecordStore, email: string): Promise<Person | undefined> => {
+  const record = await store.findRecord('email', email)
+  if (record === undefined) return undefined
+  const person = await findPerson(store, String(record.value))
+  // A gateway that died between two writes leaves an address without a person.
+  if (person?.email !== email) await store.takeRecord('email', email)
+  return person?.email === email ? person : undefined
+}
+
+/** As people write it. */
+export const emailPattern = '^[^\\s@<>"(),:;\\[\\]\\\\]{1,64}@([a-zA-Z0-9-]{1,63}\\.)+[a-zA-Z]{2,63}$'
+
 const toPerson = (record: StoredRecord | undefined): Person | undefined => {
   if (record === undefined || !isJsonObject(record.value)) return undefined
-  const { name, role } = record.value
+  const { name, role, email } = record.value
   const known = roles.find(each => each === role)
-  return known === undefined ? undefined : { id: record.id, account: record.account, name: String(name), role: known }
+  return known === undefined
+    ? undefined
+    : { id: record.id, account: record.account, name: String(name), role: known, ...(typeof email === 'string' && { email }) }
 }
 
 /** How long a sign-in link may be used. */

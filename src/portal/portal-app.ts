@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { RouterContext } from '@koa/router'
+import type { Secret } from '../plugin/secret.ts'
 import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
 import { StoreError } from '../store/store.ts'
@@ -45,10 +46,11 @@ const maxBodySize = '64kb'
 interface PortalAppOptions {
   readonly listenHost: string
   readonly trustedProxies: readonly string[]
+  readonly secrets: readonly Secret[]
 }
 
 /** The dashboard: a page, and the API that it uses. */
-export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies }: PortalAppOptions): Koa => {
+export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies, secrets }: PortalAppOptions): Koa => {
   const { store, clock, url, networks } = services
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
@@ -59,7 +61,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(servePage)
   app.use(identifyCaller(createClientAddressReader(trustedProxies)))
   app.use(refuseCrossSite)
-  app.use(sessionMiddleware(app, { store, clock, secure: url.startsWith('https:') }))
+  app.use(sessionMiddleware(app, { store, clock, secure: url.startsWith('https:'), secrets }))
   app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))
   app.use(apiRouter(services).routes())
   app.use(() => {

@@ -7,6 +7,8 @@ import type { AccountRow } from '../store/store.ts'
 import { ApiError } from './api-error.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
 import type { PortalLimits } from './attempt-limit.ts'
+import type { SendMail } from './mailer.ts'
+import type { SignUpOptions } from './sign-up.ts'
 
 /** A method that a network offers. */
 export interface PortalMethod {
@@ -43,6 +45,10 @@ export interface PortalServices {
   /** The heads of the networks now. */
   headsStatus(): readonly ({ readonly name: string } & Partial<HeadsStatus>)[]
   readonly limits: PortalLimits
+  /** Undefined without a mail server. */
+  readonly sendMail: SendMail | undefined
+  /** Undefined where accounts are made by the operator alone. */
+  readonly signUp?: SignUpOptions
   readonly clock: Clock
   readonly log: Log
   /** Of the gateway. */

@@ -2,6 +2,7 @@ import type { JsonSchema } from '../config/schema.ts'
 
 const text = { type: 'string' }
 const time = { type: 'string', format: 'date-time' }
+const textOrNull = { type: ['string', 'null'] }
 const timeOrNull = { type: ['string', 'null'], format: 'date-time' }
 const count = { type: 'integer', minimum: 0 }
 const countOrNull = { type: ['integer', 'null'], minimum: 0 }
@@ -16,7 +17,8 @@ const object = (properties: Readonly<Record<string, JsonSchema>>): JsonSchema =>
   additionalProperties: false,
 })
 
-const person = object({ id: text, name: text, role: { type: 'string', enum: ['viewer', 'developer', 'owner'] } })
+const role = { type: 'string', enum: ['viewer', 'developer', 'owner'] }
+const person = object({ id: text, name: text, role, email: textOrNull })
 
 const key = {
   id: text,

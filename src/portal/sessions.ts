@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type Koa from 'koa'
 import { createSession } from 'koa-session'
+import type { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
@@ -28,10 +29,12 @@ export interface SessionOptions {
   readonly clock: Clock
   /** True where browsers reach the portal by https: the cookie is then sent over https alone. */
   readonly secure: boolean
+  /** Sign cookies: the first signs, all are accepted. Without any, a key in the store does. */
+  readonly secrets: readonly Secret[]
 }
 
 /** Sessions in the store, by the hash of their ids. */
-export const sessionMiddleware = (app: Koa, { store, clock, secure }: SessionOptions): Koa.Middleware => {
+export const sessionMiddleware = (app: Koa, { store, clock, secure, secrets }: SessionOptions): Koa.Middleware => {
   const middleware = createSession(
     {
       // The prefix makes browsers insist on https, this host and no other path.
@@ -55,7 +58,7 @@ export const sessionMiddleware = (app: Koa, { store, clock, secure }: SessionOpt
   )
   return async (ctx, next) => {
     // With the first request: the store may be unreachable when the portal is loaded.
-    if (app.keys === undefined) app.keys = [await readSigningKey(store)]
+    if (app.keys === undefined) app.keys = secrets.length > 0 ? secrets.map(secret => secret.reveal()) : [await readSigningKey(store)]
     // A proxy ends TLS: the connection itself is not encrypted.
     if (secure) ctx.cookies.secure = true
     return middleware(ctx, next)

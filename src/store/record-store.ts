@@ -2,7 +2,7 @@ import type { Json } from '../util/json.ts'
 import type { MaybePromise } from '../util/async.ts'
 
 /** What the portal stores. The names are stored, so that they cannot change. */
-export type RecordKind = 'session' | 'sign-in-link' | 'person' | 'token' | 'secret'
+export type RecordKind = 'session' | 'sign-in-link' | 'sign-up' | 'signed-up' | 'person' | 'email' | 'token' | 'secret'
 
 /** A JSON value that belongs to one account and expires. */
 export interface StoredRecord {

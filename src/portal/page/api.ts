@@ -13,6 +13,7 @@ export interface Person {
   readonly id: string
   readonly name: string
   readonly role: Role
+  readonly email: string | null
 }
 
 export interface Account {

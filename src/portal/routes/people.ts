@@ -2,7 +2,7 @@ import { dayMs, isoTime } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-error.ts'
 import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
 import type { AccessToken } from '../access-tokens.ts'
-import { createSignInToken, findPerson, getOrAddPerson, listPeople, removePerson, roles, signInUrl } from '../people.ts'
+import { setEmail, addPerson, createSignInToken, emailPattern, findPerson, listPeople, removePerson, roles, signInUrl } from '../people.ts'
 import type { Person } from '../people.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
@@ -12,7 +12,7 @@ const personSchema = { $ref: '#/components/schemas/Person' }
 
 const maxPeople = 100
 
-const personJson = ({ id, name, role }: Person) => ({ id, name, role })
+const personJson = ({ id, name, role, email }: Person) => ({ id, name, role, email: email ?? null })
 
 const findColleague = async ({ store }: PortalServices, { account }: Person, id = ''): Promise<Person> => {
   const found = await findPerson(store, id)
@@ -52,19 +52,32 @@ export const peopleRoutes = [
           description: 'Unique in the account.',
         },
         role: { type: 'string', enum: roles, default: 'developer', description: 'What the person may do.' },
+        email: {
+          type: 'string',
+          pattern: emailPattern,
+          label: 'an e-mail address',
+          description: 'Where the person can ask for further sign-in links, if the gateway sends mail. Nobody else may have it.',
+        },
       },
       required: ['name'],
     },
     status: 201,
     response: { type: 'object', properties: { person: personSchema, link: { type: 'string' } } },
-    async handle({ person: { account }, body: { name, role } }, { store, clock, url, limits }) {
+    async handle({ person: { account }, body: { name, role, email } }, { store, clock, url, limits }) {
       limits.creations.check(account)
       const people = await listPeople(store, account)
       if (people.some(each => each.name === name)) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
       if (people.length >= maxPeople) throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
       limits.creations.record(account)
-      const added = await getOrAddPerson(store, { account, name, role })
-      return { person: personJson(added), link: signInUrl(url, await createSignInToken(store, clock, added)) }
+      const added = await addPerson(store, { account, name, role })
+      if (email !== undefined && !(await setEmail(store, added, email.toLowerCase()))) {
+        await removePerson(store, added)
+        throw new ApiError(409, 'email-taken', 'somebody signs in with this e-mail address already', 'email')
+      }
+      return {
+        person: personJson({ ...added, ...(email !== undefined && { email: email.toLowerCase() }) }),
+        link: signInUrl(url, await createSignInToken(store, clock, added)),
+      }
     },
   }),
   defineRoute({

@@ -1,19 +1,76 @@
 import { ApiError } from '../api-error.ts'
-import { useSignInToken } from '../people.ts'
+import { createSignInToken, emailPattern, findPersonByEmail, signInLinkTtlMs, signInUrl, useSignInToken } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 import { signOutEverywhere } from '../sessions.ts'
+import { completeSignUp, createSignUpToken, maySignUp } from '../sign-up.ts'
+import { hourMs } from '../../util/dates.ts'
 
 const sessionSchema = { $ref: '#/components/schemas/Session' }
 
-const sessionJson = async (services: PortalServices, { id, account, name, role }: Person) => ({
-  person: { id, name, role },
+const sessionJson = async (services: PortalServices, { id, account, name, role, email }: Person) => ({
+  person: { id, name, role, email: email ?? null },
   account: { id: account, name: (await accountOf(services, account)).name },
 })
 
+/** Sends a link, if the address has a person or may sign up. */
+const mailLink = async (services: PortalServices, email: string, person: Person | undefined): Promise<void> => {
+  const { store, clock, url, sendMail } = services
+  const isSignUp = person === undefined && (await maySignUp(services, email))
+  if (sendMail === undefined || (person === undefined && !isSignUp)) return
+  const token = person === undefined ? await createSignUpToken(services, email) : await createSignInToken(store, clock, person)
+  const purpose = isSignUp ? 'create your account' : 'sign in'
+  await sendMail({
+    to: email,
+    subject: isSignUp ? 'Create your Tollgate account' : 'Sign in to Tollgate',
+    text:
+      `Open this link to ${purpose}. It works once, within ${signInLinkTtlMs / hourMs} hours.\n\n${signInUrl(url, token)}\n\n` +
+      'If you did not ask for it, ignore this message.\n',
+  })
+}
+
 export const sessionRoutes = [
+  definePublicRoute({
+    method: 'get',
+    path: '/sign-in-options',
+    summary: 'Whether sign-in links are sent by e-mail, and whether new accounts can be made that way.',
+    role: 'anyone',
+    response: { type: 'object', properties: { email: { type: 'boolean' }, signUp: { type: 'boolean' } } },
+    handle: (_request, { sendMail, signUp }) => ({
+      email: sendMail !== undefined,
+      signUp: sendMail !== undefined && signUp !== undefined,
+    }),
+  }),
+  definePublicRoute({
+    method: 'post',
+    path: '/sign-in-links',
+    summary: 'Sends a sign-in link to an e-mail address that has an account or may sign up. The response is the same for all addresses.',
+    role: 'anyone',
+    body: {
+      type: 'object',
+      properties: {
+        email: { type: 'string', pattern: emailPattern, label: 'an e-mail address', description: 'Where the link is sent.' },
+      },
+      required: ['email'],
+    },
+    status: 202,
+    response: { type: 'object', properties: { email: { type: 'string' } } },
+    async handle({ body, callerNetwork }, services) {
+      const { limits, sendMail, store, log } = services
+      if (sendMail === undefined) throw new ApiError(404, 'no-mail', 'this gateway sends no mail; ask its operator for a sign-in link')
+      const email = body.email.toLowerCase()
+      limits.linkRequests.check(callerNetwork)
+      limits.links.check(email)
+      limits.linkRequests.record(callerNetwork)
+      limits.links.record(email)
+      const person = await findPersonByEmail(store, email)
+      // Not awaited: the time of the response would say whether the address has an account.
+      void mailLink(services, email, person).catch((error: unknown) => log.error({ err: error }, 'sign-in link could not be sent'))
+      return { email }
+    },
+  }),
   definePublicRoute({
     method: 'post',
     path: '/session',
@@ -29,7 +86,7 @@ export const sessionRoutes = [
     async handle({ body: { token }, session, callerNetwork }, services) {
       const { failedSignIns } = services.limits
       failedSignIns.check(callerNetwork)
-      const person = await useSignInToken(services.store, token)
+      const person = (await useSignInToken(services.store, token)) ?? (await completeSignUp(services, token))
       if (person === undefined) failedSignIns.record(callerNetwork)
       if (person === undefined) throw new ApiError(401, 'link-invalid', 'the sign-in link is used up or has expired; ask for another one')
       const json = await sessionJson(services, person)

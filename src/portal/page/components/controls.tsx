@@ -34,7 +34,7 @@ interface TextFieldProps {
   readonly help?: string
   readonly error?: string | undefined
   readonly required?: boolean
-  readonly type?: 'text' | 'password' | 'number'
+  readonly type?: 'text' | 'password' | 'number' | 'email'
   readonly value?: string
 }
 

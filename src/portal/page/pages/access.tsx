@@ -1,11 +1,12 @@
 import { useSignal } from '@preact/signals'
-import { RequestError, request, session } from '../api.ts'
+import { request, session } from '../api.ts'
 import type { AccessToken, Person, Role } from '../api.ts'
 import { CopyText, Notice, Select, TextField } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
+import { useSubmit } from '../use-submit.ts'
 
 const text = texts.access
 
@@ -22,29 +23,6 @@ export const Access = () => (
   </>
 )
 
-/** Sends a form once; keeps what was answered and what was wrong. */
-const useSubmit = <Answer,>(send: (values: FormData) => Promise<Answer>) => {
-  const answer = useSignal<Answer | undefined>(undefined)
-  const error = useSignal<string | undefined>(undefined)
-  const isSending = useSignal(false)
-  const submit = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault()
-    if (isSending.value) return
-    isSending.value = true
-    const form = event.currentTarget as HTMLFormElement
-    try {
-      answer.value = await send(new FormData(form))
-      error.value = undefined
-      form.reset()
-    } catch (reason) {
-      error.value = (reason as RequestError).message // request() throws nothing else
-    } finally {
-      isSending.value = false
-    }
-  }
-  return { answer, error, isSending, submit: (event: SubmitEvent) => void submit(event) }
-}
-
 const People = () => {
   const people = useRequest<readonly Person[]>('/people')
   const isOwner = session.value?.person.role === 'owner'
@@ -59,6 +37,7 @@ const People = () => {
         columns={[
           { title: texts.keys.name, cell: person => person.name },
           { title: text.role, cell: person => person.role },
+          { title: text.email, cell: person => person.email ?? '–' },
           {
             title: text.remove,
             cell: person =>
@@ -85,7 +64,9 @@ const People = () => {
 const AddPerson = ({ onAdded }: { onAdded(): void }) => {
   const role = useSignal<string>('developer')
   const { answer, error, isSending, submit } = useSubmit(async values => {
-    const added = await request<{ readonly link: string }>('POST', '/people', { name: values.get('name'), role: role.value as Role })
+    const email = String(values.get('email') ?? '').trim()
+    const person = { name: values.get('name'), role: role.value as Role, ...(email !== '' && { email }) }
+    const added = await request<{ readonly link: string }>('POST', '/people', person)
     onAdded()
     return added
   })
@@ -93,6 +74,7 @@ const AddPerson = ({ onAdded }: { onAdded(): void }) => {
     <form class="card form" onSubmit={submit} aria-label={text.addPerson}>
       <h3>{text.addPerson}</h3>
       <TextField label={texts.keys.name} name="name" required error={error.value} />
+      <TextField label={text.email} name="email" help={text.emailHelp} />
       <Select label={text.role} options={['viewer', 'developer', 'owner']} value={role.value} onChange={value => (role.value = value)} />
       <button type="submit" disabled={isSending.value}>
         {text.addPerson}

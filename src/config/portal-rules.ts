@@ -1,0 +1,47 @@
+import { isJsonObject } from '../util/json.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import type { Problem } from './problem.ts'
+import type { YamlFile } from './yaml-file.ts'
+
+/** Rules of `portal` that its schema cannot express. */
+export const portalProblems = (source: YamlFile): readonly Problem[] => [
+  ...smtpUrlProblems(source),
+  ...signUpProblems(source),
+  ...secretProblems(source),
+]
+
+const smtpUrlProblems = (source: YamlFile): readonly Problem[] => {
+  const path = ['portal', 'smtp', 'url']
+  const text = source.textAt(path)
+  if (text === undefined || isSmtpUrl(text)) return []
+  return [
+    source.problemAt(
+      path,
+      'portal.smtp.url must be an smtp:// or smtps:// URL',
+      'user and password stand before the host, special characters as %XX',
+    ),
+  ]
+}
+
+const isSmtpUrl = (text: string): boolean => /^smtps?:\/\//.test(text) && URL.canParse(text) && new URL(text).hostname !== ''
+
+const signUpProblems = (source: YamlFile): readonly Problem[] => {
+  const path = ['portal', 'signUp']
+  if (!isJsonObject(source.valueAt(path))) return []
+  const plan = source.textAt([...path, 'plan'])
+  const plans = source.valueAt(['plans'])
+  const names = isJsonObject(plans) ? Object.keys(plans) : []
+  return [
+    ...(source.valueAt(['portal', 'smtp']) === undefined
+      ? [source.problemAtKey(path, 'portal.signUp requires portal.smtp', 'new accounts are confirmed by e-mail: add the mail server')]
+      : []),
+    ...(plan === undefined || names.length === 0 || names.includes(plan)
+      ? []
+      : [source.problemAt([...path, 'plan'], `portal.signUp.plan must be one of plans: ${names.join(', ')}`, didYouMean(plan, names))]),
+  ]
+}
+
+const secretProblems = (source: YamlFile): readonly Problem[] =>
+  source.valueAt(['portal', 'previousSecret']) !== undefined && source.valueAt(['portal', 'secret']) === undefined
+    ? [source.problemAtKey(['portal', 'previousSecret'], 'portal.previousSecret has no effect without portal.secret', 'name it secret')]
+    : []

@@ -1,0 +1,80 @@
+import type { ObjectSchema } from '../plugin/options-schema.ts'
+
+/** `portal` of gateway.yaml. */
+export const portalSchema = {
+  type: 'object',
+  description: 'The dashboard for developers.',
+  properties: {
+    url: {
+      type: 'string',
+      pattern: '^https?://[^/?#@]+/?$',
+      label: 'a URL such as https://dashboard.example.org',
+      description:
+        'The URL by which browsers reach the dashboard; that of `listen.portal` if absent. With https the session cookie is secure.',
+      examples: ['https://dashboard.example.org'],
+    },
+    networkUrl: {
+      type: 'string',
+      pattern: '^https?://[^?#@]*\\{host\\}[^?#@]*$',
+      label: 'a URL with {host} in it, such as https://{host}',
+      description:
+        'The base URL of a network as the dashboard shows it, with {host} for the first of its `hosts`; the RPC listener if absent.',
+      examples: ['https://{host}'],
+    },
+    secret: {
+      type: 'string',
+      format: 'secret',
+      description: 'Signs session cookies. Without it, the first gateway writes a random key into the store.',
+      examples: ['${PORTAL_SECRET}'],
+    },
+    previousSecret: {
+      type: 'string',
+      format: 'secret',
+      description: 'The `secret` of before: cookies that it has signed stay valid. Remove it 12 hours after the change.',
+      examples: ['${PREVIOUS_PORTAL_SECRET}'],
+    },
+    smtp: {
+      type: 'object',
+      description: 'The mail server that sends sign-in links. Without it, operators and owners pass links on.',
+      properties: {
+        url: {
+          type: 'string',
+          format: 'secret',
+          description: 'smtp://USER:PASSWORD@HOST:PORT, or smtps:// for TLS from the first byte.',
+          examples: ['${SMTP_URL}'],
+        },
+        from: {
+          type: 'string',
+          pattern: '^[^@\\r\\n]+@[^@\\r\\n]+$',
+          label: 'a sender such as Tollgate <no-reply@example.org>',
+          description: 'The sender of the mail.',
+          examples: ['Tollgate <no-reply@example.org>'],
+        },
+      },
+      required: ['url', 'from'],
+    },
+    signUp: {
+      type: 'object',
+      description: 'Lets people with an e-mail address make accounts of their own. Off by default; requires `smtp`.',
+      properties: {
+        plan: { type: 'string', description: 'The plan of new accounts: one of `plans`.', examples: ['core'] },
+        perDay: {
+          type: 'integer',
+          minimum: 1,
+          maximum: 100_000,
+          default: 100,
+          description: 'Most new accounts in a UTC day, of all gateways on the store together.',
+        },
+        domains: {
+          type: 'array',
+          items: { type: 'string' },
+          default: [],
+          description: 'The domains of e-mail addresses that may sign up. All by default.',
+          examples: [['example.org']],
+        },
+      },
+      required: ['plan'],
+    },
+  },
+  default: {},
+} as const satisfies ObjectSchema

@@ -1,0 +1,74 @@
+import { randomBytes } from 'node:crypto'
+import { Secret } from '../plugin/secret.ts'
+import { generateAccountId } from '../services/accounts/api-key.ts'
+import type { Clock } from '../services/clock.ts'
+import type { Store } from '../store/store.ts'
+import { dayMs, isoDate } from '../util/dates.ts'
+import { isJsonObject } from '../util/json.ts'
+import { setEmail, addPerson, findPersonByEmail, hashToken, signInLinkTtlMs } from './people.ts'
+import type { Person } from './people.ts'
+
+export interface SignUpOptions {
+  /** The plan of new accounts. */
+  readonly plan: string
+  /** Most new accounts in a UTC day, of all gateways together. */
+  readonly perDay: number
+  /** The domains of e-mail addresses that may sign up; empty: every domain. */
+  readonly domains: readonly string[]
+}
+
+interface SignUpServices {
+  readonly store: Store
+  readonly clock: Clock
+  readonly signUp?: SignUpOptions
+}
+
+/** May this e-mail address get an account of its own? */
+export const maySignUp = async ({ store, clock, signUp }: SignUpServices, email: string): Promise<boolean> => {
+  if (signUp === undefined) return false
+  const domain = email.slice(email.lastIndexOf('@') + 1)
+  if (signUp.domains.length > 0 && !signUp.domains.includes(domain)) return false
+  return (await store.records('signed-up', isoDate(clock.now()))).length < signUp.perDay
+}
+
+/** A text that makes an account for the e-mail address, once. Only its hash is stored. */
+export const createSignUpToken = async ({ store, clock }: SignUpServices, email: string): Promise<Secret> => {
+  const token = randomBytes(tokenBytes).toString('base64url')
+  await store.putRecord('sign-up', { id: hashToken(token), account: '', value: { email }, expires: clock.now() + signInLinkTtlMs })
+  return new Secret(token)
+}
+
+/**
+ * Makes the account that the token is for, and its first person. Who has got an account meanwhile is signed in to that. Undefined for
+ * an unknown token, and when sign-up has been closed or is full for today.
+ */
+export const completeSignUp = async (services: SignUpServices, token: string): Promise<Person | undefined> => {
+  const { store, clock, signUp } = services
+  const record = await store.takeRecord('sign-up', hashToken(token))
+  const email = isJsonObject(record?.value) ? String(record.value['email']) : undefined
+  if (email === undefined || signUp === undefined) return undefined
+  const existing = await findPersonByEmail(store, email)
+  if (existing !== undefined) return existing
+  if (!(await maySignUp(services, email))) return undefined
+  const account = await addAccount(services, signUp.plan, email)
+  const today = { id: account, account: isoDate(clock.now()), value: true, expires: clock.now() + 2 * dayMs }
+  await store.putRecord('signed-up', today)
+  const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
+  // Of two tokens for one address at once, the second finds the address taken.
+  return (await setEmail(store, person, email)) ? { ...person, email } : findPersonByEmail(store, email)
+}
+
+/** Named as the address; with a number where another account has the name. */
+const addAccount = async ({ store, clock }: SignUpServices, plan: string, email: string): Promise<string> => {
+  for (let i = 1; ; i += 1) {
+    const id = generateAccountId()
+    const name = i === 1 ? nameFrom(email) : `${nameFrom(email).slice(0, maxNameChars - 5)}-${i}`
+    if (await store.addAccount({ id, name, plan, created: clock.now() })) return id
+  }
+}
+
+/** The letters that names of accounts may have. */
+const nameFrom = (email: string): string => email.replaceAll(/[^\w.@-]/g, '-').slice(0, maxNameChars)
+
+const maxNameChars = 64
+const tokenBytes = 32

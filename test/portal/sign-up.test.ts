@@ -1,0 +1,145 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { startFakeNode } from '../support/fake-node.ts'
+import { startMailServer } from '../support/mail-server.ts'
+import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
+import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+t.test('sign-in links by e-mail', async t => {
+  const [node, mail] = [await startFakeNode({ eth_chainId: { result: '0x7a69' } }), await startMailServer()]
+  const deployment = createPortalDeployment(node.url, {
+    gateway: {
+      portal: {
+        url: 'http://127.0.0.1',
+        smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' },
+        signUp: { plan: 'core', perDay: 2, domains: ['example.org'] },
+      },
+    },
+    env: { SMTP_URL: mail.url },
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([node.stop(), mail.stop()])
+  })
+  await deployment.addAccount('alice')
+  const gateway = await deployment.start()
+  const portalUrl = gateway.portal ?? ''
+  const nobody = createPortalClient(portalUrl)
+  const requestLink = (email: string) => nobody.post('/sign-in-links', { email })
+  const signIn = async (token: string) => {
+    const client = createPortalClient(portalUrl)
+    return { client, ...(await client.post('/session', { token })) }
+  }
+
+  t.test('the page is told that they exist', async t => {
+    t.match(await nobody.get('/sign-in-options'), { status: 200, json: { email: true, signUp: true } })
+  })
+
+  t.test('a new address makes an account when its link is opened, whose keys open the gateway', async t => {
+    t.match(await requestLink('New.Dev+1@Example.org'), { status: 202, json: { email: 'new.dev+1@example.org' } })
+    const token = await mail.tokenInMail(1)
+    t.match(mail.received[0], { to: 'new.dev+1@example.org', message: /Subject: Create your Tollgate account/ })
+    t.notMatch((await deployment.run('accounts', 'list')).stdout, 'new.dev', 'not before the link is opened')
+    const { client, status, json } = await signIn(token)
+    t.match(
+      { status, json },
+      { status: 201, json: { person: { role: 'owner', email: 'new.dev+1@example.org' }, account: { name: 'new.dev-1@example.org' } } },
+    )
+    t.match((await client.get('/account')).json, { plan: { name: 'core' } })
+    const { json: key } = await client.post('/keys', { name: 'first' })
+    await waitUntil(async () => (await call(gateway.http(key.key), 'eth_chainId')).result === '0x7a69')
+    t.match(await signIn(token), { status: 401, json: { error: { code: 'link-invalid' } } }, 'a link works once')
+  })
+
+  t.test('an address with a person gets links to the account it has', async t => {
+    await requestLink('new.dev+1@example.org')
+    const token = await mail.tokenInMail(2)
+    t.match(mail.received[1]?.message, /Subject: Sign in to Tollgate/)
+    t.match(await signIn(token), { status: 201, json: { account: { name: 'new.dev-1@example.org' } } })
+  })
+
+  t.test('an operator and an owner give people an address, which nobody else may have', async t => {
+    await printSignInToken(deployment, 'alice', '--person', 'dan', '--role', 'viewer', '--email', 'dan@elsewhere.test')
+    await requestLink('dan@elsewhere.test')
+    t.match(await signIn(await mail.tokenInMail(3)), {
+      status: 201,
+      json: { person: { name: 'dan', role: 'viewer' }, account: { name: 'alice' } },
+    })
+    const { code, stderr } = await deployment.run('accounts', 'link', 'alice', '--person', 'eve', '--email', 'dan@elsewhere.test')
+    t.match({ code, stderr }, { code: 1, stderr: /somebody else signs in with dan@elsewhere.test/ })
+    const alice = await signInToPortal(deployment, gateway, 'alice')
+    t.match(await alice.post('/people', { name: 'eve2', email: 'Dan@elsewhere.test' }), {
+      status: 409,
+      json: { error: { code: 'email-taken', field: 'email' } },
+    })
+    t.match(await alice.post('/people', { name: 'finn', email: 'no address' }), { status: 400, json: { error: { field: 'email' } } })
+    const { json: added } = await alice.post('/people', { name: 'gus', email: 'gus@elsewhere.test' })
+    await alice.delete(`/people/${added.person.id}`)
+    t.match(
+      await alice.post('/people', { name: 'hal', email: 'gus@elsewhere.test' }),
+      { status: 201 },
+      'a removed person leaves the address free',
+    )
+  })
+
+  t.test('an address that may not sign up gets the same answer, and no mail', async t => {
+    t.match(await requestLink('someone@other.test'), { status: 202, json: { email: 'someone@other.test' } })
+    t.match(await requestLink('second@example.org'), { status: 202 })
+    t.match(await signIn(await mail.tokenInMail(4)), { status: 201 })
+    t.equal(mail.received[3]?.to, 'second@example.org')
+    t.match(await requestLink('third@example.org'), { status: 202 }, 'two accounts a day')
+    await requestLink('second@example.org')
+    await mail.tokenInMail(5)
+    t.same(
+      mail.received.slice(4).map(({ to }) => to),
+      ['second@example.org'],
+    )
+  })
+
+  t.test('links to one address are limited, and what the mail server refuses is logged without a secret', async t => {
+    mail.refuseAll()
+    const statuses = []
+    for (let i = 0; i < 6; i += 1) statuses.push((await requestLink('dan@elsewhere.test')).status)
+    t.same(statuses, [202, 202, 202, 202, 429, 429])
+    await waitUntil(() => gateway.log.some(({ msg }) => String(msg).startsWith('mail server refused a message')))
+    t.notMatch(JSON.stringify(gateway.log) + gateway.stderr(), /mail-canary|dan@elsewhere|no such mailbox/)
+  })
+})
+
+t.test('without a mail server no links are sent', async t => {
+  const node = await startFakeNode({})
+  const deployment = createPortalDeployment(node.url)
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  const nobody = createPortalClient((await deployment.start()).portal ?? '')
+  t.match((await nobody.get('/sign-in-options')).json, { email: false, signUp: false })
+  t.match(await nobody.post('/sign-in-links', { email: 'a@b.test' }), { status: 404, json: { error: { code: 'no-mail' } } })
+})
+
+t.test('sessions stay signed in while `portal.secret` is replaced, until its previous value goes', async t => {
+  const node = await startFakeNode({})
+  const deployment = createPortalDeployment(node.url, { gateway: { portal: { url: 'http://127.0.0.1', secret: 'first' } } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const first = await deployment.start()
+  const cookie = (await signInToPortal(deployment, first, 'alice')).cookies()
+  await first.stop()
+  const statusWith = async (portal: object): Promise<number> => {
+    const file = join(deployment.dir, 'gateway.yaml')
+    const config = JSON.parse(readFileSync(file, 'utf8'))
+    writeFileSync(file, JSON.stringify({ ...config, portal: { url: 'http://127.0.0.1', ...portal } }))
+    const gateway = await deployment.start()
+    const { status } = await createPortalClient(gateway.portal ?? '').request('GET', '/session', undefined, { cookie })
+    await gateway.stop()
+    return status
+  }
+  t.equal(await statusWith({ secret: 'second', previousSecret: 'first' }), 200)
+  t.equal(await statusWith({ secret: 'second' }), 401)
+})
