@@ -18,6 +18,7 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
   schema: async () => (await import('./schema.ts')).createSchemaCommand(await loadBuiltInPlugins()),
   init: async () => (await import('./init.ts')).initCommand,
   networks: async () => (await import('./networks.ts')).networksCommand,
+  health: async () => (await import('./health.ts')).healthCommand,
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,
   usage: async () => (await import('./usage.ts')).usageCommand,

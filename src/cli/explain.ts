@@ -8,14 +8,13 @@ import { readBalance } from '../services/account-reports.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import { systemClock } from '../services/clock.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
-import { urlOf } from '../server/http-server.ts'
 import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
-import { fetchNetworkStatus } from './gateway-status.ts'
+import { adminUrl, fetchNetworkStatus } from './gateway-status.ts'
 
 const options = {
   key: {
@@ -93,7 +92,7 @@ interface CallExplanation {
   readonly upstreams?: NetworkStatus['upstreams']
 }
 
-const printExplanation = ({ stages, upstreams }: CallExplanation, { listen: { admin } }: GatewayConfig, out: Terminal['out']): void => {
+const printExplanation = ({ stages, upstreams }: CallExplanation, gateway: GatewayConfig, out: Terminal['out']): void => {
   for (const { plugin, text, ends } of stages) {
     out(`${plugin}${ends === 'refused' ? ': refuses the call' : ends === 'answered' ? ': answers the call' : ''}`)
     for (const line of text) out(`  ${line}`)
@@ -101,7 +100,8 @@ const printExplanation = ({ stages, upstreams }: CallExplanation, { listen: { ad
   if (stages.at(-1)?.ends !== undefined) return
   out('upstreams now')
   if (upstreams !== undefined) return upstreams.map(describeUpstream).forEach(line => out(`  ${line}`))
-  const reason = admin === undefined ? 'gateway.yaml has no listen.admin' : `no gateway answers at ${urlOf(admin.host, admin.port)}`
+  const url = adminUrl(gateway)
+  const reason = url === undefined ? 'gateway.yaml has no listen.admin with a port to ask' : `no gateway answers at ${url}`
   out(`  not known: ${reason}`)
 }
 

@@ -1,0 +1,44 @@
+import { readGatewayConfig } from '../config/gateway-config.ts'
+import { printProblems } from '../config/problem.ts'
+import { configOption, readArguments } from './args.ts'
+import { exitCodes } from './command.ts'
+import type { Command, CommandOption } from './command.ts'
+import { adminUrl, requestAdmin } from './gateway-status.ts'
+
+const options = {
+  live: {
+    type: 'boolean',
+    default: false,
+    description: 'Asks whether the process works (/livez), not whether it should get traffic (/readyz).',
+  },
+  config: configOption,
+} as const satisfies Readonly<Record<string, CommandOption>>
+
+/** For the health check of a container, whose image has no curl. */
+export const healthCommand: Command = {
+  name: 'health',
+  summary: 'Asks the running gateway whether it should get traffic: exit code 0 or 1.',
+  usage: ['health [--live] [--config DIR]'],
+  positionals: {},
+  options,
+  async run(args, { env, out, err }) {
+    const { live, config: dir } = readArguments(args, [], options).values
+    const { config, problems } = readGatewayConfig(dir, env)
+    printProblems(problems, err)
+    if (config === undefined) return exitCodes.config
+    const url = adminUrl(config)
+    if (url === undefined) {
+      err('tollgate: gateway.yaml has no listen.admin with a port to ask')
+      return exitCodes.config
+    }
+    try {
+      const response = await requestAdmin(url, live ? '/livez' : '/readyz')
+      const text = (await response.text()).trim()
+      ;(response.ok ? out : err)(text)
+      return response.ok ? exitCodes.ok : exitCodes.failed
+    } catch {
+      err(`tollgate: no gateway answers at ${url}`)
+      return exitCodes.failed
+    }
+  },
+}
