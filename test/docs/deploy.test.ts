@@ -140,7 +140,6 @@ t.test('systemd finds no fault with the unit', { skip: hasSystemd ? false : 'sys
 
 t.test('health exits with 0 while the gateway should get traffic, and with 1 while it drains or does not answer', async t => {
   let isReady = true
-  const log = openLog('silent')
   const options = {
     isReady: () => isReady,
     networks: async () => [],
