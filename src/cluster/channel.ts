@@ -90,7 +90,7 @@ export type PrimaryMessage =
   /** Answers `startFeed`: each later block follows, unless no upstream answers. */
   | { readonly kind: 'feedStarted'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly isStarted: boolean }
   /** Changes of the chain, in order. Without updates: the feed has ended, as blocks would be missing. */
-  | { readonly kind: 'feedUpdates'; readonly network: string; readonly feed: FeedKind; readonly updates?: readonly ChainUpdate[] }
+  | { readonly kind: 'feedUpdates'; readonly network: string; readonly feed: FeedKind; readonly updates?: FeedUpdates }
   /** From another worker; to be answered with `peerReply`. */
   | { readonly kind: 'peerRequest'; readonly network: string; readonly id: number; readonly payload: Json }
   | PeerReply
@@ -104,6 +104,8 @@ interface PeerReply {
   readonly id: number
   readonly payload?: Json
 }
+
+type FeedUpdates = readonly ChainUpdate[] | undefined
 
 /** The part of PrimaryMessage that concerns one network. */
 export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
@@ -198,8 +200,19 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
   }
 }
 
+/** Blocks that wait for a worker, at most: with more its feed ends. */
+const maxWaitingBlocks = 512
+
+/** All updates of both; undefined, the end of the feed, when one of them is that, or when there are too many blocks. */
+const joinUpdates = (older: FeedUpdates, newer: FeedUpdates): FeedUpdates => {
+  const updates = [...(older ?? []), ...(newer ?? [])]
+  const blockCount = updates.reduce((sum, { removed, added }) => sum + removed.length + added.length, 0)
+  return older === undefined || newer === undefined || blockCount > maxWaitingBlocks ? undefined : updates
+}
+
 /** The newer of two messages of one topic; of two reports of a tag the higher block. A snapshot gets the changes of the recent blocks from both. */
 const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
+  if (older.kind === 'feedUpdates' && newer.kind === 'feedUpdates') return { ...newer, updates: joinUpdates(older.updates, newer.updates) }
   if (older.kind === 'reportTag' && newer.kind === 'reportTag') return older.block > newer.block ? older : newer
   if (older.kind !== 'snapshot' || newer.kind !== 'snapshot' || older.recentBlocks === undefined) return newer
   if (newer.recentBlocks === undefined) return { ...newer, recentBlocks: older.recentBlocks }

@@ -18,7 +18,8 @@ export class WorkerFeeds implements BlockFeeds {
   readonly headers: SharedFeed
   readonly logs: SharedFeed
   readonly #options: WorkerFeedsOptions
-  readonly #pendingStarts = new Map<number, (isStarted: boolean) => void>()
+  /** By id. */
+  readonly #pendingStarts = new Map<number, { readonly feed: FeedKind; resolve(isStarted: boolean): void }>()
   #lastId = 0
 
   constructor(options: WorkerFeedsOptions) {
@@ -29,8 +30,13 @@ export class WorkerFeeds implements BlockFeeds {
 
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
-    if (message.kind === 'feedStarted') this.#pendingStarts.get(message.id)?.(message.isStarted)
+    if (message.kind === 'feedStarted') this.#resolveStarts(message)
     else if (message.kind === 'feedUpdates') this.#publish(message.feed, message.updates)
+  }
+
+  /** Of several requests for one feed, the last may stand for all. */
+  #resolveStarts({ feed, id, isStarted }: Extract<NetworkMessage, { kind: 'feedStarted' }>): void {
+    for (const [pendingId, pending] of this.#pendingStarts) if (pending.feed === feed && pendingId <= id) pending.resolve(isStarted)
   }
 
   #publish(kind: FeedKind, updates: readonly ChainUpdate[] | undefined): void {
@@ -51,7 +57,7 @@ export class WorkerFeeds implements BlockFeeds {
   async #start(feed: FeedKind): Promise<boolean> {
     const { network, clock, send } = this.#options
     const id = (this.#lastId += 1)
-    const started = new Promise<boolean>(resolve => this.#pendingStarts.set(id, resolve))
+    const started = new Promise<boolean>(resolve => this.#pendingStarts.set(id, { feed, resolve }))
     send({ kind: 'startFeed', network, feed, id })
     const isStarted = await withTimeoutOr(clock, startTimeoutMs, started, () => false)
     this.#pendingStarts.delete(id)

@@ -1,0 +1,164 @@
+import t from 'tap'
+import { Channel } from '../../src/cluster/channel.ts'
+import type { PrimaryMessage, WorkerMessage } from '../../src/cluster/channel.ts'
+import { FeedBroadcast } from '../../src/cluster/feed-broadcast.ts'
+import { PeerRelay } from '../../src/cluster/peer-relay.ts'
+import { WorkerFeeds } from '../../src/cluster/worker-feeds.ts'
+import { WorkerPeers } from '../../src/cluster/worker-peers.ts'
+import type { NetworkMessage } from '../../src/cluster/channel.ts'
+import { SharedFeed } from '../../src/services/chain-heads/index.ts'
+import type { ChainUpdate, FeedKind } from '../../src/services/chain-heads/index.ts'
+import { TestClock } from '../support/fakes.ts'
+
+const settle = () => new Promise(setImmediate)
+const updateOf = (number: number): ChainUpdate => ({ removed: [], added: [{ number, hash: `0x${number}`, json: '{}' }] })
+
+/** A primary and workers, whose channels can be stopped. */
+const openCluster = (workerCount: number) => {
+  const clock = new TestClock()
+  const runs = { headers: 0, logs: 0 }
+  const sourceOf = (kind: FeedKind) => ({
+    start: async () => {
+      runs[kind] += 1
+      return true
+    },
+    stop: () => void (runs[kind] -= 1),
+    sync: async () => undefined,
+  })
+  const feeds = { headers: new SharedFeed(sourceOf('headers')), logs: new SharedFeed(sourceOf('logs')) }
+  const [broadcast, relay] = [new FeedBroadcast('devnet', feeds), new PeerRelay()]
+  const workers = Array.from({ length: workerCount }, () => {
+    const blocked: (() => void)[] = []
+    let isBlocked = false
+    const toWorker = new Channel<PrimaryMessage>((message, onSent) => {
+      const deliver = (): void => {
+        onSent()
+        const received = JSON.parse(JSON.stringify(message)) as NetworkMessage
+        workerFeeds.handleMessage(received)
+        peers.handleMessage(received)
+      }
+      if (isBlocked) blocked.push(deliver)
+      else setImmediate(deliver)
+    })
+    const send = (message: WorkerMessage): void => {
+      broadcast.handleMessage(toWorker, message)
+      relay.handleMessage(toWorker, message)
+    }
+    const workerFeeds = new WorkerFeeds({ network: 'devnet', clock, send })
+    const peers = new WorkerPeers({ network: 'devnet', clock, send })
+    const seen: (number | 'end')[] = []
+    const listen = () =>
+      workerFeeds.headers.subscribe({
+        onUpdate: ({ added }) => seen.push(...added.map(({ number }) => number)),
+        onEnd: () => seen.push('end'),
+      })
+    return {
+      seen,
+      peers,
+      listen,
+      feeds: workerFeeds,
+      exit() {
+        broadcast.removeWorker(toWorker)
+        relay.removeWorker(toWorker)
+      },
+      block() {
+        isBlocked = true
+      },
+      unblock() {
+        isBlocked = false
+        blocked.splice(0).forEach(deliver => deliver())
+      },
+    }
+  })
+  return { clock, runs, feeds, broadcast, workers: workers as [(typeof workers)[0], (typeof workers)[0]] }
+}
+
+t.test('a feed of the primary', async t => {
+  t.test('runs once, while any worker listens, and reaches each of them in order', async t => {
+    const { runs, feeds, workers } = openCluster(2)
+    const subscriptions = workers.map(worker => worker.listen())
+    for (const { isStarted } of subscriptions) t.equal(await isStarted, true)
+    t.equal(runs.headers, 1)
+    for (const number of [1, 2, 3]) feeds.headers.publish(updateOf(number))
+    await workers[0].feeds.headers.sync()
+    await workers[1].feeds.headers.sync()
+    for (const { seen } of workers) t.same(seen, [1, 2, 3])
+    subscriptions[0]?.close()
+    t.equal(runs.headers, 1)
+    subscriptions[1]?.close()
+    t.equal(runs.headers, 0)
+  })
+
+  t.test('goes on for the others when a worker exits', async t => {
+    const { runs, feeds, workers } = openCluster(2)
+    for (const worker of workers) await worker.listen().isStarted
+    workers[0].exit()
+    feeds.headers.publish(updateOf(1))
+    await workers[1].feeds.headers.sync()
+    t.same([workers[1].seen, runs.headers], [[1], 1])
+    workers[1].exit()
+    t.equal(runs.headers, 0)
+  })
+
+  t.test('reaches a worker that was stopped for a while without a gap', async t => {
+    const { feeds, workers } = openCluster(1)
+    await workers[0].listen().isStarted
+    workers[0].block()
+    for (let number = 1; number <= 500; number++) feeds.headers.publish(updateOf(number))
+    workers[0].unblock()
+    await settle()
+    await settle()
+    t.same(
+      workers[0].seen,
+      Array.from({ length: 500 }, (_, i) => i + 1),
+    )
+  })
+
+  t.test('ends for a worker that was stopped for too long, and can be started anew', async t => {
+    const { feeds, workers } = openCluster(1)
+    await workers[0].listen().isStarted
+    workers[0].block()
+    for (let number = 1; number <= 600; number++) feeds.headers.publish(updateOf(number))
+    workers[0].unblock()
+    await settle()
+    await settle()
+    t.same(workers[0].seen, [1, 'end'])
+    await workers[0].listen().isStarted
+    feeds.headers.publish(updateOf(601))
+    await workers[0].feeds.headers.sync()
+    t.same(workers[0].seen, [1, 'end', 601])
+  })
+
+  t.test('ends everywhere when the primary follows other upstreams', async t => {
+    const { broadcast, workers } = openCluster(2)
+    for (const worker of workers) await worker.listen().isStarted
+    broadcast.stop()
+    await settle()
+    for (const { seen } of workers) t.same(seen, ['end'])
+  })
+})
+
+t.test('a request of a worker to another', async t => {
+  t.test('is answered by the worker of that name', async t => {
+    const { workers } = openCluster(2)
+    const [asking, answering] = workers
+    answering.peers.serve(async payload => ({ echo: payload }))
+    t.same(await asking.peers.request(answering.peers.name, { question: 1 }), { echo: { question: 1 } })
+    t.same(await answering.peers.request(asking.peers.name, 1), undefined, 'it answers nothing')
+  })
+
+  t.test('has no answer when there is no such worker, or it exits, or it does not answer in time', async t => {
+    const { clock, workers } = openCluster(2)
+    const [asking, answering] = workers
+    t.equal(await asking.peers.request('0'.repeat(16), 1), undefined)
+    answering.peers.serve(() => new Promise(() => undefined))
+    const late = asking.peers.request(answering.peers.name, 1)
+    await settle()
+    for (let i = 0; i < 10; i++) clock.advance(500)
+    t.equal(await late, undefined)
+    const lost = asking.peers.request(answering.peers.name, 2)
+    await settle()
+    answering.exit()
+    t.equal(await lost, undefined)
+  })
+})
