@@ -5,8 +5,19 @@ import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
 import { kills } from './kills.ts'
 import { maliciousNodes } from './malicious-nodes.ts'
+import { reloads } from './reloads.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 import { restarts } from './restarts.ts'
 
 /** In the order in which they run. */
-export const attacks: readonly Attack[] = [configFuzz, messageFuzz, byteFuzz, maliciousNodes, reportedBlocks, restarts, kills, exhaustion]
+export const attacks: readonly Attack[] = [
+  configFuzz,
+  messageFuzz,
+  byteFuzz,
+  maliciousNodes,
+  reportedBlocks,
+  reloads,
+  restarts,
+  kills,
+  exhaustion,
+]

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { skipWithoutRedis } from '../support/redis-server.ts'
+import { maxLeakedBytes, runReloads } from './reloads.ts'
 import { runKills } from './kills.ts'
 import { runRestarts } from './restarts.ts'
 
@@ -9,6 +10,14 @@ t.test('gateways that are restarted in turns behind a load balancer lose no call
   const { calls, lost } = await runRestarts({ restarts: 2, callsPerSecond: 200, seed: 1, log: line => t.comment(line) })
   t.equal(lost, 0)
   t.ok(calls > 200, `${calls} calls`)
+})
+
+t.test('a gateway that reloads under load loses no call and no WebSocket, and keeps no memory of what it replaced', async t => {
+  const options = { reloads: 8, callsPerSecond: 200, workers: 1, seed: 1, log: (line: string) => void t.comment(line) }
+  const { calls, lost, droppedSockets, leakedBytesPerReload } = await runReloads(options)
+  t.same({ lost, droppedSockets }, { lost: 0, droppedSockets: 0 })
+  t.ok(calls > 100, `${calls} calls`)
+  t.ok(leakedBytesPerReload < maxLeakedBytes, `${leakedBytesPerReload} bytes a reload`)
 })
 
 for (const store of ['lmdb', 'redis'] as const) {

@@ -135,7 +135,7 @@ const listen = async (server: Server): Promise<string> => {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}` // a TCP server has no other kind of address
 }
 
-interface Callers {
+export interface Callers {
   readonly calls: number
   readonly failures: readonly string[]
   /** Resolves after the last answer. */
@@ -143,7 +143,7 @@ interface Callers {
 }
 
 /** Each caller sends one call after another over a connection that it keeps, at random times; a slow answer delays no later call. */
-const openCallers = (url: string, callsPerSecond: number, random: SeededRandom): Callers => {
+export const openCallers = (url: string, callsPerSecond: number, random: SeededRandom): Callers => {
   const failures: string[] = []
   let calls = 0
   let isStopping = false

@@ -175,3 +175,43 @@ t.test('a change of the files reloads by itself; `watch: false` leaves it to SIG
     405,
   )
 })
+
+t.test('what is known of nodes and answers outlives a reload that does not concern it', async t => {
+  const { node, deployment, url, reload } = await open(t, { gateway: { watch: false } })
+  const broken = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBlockByNumber: { result: null } })
+  t.teardown(() => broken.stop())
+  broken.setResponse('eth_call', 'close')
+  node.setResponse('eth_call', { result: '0x1' })
+  node.setResponse('eth_getLogs', { error: { code: -32005, message: 'query returned more than 10000 results' } })
+  const requests = (of: typeof node, method: string) => of.received.filter(request => request.method === method).length
+  const write = (cost: number, breaker: object = {}) =>
+    deployment.writeNetwork(
+      'testnet',
+      networkFile('testnet', [broken.url, node.url], {
+        credits: { costs: { eth_gasPrice: cost } },
+        failover: { breaker: { consecutiveFailures: 2, openFor: '1h', ...breaker } },
+        cache: { cacheTooManyFor: '1h' },
+      }),
+    )
+  const callNode = async (i: number) =>
+    t.equal((await call(url, 'eth_call', [{ to: `0x${String(i).padStart(40, '0')}` }, 'latest'])).result, '0x1')
+  const tooMany = async () => t.equal((await call(url, 'eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x2' }])).error?.code, -32005)
+  write(1)
+  await reload()
+  for (let i = 0; i < 4; i++) await callNode(i)
+  await tooMany()
+  const [failed, asked] = [requests(broken, 'eth_call'), requests(node, 'eth_getLogs')]
+  t.ok(failed >= 2)
+
+  write(2)
+  await reload()
+  await callNode(5)
+  t.equal(requests(broken, 'eth_call'), failed, 'the breaker is still open')
+  await tooMany()
+  t.equal(requests(node, 'eth_getLogs'), asked, 'the cache has the answer')
+
+  write(2, { openFor: '2h' })
+  await reload()
+  await callNode(6)
+  t.equal(requests(broken, 'eth_call'), failed + 1, 'a breaker with other settings is a new one')
+})
