@@ -213,5 +213,5 @@ t.test('what is known of nodes and answers outlives a reload that does not conce
   write(2, { openFor: '2h' })
   await reload()
   await callNode(6)
-  t.equal(requests(broken, 'eth_call'), failed + 1, 'a breaker with other settings is a new one')
+  t.ok(requests(broken, 'eth_call') > failed, 'a breaker with other settings is a new one')
 })
