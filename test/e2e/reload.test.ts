@@ -79,7 +79,7 @@ t.test('SIGHUP applies the changed files', async t => {
   await t.test('and nothing when a file has a problem: that is logged with its place, and in a metric', async t => {
     const before = await metric('tollgate_config_last_reload_success_timestamp_seconds')
     deployment.writeGateway({ plans: { core: { dailyCredits: 3_000_000 } } })
-    deployment.writeNetwork('testnet', 'network: testnet\nchainId: 0\n')
+    deployment.writeNetwork('testnet', JSON.stringify({ ...networkFile('testnet', [node.url]), chainId: 0 }, null, 1))
     t.match(await reload('reload-failed'), {
       level: 50,
       file: /testnet\.yaml$/,
