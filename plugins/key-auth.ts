@@ -20,7 +20,8 @@ const maxLookupAgeMs = 400
 /** Contract 5.1: the API key in the path says which account is billed. */
 export default definePlugin({
   name: 'key-auth',
-  summary: 'Finds the account of the API key in the path; refuses missing, malformed, unknown, revoked, suspended and expired keys.',
+  summary:
+    'Finds the account of the API key in the path; refuses missing, malformed, unknown, revoked, suspended and expired keys, and those of suspended accounts.',
   options: { type: 'object', properties: {} },
   writes: ['key', 'account'],
   create(_options, { accounts, clock }) {
@@ -71,6 +72,7 @@ const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Fa
   unknown: refuse('key', { message: 'the API key is unknown' }),
   revoked: refuse('key', { message: 'the API key has been revoked' }),
   suspended: refuse('key', { message: 'the API key is suspended' }),
+  accountSuspended: refuse('key', { message: 'the account of this API key is suspended' }),
   expired: refuse('key', { message: 'the API key has expired' }),
   planNotFound: refuse('key', { message: 'the plan of this account no longer exists' }),
   storeUnavailable: refuse('unavailable', {

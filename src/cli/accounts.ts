@@ -3,8 +3,9 @@ import { createSignInToken, emailPattern, getOrAddPerson, roles, setEmail, signI
 import type { Person } from '../portal/people.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { systemClock } from '../services/clock.ts'
-import type { AccountRow, Store } from '../store/store.ts'
+import type { AccountRow } from '../store/store.ts'
 import { CommandError, getAccount, getPlan, withStoreContext } from './store-context.ts'
+import type { StoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatTable } from './text-table.ts'
@@ -23,6 +24,11 @@ const options = {
     type: 'string',
     placeholder: 'N',
     description: 'Daily credits of this account in place of those of its plan; `plan` removes them again.',
+  },
+  label: {
+    type: 'string',
+    placeholder: 'TEXT',
+    description: 'What you call the account besides its name, such as a customer number; an empty text removes it.',
   },
   person: {
     type: 'string',
@@ -45,26 +51,28 @@ const options = {
 /** Accounts, which are billed. */
 export const accountsCommand: Command = {
   name: 'accounts',
-  summary: 'Adds and lists accounts, changes their plan or their daily credits, and prints links to sign in to the dashboard.',
+  summary: 'Adds, lists, changes and suspends accounts, and prints links to sign in to the dashboard.',
   usage: [
-    'accounts add NAME --plan PLAN [--credits N] [--json] [--config DIR]',
+    'accounts add NAME --plan PLAN [--credits N] [--label TEXT] [--json] [--config DIR]',
     'accounts list [--json] [--config DIR]',
-    'accounts set NAME [--plan PLAN] [--credits N|plan] [--json] [--config DIR]',
+    'accounts set NAME [--plan PLAN] [--credits N|plan] [--label TEXT] [--json] [--config DIR]',
+    'accounts suspend NAME [--json] [--config DIR]',
+    'accounts resume NAME [--json] [--config DIR]',
     'accounts link NAME [--person PERSON] [--role ROLE] [--email EMAIL] [--json] [--config DIR]',
   ],
   positionals: { NAME: 'The name or the id of the account. A new name consists of 1 to 64 letters, digits or . _ - @ characters.' },
   options,
-  run: async (args, terminal) => runSubcommand({ add, list, set, link }, args, terminal),
+  run: async (args, terminal) => runSubcommand({ add, list, set, suspend, resume, link }, args, terminal),
 }
 
 const add: Subcommand = (args, terminal) => {
   const {
-    values: { plan, credits, config, json },
+    values: { plan, credits, label, config, json },
     positionals: [accountName],
   } = readArguments(args, ['NAME'], options)
   if (plan === undefined) throw new UsageError('missing option --plan PLAN')
   const ownCredits = readCredits(credits, planDefaultKeyword)
-  return withStoreContext(config, terminal, async ({ store, plans, portalUrl }) => {
+  return withStoreContext(config, terminal, async ({ store, accounts, plans, portalUrl }) => {
     if (!isAccountName(accountName))
       throw new CommandError(`invalid account name "${accountName}": expected 1 to 64 letters, digits or . _ - @, not starting with acc_`)
     const account = {
@@ -73,11 +81,16 @@ const add: Subcommand = (args, terminal) => {
       plan: getPlan(plans, plan).name,
       created: systemClock.now(),
       ...(ownCredits && { credits: ownCredits }),
+      ...(label && { label: checkLabel(label) }),
     }
-    if (!(await store.addAccount(account))) throw new CommandError(`account "${accountName}" already exists`)
+    if (!(await accounts.addAccount(account))) throw new CommandError(`account "${accountName}" already exists`)
     const signInLink =
       portalUrl &&
-      (await createSignInLink(store, portalUrl, await getOrAddPerson(store, { account: account.id, name: firstPersonName, role: 'owner' })))
+      (await createSignInLink(
+        { store, accounts },
+        portalUrl,
+        await getOrAddPerson(store, { account: account.id, name: firstPersonName, role: 'owner' }),
+      ))
     if (json) return terminal.out(JSON.stringify({ ...toAccountJson(account), ...(signInLink && { link: signInLink }) }))
     terminal.out(`added account ${accountName} (${account.id}) on ${describePlan(account)}`)
     if (signInLink) printSignInLink(signInLink, terminal)
@@ -92,29 +105,61 @@ const list: Subcommand = (args, terminal) => {
     const rows = await store.accounts()
     if (json) return terminal.out(JSON.stringify(rows.map(toAccountJson)))
     if (rows.length === 0) return terminal.out('no accounts yet: tollgate accounts add NAME --plan PLAN')
-    const cells = rows.map(row => [row.name, row.plan, `${row.credits ?? planDefaultKeyword}`, row.id, isoTime(row.created)])
-    for (const line of formatTable(['NAME', 'PLAN', 'CREDITS', 'ID', 'CREATED'], cells)) terminal.out(line)
+    const cells = rows.map(row => [
+      row.name,
+      row.plan,
+      `${row.credits ?? planDefaultKeyword}`,
+      row.label ?? '',
+      row.id,
+      isoTime(row.created),
+      formatState(row),
+    ])
+    const titles = ['NAME', 'PLAN', 'CREDITS', 'LABEL', 'ID', 'CREATED', 'STATE']
+    for (const line of formatTable(titles, cells)) terminal.out(line)
   })
 }
 
 const set: Subcommand = (args, terminal) => {
   const {
-    values: { plan, credits, config, json },
+    values: { plan, credits, label, config, json },
     positionals: [accountName],
   } = readArguments(args, ['NAME'], options)
-  if (plan === undefined && credits === undefined) throw new UsageError('nothing to change: expected --plan or --credits')
+  if ((plan ?? credits ?? label) === undefined) throw new UsageError('nothing to change: expected --plan, --credits or --label')
   const ownCredits = readCredits(credits, planDefaultKeyword)
-  return withStoreContext(config, terminal, async ({ store, plans }) => {
+  return withStoreContext(config, terminal, async ({ store, accounts, plans }) => {
     const { id } = await getAccount(store, accountName)
     const change = {
       ...(plan !== undefined && { plan: getPlan(plans, plan).name }),
       ...(ownCredits !== undefined && { credits: ownCredits }),
+      ...(label !== undefined && { label: label === '' ? null : checkLabel(label) }),
     }
-    const account = await store.changeAccount(id, change)
+    const account = await accounts.changeAccount(id, change)
     if (account === undefined) throw new CommandError(`account "${accountName}" no longer exists`)
     terminal.out(json ? JSON.stringify(toAccountJson(account)) : `account ${account.name} is on ${describePlan(account)} now`)
   })
 }
+
+/** A subcommand that suspends or resumes an account. */
+const stateCommand =
+  (newSuspended: () => number | null): Subcommand =>
+  (args, terminal) => {
+    const {
+      values: { config, json },
+      positionals: [accountName],
+    } = readArguments(args, ['NAME'], storeOptions)
+    return withStoreContext(config, terminal, async ({ store, accounts }) => {
+      const { id } = await getAccount(store, accountName)
+      const account = await accounts.changeAccount(id, { suspended: newSuspended() })
+      if (account === undefined) throw new CommandError(`account "${accountName}" no longer exists`)
+      terminal.out(json ? JSON.stringify(toAccountJson(account)) : `account ${account.name}: ${formatState(account)}`)
+    })
+  }
+
+const suspend = stateCommand(() => systemClock.now())
+
+const resume = stateCommand(() => null)
+
+const formatState = ({ suspended }: AccountRow): string => (suspended === undefined ? 'active' : `suspended at ${isoTime(suspended)}`)
 
 const link: Subcommand = (args, terminal) => {
   const {
@@ -125,7 +170,7 @@ const link: Subcommand = (args, terminal) => {
   if (role === undefined) throw new UsageError(`--role must be ${formatAlternatives(roles)}, not "${roleName}"`)
   if (email !== undefined && !new RegExp(emailPattern).test(email))
     throw new UsageError(`--email must be an e-mail address, not "${email}"`)
-  return withStoreContext(config, terminal, async ({ store, portalUrl }) => {
+  return withStoreContext(config, terminal, async ({ store, accounts, portalUrl }) => {
     if (portalUrl === undefined) {
       throw new CommandError('the dashboard has no address: set `listen.portal` in gateway.yaml to a host and a port, or `portal.url`')
     }
@@ -133,14 +178,21 @@ const link: Subcommand = (args, terminal) => {
     const person = await getOrAddPerson(store, { account: id, name: personName, role })
     if (email !== undefined && !(await setEmail(store, person, email.toLowerCase())))
       throw new CommandError(`somebody else signs in with ${email}`)
-    const signInLink = await createSignInLink(store, portalUrl, person)
+    const signInLink = await createSignInLink({ store, accounts }, portalUrl, person)
     if (json) terminal.out(JSON.stringify({ account: accountName, person: personName, link: signInLink }))
     else printSignInLink(signInLink, terminal)
   })
 }
 
-const createSignInLink = async (store: Store, portalUrl: string, person: Person): Promise<string> =>
-  signInUrl(portalUrl, await createSignInToken(store, systemClock, person))
+const createSignInLink = async (
+  { store, accounts }: Pick<StoreContext, 'store' | 'accounts'>,
+  portalUrl: string,
+  person: Person,
+): Promise<string> => {
+  const token = await createSignInToken(store, systemClock, person)
+  await accounts.recordOf(person.account, { action: 'link-created', target: person.id, after: { name: person.name, role: person.role } })
+  return signInUrl(portalUrl, token)
+}
 
 const printSignInLink = (signInLink: string, { out }: Terminal): void => {
   out(`The dashboard, signed in (once, within ${signInLinkTtlMs / hourMs} hours):`)
@@ -150,7 +202,22 @@ const printSignInLink = (signInLink: string, { out }: Terminal): void => {
 /** A name needs no quotes in a shell and cannot be mistaken for an id. */
 const isAccountName = (text: string): boolean => /^(?!acc_)[\w.@-]{1,64}$/.test(text)
 
+const checkLabel = (text: string): string => {
+  if (text.length <= maxLabelChars && !/\p{Cc}/u.test(text)) return text
+  throw new UsageError(`--label must be a text of at most ${maxLabelChars} characters on one line`)
+}
+
+const maxLabelChars = 200
+
 const describePlan = ({ plan, credits }: AccountRow): string =>
   `plan ${plan}${credits === undefined ? '' : `, with ${credits} credits a day of its own`}`
 
-const toAccountJson = ({ id, name, plan, credits, created }: AccountRow) => ({ id, name, plan, credits, created: isoTime(created) })
+const toAccountJson = ({ id, name, plan, credits, label, suspended, created }: AccountRow) => ({
+  id,
+  name,
+  plan,
+  credits,
+  label,
+  suspended: suspended === undefined ? undefined : isoTime(suspended),
+  created: isoTime(created),
+})

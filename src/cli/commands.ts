@@ -21,6 +21,7 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
   health: async () => (await import('./health.ts')).healthCommand,
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,
+  changes: async () => (await import('./changes.ts')).changesCommand,
   usage: async () => (await import('./usage.ts')).usageCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,
   store: async () => (await import('./store.ts')).storeCommand,

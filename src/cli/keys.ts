@@ -1,7 +1,8 @@
 import { systemClock } from '../services/clock.ts'
-import { createKey, keyRefusal, rotateKey } from '../services/accounts/create-key.ts'
+import { keyRefusal } from '../services/accounts/create-key.ts'
 import type { CreatedKey } from '../services/accounts/create-key.ts'
-import type { AccountRow, AccountStore, KeyRow } from '../store/store.ts'
+import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
+import type { AccountRow, KeyRow } from '../store/store.ts'
 import { isoTime } from '../util/dates.ts'
 import { readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
@@ -56,10 +57,10 @@ const add: Subcommand = (args, terminal) => {
   } = readArguments(args, ['ACCOUNT'], keyOptions)
   const { config, json } = values
   const settings = readKeyChange(values, systemClock.now())
-  return withStoreContext(config, terminal, async ({ store }) => {
+  return withStoreContext(config, terminal, async ({ store, accounts }) => {
     const account = await getAccount(store, accountName)
     checkAllowlists(settings, config)
-    const created = await createKey(store, systemClock, account.id, settings)
+    const created = await accounts.createKey(account.id, settings)
     warnUnknownMethods(settings.methods ?? [], config, terminal.err)
     printCreatedKey(created, account, json, terminal)
   })
@@ -96,9 +97,9 @@ const set: Subcommand = (args, terminal) => {
   const change = readKeyChange(values, systemClock.now())
   if (Object.keys(change).length === 0)
     throw new UsageError('nothing to change: expected --networks, --methods, --origins, --ips, --credits or --expires')
-  return withStoreContext(config, terminal, async ({ store }) => {
+  return withStoreContext(config, terminal, async ({ store, accounts }) => {
     checkAllowlists(change, config)
-    const row = (await store.changeKey(id, change)) ?? throwUnknownKey(id)
+    const row = (await accounts.changeKey(id, change)) ?? throwUnknownKey(id)
     warnUnknownMethods(change.methods ?? [], config, terminal.err)
     const account = await getAccount(store, row.account)
     if (json) return terminal.out(JSON.stringify(toKeyJson(row, account)))
@@ -113,10 +114,10 @@ const rotate: Subcommand = (args, terminal) => {
     positionals: [id],
   } = readArguments(args, ['ID'], { overlap: options.overlap, ...storeOptions })
   const overlapMs = readPositiveDuration('overlap', overlap)
-  return withStoreContext(config, terminal, async ({ store }) => {
+  return withStoreContext(config, terminal, async ({ store, accounts }) => {
     const row = (await store.changeKey(id, {})) ?? throwUnknownKey(id)
     if (keyRefusal(row, systemClock.now()) !== undefined) throw new CommandError(`key ${id} is not active: ${formatState(row)}`)
-    const created = await rotateKey(store, systemClock, row, overlapMs)
+    const created = await accounts.rotateKey(row, overlapMs)
     printCreatedKey(created, await getAccount(store, row.account), json, terminal)
     const expiresFirst = row.expires !== undefined && row.expires <= systemClock.now() + overlapMs
     if (!json)
@@ -128,24 +129,24 @@ const rotate: Subcommand = (args, terminal) => {
 
 /** A subcommand that changes the state of one key. */
 const stateCommand =
-  (change: (store: AccountStore, id: string) => Promise<KeyRow | undefined>): Subcommand =>
+  (change: (accounts: RecordedAccounts, id: string) => Promise<KeyRow | undefined>): Subcommand =>
   (args, terminal) => {
     const {
       values: { config, json },
       positionals: [id],
     } = readArguments(args, ['ID'], storeOptions)
-    return withStoreContext(config, terminal, async ({ store }) => {
-      const row = (await change(store, id)) ?? throwUnknownKey(id)
+    return withStoreContext(config, terminal, async ({ store, accounts }) => {
+      const row = (await change(accounts, id)) ?? throwUnknownKey(id)
       const account = await getAccount(store, row.account)
       terminal.out(json ? JSON.stringify(toKeyJson(row, account)) : `key ${id} of account ${account.name}: ${formatState(row)}`)
     })
   }
 
-const suspend = stateCommand((store, id) => store.changeKey(id, { suspended: systemClock.now() }))
+const suspend = stateCommand((accounts, id) => accounts.changeKey(id, { suspended: systemClock.now() }))
 
-const resume = stateCommand((store, id) => store.changeKey(id, { suspended: null }))
+const resume = stateCommand((accounts, id) => accounts.changeKey(id, { suspended: null }))
 
-const revoke = stateCommand((store, id) => store.revokeKey(id, systemClock.now()))
+const revoke = stateCommand((accounts, id) => accounts.revokeKey(id))
 
 const throwUnknownKey = (id: string): never => {
   throw new CommandError(`unknown key id "${id}"; \`keys list ACCOUNT\` shows the ids`)

@@ -1,3 +1,4 @@
+import { hostname, userInfo } from 'node:os'
 import type { Plan } from '../plugin/call.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
@@ -6,6 +7,7 @@ import { urlOf } from '../server/http-server.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Plans } from '../services/accounts/index.ts'
+import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import type { AccountRow, Store } from '../store/store.ts'
@@ -16,6 +18,8 @@ import { formatAlternatives, formatHint } from './args.ts'
 /** What commands on accounts use. Gateways may use the same store at the same time. */
 export interface StoreContext {
   readonly store: Store
+  /** The accounts of the store, with the log of changes. */
+  readonly accounts: RecordedAccounts
   readonly plans: Plans
   /** The URL of the dashboard, where the configuration has one. */
   readonly portalUrl: string | undefined
@@ -37,13 +41,23 @@ export const withStoreContext = async (
   if (config === undefined) return exitCodes.config
   try {
     const store = await openStore(config.store, systemClock)
-    const context = { store, plans: config.plans, portalUrl: portalUrlOf(config), usageRetentionMs: config.usage.retention }
+    const accounts = new RecordedAccounts(store, systemClock, { kind: 'command', name: readUserName() })
+    const context = { store, accounts, plans: config.plans, portalUrl: portalUrlOf(config), usageRetentionMs: config.usage.retention }
     await work(context).finally(() => store.close())
     return exitCodes.ok
   } catch (error) {
     if (!(error instanceof CommandError || error instanceof StoreError)) throw error
     err(`tollgate: ${error.message}`)
     return exitCodes.failed
+  }
+}
+
+const readUserName = (): string => {
+  try {
+    return `${userInfo().username}@${hostname()}`
+  } catch {
+    // A container may run as a user without a name.
+    return `${process.getuid?.() ?? 'unknown'}@${hostname()}`
   }
 }
 

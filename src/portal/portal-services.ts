@@ -1,10 +1,12 @@
 import type { Plans } from '../services/accounts/index.ts'
+import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { Store } from '../store/store.ts'
 import type { AccountRow } from '../store/store.ts'
 import { ApiError } from './api-error.ts'
+import type { Person } from './people.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
 import type { PortalLimits } from './attempt-limit.ts'
 import type { SendMail } from './mailer.ts'
@@ -63,3 +65,7 @@ export const accountOf = async ({ store }: PortalServices, id: string): Promise<
   if (account === undefined) throw new ApiError(401, 'not-signed-in', 'the account no longer exists')
   return account
 }
+
+/** The accounts of the store, with what this person changes in the log of changes. */
+export const accountsAs = ({ store, clock }: PortalServices, { id, name }: Person): RecordedAccounts =>
+  new RecordedAccounts(store, clock, { kind: 'person', name: `${name} (${id})` })

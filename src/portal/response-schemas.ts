@@ -66,6 +66,7 @@ export const responseSchemas = {
       left: countOrNull,
       resetAt: time,
     }),
+    suspended: timeOrNull,
     creditsPerHour: count,
     runsOutAt: timeOrNull,
     now: time,

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Secret } from '../plugin/secret.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
+import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Store } from '../store/store.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
@@ -60,10 +61,11 @@ export const completeSignUp = async (services: SignUpServices, token: string): P
 
 /** Named as the address; with a number where another account has the name. */
 const addAccount = async ({ store, clock }: SignUpServices, plan: string, email: string): Promise<string> => {
+  const accounts = new RecordedAccounts(store, clock, { kind: 'person', name: 'sign-up' })
   for (let i = 1; ; i += 1) {
     const id = generateAccountId()
     const name = i === 1 ? nameFrom(email) : `${nameFrom(email).slice(0, maxNameChars - 5)}-${i}`
-    if (await store.addAccount({ id, name, plan, created: clock.now() })) return id
+    if (await accounts.addAccount({ id, name, plan, created: clock.now() })) return id
   }
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { hoursPerDay } from '../util/dates.ts'
+import { changeMonths } from '../services/accounts/change-log.ts'
+import { dayMs, hoursPerDay } from '../util/dates.ts'
 import { StoreError, usageGroupKey } from './store.ts'
 import type { AccountRow, HashedKey, KeyRow, Store, UsageCount } from './store.ts'
 
@@ -21,7 +22,7 @@ export interface CopyProgress {
 }
 
 /**
- * Copies accounts, keys, today's ledger, usage, people and tokens, then compares all but people and tokens. Rows of the target stay, so that a copy can be
+ * Copies accounts, keys, today's ledger, usage, people, tokens and the log of changes, then compares all but the last three. Rows of the target stay, so that a copy can be
  * repeated. Rejects with StoreError before anything is written when the target has other accounts of the same names, and
  * afterwards when the stores differ because one was in use.
  */
@@ -37,6 +38,7 @@ export const copyStore = async (from: Store, to: Store, progress: CopyProgress):
     await copyRecords(account, from, to)
     progress.accounts(index + 1, accounts.length)
   }
+  await copyChanges(from, to)
   const batch = openUsageBatch(to)
   for await (const hourCounts of countsByHour(from)) {
     await batch.add(await missingCounts(hourCounts, to))
@@ -60,7 +62,8 @@ const rejectNameConflicts = async (accounts: readonly AccountRow[], to: Store): 
 const maxListedNames = 5
 
 const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
-  if (!(await to.addAccount(account))) await to.changeAccount(account.id, { plan: account.plan, credits: account.credits ?? null })
+  const { id, plan, credits = null, label = null, suspended = null } = account
+  if (!(await to.addAccount(account))) await to.changeAccount(id, { plan, credits, label, suspended })
 }
 
 const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
@@ -94,6 +97,14 @@ const copyLedgerDay = async (id: string, from: Store, to: Store): Promise<number
 const copyRecords = async ({ id }: AccountRow, from: Store, to: Store): Promise<void> => {
   for (const kind of ['person', 'email', 'token'] as const) {
     for (const record of await from.records(kind, id)) await to.putRecord(kind, record)
+  }
+}
+
+/** The log of changes. */
+const copyChanges = async (from: Store, to: Store): Promise<void> => {
+  const { today } = await from.dayBalance('')
+  for (const month of changeMonths(today * dayMs)) {
+    for (const record of await from.records('change', month)) await to.putRecord('change', record)
   }
 }
 

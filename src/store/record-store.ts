@@ -1,14 +1,14 @@
 import type { Json } from '../util/json.ts'
 import type { MaybePromise } from '../util/async.ts'
 
-/** What the portal stores. The names are stored, so that they cannot change. */
-export type RecordKind = 'session' | 'sign-in-link' | 'sign-up' | 'signed-up' | 'person' | 'email' | 'token' | 'secret'
+/** What the portal stores, and the log of changes. The names are stored, so that they cannot change. */
+export type RecordKind = 'session' | 'sign-in-link' | 'sign-up' | 'signed-up' | 'person' | 'email' | 'token' | 'secret' | 'change'
 
 /** A JSON value that belongs to one account and expires. */
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account. */
+  /** Id of the account; of a change, its month. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */

@@ -30,7 +30,10 @@ export interface AccountRow {
   readonly plan: string
   /** Credits a day of the account's own, in place of the plan's. */
   readonly credits?: number
-  /** Milliseconds since 1970, as are `created`, `revoked` and `suspended` of a key. */
+  /** What the operator calls the account besides its name. */
+  readonly label?: string
+  /** Since when its keys are refused until the operator resumes it. Milliseconds since 1970, as are all times of accounts and keys. */
+  readonly suspended?: number
   readonly created: number
 }
 
@@ -52,7 +55,7 @@ export interface KeyRow extends Key {
 export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
 
 /** An account always has a plan. */
-export type AccountChange = RowChange<AccountRow, 'credits'> & Partial<Pick<AccountRow, 'plan'>>
+export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended'> & Partial<Pick<AccountRow, 'plan'>>
 export type KeyChange = RowChange<KeyRow, 'name' | 'networks' | 'methods' | 'origins' | 'ips' | 'dailyCredits' | 'expires' | 'suspended'>
 
 export const applyChange = <Row extends object>(row: Row, change: { readonly [N in keyof Row]?: Row[N] | null | undefined }): Row => {

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { accountsCommand } from '../../src/cli/accounts.ts'
+import { changesCommand } from '../../src/cli/changes.ts'
 import { keysCommand } from '../../src/cli/keys.ts'
 import { usageCommand } from '../../src/cli/usage.ts'
 import { runCommand, createTestConfigs } from './run-command.ts'
@@ -24,10 +25,53 @@ t.test('an account can have its own credits, which stay when its plan changes, u
   t.same((await run(accountsCommand, 'set', 'alice', '--plan', 'growth')).out, [
     'account alice is on plan growth, with 7000 credits a day of its own now',
   ])
-  t.match((await run(accountsCommand, 'list')).out, [/^NAME   PLAN    CREDITS/, /^alice  growth  7000     acc_/])
+  t.match((await run(accountsCommand, 'list')).out, [/^NAME   PLAN    CREDITS /, /^alice  growth  7000            acc_/])
   t.match(await json(accountsCommand, 'set', 'alice', '--credits', '8000'), { plan: 'growth', credits: 8_000 })
   t.notOk('credits' in ((await json(accountsCommand, 'set', 'alice', '--credits', 'plan')) as object))
   t.match(await json(usageCommand, 'alice'), { limit: 5_000 })
+})
+
+t.test('an account is suspended and resumed, and has a label', async t => {
+  const { json, run } = await createTestConfigs(t)
+  t.match(await json(accountsCommand, 'add', 'alice', '--plan', 'core', '--label', 'customer 7'), { label: 'customer 7' })
+  t.match(await json(accountsCommand, 'suspend', 'alice'), { suspended: time })
+  t.match((await run(accountsCommand, 'list')).out[1], /^alice  core  plan     customer 7  acc_\w+  20\S+Z  suspended at 20/)
+  t.same((await run(accountsCommand, 'resume', 'alice')).out, ['account alice: active'])
+  const resumed = (await json(accountsCommand, 'set', 'alice', '--label', '')) as object
+  t.same(Object.keys(resumed).sort(), ['created', 'id', 'name', 'plan'])
+  t.match((await run(accountsCommand, 'set', 'alice', '--label', 'x'.repeat(201))).err[0], /^--label must be a text of at most 200/)
+})
+
+t.test('the log of changes says who changed what, in order, and never a key', async t => {
+  const { json, run } = await createTestConfigs(t)
+  t.match((await run(changesCommand)).out, [/^no changes in \d{4}-\d\d$/])
+  await json(accountsCommand, 'add', 'alice', '--plan', 'core', '--credits', '7000')
+  await json(accountsCommand, 'add', 'bo', '--plan', 'core')
+  await json(accountsCommand, 'set', 'alice', '--plan', 'growth', '--credits', 'plan')
+  await json(accountsCommand, 'suspend', 'alice')
+  const { id, key } = (await json(keysCommand, 'add', 'alice', '--networks', 'devnet')) as { id: string; key: string }
+  await json(keysCommand, 'set', id, '--networks', 'all', '--credits', '5')
+  const { id: rotated } = (await json(keysCommand, 'rotate', id)) as { id: string }
+  await json(keysCommand, 'revoke', id)
+  const changes = (await json(changesCommand, '--account', 'alice')) as object[]
+  const by = { kind: 'command', name: /^.+@.+$/ }
+  t.match(changes, [
+    { time, by, action: 'account-added', account: { id: /^acc_/, name: 'alice' }, after: { plan: 'core', credits: 7_000 } },
+    { action: 'account-changed', before: { plan: 'core', credits: 7_000 }, after: { plan: 'growth', credits: null } },
+    { action: 'account-changed', before: { suspended: null }, after: { suspended: Number } },
+    { action: 'key-created', target: id, account: { name: 'alice' }, after: { networks: ['devnet'] } },
+    { action: 'key-changed', target: id, after: { networks: null, dailyCredits: 5 } },
+    { action: 'key-created', target: rotated, after: { rotated: id } },
+    { action: 'key-revoked', target: id, by },
+  ])
+  t.equal(changes.length, 7)
+  t.equal(((await json(changesCommand)) as object[]).length, 8)
+  t.notMatch(JSON.stringify(changes), key)
+  const { out } = await run(changesCommand, '--csv', '--account', 'bo')
+  t.match(out, ['time,by,action,account,target,before,after', /^20\S+Z,command .+@.+,account-added,bo,,,"\{""plan"":""core""\}"$/])
+  t.match((await run(changesCommand)).out[0], /^TIME +BY +ACTION/)
+  t.same((await run(changesCommand, '--month', '2020-01')).out, ['no changes in 2020-01'])
+  t.match((await run(changesCommand, '--month', 'May')).err[0], /^--month must be a month such as 2026-01, not "May"/)
 })
 
 t.test('an account can be named by its id', async t => {
@@ -44,9 +88,9 @@ t.test('without --json, sentences and tables are printed', async t => {
   t.match(added, { code: 0, out: [/^added account bo \(acc_\w{12}\) on plan growth$/], err: [] })
   await run(accountsCommand, 'add', 'alice', '--plan', 'core')
   t.match((await run(accountsCommand, 'list')).out, [
-    /^NAME   PLAN    CREDITS  ID                CREATED$/,
-    /^alice  core    plan     acc_\w{12}  20/,
-    /^bo     growth  plan     acc_\w{12}  20/,
+    /^NAME   PLAN    CREDITS  LABEL  ID                CREATED                   STATE$/,
+    /^alice  core    plan            acc_\w{12}  20\S+Z  active$/,
+    /^bo     growth  plan            acc_\w{12}  20\S+Z  active$/,
   ])
   t.same((await run(accountsCommand, 'set', 'bo', '--plan', 'core')).out, ['account bo is on plan core now'])
 })
@@ -73,9 +117,9 @@ t.test('wrong arguments are a usage error', async t => {
     t.equal(code, 64)
     return err[0]
   }
-  t.equal(await usageErrorOf(), 'missing subcommand: expected add, list, set or link')
-  t.equal(await usageErrorOf('lsit'), 'unknown subcommand "lsit": expected add, list, set or link; did you mean `list`?')
-  t.equal(await usageErrorOf('constructor'), 'unknown subcommand "constructor": expected add, list, set or link')
+  t.equal(await usageErrorOf(), 'missing subcommand: expected add, list, set, suspend, resume or link')
+  t.equal(await usageErrorOf('lsit'), 'unknown subcommand "lsit": expected add, list, set, suspend, resume or link; did you mean `list`?')
+  t.equal(await usageErrorOf('constructor'), 'unknown subcommand "constructor": expected add, list, set, suspend, resume or link')
   t.equal(await usageErrorOf('add', '--plan', 'core'), 'missing argument NAME')
   t.equal(await usageErrorOf('add', 'alice'), 'missing option --plan PLAN')
   t.equal(await usageErrorOf('add', 'alice', 'bo', '--plan', 'core'), 'unexpected argument "bo"')
@@ -85,7 +129,7 @@ t.test('wrong arguments are a usage error', async t => {
   t.equal(await usageErrorOf('add', 'alice', '--plan'), '--plan requires a value')
   t.equal(await usageErrorOf('add', 'alice', '--plan', '--json'), '--plan requires a value')
   t.equal(await usageErrorOf('list', '--json=yes'), '--json takes no value')
-  t.equal(await usageErrorOf('set', 'alice'), 'nothing to change: expected --plan or --credits')
+  t.equal(await usageErrorOf('set', 'alice'), 'nothing to change: expected --plan, --credits or --label')
   for (const credits of ['0', '-1', '1.5', '1e3', '9007199254740992', 'lots', '']) {
     t.equal(
       await usageErrorOf('set', 'alice', `--credits=${credits}`),

@@ -4,6 +4,7 @@ import type { Test } from 'tap'
 import { storeCommand } from '../../src/cli/store.ts'
 import { usageCommand } from '../../src/cli/usage.ts'
 import { Secret } from '../../src/plugin/secret.ts'
+import { monthOf, readChanges, recordChange } from '../../src/services/accounts/change-log.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { copyStore } from '../../src/store/copy-store.ts'
 import { openStore } from '../../src/store/open-store.ts'
@@ -35,6 +36,12 @@ const seedStore = async (store: Store): Promise<void> => {
   await store.addKey('hash-1', { id: 'key_1', account: 'acc_1', created: 5, hint: 'wxyz', networks: ['devnet'] })
   await store.addKey('hash-2', { id: 'key_2', account: 'acc_1', created: 6, hint: 'abcd', revoked: 9 })
   await store.addKey('hash-3', { id: 'key_3', account: 'acc_2', created: 7, hint: 'efgh', origins: [], dailyCredits: 500 })
+  await recordChange(
+    store,
+    systemClock,
+    { kind: 'command', name: 'me' },
+    { action: 'account-added', account: { id: 'acc_1', name: 'alice' } },
+  )
   const { today: day } = await store.dayTotals('acc_1')
   const leaseRequest = { account: 'acc_1', day, process: 'p1', minCredits: 0, limit: 1_000, shareDivisor: 1 }
   await store.requestLease({ ...leaseRequest, seq: 1, counters: undefined, desiredCredits: 600 })
@@ -50,6 +57,7 @@ const readEverything = async (store: Store) => {
   const { today } = await store.dayTotals('acc_1')
   return {
     accounts: await store.accounts(),
+    changes: await readChanges(store, monthOf(systemClock.now())),
     keys: [await store.keys('acc_1'), await store.keys('acc_2')],
     holders: await Promise.all(['hash-1', 'hash-2', 'hash-3'].map(hash => store.findKey(hash))),
     totals: await Promise.all(['acc_1', 'acc_2', 'key_3'].map(async id => ({ ...(await store.dayTotals(id, today)), endsInMs: 0 }))),

@@ -185,6 +185,34 @@ t.test('portal', async t => {
     t.match((await bob.get('/keys')).json, [{ id: key.id, lastUsed: /^20/ }])
   })
 
+  t.test('the keys of a suspended account are refused within a second, until it is resumed', async t => {
+    const { json: key } = await bob.post('/keys', { name: 'of a suspended account' })
+    await waitUntil(async () => !(await isRefused(gateway, key.key)))
+    t.equal((await deployment.run('accounts', 'suspend', 'bob')).code, 0)
+    await waitUntil(async () => isRefused(gateway, key.key))
+    t.match((await call(gateway.http(key.key), 'eth_chainId')).error, { message: 'the account of this API key is suspended' })
+    t.match((await bob.get('/account')).json, { suspended: /^20/ })
+    t.equal((await deployment.run('accounts', 'resume', 'bob')).code, 0)
+    await waitUntil(async () => !(await isRefused(gateway, key.key)))
+    t.match((await bob.get('/account')).json, { suspended: null })
+  })
+
+  t.test('what people change is in the log of changes', async t => {
+    const { json: key } = await bob.post('/keys', { name: 'logged', networks: ['devnet'] })
+    await bob.request('PATCH', `/keys/${key.id}`, { networks: [] })
+    const { json: added } = await bob.post('/people', { name: 'lou', role: 'viewer' })
+    await bob.delete(`/people/${added.person.id}`)
+    const changes = JSON.parse((await deployment.run('changes', '--account', 'bob', '--json')).stdout)
+    const by = { kind: 'person', name: /^owner \(usr_/ }
+    t.match(changes.slice(-4), [
+      { by, action: 'key-created', target: key.id, after: { name: 'logged', networks: ['devnet'] } },
+      { by, action: 'key-changed', target: key.id, after: { networks: null } },
+      { by, action: 'person-added', target: added.person.id, after: { name: 'lou', role: 'viewer' } },
+      { by, action: 'person-removed', before: { name: 'lou' } },
+    ])
+    t.notMatch(JSON.stringify(changes), key.key)
+  })
+
   t.test('when the process that reads usage is killed, another one reads it', async t => {
     t.equal((await bob.get('/usage')).status, 200)
     const children = childrenOf(gateway.pid)

@@ -28,6 +28,7 @@ export interface Account {
     readonly left: number | null
     readonly resetAt: string
   }
+  readonly suspended: string | null
   readonly creditsPerHour: number
   readonly runsOutAt: string | null
   readonly now: string

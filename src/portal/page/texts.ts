@@ -40,6 +40,7 @@ export const texts = {
     linkSent: 'If this address has an account or may make one, a link is on its way. Look at your mail.',
   },
   overview: {
+    suspended: 'The operator has suspended this account: its calls are refused.',
     left: 'Credits left today',
     used: 'used',
     of: 'of',

@@ -11,6 +11,8 @@ export interface AccountReport {
   readonly account: { readonly id: string; readonly name: string }
   readonly plan: { readonly name: string; readonly dailyCredits: number | null; readonly forwarding: boolean }
   readonly balance: Balance
+  /** Since when the operator has the calls of the account refused. */
+  readonly suspended: string | null
   /** Credits of the last 60 minutes. */
   readonly creditsPerHour: number
   /** When the credits of the day will be used up at this rate; null when they last until the reset. */
@@ -21,7 +23,7 @@ export interface AccountReport {
 
 export const readAccountReport = async (services: PortalServices, accountId: string): Promise<AccountReport> => {
   const { store, plans, clock } = services
-  const { id, name, plan: planName, credits } = await accountOf(services, accountId)
+  const { id, name, plan: planName, credits, suspended } = await accountOf(services, accountId)
   const plan = effectivePlan({ plan: planName, ...(credits !== undefined && { credits }) }, plans)
   const balance = await readBalance(store, id, plan?.dailyCredits ?? null)
   const creditsPerHour = await readCreditsPerHour(services, id)
@@ -29,6 +31,7 @@ export const readAccountReport = async (services: PortalServices, accountId: str
     account: { id, name },
     plan: { name: planName, dailyCredits: plan?.dailyCredits ?? null, forwarding: plan?.forwarding ?? false },
     balance,
+    suspended: suspended === undefined ? null : isoTime(suspended),
     creditsPerHour,
     runsOutAt: projectRunOut(balance, creditsPerHour, clock.now()),
     now: isoTime(clock.now()),

@@ -1,9 +1,10 @@
 import { readKeyUse } from '../../services/account-reports.ts'
-import { createKey, keyRefusal, rotateKey } from '../../services/accounts/create-key.ts'
+import { keyRefusal } from '../../services/accounts/create-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-error.ts'
 import type { Person } from '../people.ts'
+import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 import { days, keySettings, name, toKeyChange } from './key-settings.ts'
@@ -90,11 +91,11 @@ export const keyRoutes = [
     status: 201,
     response: { $ref: '#/components/schemas/NewKey' },
     async handle({ person, body: { name: keyName, days: lifetimeDays, ...settings } }, services) {
-      const { store, clock } = services
+      const { clock } = services
       const expires = lifetimeDays === undefined ? undefined : clock.now() + lifetimeDays * dayMs
       const change = { ...toKeyChange(settings, services), name: keyName, ...(expires !== undefined && { expires }) }
       await admitNewKey(services, person)
-      const { row, key } = await createKey(store, clock, person.account, change)
+      const { row, key } = await accountsAs(services, person).createKey(person.account, change)
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
     },
@@ -129,12 +130,12 @@ export const keyRoutes = [
     status: 201,
     response: { $ref: '#/components/schemas/NewKey' },
     async handle({ person, params: { id }, body: { overlapHours } }, services) {
-      const { store, clock } = services
+      const { clock } = services
       const rotated = await findOwnKey(services, person, id)
       const refusal = keyRefusal(rotated, clock.now())
       if (refusal !== undefined) throw new ApiError(409, 'not-active', `the key is ${refusal}`)
       await admitNewKey(services, person)
-      const { row, key } = await rotateKey(store, clock, rotated, overlapHours * hourMs)
+      const { row, key } = await accountsAs(services, person).rotateKey(rotated, overlapHours * hourMs)
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
     },
@@ -163,7 +164,7 @@ export const keyRoutes = [
     response: keySchema,
     async handle({ person, params: { id } }, services) {
       const { id: keyId } = await findOwnKey(services, person, id)
-      const row = (await services.store.revokeKey(keyId, services.clock.now())) ?? throwNotFound()
+      const row = (await accountsAs(services, person).revokeKey(keyId)) ?? throwNotFound()
       logChange(services, person, 'revoked', row)
       return toJson(services, row)
     },
@@ -172,7 +173,7 @@ export const keyRoutes = [
 
 const changeOwnKey = async (services: PortalServices, person: Person, id: string | undefined, change: KeyChange) => {
   const { id: keyId } = await findOwnKey(services, person, id)
-  const row = (await services.store.changeKey(keyId, change)) ?? throwNotFound()
+  const row = (await accountsAs(services, person).changeKey(keyId, change)) ?? throwNotFound()
   logChange(services, person, 'changed', row)
   return toJson(services, row)
 }

@@ -4,6 +4,7 @@ import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
 import type { AccessToken } from '../access-tokens.ts'
 import { setEmail, addPerson, createSignInToken, emailPattern, findPerson, listPeople, removePerson, roles, signInUrl } from '../people.ts'
 import type { Person } from '../people.ts'
+import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 import { signOutEverywhere } from '../sessions.ts'
@@ -63,7 +64,9 @@ export const peopleRoutes = [
     },
     status: 201,
     response: { type: 'object', properties: { person: personSchema, link: { type: 'string' } } },
-    async handle({ person: { account }, body: { name, role, email } }, { store, clock, url, limits }) {
+    async handle({ person, body: { name, role, email } }, services) {
+      const { store, clock, url, limits } = services
+      const { account } = person
       limits.creations.check(account)
       const people = await listPeople(store, account)
       if (people.some(each => each.name === name)) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
@@ -74,6 +77,7 @@ export const peopleRoutes = [
         await removePerson(store, added)
         throw new ApiError(409, 'email-taken', 'somebody signs in with this e-mail address already', 'email')
       }
+      await accountsAs(services, person).recordOf(account, { action: 'person-added', target: added.id, after: { name, role } })
       return {
         person: personJson({ ...added, ...(email !== undefined && { email: email.toLowerCase() }) }),
         link: signInUrl(url, await createSignInToken(store, clock, added)),
@@ -89,6 +93,8 @@ export const peopleRoutes = [
       const removed = await findColleague(services, person, id)
       if (removed.id === person.id) throw new ApiError(409, 'self', 'another owner must remove you')
       await removePerson(services.store, removed)
+      const change = { action: 'person-removed', target: removed.id, before: { name: removed.name, role: removed.role } } as const
+      await accountsAs(services, person).recordOf(person.account, change)
       await signOutEverywhere(services.store, removed)
     },
   }),
@@ -115,11 +121,13 @@ export const peopleRoutes = [
     },
     status: 201,
     response: { $ref: '#/components/schemas/NewAccessToken' },
-    async handle({ person, body: { name, days } }, { store, clock, limits }) {
+    async handle({ person, body: { name, days } }, services) {
+      const { store, clock, limits } = services
       limits.creations.check(person.account)
       limits.creations.record(person.account)
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
       const created = await createAccessToken(store, clock, person, { name, expires })
+      await accountsAs(services, person).recordOf(person.account, { action: 'token-created', target: created.id, after: { name } })
       return { ...tokenJson(created), token: created.token.reveal() }
     },
   }),
@@ -128,10 +136,13 @@ export const peopleRoutes = [
     path: '/tokens/{id}',
     summary: 'Ends one of your personal access tokens.',
     role: 'viewer',
-    async handle({ person, params: { id = '' } }, { store }) {
+    async handle({ person, params: { id = '' } }, services) {
+      const { store } = services
       const found = (await listAccessTokens(store, person)).find(token => token.id === id)
       if (found === undefined) throw notFound('token')
       await store.takeRecord('token', found.id)
+      const change = { action: 'token-removed', target: found.id, before: { name: found.name } } as const
+      await accountsAs(services, person).recordOf(person.account, change)
     },
   }),
 ]

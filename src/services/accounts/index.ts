@@ -11,7 +11,7 @@ import { keyRefusal } from './create-key.ts'
 /** The result of looking up an API key. `storeUnavailable`: the store could not be read, so the key may be valid or not. */
 export type Lookup =
   | { readonly kind: 'granted'; readonly key: Key; readonly account: Account }
-  | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'suspended' | 'expired' | 'storeUnavailable' }
+  | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'suspended' | 'expired' | 'accountSuspended' | 'storeUnavailable' }
   /** gateway.yaml has no plan of this name any more. */
   | { readonly kind: 'planNotFound'; readonly plan: string }
 
@@ -226,6 +226,7 @@ const toLookup = (row: KeyWithAccount | undefined, plans: Plans): Lookup => {
   const { key, account } = row
   const refusal = keyRefusal(key, -Infinity) // whether it has expired is checked at each call
   if (refusal !== undefined) return { kind: refusal }
+  if (account.suspended !== undefined) return { kind: 'accountSuspended' }
   const plan = effectivePlan(account, plans)
   if (plan === undefined) return { kind: 'planNotFound', plan: account.plan }
   return { kind: 'granted', key, account: { id: account.id, name: account.name, plan } }

@@ -1,5 +1,6 @@
 import type { Account, Usage } from '../api.ts'
 import { Chart } from '../components/chart.tsx'
+import { Notice } from '../components/controls.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
 import { account, now } from '../store.ts'
 import { texts } from '../texts.ts'
@@ -12,6 +13,7 @@ export const Overview = () => {
   const current = account.value
   return (
     <>
+      {current?.suspended && <Notice text={text.suspended} />}
       {current === undefined ? <p>{texts.loading}</p> : <Cards account={current} />}
       {usage.data.value !== undefined &&
         (usage.data.value.total.calls === 0 ? (

@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto'
+import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import { dayMs, isoTime } from '../../util/dates.ts'
+import { isJsonObject } from '../../util/json.ts'
+import type { Json } from '../../util/json.ts'
+import type { Clock } from '../clock.ts'
+
+/** Who changes accounts and keys: a command on a machine, a person in the dashboard, or the admin listener. */
+export interface ChangeAuthor {
+  readonly kind: 'command' | 'person' | 'operator'
+  readonly name: string
+}
+
+export const changeActions = [
+  'account-added',
+  'account-changed',
+  'key-created',
+  'key-changed',
+  'key-revoked',
+  'link-created',
+  'person-added',
+  'person-removed',
+  'token-created',
+  'token-removed',
+] as const
+
+export type ChangeAction = (typeof changeActions)[number]
+
+/** One entry of the log of changes. The members are those of `tollgate changes --json`. */
+export interface Change {
+  /** ISO 8601. */
+  readonly time: string
+  readonly by: ChangeAuthor
+  readonly action: ChangeAction
+  readonly account: { readonly id: string; readonly name: string }
+  /** Id of the key, the person or the token. */
+  readonly target?: string
+  /** The members that were set; null was removed. */
+  readonly after?: { readonly [member: string]: Json }
+  /** Their values before, where they are known. */
+  readonly before?: { readonly [member: string]: Json }
+}
+
+export type NewChange = Omit<Change, 'time' | 'by'>
+
+/** For longer than a year, so that a year can be compared with the one before. */
+const changeRetentionMs = 400 * dayMs
+
+/** YYYY-MM: the changes of a month are stored together. */
+export const monthOf = (time: number): string => isoTime(time).slice(0, 7)
+
+export const recordChange = async (store: RecordStore, clock: Clock, by: ChangeAuthor, change: NewChange): Promise<void> => {
+  const now = clock.now()
+  const time = isoTime(now)
+  // In the order of time; the random part tells changes of one millisecond apart.
+  const id = `${time}-${randomBytes(6).toString('hex')}`
+  const value = JSON.parse(JSON.stringify({ time, by, ...change })) as Json // plain data
+  await store.addRecord('change', { id, account: monthOf(now), value, expires: now + changeRetentionMs })
+}
+
+/** The changes of a month, YYYY-MM, the oldest first. */
+export const readChanges = async (store: RecordStore, month: string): Promise<readonly Change[]> =>
+  (await store.records('change', month)).flatMap(record => toChange(record) ?? [])
+
+/** Written by recordChange() alone. */
+const toChange = ({ value }: StoredRecord): Change | undefined => (isJsonObject(value) ? (value as unknown as Change) : undefined)
+
+/** The months that may have changes, the oldest first. */
+export const changeMonths = (now: number): readonly string[] => {
+  const months: string[] = []
+  for (let time = now - changeRetentionMs; monthOf(time) <= monthOf(now); time += dayMs) {
+    if (months.at(-1) !== monthOf(time)) months.push(monthOf(time))
+  }
+  return months
+}
