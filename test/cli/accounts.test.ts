@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { accountsCommand } from '../../src/cli/accounts.ts'
@@ -150,8 +150,8 @@ t.test('a problem of the configuration is reported with its location, exit code 
 
 t.test('a store that cannot be opened is reported in one line, exit code 1', async t => {
   const { dir, run } = await createTestConfigs(t)
-  await writeFile(join(dir, '..', 'data'), 'no folder')
+  await mkdir(join(dir, '..', 'data', 'data.mdb'), { recursive: true })
   const { code, err } = await run(accountsCommand, 'list')
   t.equal(code, 1)
-  t.match(err, [/^tollgate: cannot use .*data as the store's folder: /])
+  t.match(err, [/^tollgate: cannot open the store in .*data: Is a directory/])
 })
