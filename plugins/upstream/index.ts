@@ -90,6 +90,8 @@ export default definePlugin({
           signal,
           livenessProbe: { afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
           idempotent: method?.idempotent ?? false,
+          // A partner learns nothing of callers.
+          traceparent: target.source === 'node' ? services.traceparent(call) : undefined,
         })
         if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()
         if (isFailure(reply)) return normalizeError(reply, request, methods)

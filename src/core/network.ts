@@ -16,7 +16,7 @@ import type { Metrics } from '../services/metrics.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { InFlight } from '../util/in-flight.ts'
 import { guardStage } from './guard-stage.ts'
-import { admitSequentially, composeHandlers, sharerIndexOf, varyBelow, withCallMetrics } from './pipeline.ts'
+import { admitSequentially, composeHandlers, sharerIndexOf, traceparentOf, varyBelow, withCallMetrics } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 
@@ -24,7 +24,17 @@ import type { SingletonReferences, Singletons } from './singletons.ts'
 export interface HostServices
   extends Omit<
     Services,
-    'network' | 'methods' | 'heads' | 'metrics' | 'upstreamClient' | 'singleton' | 'vary' | 'offers' | 'describeMethods' | 'peers'
+    | 'network'
+    | 'methods'
+    | 'heads'
+    | 'metrics'
+    | 'upstreamClient'
+    | 'singleton'
+    | 'vary'
+    | 'traceparent'
+    | 'offers'
+    | 'describeMethods'
+    | 'peers'
   > {
   readonly metrics: Metrics
   readonly singletons: Singletons
@@ -151,6 +161,7 @@ const stageServices = (
     singleton: (singletonName, settings, make) =>
       singletons.get(`${name}.${step.name}.${singletonName}`, [chainId, blockTime, settings, answerersBelow(steps, i)], make),
     vary: varyBelow(steps.slice(i + 1)),
+    traceparent: ({ origin }) => traceparentOf(origin),
   })
 }
 

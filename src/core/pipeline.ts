@@ -6,6 +6,7 @@ import type { Handler, Next, Stage } from '../plugin/plugin.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
+import { readTraceparent } from './trace-context.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
@@ -137,11 +138,18 @@ class SharedOrigin implements Origin {
   readonly signal: Signal
   readonly state: OriginState = {}
   readonly #variants: readonly string[]
+  readonly #traceparent: string | undefined
 
   constructor({ origin, signal }: Call, variants: readonly string[]) {
     this.network = origin.network
     this.signal = signal ?? origin.signal
     this.#variants = variants
+    this.#traceparent = traceparentOf(origin)
+  }
+
+  /** Not a member of the origin, which knows no caller. */
+  static traceparentOf(origin: SharedOrigin): string | undefined {
+    return origin.#traceparent
   }
 
   /** What vary() of one of the plugins below returned, by its position among those that have one. */
@@ -149,6 +157,10 @@ class SharedOrigin implements Origin {
     return this.#variants[position]
   }
 }
+
+/** The trace that a call belongs to; for a shared call that of the caller for whom it began. */
+export const traceparentOf = (origin: Origin): string | undefined =>
+  origin instanceof SharedOrigin ? SharedOrigin.traceparentOf(origin) : readTraceparent(origin)
 
 type AdmissionCheck = NonNullable<AnyStage['admit']>
 

@@ -76,4 +76,9 @@ export interface Services {
    * shared reply, and the `variant` of the call that it passes on.
    */
   vary(call: Call): string
+  /**
+   * The W3C trace context that the call belongs to, for requests to own nodes; undefined where the caller has sent none that is well-formed. A
+   * shared call belongs to the trace of the caller for whom it began.
+   */
+  traceparent(call: Call): string | undefined
 }

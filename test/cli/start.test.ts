@@ -188,6 +188,18 @@ t.test(
       gateway.log.some(({ msg, requestId }) => msg === 'upstream failed' && requestId === failed?.['upstreamRequestId']),
     )
 
+    const trace = '0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331'
+    for (const [i, traceparent] of [
+      `00-${trace}-01`,
+      `00-${trace}`,
+      `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
+      `00-${trace}-01, x`,
+    ].entries()) {
+      await call(gateway.http(key), 'eth_getBalance', [address, hex(100 + i)], { headers: { traceparent, 'x-request-id': `trace-${i}` } })
+      const { headers } = node.received.findLast(({ params }) => params[1] === hex(100 + i)) ?? {}
+      t.equal(headers?.['traceparent'], i === 0 ? traceparent : undefined, 'a well-formed trace context reaches the node')
+    }
+
     renameSync(file, `${file}.1`)
     process.kill(gateway.pid, 'SIGUSR2')
     await waitUntil(() => existsSync(file))
@@ -198,8 +210,9 @@ t.test(
     t.match((await put({ target: 'none' })).json(), { target: 'none' })
     await gateway.stop()
     const found = [...linesIn(`${file}.1`), ...linesIn(file)].map(({ requestId }) => requestId)
-    t.same(new Set(found), new Set(['gas', ...Array.from({ length: 20 }, (_, i) => `balance-${i}`)]))
-    t.equal(found.length, 21)
+    const names = (name: string, length: number) => Array.from({ length }, (_, i) => `${name}-${i}`)
+    t.same(new Set(found), new Set(['gas', ...names('balance', 20), ...names('trace', 4)]))
+    t.equal(found.length, 25)
     t.notMatch(readFileSync(file, 'utf8'), new RegExp(`${key}|${address}|acc_`), 'neither key nor params nor account')
   },
 )

@@ -83,6 +83,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     usage: { count: () => {} },
     singleton: <T>(_name: string, _settings: Json, make: () => T): T => make(),
     vary: () => '',
+    traceparent: () => undefined,
     offers: () => true,
     describeMethods: () => [],
     ...services,

@@ -23,6 +23,11 @@ export const parseEndpoint = (url: Secret): Endpoint => {
   return { origin, path: pathname + search, headers: [...requestHeaders, ...authorization] }
 }
 
+export const withHeader = (endpoint: Endpoint, name: string, value: string): Endpoint => ({
+  ...endpoint,
+  headers: [...endpoint.headers, name, value],
+})
+
 /** Compression is not requested: to decompress 6 MB takes 54 ms, and to send them over a local network takes less. */
 const requestHeaders = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity']
 

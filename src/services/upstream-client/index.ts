@@ -6,7 +6,7 @@ import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
 import type { UpstreamSockets } from './connection-pool.ts'
-import { openHttpClient, parseEndpoint } from './http-client.ts'
+import { openHttpClient, parseEndpoint, withHeader } from './http-client.ts'
 import type { Endpoint, HttpClient } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
 import { ReadTurns } from './read-turns.ts'
@@ -73,13 +73,14 @@ export const openUpstreamClient = (
   /** Without a promise of its own: few requests have to wait in the queue. */
   const sendNow = ({ target, request, options, memory, deadline, state, concurrency }: PendingRequest): Promise<Reply> => {
     const id = requestIds()
-    const { maxBytes, idempotent = false } = options
+    const { maxBytes, idempotent = false, traceparent } = options
+    const endpoint = traceparent === undefined ? state.endpoint : withHeader(state.endpoint, 'traceparent', traceparent)
     const onSettled = () => {
       deadline.stop()
       concurrency?.release()
     }
     const context = { clock, memory, readTurns, decompressionLimits, redactor, sockets }
-    return sendRequest(httpClient, state.endpoint, { ...context, id, request, target, maxBytes, idempotent, deadline, onSettled })
+    return sendRequest(httpClient, endpoint, { ...context, id, request, target, maxBytes, idempotent, deadline, onSettled })
   }
   const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
     deadline.stop()

@@ -19,6 +19,8 @@ export interface RequestOptions {
   readonly idempotent?: boolean
   /** For health checks: does not wait for the target's `concurrency`. */
   readonly bypassConcurrencyLimit?: boolean
+  /** The W3C trace context, sent as the header of this name. */
+  readonly traceparent?: string | undefined
 }
 
 export interface LivenessProbe {
