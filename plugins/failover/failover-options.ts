@@ -14,9 +14,9 @@ const nodeSchema = {
     url: {
       type: 'string',
       format: 'url',
-      pattern: '^[hH][tT][tT][pP][sS]?://',
-      label: 'a URL that begins with http:// or https://',
-      description: 'HTTP URL of the JSON-RPC endpoint.',
+      pattern: '^([hH][tT][tT][pP]|[wW][sS])[sS]?://',
+      label: 'a URL that begins with http://, https://, ws:// or wss://',
+      description: 'URL of the JSON-RPC endpoint: HTTP, or WebSocket, over which new blocks come too.',
       examples: ['https://node.example.com/v1/${NODE_KEY}'],
     },
     concurrency: {

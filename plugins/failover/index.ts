@@ -58,7 +58,11 @@ export default definePlugin({
     assertKnownMethods([...forwardedMethods, ...answeredMethods], services.methods)
     const capableUpstreams = createCapableUpstreams(upstreams, services)
     const targets = upstreams.map(
-      ({ weight: _, methods: __, archive: ___, history: ____, ...upstream }): Target => ({ ...upstream, source: 'node' }),
+      ({ weight: _, methods: __, archive: ___, history: ____, ...upstream }): Target => ({
+        ...(/^ws/i.test(upstream.url.reveal()) && { ws: upstream.url }),
+        ...upstream,
+        source: 'node',
+      }),
     )
     // Breakers outlive a reload that changes neither them nor the node; with other rules of methods they count other calls together.
     const learnedWith = { breaker, rules: services.methods.rulesId }

@@ -32,7 +32,7 @@ import type { RequestLimits } from './split-logs/index.ts'
 /** Sends the request to the node that `failover` chose, and checks and normalizes the response. */
 export default definePlugin({
   name: 'upstream',
-  summary: 'Sends the request to one node over HTTP, with limits on time and bytes, and checks the response.',
+  summary: 'Sends the request to one node, with limits on time and bytes, and checks the response.',
   options: {
     type: 'object',
     properties: {

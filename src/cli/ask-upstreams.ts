@@ -54,7 +54,7 @@ const upstreamsIn = (
   if (Array.isArray(value)) return value.flatMap((item, i) => upstreamsIn(item, [...path, i], context))
   if (!isJsonObject(value) || value instanceof Secret) return []
   const { network, step } = context
-  if (typeof value['name'] !== 'string' || !isHttpUrl(value['url'])) {
+  if (typeof value['name'] !== 'string' || !isNodeUrl(value['url'])) {
     return Object.entries(value).flatMap(([key, item]) => upstreamsIn(item, [...path, key], context))
   }
   // A part of the options with a name and a URL; its other members are those of a Target in every plugin that has them.
@@ -62,7 +62,7 @@ const upstreamsIn = (
   return [{ network, target, problemAtUrl: message => step.problemAt([...path, 'url'], `${step.name}: ${message}`) }]
 }
 
-const isHttpUrl = (value: unknown): boolean => value instanceof Secret && /^https?:/i.test(value.reveal())
+const isNodeUrl = (value: unknown): boolean => value instanceof Secret && /^(http|ws)s?:/i.test(value.reveal())
 
 /** Far more than these answers need. */
 const maxResponseBytes = 16 << 20

@@ -13,6 +13,21 @@ import type { ScanError } from '../json/scanner.ts'
 export const serializeRequest = (id: number, { method, params }: Request): string =>
   `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${stringifyJson(params)}}`
 
+/** The id of a serialized request. */
+export const requestIdOf = (request: string): number => Number.parseInt(request.slice('{"jsonrpc":"2.0","id":'.length), 10)
+
+/** The id of a whole response, which may be before or behind the result; undefined when it is no number, or the text no object. */
+export const findResponseId = (response: Buffer): number | undefined => {
+  const scanner = new Scanner({ maxDepth, maxElements: 1, maxValues: Infinity })
+  if (!scanner.push(response) || scanner.end() !== undefined || scanner.isArray) return undefined
+  const id = findEnvelope(response, scanner.items[0]?.members ?? [])?.id
+  const number = id === undefined ? Number.NaN : Number(toLatin1(response, id.start, Math.min(id.end, id.start + maxIdBytes)))
+  return Number.isSafeInteger(number) ? number : undefined
+}
+
+/** Of a safe integer. */
+const maxIdBytes = 16
+
 /** A node's response. */
 export type ParsedResponse =
   | {

@@ -96,7 +96,7 @@ export interface Target {
   readonly name: string
   readonly url: Secret
   readonly source: 'node' | 'partner'
-  /** For subscriptions to new blocks over WebSocket; calls are never sent there. */
+  /** For subscriptions to new blocks over WebSocket; calls go to `url`, which may be the same. */
   readonly ws?: Secret
   /** Most blocks that the node accepts in one eth_getLogs; a wider range is requested in chunks. */
   readonly maxRange?: number

@@ -74,17 +74,17 @@ t.test('what is valid but probably not meant is a warning, and with --strict a p
   t.notOk(out.join('').includes('127.0.0.1:1/"'), 'the URL is not repeated by the message')
 })
 
-t.test('a timeout of 0, a size of 0 or a URL that is not HTTP is a problem', async t => {
+t.test('a timeout of 0, a size of 0 or a URL that is neither HTTP nor WebSocket is a problem', async t => {
   const files = {
     'methods/ethereum.yaml': table,
     'networks/real-net.yaml': shipped({
-      failover: '{ upstreams: [{ name: own, url: "wss://node.example.org" }], }',
+      failover: '{ upstreams: [{ name: own, url: "ftp://node.example.org" }], }',
       upstream: '{ timeout: 0s, maxBytes: 0B, probeAfter: 0ms }',
     }),
   }
   const { code, err } = await runBuiltInCheck(t, files)
   t.equal(code, exitCodes.config)
-  t.match(err.join(''), /13:47: failover.upstreams\[0\].url must be a URL that begins with http:\/\/ or https:\/\//)
+  t.match(err.join(''), /13:47: failover.upstreams\[0\].url must be a URL that begins with http:\/\/, https:\/\/, ws:\/\/ or wss:\/\//)
   for (const name of ['timeout', 'maxBytes', 'probeAfter']) t.match(err.join(''), `${name} must be greater than 0`)
   const idle = shipped({ failover: '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }], breaker: { openFor: 0s } }' })
   t.match(await runBuiltInCheck(t, { ...files, 'networks/real-net.yaml': idle }), {

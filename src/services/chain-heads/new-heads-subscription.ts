@@ -5,6 +5,7 @@ import { Backoff } from '../../util/async.ts'
 import { parseHexQuantity } from '../../util/json.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { describeNetworkError } from '../upstream-client/http-client.ts'
+import { openWebSocket } from '../upstream-client/open-websocket.ts'
 import { membersOf, parseBlockHeader } from './upstream-requests.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
@@ -89,7 +90,7 @@ export class NewHeadsSubscription {
     const { WebSocket } = await import('ws')
     if (!this.#isEnabled || this.#socket !== undefined) return
     const { url, clock } = this.#options
-    const socket = openSocket(WebSocket, url)
+    const socket = openWebSocket(WebSocket, url.reveal(), { handshakeTimeoutMs, maxPayloadBytes })
     if (socket === undefined) return this.#fail('invalid WebSocket URL', unsupportedRetryDelayMs)
     this.#socket = socket
     this.#timer = clock.after(handshakeTimeoutMs, () => this.#fail('subscribing timed out'))
@@ -167,20 +168,6 @@ export class NewHeadsSubscription {
 
 const chainIdRequestId = 1
 const subscribeRequestId = 2
-
-/** Undefined for an invalid WebSocket URL, such as one with a fragment: the error of `ws` would contain the URL. */
-const openSocket = (Socket: typeof WebSocket, url: Secret): WebSocket | undefined => {
-  try {
-    return new Socket(url.reveal(), {
-      perMessageDeflate: false,
-      followRedirects: false,
-      maxPayload: maxPayloadBytes,
-      handshakeTimeout: handshakeTimeoutMs,
-    })
-  } catch {
-    return undefined
-  }
-}
 
 const sendRequest = (socket: WebSocket, id: number, method: string, params: readonly string[]): void =>
   socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))

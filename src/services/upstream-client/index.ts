@@ -13,10 +13,11 @@ import { ReadTurns } from './read-turns.ts'
 import { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
 import type { RequestOptions } from './request-limits.ts'
 import { SecretRedactor } from './secret-redactor.ts'
+import { withWebSockets } from './ws-client.ts'
 
 export type { RequestOptions } from './request-limits.ts'
 
-/** Sends JSON-RPC requests to nodes, over kept-alive connections that all pipelines of a process share. */
+/** Sends JSON-RPC requests to nodes, over kept-alive HTTP connections and WebSockets that all pipelines of a process share. */
 export interface UpstreamClient {
   /**
    * Sends the request, and scans the response without parsing a result. Whatever is not a well-formed JSON-RPC response to
@@ -55,7 +56,7 @@ export const openUpstreamClient = (
   clock: Clock,
   memory: ResponseMemory,
   sockets: UpstreamSockets = { maxUpstreamSockets: Infinity, recordRefused: () => undefined },
-  httpClient: HttpClient = openHttpClient(clock, sockets.maxUpstreamSockets),
+  httpClient: HttpClient = withWebSockets(openHttpClient(clock, sockets.maxUpstreamSockets), clock),
 ): SharedUpstreamClient => {
   const states = new WeakMap<Target, UpstreamState>()
   const redactor = new SecretRedactor()

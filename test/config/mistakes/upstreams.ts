@@ -5,21 +5,21 @@ export const upstreamMistakes: readonly Mistake[] = [
     mistake: 'a URL with the scheme ftp',
     network: [['"http://127.0.0.1:1/own"', '"ftp://node.example.org/own"']],
     answers: [
-      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http:// or https:// -> for example https://node.example.com/v1/${NODE_KEY}',
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> for example https://node.example.com/v1/${NODE_KEY}',
     ],
   },
   {
-    mistake: 'a URL with the scheme ws',
-    network: [['"http://127.0.0.1:1/own"', '"ws://node.example.org/own"']],
+    mistake: 'a URL with a misspelled scheme',
+    network: [['"http://127.0.0.1:1/own"', '"htp://node.example.org/own"']],
     answers: [
-      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http:// or https:// -> for example https://node.example.com/v1/${NODE_KEY}',
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> for example https://node.example.com/v1/${NODE_KEY}',
     ],
   },
   {
     mistake: 'a URL without scheme',
     network: [['"http://127.0.0.1:1/own"', '"node.example.org/own"']],
     answers: [
-      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http:// or https:// -> for example https://node.example.com/v1/${NODE_KEY}',
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> for example https://node.example.com/v1/${NODE_KEY}',
     ],
   },
   {
