@@ -15,6 +15,7 @@ import {
 import type { RequestTemplate } from './request-templates.ts'
 import { cpuRatio, longestLoopBlock, peakMemoryPerResponse } from './figures.ts'
 import type { Figure } from './figures.ts'
+import { hangingNode } from './hanging-node.ts'
 import { idleWebSockets } from './idle-websockets.ts'
 import { ledgerCost } from './ledger-cost.ts'
 import { compareScenarios } from './measure.ts'
@@ -200,6 +201,7 @@ export const cases: readonly Case[] = [
   { name: 'logs', title: 'HTTP, eth_getLogs, 10,000 logs in 6 MB', run: largeResponses(logDataWords.small) },
   { name: 'large', title: 'HTTP, eth_getLogs, 10,000 logs in 21 MB', skipInQuick: true, run: largeResponses(logDataWords.large) },
   { name: 'mixed', title: 'HTTP, 500 small calls/s with 5 responses of 6 MB per second', run: mixedLoad },
+  { name: 'hang', title: 'HTTP, the first of two nodes is stopped for 6 s', skipInQuick: true, run: hangingNode },
   { name: 'rejected', title: 'HTTP, rejected calls', run: rejectedCalls },
   { name: 'workers', title: 'HTTP, from the cache, two workers', skipInQuick: true, run: inTwoWorkers },
   { name: 'polls', title: 'Polls of the head, blocks of 1 s', skipInQuick: true, run: blockPolls },

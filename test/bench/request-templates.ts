@@ -68,6 +68,13 @@ export const logsRequest = (words: number): RequestTemplate => ({
   resultCount: maxLogs,
 })
 
+/** Each call requests another range, in which there are no logs. */
+export const logsOfNoContractRequest: RequestTemplate = {
+  body: rpcMessage('eth_getLogs', `[{"address":"${logContract(0)}","fromBlock":"0x#hex#","toBlock":"0x7fffffff"}]`),
+  status: 200,
+  resultCount: 0,
+}
+
 /** For a path with an invalid key. */
 export const badKeyRequest: RequestTemplate = { body: storageAtRequest.body, status: 401, errorCode: -32090 }
 

@@ -21,7 +21,13 @@ export interface LoadResult {
   readonly durationSeconds: number
   readonly p50: number
   readonly p99: number
+  readonly max: number
+  /** Responses that took longer than `slowMs`. */
+  readonly slowResponses: number
 }
+
+/** A caller notices a call that takes longer. */
+export const slowMs = 500
 
 /** Maximum number of calls in flight. */
 const maxInFlight = 1 << 16
@@ -42,6 +48,7 @@ export class LoadGenerator implements ConnectionListener {
   readonly #startTimes = new Float64Array(maxInFlight)
   #connections: readonly LoadConnection[] = []
   #latency = createHistogram()
+  #slowCount = 0
   #sentCount = 0
   #responseCount = 0
   #bodyBytes = 0
@@ -63,6 +70,7 @@ export class LoadGenerator implements ConnectionListener {
   async run(options: LoadOptions): Promise<LoadResult> {
     if (this.#failure !== undefined) throw new Error(this.#failure)
     this.#latency = createHistogram()
+    this.#slowCount = 0
     const [responsesBefore, bytesBefore] = [this.#responseCount, this.#bodyBytes]
     const startMs = performance.now()
     try {
@@ -80,11 +88,15 @@ export class LoadGenerator implements ConnectionListener {
       durationSeconds: (performance.now() - startMs) / 1000,
       p50: this.#latency.percentile(50) / 1e6,
       p99: this.#latency.percentile(99) / 1e6,
+      max: this.#latency.max / 1e6,
+      slowResponses: this.#slowCount,
     }
   }
 
   onResponse(connection: LoadConnection, n: number, status: number, body: readonly Buffer[]): void {
-    this.#latency.record(Math.max(1, Math.round((performance.now() - (this.#startTimes[n % maxInFlight] ?? 0)) * 1e6)))
+    const latencyMs = performance.now() - (this.#startTimes[n % maxInFlight] ?? 0)
+    this.#latency.record(Math.max(1, Math.round(latencyMs * 1e6)))
+    if (latencyMs > slowMs) this.#slowCount += 1
     this.#responseCount += 1
     const length = body.reduce((sum, part) => sum + part.length, 0)
     this.#bodyBytes += length
