@@ -1,13 +1,15 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { cwd } from 'node:process'
 import { parseStoreAddress } from '../config/addresses.ts'
+import { readGatewayConfig } from '../config/gateway-config.ts'
+import { printProblems } from '../config/problem.ts'
 import type { StoreAddress } from '../config/types.ts'
 import { expandVariables } from '../config/variables.ts'
 import { systemClock } from '../services/clock.ts'
 import { copyStore } from '../store/copy-store.ts'
 import type { CopyProgress } from '../store/copy-store.ts'
-import { openStore } from '../store/open-store.ts'
+import { backupStore, openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
@@ -35,7 +37,7 @@ export const storeCommand: Command = {
   usage: ['store copy FROM TO [--live] [--json]', 'store repair [--json] [--config DIR]'],
   positionals: { FROM: 'The store to copy: lmdb:PATH or redis://HOST:PORT.', TO: 'The store to copy into, in the same form.' },
   options: { ...copyOptions, ...storeOptions },
-  run: async (args, terminal) => runSubcommand({ copy, repair }, args, terminal),
+  run: async (args, terminal) => runSubcommand({ copy, backup, repair }, args, terminal),
 }
 
 /** The day of a store never goes back by itself: a wrong clock may have taken it to a far date. */
@@ -51,6 +53,26 @@ const repair: Subcommand = (args, terminal) => {
       from === to ? `the store's day is that of the clock: ${days.to}` : `the store's day was ${days.from}, and is ${days.to} now`
     terminal.out(json ? JSON.stringify(days) : done)
   })
+}
+
+/** Gateways may use the store meanwhile. */
+const backup: Subcommand = async (args, { env, out, err }) => {
+  const {
+    values: { config: dir, json },
+    positionals: [folder],
+  } = readArguments(args, ['FOLDER'], storeOptions)
+  const { config, problems } = readGatewayConfig(dir, env)
+  printProblems(problems, err)
+  if (config === undefined) return exitCodes.config
+  try {
+    const { accounts, keys, bytes } = await backupStore(config.store, resolve(folder))
+    out(json ? JSON.stringify({ accounts, keys, bytes }) : `backed up: ${accounts} accounts, ${keys} keys, ${bytes} bytes in ${folder}`)
+    return exitCodes.ok
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error
+    err(`tollgate: ${error.message}`)
+    return exitCodes.failed
+  }
 }
 
 const copy: Subcommand = async (args, terminal) => {

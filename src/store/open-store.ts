@@ -2,6 +2,8 @@ import type { StoreAddress } from '../config/types.ts'
 import { loadModulesSync } from '../runtime/module-loading.ts'
 import type { Clock } from '../services/clock.ts'
 import type { HeightBroadcasts } from './redis/redis-height-broadcast.ts'
+import type { BackupSummary } from './lmdb/lmdb-backup.ts'
+import { StoreError } from './store.ts'
 import type { Store, StoreContents } from './store.ts'
 
 // Each engine is loaded when it is used: a start with LMDB loads no Redis client.
@@ -21,6 +23,13 @@ export const inspectStore = async (address: StoreAddress, clock: Clock): Promise
   address.kind === 'lmdb'
     ? { accounts: await (await import('./lmdb/lmdb-accounts.ts')).readLmdbAccounts(address.path), warnings: [] }
     : (await import('./redis/redis-store.ts')).inspectRedisStore(address, clock)
+
+/** Writes an embedded store to a new folder while gateways use it. */
+export const backupStore = async (address: StoreAddress, target: string): Promise<BackupSummary> => {
+  if (address.kind !== 'lmdb')
+    throw new StoreError('store backup is for an embedded store: a Redis is saved by its own means, such as BGSAVE')
+  return (await import('./lmdb/lmdb-backup.ts')).backupLmdbStore(address.path, target)
+}
 
 /** The heights that gateways on other machines report; none where the store cannot be shared by machines. */
 export const openHeightBroadcasts = async (address: StoreAddress, clock: Clock): Promise<HeightBroadcasts> =>

@@ -1,3 +1,5 @@
+import { readdirSync, statSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -274,4 +276,53 @@ t.test('store repair makes the day of the clock the day of the store, while no g
   t.match(await json(usageCommand, 'alice'), { day: today, left: 1_000 })
   t.same(await json(storeCommand, 'repair'), { from: today, to: today })
   t.same((await run(storeCommand, 'repair')).out, [`the store's day is that of the clock: ${today}`])
+})
+
+t.test('store backup writes the store as it is at one moment while a gateway writes, and the backup is a store', async t => {
+  const { dir, run } = await createTestConfigs(t)
+  const path = join(dir, '..', 'data')
+  t.match(await run(storeCommand, 'backup', join(dir, 'early')), { code: 1, err: [/^tollgate: no store in /] })
+  const store = await openStore({ kind: 'lmdb', path }, systemClock)
+  await seedStore(store)
+  const expected = await readEverything(store)
+  const target = join(dir, 'backup')
+  // Accounts are added meanwhile, each with its key: a backup has both or none.
+  let isDone = false
+  const writes = (async () => {
+    for (let i = 0; !isDone; i += 1) {
+      await store.addAccount({ id: `acc_new_${i}`, name: `new-${i}`, plan: 'core', created: i })
+      await store.addKey(`hash-new-${i}`, { id: `key_new_${i}`, account: `acc_new_${i}`, created: i, hint: 'wxyz' })
+    }
+  })()
+  const { code, out } = await run(storeCommand, 'backup', target, '--json').finally(() => (isDone = true))
+  await writes
+  await store.close()
+  t.equal(code, 0)
+  const summary = JSON.parse(out.join('')) as { readonly accounts: number; readonly keys: number; readonly bytes: number }
+  t.ok(summary.accounts >= 2 && summary.accounts - 2 - (summary.keys - 3) <= 1, JSON.stringify(summary))
+  t.equal(statSync(join(target, 'data.mdb')).mode & 0o777, 0o600)
+  t.same(readdirSync(target), ['data.mdb'])
+  t.same(
+    readdirSync(dir).filter(file => file.includes('partial')),
+    [],
+  )
+  const restored = await openStore({ kind: 'lmdb', path: target }, systemClock)
+  const found = await readEverything(restored)
+  await restored.close()
+  t.same({ ...found, accounts: found.accounts.filter(({ id }) => !id.includes('new')) }, expected)
+  t.match(await run(storeCommand, 'backup', target), { code: 1, err: [/exists already: a backup is a new folder$/] })
+})
+
+t.test('store backup refuses a store on Redis, and a folder that it cannot write to', async t => {
+  const { dir, run } = await createTestConfigs(t)
+  const store = await openStore({ kind: 'lmdb', path: join(dir, '..', 'data') }, systemClock)
+  await store.close()
+  await writeFile(join(dir, 'file'), '')
+  t.match(await run(storeCommand, 'backup', join(dir, 'file/backup')), { code: 1, err: [/^tollgate: cannot write the backup to /] })
+  const gateway = join(dir, 'gateway.yaml')
+  await writeFile(gateway, (await readFile(gateway, 'utf8')).replace('lmdb:../data', 'redis://127.0.0.1:1'))
+  t.match(await run(storeCommand, 'backup', join(dir, 'backup')), {
+    code: 1,
+    err: [/is for an embedded store: a Redis is saved by its own means/],
+  })
 })

@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, open as openFile, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { open } from 'lmdb'
+import type { RootDatabase } from 'lmdb'
+import { StoreError } from '../store.ts'
+import { assertIntactFiles } from './data-folder.ts'
+import { openTables } from './lmdb-tables.ts'
+
+/** What a backup contains. The members are those of `store backup --json`. */
+export interface BackupSummary {
+  readonly accounts: number
+  readonly keys: number
+  readonly bytes: number
+}
+
+/**
+ * Writes the store in `path`, as it is at one moment, to the new folder `target`; processes use the store meanwhile. The folder appears
+ * under its name when it is complete, on disk, and has been opened and read. Rejects with StoreError, and leaves nothing behind.
+ */
+export const backupLmdbStore = async (path: string, target: string): Promise<BackupSummary> => {
+  if (!existsSync(join(path, 'data.mdb'))) throw new StoreError(`no store in ${path}`)
+  if (existsSync(target)) throw new StoreError(`${target} exists already: a backup is a new folder`)
+  await assertIntactFiles(path)
+  const partial = `${target}.partial-${process.pid}`
+  try {
+    await mkdir(partial, { recursive: true, mode: 0o700 })
+    await withEnvironment(path, root => root.backup(partial, true))
+    await sync(join(partial, 'data.mdb'))
+    const summary = await withEnvironment(partial, summarize)
+    await rm(join(partial, 'lock.mdb'), { force: true }) // of the look at the copy
+    await rename(partial, target)
+    await sync(dirname(target))
+    return { ...summary, bytes: (await stat(join(target, 'data.mdb'))).size }
+  } catch (cause) {
+    await rm(partial, { recursive: true, force: true }).catch(() => undefined)
+    throw new StoreError(`cannot write the backup to ${target}: ${(cause as Error).message}`, { cause })
+  }
+}
+
+const withEnvironment = async <T>(path: string, work: (root: RootDatabase) => T | Promise<T>): Promise<T> => {
+  const root = open({ path, noSubdir: false, maxDbs: 32, encoding: 'json', readOnly: true })
+  try {
+    return await work(root)
+  } finally {
+    await root.close()
+  }
+}
+
+/** Reads every row of both tables. */
+const summarize = (root: RootDatabase): Pick<BackupSummary, 'accounts' | 'keys'> => {
+  const { accounts, keys } = openTables(root)
+  return { accounts: Array.from(accounts.getRange()).length, keys: Array.from(keys.getRange()).length }
+}
+
+/** Readable for its owner alone, and on disk. */
+const sync = async (path: string): Promise<void> => {
+  const file = await openFile(path, 'r')
+  try {
+    if (!(await file.stat()).isDirectory()) await chmod(path, 0o600)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
