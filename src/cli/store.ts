@@ -33,9 +33,13 @@ const progressStepCount = 10
 /** Moves an installation between an embedded store and a Redis, and repairs a store after a wrong clock. */
 export const storeCommand: Command = {
   name: 'store',
-  summary: 'Copies a store into another, from LMDB to Redis or back; or repairs the day of a store after a wrong clock.',
-  usage: ['store copy FROM TO [--live] [--json]', 'store repair [--json] [--config DIR]'],
-  positionals: { FROM: 'The store to copy: lmdb:PATH or redis://HOST:PORT.', TO: 'The store to copy into, in the same form.' },
+  summary: 'Copies a store into another, from LMDB to Redis or back; backs up an embedded store; or repairs the day of a store.',
+  usage: ['store copy FROM TO [--live] [--json]', 'store backup FOLDER [--json] [--config DIR]', 'store repair [--json] [--config DIR]'],
+  positionals: {
+    FROM: 'The store to copy: lmdb:PATH or redis://HOST:PORT.',
+    TO: 'The store to copy into, in the same form.',
+    FOLDER: 'The new folder of the backup.',
+  },
   options: { ...copyOptions, ...storeOptions },
   run: async (args, terminal) => runSubcommand({ copy, backup, repair }, args, terminal),
 }
