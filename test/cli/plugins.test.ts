@@ -10,10 +10,10 @@ import { runCommand } from './run-command.ts'
 
 const mainPath = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 
-/** Without the options that tap sets for its own processes. */
+/** `env -u`: tap would load itself into the process. */
 const run = (cwd: string, ...args: readonly string[]) => {
-  const { NODE_OPTIONS: _, NODE_TEST_CONTEXT: __, ...env } = process.env
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd, env, encoding: 'utf8', timeout: 60_000 })
+  const command = ['-u', 'NODE_OPTIONS', '-u', 'NODE_TEST_CONTEXT', process.execPath, ...args]
+  const { status, stdout, stderr } = spawnSync('env', command, { cwd, encoding: 'utf8', timeout: 60_000 })
   return { status, stdout, stderr }
 }
 

@@ -130,6 +130,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'metrics',
     'network',
     'offers',
+    'peers',
     'results',
     'sharedCaches',
     'singleton',
