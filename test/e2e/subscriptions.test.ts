@@ -1,9 +1,10 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-chain.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(90_000)
 
@@ -253,6 +254,30 @@ for (const workers of [1, 2]) {
     })
   })
 }
+
+t.test('when a worker dies, its sockets close, and the others see no gap', async t => {
+  const { connect, running } = await startGateway(t, { workers: 2 })
+  const clients = await Promise.all(Array.from({ length: 12 }, () => connect()))
+  for (const client of clients) await subscribe(client, 'newHeads')
+  const [dying, survivor] = childrenOf(running.pid)
+  const closed = new Set<WsClient>()
+  for (const client of clients) void client.closed.then(() => closed.add(client))
+  const heads = Promise.allSettled(clients.map(client => nextHeaders(client, 6)))
+  await chain.request('anvil_mine', '0x3')
+  process.kill(dying ?? 0, 'SIGKILL')
+  await waitUntil(() => closed.size > 0)
+  await chain.request('anvil_mine', '0x3')
+  const results = await heads
+  t.ok(survivor !== undefined && closed.size < clients.length)
+  for (const [i, result] of results.entries()) {
+    if (closed.has(clients[i] as WsClient)) continue
+    if (result.status === 'rejected') throw result.reason
+    t.same(
+      result.value.map(({ hash }) => hash),
+      await canonicalHashes(result.value[0]?.number ?? '', 6),
+    )
+  }
+})
 
 t.test('events cost credits', async t => {
   const { deployment, connect, alice, bob } = await startGateway(t, {})
