@@ -134,6 +134,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'results',
     'sharedCaches',
     'singleton',
+    'traceparent',
     'upstreamClient',
     'usage',
     'vary',
