@@ -99,7 +99,7 @@ test('src imports plugins only through their list, for the command line and for 
 /** The one folder or file in which each of these packages is used; koa also has the portal's routes. */
 const packageUsers: Readonly<Record<string, string>> = {
   koa: 'src/(server|portal)/',
-  '@koa/router': 'src/portal/portal-app.ts',
+  '@koa/router': 'src/portal/',
   'koa-session': 'src/portal/sessions.ts',
   lmdb: 'src/store/lmdb/',
   '@redis/client': 'src/store/redis/',

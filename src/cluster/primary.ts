@@ -21,6 +21,7 @@ import { openHeightBroadcasts } from '../store/open-store.ts'
 import { rpcPortVariable } from './channel.ts'
 import { mergeMetrics } from './merge-metrics.ts'
 import { openPrimaryPortal } from './primary-portal.ts'
+import { openPrimaryOperatorApi } from './primary-operator-api.ts'
 import { SharedHeads } from './shared-heads.ts'
 import { openWorkerPool } from './worker-pool.ts'
 import type { WorkerPool } from './worker-pool.ts'
@@ -79,7 +80,9 @@ export const openPrimary = async (
   }
   const reloader = new Reloader({ config, readConfig, prepareReload, clock: systemClock, log, metrics })
   const headsStatus = () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
+  const operatorApi = openPrimaryOperatorApi(gateway.store, () => gateway.plans, log)
   const adminOptions = {
+    operatorApi: operatorApi.middleware,
     isReady: () => !isDraining && pool.readyCount > 0,
     async networks() {
       await sharedHeads.refresh()
@@ -114,6 +117,7 @@ export const openPrimary = async (
       await pool.stop(graceMs, stopTimeoutMs())
       await close()
       await admin?.stop()
+      await operatorApi.close()
       await portal?.stop()
     },
   }

@@ -61,7 +61,8 @@ export const gatewaySchema = {
           type: 'string',
           format: 'secret',
           description:
-            'Authorizes /log-level, /access-log and /reload, as `Authorization: Bearer TOKEN`. Without a token these paths do not exist.',
+            'Authorizes /log-level, /access-log, /reload and the API of accounts below /api/v1, as `Authorization: Bearer TOKEN`. Without a token ' +
+            'these paths do not exist.',
           examples: ['${ADMIN_TOKEN}'],
         },
         hosts: {

@@ -1,5 +1,5 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
-import { openPortal } from '../portal/index.ts'
+import { openOperatorApi, openPortal } from '../portal/index.ts'
 import type { PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
@@ -36,9 +36,12 @@ export const openListeners = async (
   closers.push(() => rpc.stop())
   const { admin: adminAddress, portal: portalAddress } = config.listen
   const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
-  const admin = adminAddress && (await openAdminListener(adminAddress, adminOptionsOf(config, context, headsStatus)))
+  let { plans } = config
+  const operatorApi = openOperatorApi({ store, clock, log, storeAddress: config.store, plans: () => plans })
+  const adminOptions = { ...adminOptionsOf(config, context, headsStatus), operatorApi: operatorApi.middleware }
+  const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions))
   // Closed after the calls in flight have finished, so that they answer until then.
-  if (admin !== undefined) closers.splice(-1, 0, () => admin.stop())
+  if (admin !== undefined) closers.splice(-1, 0, operatorApi.close, () => admin.stop())
   const portal =
     portalAddress &&
     (await openPortal({
@@ -56,7 +59,8 @@ export const openListeners = async (
   return {
     urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
     enterLameDuck: rpc.enterLameDuck,
-    reload({ headers, drain, plans }, networks) {
+    reload({ headers, drain, plans: nextPlans }, networks) {
+      plans = nextPlans
       rpc.reload(running.current, { headers, drain })
       portal?.reload({ networks, plans })
     },
@@ -67,7 +71,7 @@ const adminOptionsOf = (
   { admin: { token, hosts }, accessLog: accessLogConfig }: GatewayConfig,
   { isReady, reload, headsSource, metrics, accessLog, log }: ListenerContext,
   headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
-): AdminOptions => ({
+): Omit<AdminOptions, 'operatorApi'> => ({
   isReady,
   async networks() {
     await headsSource.refresh()

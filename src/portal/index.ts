@@ -1,3 +1,4 @@
+import type Koa from 'koa'
 import type { Address, NetworkConfig, StoreAddress } from '../config/types.ts'
 import type { Secret } from '../plugin/secret.ts'
 import { urlOf } from '../server/http-server.ts'
@@ -7,6 +8,9 @@ import type { MethodDescription } from '../services/index.ts'
 import type { PortalLimits } from './attempt-limit.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
+import { StoreError } from '../store/store.ts'
+import { ApiError } from './api-error.ts'
+import type { OperatorApi, OperatorApiOptions } from './operator/operator-api.ts'
 import type { QueryProcess } from './queries/query-process.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
@@ -84,4 +88,31 @@ const toPortalNetworks = async ({
 const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   const { hostname, port } = new URL(rpcUrl)
   return hosts.includes(hostname) ? rpcUrl : urlOf(hosts[0] ?? hostname, Number(port))
+}
+
+/** The operator's API, loaded with its first request. */
+export const openOperatorApi = (options: OperatorApiOptions | (() => Promise<OperatorApiOptions>)) => {
+  let opening: Promise<OperatorApi> | undefined
+  const open = async (): Promise<OperatorApi> => {
+    const { createOperatorApi } = await import('./operator/operator-api.ts')
+    return createOperatorApi(typeof options === 'function' ? await options() : options)
+  }
+  return {
+    async middleware(): Promise<Koa.Middleware> {
+      try {
+        return (await (opening ??= open())).middleware
+      } catch (error) {
+        // The next request tries again.
+        opening = undefined
+        if (error instanceof StoreError) return respondStoreUnavailable
+        throw error
+      }
+    },
+    close: async (): Promise<void> => (await opening)?.close(),
+  }
+}
+
+const respondStoreUnavailable: Koa.Middleware = ctx => {
+  ctx.status = 503
+  ctx.body = new ApiError(503, 'store-unavailable', 'the store is unreachable; calls to networks continue')
 }

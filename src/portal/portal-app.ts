@@ -1,15 +1,14 @@
 import Router from '@koa/router'
-import { randomBytes } from 'node:crypto'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { RouterContext } from '@koa/router'
 import type { Secret } from '../plugin/secret.ts'
 import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
-import { StoreError } from '../store/store.ts'
 import { networkOf } from '../util/address-set.ts'
 import { findTokenOwner } from './access-tokens.ts'
 import { ApiError } from './api-error.ts'
+import { respondWithErrors } from './error-responses.ts'
 import { streamAccount } from './events.ts'
 import { openApiDocument } from './openapi.ts'
 import { servePage } from './page-files.ts'
@@ -55,7 +54,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
   app.on('error', (error: Error) => services.log.info({ err: error }, 'dashboard request aborted by the client'))
-  app.use(respondWithErrors(services))
+  app.use(respondWithErrors(services.log))
   app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
   app.use(requireHost(url, listenHost))
   app.use(servePage)
@@ -134,33 +133,4 @@ const tokenOwnerOf = async (token: string, callerNetwork: string, { store, limit
 
 const throwNotSignedIn = (): never => {
   throw new ApiError(401, 'not-signed-in', 'sign in, or send a personal access token')
-}
-
-/** The one place that turns errors into responses. */
-const respondWithErrors =
-  ({ log }: PortalServices): Koa.Middleware =>
-  async (ctx, next) => {
-    try {
-      await next()
-    } catch (error) {
-      const shown = toApiError(error)
-      if (shown.status === 500) {
-        const requestId = randomBytes(8).toString('hex')
-        log.error({ err: error, requestId }, 'dashboard request failed because of a bug')
-        ctx.set('X-Request-Id', requestId)
-      }
-      if (shown.retryAfter !== undefined) ctx.set('Retry-After', String(shown.retryAfter))
-      ctx.status = shown.status
-      ctx.body = shown
-    }
-  }
-
-const toApiError = (error: unknown): ApiError => {
-  if (error instanceof ApiError) return error
-  if (error instanceof StoreError) return new ApiError(503, 'store-unavailable', 'the store is unreachable; calls to networks continue')
-  // Of koa-bodyparser: a body that is no JSON, or too large.
-  const status = error instanceof Error && 'status' in error ? Number(error.status) : 500
-  return status >= 400 && status < 500
-    ? new ApiError(status, 'malformed', status === 413 ? 'the body is too large' : 'the body is not valid JSON')
-    : new ApiError(500, 'internal', 'internal error')
 }

@@ -34,7 +34,9 @@ export interface AdminOptions extends LogControls {
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** Reloads the configuration; undefined where that is not possible. */
   readonly reload: (() => Promise<AdminReloadReport>) | undefined
-  /** Required of those who reload, and read or change the logs; without a token nobody can. */
+  /** The operator's API, below /api/v1; loaded with its first request. */
+  operatorApi(): Promise<Koa.Middleware>
+  /** Required of those who reload, use the operator's API, and read or change the logs; without a token nobody can. */
   readonly token: Secret | undefined
   /** Hosts that requests may name besides loopback names and the address that they come in on. */
   readonly hosts: readonly string[]
@@ -42,7 +44,7 @@ export interface AdminOptions extends LogControls {
 
 /**
  * `/livez` (restart the process when it fails), `/readyz` (route to the process while it is 200), `/metrics` (Prometheus),
- * `/log-level`, `/access-log` and `/reload`. Probes and scrapers name the host as they find it; all else is only for those who know the
+ * `/log-level`, `/access-log`, `/reload` and `/api/v1`. Probes and scrapers name the host as they find it; all else is only for those who know the
  * listener's name.
  */
 export const createAdminApp = ({ token, hosts, ...options }: AdminOptions): Koa => {
@@ -61,6 +63,10 @@ export const createAdminApp = ({ token, hosts, ...options }: AdminOptions): Koa 
     app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options) })))
     app.use(at('/access-log', respondTo({ GET: ctx => respondAccessLog(ctx, options), PUT: ctx => setAccessLog(ctx, options) })))
     app.use(at('/access-log/reopen', respondTo({ POST: ctx => reopenAccessLog(ctx, options) })))
+  }
+  if (token !== undefined) {
+    app.use(below('/api/v1/', requireToken(token)))
+    app.use(below('/api/v1/', async (ctx, next) => (await options.operatorApi())(ctx, next)))
   }
   const { reload } = options
   if (token !== undefined && reload !== undefined) {
@@ -115,6 +121,11 @@ const at =
   (path: string, middleware: Koa.Middleware): Koa.Middleware =>
   (ctx, next) =>
     ctx.path === path ? middleware(ctx, next) : next()
+
+const below =
+  (prefix: string, middleware: Koa.Middleware): Koa.Middleware =>
+  (ctx, next) =>
+    ctx.path.startsWith(prefix) ? middleware(ctx, next) : next()
 
 type Responder = (ctx: Koa.Context) => void | Promise<void>
 

@@ -39,7 +39,7 @@ t.test('queries of usage', async t => {
     reads += 1
     return store.usageCounts(...range)
   }
-  const queries = createUsageQueries({ usageCounts }, () => now)
+  const queries = createUsageQueries({ ...store, usageCounts }, () => now)
   const lastHours = (hours: number) => ({ account: 'acc_1', from: nowHour + 1 - hours, to: nowHour + 1 })
 
   t.test('calls over time are summed by each dimension, hour and day, for one account', async t => {
@@ -90,6 +90,21 @@ t.test('queries of usage', async t => {
     t.equal(await creditsOf(31), 0)
     now += 60_000
     t.equal(await creditsOf(31), 160)
+  })
+
+  t.test('totals of all accounts, and pages of accounts', async t => {
+    const range = { from: nowHour, to: nowHour + 1 }
+    t.match(await queries.totals({ ...range, by: 'account' }), [
+      { name: 'acc_2', credits: 999 },
+      { name: 'acc_1', credits: 320, calls: 4, forwarded: 0 },
+    ])
+    t.match(await queries.totals({ ...range, by: 'network' }), [{ name: 'devnet', credits: 1_319 }])
+    for (const [i, name] of ['carol', 'alice', 'bob'].entries())
+      await store.addAccount({ id: `acc_${i}`, name, plan: 'core', created: i, ...(name === 'bob' && { label: 'Customer 7' }) })
+    const first = await queries.accountPage({ search: '', after: '', limit: 2 })
+    t.match(first, { accounts: [{ name: 'alice' }, { name: 'bob' }], next: 'bob' })
+    t.match(await queries.accountPage({ search: '', after: 'bob', limit: 2 }), { accounts: [{ name: 'carol' }], next: undefined })
+    t.match(await queries.accountPage({ search: 'customer', after: '', limit: 9 }), { accounts: [{ name: 'bob' }], next: undefined })
   })
 
   t.test('a query of months lets another one in between', async t => {

@@ -26,6 +26,7 @@ const open = async (token?: Secret, host = '127.0.0.1', hasAccessLogFile = true)
       }),
     logLevel,
     reload: undefined,
+    operatorApi: () => Promise.reject(new Error('not requested')),
     accessLog,
     hasAccessLogFile,
     token,

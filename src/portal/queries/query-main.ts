@@ -21,17 +21,29 @@ const openQueriedStore = (): Promise<Store> => {
   return openStore(address, systemClock)
 }
 
-const usageCounts: Store['usageCounts'] = async (account, from, to) => {
+const queriedStore = async (): Promise<Store> => {
   if (isEnding) throw new StoreError('the gateway stops')
   // A store that could not be opened may be there for the next query.
   opening ??= openQueriedStore().catch((error: unknown) => {
     opening = undefined
     throw error
   })
-  return (await opening).usageCounts(account, from, to)
+  return opening
 }
 
-const queries = createUsageQueries({ usageCounts }, () => systemClock.now())
+const queries = createUsageQueries(
+  {
+    usageCounts: async (account, from, to) => (await queriedStore()).usageCounts(account, from, to),
+    async *allUsageCounts(hours) {
+      for await (const count of (await queriedStore()).allUsageCounts(hours)) {
+        if (isEnding) throw new StoreError('the gateway stops')
+        yield count
+      }
+    },
+    accounts: async () => (await queriedStore()).accounts(),
+  },
+  () => systemClock.now(),
+)
 
 const runQuery = async (name: QueryName, options: unknown) => {
   try {

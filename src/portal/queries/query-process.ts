@@ -64,6 +64,8 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       outcomes: query('outcomes'),
       creditsByHour: query('creditsByHour'),
       lastUses: query('lastUses'),
+      totals: query('totals'),
+      accountPage: query('accountPage'),
     },
     start: () => void startProcess(),
     close: endProcess,

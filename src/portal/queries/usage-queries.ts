@@ -1,4 +1,5 @@
-import type { UsageStore } from '../../store/store.ts'
+import { setImmediate } from 'node:timers/promises'
+import type { AccountRow, Store } from '../../store/store.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { HourSummaries, addUsage, newUsageSum } from './hour-summaries.ts'
 import type { Dimension, UsageSum } from './hour-summaries.ts'
@@ -17,11 +18,18 @@ export interface UsageSeries extends Readonly<UsageSum> {
   readonly points: readonly number[]
 }
 
+export interface UsageTotal extends Readonly<UsageSum> {
+  readonly name: string
+}
+
 export interface UsageOverTime {
   /** The most credits first. */
   readonly groups: readonly UsageSeries[]
   readonly total: UsageSeries
 }
+
+/** What queries read. */
+export type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts'>
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries {
@@ -32,11 +40,25 @@ export interface UsageQueries {
   creditsByHour(range: HourRange): Promise<readonly number[]>
   /** The last hour in which each key was used. */
   lastUses(range: HourRange): Promise<readonly (readonly [key: string, hour: number])[]>
+  /** All accounts together, by account or by a dimension; the most credits first. */
+  totals(options: Omit<HourRange, 'account'> & { readonly by: Dimension | 'account' }): Promise<readonly UsageTotal[]>
+  /** Accounts whose name or label has the text, after the name `after`. */
+  accountPage(options: { readonly search: string; readonly after: string; readonly limit: number }): Promise<AccountPage>
 }
+
+/** A part of the accounts, in the order of their names. */
+export interface AccountPage {
+  readonly accounts: readonly AccountRow[]
+  /** The name after which the next part begins; undefined at the end. */
+  readonly next: string | undefined
+}
+
+/** How often queries that run at the same time get their turn while all accounts are read. */
+const countsPerTurn = 2_000
 
 export type QueryName = keyof UsageQueries
 
-export const createUsageQueries = (store: Pick<UsageStore, 'usageCounts'>, now: () => number): UsageQueries => {
+export const createUsageQueries = (store: QueriedStore, now: () => number): UsageQueries => {
   const summaries = new HourSummaries(store, now)
   const read = ({ account, from, to }: HourRange) => summaries.read(account, from, to)
 
@@ -78,5 +100,27 @@ export const createUsageQueries = (store: Pick<UsageStore, 'usageCounts'>, now: 
       for await (const { hour, groups } of read(range)) for (const key of groups.key.keys()) hours.set(key, hour)
       return [...hours]
     },
+    async totals({ from, to, by }) {
+      const totals = new Map<string, UsageTotal & UsageSum>()
+      let count = 0
+      for await (const row of store.allUsageCounts({ from, to })) {
+        addUsage(
+          getOrCreate(totals, row[by], name => ({ name, ...newUsageSum() })),
+          { ...row, forwarded: row.forwarded ? row.calls : 0 },
+        )
+        if ((count += 1) % countsPerTurn === 0) await setImmediate()
+      }
+      return [...totals.values()].sort(compareTotals)
+    },
+    async accountPage({ search, after, limit }) {
+      const text = search.toLowerCase()
+      const found = (await store.accounts()).filter(
+        ({ name, label = '' }) => name > after && (name.toLowerCase().includes(text) || label.toLowerCase().includes(text)),
+      )
+      const accounts = found.slice(0, limit)
+      return { accounts, next: found.length > limit ? accounts.at(-1)?.name : undefined }
+    },
   }
 }
+
+const compareTotals = (a: UsageTotal, b: UsageTotal): number => b.credits - a.credits || b.calls - a.calls || (a.name < b.name ? -1 : 1)

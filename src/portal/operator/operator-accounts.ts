@@ -1,0 +1,159 @@
+import { readBalance } from '../../services/account-reports.ts'
+import { generateAccountId } from '../../services/accounts/api-key.ts'
+import { keyRefusal } from '../../services/accounts/create-key.ts'
+import { effectivePlan } from '../../services/accounts/index.ts'
+import type { AccountRow, KeyRow } from '../../store/store.ts'
+import { isoTime } from '../../util/dates.ts'
+import { didYouMean } from '../../util/did-you-mean.ts'
+import { ApiError, invalidField, notFound } from '../api-error.ts'
+import { defineOperatorRoute } from './operator-route.ts'
+import type { OperatorServices } from './operator-route.ts'
+
+const plan = { type: 'string', description: 'One of `plans` in gateway.yaml.' } as const
+
+const credits = {
+  type: 'integer',
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'Daily credits of the account in place of those of its plan; 0: those of its plan.',
+} as const
+
+const label = {
+  type: 'string',
+  pattern: '^\\P{Cc}{0,200}$',
+  label: 'at most 200 characters on one line',
+  description: 'Empty: none.',
+} as const
+
+const accountJson = (row: AccountRow) => ({
+  id: row.id,
+  name: row.name,
+  plan: row.plan,
+  credits: row.credits ?? null,
+  label: row.label ?? null,
+  suspended: toIsoTime(row.suspended),
+  created: isoTime(row.created),
+})
+
+const keyJson = (row: KeyRow, now: number) => {
+  const { id, account, name = '', hint, networks = [], methods = [], origins = [], ips = [], dailyCredits = null } = row
+  const times = { created: isoTime(row.created), expires: toIsoTime(row.expires), suspended: toIsoTime(row.suspended) }
+  const state = keyRefusal(row, now) ?? 'active'
+  return { id, account, name, hint, networks, methods, origins, ips, dailyCredits, state, ...times, revoked: toIsoTime(row.revoked) }
+}
+
+const toIsoTime = (time: number | undefined): string | null => (time === undefined ? null : isoTime(time))
+
+const findAccount = async ({ store }: OperatorServices, idOrName = ''): Promise<AccountRow> => {
+  const account = await store.account(idOrName)
+  if (account === undefined) throw notFound('account')
+  return account
+}
+
+const checkPlan = ({ plans }: OperatorServices, name: string): string => {
+  if (Object.hasOwn(plans, name)) return name
+  const hint = didYouMean(name, Object.keys(plans))
+  throw invalidField('plan', `has "${name}", which gateway.yaml does not have${hint === undefined ? '' : `; ${hint}`}`)
+}
+
+/** `{id}` is an id or a name. */
+export const operatorAccountRoutes = [
+  defineOperatorRoute({
+    method: 'get',
+    path: '/accounts',
+    query: {
+      type: 'object',
+      properties: {
+        search: { type: 'string', default: '', description: 'A part of the name or the label.' },
+        after: { type: 'string', default: '', description: '`next` of the response before.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most accounts of the response.' },
+      },
+    },
+    async handle({ query }, { queries }) {
+      const { accounts, next = null } = await queries.accountPage(query)
+      return { accounts: accounts.map(accountJson), next }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'post',
+    path: '/accounts',
+    body: {
+      type: 'object',
+      properties: {
+        name: {
+          type: 'string',
+          pattern: '^(?!acc_)[\\w.@-]{1,64}$',
+          label: '1 to 64 letters, digits or . _ - @, not starting with acc_',
+          description: 'Unique.',
+        },
+        plan,
+        credits,
+        label,
+      },
+      required: ['name', 'plan'],
+    },
+    status: 201,
+    async handle({ body: { name, plan: planName, credits: own = 0, label: text = '' } }, services) {
+      const account: AccountRow = {
+        id: generateAccountId(),
+        name,
+        plan: checkPlan(services, planName),
+        created: services.clock.now(),
+        ...(own > 0 && { credits: own }),
+        ...(text !== '' && { label: text }),
+      }
+      if (!(await services.accounts.addAccount(account))) throw new ApiError(409, 'exists', `account "${name}" already exists`, 'name')
+      return accountJson(account)
+    },
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/accounts/{id}',
+    async handle({ params }, services) {
+      const account = await findAccount(services, params['id'])
+      const limit = effectivePlan(account, services.plans)?.dailyCredits ?? null
+      return { ...accountJson(account), balance: await readBalance(services.store, account.id, limit) }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'patch',
+    path: '/accounts/{id}',
+    body: {
+      type: 'object',
+      properties: { plan, credits, label, suspended: { type: 'boolean', description: 'Whether all its keys are refused.' } },
+    },
+    async handle({ params, body: { plan: planName, credits: own, label: text, suspended } }, services) {
+      const { id, suspended: since } = await findAccount(services, params['id'])
+      const changed = await services.accounts.changeAccount(id, {
+        ...(planName !== undefined && { plan: checkPlan(services, planName) }),
+        ...(own !== undefined && { credits: own === 0 ? null : own }),
+        ...(text !== undefined && { label: text === '' ? null : text }),
+        ...(suspended !== undefined && { suspended: suspended ? (since ?? services.clock.now()) : null }),
+      })
+      if (changed === undefined) throw notFound('account')
+      return accountJson(changed)
+    },
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/accounts/{id}/keys',
+    async handle({ params }, services) {
+      const { id } = await findAccount(services, params['id'])
+      return (await services.store.keys(id)).map(row => keyJson(row, services.clock.now()))
+    },
+  }),
+  ...(['suspend', 'resume', 'revoke'] as const).map(action =>
+    defineOperatorRoute({
+      method: 'post',
+      path: `/keys/{id}/${action}`,
+      async handle({ params: { id = '' } }, { accounts, clock }) {
+        const row =
+          action === 'revoke'
+            ? await accounts.revokeKey(id)
+            : await accounts.changeKey(id, { suspended: action === 'suspend' ? clock.now() : null })
+        if (row === undefined) throw notFound('key')
+        return keyJson(row, clock.now())
+      },
+    }),
+  ),
+]

@@ -1,0 +1,39 @@
+import { monthOf, readChanges } from '../../services/accounts/change-log.ts'
+import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
+import { invalidField } from '../api-error.ts'
+import { dimensions } from '../queries/hour-summaries.ts'
+import { defineOperatorRoute } from './operator-route.ts'
+
+export const operatorReportRoutes = [
+  defineOperatorRoute({
+    method: 'get',
+    path: '/usage',
+    query: {
+      type: 'object',
+      properties: {
+        by: { type: 'string', enum: ['account', ...dimensions], default: 'account', description: 'What calls are counted by.' },
+        hours: { type: 'integer', minimum: 1, maximum: 31 * hoursPerDay, default: hoursPerDay, description: 'How far back, up to now.' },
+        offset: { type: 'integer', minimum: 0, default: 0, description: 'How many groups to skip.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most groups of the response.' },
+      },
+    },
+    async handle({ query: { by, hours, offset, limit } }, { store, queries, clock }) {
+      const to = Math.floor(clock.now() / hourMs) + 1
+      const totals = await queries.totals({ from: to - hours, to, by })
+      const page = totals.slice(offset, offset + limit)
+      const nameOf = async (id: string) => (await store.account(id))?.name ?? ''
+      const groups = by === 'account' ? await Promise.all(page.map(async group => ({ ...group, account: await nameOf(group.name) }))) : page
+      return { by, from: isoTime((to - hours) * hourMs), groupCount: totals.length, groups }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/changes',
+    query: { type: 'object', properties: { month: { type: 'string', description: 'YYYY-MM; the current one unless given.' } } },
+    handle({ query: { month } }, { store, clock }) {
+      if (month !== undefined && !/^\d{4}-(0[1-9]|1[0-2])$/.test(month)) throw invalidField('month', 'must be a month such as 2026-01')
+      return readChanges(store, month ?? monthOf(clock.now()))
+    },
+  }),
+  defineOperatorRoute({ method: 'get', path: '/plans', handle: (_request, { plans }) => Object.values(plans) }),
+]

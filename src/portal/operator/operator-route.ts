@@ -1,0 +1,44 @@
+import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
+import type { Plans } from '../../services/accounts/index.ts'
+import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { Log } from '../../services/log.ts'
+import type { Store } from '../../store/store.ts'
+import type { UsageQueries } from '../queries/usage-queries.ts'
+
+/** What the operator's routes work with. */
+export interface OperatorServices {
+  readonly store: Store
+  /** The accounts of the store, with what the operator changes in the log of changes. */
+  readonly accounts: RecordedAccounts
+  readonly queries: UsageQueries
+  /** As of now: a reload may change them. */
+  readonly plans: Plans
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export interface OperatorRequest<Query, Body> {
+  readonly params: Readonly<Record<string, string>>
+  readonly query: Query
+  readonly body: Body
+}
+
+/** One action of the operator, below /api/v1 of the admin listener. */
+export interface OperatorRoute<Query extends ObjectSchema = ObjectSchema, Body extends ObjectSchema = ObjectSchema> {
+  readonly method: 'get' | 'post' | 'patch'
+  /** Parameters as `{id}`. */
+  readonly path: string
+  readonly query?: Query
+  readonly body?: Body
+  /** Of a success: 200 unless given. */
+  readonly status?: number
+  handle(request: OperatorRequest<Infer<Query>, Infer<Body>>, services: OperatorServices): unknown
+}
+
+/** Ties the types of query and body to their schemas. */
+export const defineOperatorRoute = <const Query extends ObjectSchema, const Body extends ObjectSchema>(
+  route: OperatorRoute<Query, Body>,
+): OperatorRoute =>
+  // The one cast: checkInput() checks what handle() gets.
+  route as unknown as OperatorRoute

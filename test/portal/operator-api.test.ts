@@ -1,0 +1,133 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import type { GatewayProcess } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { createPortalClient } from '../support/portal-client.ts'
+import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const adminToken = 'canary-operator-token'
+
+const startGateway = async (t: Test, workers: number) => {
+  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_gasPrice: { result: '0x7' } })
+  const deployment = createDeployment({
+    networks: { devnet: networkFile('devnet', [node.url]) },
+    gateway: { admin: { token: '${ADMIN_TOKEN}' }, workers },
+    env: { ADMIN_TOKEN: adminToken },
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  return { deployment, gateway: await deployment.start() }
+}
+
+const codeOf = async (gateway: GatewayProcess, key: string) => (await call(gateway.http(key), 'eth_gasPrice')).error?.code
+
+t.test("the operator's API", async t => {
+  const { deployment, gateway } = await startGateway(t, 1)
+  const operator = createPortalClient(gateway.admin, adminToken)
+
+  t.test('nobody but the operator gets in', async t => {
+    for (const token of [undefined, 'guess', `${adminToken}x`]) {
+      for (const path of ['/accounts', '/usage', '/changes', '/none']) {
+        t.equal((await fetch(`${gateway.admin}/api/v1${path}`, { headers: { authorization: `Bearer ${token}` } })).status, 401, path)
+      }
+    }
+    t.equal((await fetch(`${gateway.admin}/api/v1/plans`, { headers: { authorization: `Bearer ${adminToken}` } })).status, 200)
+  })
+
+  t.test('accounts are created, listed by pages, searched and changed', async t => {
+    const { status, json: alice } = await operator.post('/accounts', { name: 'alice', plan: 'core', label: 'customer 7', credits: 5_000 })
+    t.equal(status, 201)
+    t.match(alice, { id: /^acc_/, name: 'alice', plan: 'core', credits: 5_000, label: 'customer 7', suspended: null })
+    await operator.post('/accounts', { name: 'bob', plan: 'growth' })
+    await operator.post('/accounts', { name: 'carol', plan: 'core' })
+    const { json: page } = await operator.get('/accounts?limit=2')
+    t.match(page, { accounts: [{ name: 'alice' }, { name: 'bob' }], next: 'bob' })
+    t.match((await operator.get(`/accounts?after=${page.next}`)).json, { accounts: [{ name: 'carol' }], next: null })
+    t.match((await operator.get('/accounts?search=CUSTOMER')).json.accounts, [{ name: 'alice' }])
+    t.match((await operator.get('/accounts/alice')).json, { id: alice.id, balance: { limit: 5_000, used: 0, left: 5_000 } })
+    t.match((await operator.request('PATCH', `/accounts/${alice.id}`, { plan: 'growth', credits: 0, label: '' })).json, {
+      plan: 'growth',
+      credits: null,
+      label: null,
+    })
+    t.match((await operator.get('/plans')).json, [{ name: 'core', dailyCredits: 3_000_000 }, { name: 'growth' }, { name: 'custom' }])
+  })
+
+  t.test('a suspended account and a revoked key are refused within a second', async t => {
+    const { id, key } = await deployment.addKey('bob')
+    await waitUntil(async () => (await codeOf(gateway, key)) === undefined)
+    t.match((await operator.request('PATCH', '/accounts/bob', { suspended: true })).json, { suspended: /^20/ })
+    await waitUntil(async () => (await codeOf(gateway, key)) === -32090)
+    t.match((await operator.request('PATCH', '/accounts/bob', { suspended: false })).json, { suspended: null })
+    await waitUntil(async () => (await codeOf(gateway, key)) === undefined)
+    t.match((await operator.get('/accounts/bob/keys')).json, [{ id, hint: key.slice(-4), state: 'active' }])
+    t.match((await operator.post(`/keys/${id}/suspend`)).json, { state: 'suspended' })
+    t.match((await operator.post(`/keys/${id}/resume`)).json, { state: 'active' })
+    t.match((await operator.post(`/keys/${id}/revoke`)).json, { state: 'revoked', revoked: /^20/ })
+    await waitUntil(async () => (await codeOf(gateway, key)) === -32090)
+    t.notMatch(JSON.stringify((await operator.get('/accounts/bob/keys')).json), key)
+  })
+
+  t.test('usage of all accounts is counted by any dimension, by pages, with the names of accounts', async t => {
+    const { key } = await deployment.addKey('carol')
+    for (let i = 0; i < 2; i += 1) await call(gateway.http(key), 'eth_chainId')
+    await waitUntil(async () => (await operator.get('/usage?by=network')).json.groups[0]?.calls >= 3)
+    const { json } = await operator.get('/usage')
+    t.match(json, { by: 'account', groupCount: 2, from: /^20/ })
+    t.match(json.groups.map(({ account }: { account: string }) => account).sort(), ['bob', 'carol'])
+    t.match((await operator.get('/usage?limit=1&offset=1')).json.groups, [{ name: json.groups[1].name }])
+    t.match((await operator.get('/usage?by=method&hours=744')).json.groups.map(({ name }: { name: string }) => name).sort(), [
+      'eth_chainId',
+      'eth_gasPrice',
+    ])
+  })
+
+  t.test('every change is in the log of changes, which names the operator', async t => {
+    const { json } = await operator.get('/changes')
+    const ofOperator = json.filter(({ by }: { by: { kind: string } }) => by.kind === 'operator')
+    t.match(ofOperator.slice(0, 4), [
+      { action: 'account-added', account: { name: 'alice' }, by: { name: 'admin token' } },
+      { action: 'account-added', account: { name: 'bob' } },
+      { action: 'account-added', account: { name: 'carol' } },
+      { action: 'account-changed', before: { plan: 'core', credits: 5_000 }, after: { plan: 'growth', credits: null } },
+    ])
+    t.match(ofOperator.at(-1), { action: 'key-revoked', account: { name: 'bob' } })
+    t.same((await operator.get('/changes?month=2020-01')).json, [])
+  })
+
+  t.test('a wrong request says which field and why', async t => {
+    for (const [path, body, field] of [
+      ['/accounts', { name: 'x' }, 'plan'],
+      ['/accounts', { name: 'a b', plan: 'core' }, 'name'],
+      ['/accounts', { name: 'x', plan: 'coer' }, 'plan'],
+      ['/accounts', { name: 'x', plan: 'core', label: 'two\nlines' }, 'label'],
+      ['/accounts', { name: 'x', plan: 'core', admin: true }, 'admin'],
+    ] as const) {
+      t.match(await operator.post(path, body), { status: 400, json: { error: { field } } }, JSON.stringify(body))
+    }
+    t.match(await operator.post('/accounts', { name: 'bob', plan: 'core' }), { status: 409, json: { error: { field: 'name' } } })
+    t.match(await operator.get('/usage?by=hour'), { status: 400, json: { error: { field: 'by' } } })
+    t.match(await operator.get('/changes?month=May'), { status: 400, json: { error: { field: 'month' } } })
+    t.equal((await operator.get('/accounts/nobody')).status, 404)
+    t.equal((await operator.post('/keys/key_none/revoke')).status, 404)
+    t.match(await operator.get('/nothing'), { status: 404, json: { error: { code: 'not-found' } } })
+    t.match(await operator.post('/accounts', '{'), { status: 400, json: { error: { code: 'malformed' } } })
+  })
+
+  t.test('the token is not in the log, and the gateway stops in order', async t => {
+    t.equal(await gateway.stop(), 0)
+    t.notOk((JSON.stringify(gateway.log) + gateway.stderr()).includes(adminToken))
+  })
+})
+
+t.test('with workers the primary serves the API', async t => {
+  const { gateway } = await startGateway(t, 2)
+  const operator = createPortalClient(gateway.admin, adminToken)
+  t.equal((await operator.post('/accounts', { name: 'alice', plan: 'core' })).status, 201)
+  t.match((await operator.get('/accounts')).json, { accounts: [{ name: 'alice' }] })
+  t.equal(await gateway.stop(), 0)
+})
