@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs'
+import { JsonRpcProvider, verifyMessage, verifyTypedData } from 'ethers'
+import t from 'tap'
+import { createTestClient, createWalletClient, http, parseEther, publicActions } from 'viem'
+import { foundry } from 'viem/chains'
+import { startAnvilChain } from '../support/anvil-chain.ts'
+import { createDeployment } from '../support/deployment.ts'
+import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+// The shipped network, with calls over the WebSocket of the node.
+const chain = await startAnvilChain()
+const deployment = createDeployment({
+  networks: { devnet: readFileSync(new URL('../../../configs/networks/devnet.yaml', import.meta.url), 'utf8') },
+  env: { DEVNET_URL: chain.url.replace(/^http/, 'ws') },
+})
+t.teardown(async () => {
+  await deployment.remove()
+  await chain.stop()
+})
+const gateway = await deployment.start()
+await deployment.addAccount('alice')
+const { key } = await deployment.addKey('alice')
+const url = gateway.http(key)
+const [account, other] = await chain.request<`0x${string}`[]>('eth_accounts')
+if (account === undefined || other === undefined) throw new Error('the node has no accounts')
+
+const typedData = { domain: { name: 'test' }, types: { Mail: [{ name: 'text', type: 'string' }] }, message: { text: 'hello' } }
+
+t.test('a wallet of ethers sends and signs with the accounts of the node', async t => {
+  const provider = new JsonRpcProvider(url, undefined, { cacheTimeout: -1, pollingInterval: 50 })
+  t.teardown(() => provider.destroy())
+  const signer = await provider.getSigner(account)
+  const receipt = await (await signer.sendTransaction({ to: other, value: 1n })).wait()
+  t.match(receipt, { status: 1, to: new RegExp(other, 'i') })
+  t.equal(verifyMessage('hello', await signer.signMessage('hello')).toLowerCase(), account)
+  const { domain, types, message } = typedData
+  t.equal(verifyTypedData(domain, types, message, await signer.signTypedData(domain, types, message)).toLowerCase(), account)
+})
+
+t.test('a wallet of viem sends and signs with the accounts of the node', async t => {
+  const wallet = createWalletClient({ account, chain: foundry, transport: http(url) }).extend(publicActions)
+  t.same(
+    (await wallet.getAddresses())
+      .slice(0, 2)
+      .map(String)
+      .map(text => text.toLowerCase()),
+    [account, other],
+  )
+  const hash = await wallet.sendTransaction({ to: other, value: 1n })
+  t.match(await wallet.waitForTransactionReceipt({ hash, pollingInterval: 50 }), { status: 'success' })
+  t.equal((await wallet.signMessage({ message: 'hello' })).length, 132)
+  t.equal((await wallet.signTypedData({ ...typedData, primaryType: 'Mail' })).length, 132)
+})
+
+for (const mode of ['anvil', 'hardhat'] as const) {
+  t.test(`the tools of ${mode} control the node, and callers see at once what they changed`, async t => {
+    const tools = createTestClient({ mode, chain: foundry, transport: http(url) }).extend(publicActions)
+    const address = '0x00000000000000000000000000000000000000aa'
+    const balance = () => tools.getBalance({ address })
+    const before = await balance()
+    const id = await tools.snapshot()
+    await tools.setBalance({ address, value: parseEther('7') })
+    t.equal(await balance(), parseEther('7'))
+    // The height goes back some seconds after a revert.
+    await waitUntil(async () => (await tools.getBlockNumber({ cacheTime: 0 })) === BigInt(await chain.request<string>('eth_blockNumber')))
+    const block = await tools.getBlockNumber({ cacheTime: 0 })
+    await tools.mine({ blocks: 3 })
+    t.equal(await tools.getBlockNumber({ cacheTime: 0 }), block + 3n)
+    await tools.revert({ id })
+    t.equal(await balance(), before)
+    t.match((await call(url, 'web3_clientVersion')).result, /^anvil/)
+  })
+}
