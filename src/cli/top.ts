@@ -30,12 +30,12 @@ export interface TopOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   /** Keeps the process alive, unlike a timer of the clock. */
   wait(ms: number): Promise<unknown>
-  /** Is standard output a terminal? */
-  readonly isTerminal: boolean
+  /** The size of the terminal; undefined where standard output is none. */
+  size(): { readonly rows: number; readonly columns: number } | undefined
 }
 
 /** Shows what a running gateway does, from two readings of its metrics after the other. */
-export const createTopCommand = ({ clock, wait, isTerminal }: TopOptions): Command => ({
+export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => ({
   name: 'top',
   summary: 'Shows calls, cache and credits of a running gateway, and the state of its nodes.',
   usage: ['top [--once] [--json] [--interval DURATION] [--url URL] [--config DIR]'],
@@ -48,12 +48,19 @@ export const createTopCommand = ({ clock, wait, isTerminal }: TopOptions): Comma
     const url = values.url ?? adminUrlOf(values.config, terminal)
     if (url === undefined) return exitCodes.config
     const scrape = () => scrapeMetrics(url, clock)
-    const isLive = isTerminal && !values.once && !values.json
+    const isLive = size() !== undefined && !values.once && !values.json
     try {
       const first = await scrape()
       if (isLive)
         return await runUntilSignal(['SIGINT', 'SIGTERM'], stopRequested =>
-          watch(first, { scrape, nextReading: () => Promise.race([wait(intervalMs), stopRequested]), intervalMs, stopRequested, terminal }),
+          watch(first, {
+            scrape,
+            nextReading: () => Promise.race([wait(intervalMs), stopRequested]),
+            intervalMs,
+            stopRequested,
+            terminal,
+            size,
+          }),
         )
       await wait(intervalMs)
       const overview = overviewOf(new Interval(first, await scrape()))
@@ -66,7 +73,11 @@ export const createTopCommand = ({ clock, wait, isTerminal }: TopOptions): Comma
   },
 })
 
-export const topCommand = createTopCommand({ clock: systemClock, wait, isTerminal: process.stdout.isTTY })
+export const topCommand = createTopCommand({
+  clock: systemClock,
+  wait,
+  size: () => (process.stdout.isTTY ? process.stdout : undefined),
+})
 
 const adminUrlOf = (dir: string, { env, err }: Pick<Terminal, 'env' | 'err'>): string | undefined => {
   const { config, problems } = readGatewayConfig(dir, env)
@@ -91,7 +102,7 @@ const describeFetchError = (error: unknown): string => {
   return cause instanceof Error ? cause.message || cause.name : String(cause)
 }
 
-interface WatchOptions {
+interface WatchOptions extends Pick<TopOptions, 'size'> {
   readonly scrape: () => Promise<Scrape>
   /** Resolves when the next reading is due, or the command is to end. */
   readonly nextReading: () => Promise<unknown>
@@ -107,13 +118,17 @@ const clearRestOfLine = '\x1b[K'
 const clearRestOfScreen = '\x1b[J'
 
 /** Redraws the screen until a signal ends it. A reading that fails is shown, and the next one may succeed. */
-const watch = async (first: Scrape, { scrape, nextReading, intervalMs, stopRequested, terminal }: WatchOptions): Promise<number> => {
+const watch = async (first: Scrape, { scrape, nextReading, intervalMs, stopRequested, terminal, size }: WatchOptions): Promise<number> => {
   let isStopped = false
   void stopRequested.then(() => {
     isStopped = true
   })
-  const draw = (lines: readonly string[]): void =>
-    terminal.out(`${cursorHome}${lines.map(line => `${line}${clearRestOfLine}`).join('\n')}${clearRestOfScreen}`)
+  // What does not fit would scroll the rest out of place.
+  const draw = (lines: readonly string[]): void => {
+    const { rows, columns } = size() ?? { rows: lines.length + 1, columns: Infinity }
+    const shown = lines.slice(0, rows - 1).map(line => `${line.slice(0, columns)}${clearRestOfLine}`)
+    terminal.out(`${cursorHome}${shown.join('\n')}${clearRestOfScreen}`)
+  }
   terminal.out(enterAlternateScreen)
   draw(['reading the metrics …'])
   for (let before = first; ; ) {

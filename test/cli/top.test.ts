@@ -10,7 +10,7 @@ import { createMetricsRegistry, withLabels } from '../../src/services/metrics.ts
 import { TestClock } from '../support/fakes.ts'
 
 /** A gateway's metrics, on a listener; and `tollgate top` with an interval of 10 s of its own clock. */
-const open = async (test: Test, { isTerminal = false } = {}) => {
+const open = async (test: Test, terminalSize?: { readonly rows: number; readonly columns: number }) => {
   const registry = createMetricsRegistry()
   const metrics = withLabels(registry, { network: 'net' })
   const server = createServer((_, res) => void res.end(formatMetrics(registry.families()))).listen(0, '127.0.0.1')
@@ -27,7 +27,8 @@ const open = async (test: Test, { isTerminal = false } = {}) => {
   const lines: string[] = []
   const errors: string[] = []
   const terminal = { out: (line: string) => void lines.push(line), err: (line: string) => void errors.push(line), env: {} }
-  const run = (...args: readonly string[]) => createTopCommand({ clock, wait, isTerminal }).run(['--url', url, ...args], terminal)
+  const run = (...args: readonly string[]) =>
+    createTopCommand({ clock, wait, size: () => terminalSize }).run(['--url', url, ...args], terminal)
   return { registry, metrics, server, events, lines, errors, run }
 }
 
@@ -102,7 +103,7 @@ t.test('counts from 0 after a restart of the gateway', async t => {
 })
 
 t.test('on a terminal redraws the screen until a signal, also while the gateway does not answer', async t => {
-  const { metrics, server, events, lines, run } = await open(t, { isTerminal: true })
+  const { metrics, server, events, lines, run } = await open(t, { rows: 4, columns: 30 })
   openMetrics(metrics).ok.add()
   let isEnded = false
   events.push(
@@ -122,6 +123,8 @@ t.test('on a terminal redraws the screen until a signal, also while the gateway 
   t.match(lines.join('\n'), /NETWORK +CALLS\/S/)
   t.match(lines.join('\n'), /the gateway does not answer: \w/)
   t.match(lines.at(-1), '\x1b[?1049l', 'the terminal is as it was')
+  const drawn = lines.map(line => line.replaceAll(/\x1b\[[\d?]*[a-zA-Z]/g, '').split('\n'))
+  for (const frame of drawn) t.ok(frame.length <= 3 && frame.every(line => line.length <= 30), 'it fits')
 })
 
 t.test('says which listener does not answer', async t => {
