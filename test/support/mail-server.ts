@@ -27,6 +27,8 @@ export const startMailServer = async () => {
       })
     },
   })
+  // The gateway closes its connection without waiting for the answer to QUIT.
+  server.on('error', () => undefined)
   const listener = server.listen(0, '127.0.0.1')
   await once(listener, 'listening')
   return {
