@@ -6,8 +6,20 @@ import failover from './failover/index.ts'
 import keyAuth from './key-auth.ts'
 import networkAccess from './network-access.ts'
 import params from './params.ts'
+import rateLimit from './rate-limit/index.ts'
 import subscriptions from './subscriptions/index.ts'
 import upstream from './upstream/index.ts'
 
 /** The built-in plugins. */
-export const plugins: readonly AnyPlugin[] = [envelope, keyAuth, networkAccess, credits, params, subscriptions, cache, failover, upstream]
+export const plugins: readonly AnyPlugin[] = [
+  envelope,
+  keyAuth,
+  networkAccess,
+  rateLimit,
+  credits,
+  params,
+  subscriptions,
+  cache,
+  failover,
+  upstream,
+]

@@ -97,6 +97,7 @@ const runWorker = async (
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, {
     headsSource: worker.heads,
     peersOf: worker.peersOf,
+    rateLimits: worker.rateLimits,
   })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed

@@ -5,6 +5,7 @@ import type { ChainState, ChainUpdate, FeedKind, FinalityTag, RecentBlocksChange
 import type { AccessLogSettings } from '../services/access-log.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
+import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
 
 /** A worker that does not acknowledge a message in time is not waited for. */
 export const ackTimeoutMs = 50
@@ -27,6 +28,8 @@ export type WorkerMessage =
   | { readonly kind: 'activity'; readonly network: string }
   /** An upstream has answered a caller that the tag names this block. */
   | { readonly kind: 'reportTag'; readonly network: string; readonly upstream: string; readonly tag: FinalityTag; readonly block: number }
+  /** To be answered with `tokens`. */
+  | TakeTokens
   /** To be answered with `synced`. */
   | { readonly kind: 'sync'; readonly network: string; readonly id: number }
   /** Calls wait for upstreams that are below the reported height. */
@@ -53,6 +56,9 @@ export type WorkerSetting =
   | { readonly kind: 'logLevel'; readonly level: LogLevel }
   | { readonly kind: 'accessLog'; readonly settings: AccessLogSettings }
 
+/** `most`: as many as the worker takes for later calls too. */
+type TakeTokens = { readonly kind: 'takeTokens'; readonly id: number; readonly request: TokenRequest; readonly most: number }
+
 /** From the primary to a worker. A kind without a network concerns the whole process. */
 export type PrimaryMessage =
   /** To be answered with `metrics`. */
@@ -61,6 +67,8 @@ export type PrimaryMessage =
   | { readonly kind: 'prepareReload'; readonly id: number; readonly configId: string }
   /** Serve what was prepared, or abandon it. */
   | { readonly kind: 'endReload'; readonly id: number; readonly isCommitted: boolean }
+  /** Answers `takeTokens`: with none, there are enough after `waitMs`. */
+  | { readonly kind: 'tokens'; readonly id: number; readonly granted: number; readonly waitMs: number; readonly state: BucketState }
   /** Still serves for `graceMs`, as Gateway.stop() does. */
   | { readonly kind: 'stop'; readonly graceMs: number }
   | WorkerSetting
@@ -192,6 +200,9 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
     case 'peerRequest':
     case 'peerReply':
       return `${message.kind} ${message.network} ${message.id}`
+    case 'takeTokens':
+    case 'tokens':
+      return `${message.kind} ${message.id}`
     case 'track':
     case 'untrack':
       return `track ${message.network}`

@@ -19,10 +19,12 @@ import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
 import { rpcPortVariable } from './channel.ts'
+import type { WorkerChannel, WorkerMessage } from './channel.ts'
 import { mergeMetrics } from './merge-metrics.ts'
 import { openPrimaryPortal } from './primary-portal.ts'
 import { openPrimaryOperatorApi } from './primary-operator-api.ts'
 import { SharedHeads } from './shared-heads.ts'
+import { SharedRateLimits } from './shared-rate-limits.ts'
 import { openWorkerPool } from './worker-pool.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
@@ -48,13 +50,16 @@ export const openPrimary = async (
   collectProcessMetrics(metrics, version, systemClock)
   const { sharedHeads, close } = await openSharedHeads(gateway, log, metrics)
   const stopTimeoutMs = () => gateway.drain.timeout + stopMarginMs
+  const rateLimits = new SharedRateLimits(systemClock)
+  const handleMessage = (worker: WorkerChannel, message: WorkerMessage): void =>
+    message.kind === 'takeTokens' ? rateLimits.answer(worker, message) : sharedHeads.handleMessage(worker, message)
   const options = {
     exec: process.argv[1] ?? '',
     args: ['start', '--config', dir],
     env,
     size: gateway.workers,
     stopTimeoutMs: stopTimeoutMs(),
-    sharedHeads,
+    sharedHeads: { handleMessage, removeWorker: (worker: WorkerChannel) => sharedHeads.removeWorker(worker) },
     metrics,
     configId: configId(config),
   }

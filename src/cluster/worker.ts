@@ -6,6 +6,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import type { RootLog } from '../services/log.ts'
+import type { RateLimits } from '../services/rate-limits.ts'
 import type { Peers } from '../services/peers.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -13,6 +14,7 @@ import { Channel, rpcPortVariable } from './channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './channel.ts'
 import { WorkerHeads } from './worker-heads.ts'
 import { WorkerPeers } from './worker-peers.ts'
+import { WorkerRateLimits } from './worker-rate-limits.ts'
 import { WorkerReload } from './worker-reload.ts'
 
 /** A worker's side of its channel to the primary. */
@@ -23,6 +25,8 @@ export interface PrimaryConnection {
   readonly heads: HeadsSource
   /** The other workers that serve a network. */
   peersOf(network: string): Peers
+  /** Buckets whose tokens the primary has. */
+  readonly rateLimits: RateLimits
   /**
    * Reports that this worker is ready, answers requests for its metrics, takes part in reloads, and resolves when the worker is to stop: the primary
    * has sent `stop`, or has exited. Resolves with the ms for which the worker is to serve on.
@@ -44,17 +48,20 @@ const snapshotTimeoutMs = 1000
 export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
   const channel = new Channel<WorkerMessage>(sendToPrimary)
   const networks = new WorkerNetworks(clock, message => channel.send(message))
+  const rateLimits = new WorkerRateLimits(clock, message => channel.send(message))
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2']) process.on(signal, ignoreSignal)
   outlivePrimary(cluster.worker)
   process.once('disconnect', killOwnProcess)
   process.on('message', (message: PrimaryMessage) => {
     if ('network' in message) networks.handleMessage(message)
     else if (message.kind === 'logLevel') log.level = message.level
+    else if (message.kind === 'tokens') rateLimits.handleMessage(message)
   })
   return {
     rpcPort: Number(env[rpcPortVariable]),
     heads: networks,
     peersOf: networks.peersOf,
+    rateLimits,
     serveUntilStopped: gateway =>
       new Promise(resolve => {
         const { metrics, accessLog, configId, readConfig } = gateway

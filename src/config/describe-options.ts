@@ -58,6 +58,7 @@ const typeOf = (schema: Schema): string => {
 
 const formatNames = {
   duration: 'duration',
+  rate: 'rate',
   'auto-duration': 'duration or `auto`',
   size: 'size',
   url: 'URL',

@@ -24,6 +24,13 @@ export const parseDuration = (text: string): number | undefined =>
 export const parseSize = (text: string): number | undefined =>
   parseQuantity(text, { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 })
 
+/** Per second, greater than 0; undefined when the text is no rate. */
+export const parseRate = (text: string): number | undefined => {
+  const [, digits = '', unit = ''] = /^(\d{1,12})\/([smh])$/.exec(text) ?? []
+  const seconds = { s: 1, m: 60, h: 3_600 }[unit]
+  return seconds === undefined || Number(digits) === 0 ? undefined : Number(digits) / seconds
+}
+
 export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Format>> = {
   duration: {
     description: 'a duration such as 250ms, 10s or 5m',
@@ -72,6 +79,12 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     accepts: text => text !== '',
     convert: text => new Secret(text),
   },
+  rate: {
+    description: 'a rate such as 100/s, 6000/m or 100000/h',
+    accepts: text => parseRate(text) !== undefined,
+    convert: parseRate,
+    suggest: text => ifAccepted('rate', /^\d+$/.test(text) ? `${text}/s` : text.replace(/ *(?:\/|per) *([smh])\w*$/i, '/$1').toLowerCase()),
+  },
   path: {
     description: 'a path',
     accepts: text => text !== '',
@@ -91,7 +104,7 @@ const abbreviateUnit = (text: string): string =>
     millis === undefined ? unit : 'ms',
   )
 
-const ifAccepted = (name: 'duration' | 'size' | 'address', text: string): string | undefined =>
+const ifAccepted = (name: 'duration' | 'size' | 'address' | 'rate', text: string): string | undefined =>
   formats[name].accepts(text) ? text : undefined
 
 /** Names of networks, plans, steps and method tables, which are file names and arguments of commands too. */

@@ -178,6 +178,17 @@ const validPlanNames: GatewayRule = source => {
   return wrong.map(name => source.problemAtKey(['plans', name], `the plan name \`${name}\` must be kebab-case`))
 }
 
+const planLimits: GatewayRule = source => {
+  const plans = source.valueAt(['plans'])
+  return Object.entries(isJsonObject(plans) ? plans : {}).flatMap(([name, plan]) =>
+    Object.entries({ burst: 'rate', creditBurst: 'creditRate' }).flatMap(([burst, rate]) =>
+      isJsonObject(plan) && plan[burst] !== undefined && plan[rate] === undefined
+        ? [source.problemAtKey(['plans', name, burst], `\`${burst}\` requires \`${rate}\`, for example 100/s`)]
+        : [],
+    ),
+  )
+}
+
 const positiveSizes: GatewayRule = source =>
   [['memory'], ...['body', 'frame', 'batchReply', 'inFlight'].map(limit => ['limits', limit])].flatMap(path => {
     const text = source.textAt(path)
@@ -204,6 +215,7 @@ const gatewayRules: readonly GatewayRule[] = [
   storePathIsDirectory,
   validWorkerCount,
   validPlanNames,
+  planLimits,
   positiveSizes,
   minUsageRetention,
   portalProblems,

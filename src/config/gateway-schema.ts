@@ -1,5 +1,6 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { logLevels } from '../services/log.ts'
+import { rateLimitProperties } from '../services/rate-limits.ts'
 import { accessLogSchema } from './access-log-schema.ts'
 import { limitsSchema } from './limits-schema.ts'
 import { portalSchema } from './portal-schema.ts'
@@ -124,7 +125,8 @@ export const gatewaySchema = {
       description: 'The plans that accounts may have, by name.',
       additionalProperties: {
         type: 'object',
-        description: 'One plan.',
+        description:
+          'One plan. `rate`, `burst`, `creditRate` and `creditBurst` limit each account in networks with the plugin `rate-limit`.',
         properties: {
           dailyCredits: {
             type: 'integer',
@@ -138,6 +140,7 @@ export const gatewaySchema = {
             default: false,
             description: 'Whether eth_getLogs may go to a partner provider during an outage of the own upstreams.',
           },
+          ...rateLimitProperties,
         },
         required: ['dailyCredits'],
       },

@@ -63,6 +63,7 @@ const buildForDryRun = async function* ({
     usage: { count: refuseUse },
     upstreamClientOf: () => ({ request: refuseUse, disconnects: refuseUse }),
     sharedCaches: { open: refuseUse },
+    rateLimits: { take: refuseUse, stateOf: refuseUse },
     results,
     version,
   }

@@ -26,6 +26,8 @@ import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openOnlyPeer } from '../services/peers.ts'
 import type { Peers } from '../services/peers.ts'
+import { TokenBuckets } from '../services/rate-limits.ts'
+import type { RateLimits } from '../services/rate-limits.ts'
 import { results } from '../services/results.ts'
 import { SocketLimits } from '../services/socket-limits.ts'
 import { openUsage } from '../services/usage/index.ts'
@@ -55,6 +57,8 @@ export interface GatewayOptions {
   readonly headsSource?: HeadsSource
   /** The workers that serve a network; without it, the gateway is one process. */
   peersOf?(network: string): Peers
+  /** The buckets of this process unless given. */
+  readonly rateLimits?: RateLimits
   /** For reloads that this process decides on. */
   readonly readConfig?: ReadConfig
 }
@@ -64,7 +68,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, peersOf = openOnlyPeer, readConfig }: GatewayOptions = {},
+  { headsSource: givenHeads, peersOf = openOnlyPeer, rateLimits = new TokenBuckets(clock), readConfig }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let { gateway } = config
@@ -88,7 +92,7 @@ export const openGateway = async (
     const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })
     const base = { store, memoryBudget, metrics, accessLog, sockets, clock, log }
     const { accounts, ...opened } = await openServices(gateway, base, closers)
-    const services = { ...opened, headsSource, peersOf, accounts: { find: accounts.find } }
+    const services = { ...opened, headsSource, peersOf, rateLimits, accounts: { find: accounts.find } }
     const running = new RunningNetworks()
     closers.push(() => running.stop())
     const prepare = async ({ gateway: next, networks }: ValidConfig) => {
@@ -154,7 +158,7 @@ const openServices = async (
   config: GatewayConfig,
   { store, memoryBudget, metrics, sockets, clock, log }: BaseServices,
   closers: Closers,
-): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts'> & { readonly accounts: ReloadableAccounts }> => {
+): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'rateLimits'> & { readonly accounts: ReloadableAccounts }> => {
   const process = randomBytes(8).toString('hex')
   const newProcessName = () => process
   // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.

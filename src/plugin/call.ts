@@ -66,6 +66,13 @@ export interface Plan {
   readonly dailyCredits: number
   /** May eth_getLogs be forwarded to a partner in an outage (contract 4.3.4)? */
   readonly forwarding: boolean
+  /** Calls per second of each account, for the plugin `rate-limit`. */
+  readonly rate?: number
+  /** Calls that may come at once. */
+  readonly burst?: number
+  /** Credits per second of each account. */
+  readonly creditRate?: number
+  readonly creditBurst?: number
 }
 
 /** The account that is billed. */

@@ -37,6 +37,7 @@ const copyResult = ({
   credits,
   charge,
   quota,
+  rateQuota,
   onSent,
   upstreamRequest,
 }: Result): Complete<Result> => ({
@@ -49,13 +50,14 @@ const copyResult = ({
   credits,
   charge,
   quota,
+  rateQuota,
   onSent,
   upstreamRequest,
 })
 
 const copyFailure = (failure: Failure): Complete<Failure> => {
   const { error, fault, kind, status, retryAfter, allow, cause, nodeError, category, retryElsewhere, unresponsive } = failure
-  const { source, upstream, cache, credits, charge, quota, onSent, upstreamRequest } = failure
+  const { source, upstream, cache, credits, charge, quota, rateQuota, onSent, upstreamRequest } = failure
   return {
     error,
     fault,
@@ -74,6 +76,7 @@ const copyFailure = (failure: Failure): Complete<Failure> => {
     credits,
     charge,
     quota,
+    rateQuota,
     onSent,
     upstreamRequest,
   }

@@ -33,8 +33,9 @@ export interface StringSchema extends DescribedSchema {
    * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `auto-duration`: the same, or `auto` -> `'auto'`. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
    * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `redis`: a Redis URL, may hold a password -> Secret that
    * shows host and port. `address`: host:port. `secret`: a password or token -> Secret. `path`: relative to the YAML file -> absolute path.
+   * `rate`: `100/s`, `6000/m`, `100000/h` -> so many per second.
    */
-  readonly format?: 'duration' | 'auto-duration' | 'size' | 'url' | 'redis' | 'address' | 'secret' | 'path'
+  readonly format?: 'duration' | 'auto-duration' | 'size' | 'url' | 'redis' | 'address' | 'secret' | 'path' | 'rate'
   /** For a duration or size: values outside are valid, but surely a mistake, so that `tollgate check` warns of them. */
   readonly usual?: UsualRange
   /** In an `optional` network, the text is omitted when a variable in it is not set. */
@@ -83,7 +84,7 @@ export interface AnySchema extends DescribedSchema {
   readonly type?: never
 }
 
-type InferString<S> = S extends { format: 'duration' | 'size' }
+type InferString<S> = S extends { format: 'duration' | 'size' | 'rate' }
   ? number
   : S extends { format: 'auto-duration' }
     ? number | 'auto'

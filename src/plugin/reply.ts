@@ -25,6 +25,8 @@ interface ReplyMetadata {
   readonly charge?: Charge | undefined
   /** The account's credits of the day, for the HTTP headers. */
   readonly quota?: CreditQuota | undefined
+  /** What is left of a limit per second, for the HTTP headers. */
+  readonly rateQuota?: RateQuota | undefined
   /** Called once the response has been sent over a WebSocket; never when it cannot be sent. */
   readonly onSent?: (() => void) | undefined
   /** How nodes were requested for this call; absent where none was. */
@@ -52,6 +54,18 @@ export interface CreditQuota {
   /** An estimate, as other processes spend too: never below zero, never above the limit. */
   readonly remaining: number
   /** Milliseconds until the next day. */
+  readonly resetsInMs: number
+}
+
+/** What is left of a token bucket: that of an account, a key or an address. */
+export interface RateQuota {
+  readonly name: 'calls' | 'credits'
+  /** Tokens of a full bucket. */
+  readonly limit: number
+  /** In which an empty bucket becomes full. */
+  readonly windowMs: number
+  readonly remaining: number
+  /** Milliseconds until the bucket is full. */
   readonly resetsInMs: number
 }
 

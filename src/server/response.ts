@@ -2,7 +2,7 @@ import { STATUS_CODES, ServerResponse } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { isFailure } from '../plugin/reply.ts'
-import type { CreditQuota, Reply } from '../plugin/reply.ts'
+import type { CreditQuota, RateQuota, Reply } from '../plugin/reply.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
 import type { Clock } from '../services/clock.ts'
@@ -202,12 +202,14 @@ const allowedMethods = ([refusal]: readonly Reply[]): string =>
 const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origin: { receivedAtMs } }: ResponseOptions): string => {
   let credits = isBatch === true ? 0 : undefined
   let quota: CreditQuota | undefined
+  let rateQuota: RateQuota | undefined
   for (const reply of replies) {
     if (reply.credits !== undefined) credits = (credits ?? 0) + reply.credits
     quota = reply.quota ?? quota
+    rateQuota = reply.rateQuota ?? rateQuota
   }
   let lines = credits === undefined ? '' : `X-Tollgate-Credits: ${credits}\r\n`
-  if (quota !== undefined) lines += formatRateLimitHeaders(quota)
+  if (quota !== undefined || rateQuota !== undefined) lines += formatRateLimitHeaders(quota, rateQuota)
   const only = replies.length === 1 ? replies[0] : undefined
   if (only?.cache !== undefined) lines += `X-Tollgate-Cache: ${only.cache}\r\n`
   if (only?.upstream !== undefined && services?.headers.upstream === true) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
@@ -226,10 +228,20 @@ const formatServerTiming = (totalMs: number, only: Reply | undefined): string =>
 
 const roundToTenths = (ms: number): number => Math.round(ms * 10) / 10
 
-/** draft-ietf-httpapi-ratelimit-headers-10; all calls of one request draw from the same quota. */
-const formatRateLimitHeaders = ({ limit, remaining, resetsInMs }: CreditQuota): string =>
-  `RateLimit-Policy: "daily-credits";q=${limit};w=86400\r\n` +
-  `RateLimit: "daily-credits";r=${remaining};t=${Math.ceil(resetsInMs / 1000)}\r\n`
+/** draft-ietf-httpapi-ratelimit-headers-10; all calls of one request draw from the same quotas. */
+const formatRateLimitHeaders = (credits: CreditQuota | undefined, rate: RateQuota | undefined): string => {
+  if (rate === undefined)
+    return credits === undefined ? '' : `RateLimit-Policy: ${creditPolicy(credits)}\r\nRateLimit: ${creditState(credits)}\r\n`
+  const { name, limit, windowMs, remaining, resetsInMs } = rate
+  const policy = `"${name}-per-second";q=${limit};w=${Math.max(1, Math.ceil(windowMs / 1000))}`
+  const state = `"${name}-per-second";r=${remaining};t=${Math.ceil(resetsInMs / 1000)}`
+  if (credits === undefined) return `RateLimit-Policy: ${policy}\r\nRateLimit: ${state}\r\n`
+  return `RateLimit-Policy: ${creditPolicy(credits)}, ${policy}\r\nRateLimit: ${creditState(credits)}, ${state}\r\n`
+}
+
+const creditPolicy = ({ limit }: CreditQuota): string => `"daily-credits";q=${limit};w=86400`
+
+const creditState = ({ remaining, resetsInMs }: CreditQuota): string => `"daily-credits";r=${remaining};t=${Math.ceil(resetsInMs / 1000)}`
 
 /** The current time as the Date header writes it; formatted once a second. */
 export const openHttpDate = (clock: Clock): RpcServices['httpDate'] => {

@@ -9,6 +9,7 @@ import type { Log } from './log.ts'
 import type { MethodDescription, MethodTable } from './method-table/index.ts'
 import type { Metrics } from './metrics.ts'
 import type { Peers } from './peers.ts'
+import type { RateLimits } from './rate-limits.ts'
 import type { Results } from './results.ts'
 import type { Usage } from './usage/index.ts'
 
@@ -32,6 +33,7 @@ export type {
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
 export type { Peers, PeerHandler } from './peers.ts'
 export type { ExpectedMember, ResultObject, Results } from './results.ts'
+export type { BucketState, Rate, RateLimitOptions, RateLimits, TokenRequest, TooFewTokens } from './rate-limits.ts'
 export type { CountedCall, Usage } from './usage/index.ts'
 
 /** The services of a plugin. Log lines have the network and the plugin as fields, metrics the network as a label. */
@@ -59,6 +61,8 @@ export interface Services {
   readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */
   readonly heads: Heads
+  /** Token buckets that all networks and workers share. */
+  readonly rateLimits: RateLimits
   readonly results: Results
   /** The other workers that serve this network. */
   readonly peers: Peers

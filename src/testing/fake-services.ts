@@ -16,6 +16,7 @@ import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
 import { parseEndpoint } from '../services/upstream-client/http-client.ts'
 import type { Endpoint } from '../services/upstream-client/http-client.ts'
+import { TokenBuckets } from '../services/rate-limits.ts'
 import { openUsage } from '../services/usage/index.ts'
 import { FakeChain } from './fake-chain.ts'
 import { FakeUpstreams } from './fake-upstreams.ts'
@@ -82,6 +83,7 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
     accounts: openAccounts(keys, plans, clock),
     upstreamClientOf: openFakeUpstreamClient(config, options),
     sharedCaches: openInMemoryCaches(),
+    rateLimits: new TokenBuckets(clock),
   }
   return { services, keys, stop: () => ledger.stop() }
 }

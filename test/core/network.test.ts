@@ -43,6 +43,7 @@ const hostServices = () => {
     usage: { count: unused },
     upstreamClientOf: () => ({ request: unused, disconnects: unused }),
     sharedCaches: { open: unused },
+    rateLimits: { take: unused, stateOf: unused },
   } satisfies HostServices
 }
 
@@ -131,6 +132,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'network',
     'offers',
     'peers',
+    'rateLimits',
     'results',
     'sharedCaches',
     'singleton',

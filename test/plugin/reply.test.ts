@@ -1,8 +1,9 @@
 import { test } from 'tap'
 import { copyReply, withCredits } from '../../src/plugin/copy-reply.ts'
-import type { Charge, CreditQuota, Failure, Result } from '../../src/plugin/reply.ts'
+import type { Charge, CreditQuota, Failure, RateQuota, Result } from '../../src/plugin/reply.ts'
 
 const quota: CreditQuota = { limit: 100, remaining: 20, resetsInMs: 5 }
+const rateQuota: RateQuota = { name: 'calls', limit: 10, windowMs: 1000, remaining: 3, resetsInMs: 700 }
 const charge: Charge = { refund: () => undefined }
 const onSent = () => undefined
 
@@ -17,6 +18,7 @@ const result: Required<Result> = {
   credits: 80,
   charge,
   quota,
+  rateQuota,
   onSent,
   upstreamRequest: { id: 'r-1', attempts: 2, durationMs: 3 },
 }
@@ -39,6 +41,7 @@ const failure: Required<Failure> = {
   credits: 0,
   charge,
   quota,
+  rateQuota,
   onSent,
   upstreamRequest: { id: 'r-1', attempts: 2, durationMs: 3 },
 }

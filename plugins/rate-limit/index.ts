@@ -1,0 +1,99 @@
+import { copyReply, definePlugin, refuse } from '../../src/plugin/plugin.ts'
+import type {
+  Failure,
+  RateLimitOptions,
+  RateQuota,
+  Reply,
+  ReportProblem,
+  Services,
+  TokenRequest,
+  TooFewTokens,
+} from '../../src/plugin/plugin.ts'
+import { limitSchema, tokenRequests } from './limits.ts'
+
+/** Calls and credits per second, beside the credits of the day. */
+export default definePlugin({
+  name: 'rate-limit',
+  summary: 'Refuses calls that come faster than the limits of their account, key or IP address, with 429 and Retry-After.',
+  options: {
+    type: 'object',
+    properties: {
+      account: limitSchema('Limits of each account, over all its keys and networks, unless its plan in gateway.yaml has limits.'),
+      key: limitSchema('Limits of each API key, over all networks.'),
+      ip: limitSchema('Limits of each IP address that calls come from, over all networks.'),
+    },
+  },
+  reads: ['request', 'key', 'account'],
+  once: true,
+  check(options, report) {
+    for (const name of ['account', 'key', 'ip'] as const) checkLimit(options[name], name, report)
+  },
+  create({ account: accountLimit, key: keyLimit, ip: ipLimit }, services) {
+    const { rateLimits, methods, network, usage } = services
+    const creditsOf = openPriceList(services)
+    return (call, next) => {
+      const { account, key, request } = call.context
+      const credits = creditsOf(request.method)
+      const { plan } = account
+      const requests = [
+        ...tokenRequests(`account ${account.id}`, (plan.rate ?? plan.creditRate) ? plan : accountLimit, credits),
+        ...tokenRequests(`key ${key.id}`, keyLimit, credits),
+        ...tokenRequests(`ip ${call.origin.ip}`, ipLimit, credits),
+      ]
+      if (requests.length === 0) return next(call)
+      const serve = (tooFew: TooFewTokens | undefined): Promise<Reply> => {
+        if (tooFew === undefined) return next(call).then(reply => withQuota(reply, requests, rateLimits))
+        // The plugin that charges, and counts all other calls, is below.
+        const method = methods.get(request.method) === undefined ? 'other' : request.method
+        const uncharged = { outcome: 'rate', forwarded: false, day: undefined, calls: 1, credits: 0 } as const
+        usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
+        return Promise.resolve(withQuota(refuseCall(tooFew), [tooFew.refused], rateLimits))
+      }
+      const taken = rateLimits.take(requests)
+      return taken instanceof Promise ? taken.then(serve) : serve(taken)
+    }
+  },
+})
+
+const checkLimit = (limit: RateLimitOptions | undefined, name: string, report: ReportProblem): void => {
+  if (limit?.burst !== undefined && limit.rate === undefined) report([name, 'burst'], '`burst` requires `rate`, for example 100/s')
+  if (limit?.creditBurst !== undefined && limit.creditRate === undefined)
+    report([name, 'creditBurst'], '`creditBurst` requires `creditRate`, for example 8000/s')
+}
+
+/** What the plugins below charge; known once calls arrive. */
+const openPriceList = ({ methods, describeMethods }: Services): ((method: string) => number) => {
+  let prices: ReadonlyMap<string, number> | undefined
+  return method => {
+    prices ??= new Map(describeMethods().map(({ name, credits }) => [name, credits]))
+    return prices.get(method) ?? methods.defaultCost
+  }
+}
+
+const refuseCall = ({ refused, waitMs }: TooFewTokens): Failure => {
+  const [kind = '', owner = ''] = refused.bucket.split(' ')
+  const { perSecond, burst } = refused.rate
+  return refuse('rate', {
+    ...(kind === 'credits' && { message: 'too many credits per second' }),
+    retryAfter: Math.min(maxRetryAfterSeconds, Math.ceil(waitMs / 1000)),
+    data: { limit: owner, perSecond, burst },
+  })
+}
+
+/** A caller that waited for long would not know that the rest of its calls could go on. */
+const maxRetryAfterSeconds = 5
+
+/** The bucket that has the least left, for the headers. */
+const withQuota = (reply: Reply, requests: readonly TokenRequest[], rateLimits: Services['rateLimits']): Reply => {
+  let least: RateQuota | undefined
+  for (const { bucket, rate } of requests) {
+    const quota = {
+      name: bucket.startsWith('calls') ? ('calls' as const) : ('credits' as const),
+      limit: rate.burst,
+      windowMs: (rate.burst / rate.perSecond) * 1000,
+      ...rateLimits.stateOf(bucket, rate),
+    }
+    if (least === undefined || quota.remaining / quota.limit < least.remaining / least.limit) least = quota
+  }
+  return copyReply(reply, { rateQuota: least })
+}

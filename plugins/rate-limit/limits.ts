@@ -1,0 +1,17 @@
+import { rateLimitProperties } from '../../src/plugin/plugin.ts'
+import type { RateLimitOptions, TokenRequest } from '../../src/plugin/plugin.ts'
+
+export const limitSchema = <const Description extends string>(description: Description) =>
+  ({ type: 'object', description, properties: rateLimitProperties }) as const
+
+/** What a call takes of the buckets of one account, key or address: `owner` names which. */
+export const tokenRequests = (owner: string, limit: RateLimitOptions | undefined, credits: number): readonly TokenRequest[] => {
+  if (limit === undefined) return []
+  const { rate, burst = rate, creditRate, creditBurst = creditRate } = limit
+  const requests: TokenRequest[] = []
+  if (rate !== undefined && burst !== undefined)
+    requests.push({ bucket: `calls ${owner}`, rate: { perSecond: rate, burst: Math.max(1, burst) }, tokens: 1 })
+  if (creditRate !== undefined && creditBurst !== undefined)
+    requests.push({ bucket: `credits ${owner}`, rate: { perSecond: creditRate, burst: creditBurst }, tokens: credits })
+  return requests
+}

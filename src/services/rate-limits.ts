@@ -1,0 +1,141 @@
+import { LRUCache } from 'lru-cache'
+import type { MaybePromise } from '../util/async.ts'
+import type { Clock } from './clock.ts'
+
+/** A token bucket: it holds `burst` tokens, and gets `perSecond` of them back each second. */
+export interface Rate {
+  readonly perSecond: number
+  readonly burst: number
+}
+
+/** Tokens that a call needs of one bucket. */
+export interface TokenRequest {
+  /** The bucket's name. All networks of the gateway share it. */
+  readonly bucket: string
+  readonly rate: Rate
+  readonly tokens: number
+}
+
+/** What a bucket has, for the headers of an answer. */
+export interface BucketState {
+  readonly remaining: number
+  /** Until the bucket is full. */
+  readonly resetsInMs: number
+}
+
+/** A bucket has too few tokens, and will have enough. */
+export interface TooFewTokens {
+  readonly refused: TokenRequest
+  readonly waitMs: number
+}
+
+export interface RateLimits {
+  /**
+   * Takes the tokens from all buckets, or from none if one has too few. A call that needs more than a full bucket holds is let
+   * through by a full one, which is in debt afterwards. Known at once, unless another process has the tokens.
+   */
+  take(requests: readonly TokenRequest[]): MaybePromise<TooFewTokens | undefined>
+  /** As of the last take(). */
+  stateOf(bucket: string, rate: Rate): BucketState
+}
+
+/** The options of a limit, in a plan and in a network file. */
+export const rateLimitProperties = {
+  rate: {
+    type: 'string',
+    format: 'rate',
+    description: 'Calls in a time: so many per second (s), minute (m) or hour (h).',
+    examples: ['100/s', '6000/m'],
+  },
+  burst: {
+    type: 'integer',
+    minimum: 1,
+    description: 'Calls that may come at once; as many as `rate` allows in a second if absent.',
+    examples: [200],
+  },
+  creditRate: {
+    type: 'string',
+    format: 'rate',
+    description: 'Credits in a time: a call takes what it costs.',
+    examples: ['8000/s'],
+  },
+  creditBurst: {
+    type: 'integer',
+    minimum: 1,
+    description: 'Credits that may be used at once; as many as `creditRate` allows in a second if absent.',
+    examples: [16_000],
+  },
+} as const
+
+/** Per second. */
+export interface RateLimitOptions {
+  readonly rate?: number
+  readonly burst?: number
+  readonly creditRate?: number
+  readonly creditBurst?: number
+}
+
+/** Of accounts, keys and addresses. The one that was not used for longest is forgotten: it was full long ago. */
+const maxBuckets = 100_000
+
+interface Bucket {
+  tokens: number
+  /** On the monotonic clock. */
+  filledAt: number
+}
+
+/** The buckets of one process, exact at every moment. */
+export class TokenBuckets implements RateLimits {
+  readonly #clock: Clock
+  /** Limited by `maxSize`, each entry being 1: for `max`, lru-cache allocates all at once. */
+  readonly #buckets = new LRUCache<string, Bucket>({ maxSize: maxBuckets, sizeCalculation: () => 1 })
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  take(requests: readonly TokenRequest[]): TooFewTokens | undefined {
+    for (const request of requests) {
+      const waitMs = this.#waitMs(request)
+      if (waitMs > 0) return { refused: request, waitMs }
+    }
+    for (const { bucket, rate, tokens } of requests) this.#fill(bucket, rate).tokens -= tokens
+    return undefined
+  }
+
+  /** Takes as many tokens as there are, up to `most`. Returns how many. */
+  takeMore({ bucket: name, rate }: TokenRequest, most: number): number {
+    const bucket = this.#fill(name, rate)
+    const taken = Math.max(0, Math.min(most, Math.floor(bucket.tokens)))
+    bucket.tokens -= taken
+    return taken
+  }
+
+  stateOf(name: string, rate: Rate): BucketState {
+    const { tokens } = this.#fill(name, rate)
+    return { remaining: Math.max(0, Math.floor(tokens)), resetsInMs: ((rate.burst - tokens) / rate.perSecond) * 1000 }
+  }
+
+  /** Until the bucket has the tokens. */
+  #waitMs({ bucket, rate, tokens }: TokenRequest): number {
+    const missing = Math.min(tokens, rate.burst) - this.#fill(bucket, rate).tokens
+    // Sums of fractions are not exact.
+    return missing < maxRoundingError ? 0 : (missing / rate.perSecond) * 1000
+  }
+
+  /** A new bucket is full; with another rate, after a reload, it holds no more than that allows. */
+  #fill(name: string, { perSecond, burst }: Rate): Bucket {
+    const now = this.#clock.monotonic()
+    const bucket = this.#buckets.get(name)
+    if (bucket === undefined) {
+      const full = { tokens: burst, filledAt: now }
+      this.#buckets.set(name, full)
+      return full
+    }
+    bucket.tokens = Math.min(burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond)
+    bucket.filledAt = now
+    return bucket
+  }
+}
+
+const maxRoundingError = 1e-6

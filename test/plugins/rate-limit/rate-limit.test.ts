@@ -1,0 +1,143 @@
+import t from 'tap'
+import rateLimit from '../../../plugins/rate-limit/index.ts'
+import { SharedRateLimits } from '../../../src/cluster/shared-rate-limits.ts'
+import { WorkerRateLimits } from '../../../src/cluster/worker-rate-limits.ts'
+import type { PrimaryMessage, WorkerMessage } from '../../../src/cluster/channel.ts'
+import type { CountedCall, MethodTable } from '../../../src/services/index.ts'
+import { TokenBuckets } from '../../../src/services/rate-limits.ts'
+import type { RateLimits } from '../../../src/services/rate-limits.ts'
+import { isFailure } from '../../../src/plugin/reply.ts'
+import { TestClock, createStage, fakeAccount, fakeCall, fakeKey, fakeOrigin, fakeResult } from '../../support/fakes.ts'
+
+const methods = { get: () => undefined, defaultCost: 80 } as unknown as MethodTable // what the plugin reads of it
+
+const open = (options: object, over: { readonly clock?: TestClock; readonly rateLimits?: RateLimits } = {}) => {
+  const clock = over.clock ?? new TestClock()
+  const counted: CountedCall[] = []
+  const stage = createStage(rateLimit, options, {
+    clock,
+    methods,
+    rateLimits: over.rateLimits ?? new TokenBuckets(clock),
+    describeMethods: () => [{ name: 'eth_getLogs', credits: 255, params: [] }],
+    usage: { count: call => void counted.push(call) },
+  })
+  const request = (context: object = {}, method = 'eth_chainId', ip = '127.0.0.1') =>
+    stage.handle({ ...fakeCall(method, [], context), origin: fakeOrigin({ ip }) }, async () => fakeResult('ok'))
+  const passedOf = async (count: number, ...args: Parameters<typeof request>) => {
+    let passed = 0
+    for (let i = 0; i < count; i++) if (!isFailure(await request(...args))) passed += 1
+    return passed
+  }
+  return { clock, counted, request, passedOf }
+}
+
+const withPlan = (limits: object) => ({ account: { ...fakeAccount, plan: { ...fakeAccount.plan, ...limits } } })
+
+t.test('calls come as fast as the rate, and as many at once as the burst', async t => {
+  const { clock, passedOf, request, counted } = open({ account: { rate: 10, burst: 20 } })
+  t.equal(await passedOf(30), 20)
+  clock.advance(500)
+  t.equal(await passedOf(30), 5)
+  clock.advance(60_000)
+  t.equal(await passedOf(100), 20, 'a full bucket holds no more than the burst')
+  const refusal = await request()
+  t.match(refusal, {
+    kind: 'rate',
+    status: 429,
+    error: { code: -32005, message: 'too many calls per second', data: { limit: 'account', perSecond: 10, burst: 20 } },
+    retryAfter: 1,
+    rateQuota: { name: 'calls', limit: 20, windowMs: 2000, remaining: 0, resetsInMs: 2000 },
+  })
+  t.equal(counted.length, 10 + 25 + 80 + 1)
+  t.match(counted.at(-1), { outcome: 'rate', calls: 1, credits: 0, method: 'other' })
+  let passed = 0
+  for (let i = 0; i < 1000; i++) {
+    clock.advance(10)
+    passed += await passedOf(3)
+  }
+  t.equal(passed, 100, 'over 10 s exactly the rate')
+})
+
+t.test('the burst is what the rate allows in a second unless it is given, and Retry-After is 1 to 5', async t => {
+  const { passedOf, request } = open({ account: { rate: 1 / 60 } })
+  t.equal(await passedOf(2), 1)
+  t.match(await request(), { retryAfter: 5 })
+  t.equal(await open({ account: { rate: 7 } }).passedOf(20), 7)
+})
+
+t.test('credits per second: a call takes what it costs, and one above the burst passes a full bucket alone', async t => {
+  const { passedOf, request, clock } = open({ account: { creditRate: 160, creditBurst: 160 } })
+  t.equal(await passedOf(5), 2)
+  t.match(await request(), { error: { message: 'too many credits per second' }, rateQuota: { name: 'credits', limit: 160 } })
+  clock.advance(1000)
+  t.equal(await passedOf(2, {}, 'eth_getLogs'), 1)
+  clock.advance(1000)
+  t.equal(await passedOf(1), 0, 'in debt')
+  clock.advance(1000)
+  t.equal(await passedOf(5), 2)
+})
+
+t.test('the plan comes before the option; keys and addresses have buckets of their own', async t => {
+  const { passedOf } = open({ account: { rate: 5 }, key: { rate: 3 }, ip: { rate: 8 } })
+  t.equal(await passedOf(10, withPlan({ rate: 100 })), 3, 'of the key')
+  const key = (id: string) => ({ ...withPlan({ rate: 100 }), key: { ...fakeKey, id } })
+  t.equal(await passedOf(10, key('k2')), 3)
+  t.equal(await passedOf(10, key('k3')), 2, 'of the address: 8 in all')
+  t.equal(await passedOf(10, key('k3'), 'eth_chainId', '10.0.0.1'), 1, 'what a refused call would have taken of the key is there')
+  const other = open({ account: { rate: 5 } })
+  t.equal(await other.passedOf(10), 5)
+  t.equal(await other.passedOf(10, { account: { ...fakeAccount, id: 'acc_2' } }), 5)
+  t.equal(await open({}).passedOf(10), 10, 'without limits each call passes')
+})
+
+/** Workers whose messages to the primary and back arrive at once, unless the primary is silent. */
+const openWorkers = (count: number, isSilent = false) => {
+  const clock = new TestClock()
+  const primary = new SharedRateLimits(clock)
+  const messages: WorkerMessage[] = []
+  const workers = Array.from({ length: count }, () => {
+    const worker: WorkerRateLimits = new WorkerRateLimits(clock, message => {
+      messages.push(message)
+      const send = (reply: PrimaryMessage) => void (reply.kind === 'tokens' && queueMicrotask(() => worker.handleMessage(reply)))
+      if (message.kind === 'takeTokens' && !isSilent) primary.answer({ send }, message)
+    })
+    return open({ account: { rate: 100, burst: 200 } }, { clock, rateLimits: worker })
+  })
+  return { clock, messages, workers }
+}
+
+t.test('several workers together pass no more than the rate, whichever of them get the calls', async t => {
+  const { clock, workers, messages } = openWorkers(4)
+  const passedAt = async (i: number, count: number) => (await workers[i]?.passedOf(count)) ?? 0
+  t.equal(await passedAt(0, 300), 200, 'one worker alone has the whole burst')
+  let passed = 0
+  for (let second = 0; second < 10; second++) {
+    clock.advance(1000)
+    for (let i = 0; i < 4; i++) passed += await passedAt(i, second % 2 === 0 ? 60 : i * 60)
+  }
+  t.ok(passed <= 1000 && passed >= 1000 - 4 * 10, `${passed} of 1000: workers hold at most 5 % of a burst each`)
+  t.ok(messages.length < 1000, `${messages.length} requests to the primary`)
+})
+
+t.test('a refused caller costs the primary no requests, and a silent primary costs no calls', async t => {
+  const { workers, messages } = openWorkers(1)
+  await workers[0]?.passedOf(200)
+  const before = messages.length
+  t.equal(await workers[0]?.passedOf(50), 0)
+  t.ok(messages.length <= before + 1)
+  const silent = openWorkers(1, true)
+  const call = silent.workers[0]?.request()
+  for (let i = 0; i < 10; i++) {
+    await new Promise(setImmediate)
+    silent.clock.advance(5)
+  }
+  t.match(await call, { source: 'node' })
+})
+
+t.test('a burst without its rate is a problem', async t => {
+  const problems: string[] = []
+  rateLimit.check?.({ key: { burst: 5 }, ip: { creditBurst: 5 } } as never, (path, message) =>
+    problems.push(`${path.join('.')}: ${message}`),
+  )
+  t.match(problems, [/^key\.burst: `burst` requires `rate`/, /^ip\.creditBurst: `creditBurst` requires `creditRate`/])
+})
