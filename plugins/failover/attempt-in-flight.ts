@@ -1,4 +1,4 @@
-import { Cancellation, copyReply, isFailure, onAbort, refuse } from '../../src/plugin/plugin.ts'
+import { Cancellation, copyReply, isFailure, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Signal, Target } from '../../src/plugin/plugin.ts'
 
 /** A call that may have somewhere else to go. */
@@ -13,7 +13,8 @@ export interface MovableCall {
 export class AttemptInFlight extends Cancellation {
   readonly #call: MovableCall
   readonly #startedAt: number
-  readonly #stopListening: () => void
+  readonly #signal: Signal
+  readonly #onAbort = (): void => this.abort()
   #failure: Failure | undefined
 
   /** `signal` ends the attempt too. */
@@ -21,7 +22,9 @@ export class AttemptInFlight extends Cancellation {
     super()
     this.#call = call
     this.#startedAt = startedAt
-    this.#stopListening = onAbort(signal, () => this.abort())
+    this.#signal = signal
+    if (signal.aborted) this.abort()
+    else signal.addEventListener('abort', this.#onAbort)
   }
 
   /** Canceled by the caller, or because another node was faster. */
@@ -43,7 +46,7 @@ export class AttemptInFlight extends Cancellation {
 
   /** The reply to the attempt, which has ended; that of an attempt that was given up is its failure. */
   end(reply: Reply): Reply {
-    this.#stopListening()
+    this.#signal.removeEventListener('abort', this.#onAbort)
     return this.#failure !== undefined && isFailure(reply) ? this.#failure : reply
   }
 }

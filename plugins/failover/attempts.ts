@@ -1,5 +1,5 @@
 import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
-import type { Clock, Reply, Signal } from '../../src/plugin/plugin.ts'
+import type { Clock, Reply, Signal, Timer } from '../../src/plugin/plugin.ts'
 
 /** A request to one node, which ends early when the signal aborts. */
 export type Attempt = (signal: Signal) => Promise<Reply>
@@ -17,38 +17,60 @@ export interface HedgeOptions {
 }
 
 /** Runs `first`, and when it is late also the attempt that `onLate` returns. The first final reply wins. */
-export const hedge = (
-  first: Attempt,
-  onLate: () => Attempt | undefined,
-  { clock, signal, delayMs, isFinal, better }: HedgeOptions,
-): Promise<Reply> =>
-  new Promise((resolve, reject) => {
-    const cancellations = new Set<Cancellation>()
-    let best: Reply | undefined
-    const cancelAll = (): void => cancellations.forEach(cancellation => cancellation.abort())
-    const settle = (reply: Reply): void => {
-      timer.cancel()
-      stopListening()
-      cancelAll()
-      resolve(reply)
-    }
-    const start = (attempt: Attempt): void => {
-      const cancellation = new Cancellation()
-      cancellations.add(cancellation)
-      if (signal.aborted) cancellation.abort()
-      attempt(cancellation).then(reply => {
-        cancellations.delete(cancellation)
-        best = best === undefined || isFinal(reply) ? reply : better(best, reply)
-        if (isFinal(reply) || cancellations.size === 0) settle(best)
-      }, reject)
-    }
-    const timer = clock.after(delayMs, () => {
+export const hedge = (first: Attempt, onLate: () => Attempt | undefined, options: HedgeOptions): Promise<Reply> =>
+  new Promise((resolve, reject) => new HedgedRequest(options, resolve, reject).start(first, onLate))
+
+/** One object for both attempts, as nearly all requests end with the first. */
+class HedgedRequest {
+  readonly #options: HedgeOptions
+  readonly #resolve: (reply: Reply) => void
+  readonly #reject: (bug: unknown) => void
+  /** Ends whatever attempt is under way. */
+  readonly #cancellation = new Cancellation()
+  #attemptsInFlight = 0
+  #best: Reply | undefined
+  #isSettled = false
+  #timer: Timer | undefined
+  #stopListening: (() => void) | undefined
+
+  constructor(options: HedgeOptions, resolve: (reply: Reply) => void, reject: (bug: unknown) => void) {
+    this.#options = options
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  start(first: Attempt, onLate: () => Attempt | undefined): void {
+    const { clock, signal, delayMs } = this.#options
+    this.#timer = clock.after(delayMs, () => {
       const attempt = onLate()
-      if (attempt !== undefined) start(attempt)
+      if (attempt !== undefined) this.#run(attempt)
     })
-    const stopListening = onAbort(signal, cancelAll)
-    start(first)
-  })
+    this.#stopListening = onAbort(signal, () => this.#cancellation.abort())
+    this.#run(first)
+  }
+
+  #run(attempt: Attempt): void {
+    this.#attemptsInFlight += 1
+    attempt(this.#cancellation).then(reply => this.#onReply(reply), this.#reject)
+  }
+
+  #onReply(reply: Reply): void {
+    const { isFinal, better } = this.#options
+    this.#attemptsInFlight -= 1
+    if (this.#isSettled) return
+    const isFinalReply = isFinal(reply)
+    this.#best = this.#best === undefined || isFinalReply ? reply : better(this.#best, reply)
+    if (isFinalReply || this.#attemptsInFlight === 0) this.#settle(this.#best)
+  }
+
+  #settle(reply: Reply): void {
+    this.#isSettled = true
+    this.#timer?.cancel()
+    this.#stopListening?.()
+    if (this.#attemptsInFlight > 0) this.#cancellation.abort()
+    this.#resolve(reply)
+  }
+}
 
 /** The reply to an attempt; undefined when it has failed because `timeoutMs` were over. */
 export const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: Clock, signal: Signal): Promise<Reply | undefined> => {

@@ -96,7 +96,11 @@ export class UpstreamNode {
     this.#peers = alternatives.nodes
     let outcome: CallOutcome = 'ignored'
     try {
-      const reply = this.#blameForTimeout(attempt.end(await next(this.#callBelow(call, attempt))), methodClass, startedAt)
+      const reply = this.#blameForTimeout(
+        attempt.end(await next(withContext(call, { target: this.target }, attempt))),
+        methodClass,
+        startedAt,
+      )
       outcome = this.#recordReply(reply, methodClass, call)
       return reply
     } finally {
@@ -219,12 +223,6 @@ export class UpstreamNode {
     this.#updateRateLimited()
     const { remainingMs: backoffMs } = this.#rateLimit
     this.#services.log.warn({ requestId, upstream: this.name, method, backoffMs }, 'upstream rate limited')
-  }
-
-  /** A copy of the call for the plugins below, which ends with the attempt. Written out, as withContext() is. */
-  #callBelow(call: FailoverCall, attempt: AttemptInFlight): Call<'request' | 'target'> {
-    const { message, origin, context } = withContext(call, { target: this.target })
-    return { message, origin, signal: attempt, context }
   }
 
   /** Calls that can go to another node do, at once. The others are given their time, as a busy node may still answer. */

@@ -146,12 +146,13 @@ export interface Call<Reads extends ContextKey = never> {
 }
 
 /**
- * A copy of the call with further context. Written out, as calls come from many places: to spread the call takes 350 ns
+ * A copy of the call with further context, and perhaps another signal. Written out, as calls come from many places: to spread the call takes 350 ns
  * where this takes 70, and to spread the context takes 65 ns more than this.
  */
 export const withContext = <Reads extends ContextKey, Writes extends ContextKey>(
-  { message, origin, signal, context }: Call<Reads>,
+  { message, origin, signal: ownSignal, context }: Call<Reads>,
   added: Pick<CallContext, Writes>,
+  signal: Signal | undefined = ownSignal,
 ): Call<Reads | Writes> => {
   const merged: Partial<Record<string, unknown>> = {}
   for (const key in context) merged[key] = context[key]
