@@ -2,6 +2,7 @@ import { dirname } from 'node:path'
 import { Ajv } from 'ajv'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Infer, ObjectSchema, Schema } from '../plugin/options-schema.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { jsonPointer, mapItems } from '../util/json-path.ts'
 import { maskSecrets } from './effective-file.ts'
@@ -62,9 +63,22 @@ export const schemaError = (schema: ObjectSchema): string | undefined => {
     validatorOf(schema)
     return usualRangeError(schema)
   } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+    return describeSchemaError(error instanceof Error ? error.message : String(error))
   }
 }
+
+/** Ajv names an unknown keyword, but not the one that was meant. */
+const describeSchemaError = (message: string): string => {
+  const keyword = /unknown keyword: "(\w+)"/.exec(message)?.[1]
+  if (keyword === undefined) return message
+  const hint = didYouMean(keyword, schemaKeywords.split(' '))
+  return `unknown keyword \`${keyword}\`${hint === undefined ? '' : `; ${hint}`}`
+}
+
+/** The keywords of the schemas of options. */
+const schemaKeywords =
+  'type properties required additionalProperties items minItems enum pattern label minLength default format usual minimum ' +
+  'maximum exclusiveMinimum description examples omitWhenUnset whenOthersHaveIt'
 
 const ajv = new Ajv({
   strict: true,

@@ -70,6 +70,12 @@ const typesNotStripped = (use: string): PluginLoadFailure => ({
 
 const describeLoadError = async (error: unknown, use: string, pluginFile: PluginFile): Promise<PluginLoadFailure> => {
   const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
+  const missingPackage = /^Cannot find package '([^']+)'/.exec(reason)?.[1]
+  if (missingPackage !== undefined)
+    return {
+      reason: `cannot load ${use}: package ${missingPackage} not found (${pluginFile.shownAs})`,
+      hint: `npm install ${missingPackage}`,
+    }
   const place = error instanceof SyntaxError ? placeOfSyntaxError(error, pluginFile) : undefined
   const missing = /'tollgate\/plugin' does not provide an export named '(\w+)'/.exec(reason)?.[1]
   const hint = missing === undefined ? undefined : didYouMean(missing, Object.keys(await import('../plugin/plugin.ts')))
@@ -118,6 +124,12 @@ const validatePlugin = (exported: unknown, use: string, file: PluginFile): Loade
   const invalidFields = pluginFields.flatMap(([name, wanted, accepts]) =>
     accepts(exported[name]) ? [] : `${name} must be ${wanted}${exported[name] === undefined ? ', and is missing' : ''}`,
   )
+  // module.exports of CommonJS, say, with the plugin as one of its members.
+  if (!Object.keys(exported).some(name => name !== 'name' && pluginFields.some(([field]) => field === name)))
+    return {
+      reason: `${use} has no plugin as its default export`,
+      hint: use.endsWith('.cjs') ? 'module.exports = { name, summary, options, create }' : hint,
+    }
   if (invalidFields.length > 0) return { reason: `the default export of ${use} is not a plugin: ${invalidFields.join('; ')}`, hint }
   // Its fields have just been checked; more cannot be known of external code.
   const plugin = exported as unknown as AnyPlugin

@@ -11,7 +11,17 @@ export const findWarnings = (source: YamlFile, steps: readonly StepDraft[], plug
   ...stepsWithoutHeads(steps),
   ...steps.flatMap(draft => draft.warnings),
   ...steps.flatMap(duplicateUrls),
+  ...steps.flatMap(undescribedOptions),
 ]
+
+/** Editors and `plugins describe` show the descriptions. Those of the built-in plugins are tested. */
+const undescribedOptions = ({ name, step, problemAtStep }: StepDraft): readonly Problem[] => {
+  if (step?.file === undefined) return []
+  const undescribed = Object.entries(step.plugin.options.properties ?? {}).filter(([, { description }]) => !description)
+  return undescribed.map(([option]) =>
+    problemAtStep(`the option \`${option}\` of ${name} has no description`, 'editors show the descriptions of options'),
+  )
+}
 
 const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
   // A pipeline that is missing altogether is a problem of its own.

@@ -16,6 +16,12 @@ export const pluginMistakes: readonly Mistake[] = [
     ],
   },
   {
+    mistake: 'a syntax error',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': 'export default {\n  name: ,\n}\n' },
+    answers: ["p.js:2:9: cannot load ../p.js: Unexpected token ',' -> the plugin of networks/arb.yaml:12:10"],
+  },
+  {
     mistake: 'no default export',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: { 'p.js': 'export const plugin = {}\n' },
@@ -32,12 +38,42 @@ export const pluginMistakes: readonly Mistake[] = [
     ],
   },
   {
+    mistake: 'a plugin that throws at load',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': 'const x = 1\nthrow new Error("boom")\n' },
+    answers: ['networks/arb.yaml:12:10: cannot load ../p.js: boom (p.js:2:7)'],
+  },
+  {
     mistake: 'a schema with a wrong type',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: { 'p.js': edit(pluginText, ["type: 'object'", "type: 'objekt'"]) },
     answers: [
       'networks/arb.yaml:12:10: the default export of ../p.js is not a plugin: options must be a schema of type object -> export default definePlugin({ name, summary, options, create })',
     ],
+  },
+  {
+    mistake: 'a property without description',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, [", description: 'Most calls.'", '']) },
+    answers: ['networks/arb.yaml:12:5: the option `calls` of p has no description -> editors show the descriptions of options'],
+  },
+  {
+    mistake: 'the name of the plugin is not that of the file',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, ["name: 'p'", "name: 'other'"]) },
+    answers: [],
+  },
+  {
+    mistake: 'create() throws',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, ['create: () => (call, next) => next(call)', 'create: () => {\n    throw new Error("boom")\n  }']) },
+    answers: ['networks/arb.yaml:12:5: p: cannot be created: Error: boom (p.js:9:11)'],
+  },
+  {
+    mistake: 'a package that is not installed',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': 'import pad from "left-pad-xyz"\nexport default pad\n' },
+    answers: ['networks/arb.yaml:12:10: cannot load ../p.js: package left-pad-xyz not found (p.js) -> npm install left-pad-xyz'],
   },
   {
     mistake: 'a context field that nobody writes',
@@ -62,5 +98,19 @@ export const pluginMistakes: readonly Mistake[] = [
     network: [['  - params', '  - ../p.js: {}\n  - params']],
     files: { 'p.js': pluginText },
     answers: ['networks/arb.yaml:12:5: unknown plugin `../p.js` -> write `- use: ../p.js`'],
+  },
+  {
+    mistake: 'a plugin in CommonJS',
+    network: [['  - params', '  - use: ../p.cjs\n  - params']],
+    files: { 'p.cjs': "module.exports.plugin = { name: 'p' }\n" },
+    answers: [
+      'networks/arb.yaml:12:10: ../p.cjs has no plugin as its default export -> module.exports = { name, summary, options, create }',
+    ],
+  },
+  {
+    mistake: 'an unknown keyword of JSON Schema',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, ['minimum', 'minimun']) },
+    answers: ['networks/arb.yaml:12:10: the options schema of ../p.js is invalid: unknown keyword `minimun`; did you mean `minimum`?'],
   },
 ]
