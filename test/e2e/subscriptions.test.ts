@@ -279,6 +279,22 @@ t.test('when a worker dies, its sockets close, and the others see no gap', async
   }
 })
 
+t.test('a reload of the configuration loses no event', async t => {
+  const { deployment, connect, running, alice } = await startGateway(t, {})
+  const client = await connect()
+  await subscribe(client, 'newHeads')
+  const filter = (await call(running.http(alice.key), 'eth_newBlockFilter')).result
+  deployment.writeNetwork('devnet', networkFile('devnet', [chain.url], { subscriptions: { maxPerSocket: 1 }, cache: { maxBytes: '8MiB' } }))
+  process.kill(running.pid, 'SIGHUP')
+  await chain.request('anvil_mine', '0x1')
+  await running.waitForEvent('reloaded')
+  await chain.request('anvil_mine', '0x1')
+  const hashes = (await nextHeaders(client, 2)).map(({ hash }) => hash)
+  t.same((await call(running.http(alice.key), 'eth_getFilterChanges', [filter])).result, hashes)
+  const { error } = await client.call('eth_subscribe', ['newHeads'])
+  t.match(error, { code: -32005, message: 'too many subscriptions: at most 1 on one WebSocket' }, 'the new limit holds')
+})
+
 t.test('events cost credits', async t => {
   const { deployment, connect, alice, bob } = await startGateway(t, {})
   const usage = async (account: string) => JSON.parse((await deployment.run('usage', account, '--json')).stdout) as { used: number }
