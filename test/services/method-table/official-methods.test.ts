@@ -3,13 +3,13 @@ import { test } from 'tap'
 import { check, shippedMethods } from './shipped-table.ts'
 import { officialArity, officialMethodNames, officialParams } from './official-calls.ts'
 
-/** The rules of filters that nodes keep are those of the plugin that answers them. */
 const inTable = officialMethodNames.filter(name => shippedMethods.get(name) !== undefined)
 
-test('the table has every method of the Ethereum JSON-RPC specification', async t => {
+test('the table has every method of the Ethereum JSON-RPC specification, but one', async t => {
   const missing = officialMethodNames.filter(name => !inTable.includes(name))
+  // No feed of the gateway has pending transactions.
   t.same(
-    missing.filter(name => !/Filter/.test(name)),
+    missing.filter(name => name !== 'eth_newPendingTransactionFilter'),
     [],
   )
 })

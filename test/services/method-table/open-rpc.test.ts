@@ -31,7 +31,7 @@ const validateDocument = (): ValidateFunction => {
       '"http://json-schema.org/draft-07/schema#/properties/$ref"',
     )
     .replaceAll('"https://meta.json-schema.tools"', '"http://json-schema.org/draft-07/schema"')
-  return new Ajv({ strict: false }).compile(JSON.parse(text))
+  return new Ajv({ strict: false, validateFormats: false }).compile(JSON.parse(text))
 }
 
 test('the document of all methods is valid OpenRPC, and so are the schemas in it', async t => {
