@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { cwd } from 'node:process'
 import { parseStoreAddress } from '../config/addresses.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
-import { printProblems } from '../config/problem.ts'
+import { countNoun, printProblems } from '../config/problem.ts'
 import type { StoreAddress } from '../config/types.ts'
 import { expandVariables } from '../config/variables.ts'
 import { systemClock } from '../services/clock.ts'
@@ -70,7 +70,11 @@ const backup: Subcommand = async (args, { env, out, err }) => {
   if (config === undefined) return exitCodes.config
   try {
     const { accounts, keys, bytes } = await backupStore(config.store, resolve(folder))
-    out(json ? JSON.stringify({ accounts, keys, bytes }) : `backed up: ${accounts} accounts, ${keys} keys, ${bytes} bytes in ${folder}`)
+    out(
+      json
+        ? JSON.stringify({ accounts, keys, bytes })
+        : `backed up: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${bytes} bytes in ${folder}`,
+    )
     return exitCodes.ok
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
