@@ -1,7 +1,7 @@
 import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Lookup, Origin, Reply } from '../src/plugin/plugin.ts'
 
-/** The look-up of the key in the path; `missing` when the path has none. */
+/** The look-up of the key; `missing` when the request has none. */
 type KeyLookup = Lookup | { readonly kind: 'missing' }
 
 declare module '../src/plugin/call.ts' {
@@ -17,11 +17,11 @@ declare module '../src/plugin/call.ts' {
  */
 const maxLookupAgeMs = 400
 
-/** Contract 5.1: the API key in the path says which account is billed. */
+/** Contract 5.1: the API key says which account is billed. */
 export default definePlugin({
   name: 'key-auth',
   summary:
-    'Finds the account of the API key in the path; refuses missing, malformed, unknown, revoked, suspended and expired keys, and those of suspended accounts.',
+    'Finds the account of the API key in the path or in a header; refuses missing, malformed, unknown, revoked, suspended and expired keys, and those of suspended accounts.',
   options: { type: 'object', properties: {} },
   writes: ['key', 'account'],
   create(_options, { accounts, clock }) {
@@ -58,7 +58,7 @@ export default definePlugin({
         return lookup instanceof Promise ? lookup.then(handleLookup) : handleLookup(lookup)
       },
       explain({ lookup }) {
-        if (lookup === undefined) return { text: ['requires an API key in the path, /v3/<API_KEY>'] }
+        if (lookup === undefined) return { text: ['requires an API key in the path, /v3/<API_KEY>, or in a header'] }
         if (lookup.kind !== 'granted') return { text: [refusalByLookup[lookup.kind].error.message], ends: 'refused' }
         const { key, account } = lookup
         return { text: [`the key ${key.id} is valid: account ${account.name}, plan ${account.plan.name}`] }
@@ -67,7 +67,9 @@ export default definePlugin({
   },
 })
 const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Failure>> = {
-  missing: refuse('key', { message: 'the API key is missing: the path is /v3/<API_KEY>' }),
+  missing: refuse('key', {
+    message: 'the API key is missing: the path is /v3/<API_KEY>, or a header has it: Authorization: Bearer <API_KEY>',
+  }),
   malformed: refuse('key', { message: 'the API key is malformed: characters are wrong or missing' }),
   unknown: refuse('key', { message: 'the API key is unknown' }),
   revoked: refuse('key', { message: 'the API key has been revoked' }),

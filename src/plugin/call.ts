@@ -12,7 +12,7 @@ export type { Json } from '../util/json.ts'
 export interface Origin {
   readonly transport: 'http' | 'websocket' | 'shared'
   readonly network: string
-  /** The API key of the path, not yet checked; undefined when the path has none. */
+  /** The API key of the path or a header, not yet checked; undefined when there is none. */
   readonly key: Secret | undefined
   /** The Origin header: the page that a browser calls from. */
   readonly originHeader: string | undefined

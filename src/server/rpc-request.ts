@@ -21,7 +21,7 @@ export interface NetworkEndpoint extends Pick<Network, 'name' | 'admit'> {
 /** The networks by the hosts that name them. */
 export type EndpointByHost = Pick<ReadonlyMap<string, NetworkEndpoint>, 'get'>
 
-/** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket. */
+/** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket; `/v3` and `/ws/v3` with the key in a header. */
 type Transport = 'http' | 'websocket'
 
 export interface RoutedRequest {
@@ -44,7 +44,9 @@ export const routeRequest = (
   if ('error' in path) return path
   if (path.transport !== transport)
     return transport === 'websocket' ? upgradeNotServed : request.method === 'GET' ? upgradeRequired : getRequired
-  return { endpoint, origin: new RequestOrigin(transport, endpoint.name, path.apiKey, request, readClientAddress) }
+  const key = keyOf(path, request)
+  if (key !== undefined && 'error' in key) return key
+  return { endpoint, origin: new RequestOrigin(transport, endpoint.name, key, request, readClientAddress) }
 }
 
 const unknownHost = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
@@ -87,6 +89,23 @@ const parseApiKey = (text: string | undefined): Secret | undefined =>
   text === undefined || text === '' ? undefined : new Secret(text.includes('%') ? decodePercent(text) : text, maskApiKey)
 
 const maskApiKey = (text: string): string => `…${text.slice(-4)}`
+
+const bearerPattern = /^bearer +([^ ]+) *$/i
+
+/** The API key of the path or of a header; a request that names two is refused, as a proxy may have added one of them. */
+const keyOf = ({ apiKey }: RequestPath, { headers }: IncomingMessage): Secret | undefined | Failure => {
+  const { authorization, 'x-api-key': keyHeader } = headers
+  if (authorization === undefined && keyHeader === undefined) return apiKey
+  // Other schemes are for proxies.
+  const texts = [apiKey?.reveal(), bearerPattern.exec(authorization ?? '')?.[1], keyHeader?.toString()].filter(
+    text => text !== undefined && text !== '',
+  )
+  return texts.every(text => text === texts[0]) ? (apiKey ?? parseApiKey(texts[0])) : differentKeys
+}
+
+const differentKeys = refuse('key', {
+  message: 'the request has two different API keys: one in its path, the other in a header, or two in headers',
+})
 
 /** Refuses what Node's parser accepts, and what proxies and servers read differently: the ground of request smuggling. */
 export const checkRequestHead = ({ httpVersionMajor, httpVersionMinor, headers, rawHeaders }: IncomingMessage): Failure | undefined => {

@@ -61,6 +61,27 @@ t.test('a WebSocket that comes the moment the gateway listens is opened, with th
   raw.close()
 })
 
+t.test('the API key may be in a header; a request with two different keys is refused', async t => {
+  const other = (await deployment.addKey('alice')).key
+  const statusOf = async (target: string, headers: Record<string, string>) =>
+    (await send(`${gateway.rpc}${target}`, body, { headers })).status
+  for (const target of ['/v3', '/v3/', `/v3/${key}`]) {
+    t.equal(await statusOf(target, { authorization: `Bearer ${key}` }), 200)
+    t.equal(await statusOf(target, { authorization: `bearer  ${key}`, 'x-api-key': key }), 200)
+    t.equal(await statusOf(target, { 'x-api-key': key, authorization: 'Basic YTpi' }), 200)
+  }
+  t.equal(await statusOf(`/v3/${key}`, { authorization: 'Basic YTpi', 'x-api-key': '' }), 200)
+  t.equal(await statusOf('/v3', { authorization: 'Basic YTpi' }), 401)
+  const refused = await send(`${gateway.rpc}/v3/${key}`, body, { headers: { 'x-api-key': other } })
+  t.match(refused.json(), { error: { code: -32090, message: /two different API keys/ } })
+  t.equal(refused.status, 401)
+  t.equal(await statusOf('/v3', { authorization: `Bearer ${key}`, 'x-api-key': other }), 401)
+  const socket = await connectWs(`${gateway.rpc.replace('http', 'ws')}/ws/v3`, { headers: { authorization: `Bearer ${key}` } })
+  t.equal((await socket.call('eth_chainId')).result, '0x7a69')
+  await socket.close()
+  t.notOk(gateway.log.some(line => JSON.stringify(line).includes(key)))
+})
+
 t.test('a request target in absolute form names the network, whatever the Host header says', async t => {
   t.match(await exchangeBytes(post(`http://other.test:80/v3/${key}?a=b`), /\}$/), /^HTTP\/1.1 200 .*"result":"0x7"/s)
   t.match(await exchangeBytes(post(`HTTP://[::1]/v3/${key}`), /\}$/), /"result":"0x7"/)
