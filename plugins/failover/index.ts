@@ -100,9 +100,9 @@ export default definePlugin({
         if (capableUpstreams?.offers(request.method) === false) return refuseUnknownMethod(request.method)
         const capableNodes = capableUpstreams?.select(nodes, request, method) ?? nodes
         const requiredBlock = requiredBlockOf(request, method)
-        const selected = selectionOrder(node => node.isUsable(methodClass) && capableNodes.includes(node))
+        const mayAnswer = (node: UpstreamNode) => node.isUsable(methodClass) && capableNodes.includes(node)
         const ordered = heads.orderUpstreams(
-          orderByShare(selected, activeNodes, methodClass),
+          orderByShare(selectionOrder(mayAnswer), activeNodes, methodClass, mayAnswer),
           typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
         )
         const candidates = capableUpstreams?.select(ordered, request, method) ?? ordered

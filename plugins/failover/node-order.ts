@@ -28,9 +28,11 @@ export const orderByShare = (
   nodes: readonly UpstreamNode[],
   activeNodes: ReadonlySet<UpstreamNode>,
   methodClass: string,
+  /** Whether the call may go to the node at all: a turn of another node would be lost. */
+  mayAnswer: (node: UpstreamNode) => boolean,
 ): readonly UpstreamNode[] => {
   if (nodes.every(node => node.traffic.isFull(methodClass))) return nodes
-  const first = nodes.find(node => activeNodes.has(node) && node.isUsable(methodClass) && node.traffic.takesTurn(methodClass))
+  const first = nodes.find(node => activeNodes.has(node) && mayAnswer(node) && node.traffic.takesTurn(methodClass))
   const rankOf = (node: UpstreamNode): number => {
     if (node === first) return 0
     if (!activeNodes.has(node)) return 3
