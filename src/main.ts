@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 import { UsageError, exitCodes, formatCommandHelp } from './cli/command.ts'
 import type { Terminal } from './cli/command.ts'
-import { commandLoaders } from './cli/commands.ts'
+import { commandSummaries } from './cli/command-summaries.ts'
+import { findCommandLoader } from './cli/commands.ts'
 import { version } from './core/version.ts'
 import { didYouMean } from './util/did-you-mean.ts'
 
@@ -18,9 +19,9 @@ const runCommandLine = async ([name, ...args]: readonly string[]): Promise<numbe
     terminal.out(version)
     return exitCodes.ok
   }
-  const load = Object.hasOwn(commandLoaders, name) ? commandLoaders[name] : undefined
+  const load = findCommandLoader(name)
   if (load === undefined) {
-    const hint = didYouMean(name, Object.keys(commandLoaders))
+    const hint = didYouMean(name, Object.keys(commandSummaries))
     terminal.err(`tollgate: unknown command "${name}"${hint === undefined ? '' : `; ${hint}`}`)
     return printHelp(terminal.err, exitCodes.usage)
   }
@@ -38,9 +39,8 @@ const runCommandLine = async ([name, ...args]: readonly string[]): Promise<numbe
 
 const nameColumnChars = 10
 
-const printHelp = async (write: (line: string) => void, code: number): Promise<number> => {
-  const commands = await Promise.all(Object.values(commandLoaders).map(load => load()))
-  const lines = commands.map(({ name, summary }) => `  ${name.padEnd(nameColumnChars)} ${summary}`)
+const printHelp = (write: (line: string) => void, code: number): number => {
+  const lines = Object.entries(commandSummaries).map(([name, summary]) => `  ${name.padEnd(nameColumnChars)} ${summary}`)
   return printLines(
     ['Usage: tollgate COMMAND', '', ...lines, '', '`tollgate COMMAND --help` describes a command and its options.'],
     write,

@@ -7,6 +7,7 @@ import type { AccountRow } from '../store/store.ts'
 import { CommandError, getAccount, getPlan, withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatTable } from './text-table.ts'
 import { formatAlternatives, readArguments, readCredits, runSubcommand, storeOptions } from './args.ts'
@@ -51,7 +52,7 @@ const options = {
 /** Accounts, which are billed. */
 export const accountsCommand: Command = {
   name: 'accounts',
-  summary: 'Adds, lists, changes and suspends accounts, and prints links to sign in to the dashboard.',
+  summary: commandSummaries.accounts,
   usage: [
     'accounts add NAME --plan PLAN [--credits N] [--label TEXT] [--json] [--config DIR]',
     'accounts list [--json] [--config DIR]',

@@ -5,6 +5,7 @@ import type { Audit } from '../services/ledger/audit.ts'
 import { removedPlanLabel, withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
 import { exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
 import { formatTable } from './text-table.ts'
 import { readArguments, storeOptions } from './args.ts'
@@ -18,7 +19,7 @@ const attemptIntervalMs = 1_000
  */
 export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>): Command => ({
   name: 'audit',
-  summary: 'Verifies that leased credits and counted calls of every account agree for today.',
+  summary: commandSummaries.audit,
   usage: ['audit [--json] [--config DIR]'],
   positionals: {},
   options: storeOptions,

@@ -4,6 +4,7 @@ import { systemClock } from '../services/clock.ts'
 import { parseMonth } from '../services/usage-export.ts'
 import { readArguments, storeOptions } from './args.ts'
 import { UsageError } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
 import { quoteCsvField } from './csv.ts'
 import { withStoreContext } from './store-context.ts'
@@ -21,7 +22,7 @@ const titles = ['time', 'by', 'action', 'account', 'target', 'before', 'after']
 /** Who changed what. */
 export const changesCommand: Command = {
   name: 'changes',
-  summary: 'Lists who changed accounts, keys, people and tokens: by commands and in the dashboard.',
+  summary: commandSummaries.changes,
   usage: ['changes [--month YYYY-MM] [--account NAME] [--json|--csv] [--config DIR]'],
   positionals: {},
   options,

@@ -12,6 +12,7 @@ import type { UpstreamReports } from './ask-upstreams.ts'
 import { printReport, reportFormats } from './check-report.ts'
 import type { CheckReport, ReportFormat } from './check-report.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
 
 const options = {
@@ -29,7 +30,7 @@ const options = {
 /** `dryRun` creates every stage, for the problems that only a plugin's create() finds; it starts none. */
 export const createCheckCommand = (plugins: readonly AnyPlugin[], dryRun: (config: Config) => Promise<readonly Problem[]>): Command => ({
   name: 'check',
-  summary: 'Reports every problem of a configuration; starts nothing.',
+  summary: commandSummaries.check,
   usage: ['check [--online] [--strict] [--format text|json|github] [--config DIR]'],
   positionals: {},
   options,

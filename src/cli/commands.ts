@@ -1,8 +1,9 @@
 import { loadModulesSync } from '../runtime/module-loading.ts'
+import type { CommandName } from './command-summaries.ts'
 import type { Command } from './command.ts'
 
 /** All commands. Each is loaded when it is called: the gateway takes half a second to load, and most commands need little of it. */
-export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = {
+export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>>> = {
   dev: async () => (await import('./dev.ts')).createDevCommand(await loadBuiltInPlugins()),
   start: async () => {
     loadModulesSync(new URL('./start.js', import.meta.url), new URL('../../plugins/index.js', import.meta.url))
@@ -27,5 +28,9 @@ export const commandLoaders: Readonly<Record<string, () => Promise<Command>>> = 
   store: async () => (await import('./store.ts')).storeCommand,
   top: async () => (await import('./top.ts')).topCommand,
 }
+
+/** Undefined for a name that no command has. */
+export const findCommandLoader = (name: string): (() => Promise<Command>) | undefined =>
+  Object.hasOwn(commandLoaders, name) ? commandLoaders[name as CommandName] : undefined // it is one of the names
 
 const loadBuiltInPlugins = async () => (await import('../../plugins/index.ts')).plugins

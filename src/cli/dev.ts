@@ -17,6 +17,7 @@ import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
 import { exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
@@ -24,7 +25,7 @@ import { configOption, readConfigDir } from './args.ts'
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */
 export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'dev',
-  summary: 'Starts a local Ethereum node and the gateway in front of it, with a key to try.',
+  summary: commandSummaries.dev,
   usage: ['dev [--config DIR]'],
   positionals: {},
   options: { config: configOption },

@@ -13,6 +13,7 @@ import { StoreError } from '../store/store.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
 import { adminUrl, fetchNetworkStatus } from './gateway-status.ts'
 
@@ -31,7 +32,7 @@ type ExplainCall = (config: Config, network: string, call: ExplainedCall) => Pro
 /** `explainCall` creates every stage of the network and starts none. */
 export const createExplainCommand = (plugins: readonly AnyPlugin[], explainCall: ExplainCall): Command => ({
   name: 'explain',
-  summary: 'Prints what would happen to a call, plugin by plugin; sends nothing.',
+  summary: commandSummaries.explain,
   usage: ['explain NETWORK METHOD [--key KEY] [--json] [--config DIR]'],
   positionals: { NETWORK: 'The name of a network.', METHOD: 'The name of a method, such as eth_getLogs.' },
   options,

@@ -2,6 +2,7 @@ import { readGatewayConfig } from '../config/gateway-config.ts'
 import { printProblems } from '../config/problem.ts'
 import { configOption, readArguments } from './args.ts'
 import { exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption } from './command.ts'
 import { adminUrl, requestAdmin } from './gateway-status.ts'
 
@@ -17,7 +18,7 @@ const options = {
 /** For the health check of a container, whose image has no curl. */
 export const healthCommand: Command = {
   name: 'health',
-  summary: 'Asks the running gateway whether it should get traffic: exit code 0 or 1.',
+  summary: commandSummaries.health,
   usage: ['health [--live] [--config DIR]'],
   positionals: {},
   options,

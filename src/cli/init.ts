@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { displayPath } from '../config/config-files.ts'
 import { configOption, readConfigDir } from './args.ts'
 import { exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
 import { networkText, readShippedFile, shippedSupportFiles, writeNewFiles } from './config-template.ts'
 import { CommandError } from './store-context.ts'
@@ -19,7 +20,7 @@ const localNetwork = {
 /** Writes a commented configuration that `check` accepts. */
 export const initCommand: Command = {
   name: 'init',
-  summary: 'Writes a commented configuration to start from: gateway.yaml, a method table, and a network for a local node.',
+  summary: commandSummaries.init,
   usage: ['init [--config DIR]'],
   positionals: {},
   options: { config: configOption },

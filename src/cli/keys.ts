@@ -7,6 +7,7 @@ import { isoTime } from '../util/dates.ts'
 import { readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { UsageError } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import {
   allKeyword,
@@ -35,7 +36,7 @@ const options = {
 /** API keys. */
 export const keysCommand: Command = {
   name: 'keys',
-  summary: 'Adds, lists, changes, rotates, suspends and revokes the API keys of an account.',
+  summary: commandSummaries.keys,
   usage: [
     'keys add ACCOUNT [--networks A,B] [--methods A,B] [--origins A,B] [--ips A,B] [--credits N] [--expires DURATION] [--json] [--config DIR]',
     'keys list ACCOUNT [--json] [--config DIR]',

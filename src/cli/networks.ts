@@ -9,6 +9,7 @@ import type { Subcommand } from './args.ts'
 import { wellKnownChains } from './chains.ts'
 import type { Chain } from './chains.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption } from './command.ts'
 import { networkText, shippedSupportFiles, urlVariable, writeNewFiles } from './config-template.ts'
 import { CommandError } from './store-context.ts'
@@ -29,7 +30,7 @@ const addOptions = {
 /** Writes the files of networks. */
 export const networksCommand: Command = {
   name: 'networks',
-  summary: 'Writes the file of a network, from a list of well-known chains; or lists these.',
+  summary: commandSummaries.networks,
   usage: [
     'networks add CHAIN_ID [--name NAME] [--block-time TIME] [--hosts A,B] [--url URL] [--config DIR]',
     'networks list [--config DIR]',

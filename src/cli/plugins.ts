@@ -13,6 +13,7 @@ import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readArguments, runSubcommand } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
 import { pluginFiles, pluginStep } from './plugin-template.ts'
 import { formatTable } from './text-table.ts'
@@ -26,7 +27,7 @@ const options = {
 /** What pipelines are made of, and a start for a plugin of one's own. */
 export const createPluginsCommand = (builtIn: readonly AnyPlugin[]): Command => ({
   name: 'plugins',
-  summary: 'Lists plugins, describes their options, and writes a new plugin with its test.',
+  summary: commandSummaries.plugins,
   usage: ['plugins list [--json] [--config DIR]', 'plugins describe NAME [--json]', 'plugins new NAME [--typescript]'],
   positionals: { NAME: 'A built-in plugin, a file (./my-plugin.js) or a package; with new, a name in kebab-case.' },
   options,

@@ -10,6 +10,7 @@ import { isJsonObject } from '../util/json.ts'
 import { valueAt } from '../util/json-path.ts'
 import { configOption, formatAlternatives, readOptionalArgument } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption } from './command.ts'
 
 const options = {
@@ -20,7 +21,7 @@ const options = {
 /** JSON Schemas for YAML editors, with the options of the external plugins that the networks use. */
 export const createSchemaCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'schema',
-  summary: 'Prints the JSON Schema of a kind of file, for YAML editors; with --write, writes all of them.',
+  summary: commandSummaries.schema,
   usage: ['schema KIND [--config DIR]', 'schema --write [--config DIR]'],
   positionals: { KIND: 'The kind of file: network, gateway or methods.' },
   options,

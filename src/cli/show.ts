@@ -7,6 +7,7 @@ import type { AnyPlugin } from '../plugin/plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readOptionalArgument } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
 
 const options = { json: jsonOption, config: configOption } as const
@@ -14,7 +15,7 @@ const options = { json: jsonOption, config: configOption } as const
 /** Prints the configuration that `start` would use. */
 export const createShowCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'show',
-  summary: 'Prints the effective configuration: variables replaced, defaults filled in, secrets masked.',
+  summary: commandSummaries.show,
   usage: ['show [--json] [--config DIR]', 'show NETWORK [--json] [--config DIR]'],
   positionals: { NETWORK: 'The name of one network; without it, gateway.yaml and all networks that are served.' },
   options,

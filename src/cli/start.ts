@@ -10,6 +10,7 @@ import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { loadValidConfig, logConfigNotices, printStartupErrors, readValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import type { StopSignal } from './startup.ts'
@@ -18,7 +19,7 @@ import { configOption, readConfigDir } from './args.ts'
 /** Serves a configuration directory in production; standard output is one JSON object a line. */
 export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'start',
-  summary: 'Serves the networks of a configuration directory.',
+  summary: commandSummaries.start,
   usage: ['start [--config DIR]'],
   positionals: {},
   options: { config: configOption },

@@ -15,6 +15,7 @@ import type { Store } from '../store/store.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
 import { CommandError, withStoreContext } from './store-context.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { jsonOption, readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
@@ -33,7 +34,7 @@ const progressStepCount = 10
 /** Moves an installation between an embedded store and a Redis, and repairs a store after a wrong clock. */
 export const storeCommand: Command = {
   name: 'store',
-  summary: 'Copies a store into another, from LMDB to Redis or back; backs up an embedded store; or repairs the day of a store.',
+  summary: commandSummaries.store,
   usage: ['store copy FROM TO [--live] [--json]', 'store backup FOLDER [--json] [--config DIR]', 'store repair [--json] [--config DIR]'],
   positionals: {
     FROM: 'The store to copy: lmdb:PATH or redis://HOST:PORT.',

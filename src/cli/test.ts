@@ -11,6 +11,7 @@ import type { CaseReport } from '../testing/run-cases.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
 
 const options = {
@@ -22,7 +23,7 @@ const options = {
 /** The cases of networks, on a clock and over upstreams of the test. */
 export const createTestCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'test',
-  summary: 'Runs the cases of networks/NAME.test.yaml, without nodes, a store or real time.',
+  summary: commandSummaries.test,
   usage: ['test [--network NETWORK] [--json] [--config DIR]'],
   positionals: {},
   options,

@@ -7,6 +7,7 @@ import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
 import { configOption, jsonOption, readArguments } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
 import { runUntilSignal } from './startup.ts'
 import { formatOverview } from './top/format-overview.ts'
@@ -37,7 +38,7 @@ export interface TopOptions {
 /** Shows what a running gateway does, from two readings of its metrics after the other. */
 export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => ({
   name: 'top',
-  summary: 'Shows calls, cache and credits of a running gateway, and the state of its nodes.',
+  summary: commandSummaries.top,
   usage: ['top [--once] [--json] [--interval DURATION] [--url URL] [--config DIR]'],
   positionals: {},
   options,

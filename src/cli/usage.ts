@@ -7,6 +7,7 @@ import type { AccountRow, UsageCount } from '../store/store.ts'
 import { getAccount, removedPlanLabel, withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatFields, formatTable } from './text-table.ts'
 import { formatAlternatives, formatHint, readArguments, storeOptions } from './args.ts'
@@ -32,7 +33,7 @@ const exportKeyword = 'export'
 /** The balance of an account today, or its calls. */
 export const usageCommand: Command = {
   name: 'usage',
-  summary: "Shows an account's credits of today, or its calls by method, network and other fields; exports the calls of all accounts.",
+  summary: commandSummaries.usage,
   usage: [
     'usage ACCOUNT [--json] [--config DIR]',
     `usage ACCOUNT --by ${groupings.join('|')} [--days N] [--json|--csv] [--config DIR]`,
