@@ -1,4 +1,4 @@
-import { copyReply, definePlugin, refuse } from '../../src/plugin/plugin.ts'
+import { copyReply, definePlugin, networkOf, refuse } from '../../src/plugin/plugin.ts'
 import type {
   Failure,
   RateLimitOptions,
@@ -20,7 +20,7 @@ export default definePlugin({
     properties: {
       account: limitSchema('Limits of each account, over all its keys and networks, unless its plan in gateway.yaml has limits.'),
       key: limitSchema('Limits of each API key, over all networks.'),
-      ip: limitSchema('Limits of each IP address that calls come from, over all networks.'),
+      ip: limitSchema('Limits of each IP address that calls come from, of IPv6 each /64, over all networks.'),
     },
   },
   reads: ['request', 'key', 'account'],
@@ -38,7 +38,7 @@ export default definePlugin({
       const requests = [
         ...tokenRequests(`account ${account.id}`, (plan.rate ?? plan.creditRate) ? plan : accountLimit, credits),
         ...tokenRequests(`key ${key.id}`, keyLimit, credits),
-        ...tokenRequests(`ip ${call.origin.ip}`, ipLimit, credits),
+        ...tokenRequests(`ip ${networkOf(call.origin.ip)}`, ipLimit, credits),
       ]
       if (requests.length === 0) return next(call)
       const serve = (tooFew: TooFewTokens | undefined): Promise<Reply> => {

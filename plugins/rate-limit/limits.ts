@@ -7,11 +7,13 @@ export const limitSchema = <const Description extends string>(description: Descr
 /** What a call takes of the buckets of one account, key or address: `owner` names which. */
 export const tokenRequests = (owner: string, limit: RateLimitOptions | undefined, credits: number): readonly TokenRequest[] => {
   if (limit === undefined) return []
-  const { rate, burst = rate, creditRate, creditBurst = creditRate } = limit
+  const { rate, burst = burstOf(rate), creditRate, creditBurst = burstOf(creditRate) } = limit
   const requests: TokenRequest[] = []
-  if (rate !== undefined && burst !== undefined)
-    requests.push({ bucket: `calls ${owner}`, rate: { perSecond: rate, burst: Math.max(1, burst) }, tokens: 1 })
+  if (rate !== undefined && burst !== undefined) requests.push({ bucket: `calls ${owner}`, rate: { perSecond: rate, burst }, tokens: 1 })
   if (creditRate !== undefined && creditBurst !== undefined)
     requests.push({ bucket: `credits ${owner}`, rate: { perSecond: creditRate, burst: creditBurst }, tokens: credits })
   return requests
 }
+
+/** A whole number, as the headers of an answer require. */
+const burstOf = (perSecond: number | undefined): number | undefined => perSecond && Math.ceil(perSecond)

@@ -200,8 +200,11 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
     case 'peerRequest':
     case 'peerReply':
       return `${message.kind} ${message.network} ${message.id}`
+    // A worker asks for a bucket again when the request before has been answered, or is no longer waited for.
     case 'takeTokens':
+      return `${message.kind} ${message.request.bucket}`
     case 'tokens':
+    case 'endReload':
       return `${message.kind} ${message.id}`
     case 'track':
     case 'untrack':

@@ -50,7 +50,7 @@ export const openPrimary = async (
   collectProcessMetrics(metrics, version, systemClock)
   const { sharedHeads, close } = await openSharedHeads(gateway, log, metrics)
   const stopTimeoutMs = () => gateway.drain.timeout + stopMarginMs
-  const rateLimits = new SharedRateLimits(systemClock)
+  const rateLimits = new SharedRateLimits(systemClock, gateway.workers)
   const handleMessage = (worker: WorkerChannel, message: WorkerMessage): void =>
     message.kind === 'takeTokens' ? rateLimits.answer(worker, message) : sharedHeads.handleMessage(worker, message)
   const options = {

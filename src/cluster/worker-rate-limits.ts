@@ -17,9 +17,12 @@ const maxBuckets = 100_000
 interface LocalBucket extends BucketState {
   /** Taken from the primary's bucket, and not used yet. */
   tokens: number
-  /** The primary's bucket has nothing before, on the monotonic clock. */
-  emptyUntil: number
+  /** The primary refuses requests for so many tokens, and more, until `refusedUntil` on the monotonic clock. */
+  refusedTokens: number
+  refusedUntil: number
 }
+
+const notRefused = { refusedTokens: 0, refusedUntil: -Infinity }
 
 type Reply = Extract<PrimaryMessage, { readonly kind: 'tokens' }>
 
@@ -80,7 +83,7 @@ export class WorkerRateLimits implements RateLimits {
         this.#add(bucket, -tokens)
         return 0
       }
-      if (now < local.emptyUntil) return local.emptyUntil - now
+      if (tokens >= local.refusedTokens && now < local.refusedUntil) return local.refusedUntil - now
       // Calls that come meanwhile wait for the same tokens.
       const refill = getOrCreate(this.#refills, bucket, () => this.#refill(request).finally(() => this.#refills.delete(bucket)))
       if (!(await refill)) return 0
@@ -94,8 +97,8 @@ export class WorkerRateLimits implements RateLimits {
     const reply = await this.#request({ kind: 'takeTokens', id: (this.#lastId += 1), request, most })
     if (reply === undefined) return false
     const { granted, waitMs, state } = reply
-    const emptyUntil = granted > 0 ? 0 : this.#clock.monotonic() + waitMs
-    this.#buckets.set(bucket, { ...state, tokens: this.#bucketOf(bucket).tokens + granted, emptyUntil })
+    const refusal = waitMs > 0 ? { refusedTokens: tokens, refusedUntil: this.#clock.monotonic() + waitMs } : notRefused
+    this.#buckets.set(bucket, { ...state, tokens: this.#bucketOf(bucket).tokens + granted, ...refusal })
     return true
   }
 
@@ -108,7 +111,7 @@ export class WorkerRateLimits implements RateLimits {
   }
 
   #bucketOf(name: string): LocalBucket {
-    return this.#buckets.get(name) ?? { tokens: 0, emptyUntil: 0, remaining: 0, resetsInMs: 0 }
+    return this.#buckets.get(name) ?? { tokens: 0, remaining: 0, resetsInMs: 0, ...notRefused }
   }
 
   #add(name: string, tokens: number): void {

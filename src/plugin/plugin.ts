@@ -24,7 +24,7 @@ export {
   toHexQuantity,
 } from '../util/json.ts'
 export type { JsonObject, Path } from '../util/json.ts'
-export { AddressSet } from '../util/address-set.ts'
+export { AddressSet, networkOf } from '../util/address-set.ts'
 export { Backoff, thenMaybe, singleFlight } from '../util/async.ts'
 export type { MaybePromise } from '../util/async.ts'
 

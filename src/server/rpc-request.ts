@@ -93,14 +93,22 @@ const maskApiKey = (text: string): string => `…${text.slice(-4)}`
 const bearerPattern = /^bearer +([^ ]+) *$/i
 
 /** The API key of the path or of a header; a request that names two is refused, as a proxy may have added one of them. */
-const keyOf = ({ apiKey }: RequestPath, { headers }: IncomingMessage): Secret | undefined | Failure => {
-  const { authorization, 'x-api-key': keyHeader } = headers
-  if (authorization === undefined && keyHeader === undefined) return apiKey
-  // Other schemes are for proxies.
-  const texts = [apiKey?.reveal(), bearerPattern.exec(authorization ?? '')?.[1], keyHeader?.toString()].filter(
-    text => text !== undefined && text !== '',
-  )
+const keyOf = ({ apiKey }: RequestPath, { headers, rawHeaders }: IncomingMessage): Secret | undefined | Failure => {
+  if (headers.authorization === undefined && headers['x-api-key'] === undefined) return apiKey
+  const texts = [apiKey?.reveal(), ...headerKeys(rawHeaders)].filter(text => text !== undefined && text !== '')
   return texts.every(text => text === texts[0]) ? (apiKey ?? parseApiKey(texts[0])) : differentKeys
+}
+
+/** Of all headers: of several Authorization headers Node keeps the first, and joins several X-Api-Key. */
+const headerKeys = (rawHeaders: readonly string[]): readonly (string | undefined)[] => {
+  const keys: (string | undefined)[] = []
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]?.toLowerCase()
+    // Other schemes are for proxies.
+    if (name === 'authorization') keys.push(bearerPattern.exec(rawHeaders[i + 1] ?? '')?.[1])
+    else if (name === 'x-api-key') keys.push(rawHeaders[i + 1])
+  }
+  return keys
 }
 
 const differentKeys = refuse('key', {

@@ -76,6 +76,11 @@ t.test('the API key may be in a header; a request with two different keys is ref
   t.match(refused.json(), { error: { code: -32090, message: /two different API keys/ } })
   t.equal(refused.status, 401)
   t.equal(await statusOf('/v3', { authorization: `Bearer ${key}`, 'x-api-key': other }), 401)
+  const twoHeaders = (first: string, second: string) =>
+    exchangeBytes(post('/v3', `Authorization: Bearer ${first}`, `authorization: bearer ${second}`), /\}\}?$/)
+  t.match(await twoHeaders(key, other), /^HTTP\/1.1 401 .*two different API keys/s)
+  t.match(await twoHeaders(key, key), /"result":"0x7a69"/)
+  t.match(await exchangeBytes(post('/v3', `X-Api-Key: ${key}`, `X-Api-Key: ${key}`), /\}\}?$/), /"result":"0x7a69"/)
   const socket = await connectWs(`${gateway.rpc.replace('http', 'ws')}/ws/v3`, { headers: { authorization: `Bearer ${key}` } })
   t.equal((await socket.call('eth_chainId')).result, '0x7a69')
   await socket.close()

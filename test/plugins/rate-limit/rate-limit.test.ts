@@ -63,6 +63,9 @@ t.test('the burst is what the rate allows in a second unless it is given, and Re
   t.equal(await passedOf(2), 1)
   t.match(await request(), { retryAfter: 5 })
   t.equal(await open({ account: { rate: 7 } }).passedOf(20), 7)
+  for (const limit of [{ rate: 100 / 60 }, { creditRate: 100 / 60 }]) {
+    t.match(await open({ account: limit }).request(), { rateQuota: { limit: 2 } }, 'whole: RateLimit-Policy takes integers')
+  }
 })
 
 t.test('credits per second: a call takes what it costs, and one above the burst passes a full bucket alone', async t => {
@@ -84,6 +87,10 @@ t.test('the plan comes before the option; keys and addresses have buckets of the
   t.equal(await passedOf(10, key('k2')), 3)
   t.equal(await passedOf(10, key('k3')), 2, 'of the address: 8 in all')
   t.equal(await passedOf(10, key('k3'), 'eth_chainId', '10.0.0.1'), 1, 'what a refused call would have taken of the key is there')
+  const ipv6 = open({ ip: { rate: 5 } })
+  let passed = 0
+  for (let i = 0; i < 10; i++) passed += await ipv6.passedOf(1, {}, 'eth_chainId', `2001:db8::${i}`)
+  t.equal(passed, 5, 'whoever has one address of IPv6 has its /64')
   const other = open({ account: { rate: 5 } })
   t.equal(await other.passedOf(10), 5)
   t.equal(await other.passedOf(10, { account: { ...fakeAccount, id: 'acc_2' } }), 5)
@@ -91,9 +98,9 @@ t.test('the plan comes before the option; keys and addresses have buckets of the
 })
 
 /** Workers whose messages to the primary and back arrive at once, unless the primary is silent. */
-const openWorkers = (count: number, isSilent = false) => {
+const openWorkers = (count: number, { isSilent = false, account = { rate: 100, burst: 200 } as object } = {}) => {
   const clock = new TestClock()
-  const primary = new SharedRateLimits(clock)
+  const primary = new SharedRateLimits(clock, count)
   const messages: WorkerMessage[] = []
   const workers = Array.from({ length: count }, () => {
     const worker: WorkerRateLimits = new WorkerRateLimits(clock, message => {
@@ -101,7 +108,7 @@ const openWorkers = (count: number, isSilent = false) => {
       const send = (reply: PrimaryMessage) => void (reply.kind === 'tokens' && queueMicrotask(() => worker.handleMessage(reply)))
       if (message.kind === 'takeTokens' && !isSilent) primary.answer({ send }, message)
     })
-    return open({ account: { rate: 100, burst: 200 } }, { clock, rateLimits: worker })
+    return open({ account }, { clock, rateLimits: worker })
   })
   return { clock, messages, workers }
 }
@@ -119,13 +126,31 @@ t.test('several workers together pass no more than the rate, whichever of them g
   t.ok(messages.length < 1000, `${messages.length} requests to the primary`)
 })
 
+t.test('a burst over many workers passes nearly whole: a worker holds little of a bucket that is nearly empty', async t => {
+  for (const count of [8, 32]) {
+    const { workers, messages } = openWorkers(count)
+    let passed = 0
+    for (let i = 0; i < 200; i++) passed += (await workers[i % count]?.passedOf(1)) ?? 0
+    t.ok(passed >= 185, `${passed} of 200 with ${count} workers`)
+    t.ok(messages.length <= 200, `${messages.length} requests to the primary`)
+  }
+})
+
+t.test('a worker that has refused an expensive call passes cheap ones, as one process does', async t => {
+  const { workers } = openWorkers(1, { account: { creditRate: 10, creditBurst: 300 } })
+  const [worker] = workers
+  t.equal(await worker?.passedOf(1), 1)
+  t.equal(await worker?.passedOf(1, {}, 'eth_getLogs'), 0, '255 of 220 credits')
+  t.equal(await worker?.passedOf(5), 2)
+})
+
 t.test('a refused caller costs the primary no requests, and a silent primary costs no calls', async t => {
   const { workers, messages } = openWorkers(1)
   await workers[0]?.passedOf(200)
   const before = messages.length
   t.equal(await workers[0]?.passedOf(50), 0)
   t.ok(messages.length <= before + 1)
-  const silent = openWorkers(1, true)
+  const silent = openWorkers(1, { isSilent: true })
   const call = silent.workers[0]?.request()
   for (let i = 0; i < 10; i++) {
     await new Promise(setImmediate)
