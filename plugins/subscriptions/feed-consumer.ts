@@ -25,7 +25,7 @@ export class FeedConsumer implements FeedListener {
     this.#options = options
   }
 
-  /** Resolves with true once all later blocks are handled, until release(); with false when no upstream answers. */
+  /** Resolves with true once all later blocks are handled, until release(); with false when no upstream answers, or the feed ends. */
   async retain(): Promise<boolean> {
     this.#userCount += 1
     const isRunning = this.#subscription !== undefined
@@ -35,7 +35,8 @@ export class FeedConsumer implements FeedListener {
     // Blocks from before are not for those who come now.
     if (isStarted && isRunning) await this.#options.feed.sync()
     await this.#handling
-    return isStarted
+    // The feed may have ended meanwhile.
+    return isStarted && this.#subscription === subscription
   }
 
   /** To be called once for each retain(), also when that resolved with false. */

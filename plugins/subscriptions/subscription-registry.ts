@@ -39,13 +39,15 @@ export class SubscriptionRegistry {
     return (this.#countByAccount.get(account.id) ?? 0) >= maxPerAccount ? `at most ${maxPerAccount} of one account` : undefined
   }
 
+  /** Removed at once when the WebSocket has closed. */
   add(subscription: Subscription): void {
     const { origin, account } = subscription.subscriber
     const { state, signal } = origin
-    if (state.subscriptions === undefined) onAbort(signal, () => this.#removeAllOf(origin))
+    if (state.subscriptions === undefined && !signal.aborted) onAbort(signal, () => this.#removeAllOf(origin))
     const ofSocket = (state.subscriptions ??= new Map<string, Subscription>())
     ofSocket.set(subscription.id, subscription)
     this.#countByAccount.set(account.id, (this.#countByAccount.get(account.id) ?? 0) + 1)
+    if (signal.aborted) this.remove(subscription)
   }
 
   /** It gets each event from now on. False when it has been removed meanwhile. */
@@ -71,6 +73,7 @@ export class SubscriptionRegistry {
     const count = getOrCreate(this.#countByAccount, subscriber.account.id, () => 1) - 1
     if (count > 0) this.#countByAccount.set(subscriber.account.id, count)
     else this.#countByAccount.delete(subscriber.account.id)
+    subscription.end()
     if (subscription.hasBegun) this.#addToGauge(kind, -1)
     this.#onRemoved(subscription)
     return true

@@ -27,6 +27,9 @@ export interface Topic {
 /** A charge covers the blocks of so much time of the chain: fast chains do not use up a plan faster than slow ones. */
 const chargeIntervalMs = 12_000
 
+/** Blocks whose events wait for the id to be sent, at most: it is sent at once, or never. */
+const maxWaitingBlocks = 64
+
 /** One subscription of one WebSocket. */
 export class Subscription {
   readonly id = `0x${randomBytes(16).toString('hex')}`
@@ -37,6 +40,7 @@ export class Subscription {
   #waiting: (readonly string[])[] | undefined = []
   /** The timestamp of the last block that was charged. */
   #chargedAtMs = -Infinity
+  #isEnded = false
 
   constructor(topic: Topic, subscriber: Subscriber) {
     this.topic = topic
@@ -54,7 +58,7 @@ export class Subscription {
   }
 
   get isOpen(): boolean {
-    return !this.subscriber.origin.signal.aborted
+    return !this.#isEnded && !this.subscriber.origin.signal.aborted
   }
 
   /** Must the subscription pay for events of a block with this timestamp? */
@@ -73,14 +77,22 @@ export class Subscription {
     for (const events of waiting) this.send(events)
   }
 
+  /** It was removed: no event is sent any more. */
+  end(): void {
+    this.#isEnded = true
+  }
+
   /** Each event is JSON text with one character per byte (latin1). False: the WebSocket is closing. */
   send(events: readonly string[]): boolean {
-    if (this.#waiting !== undefined) {
-      this.#waiting.push(events)
-      return this.isOpen
-    }
+    if (this.#waiting !== undefined) return this.#keepUntilBegun(this.#waiting, events)
     const { push } = this.subscriber.origin
     return events.every(event => push.send([this.#prefix, event, '}}']))
+  }
+
+  #keepUntilBegun(waiting: (readonly string[])[], events: readonly string[]): boolean {
+    if (waiting.length < maxWaitingBlocks) return waiting.push(events) > 0 && this.isOpen
+    this.close(1013, 'the response to eth_subscribe could not be sent')
+    return false
   }
 
   close(code: number, reason: string): void {

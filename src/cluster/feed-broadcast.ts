@@ -40,12 +40,20 @@ export class FeedBroadcast {
     }
     const subscription = this.#feeds[feed].subscribe({
       onUpdate: update => worker.send({ kind: 'feedUpdates', network, feed, updates: [update] }),
-      onEnd: () => worker.send({ kind: 'feedUpdates', network, feed }),
+      onEnd: () => {
+        this.#forget(worker, feed, subscription)
+        worker.send({ kind: 'feedUpdates', network, feed })
+      },
     })
     this.#subscriptions[feed].set(worker, subscription)
     const isStarted = await subscription.isStarted
-    if (!isStarted) this.#subscriptions[feed].delete(worker)
+    if (!isStarted) this.#forget(worker, feed, subscription)
     worker.send({ kind: 'feedStarted', network, feed, id, isStarted })
+  }
+
+  /** The worker may have started the feed anew meanwhile. */
+  #forget(worker: WorkerChannel, feed: FeedKind, subscription: FeedSubscription): void {
+    if (this.#subscriptions[feed].get(worker) === subscription) this.#subscriptions[feed].delete(worker)
   }
 
   #stop(worker: WorkerChannel, feed: FeedKind): void {

@@ -17,12 +17,18 @@ const updateOf = (number: number): ChainUpdate => ({ removed: [], added: [{ numb
 const openCluster = (workerCount: number) => {
   const clock = new TestClock()
   const runs = { headers: 0, logs: 0 }
+  const startCounts = { headers: 0, logs: 0 }
   const sourceOf = (kind: FeedKind) => ({
     start: async () => {
       runs[kind] += 1
-      return true
+      const start = (startCounts[kind] += 1)
+      await settle()
+      return start === startCounts[kind]
     },
-    stop: () => void (runs[kind] -= 1),
+    stop: () => {
+      runs[kind] -= 1
+      startCounts[kind] += 1
+    },
     sync: async () => undefined,
   })
   const feeds = { headers: new SharedFeed(sourceOf('headers')), logs: new SharedFeed(sourceOf('logs')) }
@@ -98,6 +104,38 @@ t.test('a feed of the primary', async t => {
     t.same([workers[1].seen, runs.headers], [[1], 1])
     workers[1].exit()
     t.equal(runs.headers, 0)
+  })
+
+  t.test('that is stopped while it starts, and started again, comes once and can be stopped', async t => {
+    const { runs, feeds, workers } = openCluster(1)
+    const [worker] = workers
+    const first = worker.listen()
+    first.close()
+    const second = worker.listen()
+    t.equal(await second.isStarted, true)
+    await settle()
+    second.close()
+    t.equal(runs.headers, 0)
+    const third = worker.listen()
+    t.equal(await third.isStarted, true)
+    feeds.headers.publish(updateOf(1))
+    await worker.feeds.headers.sync()
+    t.same(worker.seen, [1])
+  })
+
+  t.test('starts again after its end, though the stop and the start of a busy worker have become one message', async t => {
+    const { feeds, broadcast } = openCluster(1)
+    const sent: PrimaryMessage[] = []
+    const worker = { send: (message: PrimaryMessage) => void sent.push(message) }
+    const start = async (id: number): Promise<void> => {
+      broadcast.handleMessage(worker, { kind: 'startFeed', network: 'devnet', feed: 'headers', id })
+      await settle()
+    }
+    await start(1)
+    feeds.headers.end()
+    await start(2)
+    feeds.headers.publish(updateOf(1))
+    t.match(sent.at(-1), { kind: 'feedUpdates', updates: [updateOf(1)] })
   })
 
   t.test('reaches a worker that was stopped for a while without a gap', async t => {

@@ -9,11 +9,15 @@ export const withWebSockets = (httpClient: HttpClient, clock: Clock, random: () 
   const connections = new Map<string, WsConnection>()
   const connectionsByEndpoint = new WeakMap<Endpoint, WsConnection>()
   const connectionOf = (endpoint: Endpoint): WsConnection =>
-    getOrCreate(connectionsByEndpoint, endpoint, ({ origin, path, headers }) =>
-      getOrCreate(connections, JSON.stringify([origin, path, headers]), () => {
-        return new WsConnection({ url: origin + path, headers: upgradeHeaders(headers), clock, random })
-      }),
-    )
+    getOrCreate(connectionsByEndpoint, endpoint, ({ origin, path, headers: requestHeaders }) => {
+      // Those of one request, such as its trace, make no other connection.
+      const headers = upgradeHeaders(requestHeaders)
+      return getOrCreate(
+        connections,
+        JSON.stringify([origin, path, headers]),
+        () => new WsConnection({ url: origin + path, headers, clock, random }),
+      )
+    })
   return {
     post: (endpoint, body, handler, idempotent) =>
       isWebSocket(endpoint)

@@ -122,6 +122,13 @@ t.test('a response may have its id behind a long result; what nobody asked for i
   t.notMatch(textOf(error), 'canary')
 })
 
+t.test('calls of different traces share the connection', async t => {
+  const node = await startNode(t, (request, socket) => respond(socket, request, 'ok'))
+  for (const trace of ['a', 'b']) await node.request('eth_call', { traceparent: `00-${trace.repeat(32)}-${trace.repeat(16)}-01` })
+  t.equal(textOf(await node.request('eth_call')), '"ok"')
+  t.equal(node.upgrades.length, 1)
+})
+
 t.test('when the connection is lost without a close frame, idempotent calls are sent again, and others fail', async t => {
   let drops = 1
   const node = await startNode(t, (request, socket) => {

@@ -1,0 +1,74 @@
+import t from 'tap'
+import { FeedConsumer } from '../../../plugins/subscriptions/feed-consumer.ts'
+import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
+import type { PushOrigin } from '../../../plugins/subscriptions/subscription.ts'
+import { SubscriptionRegistry } from '../../../plugins/subscriptions/subscription-registry.ts'
+import { Cancellation } from '../../../src/plugin/call.ts'
+import { SharedFeed } from '../../../src/services/chain-heads/index.ts'
+import { createMetricsRegistry } from '../../../src/services/metrics.ts'
+import { fakeAccount, fakeOrigin } from '../../support/fakes.ts'
+
+const openSocket = () => {
+  const sent: string[] = []
+  const closed: string[] = []
+  const signal = new Cancellation()
+  const push = {
+    send: (pieces: readonly (string | Uint8Array)[]) => sent.push(String(pieces[1])) > 0,
+    close: (code: number, reason: string) => void closed.push(`${code} ${reason}`),
+  }
+  const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket', signal }), push }
+  const subscription = () => new Subscription({ kind: 'newHeads', cost: 0 }, { origin, account: fakeAccount, key: { id: 'key_1' } })
+  return { sent, closed, signal, subscription }
+}
+
+t.test('a subscription', async t => {
+  t.test('of a WebSocket that has closed is removed at once, also when there were others before', async t => {
+    for (const olderCount of [0, 1]) {
+      let removedCount = 0
+      const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, () => (removedCount += 1))
+      const socket = openSocket()
+      for (let i = 0; i < olderCount; i++) registry.add(socket.subscription())
+      socket.signal.abort()
+      const late = socket.subscription()
+      registry.add(late)
+      t.equal(registry.activate(late), false)
+      t.equal(removedCount, olderCount + 1)
+      const limits = { maxPerSocket: 1, maxPerAccount: 1 }
+      t.equal(registry.limitOf(openSocket().subscription().subscriber, limits), undefined, 'it does not count')
+    }
+  })
+
+  t.test('gets no event after it has been removed', async t => {
+    const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, () => undefined)
+    const { subscription, sent } = openSocket()
+    const ended = subscription()
+    registry.add(ended)
+    registry.begin(ended)
+    t.equal(ended.isOpen, true)
+    registry.remove(ended)
+    t.equal(ended.isOpen, false)
+    t.same(sent, [])
+  })
+
+  t.test('whose id is never sent does not collect events for ever', async t => {
+    const { subscription, closed } = openSocket()
+    const waiting = subscription()
+    let heldCount = 0
+    while (heldCount < 1_000 && waiting.send(['1'])) heldCount += 1
+    t.ok(heldCount > 10 && heldCount < 1_000)
+    t.match(closed, [/^1013 /])
+  })
+})
+
+t.test('a feed that ends while it is joined has not started', async t => {
+  const feed = new SharedFeed({
+    start: async () => true,
+    stop: () => undefined,
+    sync: async () => feed.end(),
+  })
+  const consumer = new FeedConsumer({ feed, handle: async () => undefined, onEnd: () => undefined })
+  t.equal(await consumer.retain(), true)
+  t.equal(await consumer.retain(), false, 'who joined would get no event')
+  consumer.release()
+  consumer.release()
+})
