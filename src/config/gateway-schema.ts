@@ -167,6 +167,18 @@ export const gatewaySchema = {
       description: 'The lowest level that is logged.',
     },
     accessLog: accessLogSchema,
+    metrics: {
+      type: 'object',
+      description: 'Metrics that are measured only where they are asked for.',
+      properties: {
+        plugins: {
+          type: 'boolean',
+          default: false,
+          description: 'Measures what each plugin takes of a call (`tollgate_plugin_duration_seconds`): 0.4 us of CPU per plugin and call.',
+        },
+      },
+      default: {},
+    },
     drain: {
       type: 'object',
       description: 'What happens between SIGTERM and the end of the process.',

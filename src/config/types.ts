@@ -58,6 +58,10 @@ export interface GatewayConfig {
     /** How long calls in flight may then take to finish. */
     readonly timeout: number
   }
+  readonly metrics: {
+    /** Whether the time of each plugin is measured. */
+    readonly plugins: boolean
+  }
   readonly usage: {
     /** How long counts of calls are stored. */
     readonly retention: number

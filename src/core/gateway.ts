@@ -96,7 +96,8 @@ export const openGateway = async (
     const running = new RunningNetworks()
     closers.push(() => running.stop())
     const prepare = async ({ gateway: next, networks }: ValidConfig) => {
-      const prepared = await running.prepare(networks, { ...services, cacheBytes: cacheBytesOf(next, networks.length) })
+      const ofConfig = { cacheBytes: cacheBytesOf(next, networks.length), measuresPlugins: next.metrics.plugins }
+      const prepared = await running.prepare(networks, { ...services, ...ofConfig })
       await headsSource.ready()
       return prepared
     }

@@ -16,7 +16,7 @@ export type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, '
 
 /**
  * The stage of an external plugin, held to what its plugin promises. Its bugs are thrown as PluginFault; what the stages below
- * throw is not its bug. Takes 0.1 us per call, which calls through built-in plugins alone do not spend.
+ * throw is not its bug. Takes 0.2 us per call, which calls through built-in plugins alone do not spend.
  */
 export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: GuardServices): AnyStage => {
   const bugs = new StageBugs(step)
@@ -51,6 +51,8 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
 
 type GuardServices = Pick<Services, 'log' | 'clock'>
 
+const ignore = (): void => undefined
+
 /** Tells the bugs of one stage from those of the stages below. */
 class StageBugs {
   readonly #step: ExternalStep
@@ -79,25 +81,26 @@ class StageBugs {
   guardNext(next: Next, pendingCall: PendingCall): Next {
     return call => {
       assertCall(call)
-      try {
-        const reply = next(call)
-        pendingCall.enterNext()
-        reply.then(
-          () => pendingCall.leaveNext(),
-          bug => {
-            pendingCall.leaveNext()
-            this.#recordFromBelow(bug)
-          },
-        )
-        return reply
-      } catch (bug) {
-        this.#recordFromBelow(bug)
-        throw bug
-      }
+      const reply = this.#runBelow(next, call, pendingCall)
+      // A plugin need not await what it does not want to know.
+      reply.catch(ignore)
+      return reply
     }
   }
 
-  readonly #recordFromBelow = (bug: unknown): void => {
+  async #runBelow(next: Next, call: Call, pendingCall: PendingCall): Promise<Reply> {
+    pendingCall.enterNext()
+    try {
+      return await next(call)
+    } catch (bug) {
+      this.#recordFromBelow(bug)
+      throw bug
+    } finally {
+      pendingCall.leaveNext()
+    }
+  }
+
+  #recordFromBelow(bug: unknown): void {
     if (bug instanceof Error && !(bug instanceof EndOfPipelineError)) this.#fromBelow.add(bug)
   }
 }

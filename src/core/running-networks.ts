@@ -45,7 +45,7 @@ export class RunningNetworks {
     const networks: RunningNetwork[] = []
     try {
       for (const config of configs) {
-        const id = `${networkId(config)} ${services.cacheBytes}`
+        const id = `${networkId(config)} ${services.cacheBytes} ${services.measuresPlugins}`
         const running = this.#running.find(each => each.id === id)
         networks.push(running ?? { id, network: await startNetwork(config, services, started) })
       }

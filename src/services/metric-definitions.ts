@@ -28,6 +28,12 @@ export const metricDefinitions = {
     labels: ['network'],
     help: 'Credits that calls have cost. Refunds of responses that could not be delivered are not subtracted.',
   },
+  pluginDuration: {
+    name: 'tollgate_plugin_duration_seconds',
+    type: 'histogram',
+    labels: ['network', 'plugin'],
+    help: 'Time of a JSON-RPC call in one plugin, without the plugins below it. With `metrics: { plugins: true }` in gateway.yaml.',
+  },
   httpResponses: {
     name: 'tollgate_http_responses_total',
     type: 'counter',

@@ -38,6 +38,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       admin: { hosts: [] },
       headers: { upstream: true, serverTiming: false },
       accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
+      metrics: { plugins: false },
       store: { kind: 'lmdb', path: join(dir, 'data') },
       plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
       workers: 1,
@@ -99,6 +100,7 @@ usage: { retention: 30d }
       admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },
       headers: { upstream: false, serverTiming: false },
       accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
+      metrics: { plugins: false },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {
         core: { name: 'core', dailyCredits: Number.MAX_SAFE_INTEGER, forwarding: false },
