@@ -45,7 +45,6 @@ export interface HostServices
   /** All networks share its connections; responses reserve their bytes in the share of their network. */
   upstreamClientOf(network: string): UpstreamClient
   readonly version: string
-  /** Whether the time of each plugin is measured. */
   readonly measuresPlugins?: boolean
 }
 
@@ -188,14 +187,12 @@ const assembleNetwork = (
     }
   }
   const inFlight = new InFlight()
+  const callMetrics = { network: config.name, methods: config.methods.names }
   return {
     name: config.name,
     hosts: config.hosts,
     heads,
-    run: withCallMetrics(
-      composeHandlers(stages, host.log, host.measuresPlugins ? createStageTiming({ network: config.name, ...host }) : undefined),
-      { network: config.name, methods: config.methods.names, inFlight, ...host },
-    ),
+    run: withCallMetrics(composeHandlers(stages, host.log, createStageTiming(config.name, host)), { ...callMetrics, inFlight, ...host }),
     admit: trackAdmissions(admitSequentially(stages.map(({ stage }) => stage)), inFlight),
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,

@@ -31,7 +31,7 @@ type AnyHandler = Handler<never, never>
 type MeasureStage = (name: string, handle: AnyHandler) => AnyHandler
 
 /** Composes the handlers of the stages, outermost first, into one function; done once, at load. */
-export const composeHandlers = (stages: readonly PipelineStage[], log: Log, measure: MeasureStage = (_name, handle) => handle): Next => {
+export const composeHandlers = (stages: readonly PipelineStage[], log: Log, measure: MeasureStage): Next => {
   const steps = stages.map(({ step }) => step)
   const sharerIndex = sharerIndexOf(steps)
   return stages.reduceRight<Next>((next, { step, stage }, i) => {

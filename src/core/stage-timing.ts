@@ -6,15 +6,16 @@ import type { Metrics } from '../services/metrics.ts'
 type AnyHandler = Handler<never, never>
 
 export interface StageTimingOptions {
-  readonly network: string
+  readonly measuresPlugins?: boolean
   readonly metrics: Metrics
   readonly clock: Clock
 }
 
 /** Measures what each plugin takes of a call, without the plugins below it: 0.4 us per plugin and call, so only where it is asked for. */
 export const createStageTiming =
-  ({ network, metrics, clock }: StageTimingOptions): ((plugin: string, handle: AnyHandler) => AnyHandler) =>
+  (network: string, { measuresPlugins, metrics, clock }: StageTimingOptions): ((plugin: string, handle: AnyHandler) => AnyHandler) =>
   (plugin, handle) => {
+    if (measuresPlugins !== true) return handle
     const duration = metrics.histogram(metricDefinitions.pluginDuration, { network, plugin })
     return async (call, next) => {
       const stopwatch = new OwnTime(clock)
