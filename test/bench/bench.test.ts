@@ -68,7 +68,7 @@ void t.test('the benchmark measures a case, its baselines, another commit, and a
     '--compare',
     'HEAD',
     '--plugin',
-    join(root, 'docs/examples/rate-limit.js'),
+    join(root, 'docs/examples/call-limit.js'),
     '--with',
     '{ calls: 1000000 }',
     '--below',
@@ -76,7 +76,7 @@ void t.test('the benchmark measures a case, its baselines, another commit, and a
   ])
   t.match(stdout, /CPU of tollgate \/ bare node:http/)
   t.match(stdout, /CPU of tollgate \/ tollgate at HEAD/)
-  t.match(stdout, /CPU of tollgate with rate-limit\.js, above tollgate +-?\d/)
+  t.match(stdout, /CPU of tollgate with call-limit\.js, above tollgate +-?\d/)
   const {
     results: [{ rows }],
   } = JSON.parse(await readFile(json, 'utf8'))
@@ -85,7 +85,7 @@ void t.test('the benchmark measures a case, its baselines, another commit, and a
     { name: 'bare node:http' },
     { name: 'Koa' },
     { name: 'tollgate at HEAD' },
-    { name: 'tollgate with rate-limit.js' },
+    { name: 'tollgate with call-limit.js' },
   ])
   t.ok(rows.every((row: { rounds: { callsPerSecond: number }[] }) => (row.rounds[0]?.callsPerSecond ?? 0) > 0))
 })

@@ -142,13 +142,13 @@ t.test('the hint for an old key or value is its current name', async t => {
   )
 })
 
-t.test('the rate-limit plugin is accepted only where its page allows it', async t => {
-  const code = readFileSync('docs/examples/rate-limit.js', 'utf8')
+t.test('the call-limit plugin is accepted only where its page allows it', async t => {
+  const code = readFileSync('docs/examples/call-limit.js', 'utf8')
   const networks = [...shippedSteps(), ''].map((_, position) => {
-    const steps = shippedSteps().toSpliced(position, 0, '  - { use: ../rate-limit.mjs, with: { calls: 50 } }\n')
+    const steps = shippedSteps().toSpliced(position, 0, '  - { use: ../call-limit.mjs, with: { calls: 50 } }\n')
     return [`networks/net-${position}.yaml`, networkYaml(`net-${position}`, steps.join(''))]
   })
-  const files = { 'methods/ethereum.yaml': table, 'rate-limit.mjs': code, ...(Object.fromEntries(networks) as Record<string, string>) }
+  const files = { 'methods/ethereum.yaml': table, 'call-limit.mjs': code, ...(Object.fromEntries(networks) as Record<string, string>) }
   const { err } = await runBuiltInCheck(t, files)
   const rejected = new Set(Array.from(err.join('\n').matchAll(/^networks\/net-(\d)/gm), ([, position]) => Number(position)))
   const [auth, cache] = [shippedPluginNames.indexOf('key-auth'), shippedPluginNames.indexOf('cache')]
@@ -156,7 +156,7 @@ t.test('the rate-limit plugin is accepted only where its page allows it', async 
     [...rejected],
     [...networks.keys()].filter(position => position <= auth || position > cache),
   )
-  t.match(err.join(''), /rate-limit must run exactly once for a call, but failover above it may repeat calls/)
+  t.match(err.join(''), /call-limit must run exactly once for a call, but failover above it may repeat calls/)
 })
 
 t.test('problems of gateway.yaml do not hide problems of networks', async t => {

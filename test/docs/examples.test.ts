@@ -62,7 +62,7 @@ t.test('each plugin has fewer than 100 lines, and the tests beside plugins pass'
 
 t.test('the rate limit passes as many calls as an account may make, and more as time passes', async t => {
   const clock = new TestClock()
-  const { handle } = await openStage('rate-limit.js', { calls: 2 }, { clock })
+  const { handle } = await openStage('call-limit.js', { calls: 2 }, { clock })
   const next: Next = async () => fakeResult('0x1')
   const call = async (id: string) => kindOf(await handle(fakeCall('eth_blockNumber', [], { account: { id, name: id, plan } }), next))
   t.same([await call('a'), await call('a'), await call('a'), await call('b')], ['result', 'result', 'rate', 'result'])

@@ -59,16 +59,16 @@ const { key, id: keyId } = await deployment.addKey('alice')
 const gateway = await deployment.start()
 const url = gateway.http(key)
 
-/** The rate limit of README, between key-auth and cache as README says. */
+/** With an example plugin, between key-auth and cache as its page says. */
 function withRateLimit(network: Readonly<Record<string, unknown>>): object {
   const [envelope, auth, ...rest] = network['pipeline'] as object[]
-  return { ...network, pipeline: [envelope, auth, { use: '../rate-limit.js', with: { calls: 1 } }, ...rest] }
+  return { ...network, pipeline: [envelope, auth, { use: '../call-limit.js', with: { calls: 1 } }, ...rest] }
 }
 
 function writePlugin(): void {
-  const code = readFileSync('docs/examples/rate-limit.js', 'utf8')
-  if (code.split('\n').length > 31) throw new Error('the plugin in README has grown over 30 lines')
-  writeFileSync(join(deployment.dir, 'rate-limit.js'), code)
+  const code = readFileSync('docs/examples/call-limit.js', 'utf8')
+  if (code.split('\n').length > 31) throw new Error('the example has grown over 30 lines')
+  writeFileSync(join(deployment.dir, 'call-limit.js'), code)
 }
 
 /** What the store knows; a running gateway reports within a second. */
@@ -299,7 +299,7 @@ t.test('an account whose plan is gone gets 401 in plain words, and is served aga
   t.ok(performance.now() - start < 1_000)
 })
 
-t.test('too many calls per second get 429 -32005 with Retry-After, from the rate-limit plugin of README', async t => {
+t.test('too many calls per second get 429 -32005 with Retry-After, from a plugin', async t => {
   t.equal((await postCall(request('eth_blockNumber'), { host: 'rated.test' })).status, 200)
   const answer = await postCall(request('eth_blockNumber'), { host: 'rated.test' })
   assertError(t, answer, 429, -32005, /per second/)

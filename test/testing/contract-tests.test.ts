@@ -20,7 +20,8 @@ const optionsOf: Readonly<Record<string, ContractOptions>> = {
   'allow-contracts': { options: { accounts: {} } },
   'block-range': { options: { maxBlocks: 1 } },
   mirror: { options: { url: 'http://mirror.test' } },
-  'rate-limit': { options: { calls: 1 } },
+  'block-methods': { options: { methods: [] } },
+  'call-limit': { options: { calls: 1 } },
   'region-access': { options: { allowed: ['DE'] }, context: { region: 'DE' } },
 }
 

@@ -1,8 +1,8 @@
-// configs/rate-limit.js
+// configs/call-limit.js
 import { definePlugin, refuse } from 'tollgate/plugin'
 
 export default definePlugin({
-  name: 'rate-limit',
+  name: 'call-limit',
   summary: 'Refuses an account that calls faster than its allowance.',
   options: {
     type: 'object',
