@@ -52,7 +52,7 @@ export class Filters {
     const filter = new Filter(peers.name, topic, account, clock.monotonic())
     const started = feedOf(topic.kind).retain()
     this.#add(filter)
-    if (await started) {
+    if ((await started) && this.#byId.has(filter.id)) {
       this.#byKind[topic.kind].add(filter)
       return filter.id
     }

@@ -197,11 +197,14 @@ export class WsConnection {
     return this.#sendQueue.send(body)
   }
 
-  /** Too many bytes are queued. A single call gets an error; a batch has no id that identifies its calls, and gets close 1013. */
+  /**
+   * Too many bytes are queued. A single call gets an error. A batch has no id that identifies its calls, and gets close 1013; so does a
+   * call with onSent(): what waits for that would wait as long as the WebSocket is open.
+   */
   #sendOverloaded(id: string, replies: readonly Reply[]): void {
     refundCharges({ log: this.#log }, replies, 'unavailable')
     const { body } = failureResponse(overloaded(), id)
-    if (id === 'null') this.close(1013, 'too many responses are waiting to be read')
+    if (id === 'null' || replies.some(({ onSent }) => onSent !== undefined)) this.close(1013, 'too many responses are waiting to be read')
     else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
   }
 

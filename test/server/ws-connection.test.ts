@@ -329,6 +329,16 @@ t.test('a caller who reads', async t => {
   })
 })
 
+t.test('a response that does not fit closes the WebSocket when something waits for it to be sent', async t => {
+  const { deliver, caller, memoryBudget } = await open(t, 60_000)
+  memoryBudget.reserve(memoryBudget.freeBytes)
+  let isSent = false
+  deliver(20_000, { ...fakeResult('0x1'), onSent: () => void (isSent = true) })
+  caller.resume()
+  t.equal((await once(caller, 'close'))[0], 1013)
+  t.equal(isSent, false)
+})
+
 t.test('a slow reader gets the longest response, though it takes longer than the send timeout', async t => {
   const sendTimeoutMs = 400
   const { deliver, caller, memoryBudget } = await open(t, sendTimeoutMs)
