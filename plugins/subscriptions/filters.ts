@@ -3,6 +3,8 @@ import type { Failure, Gauge, Json, Services, Timer } from '../../src/plugin/plu
 import type { FeedConsumer } from './feed-consumer.ts'
 import { Filter, ownerOf } from './filter.ts'
 import type { FilterTopic } from './filter.ts'
+import { maxValuesPerAccount } from './filter-values.ts'
+import type { FilterValues } from './filter-values.ts'
 import type { SubscriptionKind } from './subscription.ts'
 
 /** A filter that is not used for so long is removed. */
@@ -22,6 +24,7 @@ export interface FilterRequest {
 export type FilterAnswer = { readonly text: string; readonly count: number } | { readonly criteria: Json } | { readonly isRemoved: true }
 
 export interface FiltersOptions extends Pick<Services, 'clock' | 'peers' | 'metrics'> {
+  readonly filterValues: FilterValues
   feedOf(kind: SubscriptionKind): Pick<FeedConsumer, 'retain' | 'release'>
 }
 
@@ -45,10 +48,14 @@ export class Filters {
 
   /** The filter collects each change after this. */
   async create(topic: FilterTopic, account: string, maxPerAccount: number): Promise<string | Failure> {
-    const { clock, peers, feedOf } = this.#options
+    const { clock, peers, feedOf, filterValues } = this.#options
     const count = [...this.#byId.values()].filter(each => each.account === account).length
     if (count >= maxPerAccount)
       return refuse('tooManySubscriptions', { message: `too many filters: at most ${maxPerAccount} of one account` })
+    if (!filterValues.fits(account, topic.filter))
+      return refuse('tooManySubscriptions', {
+        message: `too many filters: at most ${maxValuesPerAccount} addresses and topics of one account`,
+      })
     const filter = new Filter(peers.name, topic, account, clock.monotonic())
     const started = feedOf(topic.kind).retain()
     this.#add(filter)
@@ -90,6 +97,7 @@ export class Filters {
 
   #add(filter: Filter): void {
     this.#byId.set(filter.id, filter)
+    this.#options.filterValues.add(filter.account, filter.topic.filter)
     this.#sweepTimer ??= this.#options.clock.every(sweepIntervalMs, () => this.#sweep())
     this.#gauge.set(this.#byId.size)
   }
@@ -97,6 +105,7 @@ export class Filters {
   #remove(filter: Filter): boolean {
     if (!this.#byId.delete(filter.id)) return false
     this.#byKind[filter.topic.kind].delete(filter)
+    this.#options.filterValues.remove(filter.account, filter.topic.filter)
     this.#options.feedOf(filter.topic.kind).release()
     this.#gauge.set(this.#byId.size)
     if (this.#byId.size > 0) return true

@@ -1,7 +1,9 @@
 import { getOrCreate, metricDefinitions, onAbort } from '../../src/plugin/plugin.ts'
 import type { Gauge, Origin, Services } from '../../src/plugin/plugin.ts'
+import { maxValuesPerAccount } from './filter-values.ts'
+import type { FilterValues } from './filter-values.ts'
 import { subscriptionKinds } from './subscription.ts'
-import type { Subscriber, Subscription, SubscriptionKind } from './subscription.ts'
+import type { Subscriber, Subscription, SubscriptionKind, Topic } from './subscription.ts'
 
 declare module '../../src/plugin/call.ts' {
   interface OriginState {
@@ -21,9 +23,11 @@ export class SubscriptionRegistry {
   readonly #begunCounts: Record<SubscriptionKind, number> = { newHeads: 0, logs: 0 }
   readonly #countByAccount = new Map<string, number>()
   readonly #gauges: Readonly<Record<SubscriptionKind, Gauge>>
+  readonly #filterValues: FilterValues
   readonly #onRemoved: (subscription: Subscription) => void
 
-  constructor({ metrics }: Pick<Services, 'metrics'>, onRemoved: (subscription: Subscription) => void) {
+  constructor({ metrics }: Pick<Services, 'metrics'>, filterValues: FilterValues, onRemoved: (subscription: Subscription) => void) {
+    this.#filterValues = filterValues
     const gaugeOf = (kind: SubscriptionKind) => [kind, metrics.gauge(metricDefinitions.subscriptions, { kind })]
     this.#gauges = Object.fromEntries(subscriptionKinds.map(gaugeOf)) as Record<SubscriptionKind, Gauge> // one for each kind
     this.#onRemoved = onRemoved
@@ -34,9 +38,10 @@ export class SubscriptionRegistry {
   }
 
   /** Why this subscriber may have no further subscription. */
-  limitOf({ origin, account }: Subscriber, { maxPerSocket, maxPerAccount }: SubscriptionLimits): string | undefined {
+  limitOf({ filter }: Topic, { origin, account }: Subscriber, { maxPerSocket, maxPerAccount }: SubscriptionLimits): string | undefined {
     if ((origin.state.subscriptions?.size ?? 0) >= maxPerSocket) return `at most ${maxPerSocket} on one WebSocket`
-    return (this.#countByAccount.get(account.id) ?? 0) >= maxPerAccount ? `at most ${maxPerAccount} of one account` : undefined
+    if ((this.#countByAccount.get(account.id) ?? 0) >= maxPerAccount) return `at most ${maxPerAccount} of one account`
+    return this.#filterValues.fits(account.id, filter) ? undefined : `at most ${maxValuesPerAccount} addresses and topics of one account`
   }
 
   /** Removed at once when the WebSocket has closed. */
@@ -47,6 +52,7 @@ export class SubscriptionRegistry {
     const ofSocket = (state.subscriptions ??= new Map<string, Subscription>())
     ofSocket.set(subscription.id, subscription)
     this.#countByAccount.set(account.id, (this.#countByAccount.get(account.id) ?? 0) + 1)
+    this.#filterValues.add(account.id, subscription.topic.filter)
     if (signal.aborted) this.remove(subscription)
   }
 
@@ -71,6 +77,7 @@ export class SubscriptionRegistry {
     if (subscriber.origin.state.subscriptions?.delete(subscription.id) !== true) return false
     this.#byKind[kind].delete(subscription)
     const count = getOrCreate(this.#countByAccount, subscriber.account.id, () => 1) - 1
+    this.#filterValues.remove(subscriber.account.id, subscription.topic.filter)
     if (count > 0) this.#countByAccount.set(subscriber.account.id, count)
     else this.#countByAccount.delete(subscriber.account.id)
     subscription.end()

@@ -2,6 +2,7 @@ import { metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
 import type { Counter, Failure, Origin, Services } from '../../src/plugin/plugin.ts'
 import { EventDelivery } from './event-delivery.ts'
 import { FeedConsumer } from './feed-consumer.ts'
+import { FilterValues } from './filter-values.ts'
 import { Filters } from './filters.ts'
 import { HeadPublisher } from './head-publisher.ts'
 import { LogPublisher } from './log-publisher.ts'
@@ -20,11 +21,12 @@ export class Subscriptions {
   constructor(services: Services) {
     const { metrics, heads, results } = services
     this.#log = services.log
-    this.#registry = new SubscriptionRegistry(services, ({ kind }) => this.#consumers[kind].release())
+    const filterValues = new FilterValues()
+    this.#registry = new SubscriptionRegistry(services, filterValues, ({ kind }) => this.#consumers[kind].release())
     const counterOf = (kind: SubscriptionKind) => [kind, metrics.counter(metricDefinitions.subscriptionEvents, { kind })]
     const counters = Object.fromEntries(subscriptionKinds.map(counterOf)) as Record<SubscriptionKind, Counter> // one for each kind
     const delivery = new EventDelivery({ ...services, onDelivered: (kind, count) => counters[kind].add(count) })
-    this.filters = new Filters({ ...services, feedOf: kind => this.#consumers[kind] })
+    this.filters = new Filters({ ...services, filterValues, feedOf: kind => this.#consumers[kind] })
     const receivers = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), filters: this.filters.of(kind) })
     const headPublisher = new HeadPublisher({ ...receivers('newHeads'), delivery })
     const logPublisher = new LogPublisher({ ...receivers('logs'), delivery, results })
@@ -47,7 +49,7 @@ export class Subscriptions {
 
   /** The subscription gets each event after this; they are sent once it has begun. */
   async subscribe(topic: Topic, subscriber: Subscriber, limits: SubscriptionLimits): Promise<Subscription | Failure> {
-    const limit = this.#registry.limitOf(subscriber, limits)
+    const limit = this.#registry.limitOf(topic, subscriber, limits)
     if (limit !== undefined) return refuse('tooManySubscriptions', { message: `too many subscriptions: ${limit}` })
     const subscription = new Subscription(topic, subscriber)
     // Retained before it is added, as whoever removes it releases the feed. It counts from the start, for the limits.

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FilterValues } from '../../../plugins/subscriptions/filter-values.ts'
 import { Filters } from '../../../plugins/subscriptions/filters.ts'
 import type { FilterRequest } from '../../../plugins/subscriptions/filters.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
@@ -30,7 +31,7 @@ const openWorkers = (count: number) => {
       },
       release: () => void (feedUsers[kind] -= 1),
     })
-    return new Filters({ clock, peers, metrics: createMetricsRegistry(), feedOf })
+    return new Filters({ clock, peers, filterValues: new FilterValues(), metrics: createMetricsRegistry(), feedOf })
   })
   const stopFeed = (): void => {
     isFeedRunning = false
@@ -85,6 +86,21 @@ t.test('a filter', async t => {
     if ('error' in filter) throw new Error(filter.error.message)
     const id = await filters.create({ kind: 'logs', filter, request: criteria }, 'alice', 10)
     t.same(await request(filters, 'criteria', String(id)), { criteria })
+  })
+
+  t.test('of logs counts by its addresses and topics until it is removed', async t => {
+    const { workers } = openWorkers(1)
+    const [filters] = workers as [Filters]
+    const createLarge = (account: string) => {
+      const filter = parseLogFilter({ address: Array.from({ length: 40_000 }, (_, i) => `0x${i}`) }, 'eth_newFilter')
+      if ('error' in filter) throw new Error(filter.error.message)
+      return filters.create({ kind: 'logs', filter, request: {} }, account, 10)
+    }
+    const [first] = [await createLarge('alice'), await createLarge('alice')]
+    t.match(await createLarge('alice'), { error: { code: -32005, message: /at most 100000 addresses and topics/ } })
+    t.type(await createLarge('bob'), 'string')
+    await request(filters, 'uninstall', String(first))
+    t.type(await createLarge('alice'), 'string')
   })
 
   t.test('ends after 5 minutes without use', async t => {

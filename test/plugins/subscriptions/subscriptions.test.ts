@@ -1,7 +1,9 @@
 import t from 'tap'
 import { FeedConsumer } from '../../../plugins/subscriptions/feed-consumer.ts'
+import { FilterValues } from '../../../plugins/subscriptions/filter-values.ts'
+import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
-import type { PushOrigin } from '../../../plugins/subscriptions/subscription.ts'
+import type { PushOrigin, Topic } from '../../../plugins/subscriptions/subscription.ts'
 import { SubscriptionRegistry } from '../../../plugins/subscriptions/subscription-registry.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
 import { SharedFeed } from '../../../src/services/chain-heads/index.ts'
@@ -25,7 +27,7 @@ t.test('a subscription', async t => {
   t.test('of a WebSocket that has closed is removed at once, also when there were others before', async t => {
     for (const olderCount of [0, 1]) {
       let removedCount = 0
-      const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, () => (removedCount += 1))
+      const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, new FilterValues(), () => (removedCount += 1))
       const socket = openSocket()
       for (let i = 0; i < olderCount; i++) registry.add(socket.subscription())
       socket.signal.abort()
@@ -34,12 +36,12 @@ t.test('a subscription', async t => {
       t.equal(registry.activate(late), false)
       t.equal(removedCount, olderCount + 1)
       const limits = { maxPerSocket: 1, maxPerAccount: 1 }
-      t.equal(registry.limitOf(openSocket().subscription().subscriber, limits), undefined, 'it does not count')
+      t.equal(registry.limitOf(late.topic, openSocket().subscription().subscriber, limits), undefined, 'it does not count')
     }
   })
 
   t.test('gets no event after it has been removed', async t => {
-    const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, () => undefined)
+    const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, new FilterValues(), () => undefined)
     const { subscription, sent } = openSocket()
     const ended = subscription()
     registry.add(ended)
@@ -48,6 +50,22 @@ t.test('a subscription', async t => {
     registry.remove(ended)
     t.equal(ended.isOpen, false)
     t.same(sent, [])
+  })
+
+  t.test('to logs counts by its addresses and topics until it is removed', async t => {
+    const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, new FilterValues(), () => undefined)
+    const filter = parseLogFilter({ topics: [Array.from({ length: 100_000 }, (_, i) => `0x${i}`)] }, 'eth_subscribe')
+    const small = parseLogFilter({ address: '0x1' }, 'eth_subscribe')
+    if ('error' in filter || 'error' in small) throw new Error('not parsed')
+    const { subscriber } = openSocket().subscription()
+    const limitOf = (topic: Topic) => registry.limitOf(topic, subscriber, { maxPerSocket: 9, maxPerAccount: 9 })
+    const large = new Subscription({ kind: 'logs', filter, cost: 0 }, subscriber)
+    t.equal(limitOf(large.topic), undefined)
+    registry.add(large)
+    t.equal(limitOf({ kind: 'logs', filter: small, cost: 0 }), 'at most 100000 addresses and topics of one account')
+    t.equal(limitOf({ kind: 'newHeads', cost: 0 }), undefined)
+    registry.remove(large)
+    t.equal(limitOf(large.topic), undefined)
   })
 
   t.test('whose id is never sent does not collect events for ever', async t => {
