@@ -11,7 +11,7 @@ const storageParams = [`0x${'1'.repeat(40)}`, '0x0', 'latest']
 const word = `0x${'0'.repeat(63)}1`
 
 t.test('a plugin is tested in three lines, without the plugins that it stands between', async t => {
-  const gateway = await harness({ pipeline: '- { use: ./rate-limit.js, with: { calls: 1 } }', folder: examples })
+  const gateway = await harness({ pipeline: '- { use: ./call-limit.js, with: { calls: 1 } }', folder: examples })
   t.match(await gateway.call('eth_chainId'), { status: 200, result: '0x7a69', source: 'node' })
   t.match(await gateway.call('eth_chainId'), { status: 429, outcome: 'rate', error: { code: -32005 } })
   await gateway.advance('1s')
@@ -24,7 +24,7 @@ t.test('a plugin is tested in three lines, without the plugins that it stands be
 
 t.test('accounts are told apart by their keys, with and without key-auth', async t => {
   for (const above of ['', '- key-auth: {}']) {
-    const pipeline = `${above}\n- { use: ./rate-limit.js, with: { calls: 1 } }`
+    const pipeline = `${above}\n- { use: ./call-limit.js, with: { calls: 1 } }`
     const gateway = await harness({ pipeline, folder: examples, keys: { alice: {}, bob: {} } })
     const outcomes = []
     for (const key of ['alice', 'alice', 'bob']) outcomes.push((await gateway.call('eth_chainId', [], { key })).outcome)
@@ -100,7 +100,7 @@ t.test('messages are handled as the server handles them: batches, notifications,
 })
 
 t.test('problems of the pipeline come with line and caret, and a missing context key with the one that was meant', async t => {
-  const misspelled = harness({ pipeline: '\n  - use: ./rate-limit.js\n    with: { callz: 1 }\n', folder: examples })
+  const misspelled = harness({ pipeline: '\n  - use: ./call-limit.js\n    with: { callz: 1 }\n', folder: examples })
   await t.rejects(misspelled, { message: /pipeline\.yaml:3:13: unknown option `callz`[^]*\^ did you mean `calls`\?/ })
   const order = '- { use: ./region-access.js, with: { allowed: [DE] } }\n- { use: ./region.js, with: {} }'
   await t.rejects(harness({ pipeline: order, folder: examples }), {
