@@ -41,13 +41,14 @@ const chainIdChars = 23
 const setKeys = (text: string, values: Readonly<Record<string, string>>): string =>
   Object.entries(values).reduce((edited, [key, value]) => edited.replace(new RegExp(`^${key}: .*$`, 'm'), () => `${key}: ${value}`), text)
 
-/** The shipped files that every configuration needs, by their paths in it: the method tables, and the schemas for editors. */
+/** The shipped files that every configuration needs, by their paths in it: gateway.yaml, the method tables, and the schemas for editors. */
 export const shippedSupportFiles = (): Readonly<Record<string, string>> =>
   Object.fromEntries(
-    ['methods', 'schemas'].flatMap(folder => readdirSync(join(shippedDir, folder)).map(file => readShippedFile(`${folder}/${file}`))),
+    [
+      'gateway.yaml',
+      ...['methods', 'schemas'].flatMap(folder => readdirSync(join(shippedDir, folder)).map(file => `${folder}/${file}`)),
+    ].map(path => [path, readFileSync(join(shippedDir, path), 'utf8')]),
   )
-
-export const readShippedFile = (path: string): readonly [path: string, text: string] => [path, readFileSync(join(shippedDir, path), 'utf8')]
 
 /** Writes new files below `dir`; writes none of them when one exists. */
 export const writeNewFiles = (dir: string, files: Readonly<Record<string, string>>): void => {

@@ -4,7 +4,7 @@ import { configOption, readConfigDir } from './args.ts'
 import { exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
-import { networkText, readShippedFile, shippedSupportFiles, writeNewFiles } from './config-template.ts'
+import { networkText, shippedSupportFiles, writeNewFiles } from './config-template.ts'
 import { CommandError } from './store-context.ts'
 
 /** The network of a new configuration: a node of this machine, anvil or geth --dev, say. */
@@ -27,8 +27,7 @@ export const initCommand: Command = {
   async run(args, { out, err }) {
     const dir = readConfigDir(args)
     try {
-      const gateway = Object.fromEntries([readShippedFile('gateway.yaml')])
-      const files = { ...gateway, ...shippedSupportFiles(), 'networks/local.yaml': networkText(localNetwork) }
+      const files = { ...shippedSupportFiles(), 'networks/local.yaml': networkText(localNetwork) }
       writeNewFiles(dir, files)
       for (const path of Object.keys(files)) out(`wrote ${displayPath(join(dir, path))}`)
     } catch (error) {

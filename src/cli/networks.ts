@@ -48,15 +48,16 @@ const add: Subcommand = async (args, { out, err }) => {
   const chain = readChain(readChainId(chainIdText), values.name, values['block-time'])
   const network = { ...chain, hosts: readHosts(hosts) ?? [`${chain.name}.localhost`], ...(url !== undefined && { url: readUrl(url) }) }
   const path = `networks/${chain.name}.yaml`
+  const missing = Object.entries(shippedSupportFiles()).filter(([file]) => !existsSync(join(dir, file)))
+  const files = { [path]: networkText(network), ...Object.fromEntries(missing) }
   try {
-    const missing = Object.entries(shippedSupportFiles()).filter(([file]) => !existsSync(join(dir, file)))
-    writeNewFiles(dir, { [path]: networkText(network), ...Object.fromEntries(missing) })
+    writeNewFiles(dir, files)
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
     err(`tollgate: ${error.message}`)
     return exitCodes.failed
   }
-  out(`wrote ${displayPath(join(dir, path))}`)
+  for (const file of Object.keys(files)) out(`wrote ${displayPath(join(dir, file))}`)
   if (url === undefined) out(`set ${urlVariable(chain.name)} to the URL of a node, then run: tollgate check --online`)
   return exitCodes.ok
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import * as viemChains from 'viem/chains'
@@ -79,6 +79,19 @@ t.test('networks add takes a chain that is not in the list, by its name and bloc
     [['1', '--url', 'ws://a.b'], '--url must begin with http:// or https://'],
   ] as const)
     t.same(await add(...args), { code: exitCodes.usage, out: [], err: [message] }, message)
+})
+
+t.test('networks add into a new folder writes all that check needs, and names it; what exists stays as it is', async t => {
+  const dir = join(t.testdir(), 'configs')
+  const add = (...args: readonly string[]) => runCommand(networksCommand, ['add', ...args, '--config', dir])
+  const { out } = await add('100', '--url', 'http://10.0.0.7:8545')
+  t.match(out.join('\n'), /gnosis-mainnet.yaml\nwrote .*gateway.yaml\nwrote .*ethereum.yaml\n/)
+  const gateway = `${readFileSync(join(dir, 'gateway.yaml'), 'utf8')}# mine\n`
+  writeFileSync(join(dir, 'gateway.yaml'), gateway)
+  t.match((await add('10', '--url', 'http://10.0.0.8:8545')).out, [/^wrote .*optimism-mainnet.yaml$/])
+  t.equal(readFileSync(join(dir, 'gateway.yaml'), 'utf8'), gateway)
+  const checked = await runCommand(createCheckCommand(plugins, dryRunNetworks), ['--strict', '--config', dir])
+  t.match(checked, { code: exitCodes.ok, out: ['no problems; 2 networks served', /gnosis-mainnet/, /optimism-mainnet/], err: [] })
 })
 
 t.test('the list of chains agrees with that of viem, and its names differ', t => {
