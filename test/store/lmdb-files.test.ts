@@ -6,7 +6,9 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { assertIntactDataFile } from '../../src/store/lmdb/data-file.ts'
 import { assertNotLocked } from '../../src/store/lmdb/store-lock.ts'
+import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { withTimeout } from '../../src/util/async.ts'
 import { TestClock } from '../support/fakes.ts'
 import { tempFolder } from './temp-store.ts'
 
@@ -100,6 +102,21 @@ t.test(
     }
   },
 )
+
+t.test('a process that opens its store a second time keeps its locks: other processes open the store, and it goes on writing', async t => {
+  const path = await tempFolder(t)
+  const stores = await Promise.all([openAt(path), openAt(path)])
+  const [gateway] = stores
+  t.teardown(() => gateway.close())
+  await (await openAt(path)).close()
+  await stores[1].close()
+  const script = join(import.meta.dirname, 'write-once.js')
+  for (const name of ['first', 'second']) {
+    await run(process.execPath, [script, path, name], { timeout: 20_000 })
+    t.ok(await withTimeout(systemClock, 10_000, gateway.addAccount({ id: `acc_${name}`, name: `${name}-here`, plan: 'core', created: 1 })))
+  }
+  t.equal((await gateway.account('second'))?.name, 'second')
+})
 
 t.test('a store that another process keeps locked is refused with the id of that process; one that is merely busy is opened', async t => {
   const path = await tempFolder(t)

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { access, chmod, constants, link, mkdir, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { assertIntactDataFile } from './data-file.ts'
-import { assertNotLocked } from './store-lock.ts'
+import { assertNotLocked, isOpenHere } from './store-lock.ts'
 import { StoreError } from '../store.ts'
 
 /** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
@@ -18,7 +18,7 @@ export const prepareDataFolder = async (path: string): Promise<void> => {
   assertLocalFilesystem(path, (await statfs(path)).type)
   await assertIntactFiles(path)
   await prepareFiles(path)
-  await assertNotLocked(path)
+  if (!isOpenHere(path)) await assertNotLocked(path)
 }
 
 /** Locks and memory maps are not shared between machines: two gateways would overwrite each other. */

@@ -1,6 +1,7 @@
 import { open } from 'lmdb'
 import type { RootDatabase } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
+import { createSemaphore } from '../../util/async.ts'
 import { hoursPerDay } from '../../util/dates.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store } from '../store.ts'
@@ -16,7 +17,12 @@ import { toStoreError, Transactions } from './transactions.ts'
  * The embedded store: a folder that several processes of one machine open at once. Reads are synchronous; writes run on
  * their own thread and resolve when they are on disk.
  */
-export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> => {
+export const openLmdbStore = (path: string, clock: Clock): Promise<Store> => oneAtATime(() => openFolder(path, clock))
+
+/** The folder is examined while no other open() of this process is under way: assertNotLocked() says why. */
+const oneAtATime = createSemaphore(1)
+
+const openFolder = async (path: string, clock: Clock): Promise<Store> => {
   await prepareDataFolder(path)
   const root = openEnvironment(path)
   const transactions = new Transactions(root, path)

@@ -1,16 +1,19 @@
 import type { RootDatabase } from 'lmdb'
+import { recordOpen } from './store-lock.ts'
 import { StoreError } from '../store.ts'
 
 /** Runs transactions on one folder; each is atomic among all processes that have the folder open. */
 export class Transactions {
   readonly #root: RootDatabase
   readonly #path: string
+  readonly #recordClosed: () => void
   readonly #pending = new Set<Promise<unknown>>()
   #isClosed = false
 
   constructor(root: RootDatabase, path: string) {
     this.#root = root
     this.#path = path
+    this.#recordClosed = recordOpen(path)
   }
 
   /** Resolves when the writes are on disk. `write` must do all its reads before its writes. */
@@ -33,7 +36,11 @@ export class Transactions {
     if (this.#isClosed) return
     this.#isClosed = true
     await Promise.allSettled(this.#pending)
-    await this.#root.close()
+    try {
+      await this.#root.close()
+    } finally {
+      this.#recordClosed()
+    }
   }
 }
 
