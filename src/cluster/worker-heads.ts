@@ -85,6 +85,9 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     return this.#trackings.push({ targets, upstreams })
   }
 
+  /** The primary has tracked other upstreams meanwhile. */
+  readonly resume = (): void => this.#trackings.repeat()
+
   #track(targets: readonly Target[], message: WorkerMessage): void {
     this.#targets = targets
     this.#options.send(message)

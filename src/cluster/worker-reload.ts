@@ -13,6 +13,7 @@ export class WorkerReload {
   readonly #send: (message: WorkerMessage) => void
   #prepared: { readonly id: number; readonly reload: PreparedReload } | undefined
   #lastEndedId = 0
+  #latest = Promise.resolve()
 
   constructor(gateway: Reloadable, readConfig: ReadConfig, send: (message: WorkerMessage) => void) {
     this.#gateway = gateway
@@ -20,7 +21,12 @@ export class WorkerReload {
     this.#send = send
   }
 
-  async prepare({ id, configId: expectedId }: Prepare): Promise<void> {
+  /** One after the other: of two at once, one would run on although nobody ends it. */
+  prepare(request: Prepare): Promise<void> {
+    return (this.#latest = this.#latest.then(() => this.#answer(request)))
+  }
+
+  async #answer({ id, configId: expectedId }: Prepare): Promise<void> {
     await this.#abandon()
     const problems = await this.#prepare(id, expectedId)
     // Meanwhile the primary may have given up.
@@ -29,7 +35,7 @@ export class WorkerReload {
   }
 
   end({ id, isCommitted }: End): void {
-    this.#lastEndedId = id
+    this.#lastEndedId = Math.max(this.#lastEndedId, id)
     if (this.#prepared?.id !== id) return
     if (!isCommitted) return void this.#abandon()
     this.#prepared.reload.commit()

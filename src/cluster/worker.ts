@@ -1,19 +1,16 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { ReadConfig } from '../core/reloader.ts'
-import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
+import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import type { Peers } from '../services/peers.ts'
-import { withTimeoutOr } from '../util/async.ts'
-import { getOrCreate } from '../util/memoize.ts'
 import { Channel, rpcPortVariable } from './channel.ts'
-import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './channel.ts'
-import { WorkerHeads } from './worker-heads.ts'
-import { WorkerPeers } from './worker-peers.ts'
+import type { PrimaryMessage, WorkerMessage } from './channel.ts'
+import { WorkerNetworks } from './worker-networks.ts'
 import { WorkerRateLimits } from './worker-rate-limits.ts'
 import { WorkerReload } from './worker-reload.ts'
 
@@ -40,9 +37,6 @@ export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'accessLog' | '
   readonly configId: string
   readonly readConfig: ReadConfig
 }
-
-/** Without a snapshot from the primary a worker still starts: until it comes, responses are not served from the cache. */
-const snapshotTimeoutMs = 1000
 
 /** Handles messages from the start on. Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
 export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
@@ -85,56 +79,6 @@ const setAccessLog = (accessLog: AccessLogControl, settings: AccessLogSettings, 
     accessLog.settings = settings
   } catch (error) {
     log.error({ event: 'access-log-failed', err: error }, 'access log cannot be written')
-  }
-}
-
-/** The heads of every network of this worker. */
-class WorkerNetworks implements HeadsSource {
-  readonly #clock: Clock
-  readonly #send: (message: WorkerMessage) => void
-  readonly #heads = new Map<string, WorkerHeads>()
-  readonly #peers = new Map<string, WorkerPeers>()
-  #onMessage = () => {}
-
-  constructor(clock: Clock, send: (message: WorkerMessage) => void) {
-    this.#clock = clock
-    this.#send = send
-  }
-
-  open(network: string, { chainId, blockTime, upstreamClient }: HeadsOptions): WorkerHeads {
-    // After a reload with another chain ID there are two for a moment: the primary knows the newer one.
-    const send = (message: WorkerMessage) => {
-      if (this.#heads.get(network) === heads) this.#send(message)
-    }
-    const heads = new WorkerHeads({ network, chainId, blockTime, upstreamClient, clock: this.#clock, send })
-    this.#heads.set(network, heads)
-    return heads
-  }
-
-  /** Resolves when each network has a snapshot, at the latest after `snapshotTimeoutMs`. */
-  async ready(): Promise<void> {
-    const received = new Promise<void>(resolve => {
-      this.#onMessage = () => {
-        if (![...this.#heads.values()].some(heads => heads.isAwaitingSnapshot)) resolve()
-      }
-      this.#onMessage()
-    })
-    await withTimeoutOr(this.#clock, snapshotTimeoutMs, received, () => undefined)
-    this.#onMessage = () => {}
-  }
-
-  readonly peersOf = (network: string): WorkerPeers =>
-    getOrCreate(this.#peers, network, () => new WorkerPeers({ network, clock: this.#clock, send: this.#send }))
-
-  /** The primary polls. */
-  async refresh(): Promise<void> {}
-
-  handleMessage(message: NetworkMessage): void {
-    const heads = this.#heads.get(message.network)
-    heads?.handleMessage(message)
-    heads?.feeds.handleMessage(message)
-    this.#peers.get(message.network)?.handleMessage(message)
-    this.#onMessage()
   }
 }
 

@@ -137,6 +137,7 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => 
     nodeOf,
     responseOverrides,
     sharedHeads,
+    upstreamClient,
     workers,
     addWorker,
     pipes,

@@ -1,6 +1,8 @@
 import t from 'tap'
 import { formatMetrics } from '../../src/services/metrics-format.ts'
 import { ancestorAt } from '../support/model-chain.ts'
+import type { WorkerChannel } from '../../src/cluster/channel.ts'
+import { WorkerNetworks } from '../../src/cluster/worker-networks.ts'
 import { openCluster, targetsOf } from './model-cluster.ts'
 
 t.test('several workers', async t => {
@@ -165,5 +167,45 @@ t.test('several workers', async t => {
     await advance(2000)
     t.ok(log.lines.length > 0)
     t.notMatch(JSON.stringify(log.lines), /canary/)
+  })
+})
+
+t.test('a reload that opens the heads of a network anew, with another block time', async t => {
+  const open = async () => {
+    const { sharedHeads, ...cluster } = openCluster()
+    const { chain, clock, log, metrics, nodeOf, upstreamClient, deliverAll, advance } = cluster
+    const channel: WorkerChannel = { send: message => void ('network' in message && networks.handleMessage(message)) }
+    const networks = new WorkerNetworks(clock, message => sharedHeads.handleMessage(channel, message))
+    const openHeads = (blockTime: number) => {
+      const heads = networks.open('model', { chainId: 1, blockTime, upstreamClient, clock, log, metrics })
+      const untrack = heads.track(targetsOf('a'))
+      return { heads, stop: () => (untrack(), heads.close()) }
+    }
+    const running = openHeads(1000)
+    await deliverAll()
+    const prepared = openHeads(2000)
+    await deliverAll()
+    const nextHead = async (heads: (typeof running)['heads']) => {
+      chain.mine()
+      nodeOf('a').head = chain.tip
+      heads.recordActivity()
+      await advance(3000)
+      return { head: heads.status.head, number: chain.tip.number }
+    }
+    return { running, prepared, nextHead }
+  }
+
+  t.test('takes over when it is committed', async t => {
+    const { running, prepared, nextHead } = await open()
+    running.stop()
+    const { head, number } = await nextHead(prepared.heads)
+    t.equal(head, number)
+  })
+
+  t.test('leaves the old heads as they were when it is abandoned, as when another worker could not prepare it', async t => {
+    const { running, prepared, nextHead } = await open()
+    prepared.stop()
+    const { head, number } = await nextHead(running.heads)
+    t.equal(head, number)
   })
 })

@@ -2,7 +2,11 @@ import cluster from 'node:cluster'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { WorkerSpawnError, openWorkerPool } from '../../src/cluster/worker-pool.ts'
-import type { WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
+import { Channel } from '../../src/cluster/channel.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
+import { WorkerReload } from '../../src/cluster/worker-reload.ts'
+import { configId } from '../../src/core/config-changes.ts'
+import type { ValidConfig } from '../../src/core/reloader.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -123,4 +127,46 @@ t.test('a worker whose process cannot be started', async t => {
       message: /^worker could not be started: spawn E2BIG$/,
     })
   })
+})
+
+t.test('a worker that is to prepare two reloads at once runs nothing on that was neither committed nor abandoned', async t => {
+  const config = { gateway: {}, networks: [] } as unknown as ValidConfig // no more is read of it here
+  const ended: string[] = []
+  const replies: WorkerMessage[] = []
+  let preparedCount = 0
+  const prepareReload = async () => {
+    const name = `reload ${(preparedCount += 1)}`
+    await new Promise(setImmediate)
+    return { commit: () => void ended.push(`${name} committed`), abandon: async () => void ended.push(`${name} abandoned`) }
+  }
+  const reload = new WorkerReload(
+    { prepareReload },
+    async () => config,
+    message => replies.push(message),
+  )
+  const prepare = (id: number) => reload.prepare({ kind: 'prepareReload', id, configId: configId(config) })
+  await Promise.all([prepare(1), prepare(2)])
+  t.match(replies, [
+    { id: 1, problems: [] },
+    { id: 2, problems: [] },
+  ])
+  reload.end({ kind: 'endReload', id: 2, isCommitted: true })
+  t.same(ended, ['reload 1 abandoned', 'reload 2 committed'])
+})
+
+t.test('the ends of two reloads that wait in a full pipe both arrive', async t => {
+  const sent: PrimaryMessage[] = []
+  let flush = () => {}
+  const channel = new Channel<PrimaryMessage>((message, onSent) => {
+    sent.push(message)
+    flush = onSent
+  })
+  channel.send({ kind: 'metrics', id: 1 })
+  channel.send({ kind: 'endReload', id: 2, isCommitted: true })
+  channel.send({ kind: 'endReload', id: 3, isCommitted: false })
+  flush()
+  t.match(sent.slice(1), [
+    { id: 2, isCommitted: true },
+    { id: 3, isCommitted: false },
+  ])
 })

@@ -36,17 +36,27 @@ export const tagBroadcastsOf = (heightBroadcastsOf: HeightBroadcastsOf, network:
 
 /** Heads that this process tracks itself. */
 export const openHeadsSource = (heightBroadcastsOf: HeightBroadcastsOf = () => []): HeadsSource => {
-  /** The newest of each network: after a reload with another chain ID the older one soon ends. */
-  const opened = new Map<string, HeadTracker>()
+  const opened = new Set<HeadTracker>()
   return {
     open(network, options) {
       const { chainId } = options
       const heightBroadcasts = heightBroadcastsOf(network, chainId)
-      const heads = new HeadTracker({ ...options, heightBroadcasts, tagBroadcasts: tagBroadcastsOf(heightBroadcastsOf, network, chainId) })
-      opened.set(network, heads)
+      const tagBroadcasts = tagBroadcastsOf(heightBroadcastsOf, network, chainId)
+      const heads: OpenedTracker = new OpenedTracker({ ...options, heightBroadcasts, tagBroadcasts }, () => opened.delete(heads))
+      opened.add(heads)
       return heads
     },
-    refresh: async () => void (await Promise.all(Array.from(opened.values(), heads => heads.refresh()))),
-    ready: async () => void (await Promise.all(Array.from(opened.values(), heads => heads.chainIdsChecked))),
+    refresh: async () => void (await Promise.all(Array.from(opened, heads => heads.refresh()))),
+    ready: async () => void (await Promise.all(Array.from(opened, heads => heads.chainIdsChecked))),
+  }
+}
+
+class OpenedTracker extends HeadTracker {
+  /** Called when no pipeline has these heads any more. */
+  readonly close: () => void
+
+  constructor(options: HeadsOptions, close: () => void) {
+    super(options)
+    this.close = close
   }
 }

@@ -13,6 +13,12 @@ export class TrackingStack<T> {
     this.#stop = stop
   }
 
+  /** Calls `follow` again with the tracking that counts. */
+  repeat(): void {
+    const latest = this.#trackings.at(-1)
+    if (latest !== undefined) this.#follow(latest.tracking)
+  }
+
   /** Returns how to remove it; safe twice. */
   push(tracking: T): () => void {
     const entry = { tracking }
