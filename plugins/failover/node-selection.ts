@@ -1,8 +1,14 @@
-import type { Clock, Counter, Heads, Method } from '../../src/plugin/plugin.ts'
+import type { Clock, Counter, Heads, Method, Services } from '../../src/plugin/plugin.ts'
+import type { CapableUpstreams } from './capable-upstreams.ts'
 import type { HedgeBudget } from './hedging.ts'
+import { orderByShare, requiredBlockOf } from './node-order.ts'
 import type { RequiredBlock } from './node-order.ts'
+import type { FailoverNodes } from './open-nodes.ts'
 import type { RetryBudget } from './retries.ts'
-import type { UpstreamNode } from './upstream-node.ts'
+import type { FailoverCall, UpstreamNode } from './upstream-node.ts'
+
+/** The variant of calls that get one attempt. */
+export const singleAttempt = 'single-attempt'
 
 /** The nodes that a call may use, and its limits. */
 export interface NodeSelection {
@@ -22,4 +28,29 @@ export interface NodeSelection {
   /** Nodes that may get a hedge of the call; none when it is not hedged. */
   readonly hedgeNodes: ReadonlySet<UpstreamNode>
   readonly hedgeBudget: HedgeBudget
+}
+
+/** Which nodes a call may go to, in order, and how it may be repeated. */
+export const createNodeSelector = (
+  nodes: FailoverNodes,
+  capableUpstreams: CapableUpstreams | undefined,
+  { heads, clock, methods }: Services,
+) => {
+  const { all, activeNodes, hedgeNodes, selectionOrder, hedgeBudget, retryBudget, retries } = nodes
+  return ({ context: { request }, variant }: FailoverCall): NodeSelection => {
+    const method = methods.get(request.method)
+    const methodClass = method?.class ?? 'other'
+    const capableNodes = capableUpstreams?.select(all, request, method) ?? all
+    const requiredBlock = requiredBlockOf(request, method)
+    const mayAnswer = (node: UpstreamNode) => node.isUsable(methodClass) && capableNodes.includes(node)
+    const ordered = heads.orderUpstreams(
+      orderByShare(selectionOrder(mayAnswer), activeNodes, methodClass, mayAnswer),
+      typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
+    )
+    const candidates = capableUpstreams?.select(ordered, request, method) ?? ordered
+    const mayRetry = variant !== singleAttempt && method?.retryable !== false
+    const isHedgeable = mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass)
+    const limits = { retryBudget, retries, hedgeBudget, hedgeNodes, mayRetry, isHedgeable }
+    return { methodClass, method, candidates, requiredBlock, heads, clock, ...limits }
+  }
 }

@@ -1,0 +1,44 @@
+import { metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
+import type { Services, Target } from '../../src/plugin/plugin.ts'
+import type { FailoverOptions } from './failover-options.ts'
+import { HedgeBudget } from './hedging.ts'
+import { createSelectionOrder } from './node-order.ts'
+import { PartnerNode } from './partner-node.ts'
+import { RetryBudget } from './retries.ts'
+import { SlowNodes } from './slow-nodes.ts'
+import { UpstreamNode } from './upstream-node.ts'
+
+/** The nodes, and what limits how often calls are attempted. */
+export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOptions, services: Services) => {
+  // Breakers outlive a reload that changes neither them nor the node; with other rules of methods they count other calls together.
+  const learnedWith = { breaker, rules: services.methods.rulesId }
+  const nodeOf = <N extends UpstreamNode>(node: object, create: () => N): N =>
+    services.singleton('node', revealSecrets({ node, ...learnedWith }), create)
+  const all = upstreams.map(targetOf).map(target => nodeOf(target, () => new UpstreamNode(target, breaker, services)))
+  const activeNodes: ReadonlySet<UpstreamNode> = new Set(all.filter((_, i) => upstreams[i]?.weight !== 0))
+  const retriesOf = (kind: string) => services.metrics.counter(metricDefinitions.retries, { kind })
+  return {
+    all,
+    partnerNode: partner && nodeOf(partner, () => new PartnerNode(partner, breaker, services)),
+    activeNodes,
+    hedgeNodes: hedge ? activeNodes : noNodes,
+    selectionOrder: createSelectionOrder(
+      all,
+      upstreams.map(upstream => upstream.weight),
+    ),
+    hedgeBudget: services.singleton('hedge budget', {}, () => new HedgeBudget(services.clock)),
+    retryBudget: services.singleton('retry budget', {}, () => new RetryBudget(services.clock)),
+    retries: { retry: retriesOf('retry'), hedge: retriesOf('hedge'), partner: retriesOf('partner') },
+    slowNodes: new SlowNodes(activeNodes, services.clock, services.methods.isHedgedClass),
+  }
+}
+
+const targetOf = ({ weight: _, methods: __, archive: ___, history: ____, ...upstream }: FailoverOptions['upstreams'][number]): Target => ({
+  ...(/^ws/i.test(upstream.url.reveal()) && { ws: upstream.url }),
+  ...upstream,
+  source: 'node',
+})
+
+export type FailoverNodes = ReturnType<typeof openNodes>
+
+const noNodes: ReadonlySet<UpstreamNode> = new Set()
