@@ -1,5 +1,12 @@
 import { AddressSet, definePlugin, getOrCreate, refuse } from '../src/plugin/plugin.ts'
-import type { CallContext, Failure, Key } from '../src/plugin/plugin.ts'
+import type { CallContext, Failure, Key, Origin } from '../src/plugin/plugin.ts'
+
+declare module '../src/plugin/call.ts' {
+  interface OriginState {
+    /** Of a WebSocket: why the key, as it is now, may not have events of subscriptions any more. */
+    refuseEvents?: (key: Key) => Failure | undefined
+  }
+}
 
 /** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods, origins and IP addresses. */
 export default definePlugin({
@@ -14,13 +21,12 @@ export default definePlugin({
       offers,
       handle(call, next) {
         const { account, key, request } = call.context
-        const refusal =
-          refuseCall(key, network.name, offers(request.method, call.context)) ??
-          (key.origins !== undefined && !isAllowedOrigin(call.origin.originHeader, key.origins)
-            ? forbidden('this API key does not accept calls from this origin', 'origin', key.origins)
-            : key.ips !== undefined && !getOrCreate(addressSets, key.ips, newAddressSet).has(call.origin.ip)
-              ? refuseAddress(call.origin.ip, key.ips)
-              : undefined)
+        const { origin } = call
+        if (origin.push !== undefined) {
+          origin.state.refuseEvents ??= current =>
+            refuseCall(current, network.name, offers('eth_subscribe', { key: current })) ?? refuseCaller(current, origin)
+        }
+        const refusal = refuseCall(key, network.name, offers(request.method, call.context)) ?? refuseCaller(key, origin)
         if (refusal === undefined) return next(call)
         // The plugin that charges, and counts all other calls, is below.
         const method = methods.get(request.method) === undefined ? 'other' : request.method
@@ -51,6 +57,13 @@ const refuseCall = ({ networks, methods }: Key, network: string, isMethodAllowed
     ? forbidden(`the network ${network} is not enabled for this API key`, 'network', networks)
     : methods !== undefined && !isMethodAllowed
       ? forbidden('this API key is not allowed to call this method', 'method', methods)
+      : undefined
+
+const refuseCaller = ({ origins, ips }: Key, { originHeader, ip }: Origin): Failure | undefined =>
+  origins !== undefined && !isAllowedOrigin(originHeader, origins)
+    ? forbidden('this API key does not accept calls from this origin', 'origin', origins)
+    : ips !== undefined && !getOrCreate(addressSets, ips, newAddressSet).has(ip)
+      ? refuseAddress(ip, ips)
       : undefined
 
 /** By the list of a key, which stays the same object while the key is cached. */

@@ -11,6 +11,8 @@ export interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'usage
   onDelivered(kind: SubscriptionKind, count: number): void
 }
 
+type Payer = Pick<CallContext, 'account' | 'key'>
+
 /** The events of one block, by subscription; see Subscription.send(). */
 export type EventsOfBlock = ReadonlyMap<Subscription, readonly string[]>
 
@@ -40,9 +42,13 @@ export class EventDelivery {
     for (const subscription of events.keys()) await this.#send(subscription, events)
   }
 
-  async #deliverToKey(subscriptions: readonly Subscription[], events: EventsOfBlock, timestampMs: number | undefined): Promise<void> {
+  async #deliverToKey(ofKey: readonly Subscription[], events: EventsOfBlock, timestampMs: number | undefined): Promise<void> {
+    const [first] = ofKey
+    if (first === undefined) return
+    const payer = await this.#payerOf(first)
+    const subscriptions = ofKey.filter(each => isAllowed(each, payer))
     const due = new Set(subscriptions.filter(each => each.isOpen && each.isChargeDue(timestampMs)))
-    const charge = await this.#charge([...due])
+    const charge = await this.#charge([...due], payer)
     let day = charge?.kind === 'charged' ? charge.day : undefined
     const undelivered = new Set<Subscription>()
     for (const subscription of subscriptions) {
@@ -52,7 +58,10 @@ export class EventDelivery {
     }
     if (charge?.kind === 'charged' && [...due].some(each => undelivered.has(each))) {
       charge.refund()
-      const repeated = await this.#charge([...due].filter(each => !undelivered.has(each)))
+      const repeated = await this.#charge(
+        [...due].filter(each => !undelivered.has(each)),
+        payer,
+      )
       day = repeated?.kind === 'charged' ? repeated.day : undefined
     }
     for (const subscription of subscriptions) {
@@ -64,18 +73,15 @@ export class EventDelivery {
   }
 
   /** One charge for one block of each of these subscriptions, which belong to one key; undefined where calls cost nothing. */
-  async #charge(due: readonly Subscription[]): Promise<ChargeResult | undefined> {
-    const [first] = due
-    const charge = first?.subscriber.origin.state.chargeEvents
-    if (first === undefined || charge === undefined) return undefined
-    return charge(
-      await this.#payerOf(first),
+  async #charge(due: readonly Subscription[], payer: Payer): Promise<ChargeResult | undefined> {
+    return due[0]?.subscriber.origin.state.chargeEvents?.(
+      payer,
       due.reduce((sum, { topic }) => sum + topic.cost, 0),
     )
   }
 
-  /** As they are now: plan and limits may have changed. A key that is no longer valid closes the WebSocket elsewhere. */
-  async #payerOf({ subscriber }: Subscription): Promise<Pick<CallContext, 'account' | 'key'>> {
+  /** As they are now: plan, limits and what the key allows may have changed. A key that is no longer valid closes the WebSocket elsewhere. */
+  async #payerOf({ subscriber }: Subscription): Promise<Payer> {
     const { key } = subscriber.origin
     const lookup = key && (await this.#options.accounts.find(key))
     return lookup?.kind === 'granted' ? lookup : subscriber
@@ -107,6 +113,13 @@ const newList = (): Subscription[] => []
 type UnpaidResult = Exclude<ChargeResult, { kind: 'charged' }>
 
 const isUnpaid = (charge: ChargeResult | undefined): charge is UnpaidResult => charge !== undefined && charge.kind !== 'charged'
+
+/** Otherwise its WebSocket is closed. */
+const isAllowed = ({ subscriber: { origin } }: Subscription, { key }: Payer): boolean => {
+  if (origin.state.refuseEvents?.(key) === undefined) return true
+  origin.push.close(1008, 'this API key is no longer allowed to subscribe')
+  return false
+}
 
 const accountSpent = 'the daily credits are used up'
 const keySpent = 'the daily limit of this API key is used up'

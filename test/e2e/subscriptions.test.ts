@@ -340,6 +340,17 @@ t.test('events cost credits', async t => {
     t.ok(refused.error === undefined || refused.error.code === -33000)
   })
 
+  t.test('a key that may not use the network any more gets no more events', async t => {
+    const { id, key } = await deployment.addKey('alice')
+    const client = await connect(key)
+    await subscribe(client, 'newHeads')
+    await deployment.run('keys', 'set', id, '--methods', 'eth_chainId')
+    while ((await client.call('eth_blockNumber')).error === undefined);
+    await chain.request('anvil_mine', '0x1')
+    t.match(await client.closed, { code: 1008, reason: 'this API key is no longer allowed to subscribe' })
+    await t.rejects(client.nextMessage(), 'no event came before')
+  })
+
   t.test('a revoked key ends within a second', async t => {
     const { id, key } = await deployment.addKey('alice')
     const client = await connect(key)
