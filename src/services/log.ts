@@ -98,7 +98,11 @@ export const openLineWriter = (file: string | 'stdout', clock: Clock, log: Log):
   const open = (): ReturnType<typeof pino.destination> => {
     const opened = pino.destination({ dest: isFile ? openForAppend(file) : 1, sync: false, ...limits })
     opened.on('error', (error: NodeJS.ErrnoException) => report(error.code ?? error.message))
-    opened.on('drop', () => report('lines are written too slowly: some are dropped'))
+    opened.on('drop', () => {
+      report('lines are written too slowly: some are dropped')
+      // After a failed write only this writes again: a write() that drops its lines does not.
+      opened.flush()
+    })
     return opened.on('drain', () => report(undefined))
   }
   let destination = open()
@@ -133,14 +137,18 @@ export const openLineWriter = (file: string | 'stdout', clock: Clock, log: Log):
   }
 }
 
-/** A disk that is full fails each write: one line when it begins, one when it is over. */
+/** A disk that is full fails each write: one line for each cause when it begins, one when all is written again. */
 const reportOnChange = (log: Log): ((cause: string | undefined) => void) => {
-  let current: string | undefined
+  const current = new Set<string>()
   return cause => {
-    if (cause === current) return
-    current = cause
-    if (cause === undefined) log.info({ event: 'access-log-written' }, 'access log is written again')
-    else log.error({ event: 'access-log-failed', cause }, 'access log cannot be opened or written')
+    if (cause === undefined ? current.size === 0 : current.has(cause)) return
+    if (cause === undefined) {
+      current.clear()
+      log.info({ event: 'access-log-written' }, 'access log is written again')
+    } else {
+      current.add(cause)
+      log.error({ event: 'access-log-failed', cause }, 'access log cannot be opened or written')
+    }
   }
 }
 

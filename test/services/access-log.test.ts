@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import fs, { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { refuse } from '../../src/plugin/reply.ts'
 import { openAccessLog } from '../../src/services/access-log.ts'
+import { openLineWriter } from '../../src/services/log.ts'
 import { TestClock, TestLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -151,4 +152,32 @@ t.test('settings whose file cannot be opened change nothing', async t => {
   )
   t.equal(accessLog.settings.target, 'none')
   t.equal(accessLog.isOn, false)
+})
+
+t.test('when the disk was full for long, lines are written again once it has space', async t => {
+  const [clock, log, file] = [new TestClock(), new TestLog(), join(t.testdir(), 'access.log')]
+  const writer = openLineWriter(file, clock, log)
+  const write = fs.write
+  t.teardown(() => Object.assign(fs, { write }))
+  const failToWrite = (_fd: number, ...args: readonly unknown[]) => {
+    const callback = args.at(-1) as (error: Error) => void // as fs.write() is called
+    setImmediate(callback, Object.assign(new Error('no space left'), { code: 'ENOSPC' }))
+  }
+  Object.assign(fs, { write: failToWrite })
+  const line = `${'x'.repeat(1023)}\n`
+  for (let i = 0; i < 4096; i++) {
+    writer.write(line)
+    if (i % 64 === 0) await new Promise(setImmediate)
+  }
+  const causes = () => log.lines.filter(({ level }) => level === 'error').length
+  t.equal(causes(), 2, 'one line for each cause')
+  Object.assign(fs, { write })
+  await waitUntil(() => {
+    writer.write(line)
+    clock.advance(1000)
+    return log.lines.some(({ message }) => message === 'access log is written again')
+  })
+  t.ok(statSync(file).size > 0)
+  t.equal(causes(), 2)
+  await writer.close()
 })
