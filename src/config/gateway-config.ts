@@ -69,9 +69,11 @@ export const readGatewayConfig = (
   return { config, problems, warnings, ...(isJsonObject(effective) && { effective: { source, value: effective } }) }
 }
 
+export const missingDirectoryHint = 'give the directory of the configuration with --config DIR, or write one with `tollgate init`'
+
 const missingFileProblems = ({ path, problems }: YamlFile): readonly Problem[] => {
   const hint = !isDirectory(dirname(path))
-    ? 'give the directory of the configuration with --config DIR'
+    ? missingDirectoryHint
     : existsSync(path.replace(/yaml$/, 'yml'))
       ? 'rename gateway.yml to gateway.yaml'
       : 'it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'

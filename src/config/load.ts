@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { fileNamesIn, isDirectory, displayPath, yamlBaseNames } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
-import { readGatewayConfig } from './gateway-config.ts'
+import { missingDirectoryHint, readGatewayConfig } from './gateway-config.ts'
 import { openMethodTables } from './method-tables.ts'
 import { duplicateHosts, readNetworkConfig } from './network-config.ts'
 import { isSamePlace, sortProblems } from './problem.ts'
@@ -58,7 +58,7 @@ const noDirectoryProblem = (dir: string): Problem => ({
   line: 1,
   column: 1,
   message: existsSync(dir) ? 'not a directory' : 'no such directory',
-  hint: 'give the directory of the configuration with --config DIR',
+  hint: missingDirectoryHint,
 })
 
 const noNetworksProblem = (dir: string): Problem => ({

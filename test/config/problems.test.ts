@@ -77,7 +77,7 @@ t.test('a directory that does not exist is one problem with a hint', async t => 
     formatProblems(problems),
     [
       'nowhere/at-all:1:1: no such directory',
-      '  give the directory of the configuration with --config DIR',
+      '  give the directory of the configuration with --config DIR, or write one with `tollgate init`',
       '',
       '1 problem in 1 file',
     ].join('\n'),
