@@ -26,7 +26,7 @@ import { openPrimaryOperatorApi } from './primary-operator-api.ts'
 import { SharedHeads } from './shared-heads.ts'
 import { SharedRateLimits } from './shared-rate-limits.ts'
 import { openWorkerPool } from './worker-pool.ts'
-import type { WorkerPool } from './worker-pool.ts'
+import type { WorkerPool, WorkerPoolOptions } from './worker-pool.ts'
 
 export interface PrimaryOptions {
   /** The directory of the configuration. */
@@ -50,20 +50,8 @@ export const openPrimary = async (
   collectProcessMetrics(metrics, version, systemClock)
   const { sharedHeads, close } = await openSharedHeads(gateway, log, metrics)
   const stopTimeoutMs = () => gateway.drain.timeout + stopMarginMs
-  const rateLimits = new SharedRateLimits(systemClock, gateway.workers)
-  const handleMessage = (worker: WorkerChannel, message: WorkerMessage): void =>
-    message.kind === 'takeTokens' ? rateLimits.answer(worker, message) : sharedHeads.handleMessage(worker, message)
-  const options = {
-    exec: process.argv[1] ?? '',
-    args: ['start', '--config', dir],
-    env,
-    size: gateway.workers,
-    stopTimeoutMs: stopTimeoutMs(),
-    sharedHeads: { handleMessage, removeWorker: (worker: WorkerChannel) => sharedHeads.removeWorker(worker) },
-    metrics,
-    configId: configId(config),
-  }
-  const pool = await openWorkerPool(options, systemClock, log).catch(async (error: unknown) => {
+  const poolOptions = poolOptionsOf(config, { dir, env, metrics, sharedHeads, stopTimeoutMs: stopTimeoutMs() })
+  const pool = await openWorkerPool(poolOptions, systemClock, log).catch(async (error: unknown) => {
     await close()
     throw error
   })
@@ -125,6 +113,29 @@ export const openPrimary = async (
       await operatorApi.close()
       await portal?.stop()
     },
+  }
+}
+
+interface PoolContext {
+  readonly dir: string
+  readonly env: Readonly<Record<string, string>>
+  readonly metrics: MetricsRegistry
+  readonly sharedHeads: SharedHeads
+  readonly stopTimeoutMs: number
+}
+
+/** Workers run this program again. What they ask for is answered by the rate limits or by the heads. */
+const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, sharedHeads, stopTimeoutMs }: PoolContext): WorkerPoolOptions => {
+  const size = config.gateway.workers
+  const rateLimits = new SharedRateLimits(systemClock, size)
+  const handleMessage = (worker: WorkerChannel, message: WorkerMessage): void =>
+    message.kind === 'takeTokens' ? rateLimits.answer(worker, message) : sharedHeads.handleMessage(worker, message)
+  return {
+    exec: process.argv[1] ?? '',
+    args: ['start', '--config', dir],
+    ...{ env, size, stopTimeoutMs, metrics },
+    sharedHeads: { handleMessage, removeWorker: (worker: WorkerChannel) => sharedHeads.removeWorker(worker) },
+    configId: configId(config),
   }
 }
 
