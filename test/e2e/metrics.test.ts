@@ -79,7 +79,7 @@ t.test('a gateway that has served calls', async t => {
     eth_gasPrice: { raw: '', status: 502 },
   })
   const networks = { testnet: networkFile('testnet', [node.url, 'http://127.0.0.1:1']) }
-  const deployment = createDeployment({ gateway: { workers: 2 }, networks })
+  const deployment = createDeployment({ gateway: { workers: 2, metrics: { plugins: true } }, networks })
   t.teardown(async () => {
     await deployment.remove()
     await node.stop()
