@@ -8,6 +8,7 @@ import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { MessageHandler } from '../json-rpc/handle-message.ts'
+import { apiKeyPrefix } from '../services/accounts/api-key.ts'
 import { InFlight } from '../util/in-flight.ts'
 import type { ReadClientAddress } from './client-address.ts'
 
@@ -95,20 +96,25 @@ const bearerPattern = /^bearer +([^ ]+) *$/i
 /** The API key of the path or of a header; a request that names two is refused, as a proxy may have added one of them. */
 const keyOf = ({ apiKey }: RequestPath, { headers, rawHeaders }: IncomingMessage): Secret | undefined | Failure => {
   if (headers.authorization === undefined && headers['x-api-key'] === undefined) return apiKey
-  const texts = [apiKey?.reveal(), ...headerKeys(rawHeaders)].filter(text => text !== undefined && text !== '')
+  const texts = [apiKey?.reveal(), ...headerKeys(rawHeaders, apiKey !== undefined)].filter(text => text !== undefined && text !== '')
   return texts.every(text => text === texts[0]) ? (apiKey ?? parseApiKey(texts[0])) : differentKeys
 }
 
 /** Of all headers: of several Authorization headers Node keeps the first, and joins several X-Api-Key. */
-const headerKeys = (rawHeaders: readonly string[]): readonly (string | undefined)[] => {
+const headerKeys = (rawHeaders: readonly string[], isKeyInPath: boolean): readonly (string | undefined)[] => {
   const keys: (string | undefined)[] = []
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]?.toLowerCase()
-    // Other schemes are for proxies.
-    if (name === 'authorization') keys.push(bearerPattern.exec(rawHeaders[i + 1] ?? '')?.[1])
+    if (name === 'authorization') keys.push(bearerKey(rawHeaders[i + 1] ?? '', isKeyInPath))
     else if (name === 'x-api-key') keys.push(rawHeaders[i + 1])
   }
   return keys
+}
+
+/** Other schemes are for proxies; so is a token of another kind beside the key in the path. */
+const bearerKey = (text: string, isKeyInPath: boolean): string | undefined => {
+  const token = bearerPattern.exec(text)?.[1]
+  return isKeyInPath && token?.startsWith(apiKeyPrefix) === false ? undefined : token
 }
 
 const differentKeys = refuse('key', {

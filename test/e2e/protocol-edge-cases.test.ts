@@ -71,6 +71,8 @@ t.test('the API key may be in a header; a request with two different keys is ref
     t.equal(await statusOf(target, { 'x-api-key': key, authorization: 'Basic YTpi' }), 200)
   }
   t.equal(await statusOf(`/v3/${key}`, { authorization: 'Basic YTpi', 'x-api-key': '' }), 200)
+  t.equal(await statusOf(`/v3/${key}`, { authorization: 'Bearer token-of-another-service' }), 200, 'beside a key in the path')
+  t.equal(await statusOf(`/v3/${key}`, { authorization: `Bearer ${other}` }), 401)
   t.equal(await statusOf('/v3', { authorization: 'Basic YTpi' }), 401)
   const refused = await send(`${gateway.rpc}/v3/${key}`, body, { headers: { 'x-api-key': other } })
   t.match(refused.json(), { error: { code: -32090, message: /two different API keys/ } })

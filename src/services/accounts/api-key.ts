@@ -2,6 +2,8 @@ import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { Secret } from '../../plugin/secret.ts'
 
+export const apiKeyPrefix = 'tg_'
+
 /** A new API key: `tg_`, 32 random base62 characters (190 bits), and 6 more that are the CRC-32 of all before them. */
 export const generateApiKey = (): Secret => {
   const body = apiKeyPrefix + randomText(bodyChars)
@@ -27,7 +29,6 @@ export const generateAccountId = (): string => `acc_${randomText(idChars)}`
 
 export const generateKeyId = (): string => `key_${randomText(idChars)}`
 
-const apiKeyPrefix = 'tg_'
 const bodyChars = 32
 const idChars = 12
 const checksumChars = 6
