@@ -46,6 +46,11 @@ export class ChainIdCheck {
     return this.#upstreamChainId !== undefined && !this.isExpectedChain
   }
 
+  /** Has the upstream answered the last request, with whatever? */
+  get isAnswered(): boolean {
+    return this.#isCurrent
+  }
+
   /** Another node may be at this URL now: the next check sends a request. */
   invalidate(): void {
     this.#isCurrent = false

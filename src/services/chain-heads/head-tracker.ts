@@ -40,7 +40,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly pollIntervalMs: number
   readonly feeds: ChainFeeds
   transactionVersion = 0
-  /** Resolves once the chain IDs of the tracked upstreams have been checked, or their requests have failed or timed out. */
+  /** Resolves once the chain IDs of the tracked upstreams have been checked, or two requests have failed or timed out. */
   chainIdsChecked: Promise<void> = Promise.resolve()
   readonly #options: HeadsOptions
   readonly #timing: HeadTiming

@@ -197,8 +197,10 @@ export class UpstreamTracker {
     return fetchBlock(this.#request, hashOrNumber)
   }
 
-  checkChainId(): Promise<void> {
-    return this.#chainIdCheck.check()
+  /** Requested once more where there is no answer: the first request of a start may be late because the gateway itself is busy. */
+  async checkChainId(): Promise<void> {
+    await this.#chainIdCheck.check()
+    if (!this.#chainIdCheck.isAnswered) await this.#chainIdCheck.check()
   }
 
   /** After a lost connection another node may be at this URL, as after a restart: its chain ID is requested first. */
