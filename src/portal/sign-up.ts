@@ -24,12 +24,30 @@ interface SignUpServices {
   readonly signUp?: SignUpOptions
 }
 
-/** May this e-mail address get an account of its own? */
-export const maySignUp = async ({ store, clock, signUp }: SignUpServices, email: string): Promise<boolean> => {
+/** May this e-mail address get an account of its own? When its link is opened, the day may be full all the same. */
+export const maySignUp = async (services: SignUpServices, email: string): Promise<boolean> => {
+  const { signUp } = services
   if (signUp === undefined) return false
   const domain = email.slice(email.lastIndexOf('@') + 1)
   if (signUp.domains.length > 0 && !signUp.domains.includes(domain)) return false
-  return (await store.records('signed-up', isoDate(clock.now()))).length < signUp.perDay
+  return (await takenSlots(services, isoDate(services.clock.now()))).size < signUp.perDay
+}
+
+/** A day has `perDay` slots, each for one new account. */
+const takenSlots = async ({ store }: SignUpServices, day: string): Promise<ReadonlySet<string>> =>
+  new Set((await store.records('signed-up', day)).map(({ id }) => id))
+
+/** False when the day is full. Sign-ups that complete at the same time, on several gateways too, take different slots. */
+const takeSlot = async (services: SignUpServices, perDay: number): Promise<boolean> => {
+  const { store, clock } = services
+  const day = isoDate(clock.now())
+  const taken = await takenSlots(services, day)
+  for (let i = 1; i <= perDay; i += 1) {
+    const id = `${day}/${i}`
+    if (taken.has(id)) continue
+    if (await store.addRecord('signed-up', { id, account: day, value: true, expires: clock.now() + 2 * dayMs })) return true
+  }
+  return false
 }
 
 /** A text that makes an account for the e-mail address, once. Only its hash is stored. */
@@ -44,16 +62,14 @@ export const createSignUpToken = async ({ store, clock }: SignUpServices, email:
  * an unknown token, and when sign-up has been closed or is full for today.
  */
 export const completeSignUp = async (services: SignUpServices, token: string): Promise<Person | undefined> => {
-  const { store, clock, signUp } = services
+  const { store, signUp } = services
   const record = await store.takeRecord('sign-up', hashToken(token))
   const email = isJsonObject(record?.value) ? String(record.value['email']) : undefined
   if (email === undefined || signUp === undefined) return undefined
   const existing = await findPersonByEmail(store, email)
   if (existing !== undefined) return existing
-  if (!(await maySignUp(services, email))) return undefined
+  if (!(await maySignUp(services, email)) || !(await takeSlot(services, signUp.perDay))) return undefined
   const account = await addAccount(services, signUp.plan, email)
-  const today = { id: account, account: isoDate(clock.now()), value: true, expires: clock.now() + 2 * dayMs }
-  await store.putRecord('signed-up', today)
   const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
   // Of two tokens for one address at once, the second finds the address taken.
   return (await setEmail(store, person, email)) ? { ...person, email } : findPersonByEmail(store, email)

@@ -1,9 +1,15 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import type { StoreAddress } from '../../src/config/types.ts'
+import { completeSignUp, createSignUpToken } from '../../src/portal/sign-up.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import { tempFolder } from '../store/temp-store.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { startMailServer } from '../support/mail-server.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -142,4 +148,32 @@ t.test('sessions stay signed in while `portal.secret` is replaced, until its pre
   }
   t.equal(await statusWith({ secret: 'second', previousSecret: 'first' }), 200)
   t.equal(await statusWith({ secret: 'second' }), 401)
+})
+
+t.test('however many sign-ups complete at the same time, on several gateways, `perDay` of them make an account', async t => {
+  const redis = skipWithoutRedis ? undefined : await startRedisServer()
+  t.teardown(() => redis?.remove())
+  const addresses: readonly StoreAddress[] = [{ kind: 'lmdb', path: await tempFolder(t) }, ...(redis ? [redis.address] : [])]
+  for (const address of addresses) {
+    t.test(address.kind, async t => {
+      const stores = await Promise.all([1, 2, 3].map(() => openStore(address, systemClock)))
+      t.teardown(() => Promise.all(stores.map(store => store.close())))
+      const signUp = { plan: 'core', perDay: 5, domains: [] }
+      // The day must not end during the test.
+      const startMs = systemClock.now()
+      const clock = { ...systemClock, now: () => startMs }
+      const gateways = stores.map(store => ({ store, clock, signUp }))
+      const signUpAll = (names: readonly string[]) =>
+        Promise.all(
+          names.flatMap(name =>
+            gateways.map(async (gateway, i) =>
+              completeSignUp(gateway, (await createSignUpToken(gateway, `${name}${i}@example.org`)).reveal()),
+            ),
+          ),
+        )
+      t.equal((await signUpAll(['a', 'b', 'c'])).filter(person => person !== undefined).length, 5)
+      t.equal((await stores[0]?.accounts())?.length, 5)
+      t.same(await signUpAll(['d']), [undefined, undefined, undefined], 'the day stays full')
+    })
+  }
 })
