@@ -14,7 +14,9 @@ export default definePlugin({
   summary: 'Refuses calls to networks, of methods, and from origins and IP addresses that the API key does not allow.',
   options: { type: 'object', properties: {} },
   reads: ['request', 'key', 'account'],
-  create(_options, { methods, network, usage }) {
+  create(_options, { methods, network, singleton, usage }) {
+    // Closed when a reload has removed the plugin from the pipeline.
+    const inUse = singleton('in use', {}, () => ({ isInUse: true, close: () => void (inUse.isInUse = false) }))
     const offers = (method: string, { key }: Partial<CallContext> = {}): boolean =>
       key?.methods === undefined || key.methods.includes(method) || methods.get(method)?.discovers === true
     return {
@@ -24,7 +26,9 @@ export default definePlugin({
         const { origin } = call
         if (origin.push !== undefined) {
           origin.state.refuseEvents ??= current =>
-            refuseCall(current, network.name, offers('eth_subscribe', { key: current })) ?? refuseCaller(current, origin)
+            inUse.isInUse
+              ? (refuseCall(current, network.name, offers('eth_subscribe', { key: current })) ?? refuseCaller(current, origin))
+              : undefined
         }
         const refusal = refuseCall(key, network.name, offers(request.method, call.context)) ?? refuseCaller(key, origin)
         if (refusal === undefined) return next(call)

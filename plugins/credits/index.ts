@@ -31,8 +31,8 @@ import type { KeyChargeResult } from './key-limit.ts'
 
 declare module '../../src/plugin/call.ts' {
   interface OriginState {
-    /** Charges for what a WebSocket is sent besides the responses to its calls. */
-    chargeEvents?: (payer: Pick<CallContext, 'account' | 'key'>, credits: number) => MaybePromise<KeyChargeResult>
+    /** Charges for what a WebSocket is sent besides the responses to its calls. Undefined: a reload has removed `credits` from the pipeline. */
+    chargeEvents?: (payer: Pick<CallContext, 'account' | 'key'>, credits: number) => MaybePromise<KeyChargeResult | undefined>
   }
 }
 
@@ -84,7 +84,10 @@ export default definePlugin({
     const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
     const outageGrace = outageGraceOf(onStoreOutage, grace)
-    const chargeEvents: OriginState['chargeEvents'] = (payer, credits) => chargeAccountAndKey(ledger, payer, credits, outageGrace)
+    // Closed when a reload has removed the plugin from the pipeline.
+    const inUse = singleton('in use', {}, () => ({ isInUse: true, close: () => void (inUse.isInUse = false) }))
+    const chargeEvents: OriginState['chargeEvents'] = (payer, credits) =>
+      inUse.isInUse ? chargeAccountAndKey(ledger, payer, credits, outageGrace) : undefined
     const freeFailures = singleton('free failures', {}, () => new FreeFailures(clock))
 
     const handle: Handler<ContextKeys, 'account'> = (call, next) => {

@@ -73,7 +73,7 @@ export class EventDelivery {
   }
 
   /** One charge for one block of each of these subscriptions, which belong to one key; undefined where calls cost nothing. */
-  async #charge(due: readonly Subscription[], payer: Payer): Promise<ChargeResult | undefined> {
+  async #charge(due: readonly Subscription[], payer: Payer): Promise<ChargeResult> {
     return due[0]?.subscriber.origin.state.chargeEvents?.(
       payer,
       due.reduce((sum, { topic }) => sum + topic.cost, 0),
@@ -110,9 +110,9 @@ export class EventDelivery {
 
 const newList = (): Subscription[] => []
 
-type UnpaidResult = Exclude<ChargeResult, { kind: 'charged' }>
+type UnpaidResult = Exclude<ChargeResult, { kind: 'charged' } | undefined>
 
-const isUnpaid = (charge: ChargeResult | undefined): charge is UnpaidResult => charge !== undefined && charge.kind !== 'charged'
+const isUnpaid = (charge: ChargeResult): charge is UnpaidResult => charge !== undefined && charge.kind !== 'charged'
 
 /** Otherwise its WebSocket is closed. */
 const isAllowed = ({ subscriber: { origin } }: Subscription, { key }: Payer): boolean => {

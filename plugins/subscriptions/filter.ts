@@ -12,6 +12,17 @@ export type FilterTopic =
 const maxChanges = 10_000
 const maxChars = 8 << 20
 
+export interface FilterOptions {
+  /** The process that keeps the filter: the id begins with its name. */
+  readonly peer: string
+  readonly topic: FilterTopic
+  readonly account: string
+  /** In monotonic ms. */
+  readonly usedAt: number
+  /** The filter holds so many characters more, or fewer, than before. */
+  onResize(filter: Filter, change: number): void
+}
+
 /** One filter of an account: the changes since it was last polled. */
 export class Filter {
   readonly id: string
@@ -19,15 +30,16 @@ export class Filter {
   readonly account: string
   /** In monotonic ms. */
   usedAt: number
+  readonly #onResize: FilterOptions['onResize']
   #changes: string[] = []
   #chars = 0
 
-  /** Its id begins with the name of the process that keeps it. */
-  constructor(peer: string, topic: FilterTopic, account: string, usedAt: number) {
+  constructor({ peer, topic, account, usedAt, onResize }: FilterOptions) {
     this.id = `0x${peer}${randomBytes(8).toString('hex')}`
     this.topic = topic
     this.account = account
     this.usedAt = usedAt
+    this.#onResize = onResize
   }
 
   /** Characters of the changes. */
@@ -41,18 +53,20 @@ export class Filter {
 
   /** JSON texts with one character per byte (latin1). */
   append(changes: readonly string[]): void {
-    if (this.isOverfull) return
+    const charsBefore = this.#chars
     for (const change of changes) {
       this.#changes.push(change)
       this.#chars += change.length
     }
+    this.#onResize(this, this.#chars - charsBefore)
   }
 
   /** The changes since the last time, as the text of a JSON array. */
   take(): { readonly text: string; readonly count: number } {
-    const changes = this.#changes
+    const [changes, chars] = [this.#changes, this.#chars]
     this.#changes = []
     this.#chars = 0
+    this.#onResize(this, -chars)
     return { text: `[${changes.join(',')}]`, count: changes.length }
   }
 }

@@ -3,6 +3,7 @@ import type { Failure, Gauge, Json, Services, Timer } from '../../src/plugin/plu
 import type { FeedConsumer } from './feed-consumer.ts'
 import { Filter, ownerOf } from './filter.ts'
 import type { FilterTopic } from './filter.ts'
+import { FilterMemory } from './filter-memory.ts'
 import { maxValuesPerAccount } from './filter-values.ts'
 import type { FilterValues } from './filter-values.ts'
 import type { SubscriptionKind } from './subscription.ts'
@@ -10,8 +11,6 @@ import type { SubscriptionKind } from './subscription.ts'
 /** A filter that is not used for so long is removed. */
 const maxUnusedMs = 300_000
 const sweepIntervalMs = 10_000
-/** Characters of the changes of all filters of a network in this process: above it, those go that were used longest ago. */
-const maxTotalChars = 64 << 20
 
 /** What a caller wants of a filter. It goes to the process that keeps the filter. */
 export interface FilterRequest {
@@ -34,6 +33,7 @@ export class Filters {
   readonly #gauge: Gauge
   readonly #byId = new Map<string, Filter>()
   readonly #byKind: Readonly<Record<SubscriptionKind, Set<Filter>>> = { newHeads: new Set(), logs: new Set() }
+  readonly #memory = new FilterMemory(filter => this.#remove(filter))
   #sweepTimer: Timer | undefined
 
   constructor(options: FiltersOptions) {
@@ -49,14 +49,19 @@ export class Filters {
   /** The filter collects each change after this. */
   async create(topic: FilterTopic, account: string, maxPerAccount: number): Promise<string | Failure> {
     const { clock, peers, feedOf, filterValues } = this.#options
-    const count = [...this.#byId.values()].filter(each => each.account === account).length
-    if (count >= maxPerAccount)
+    if (this.#memory.countOf(account) >= maxPerAccount)
       return refuse('tooManySubscriptions', { message: `too many filters: at most ${maxPerAccount} of one account` })
     if (!filterValues.fits(account, topic.filter))
       return refuse('tooManySubscriptions', {
         message: `too many filters: at most ${maxValuesPerAccount} addresses and topics of one account`,
       })
-    const filter = new Filter(peers.name, topic, account, clock.monotonic())
+    const filter = new Filter({
+      peer: peers.name,
+      topic,
+      account,
+      usedAt: clock.monotonic(),
+      onResize: (resized, change) => this.#memory.resize(resized, change),
+    })
     const started = feedOf(topic.kind).retain()
     this.#add(filter)
     if ((await started) && this.#byId.has(filter.id)) {
@@ -85,43 +90,35 @@ export class Filters {
     const filter = this.#byId.get(id)
     if (filter === undefined || filter.account !== account) return undefined
     filter.usedAt = this.#options.clock.monotonic()
-    // In the order of their use.
-    this.#byId.delete(id)
-    this.#byId.set(id, filter)
-    if (filter.isOverfull) this.#remove(filter)
-    else if (action === 'changes') return filter.take()
-    else if (action === 'criteria') return filter.topic.kind === 'logs' ? { criteria: filter.topic.request } : undefined
-    else if (this.#remove(filter)) return { isRemoved: true }
-    return undefined
+    this.#memory.recordUse(filter)
+    if (action === 'changes') return filter.take()
+    if (action === 'criteria') return filter.topic.kind === 'logs' ? { criteria: filter.topic.request } : undefined
+    this.#remove(filter)
+    return { isRemoved: true }
   }
 
   #add(filter: Filter): void {
     this.#byId.set(filter.id, filter)
+    this.#memory.add(filter)
     this.#options.filterValues.add(filter.account, filter.topic.filter)
     this.#sweepTimer ??= this.#options.clock.every(sweepIntervalMs, () => this.#sweep())
     this.#gauge.set(this.#byId.size)
   }
 
-  #remove(filter: Filter): boolean {
-    if (!this.#byId.delete(filter.id)) return false
+  #remove(filter: Filter): void {
+    if (!this.#byId.delete(filter.id)) return
+    this.#memory.delete(filter)
     this.#byKind[filter.topic.kind].delete(filter)
     this.#options.filterValues.remove(filter.account, filter.topic.filter)
     this.#options.feedOf(filter.topic.kind).release()
     this.#gauge.set(this.#byId.size)
-    if (this.#byId.size > 0) return true
+    if (this.#byId.size > 0) return
     this.#sweepTimer?.cancel()
     this.#sweepTimer = undefined
-    return true
   }
 
   #sweep(): void {
     const now = this.#options.clock.monotonic()
-    let chars = [...this.#byId.values()].reduce((sum, { size }) => sum + size, 0)
-    for (const filter of this.#byId.values()) {
-      const isUnused = now - filter.usedAt >= maxUnusedMs
-      if (!isUnused && !filter.isOverfull && chars <= maxTotalChars) continue
-      chars -= filter.size
-      this.#remove(filter)
-    }
+    for (const filter of this.#byId.values()) if (now - filter.usedAt >= maxUnusedMs) this.#remove(filter)
   }
 }

@@ -237,6 +237,8 @@ for (const workers of [1, 2]) {
         code: -32601,
         message: 'notifications not supported',
       })
+      for (const criteria of [{ topics: ['0x1'] }, { fromBlock: 'safe' }, { fromBlock: '0x2', toBlock: '0x1' }, 7])
+        t.match(await errorOf('eth_newFilter', [criteria]), { code: -32602 }, JSON.stringify(criteria))
       t.ok((await client.call('eth_chainId')).result)
     })
 
@@ -293,6 +295,20 @@ t.test('a reload of the configuration loses no event', async t => {
   t.same((await call(running.http(alice.key), 'eth_getFilterChanges', [filter])).result, hashes)
   const { error } = await client.call('eth_subscribe', ['newHeads'])
   t.match(error, { code: -32005, message: 'too many subscriptions: at most 1 on one WebSocket' }, 'the new limit holds')
+  t.ok((await client.call('eth_chainId')).result, 'and the socket lives')
+})
+
+t.test('a reload that removes credits and network-access ends their rules about events of open sockets', async t => {
+  const { deployment, connect, running, bob } = await startGateway(t, {})
+  const client = await connect(bob.key)
+  await subscribe(client, 'newHeads')
+  await deployment.run('keys', 'set', bob.id, '--methods', 'eth_chainId')
+  await waitUntil(async () => (await client.call('eth_blockNumber')).error !== undefined)
+  deployment.writeNetwork('devnet', networkFile('devnet', [chain.url], { credits: false, 'network-access': false }))
+  process.kill(running.pid, 'SIGHUP')
+  await running.waitForEvent('reloaded')
+  await chain.request('anvil_mine', '0x4', '0xc')
+  t.equal((await nextHeaders(client, 4)).length, 4, 'the account has credits for one of them')
 })
 
 t.test('events cost credits', async t => {
