@@ -22,7 +22,7 @@ import { rpcPortVariable } from './channel.ts'
 import type { WorkerChannel, WorkerMessage } from './channel.ts'
 import { mergeMetrics } from './merge-metrics.ts'
 import { openPrimaryPortal } from './primary-portal.ts'
-import { openPrimaryOperatorApi } from './primary-operator-api.ts'
+import { openPrimaryOperatorApp } from './primary-operator-app.ts'
 import { SharedHeads } from './shared-heads.ts'
 import { SharedRateLimits } from './shared-rate-limits.ts'
 import { openWorkerPool } from './worker-pool.ts'
@@ -73,9 +73,9 @@ export const openPrimary = async (
   }
   const reloader = new Reloader({ config, readConfig, prepareReload, clock: systemClock, log, metrics })
   const headsStatus = () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
-  const operatorApi = openPrimaryOperatorApi(gateway.store, () => gateway.plans, log)
+  const operatorApp = openPrimaryOperatorApp(gateway, { plans: () => gateway.plans, log })
   const adminOptions = {
-    operatorApi: operatorApi.middleware,
+    operatorApp: operatorApp.serve,
     isReady: () => !isDraining && pool.readyCount > 0,
     async networks() {
       await sharedHeads.refresh()
@@ -88,6 +88,8 @@ export const openPrimary = async (
     reload: reloader.reload,
     token: gateway.admin.token,
     hosts: gateway.admin.hosts,
+    trustedProxies: gateway.listen.trustedProxies,
+    clock: systemClock,
     log,
   }
   const closeAll = async (error: unknown): Promise<never> => {
@@ -110,7 +112,7 @@ export const openPrimary = async (
       await pool.stop(graceMs, stopTimeoutMs())
       await close()
       await admin?.stop()
-      await operatorApi.close()
+      await operatorApp.close()
       await portal?.stop()
     },
   }

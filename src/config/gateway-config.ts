@@ -11,7 +11,7 @@ import { isKebabCase, parseDuration, parseSize } from './formats.ts'
 import { defaultRpcAddress, gatewaySchema } from './gateway-schema.ts'
 import { readHosts } from './network-config.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
-import { portalProblems } from './portal-rules.ts'
+import { browserUrlProblems, portalProblems } from './portal-rules.ts'
 import type { Problem } from './problem.ts'
 import type { GatewayConfig } from './types.ts'
 import type { Env } from './variables.ts'
@@ -45,7 +45,7 @@ export const readGatewayConfig = (
     listen: { rpc, portal, admin: adminAddress, reusePort, trustedProxies },
     workers,
     plans,
-    admin: { token },
+    admin,
     accessLog: { file, ...accessLog },
     portal: { secret, previousSecret, ...portalOptions },
     ...rest
@@ -59,7 +59,7 @@ export const readGatewayConfig = (
       reusePort,
       trustedProxies,
     },
-    admin: { ...(token !== undefined && { token }), hosts: readHosts(source, ['admin', 'hosts']).hosts.map(({ host }) => host) },
+    admin: { ...admin, hosts: adminHosts(source, admin.url) },
     accessLog: { ...accessLog, ...(file !== undefined && { file: file === 'stdout' ? file : resolve(dirname(source.path), file) }) },
     portal: { ...portalOptions, secrets: [secret, previousSecret].filter(each => each !== undefined) },
     store,
@@ -111,19 +111,29 @@ const supportedReusePort: GatewayRule = source => {
 
 /** Options of a listener that does not exist. */
 const optionsNeedListener: GatewayRule = source =>
-  Object.entries({ admin: ['token', 'hosts'], portal: ['url', 'networkUrl', 'secret', 'smtp', 'signUp'] }).flatMap(([listener, options]) =>
-    options
-      .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)
-      .map(option =>
-        source.problemAtKey(
-          [listener, option],
-          `${listener}.${option} has no effect without listen.${listener}`,
-          `add listen.${listener}, for example ${listener === 'admin' ? '127.0.0.1:8082' : '127.0.0.1:8081'}`,
+  Object.entries({ admin: ['token', 'hosts', 'url'], portal: ['url', 'networkUrl', 'secret', 'smtp', 'signUp'] }).flatMap(
+    ([listener, options]) =>
+      options
+        .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)
+        .map(option =>
+          source.problemAtKey(
+            [listener, option],
+            `${listener}.${option} has no effect without listen.${listener}`,
+            `add listen.${listener}, for example ${listener === 'admin' ? '127.0.0.1:8082' : '127.0.0.1:8081'}`,
+          ),
         ),
-      ),
   )
 
-const validAdminHosts: GatewayRule = source => readHosts(source, ['admin', 'hosts']).problems
+/** Hosts that requests to the admin listener may name. */
+const adminHosts = (source: YamlFile, url: string | undefined): readonly string[] => [
+  ...readHosts(source, ['admin', 'hosts']).hosts.map(({ host }) => host),
+  ...(url === undefined ? [] : [new URL(url).hostname.replaceAll(/[[\]]/g, '')]),
+]
+
+const validAdminHosts: GatewayRule = source => [
+  ...readHosts(source, ['admin', 'hosts']).problems,
+  ...browserUrlProblems(source, ['admin', 'url']),
+]
 
 const validTrustedProxies: GatewayRule = source => {
   const path = ['listen', 'trustedProxies']

@@ -3,7 +3,7 @@ import { logLevels } from '../services/log.ts'
 import { rateLimitProperties } from '../services/rate-limits.ts'
 import { accessLogSchema } from './access-log-schema.ts'
 import { limitsSchema } from './limits-schema.ts'
-import { portalSchema } from './portal-schema.ts'
+import { browserUrlPattern, portalSchema } from './portal-schema.ts'
 
 export const defaultRpcAddress = '127.0.0.1:8080'
 
@@ -62,9 +62,19 @@ export const gatewaySchema = {
           type: 'string',
           format: 'secret',
           description:
-            'Authorizes /log-level, /access-log, /reload and the API of accounts below /api/v1, as `Authorization: Bearer TOKEN`. Without a token ' +
-            'these paths do not exist.',
+            'Authorizes /log-level, /access-log, /reload and the API of accounts below /api/v1, as `Authorization: Bearer TOKEN`, and signs in ' +
+            'with POST /login. Without a token these paths do not exist. 5 wrong tokens a minute from one address, or one /64 of IPv6, are ' +
+            'answered; further requests with a token get 429.',
           examples: ['${ADMIN_TOKEN}'],
+        },
+        url: {
+          type: 'string',
+          pattern: browserUrlPattern,
+          label: 'a URL such as https://tollgate-admin.example.org',
+          description:
+            'The URL by which browsers reach the admin listener, behind a proxy. Requests may name its host, and with https the session cookie ' +
+            'is secure.',
+          examples: ['https://tollgate-admin.example.org'],
         },
         hosts: {
           type: 'array',

@@ -1,14 +1,23 @@
 import { isJsonObject } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
+import { browserUrlPattern } from './portal-schema.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 
 /** Rules of `portal` that its schema cannot express. */
 export const portalProblems = (source: YamlFile): readonly Problem[] => [
+  ...browserUrlProblems(source, ['portal', 'url']),
   ...smtpUrlProblems(source),
   ...signUpProblems(source),
   ...secretProblems(source),
 ]
+
+/** What has the form of a URL may still be none, such as http://1.2.3.999. */
+export const browserUrlProblems = (source: YamlFile, path: readonly string[]): readonly Problem[] => {
+  const text = source.textAt(path)
+  if (text === undefined || !new RegExp(browserUrlPattern).test(text) || URL.canParse(text)) return []
+  return [source.problemAt(path, `${path.join('.')} has no valid host or port`, 'for example https://tollgate.example.org')]
+}
 
 const smtpUrlProblems = (source: YamlFile): readonly Problem[] => {
   const path = ['portal', 'smtp', 'url']

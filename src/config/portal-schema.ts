@@ -1,5 +1,8 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 
+/** The URL of an application, without a path. */
+export const browserUrlPattern = '^https?://[^/?#@]+/?$'
+
 /** `portal` of gateway.yaml. */
 export const portalSchema = {
   type: 'object',
@@ -7,7 +10,7 @@ export const portalSchema = {
   properties: {
     url: {
       type: 'string',
-      pattern: '^https?://[^/?#@]+/?$',
+      pattern: browserUrlPattern,
       label: 'a URL such as https://dashboard.example.org',
       description:
         'The URL by which browsers reach the dashboard; that of `listen.portal` if absent. With https the session cookie is secure.',

@@ -29,9 +29,11 @@ export interface GatewayConfig {
     readonly signUp?: { readonly plan: string; readonly perDay: number; readonly domains: readonly string[] }
   }
   readonly admin: {
-    /** Required to read or set the log level over the admin listener; without it nobody can. */
+    /** Required to sign in, and to read or change anything; without it nobody can. */
     readonly token?: Secret
-    /** Hosts that its requests may name besides loopback names and its own address; as in networks. */
+    /** The URL by which the operator's browser reaches it. */
+    readonly url?: string
+    /** Hosts that its requests may name besides loopback names and its own address, that of `url` included; as in networks. */
     readonly hosts: readonly string[]
   }
   readonly headers: {

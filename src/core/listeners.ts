@@ -1,5 +1,5 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
-import { openOperatorApi, openPortal } from '../portal/index.ts'
+import { openOperatorApp, openPortal } from '../portal/index.ts'
 import type { PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
@@ -37,11 +37,15 @@ export const openListeners = async (
   const { admin: adminAddress, portal: portalAddress } = config.listen
   const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
   let { plans } = config
-  const operatorApi = openOperatorApi({ store, clock, log, storeAddress: config.store, plans: () => plans })
-  const adminOptions = { ...adminOptionsOf(config, context, headsStatus), operatorApi: operatorApi.middleware }
+  const operatorApp = openOperatorApp({
+    openStore: async () => store,
+    plans: () => plans,
+    ...{ storeAddress: config.store, url: config.admin.url, clock, log },
+  })
+  const adminOptions = { ...adminOptionsOf(config, context, headsStatus), operatorApp: operatorApp.serve }
   const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions))
   // Closed after the calls in flight have finished, so that they answer until then.
-  if (admin !== undefined) closers.splice(-1, 0, operatorApi.close, () => admin.stop())
+  if (admin !== undefined) closers.splice(-1, 0, operatorApp.close, () => admin.stop())
   const portal =
     portalAddress &&
     (await openPortal({
@@ -68,10 +72,10 @@ export const openListeners = async (
 }
 
 const adminOptionsOf = (
-  { admin: { token, hosts }, accessLog: accessLogConfig }: GatewayConfig,
-  { isReady, reload, headsSource, metrics, accessLog, log }: ListenerContext,
+  { admin: { token, hosts }, listen: { trustedProxies }, accessLog: accessLogConfig }: GatewayConfig,
+  { isReady, reload, headsSource, metrics, accessLog, clock, log }: ListenerContext,
   headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
-): Omit<AdminOptions, 'operatorApi'> => ({
+): Omit<AdminOptions, 'operatorApp'> => ({
   isReady,
   async networks() {
     await headsSource.refresh()
@@ -84,5 +88,7 @@ const adminOptionsOf = (
   reload,
   token,
   hosts,
+  trustedProxies,
+  clock,
   log,
 })

@@ -22,3 +22,7 @@ export class ApiError extends Error {
 export const notFound = (what: string): ApiError => new ApiError(404, 'not-found', `there is no such ${what}`)
 
 export const invalidField = (field: string, message: string): ApiError => new ApiError(400, 'invalid', `${field} ${message}`, field)
+
+/** `label` says of what there were too many; `retryAfter` is in seconds. */
+export const tooManyAttempts = (label: string, retryAfter: number): ApiError =>
+  new ApiError(429, 'too-many-attempts', `too many ${label}: try again in ${retryAfter} s`, undefined, retryAfter)

@@ -1,16 +1,15 @@
-import type Koa from 'koa'
+import type { RequestListener } from 'node:http'
 import type { Address, NetworkConfig, StoreAddress } from '../config/types.ts'
 import type { Secret } from '../plugin/secret.ts'
+import type { AdminToken } from '../server/admin-token.ts'
 import { urlOf } from '../server/http-server.ts'
 import { openAppListener } from '../server/index.ts'
 import type { Listener } from '../server/index.ts'
 import type { MethodDescription } from '../services/index.ts'
-import type { PortalLimits } from './attempt-limit.ts'
+import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
-import { StoreError } from '../store/store.ts'
-import { ApiError } from './api-error.ts'
-import type { OperatorApi, OperatorApiOptions } from './operator/operator-api.ts'
+import type { OperatorApp, OperatorAppOptions } from './operator/operator-app.ts'
 import type { QueryProcess } from './queries/query-process.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
@@ -90,29 +89,15 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   return hosts.includes(hostname) ? rpcUrl : urlOf(hosts[0] ?? hostname, Number(port))
 }
 
-/** The operator's API, loaded with its first request. */
-export const openOperatorApi = (options: OperatorApiOptions | (() => Promise<OperatorApiOptions>)) => {
-  let opening: Promise<OperatorApi> | undefined
-  const open = async (): Promise<OperatorApi> => {
-    const { createOperatorApi } = await import('./operator/operator-api.ts')
-    return createOperatorApi(typeof options === 'function' ? await options() : options)
+/** What the operator uses on the admin listener, loaded with its first request. */
+export const openOperatorApp = (options: OperatorAppOptions) => {
+  let opening: Promise<OperatorApp> | undefined
+  const open = async (token: AdminToken): Promise<OperatorApp> => {
+    const { createOperatorApp } = await import('./operator/operator-app.ts')
+    return createOperatorApp(options, token)
   }
   return {
-    async middleware(): Promise<Koa.Middleware> {
-      try {
-        return (await (opening ??= open())).middleware
-      } catch (error) {
-        // The next request tries again.
-        opening = undefined
-        if (error instanceof StoreError) return respondStoreUnavailable
-        throw error
-      }
-    },
+    serve: async (token: AdminToken): Promise<RequestListener> => (await (opening ??= open(token))).serve,
     close: async (): Promise<void> => (await opening)?.close(),
   }
-}
-
-const respondStoreUnavailable: Koa.Middleware = ctx => {
-  ctx.status = 503
-  ctx.body = new ApiError(503, 'store-unavailable', 'the store is unreachable; calls to networks continue')
 }

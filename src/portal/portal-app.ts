@@ -24,10 +24,10 @@ import { peopleRoutes } from './routes/people.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
-import { hasEnded, sessionMiddleware, sessionOf, signIn, signOut } from './sessions.ts'
+import { hasEnded, readSigningKey, sessionMiddleware, sessionOf, signIn, signOut } from './sessions.ts'
 
 // What else is loaded with the first request.
-export { openPortalLimits } from './attempt-limit.ts'
+export { openPortalLimits } from './portal-limits.ts'
 export { openQueryProcess } from './queries/query-process.ts'
 
 /** Everything that the API can do. */
@@ -60,7 +60,12 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(servePage)
   app.use(identifyCaller(createClientAddressReader(trustedProxies)))
   app.use(refuseCrossSite)
-  app.use(sessionMiddleware(app, { store, clock, secure: url.startsWith('https:'), secrets }))
+  app.use(
+    sessionMiddleware(app, {
+      ...{ store, clock, cookieName: 'tollgate', sameSite: 'lax', secure: url.startsWith('https:') },
+      readSigningKeys: async () => (secrets.length > 0 ? secrets.map(secret => secret.reveal()) : [await readSigningKey(store)]),
+    }),
+  )
   app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))
   app.use(apiRouter(services).routes())
   app.use(() => {

@@ -8,7 +8,7 @@ import type { AccountRow } from '../store/store.ts'
 import { ApiError } from './api-error.ts'
 import type { Person } from './people.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
-import type { PortalLimits } from './attempt-limit.ts'
+import type { PortalLimits } from './portal-limits.ts'
 import type { SendMail } from './mailer.ts'
 import type { SignUpOptions } from './sign-up.ts'
 

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type Koa from 'koa'
 import { createSession } from 'koa-session'
-import type { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
@@ -16,7 +15,7 @@ const idleTimeoutMs = 1_800_000
 const maxAgeMs = 43_200_000
 
 /** What a session remembers. */
-interface SessionData {
+export interface SessionData {
   /** Id of the person. */
   readonly person: string
   readonly account: string
@@ -25,22 +24,29 @@ interface SessionData {
 }
 
 export interface SessionOptions {
-  readonly store: RecordStore
+  readonly store: Pick<RecordStore, 'findRecord' | 'putRecord' | 'takeRecord'>
   readonly clock: Clock
-  /** True where browsers reach the portal by https: the cookie is then sent over https alone. */
+  /** Cookies of one host are sent to all its ports: each application has a name of its own. */
+  readonly cookieName: string
+  /** `strict`: links from other sites open the page signed out. */
+  readonly sameSite: 'lax' | 'strict'
+  /** True where browsers reach the application by https: the cookie is then sent over https alone. */
   readonly secure: boolean
-  /** Sign cookies: the first signs, all are accepted. Without any, a key in the store does. */
-  readonly secrets: readonly Secret[]
+  /** Sign cookies: the first signs, all are accepted. Read with the first request. */
+  readSigningKeys(): readonly string[] | Promise<readonly string[]>
 }
 
 /** Sessions in the store, by the hash of their ids. */
-export const sessionMiddleware = (app: Koa, { store, clock, secure, secrets }: SessionOptions): Koa.Middleware => {
+export const sessionMiddleware = (
+  app: Koa,
+  { store, clock, cookieName, sameSite, secure, readSigningKeys }: SessionOptions,
+): Koa.Middleware => {
   const middleware = createSession(
     {
       // The prefix makes browsers insist on https, this host and no other path.
-      key: secure ? '__Host-tollgate' : 'tollgate',
+      key: secure ? `__Host-${cookieName}` : cookieName,
       httpOnly: true,
-      sameSite: 'lax',
+      sameSite,
       secure,
       signed: true,
       maxAge: idleTimeoutMs,
@@ -57,8 +63,8 @@ export const sessionMiddleware = (app: Koa, { store, clock, secure, secrets }: S
     app,
   )
   return async (ctx, next) => {
-    // With the first request: the store may be unreachable when the portal is loaded.
-    if (app.keys === undefined) app.keys = secrets.length > 0 ? secrets.map(secret => secret.reveal()) : [await readSigningKey(store)]
+    // With the first request: the store may be unreachable when the application is loaded.
+    if (app.keys === undefined) app.keys = [...(await readSigningKeys())]
     // A proxy ends TLS: the connection itself is not encrypted.
     if (secure) ctx.cookies.secure = true
     return middleware(ctx, next)
@@ -82,7 +88,7 @@ export const hasEnded = async (ctx: Koa.Context, store: RecordStore): Promise<bo
 }
 
 /** Starts a session under a new id: an id that an attacker has planted is worth nothing. */
-export const signIn = async (ctx: Koa.Context, { id: person, account }: Person, clock: Clock): Promise<void> => {
+export const signIn = async (ctx: Koa.Context, { id: person, account }: Pick<Person, 'id' | 'account'>, clock: Clock): Promise<void> => {
   const data: SessionData = { person, account, signedIn: clock.now() }
   ctx['session'] = data
   // koa-session declares no type of its session; regenerate() is documented.
@@ -102,7 +108,7 @@ export const signOutEverywhere = async (store: RecordStore, { id, account }: Per
 }
 
 /** The key that signs cookies, which the first gateway writes into the store. */
-const readSigningKey = async (store: RecordStore): Promise<string> => {
+export const readSigningKey = async (store: RecordStore): Promise<string> => {
   const key = { id: 'session-cookies', account: '', value: randomBytes(32).toString('base64url'), expires: neverExpires }
   await store.addRecord('secret', key)
   const stored = await store.findRecord('secret', key.id)

@@ -1,16 +1,19 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import type { RequestListener } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { Secret } from '../plugin/secret.ts'
+import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { formatMetrics, metricsFormats } from '../services/metrics-format.ts'
 import type { MetricFamily } from '../services/metrics.ts'
+import { AdminToken, requireToken } from './admin-token.ts'
+import { createClientAddressReader } from './client-address.ts'
 import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
 import type { LogControls } from './log-routes.ts'
 import { networkStatusOf } from './network-status.ts'
 import type { NetworkHeads } from './network-status.ts'
-import { isReceivingBody } from './request-body.ts'
+import { closeOnUnreadBody } from './request-body.ts'
 import { parseHost } from './rpc-request.ts'
 
 /** What a reload has come to. */
@@ -34,45 +37,49 @@ export interface AdminOptions extends LogControls {
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** Reloads the configuration; undefined where that is not possible. */
   readonly reload: (() => Promise<AdminReloadReport>) | undefined
-  /** The operator's API, below /api/v1; loaded with its first request. */
-  operatorApi(): Promise<Koa.Middleware>
+  /** What people and scripts of the operator use: sign-in and /api/v1; loaded with its first request. */
+  operatorApp(token: AdminToken): Promise<RequestListener>
   /** Required of those who reload, use the operator's API, and read or change the logs; without a token nobody can. */
   readonly token: Secret | undefined
+  /** Addresses and subnets of proxies, which say where a request comes from. */
+  readonly trustedProxies: readonly string[]
+  readonly clock: Clock
   /** Hosts that requests may name besides loopback names and the address that they come in on. */
   readonly hosts: readonly string[]
 }
 
 /**
  * `/livez` (restart the process when it fails), `/readyz` (route to the process while it is 200), `/metrics` (Prometheus),
- * `/log-level`, `/access-log`, `/reload` and `/api/v1`. Probes and scrapers name the host as they find it; all else is only for those who know the
- * listener's name.
+ * `/log-level`, `/access-log` and `/reload`; the rest is the operator's application. Probes and scrapers name the host as they find it; all else is
+ * only for those who know the listener's name.
  */
-export const createAdminApp = ({ token, hosts, ...options }: AdminOptions): Koa => {
+export const createAdminApp = ({ token: secret, hosts, ...options }: AdminOptions): Koa => {
+  const { log, clock, reload, trustedProxies } = options
+  const token = secret && new AdminToken({ token: secret, clock, log, readClientAddress: createClientAddressReader(trustedProxies) })
   const app = new Koa()
-  app.on('error', error => logRequestError(options.log, error))
+  app.on('error', error => logRequestError(log, error))
   app.use(closeOnUnreadBody)
   app.use(at('/livez', respondTo({ GET: respondAlive })))
   app.use(at('/readyz', respondTo({ GET: ctx => respondReadiness(ctx, options) })))
   app.use(at('/metrics', respondTo({ GET: ctx => respondMetrics(ctx, options) })))
   app.use(requireKnownHost(hosts))
-  if (token !== undefined) {
-    for (const path of ['/log-level', '/access-log', '/access-log/reopen']) {
-      app.use(at(path, requireToken(token)))
-      app.use(at(path, bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
-    }
-    app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options) })))
-    app.use(at('/access-log', respondTo({ GET: ctx => respondAccessLog(ctx, options), PUT: ctx => setAccessLog(ctx, options) })))
-    app.use(at('/access-log/reopen', respondTo({ POST: ctx => reopenAccessLog(ctx, options) })))
+  if (token === undefined) return app
+  for (const path of ['/log-level', '/access-log', '/access-log/reopen']) {
+    app.use(at(path, requireToken(token)))
+    app.use(at(path, bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
   }
-  if (token !== undefined) {
-    app.use(below('/api/v1/', requireToken(token)))
-    app.use(below('/api/v1/', async (ctx, next) => (await options.operatorApi())(ctx, next)))
-  }
-  const { reload } = options
-  if (token !== undefined && reload !== undefined) {
+  app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options) })))
+  app.use(at('/access-log', respondTo({ GET: ctx => respondAccessLog(ctx, options), PUT: ctx => setAccessLog(ctx, options) })))
+  app.use(at('/access-log/reopen', respondTo({ POST: ctx => reopenAccessLog(ctx, options) })))
+  if (reload !== undefined) {
     app.use(at('/reload', requireToken(token)))
     app.use(at('/reload', respondTo({ POST: ctx => respondReload(ctx, reload) })))
   }
+  app.use(async ctx => {
+    const serve = await options.operatorApp(token)
+    ctx.respond = false
+    serve(ctx.req, ctx.res)
+  })
   return app
 }
 
@@ -83,12 +90,6 @@ const logRequestError = (log: Log, error: NodeJS.ErrnoException & { readonly sta
   if (error.status !== undefined && error.status < 500) return // a malformed body: the client gets the status
   if (error.syscall === undefined) log.error({ err: error }, 'admin request failed because of a bug')
   else log.info({ err: error }, 'admin request aborted by the client')
-}
-
-/** The rest of a body that nobody needs is not read. */
-const closeOnUnreadBody: Koa.Middleware = async (ctx, next) => {
-  await next()
-  if (isReceivingBody(ctx.req)) ctx.set('Connection', 'close')
 }
 
 /** A page whose own name resolves to this listener (DNS rebinding) may not reach it: its requests name the page's host. */
@@ -121,11 +122,6 @@ const at =
   (path: string, middleware: Koa.Middleware): Koa.Middleware =>
   (ctx, next) =>
     ctx.path === path ? middleware(ctx, next) : next()
-
-const below =
-  (prefix: string, middleware: Koa.Middleware): Koa.Middleware =>
-  (ctx, next) =>
-    ctx.path.startsWith(prefix) ? middleware(ctx, next) : next()
 
 type Responder = (ctx: Koa.Context) => void | Promise<void>
 
@@ -167,19 +163,6 @@ const respondMetrics = async (ctx: Koa.Context, { metrics }: Pick<AdminOptions, 
   ctx.type = `${mediaType}; charset=utf-8`
   ctx.body = formatMetrics(families, metricsFormats[mediaType])
 }
-
-const requireToken = (token: Secret): Koa.Middleware => {
-  const expected = digest(`Bearer ${token.reveal()}`)
-  return (ctx, next) => {
-    if (timingSafeEqual(digest(ctx.get('Authorization')), expected)) return next()
-    ctx.set('WWW-Authenticate', 'Bearer')
-    ctx.status = 401
-    return undefined
-  }
-}
-
-/** Texts of any length as bytes of one length, for a comparison in constant time. */
-const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 /** 422: what runs serves on, and the problems say why. */
 const respondReload = async (ctx: Koa.Context, reload: NonNullable<AdminOptions['reload']>): Promise<void> => {

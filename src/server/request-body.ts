@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type Koa from 'koa'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { overloaded } from '../services/memory-budget.ts'
@@ -106,6 +107,12 @@ const drainTimeoutMs = 2_000
 /** Does the body of the request still arrive? */
 export const isReceivingBody = ({ complete, headers }: IncomingMessage): boolean =>
   !complete && (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0)
+
+/** The rest of a body that nobody needs is not read. */
+export const closeOnUnreadBody: Koa.Middleware = async (ctx, next) => {
+  await next()
+  if (isReceivingBody(ctx.req)) ctx.set('Connection', 'close')
+}
 
 /** Must the connection close after a response that comes before the body? A caller that expects 100 (Continue) may never send it. */
 export const isTooLongToDrain = ({ headers }: IncomingMessage): boolean =>

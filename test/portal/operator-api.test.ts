@@ -13,7 +13,11 @@ const startGateway = async (t: Test, workers: number) => {
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_gasPrice: { result: '0x7' } })
   const deployment = createDeployment({
     networks: { devnet: networkFile('devnet', [node.url]) },
-    gateway: { admin: { token: '${ADMIN_TOKEN}' }, workers },
+    gateway: {
+      admin: { token: '${ADMIN_TOKEN}' },
+      workers,
+      listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
+    },
     env: { ADMIN_TOKEN: adminToken },
   })
   t.teardown(async () => {
@@ -30,9 +34,13 @@ t.test("the operator's API", async t => {
   const operator = createPortalClient(gateway.admin, adminToken)
 
   t.test('nobody but the operator gets in', async t => {
-    for (const token of [undefined, 'guess', `${adminToken}x`]) {
+    let address = 0
+    for (const token of ['', 'guess', `${adminToken}x`]) {
       for (const path of ['/accounts', '/usage', '/changes', '/none']) {
-        t.equal((await fetch(`${gateway.admin}/api/v1${path}`, { headers: { authorization: `Bearer ${token}` } })).status, 401, path)
+        // 5 wrong tokens an address are answered.
+        const headers = { authorization: `Bearer ${token}`, 'x-forwarded-for': `192.0.2.${(address += 1)}` }
+        t.equal((await fetch(`${gateway.admin}/api/v1${path}`, { headers })).status, 401, path)
+        t.equal((await fetch(`${gateway.admin}/api/v1${path}`)).status, 401, path)
       }
     }
     t.equal((await fetch(`${gateway.admin}/api/v1/plans`, { headers: { authorization: `Bearer ${adminToken}` } })).status, 200)
@@ -116,6 +124,57 @@ t.test("the operator's API", async t => {
     t.equal((await operator.post('/keys/key_none/revoke')).status, 404)
     t.match(await operator.get('/nothing'), { status: 404, json: { error: { code: 'not-found' } } })
     t.match(await operator.post('/accounts', '{'), { status: 400, json: { error: { code: 'malformed' } } })
+  })
+
+  t.test('a session by POST /login opens the API until it is signed out of', async t => {
+    const browser = createPortalClient(gateway.admin)
+    t.equal((await browser.get('/plans')).status, 401)
+    const { status, headers } = await browser.post('/login', { token: adminToken })
+    t.equal(status, 204)
+    t.match(headers.getSetCookie()[0], /^tollgate-operator=[\w-]+; .*samesite=strict; httponly$/i)
+    t.equal((await browser.get('/plans')).status, 200)
+    await browser.post('/accounts', { name: 'by-session', plan: 'core' })
+    t.match((await browser.get('/changes')).json.at(-1), {
+      by: { kind: 'operator', name: 'admin session' },
+      account: { name: 'by-session' },
+    })
+    for (const headers of [{ 'sec-fetch-site': 'same-site' }, { origin: 'http://evil.example' }]) {
+      t.equal((await browser.request('POST', '/accounts', { name: 'x', plan: 'core' }, headers)).status, 403)
+      t.equal((await browser.request('POST', '/login', { token: adminToken }, headers)).status, 403)
+    }
+    const stolen = browser.cookies()
+    const thief = createPortalClient(gateway.admin)
+    t.equal((await thief.request('GET', '/plans', undefined, { cookie: stolen.replace(/=./, '=x') })).status, 401, 'the cookie is signed')
+    t.equal(
+      (await browser.request('GET', '/plans', undefined, { authorization: 'Bearer x' })).status,
+      401,
+      'a token is not replaced by a session',
+    )
+    t.equal((await browser.post('/logout')).status, 204)
+    t.equal(
+      (await thief.request('GET', '/plans', undefined, { cookie: stolen })).status,
+      401,
+      'the session has ended, not the cookie alone',
+    )
+  })
+
+  t.test('guesses at POST /login count with those in Authorization; sessions go on', async t => {
+    const address = { 'x-forwarded-for': '198.51.100.1' }
+    const browser = createPortalClient(gateway.admin)
+    await browser.post('/login', { token: adminToken })
+    for (const body of [{}, { token: 1 }, { token: '' }, '{']) t.equal((await browser.request('POST', '/login', body, address)).status, 400)
+    for (let i = 0; i < 3; i += 1) {
+      t.match(await browser.request('POST', '/login', { token: 'guess' }, address), { status: 401, json: { error: { field: 'token' } } })
+    }
+    for (let i = 0; i < 2; i += 1)
+      t.equal((await browser.request('GET', '/plans', undefined, { ...address, authorization: 'x' })).status, 401)
+    const { status, headers, json } = await browser.request('POST', '/login', { token: adminToken }, address)
+    t.match(
+      { status, json },
+      { status: 429, json: { error: { code: 'too-many-attempts', message: /^too many wrong tokens: try again in \d+ s$/ } } },
+    )
+    t.ok(Number(headers.get('retry-after')) > 0)
+    t.equal((await browser.request('GET', '/plans', undefined, address)).status, 200)
   })
 
   t.test('the token is not in the log, and the gateway stops in order', async t => {

@@ -12,8 +12,11 @@ import { openRawConnection, post } from '../support/rpc-client.ts'
 
 // The admin listener, with metrics that a test delays or makes fail.
 
+const minuteMs = 60_000
+
 const open = async (token?: Secret, host = '127.0.0.1', hasAccessLogFile = true) => {
-  const { accessLog } = openTestAccessLog(new TestClock())
+  const clock = new TestClock()
+  const { accessLog } = openTestAccessLog(clock)
   const log = new TestLog()
   const logLevel: { level: LogLevel } = { level: 'info' }
   const pendingScrapes: { resolve(families: readonly MetricFamily[]): void; reject(error: Error): void }[] = []
@@ -26,11 +29,13 @@ const open = async (token?: Secret, host = '127.0.0.1', hasAccessLogFile = true)
       }),
     logLevel,
     reload: undefined,
-    operatorApi: () => Promise.reject(new Error('not requested')),
+    operatorApp: () => Promise.reject(new Error('not requested')),
     accessLog,
     hasAccessLogFile,
     token,
     hosts: ['admin.internal'],
+    trustedProxies: ['127.0.0.1'],
+    clock,
     log,
   }
   const admin = await openAdminListener({ host, port: 0 }, options)
@@ -40,7 +45,7 @@ const open = async (token?: Secret, host = '127.0.0.1', hasAccessLogFile = true)
     return pendingScrapes.shift()!
   }
   const scrape = () => post(`${admin.url}/metrics`, '', { method: 'GET' })
-  return { admin, log, accessLog, logLevel, next, scrape }
+  return { admin, clock, log, accessLog, logLevel, next, scrape }
 }
 
 /** What the process writes to stderr while `work` runs. */
@@ -94,7 +99,7 @@ t.test('a scraper that resets its connection is a line in the log, and no error'
 })
 
 t.test('the log level', async t => {
-  const { admin, log, logLevel } = await open(new Secret('s3cret'))
+  const { admin, clock, log, logLevel } = await open(new Secret('s3cret'))
   const send = (method: string, body = '', headers: Record<string, string> = { authorization: 'Bearer s3cret' }) =>
     post(`${admin.url}/log-level`, body, { method, headers })
   const put = (level: unknown) => send('PUT', JSON.stringify({ level }))
@@ -121,6 +126,7 @@ t.test('the log level', async t => {
         t.same([status, headers['www-authenticate']], [401, 'Bearer'])
         t.notMatch(text, /silent|s3cret/)
       }
+      await clock.advance(minuteMs)
     }
     t.equal(logLevel.level, 'silent')
   })
@@ -138,6 +144,23 @@ t.test('the log level', async t => {
       log.lines.filter(({ level }) => level === 'error'),
       [],
     )
+  })
+
+  t.test('has 5 wrong tokens a minute from one address answered; then every token from there gets 429', async t => {
+    const sendFrom = async (address: string, token: string) =>
+      send('GET', '', { authorization: `Bearer ${token}`, 'x-forwarded-for': address })
+    for (let i = 0; i < 5; i += 1) t.equal((await sendFrom('192.0.2.1', `guess${i}`)).status, 401)
+    t.match(log.lines.at(-1), { level: 'warn', fields: { event: 'admin-token-refused', address: '192.0.2.1' } })
+    t.notMatch(JSON.stringify(log.lines), /guess/)
+    await clock.advance(minuteMs - 1_500)
+    const { status, headers } = await sendFrom('192.0.2.1', 's3cret')
+    t.same([status, headers['retry-after']], [429, '2'])
+    t.equal((await sendFrom('192.0.2.2', 's3cret')).status, 200, 'another address is not concerned')
+    await clock.advance(1_500)
+    t.equal((await sendFrom('192.0.2.1', 's3cret')).status, 200)
+    const statuses = await Promise.all(Array.from({ length: 20 }, () => sendFrom('2001:db8::1', 'guess').then(response => response.status)))
+    t.equal(statuses.filter(each => each === 401).length, 5, 'guesses at the same time are counted too')
+    t.equal((await sendFrom('2001:db8::ffff', 's3cret')).status, 429, 'a /64 of IPv6 is one address')
   })
 
   t.test('takes GET and PUT', async t => {

@@ -19,11 +19,14 @@ export interface PortalClient {
   cookies(): string
 }
 
+/** Of the admin listener. */
+const pathsBesideApi = ['/login', '/logout']
+
 export const createPortalClient = (portalUrl: string, token?: string): PortalClient => {
   const cookieJar = new Map<string, string>()
   const cookies = () => [...cookieJar].map(([name, value]) => `${name}=${value}`).join('; ')
   const request: PortalClient['request'] = async (method, path, body, headers = {}) => {
-    const response = await fetch(`${portalUrl}/api/v1${path}`, {
+    const response = await fetch(`${portalUrl}${pathsBesideApi.includes(path) ? '' : '/api/v1'}${path}`, {
       method,
       ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       headers: {

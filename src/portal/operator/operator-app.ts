@@ -1,0 +1,75 @@
+import type { RequestListener } from 'node:http'
+import Koa from 'koa'
+import bodyParser from 'koa-bodyparser'
+import type { StoreAddress } from '../../config/types.ts'
+import type { AdminToken } from '../../server/admin-token.ts'
+import { closeOnUnreadBody } from '../../server/request-body.ts'
+import type { RecordStore } from '../../store/record-store.ts'
+import type { Store } from '../../store/store.ts'
+import { ApiError } from '../api-error.ts'
+import { respondWithErrors } from '../error-responses.ts'
+import { openQueryProcess } from '../queries/query-process.ts'
+import { refuseCrossSite, securityHeaders } from '../security.ts'
+import { sessionMiddleware } from '../sessions.ts'
+import { operatorApiRouter } from './operator-api.ts'
+import type { OperatorServices } from './operator-route.ts'
+import { operatorLogin } from './operator-login.ts'
+
+export interface OperatorAppOptions extends Pick<OperatorServices, 'clock' | 'log'> {
+  /** The store, which may have to be opened; rejects with StoreError. */
+  openStore(): Promise<Store>
+  /** Its address, which the process of queries opens too. */
+  readonly storeAddress: StoreAddress
+  /** The URL that browsers use, when it is another than that of the admin listener. */
+  readonly url?: string | undefined
+  /** As of now. */
+  plans(): OperatorServices['plans']
+}
+
+export interface OperatorApp {
+  readonly serve: RequestListener
+  close(): Promise<void>
+}
+
+const maxBodySize = '64kb'
+
+/** The operator's API and its sessions, for the admin listener, which has checked the host. */
+export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken): OperatorApp => {
+  const { openStore, storeAddress, clock, log, url = '', plans } = options
+  const queryProcess = openQueryProcess(storeAddress, clock)
+  const openServices = async () => ({ store: await openStore(), queries: queryProcess.queries, plans: plans(), clock, log })
+  const app = new Koa()
+  // Koa itself would write errors to stderr, in plain text.
+  app.on('error', (error: Error) => log.info({ err: error }, 'admin request aborted by the client'))
+  app.use(respondWithErrors(log))
+  app.use(closeOnUnreadBody)
+  app.use(securityHeaders([]))
+  app.use(refuseCrossSite)
+  app.use(
+    sessionMiddleware(app, {
+      ...{
+        store: lazyRecordStore(openStore),
+        clock,
+        cookieName: 'tollgate-operator',
+        sameSite: 'strict',
+        secure: url.startsWith('https:'),
+      },
+      // Another token ends all sessions, on every gateway.
+      readSigningKeys: () => [token.deriveKey('session-cookies')],
+    }),
+  )
+  app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))
+  app.use(operatorLogin(token, { clock, log }))
+  app.use(operatorApiRouter(token, openServices).routes() as unknown as Koa.Middleware) // its context is Koa's, with the members of the router
+  app.use(() => {
+    throw new ApiError(404, 'not-found', 'there is no such path')
+  })
+  return { serve: app.callback(), close: queryProcess.close }
+}
+
+/** Opens the store when a session is read. */
+const lazyRecordStore = (openStore: () => Promise<Store>): Pick<RecordStore, 'findRecord' | 'putRecord' | 'takeRecord'> => ({
+  findRecord: async (kind, id) => (await openStore()).findRecord(kind, id),
+  putRecord: async (kind, record) => (await openStore()).putRecord(kind, record),
+  takeRecord: async (kind, id) => (await openStore()).takeRecord(kind, id),
+})

@@ -1,0 +1,42 @@
+import type { Clock } from '../services/clock.ts'
+import { AttemptLimit } from '../util/attempt-limit.ts'
+import type { AttemptLimitOptions } from '../util/attempt-limit.ts'
+import { hourMs } from '../util/dates.ts'
+import { tooManyAttempts } from './api-error.ts'
+
+export interface PortalLimit extends Pick<AttemptLimit, 'record'> {
+  /** Throws ApiError, 429, when `who` has made as many attempts as are allowed. */
+  check(who: string): void
+}
+
+/** What the portal limits. */
+export interface PortalLimits {
+  /** By the caller's network, as the next two. */
+  readonly failedSignIns: PortalLimit
+  readonly failedTokens: PortalLimit
+  readonly linkRequests: PortalLimit
+  /** Links to one e-mail address. */
+  readonly links: PortalLimit
+  /** By account. Keys, tokens and people. Removed ones stay in the store. */
+  readonly creations: PortalLimit
+}
+
+export const openPortalLimits = (clock: Clock): PortalLimits => {
+  const open = (label: string, options: AttemptLimitOptions): PortalLimit => {
+    const attempts = new AttemptLimit(clock, options)
+    return {
+      check(who) {
+        const retryAfter = attempts.retryAfter(who)
+        if (retryAfter !== undefined) throw tooManyAttempts(label, retryAfter)
+      },
+      record: who => attempts.record(who),
+    }
+  }
+  return {
+    failedSignIns: open('failed sign-ins', { max: 10, windowMs: 60_000 }),
+    failedTokens: open('requests with an unknown token', { max: 10, windowMs: 60_000 }),
+    linkRequests: open('requests for sign-in links', { max: 20, windowMs: hourMs }),
+    links: open('sign-in links to this address', { max: 5, windowMs: hourMs }),
+    creations: open('new keys, tokens and people in one hour', { max: 200, windowMs: hourMs }),
+  }
+}

@@ -1,0 +1,78 @@
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type Koa from 'koa'
+import type { Secret } from '../plugin/secret.ts'
+import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
+import { networkOf } from '../util/address-set.ts'
+import { AttemptLimit } from '../util/attempt-limit.ts'
+import type { ReadClientAddress } from './client-address.ts'
+
+export interface AdminTokenOptions {
+  readonly token: Secret
+  readonly clock: Pick<Clock, 'monotonic'>
+  readonly log: Log
+  readonly readClientAddress: ReadClientAddress
+}
+
+export type TokenCheck = { readonly isValid: boolean } | { readonly retryAfter: number }
+
+/** Wrong tokens from one IPv4 address or one /64 of IPv6. */
+const guessLimit = { max: 5, windowMs: 60_000 }
+
+/** The token of the operator. Guesses are limited: after too many from one network, the right token is refused there too. */
+export class AdminToken {
+  readonly #options: AdminTokenOptions
+  readonly #guesses: AttemptLimit
+  readonly #digest: Buffer
+
+  constructor(options: AdminTokenOptions) {
+    this.#options = options
+    this.#guesses = new AttemptLimit(options.clock, guessLimit)
+    this.#digest = digest(options.token.reveal())
+  }
+
+  /** Is this the token? `retryAfter`, in seconds, when too many guesses came from the network of the request. */
+  check(request: IncomingMessage, token: string): TokenCheck {
+    const address = this.#options.readClientAddress(request)
+    const retryAfter = this.#guesses.retryAfter(networkOf(address))
+    if (retryAfter !== undefined) return { retryAfter }
+    const isValid = timingSafeEqual(digest(token), this.#digest)
+    if (!isValid) {
+      this.#guesses.record(networkOf(address))
+      this.#options.log.warn({ event: 'admin-token-refused', address }, 'admin token refused: a request had another one')
+    }
+    return { isValid }
+  }
+
+  /** As check(), of the Authorization header; undefined without one. */
+  checkAuthorization(request: IncomingMessage): TokenCheck | undefined {
+    const { authorization } = request.headers
+    if (authorization === undefined) return undefined
+    return this.check(request, /^Bearer (.*)$/.exec(authorization)?.[1] ?? '')
+  }
+
+  /** A key that nobody can derive without the token. */
+  deriveKey(purpose: string): string {
+    return createHmac('sha256', this.#options.token.reveal()).update(purpose).digest('base64url')
+  }
+}
+
+/** Texts of any length as bytes of one length, for a comparison in constant time. */
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+
+/** Lets requests with the token pass. */
+export const requireToken =
+  (token: AdminToken): Koa.Middleware =>
+  (ctx, next) => {
+    const check = token.checkAuthorization(ctx.req) ?? { isValid: false }
+    if ('isValid' in check && check.isValid) return next()
+    if ('retryAfter' in check) {
+      ctx.set('Retry-After', String(check.retryAfter))
+      ctx.status = 429
+    } else {
+      ctx.set('WWW-Authenticate', 'Bearer')
+      ctx.status = 401
+    }
+    return undefined
+  }
