@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
-import { cannedResults, logContract, maxLogs, logDataWords } from './request-templates.ts'
+import { cannedResults, lastLogBlock, logContract, maxLogs, logDataWords } from './request-templates.ts'
 import { listenAndAnnounce } from './baselines/baseline-server.ts'
 
 // A node with canned responses. Its argument is the port to listen on; any free port if absent.
@@ -19,7 +19,7 @@ const logsJson = (words: number): Buffer => {
       address: logContract(words),
       topics: [hash('d'), hash('e'), hash('f')],
       data: `0x${'0123456789abcdef'.repeat(4 * words)}`,
-      blockNumber: `0x${(0x14b0000 + i).toString(16)}`,
+      blockNumber: `0x${(lastLogBlock - maxLogs + i).toString(16)}`, // a gateway refuses logs outside the requested range,
       transactionHash: hash('a'),
       transactionIndex: `0x${(i % 200).toString(16)}`,
       blockHash: hash('b'),

@@ -18,6 +18,9 @@ export const cannedResults: Readonly<Record<string, unknown>> = {
 /** Maximum number of results of a query (contract 8). */
 export const maxLogs = 10_000
 
+/** The last block of each range of logs. */
+export const lastLogBlock = 0x7fffffff
+
 /** Words of data in each log: 10,000 logs are 6 MB or 21 MB. */
 export const logDataWords = { small: 1, large: 24 } as const
 
@@ -63,14 +66,14 @@ export const variedBatchRequest: RequestTemplate = batchOf100(i => `0x${i.toStri
 
 /** Each call requests another range: no result is cached. */
 export const logsRequest = (words: number): RequestTemplate => ({
-  body: rpcMessage('eth_getLogs', `[{"address":"${logContract(words)}","fromBlock":"0x#hex#","toBlock":"0x7fffffff"}]`),
+  body: rpcMessage('eth_getLogs', `[{"address":"${logContract(words)}","fromBlock":"0x#hex#","toBlock":"0x${lastLogBlock.toString(16)}"}]`),
   status: 200,
   resultCount: maxLogs,
 })
 
 /** Each call requests another range, in which there are no logs. */
 export const logsOfNoContractRequest: RequestTemplate = {
-  body: rpcMessage('eth_getLogs', `[{"address":"${logContract(0)}","fromBlock":"0x#hex#","toBlock":"0x7fffffff"}]`),
+  body: rpcMessage('eth_getLogs', `[{"address":"${logContract(0)}","fromBlock":"0x#hex#","toBlock":"0x${lastLogBlock.toString(16)}"}]`),
   status: 200,
   resultCount: 0,
 }
