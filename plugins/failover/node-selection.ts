@@ -23,7 +23,7 @@ export interface NodeSelection {
   readonly clock: Clock
   /** False when a call gets one attempt. */
   readonly mayRetry: boolean
-  /** Whether it is noted when the call is late. */
+  /** Whether it is noted when the call is late: it could go elsewhere. */
   readonly isHedgeable: boolean
   /** Nodes that may get a hedge of the call; none when it is not hedged. */
   readonly hedgeNodes: ReadonlySet<UpstreamNode>
@@ -36,7 +36,8 @@ export const createNodeSelector = (
   capableUpstreams: CapableUpstreams | undefined,
   { heads, clock, methods }: Services,
 ) => {
-  const { all, activeNodes, hedgeNodes, selectionOrder, hedgeBudget, retryBudget, retries } = nodes
+  const { all, activeNodes, hedgeNodes, partnerNode, selectionOrder, hedgeBudget, retryBudget, retries } = nodes
+  const hasAlternatives = all.length > 1 || partnerNode !== undefined
   return ({ context: { request }, variant }: FailoverCall): NodeSelection => {
     const method = methods.get(request.method)
     const methodClass = method?.class ?? 'other'
@@ -49,8 +50,20 @@ export const createNodeSelector = (
     )
     const candidates = capableUpstreams?.select(ordered, request, method) ?? ordered
     const mayRetry = variant !== singleAttempt && method?.retryable !== false
-    const isHedgeable = mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass)
-    const limits = { retryBudget, retries, hedgeBudget, hedgeNodes, mayRetry, isHedgeable }
-    return { methodClass, method, candidates, requiredBlock, heads, clock, ...limits }
+    const isHedgeable = hasAlternatives && mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass)
+    return {
+      methodClass,
+      method,
+      candidates,
+      requiredBlock,
+      heads,
+      retryBudget,
+      retries,
+      clock,
+      mayRetry,
+      isHedgeable,
+      hedgeNodes,
+      hedgeBudget,
+    }
   }
 }

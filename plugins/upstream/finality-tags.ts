@@ -55,9 +55,12 @@ export const createTagSender = ({ heads, methods, results, clock }: Services) =>
 
 const isFinalityTag = (block: unknown): block is FinalityTag => block === 'safe' || block === 'finalized'
 
+const noTags: readonly FinalityTag[] = []
+
 const tagsOf = ({ params }: Request, method: Method | undefined): readonly FinalityTag[] => {
   const blocks = blockSelectorOf(method, params)
-  return blocks === undefined || 'hash' in blocks ? [] : [...new Set([blocks.from, blocks.to].filter(isFinalityTag))]
+  if (blocks === undefined || 'hash' in blocks || !(isFinalityTag(blocks.from) || isFinalityTag(blocks.to))) return noTags
+  return [...new Set([blocks.from, blocks.to].filter(isFinalityTag))]
 }
 
 /** The request with numbers in place of the tags for which there is one. */

@@ -9,6 +9,7 @@ import type { UpstreamSockets } from './connection-pool.ts'
 import { openHttpClient, parseEndpoint, withHeader } from './http-client.ts'
 import type { Endpoint, HttpClient } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
+import type { ExchangeContext } from './http-exchange.ts'
 import { ReadTurns } from './read-turns.ts'
 import { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
 import type { RequestOptions } from './request-limits.ts'
@@ -70,39 +71,43 @@ export const openUpstreamClient = (
     brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
   }
   const requestIds = createRequestIds()
-  const readTurns = new ReadTurns()
+  const shared = { httpClient, clock, readTurns: new ReadTurns(), decompressionLimits, redactor, sockets }
   /** Without a promise of its own: few requests have to wait in the queue. */
-  const sendNow = ({ target, request, options, memory, deadline, state, concurrency }: PendingRequest): Promise<Reply> => {
-    const id = requestIds()
+  const sendNow = (
+    context: ExchangeContext,
+    { target, request, options, deadline, state, concurrency }: PendingRequest,
+  ): Promise<Reply> => {
     const { maxBytes, idempotent = false, traceparent } = options
     const endpoint = traceparent === undefined ? state.endpoint : withHeader(state.endpoint, 'traceparent', traceparent)
     const onSettled = () => {
       deadline.stop()
       concurrency?.release()
     }
-    const context = { clock, memory, readTurns, decompressionLimits, redactor, sockets }
-    return sendRequest(httpClient, endpoint, { ...context, id, request, target, maxBytes, idempotent, deadline, onSettled })
+    return sendRequest(context, { id: requestIds(), request, target, endpoint, maxBytes, idempotent, deadline, onSettled })
   }
   const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
     deadline.stop()
     return deadline.toFailure(target) ?? concurrencyExceeded(target)
   }
-  const sendWhenAdmitted = async (pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
+  const sendWhenAdmitted = async (context: ExchangeContext, pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
     pending.deadline.startDeadline()
-    return (await admission) ? sendNow(pending) : refuseRequest(pending)
+    return (await admission) ? sendNow(context, pending) : refuseRequest(pending)
   }
-  const withMemory = (memory: ResponseMemory): UpstreamClient => ({
-    request(target, request, options) {
-      const deadline = new RequestDeadline(clock, options)
-      const state = getOrCreate(states, target, newState)
-      const concurrency = options.bypassConcurrencyLimit === true ? undefined : state.concurrency
-      const pending = { target, request, options, memory, deadline, state, concurrency }
-      const admission = concurrency?.acquire(deadline) ?? true
-      if (admission instanceof Promise) return sendWhenAdmitted(pending, admission)
-      return admission ? sendNow(pending) : Promise.resolve(refuseRequest(pending))
-    },
-    disconnects: target => httpClient.disconnects(getOrCreate(states, target, newState).endpoint),
-  })
+  const withMemory = (memory: ResponseMemory): UpstreamClient => {
+    const context = { ...shared, memory }
+    return {
+      request(target, request, options) {
+        const deadline = new RequestDeadline(clock, options)
+        const state = getOrCreate(states, target, newState)
+        const concurrency = options.bypassConcurrencyLimit === true ? undefined : state.concurrency
+        const pending = { target, request, options, deadline, state, concurrency }
+        const admission = concurrency?.acquire(deadline) ?? true
+        if (admission instanceof Promise) return sendWhenAdmitted(context, pending, admission)
+        return admission ? sendNow(context, pending) : Promise.resolve(refuseRequest(pending))
+      },
+      disconnects: target => httpClient.disconnects(getOrCreate(states, target, newState).endpoint),
+    }
+  }
   return { ...withMemory(memory), withMemory, close: () => httpClient.close() }
 }
 
@@ -126,7 +131,6 @@ interface PendingRequest {
   readonly target: Target
   readonly request: Request
   readonly options: RequestOptions
-  readonly memory: ResponseMemory
   readonly deadline: RequestDeadline
   readonly state: UpstreamState
   /** The limit that the request is held to. */

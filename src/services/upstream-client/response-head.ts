@@ -3,7 +3,7 @@ import { createBrotliDecompress, createUnzip } from 'node:zlib'
 import type { Target } from '../../plugin/call.ts'
 import { copyReply } from '../../plugin/copy-reply.ts'
 import { refuse } from '../../plugin/reply.ts'
-import type { Failure } from '../../plugin/reply.ts'
+import type { ErrorCategory, Failure } from '../../plugin/reply.ts'
 import type { Clock } from '../clock.ts'
 import type { UpstreamSockets } from './connection-pool.ts'
 import { describeNetworkError, localLimitOf } from './http-client.ts'
@@ -55,6 +55,15 @@ const readBodyHeaders = (headers: ResponseHeaders, context: HeadContext): Respon
 
 export const upstreamFailure = ({ name: upstream, source }: Target, cause: string): Failure =>
   refuse('unavailable', { source, upstream, cause })
+
+/** Nethermind streams a result, and reports only behind it, in `_streamStatus`, that the query was too much. */
+export const truncatedResult = (target: Target, status: string): Failure =>
+  copyReply(upstreamFailure(target, 'result truncated'), { category: categoryByStreamStatus.get(status) })
+
+const categoryByStreamStatus: ReadonlyMap<string, ErrorCategory> = new Map([
+  ['truncated', 'tooMany'],
+  ['timeout', 'timeout'],
+])
 
 /** The failure for what the HTTP client reports. Where a limit of this process is the reason, neither caller nor node is to blame. */
 export const networkFailure = (error: unknown, target: Target, { recordRefused }: UpstreamSockets): Failure => {

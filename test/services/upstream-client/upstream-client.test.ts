@@ -425,19 +425,23 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     close: async () => undefined,
   }
   const target = targetOf('http://127.0.0.1:9')
-  const reply = sendRequest(httpClient, parseEndpoint(target.url), {
-    id: 1,
-    request,
-    target,
-    maxBytes: 1 << 22,
-    idempotent: true,
+  const context = {
+    httpClient,
     clock,
     memory: new MemoryBudget(Infinity),
     readTurns: new ReadTurns(),
     decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
-    deadline: new RequestDeadline(clock, requestOptions()),
     redactor: new SecretRedactor(),
     sockets: { maxUpstreamSockets: 1, recordRefused: () => undefined },
+  }
+  const reply = sendRequest(context, {
+    id: 1,
+    request,
+    target,
+    endpoint: parseEndpoint(target.url),
+    maxBytes: 1 << 22,
+    idempotent: true,
+    deadline: new RequestDeadline(clock, requestOptions()),
     onSettled: () => undefined,
   })
   const response = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${'0'.repeat(1 << 20)}"}`)
