@@ -40,7 +40,8 @@ export const streamAccount = (ctx: Koa.Context, authenticate: () => Promise<Pers
     updates.cancel()
     keepAlives.cancel()
   })
-  void update()
+  // The other pages have queries; the process of queries must not slow down the first figures.
+  void update().then(services.startQueries)
   ctx.type = 'text/event-stream'
   ctx.body = stream
 }

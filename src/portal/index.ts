@@ -13,7 +13,7 @@ import type { OperatorApp, OperatorAppOptions } from './operator/operator-app.ts
 import type { QueryProcess } from './queries/query-process.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
-export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries' | 'sendMail'> {
+export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail'> {
   readonly address: Address
   /** The address of `store`, which the process of queries opens too. */
   readonly storeAddress: StoreAddress
@@ -50,10 +50,9 @@ export const openPortal = async ({ address, storeAddress, trustedProxies, ...ini
     const { createPortalApp, openPortalLimits, openQueryProcess } = await import('./portal-app.ts')
     limits ??= openPortalLimits(options.clock)
     queryProcess ??= openQueryProcess(storeAddress, options.clock)
-    queryProcess.start()
     const url = (options.url ?? listenerUrl).replace(/\/$/, '')
     const { smtp, log, secrets = [] } = options
-    const made = { url, limits, queries: queryProcess.queries, sendMail: smtp && openMailer(smtp, log) }
+    const made = { url, limits, queries: queryProcess.queries, startQueries: queryProcess.start, sendMail: smtp && openMailer(smtp, log) }
     const services = { ...options, ...made, networks: await toPortalNetworks(options) }
     return createPortalApp(services, { listenHost: address.host, trustedProxies, secrets }).callback()
   })

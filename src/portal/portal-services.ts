@@ -42,6 +42,8 @@ export interface PortalNetwork {
 export interface PortalServices {
   readonly store: Store
   readonly queries: UsageQueries
+  /** Makes the first query faster: their process starts. */
+  startQueries(): void
   readonly plans: Plans
   readonly networks: readonly PortalNetwork[]
   /** The heads of the networks now. */
@@ -60,7 +62,7 @@ export interface PortalServices {
 }
 
 /** The account of the person who asks. */
-export const accountOf = async ({ store }: PortalServices, id: string): Promise<AccountRow> => {
+export const accountOf = async ({ store }: Pick<PortalServices, 'store'>, id: string): Promise<AccountRow> => {
   const account = await store.account(id)
   if (account === undefined) throw new ApiError(401, 'not-signed-in', 'the account no longer exists')
   return account

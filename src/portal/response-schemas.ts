@@ -67,6 +67,7 @@ export const responseSchemas = {
       resetAt: time,
     }),
     suspended: timeOrNull,
+    hours: { type: 'array', items: object({ start: time, calls: count, credits: count }) },
     creditsPerHour: count,
     runsOutAt: timeOrNull,
     now: time,

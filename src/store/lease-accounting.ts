@@ -122,6 +122,21 @@ export const creditsByDay = (counts: readonly CountedCredits[]): readonly DayCre
   return [...sums.values()].filter(({ credits }) => credits !== 0)
 }
 
+export interface CountedCalls extends CountedCredits {
+  readonly calls: number
+}
+
+/** The sums of counts by account and hour. */
+export const totalsByHour = (counts: readonly CountedCalls[]): readonly CountedCalls[] => {
+  const totals = new Map<string, CountedCalls>()
+  for (const { account, hour, calls, credits } of counts) {
+    const key = `${hour} ${account}`
+    const total = totals.get(key)
+    totals.set(key, { account, hour, calls: (total?.calls ?? 0) + calls, credits: (total?.credits ?? 0) + credits })
+  }
+  return [...totals.values()]
+}
+
 /** `unseenGrant` was granted before, in a response that the process has not seen: this response brings it. */
 const grantSize = ({ minCredits, desiredCredits, shareDivisor }: LeaseRequest, remaining: number, unseenGrant: number): number => {
   if (desiredCredits <= unseenGrant || minCredits - unseenGrant > remaining) return 0

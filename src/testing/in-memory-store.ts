@@ -8,6 +8,7 @@ import type {
   LedgerStore,
   StoreDay,
   HeartbeatResponse,
+  HourTotal,
   DayTotals,
   UsageCount,
   UsageReport,
@@ -130,5 +131,15 @@ export class InMemoryUsageStore implements UsageStore {
   usageCounts(account: string, from: number, to: number): readonly UsageCount[] {
     const found = [...this.#rows.values()].filter(row => row.account === account && row.hour >= from && row.hour < to)
     return found.sort((a, b) => a.hour - b.hour)
+  }
+
+  hourTotals(account: string, from: number, to: number): readonly HourTotal[] {
+    const totals = new Map<number, { calls: number; credits: number }>()
+    for (const { hour, calls, credits } of this.usageCounts(account, from, to)) {
+      const total = getOrCreate(totals, hour, () => ({ calls: 0, credits: 0 }))
+      total.calls += calls
+      total.credits += credits
+    }
+    return Array.from(totals, ([hour, total]) => ({ hour, ...total }))
   }
 }

@@ -180,6 +180,9 @@ t.test('portal', async t => {
       step: 'hour',
       groups: [{ name: 'eth_getStorageAt', calls: 2, credits: 80 }],
     })
+    const callsOfHours = async (): Promise<number> =>
+      (await bob.get('/account')).json.hours.reduce((sum: number, hour: { calls: number }) => sum + hour.calls, 0)
+    await waitUntil(async () => (await callsOfHours()) >= 2 && (await callsOfHours()) === (await bob.get('/usage')).json.total.calls)
     t.equal((await bob.get('/usage?range=90d')).json.times.length, 91)
     t.match((await bob.get('/errors')).json, [{ outcome: 'params', calls: 1, code: -32602 }])
     t.match((await bob.get('/keys')).json, [{ id: key.id, lastUsed: /^20/ }])

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import type { Page } from 'playwright-core'
+import type { Page, Request } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
@@ -51,6 +51,19 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.same([...origins], [gateway.portal], 'nothing is loaded from elsewhere')
     const firstLoadBytes = Number(await page.evaluate(sumOfBodies))
     t.ok(firstLoadBytes > 10_000 && firstLoadBytes < maxFirstLoadBytes, `${firstLoadBytes} bytes`)
+  })
+
+  t.test('the Overview is shown after two requests to the API, however large the store is', async t => {
+    const requests: string[] = []
+    const record = (request: Request) => requests.push(new URL(request.url()).pathname)
+    page.on('request', record)
+    await page.reload()
+    await page.waitForSelector('[data-testid=credits-left]')
+    page.off('request', record)
+    t.same(
+      requests.filter(path => path.startsWith('/api/')),
+      ['/api/v1/session', '/api/v1/events'],
+    )
   })
 
   t.test('a key is created once, shown once, opens the gateway, and costs what is shown; revoked, it is refused', async t => {

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { createUsageQueries } from '../../src/portal/queries/usage-queries.ts'
-import type { UsageCount } from '../../src/store/store.ts'
-import { hourMs } from '../../src/util/dates.ts'
+import { readAccountReport } from '../../src/portal/routes/account.ts'
+import type { Store, UsageCount } from '../../src/store/store.ts'
+import { hourMs, isoTime } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 import { tempStore } from '../store/temp-store.ts'
 
@@ -63,12 +64,11 @@ t.test('queries of usage', async t => {
     t.same((await queries.overTime({ ...lastHours(24), account: 'acc_9', by: 'network', stepHours: 1 })).groups, [])
   })
 
-  t.test('outcomes, credits of hours, and last uses', async t => {
+  t.test('outcomes, and last uses', async t => {
     t.same(await queries.outcomes(lastHours(720)), [
       ['ok', 6],
       ['params', 1],
     ])
-    t.same(await queries.creditsByHour(lastHours(3)), [0, 510, 160])
     t.same(await queries.lastUses(lastHours(168)), [
       ['key_2', nowHour - 30],
       ['key_1', nowHour],
@@ -77,19 +77,20 @@ t.test('queries of usage', async t => {
 
   t.test('past hours are read again after a minute, the running one after half a second', async t => {
     now += 120_000
-    const creditsOf = async (hours: number) => (await queries.creditsByHour(lastHours(hours)))[0]
-    t.equal(await creditsOf(31), 0)
-    t.equal(await creditsOf(1), 160)
+    const callsOfHour = async (hours: number) =>
+      (await queries.overTime({ ...lastHours(hours), by: 'network', stepHours: 1 })).total.points[0]
+    t.equal(await callsOfHour(31), 1)
+    t.equal(await callsOfHour(1), 2)
     const readsBefore = reads
     await report({}, { hour: nowHour - 30 })
-    t.equal(await creditsOf(1), 160)
-    t.equal(await creditsOf(31), 0)
+    t.equal(await callsOfHour(1), 2)
+    t.equal(await callsOfHour(31), 1)
     t.ok(reads - readsBefore <= 1, `${reads - readsBefore} reads`)
     now += 500
-    t.equal(await creditsOf(1), 320)
-    t.equal(await creditsOf(31), 0)
+    t.equal(await callsOfHour(1), 4)
+    t.equal(await callsOfHour(31), 1)
     now += 60_000
-    t.equal(await creditsOf(31), 160)
+    t.equal(await callsOfHour(31), 3)
   })
 
   t.test('totals of all accounts, and pages of accounts', async t => {
@@ -107,10 +108,40 @@ t.test('queries of usage', async t => {
     t.match(await queries.accountPage({ search: 'customer', after: '', limit: 9 }), { accounts: [{ name: 'bob' }], next: undefined })
   })
 
+  t.test('the page Overview reads one row an hour, however many groups of calls there are, and needs no query', async t => {
+    const clock = new TestClock(nowHour * hourMs + 1_800_000)
+    const store = await tempStore(t, clock)
+    await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+    for (let hour = nowHour - 25; hour <= nowHour; hour += 1) {
+      const counts = Array.from({ length: 500 }, (_, i) =>
+        count({ hour, method: `eth_method${i % 50}`, network: `network-${Math.floor(i / 50)}` }),
+      )
+      await store.reportUsage({ process: 'p1', seq: hour, counts, retentionHours })
+    }
+    const reads: string[] = []
+    const counted = new Proxy(store, {
+      get: (target, name: keyof Store) =>
+        typeof target[name] !== 'function'
+          ? target[name]
+          : async (...args: never[]) => {
+              const result: unknown = await Reflect.apply(target[name] as (...args: never[]) => unknown, target, args)
+              reads.push(`${name}: ${Array.isArray(result) ? result.length : 1}`)
+              return result
+            },
+    })
+    const report = await readAccountReport(
+      { store: counted, plans: { core: { name: 'core', dailyCredits: 3_000_000, forwarding: false } }, clock },
+      'acc_1',
+    )
+    t.same(reads, ['account: 1', 'dayBalance: 1', 'hourTotals: 24'])
+    t.match(report, { creditsPerHour: 120_000, hours: { length: 24 } })
+    t.same(report.hours.at(-1), { start: isoTime(nowHour * hourMs), calls: 1_000, credits: 80_000 })
+  })
+
   t.test('a query of months lets another one in between', async t => {
     const order: string[] = []
     const long = queries.outcomes({ ...lastHours(2_160), account: 'acc_3' }).then(() => order.push('long'))
-    const short = queries.creditsByHour({ ...lastHours(2), account: 'acc_3' }).then(() => order.push('short'))
+    const short = queries.outcomes({ ...lastHours(2), account: 'acc_3' }).then(() => order.push('short'))
     await Promise.all([long, short])
     t.same(order, ['short', 'long'])
   })

@@ -102,6 +102,20 @@ export const usageStoreContract = async (t: Test, open: OpenStore): Promise<void
     t.same(await sums(store), [[2, 160]])
   })
 
+  t.test('the totals of hours are the sums of the counts', async t => {
+    const store = await open(t, new TestClock(start))
+    const counts = [count(), count({ method: 'eth_getLogs', calls: 3, credits: 765 }), count({ hour: hour - 2 })]
+    await store.reportUsage(report(1, [...counts, count({ account: 'acc_2' })]))
+    await store.reportUsage(report(1, [...counts]))
+    await store.reportUsage(report(1, [count({ hour: hour - 2, calls: -1, credits: -20 }), count({ hour: hour + 1 })], { process: 'p2' }))
+    t.same(await store.hourTotals('acc_1', hour - 3, hour + 1), [
+      { hour: hour - 2, calls: 0, credits: 60 },
+      { hour, calls: 4, credits: 845 },
+    ])
+    t.same(await store.hourTotals('acc_1', hour - 1, hour), [])
+    t.same(await store.hourTotals('acc_9', hour, hour + 1), [])
+  })
+
   t.test('no count of concurrent processes is lost', async t => {
     const store = await open(t, new TestClock(start))
     await Promise.all(Array.from({ length: 40 }, (_, i) => store.reportUsage(report(1, [count()], { process: `p${i}` }))))
@@ -115,12 +129,15 @@ export const usageStoreContract = async (t: Test, open: OpenStore): Promise<void
     clock.advance(48 * hourMs)
     await store.reportUsage(report(2, [], { retentionHours: 48 }))
     t.equal((await all(store)).length, 2)
+    const hoursOfTotals = async () => (await store.hourTotals('acc_1', hour, hour + 2)).map(total => total.hour)
+    t.same(await hoursOfTotals(), [hour, hour + 1])
     clock.advance(hourMs)
     t.equal(await store.reportUsage(report(1, [], { process: 'p2', retentionHours: 48 })), 0)
     t.same(
       (await all(store)).map(row => row.hour),
       [hour + 1],
     )
+    t.same(await hoursOfTotals(), [hour + 1])
     t.equal(await store.reportUsage(report(3, [], { retentionHours: 48 })), 2)
   })
 }

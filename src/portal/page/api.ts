@@ -29,6 +29,8 @@ export interface Account {
     readonly resetAt: string
   }
   readonly suspended: string | null
+  /** The last 24, in order. */
+  readonly hours: readonly { readonly start: string; readonly calls: number; readonly credits: number }[]
   readonly creditsPerHour: number
   readonly runsOutAt: string | null
   readonly now: string

@@ -62,7 +62,6 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
     queries: {
       overTime: query('overTime'),
       outcomes: query('outcomes'),
-      creditsByHour: query('creditsByHour'),
       lastUses: query('lastUses'),
       totals: query('totals'),
       accountPage: query('accountPage'),

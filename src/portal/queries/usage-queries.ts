@@ -36,8 +36,6 @@ export interface UsageQueries {
   overTime(range: HourRange & { readonly by: Dimension; readonly stepHours: number }): Promise<UsageOverTime>
   /** Calls by outcome. */
   outcomes(range: HourRange): Promise<readonly (readonly [outcome: string, calls: number])[]>
-  /** Credits of each hour. */
-  creditsByHour(range: HourRange): Promise<readonly number[]>
   /** The last hour in which each key was used. */
   lastUses(range: HourRange): Promise<readonly (readonly [key: string, hour: number])[]>
   /** All accounts together, by account or by a dimension; the most credits first. */
@@ -89,11 +87,6 @@ export const createUsageQueries = (store: QueriedStore, now: () => number): Usag
         for (const [outcome, sum] of groups.outcome) calls.set(outcome, (calls.get(outcome) ?? 0) + sum.calls)
       }
       return [...calls]
-    },
-    async creditsByHour(range) {
-      const credits: number[] = []
-      for await (const { groups } of read(range)) credits.push([...groups.network.values()].reduce((sum, each) => sum + each.credits, 0))
-      return credits
     },
     async lastUses(range) {
       const hours = new Map<string, number>()

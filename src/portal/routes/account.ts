@@ -1,18 +1,27 @@
 import { readBalance } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
 import { effectivePlan } from '../../services/accounts/index.ts'
-import { hourMs, isoTime } from '../../util/dates.ts'
+import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 
-/** The credits of an account now. */
+interface HourReport {
+  /** ISO 8601. */
+  readonly start: string
+  readonly calls: number
+  readonly credits: number
+}
+
+/** The credits of an account now, and its calls of a day: all that the page Overview shows. It is read where calls are served. */
 export interface AccountReport {
   readonly account: { readonly id: string; readonly name: string }
   readonly plan: { readonly name: string; readonly dailyCredits: number | null; readonly forwarding: boolean }
   readonly balance: Balance
   /** Since when the operator has the calls of the account refused. */
   readonly suspended: string | null
+  /** The last 24 hours, in order; the last one is not over yet. */
+  readonly hours: readonly HourReport[]
   /** Credits of the last 60 minutes. */
   readonly creditsPerHour: number
   /** When the credits of the day will be used up at this rate; null when they last until the reset. */
@@ -21,29 +30,42 @@ export interface AccountReport {
   readonly now: string
 }
 
-export const readAccountReport = async (services: PortalServices, accountId: string): Promise<AccountReport> => {
+export const readAccountReport = async (
+  services: Pick<PortalServices, 'store' | 'plans' | 'clock'>,
+  accountId: string,
+): Promise<AccountReport> => {
   const { store, plans, clock } = services
   const { id, name, plan: planName, credits, suspended } = await accountOf(services, accountId)
   const plan = effectivePlan({ plan: planName, ...(credits !== undefined && { credits }) }, plans)
   const balance = await readBalance(store, id, plan?.dailyCredits ?? null)
-  const creditsPerHour = await readCreditsPerHour(services, id)
+  const hours = await readHours(services, id)
+  const creditsPerHour = creditsOfLastHour(hours, clock.now())
   return {
     account: { id, name },
     plan: { name: planName, dailyCredits: plan?.dailyCredits ?? null, forwarding: plan?.forwarding ?? false },
     balance,
     suspended: suspended === undefined ? null : isoTime(suspended),
+    hours,
     creditsPerHour,
     runsOutAt: projectRunOut(balance, creditsPerHour, clock.now()),
     now: isoTime(clock.now()),
   }
 }
 
+const readHours = async ({ store, clock }: Pick<PortalServices, 'store' | 'clock'>, account: string): Promise<readonly HourReport[]> => {
+  const to = Math.floor(clock.now() / hourMs) + 1
+  const totals = new Map((await store.hourTotals(account, to - hoursPerDay, to)).map(total => [total.hour, total]))
+  return Array.from({ length: hoursPerDay }, (_, i) => {
+    const hour = to - hoursPerDay + i
+    const { calls = 0, credits = 0 } = totals.get(hour) ?? {}
+    return { start: isoTime(hour * hourMs), calls, credits }
+  })
+}
+
 /** Usage is counted by the hour: of the hour before, the share is taken that lies within the last 60 minutes. */
-const readCreditsPerHour = async ({ queries, clock }: PortalServices, account: string): Promise<number> => {
-  const now = clock.now()
-  const hour = Math.floor(now / hourMs)
-  const [before = 0, current = 0] = await queries.creditsByHour({ account, from: hour - 1, to: hour + 1 })
-  return Math.round(before * (1 - (now % hourMs) / hourMs) + current)
+const creditsOfLastHour = (hours: readonly HourReport[], now: number): number => {
+  const [before, current] = hours.slice(-2)
+  return Math.round((before?.credits ?? 0) * (1 - (now % hourMs) / hourMs) + (current?.credits ?? 0))
 }
 
 const projectRunOut = ({ left, resetAt }: Balance, creditsPerHour: number, now: number): string | null => {

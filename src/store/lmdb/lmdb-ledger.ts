@@ -1,7 +1,8 @@
+import type { Database, Key } from 'lmdb'
 import { kill, pid } from 'node:process'
 import type { Clock } from '../../services/clock.ts'
-import { applyLeaseRequest, creditsByDay, emptyLeaseRecord, sumDay } from '../lease-accounting.ts'
-import type { DayRecords, LeaseRecord, ReportedUse } from '../lease-accounting.ts'
+import { applyLeaseRequest, creditsByDay, emptyLeaseRecord, sumDay, totalsByHour } from '../lease-accounting.ts'
+import type { CountedCalls, DayRecords, LeaseRecord, ReportedUse } from '../lease-accounting.ts'
 import { StoreClock } from '../store-clock.ts'
 import type { StoreTime } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
@@ -143,19 +144,26 @@ const readDayBalance = (tables: LmdbTables, account: string, day: number, now: n
 export const lmdbUsageStore = (tables: LmdbTables, transactions: Transactions, { currentDay }: LmdbDayClock): UsageStore => ({
   reportUsage: ({ process, seq, counts, retentionHours, isFinal = false }) =>
     transactions.run(() => {
-      const { usage, lastReports } = tables
+      const { usage, hourTotals, lastReports } = tables
       const lastReport = lastReports.get(process)
       const previousSeq = lastReport?.seq ?? 0
       if (seq <= previousSeq) return previousSeq
       const hour = Math.floor(currentDay().now / hourMs)
       for (const count of counts) addCount(usage, count)
+      for (const total of totalsByHour(counts)) addHourTotal(hourTotals, total)
       addReportedUse(tables, process, counts)
       dropOldCounts(usage, hour - retentionHours)
+      dropOldCounts(hourTotals, hour - retentionHours)
       if (lastReport?.hour !== hour) dropOldReports(lastReports, hour - retentionHours)
       lastReports.put(process, { seq, hour, ...(isFinal && { isFinal }) })
       return previousSeq
     }),
   usageCounts: (account, from, to) => readCounts(tables, account, from, to),
+  hourTotals: (account, from, to) =>
+    Array.from({ length: to - from }, (_, i) => from + i).flatMap(hour => {
+      const total = tables.hourTotals.get([hour, account])
+      return total === undefined ? [] : [{ hour, calls: total[0], credits: total[1] }]
+    }),
 })
 
 const readCounts = ({ usage }: LmdbTables, account: string, from: number, to: number): readonly UsageCount[] => {
@@ -175,6 +183,11 @@ const addCount = (usage: LmdbTables['usage'], { calls, credits, ...of }: UsageCo
   const row: UsageRowKey = [of.hour, of.account, of.key, of.network, of.method, of.outcome, of.forwarded ? 1 : 0]
   const [knownCalls, knownCredits] = usage.get(row) ?? [0, 0]
   usage.put(row, [knownCalls + calls, knownCredits + credits])
+}
+
+const addHourTotal = (hourTotals: LmdbTables['hourTotals'], { hour, account, calls, credits }: CountedCalls): void => {
+  const [knownCalls, knownCredits] = hourTotals.get([hour, account]) ?? [0, 0]
+  hourTotals.put([hour, account], [knownCalls + calls, knownCredits + credits])
 }
 
 const addReportedUse = ({ reportedUse }: LmdbTables, process: string, counts: readonly UsageCount[]): void => {
@@ -201,8 +214,8 @@ export const toUsageCount = (
 /** Rows are dropped in one transaction, during which other processes cannot write. */
 const maxRowsPerDrop = 500
 
-const dropOldCounts = (usage: LmdbTables['usage'], before: number): void => {
-  for (const row of [...usage.getKeys({ end: [before] as never, limit: maxRowsPerDrop })]) usage.remove(row)
+const dropOldCounts = <RowKey extends Key>(table: Database<UsageRowValue, RowKey>, before: number): void => {
+  for (const row of [...table.getKeys({ end: [before] as never, limit: maxRowsPerDrop })]) table.remove(row)
 }
 
 /** A report that is older than the retention cannot be repeated any more. */

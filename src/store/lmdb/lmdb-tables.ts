@@ -52,6 +52,8 @@ export const openTables = (root: RootDatabase) => ({
   heartbeats: root.openDB<ProcessHeartbeat, string>({ name: 'processes' }),
 
   usage: root.openDB<UsageRowValue, UsageRowKey>({ name: 'usage' }),
+  /** The sums of `usage`. */
+  hourTotals: root.openDB<UsageRowValue, [hour: number, account: string]>({ name: 'usage-totals' }),
   lastReports: root.openDB<LastReport, string>({ name: 'usage-reports' }),
 
   records: root.openDB<StoredRecord, [kind: RecordKind, id: string]>({ name: 'records' }),

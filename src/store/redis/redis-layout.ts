@@ -35,6 +35,8 @@ export const redisKeys = {
 
   /** Hash of one account's hour: `<group> calls` and `<group> credits`. */
   usage: (account: string, hour: number): string => `tollgate:{usage}:${account}:${hour}`,
+  /** Hash of one account: `<hour> calls` and `<hour> credits`, the sums of `usage`. */
+  hourTotals: (account: string): string => `tollgate:{usage}:totals:${account}`,
   /** Sorted set: the hours in which one account called. */
   hoursOfAccount: (account: string): string => `tollgate:{usage}:hours:${account}`,
   /** Sorted set: `<account>:<hour>`, by hour. */

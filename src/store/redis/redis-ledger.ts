@@ -1,4 +1,4 @@
-import { creditsByDay, sumDay } from '../lease-accounting.ts'
+import { creditsByDay, sumDay, totalsByHour } from '../lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest, ReportedUse } from '../lease-accounting.ts'
 import { ledgerRetentionDays, usageGroupKey } from '../store.ts'
 import type {
@@ -154,20 +154,21 @@ const parseLeaseRecord = (text: string): LeaseRecord => {
 export const redisUsageStore = (redis: RedisConnection, { scriptArgs }: RedisDayClock): UsageStore => ({
   async reportUsage({ process, seq, counts, retentionHours, isFinal = false }) {
     const use = creditsByDay(counts)
-    const countKeys = counts.flatMap(({ account, hour }) => [redisKeys.usage(account, hour), redisKeys.hoursOfAccount(account)])
-    const countArgs = counts.flatMap(count => [count.account, count.hour, usageGroupKey(count), count.calls, count.credits])
+    const hours = totalsByHour(counts)
     const [previousSeq, ...expired] = (await redis.runScript(
       scripts.reportUsage,
       [
         redisKeys.lastReport(process),
         redisKeys.hoursOfAllAccounts,
-        ...countKeys,
+        ...counts.map(({ account, hour }) => redisKeys.usage(account, hour)),
+        ...hours.flatMap(({ account }) => [redisKeys.hoursOfAccount(account), redisKeys.hourTotals(account)]),
         ...use.map(({ account, day }) => redisKeys.reportedUse(account, day)),
       ],
       [
         ...scriptArgs(),
-        ...[seq, retentionHours, lastReportTtlMs, isFinal ? finalSuffix : '', counts.length, process],
-        ...countArgs,
+        ...[seq, retentionHours, lastReportTtlMs, isFinal ? finalSuffix : '', process, counts.length, hours.length],
+        ...counts.flatMap(count => [usageGroupKey(count), count.calls, count.credits]),
+        ...hours.flatMap(({ account, hour, calls, credits }) => [account, hour, calls, credits]),
         ...use.flatMap(({ day, credits }) => [day, credits]),
       ],
     )) as [number, ...string[]]
@@ -182,6 +183,15 @@ export const redisUsageStore = (redis: RedisConnection, { scriptArgs }: RedisDay
       ),
     )
     return rows.flat()
+  },
+  async hourTotals(account, from, to) {
+    const hours = Array.from({ length: to - from }, (_, i) => from + i)
+    const fields = hours.flatMap(hour => [`${hour} calls`, `${hour} credits`])
+    const values = (await redis.sendCommand('HMGET', redisKeys.hourTotals(account), ...fields)) as (string | null)[]
+    return hours.flatMap((hour, i) => {
+      const [calls, credits] = [values[2 * i], values[2 * i + 1]]
+      return calls == null ? [] : [{ hour, calls: Number(calls), credits: Number(credits) }]
+    })
   },
 })
 
@@ -208,7 +218,7 @@ const dropHour = (redis: RedisConnection, member: string): Promise<unknown> => {
   const { account, hour } = parseHourMember(member)
   return redis.runScript(
     scripts.dropHour,
-    [redisKeys.usage(account, hour), redisKeys.hoursOfAccount(account), redisKeys.hoursOfAllAccounts],
+    [redisKeys.usage(account, hour), redisKeys.hoursOfAccount(account), redisKeys.hoursOfAllAccounts, redisKeys.hourTotals(account)],
     [hour, account],
   )
 }

@@ -159,26 +159,32 @@ return { key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
 `)
 
 /**
- * KEYS: lastReport, hoursOfAllAccounts; usage and hoursOfAccount for each count; reportedUse for each account and day.
- * ARGV from 4: seq, the retention in hours, the TTL of lastReport in ms, the text behind seq, the number of counts, the process;
- * account, hour, group, calls and credits for each count; day and credits for each account and day. Returns the last seq before,
- * and the hours that have expired.
+ * KEYS: lastReport, hoursOfAllAccounts; usage for each count; hoursOfAccount and hourTotals for each account and hour; reportedUse
+ * for each account and day. ARGV from 4: seq, the retention in hours, the TTL of lastReport in ms, the text behind seq, the process,
+ * the number of counts, that of accounts and hours; group, calls and credits for each count; account, hour, calls and credits for
+ * each account and hour; day and credits for each account and day. Returns the last seq before, and the hours that have expired.
  */
 export const reportUsage = script(`${readDay}
 local had = tonumber(string.match(redis.call('GET', KEYS[1]) or '0', '^%d+'))
 if tonumber(ARGV[4]) <= had then return { had } end
 redis.call('SET', KEYS[1], ARGV[4] .. ARGV[7], 'PX', ARGV[6])
-local count, at = tonumber(ARGV[8]), 10
-for i = 3, 2 * count + 2, 2 do
-  local account, hour, group, calls, credits = unpack(ARGV, at, at + 4)
-  redis.call('HINCRBY', KEYS[i], group .. ' calls', calls)
-  redis.call('HINCRBY', KEYS[i], group .. ' credits', credits)
-  redis.call('ZADD', KEYS[i + 1], hour, hour)
-  redis.call('ZADD', KEYS[2], hour, account .. ':' .. hour)
-  at = at + 5
+local key, at = 3, 11
+for i = 1, tonumber(ARGV[9]) do
+  local group, calls, credits = unpack(ARGV, at, at + 2)
+  redis.call('HINCRBY', KEYS[key], group .. ' calls', calls)
+  redis.call('HINCRBY', KEYS[key], group .. ' credits', credits)
+  key, at = key + 1, at + 3
 end
-for i = 2 * count + 3, #KEYS do
-  redis.call('HINCRBY', KEYS[i], ARGV[9], ARGV[at + 1])
+for i = 1, tonumber(ARGV[10]) do
+  local account, hour, calls, credits = unpack(ARGV, at, at + 3)
+  redis.call('ZADD', KEYS[key], hour, hour)
+  redis.call('ZADD', KEYS[2], hour, account .. ':' .. hour)
+  redis.call('HINCRBY', KEYS[key + 1], hour .. ' calls', calls)
+  redis.call('HINCRBY', KEYS[key + 1], hour .. ' credits', credits)
+  key, at = key + 2, at + 4
+end
+for i = key, #KEYS do
+  redis.call('HINCRBY', KEYS[i], ARGV[8], ARGV[at + 1])
   redis.call('PEXPIRE', KEYS[i], text((tonumber(ARGV[at]) + ${ledgerRetentionDays}) * ${dayMs} - now))
   at = at + 2
 end
@@ -207,11 +213,12 @@ end
 return { string.format('%.0f', counted), unpack(found) }
 `)
 
-/** Drops one account's hour. KEYS: usage, hoursOfAccount, hoursOfAllAccounts. ARGV: hour, account. */
+/** Drops one account's hour. KEYS: usage, hoursOfAccount, hoursOfAllAccounts, hourTotals. ARGV: hour, account. */
 export const dropHour = script(`
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[2] .. ':' .. ARGV[1])
+redis.call('HDEL', KEYS[4], ARGV[1] .. ' calls', ARGV[1] .. ' credits')
 return 1
 `)
 

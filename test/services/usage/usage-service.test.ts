@@ -39,6 +39,7 @@ class UsageScenario {
     const store: UsageStore = {
       reportUsage: report => this.#transmit(report),
       usageCounts: (account, from, to) => this.store.usageCounts(account, from, to),
+      hourTotals: (account, from, to) => this.store.hourTotals(account, from, to),
     }
     this.usage = openUsage(store, this.clock, {
       log: this.log,

@@ -1,29 +1,29 @@
-import type { Account, Usage } from '../api.ts'
+import type { Account } from '../api.ts'
 import { Chart } from '../components/chart.tsx'
 import { Notice } from '../components/controls.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
 import { account, now } from '../store.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
 
 const text = texts.overview
 
 export const Overview = () => {
-  const usage = useRequest<Usage>('/usage?range=24h')
   const current = account.value
   return (
     <>
       {current?.suspended && <Notice text={text.suspended} />}
       {current === undefined ? <p>{texts.loading}</p> : <Cards account={current} />}
-      {usage.data.value !== undefined &&
-        (usage.data.value.total.calls === 0 ? (
-          <p>{text.noCalls}</p>
-        ) : (
-          <Chart title={text.last24h} times={usage.data.value.times} points={usage.data.value.total.points} />
-        ))}
+      {current !== undefined && <LastDay account={current} />}
     </>
   )
 }
+
+const LastDay = ({ account: { hours } }: { readonly account: Account }) =>
+  hours.every(({ calls }) => calls === 0) ? (
+    <p>{text.noCalls}</p>
+  ) : (
+    <Chart title={text.last24h} times={hours.map(({ start }) => start)} points={hours.map(({ calls }) => calls)} />
+  )
 
 const Cards = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { readonly account: Account }) => {
   const { limit, left: unleased, used, held, forfeited, resetAt } = balance
