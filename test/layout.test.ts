@@ -103,6 +103,7 @@ const packageUsers: Readonly<Record<string, string>> = {
   'koa-session': 'src/portal/sessions.ts',
   lmdb: 'src/store/lmdb/',
   '@redis/client': 'src/store/redis/',
+  '@opentelemetry/api': 'src/core/tracing.ts',
   opossum: 'src/services/circuit-breaker.ts',
   pino: 'src/services/log.ts',
   yaml: 'src/config/',
@@ -166,7 +167,9 @@ test('a start loads nothing that only some gateways need, or that can come later
     'imports are found',
   )
   t.same(
-    ['ws', 'koa-bodyparser', '@koa/router', 'koa-session', '@redis/client', 'src/cluster/primary.ts'].filter(name => loaded.has(name)),
+    ['ws', 'koa-bodyparser', '@koa/router', 'koa-session', '@redis/client', '@opentelemetry/api', 'src/cluster/primary.ts'].filter(name =>
+      loaded.has(name),
+    ),
     [],
   )
 })

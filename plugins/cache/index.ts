@@ -1,17 +1,7 @@
-import {
-  Cancellation,
-  assertKnownMethods,
-  copyReply,
-  definePlugin,
-  isFailure,
-  memoizeFrozen,
-  onAbort,
-  stringifyJson,
-} from '../../src/plugin/plugin.ts'
+import { assertKnownMethods, copyReply, definePlugin, isFailure, memoizeFrozen, stringifyJson } from '../../src/plugin/plugin.ts'
 import type {
   CachePolicy,
   Call,
-  ChainSnapshot,
   ExplainedCall,
   Explanation,
   Handler,
@@ -21,6 +11,7 @@ import type {
   Reply,
   Services,
 } from '../../src/plugin/plugin.ts'
+import { CallsInFlight } from './calls-in-flight.ts'
 import { LookupCounters } from './lookup-counters.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 import type { CacheQuery } from './finality.ts'
@@ -85,7 +76,7 @@ export default definePlugin({
     let stopMeasuring = () => {}
     const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)
     const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, secondLevelCache)
-    const callsInFlight = new CallsInFlight(heads)
+    const callsInFlight = new CallsInFlight(services)
 
     const handle: Handler<'request'> = async (call, next) => {
       const { request } = call.context
@@ -111,6 +102,7 @@ export default definePlugin({
       const callInFlight = isInStep ? callsInFlight.find(key) : undefined
       if (callInFlight !== undefined) {
         lookups.record(request.method, 'joined')
+        callInFlight.span?.linkFromCurrent()
         log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
         return copyReply(await callInFlight.join(call), { cache: 'hit' })
       }
@@ -183,74 +175,3 @@ const lookUpBefore =
   (next: Next<'request'>, secondLevelCache: SecondLevelCache, query: CacheQuery): Next<'request'> =>
   async call =>
     (await secondLevelCache.get(query)) ?? next(call)
-
-/** What was known when a call began: a later call may expect more of the answer. */
-type KnownVersions = Pick<ChainSnapshot, 'headVersion'> & Pick<Services['heads'], 'transactionVersion'>
-
-/** The upstream calls that callers may join, by key. */
-class CallsInFlight {
-  readonly #heads: Services['heads']
-  readonly #calls = new Map<string, SharedCall>()
-
-  constructor(heads: Services['heads']) {
-    this.#heads = heads
-  }
-
-  /** A call that began when the current head, and every transaction that was sent, were known. */
-  find(key: string): SharedCall | undefined {
-    const call = this.#calls.get(key)
-    return call?.mayJoin(this.#versions) === true ? call : undefined
-  }
-
-  begin(key: string, call: Call<'request'>, variant: string, next: Next<'request'>): SharedCall {
-    const sharedCall = new SharedCall(this.#versions, call, variant, next)
-    this.#calls.set(key, sharedCall)
-    sharedCall.onEnd(() => {
-      if (this.#calls.get(key) === sharedCall) this.#calls.delete(key)
-    })
-    return sharedCall
-  }
-
-  get #versions(): KnownVersions {
-    return { headVersion: this.#heads.snapshot.headVersion, transactionVersion: this.#heads.transactionVersion }
-  }
-}
-
-/** One upstream call whose reply several callers wait for. It is canceled when the last of them leaves. */
-class SharedCall {
-  /** Of the call that it began for. */
-  readonly requestId: string
-  readonly #versions: KnownVersions
-  readonly #reply: Promise<Reply>
-  readonly #cancellation = new Cancellation()
-  #waitingCallers = 0
-
-  constructor(versions: KnownVersions, { message, origin, context }: Call<'request'>, variant: string, next: Next<'request'>) {
-    this.requestId = origin.requestId
-    this.#versions = versions
-    this.#reply = next({ message, origin, signal: this.#cancellation, context, variant })
-  }
-
-  onEnd(listener: () => void): void {
-    this.#reply.then(listener, listener)
-  }
-
-  /** False when the call was canceled, or began before the current head was known or the last transaction was accepted. */
-  mayJoin({ headVersion, transactionVersion }: KnownVersions): boolean {
-    const began = this.#versions
-    return !this.#cancellation.aborted && began.headVersion === headVersion && began.transactionVersion === transactionVersion
-  }
-
-  async join(call: Call): Promise<Reply> {
-    this.#waitingCallers += 1
-    const stopListening = onAbort(call.signal ?? call.origin.signal, () => {
-      this.#waitingCallers -= 1
-      if (this.#waitingCallers === 0) this.#cancellation.abort()
-    })
-    try {
-      return await this.#reply
-    } finally {
-      stopListening()
-    }
-  }
-}

@@ -90,8 +90,7 @@ export default definePlugin({
           signal,
           livenessProbe: { afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
           idempotent: method?.idempotent ?? false,
-          // A partner learns nothing of callers.
-          traceparent: target.source === 'node' ? services.traceparent(call) : undefined,
+          traceparent: services.traceparent(call),
         })
         if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()
         if (isFailure(reply)) return normalizeError(reply, request, methods)

@@ -3,10 +3,11 @@ import { reloadGatewayConfig } from './config-changes.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { openListeners } from './listeners.ts'
 import type { Listeners } from './listeners.ts'
-import type { HostServices } from './network.ts'
+import type { HostServices } from './stage-services.ts'
 import { Reloader } from './reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
 import { RunningNetworks } from './running-networks.ts'
+import { openTracing } from './tracing.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
@@ -79,6 +80,8 @@ export const openGateway = async (
     }
   }
   try {
+    const tracing = await openTracing(log)
+    if (tracing !== undefined) closers.push(() => tracing.flush(clock))
     const memoryBudget = new MemoryBudget(Math.floor(gateway.limits.inFlight / gateway.workers))
     const headsSource = givenHeads ?? (await openOwnHeadsSource(gateway, clock, closers))
     const metrics = createMetricsRegistry()
@@ -92,7 +95,7 @@ export const openGateway = async (
     const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })
     const base = { store, memoryBudget, metrics, accessLog, sockets, clock, log }
     const { accounts, ...opened } = await openServices(gateway, base, closers)
-    const services = { ...opened, headsSource, peersOf, rateLimits, accounts: { find: accounts.find } }
+    const services = { ...opened, tracing, headsSource, peersOf, rateLimits, accounts: { find: accounts.find } }
     const running = new RunningNetworks()
     closers.push(() => running.stop())
     const prepare = async ({ gateway: next, networks }: ValidConfig) => {

@@ -1,52 +1,22 @@
 import type { NetworkConfig, Step } from '../config/types.ts'
 import type { Problem } from '../config/problem.ts'
-import type { CallContext, Json, Origin } from '../plugin/call.ts'
+import type { CallContext, Origin } from '../plugin/call.ts'
 import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
 import type { ExplainedCall, Explanation, Handler, Next } from '../plugin/plugin.ts'
 import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
-import { revealSecrets } from '../plugin/secret.ts'
-import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
-import type { MethodDescription, MethodTable, Services, UpstreamClient } from '../services/index.ts'
-import { openOnlyPeer } from '../services/peers.ts'
-import type { Peers } from '../services/peers.ts'
-import { openMethodTable } from '../services/method-table/compile-table.ts'
+import type { Heads } from '../services/chain-heads/index.ts'
+import type { MethodDescription, MethodTable, Services } from '../services/index.ts'
 import { withLabels } from '../services/metrics.ts'
-import type { Metrics } from '../services/metrics.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { InFlight } from '../util/in-flight.ts'
 import { guardStage } from './guard-stage.ts'
 import { createStageTiming } from './stage-timing.ts'
-import { admitSequentially, composeHandlers, sharerIndexOf, traceparentOf, varyBelow, withCallMetrics } from './pipeline.ts'
+import { admitSequentially, composeHandlers, sharerIndexOf, withCallMetrics } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
-import type { SingletonReferences, Singletons } from './singletons.ts'
-
-/** What a network needs of its host; the rest of `Services` is its own. */
-export interface HostServices
-  extends Omit<
-    Services,
-    | 'network'
-    | 'methods'
-    | 'heads'
-    | 'metrics'
-    | 'upstreamClient'
-    | 'singleton'
-    | 'vary'
-    | 'traceparent'
-    | 'offers'
-    | 'describeMethods'
-    | 'peers'
-  > {
-  readonly metrics: Metrics
-  readonly singletons: Singletons
-  readonly headsSource: HeadsSource
-  /** The workers that serve a network; without it, this process is the only one. */
-  peersOf?(network: string): Peers
-  /** All networks share its connections; responses reserve their bytes in the share of their network. */
-  upstreamClientOf(network: string): UpstreamClient
-  readonly version: string
-  readonly measuresPlugins?: boolean
-}
+import type { SingletonReferences } from './singletons.ts'
+import { methodTableOf, stageServices } from './stage-services.ts'
+import type { HostServices } from './stage-services.ts'
 
 /** A network that answers. */
 export interface Network {
@@ -137,43 +107,6 @@ interface PipelineParts extends Pick<Services, 'describeMethods'> {
   readonly singletons: SingletonReferences
 }
 
-/** The services of each stage. Plugins get these and nothing else of the host, not even what their types would hide. */
-const stageServices = (
-  config: NetworkConfig,
-  host: HostServices,
-  { heads, singletons, offers, describeMethods }: Omit<PipelineParts, 'stages'> & Pick<Services, 'offers'>,
-): ((step: Step, i: number) => Services) => {
-  const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
-  const { upstreamClientOf, peersOf = openOnlyPeer, ...hostServices } = given
-  const { name, chainId, blockTime, steps } = config
-  const shared = {
-    ...hostServices,
-    upstreamClient: upstreamClientOf(config.name),
-    peers: peersOf(config.name),
-    network: { name, chainId, blockTime },
-    methods: methodTableOf(config, host),
-    heads,
-    offers,
-    describeMethods,
-    metrics: withLabels(host.metrics, { network: name }),
-  }
-  return (step, i) => ({
-    ...shared,
-    log: host.log.child({ network: name, plugin: step.name }),
-    // What is known of one chain must not be found by another. Names of steps are unique within a pipeline.
-    singleton: (singletonName, settings, make) =>
-      singletons.get(`${name}.${step.name}.${singletonName}`, [chainId, blockTime, settings, answerersBelow(steps, i)], make),
-    vary: varyBelow(steps.slice(i + 1)),
-    traceparent: ({ origin }) => traceparentOf(origin),
-  })
-}
-
-/** For the plugin that shares answers: the external plugins below it, which may make answers of any kind. With others it shares nothing. */
-const answerersBelow = (steps: readonly Step[], i: number): Json =>
-  i !== sharerIndexOf(steps)
-    ? null
-    : steps.slice(i + 1).flatMap(({ name, file, options }) => (file === undefined ? [] : [revealSecrets([name, file.path, options])]))
-
 const assembleNetwork = (
   config: NetworkConfig,
   host: HostServices,
@@ -187,12 +120,19 @@ const assembleNetwork = (
     }
   }
   const inFlight = new InFlight()
+  const { tracing } = host
   const callMetrics = { network: config.name, methods: config.methods.names }
+  const measureTime = createStageTiming(config.name, host)
+  const measureStage: typeof measureTime = (plugin, handle) => {
+    const measured = measureTime(plugin, handle)
+    return tracing?.traceStage(plugin, measured) ?? measured
+  }
+  const run = withCallMetrics(composeHandlers(stages, host.log, measureStage), { ...callMetrics, inFlight, ...host })
   return {
     name: config.name,
     hosts: config.hosts,
     heads,
-    run: withCallMetrics(composeHandlers(stages, host.log, createStageTiming(config.name, host)), { ...callMetrics, inFlight, ...host }),
+    run: tracing?.traceCalls(run, config.name, config.methods.names) ?? run,
     admit: trackAdmissions(admitSequentially(stages.map(({ stage }) => stage)), inFlight),
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,
@@ -229,9 +169,6 @@ const trackAdmissions =
     inFlight.begin()
     return failure.finally(() => inFlight.end())
   }
-
-const methodTableOf = ({ methods, name, chainId }: NetworkConfig, { version }: HostServices): MethodTable =>
-  openMethodTable(methods, { name, chainId, version })
 
 const describeTable = (table: MethodTable): readonly MethodDescription[] =>
   table.names.flatMap(name => {

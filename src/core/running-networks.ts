@@ -3,7 +3,8 @@ import type { Problem } from '../config/problem.ts'
 import type { NetworkConfig } from '../config/types.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { buildNetwork } from './network.ts'
-import type { HostServices, Network } from './network.ts'
+import type { Network } from './network.ts'
+import type { HostServices } from './stage-services.ts'
 
 /** A configuration that cannot be applied, although its files could be read. */
 export class ReloadError extends Error {

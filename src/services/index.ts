@@ -81,8 +81,16 @@ export interface Services {
    */
   vary(call: Call): string
   /**
-   * The W3C trace context that the call belongs to, for requests to own nodes; undefined where the caller has sent none that is well-formed. A
-   * shared call belongs to the trace of the caller for whom it began.
+   * The W3C trace context that the call belongs to, for requests to own nodes: of the span that runs now, or as the caller has sent it where
+   * no spans are recorded; undefined without either. A shared call belongs to the trace of the caller for whom it began.
    */
   traceparent(call: Call): string | undefined
+  /** The span that runs now, for a plugin whose calls wait for the work of another call; undefined where it is not recorded. */
+  currentSpan(): SpanReference | undefined
+}
+
+/** A span of OpenTelemetry. */
+export interface SpanReference {
+  /** Adds a link to this span to the span that then runs. */
+  linkFromCurrent(): void
 }

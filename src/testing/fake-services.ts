@@ -1,5 +1,5 @@
 import type { NetworkConfig } from '../config/types.ts'
-import type { HostServices } from '../core/network.ts'
+import type { HostServices } from '../core/stage-services.ts'
 import { openSingletons } from '../core/singletons.ts'
 import { version } from '../core/version.ts'
 import type { Plan, Secret, Target } from '../plugin/plugin.ts'

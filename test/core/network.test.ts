@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
-import type { HostServices } from '../../src/core/network.ts'
+import type { HostServices } from '../../src/core/stage-services.ts'
 import { Cancellation, definePlugin, withContext } from '../../src/plugin/plugin.ts'
 import type { AnyPlugin, Call, Origin, Path, Stage } from '../../src/plugin/plugin.ts'
 import { refuse } from '../../src/plugin/reply.ts'
@@ -168,6 +168,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'accounts',
     'cacheBytes',
     'clock',
+    'currentSpan',
     'describeMethods',
     'heads',
     'ledger',

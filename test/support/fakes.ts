@@ -84,6 +84,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     singleton: <T>(_name: string, _settings: Json, make: () => T): T => make(),
     vary: () => '',
     traceparent: () => undefined,
+    currentSpan: () => undefined,
     offers: () => true,
     describeMethods: () => [],
     ...services,

@@ -78,7 +78,9 @@ export const openUpstreamClient = (
     { target, request, options, deadline, state, concurrency }: PendingRequest,
   ): Promise<Reply> => {
     const { maxBytes, idempotent = false, traceparent } = options
-    const endpoint = traceparent === undefined ? state.endpoint : withHeader(state.endpoint, 'traceparent', traceparent)
+    // A partner learns nothing of callers.
+    const endpoint =
+      traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeader(state.endpoint, 'traceparent', traceparent)
     const onSettled = () => {
       deadline.stop()
       concurrency?.release()

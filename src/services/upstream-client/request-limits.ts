@@ -19,7 +19,7 @@ export interface RequestOptions {
   readonly idempotent?: boolean
   /** For health checks: does not wait for the target's `concurrency`. */
   readonly bypassConcurrencyLimit?: boolean
-  /** The W3C trace context, sent as the header of this name. */
+  /** The W3C trace context of the call that the request is for, sent to own nodes as the header of this name. */
   readonly traceparent?: string | undefined
 }
 

@@ -26,24 +26,19 @@ const handle = (
 
 const nodeError = (error: RpcError): Failure => ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
 
-t.test('the trace of a call is passed on to own nodes, and not to a partner', async t => {
+t.test('requests have the trace context of the call', async t => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-  for (const [source, expected] of [
-    ['node', traceparent],
-    ['partner', undefined],
-  ] as const) {
-    let passedOn: string | undefined
-    const upstreamClient: UpstreamClient = {
-      async request(_target, _request, options) {
-        passedOn = options.traceparent
-        return fakeResult('0x1')
-      },
-      disconnects: () => 0,
-    }
-    const { handle } = createStage(upstream, options, { methods: shippedMethods, upstreamClient, traceparent: () => traceparent })
-    await handle(fakeCall('eth_chainId', [], { target: { ...fakeTarget, source } }), unreachableNext)
-    t.equal(passedOn, expected, source)
+  const passedOn: (string | undefined)[] = []
+  const upstreamClient: UpstreamClient = {
+    async request(_target, _request, options) {
+      passedOn.push(options.traceparent)
+      return fakeResult('0x1')
+    },
+    disconnects: () => 0,
   }
+  const { handle } = createStage(upstream, options, { methods: shippedMethods, upstreamClient, traceparent: () => traceparent })
+  await handle(fakeCall('eth_chainId'), unreachableNext)
+  t.same(passedOn, [traceparent])
 })
 
 t.test('the response of a node', async t => {

@@ -151,6 +151,19 @@ t.test('a user and a password in a URL are sent as HTTP Basic, and no header is 
   )
 })
 
+t.test('the trace context of a call is sent to own nodes, and not to a partner', async t => {
+  const node = await startFakeNode({ eth_call: { result: '0x1' } })
+  const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))
+  t.teardown(() => Promise.all([client.close(), node.stop()]))
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  for (const source of ['node', 'partner'] as const)
+    await client.request(targetOf(node.url, { source }), request, requestOptions({ traceparent }))
+  t.same(
+    node.received.map(({ headers }) => headers['traceparent']),
+    [traceparent, undefined],
+  )
+})
+
 t.test('callers who disconnect', async t => {
   t.test('close the connection to the node within 100 ms', async t => {
     for (const name of ['never responds', 'stalls mid body', 'responds with endless chunks'] as const) {

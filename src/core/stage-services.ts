@@ -1,0 +1,94 @@
+import type { NetworkConfig, Step } from '../config/types.ts'
+import type { Json } from '../plugin/call.ts'
+import { revealSecrets } from '../plugin/secret.ts'
+import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
+import type { MethodTable, Services, UpstreamClient } from '../services/index.ts'
+import { openMethodTable } from '../services/method-table/compile-table.ts'
+import { withLabels } from '../services/metrics.ts'
+import type { Metrics } from '../services/metrics.ts'
+import { openOnlyPeer } from '../services/peers.ts'
+import type { Peers } from '../services/peers.ts'
+import { sharerIndexOf, traceparentOf, varyBelow } from './pipeline.ts'
+import type { SingletonReferences, Singletons } from './singletons.ts'
+import type { Tracing } from './tracing.ts'
+
+/** What a network needs of its host; the rest of `Services` is its own. */
+export interface HostServices
+  extends Omit<
+    Services,
+    | 'network'
+    | 'methods'
+    | 'heads'
+    | 'metrics'
+    | 'upstreamClient'
+    | 'singleton'
+    | 'vary'
+    | 'traceparent'
+    | 'currentSpan'
+    | 'offers'
+    | 'describeMethods'
+    | 'peers'
+  > {
+  readonly metrics: Metrics
+  readonly singletons: Singletons
+  readonly headsSource: HeadsSource
+  /** The workers that serve a network; without it, this process is the only one. */
+  peersOf?(network: string): Peers
+  /** All networks share its connections; responses reserve their bytes in the share of their network. */
+  upstreamClientOf(network: string): UpstreamClient
+  readonly version: string
+  readonly measuresPlugins?: boolean
+  /** Present where calls are recorded as spans. */
+  readonly tracing?: Tracing | undefined
+}
+
+/** What the stages of one pipeline share. */
+interface StageServicesOptions extends Pick<Services, 'describeMethods' | 'offers'> {
+  readonly heads: Heads
+  readonly singletons: SingletonReferences
+}
+
+/** The services of each stage. Plugins get these and nothing else of the host, not even what their types would hide. */
+export const stageServices = (
+  config: NetworkConfig,
+  host: HostServices,
+  { heads, singletons, offers, describeMethods }: StageServicesOptions,
+): ((step: Step, i: number) => Services) => {
+  const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
+  const { upstreamClientOf, peersOf = openOnlyPeer, tracing, ...hostServices } = given
+  const { name, chainId, blockTime, steps } = config
+  const upstreamClient = upstreamClientOf(name)
+  const shared = {
+    ...hostServices,
+    upstreamClient: tracing?.traceRequests(upstreamClient) ?? upstreamClient,
+    peers: peersOf(name),
+    network: { name, chainId, blockTime },
+    methods: methodTableOf(config, host),
+    heads,
+    offers,
+    describeMethods,
+    metrics: withLabels(host.metrics, { network: name }),
+    traceparent: traceparentReader(tracing),
+    currentSpan: () => tracing?.currentSpan(),
+  }
+  return (step, i) => ({
+    ...shared,
+    log: host.log.child({ network: name, plugin: step.name }),
+    // What is known of one chain must not be found by another. Names of steps are unique within a pipeline.
+    singleton: (singletonName, settings, make) =>
+      singletons.get(`${name}.${step.name}.${singletonName}`, [chainId, blockTime, settings, answerersBelow(steps, i)], make),
+    vary: varyBelow(steps.slice(i + 1)),
+  })
+}
+
+const traceparentReader = (tracing: Tracing | undefined): Services['traceparent'] =>
+  tracing === undefined ? ({ origin }) => traceparentOf(origin) : ({ origin }) => tracing.currentTraceparent() ?? traceparentOf(origin)
+
+/** For the plugin that shares answers: the external plugins below it, which may make answers of any kind. With others it shares nothing. */
+const answerersBelow = (steps: readonly Step[], i: number): Json =>
+  i !== sharerIndexOf(steps)
+    ? null
+    : steps.slice(i + 1).flatMap(({ name, file, options }) => (file === undefined ? [] : [revealSecrets([name, file.path, options])]))
+
+export const methodTableOf = ({ methods, name, chainId }: NetworkConfig, { version }: Pick<HostServices, 'version'>): MethodTable =>
+  openMethodTable(methods, { name, chainId, version })
