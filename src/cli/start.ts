@@ -86,15 +86,15 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
   openLog('info').info({ event: 'listening', ...urls, networks: served }, `listening on ${urls.rpc}`)
 }
 
-/** One of several workers: the admin listener is the primary's. */
+/** One of several workers: the admin listener and the portal are the primary's. */
 const runWorker = async (
   { gateway: gatewayConfig, ...config }: ValidConfig,
   { log, readConfig }: Pick<StartOptions, 'log' | 'readConfig'>,
   { env, err }: Terminal,
 ): Promise<number> => {
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
-  const { rpc, reusePort, trustedProxies } = gatewayConfig.listen
-  const listen = { rpc: { ...rpc, port: worker.rpcPort }, reusePort, trustedProxies }
+  const { admin: _admin, portal: _portal, rpc, ...listenOptions } = gatewayConfig.listen
+  const listen = { ...listenOptions, rpc: { ...rpc, port: worker.rpcPort } }
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, {
     headsSource: worker.heads,
     peersOf: worker.peersOf,

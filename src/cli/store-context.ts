@@ -3,7 +3,7 @@ import type { Plan } from '../plugin/call.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { printProblems } from '../config/problem.ts'
-import { urlOf } from '../server/http-server.ts'
+import { schemeOf, urlOf } from '../server/http-server.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Plans } from '../services/accounts/index.ts'
@@ -62,8 +62,10 @@ const readUserName = (): string => {
 }
 
 /** As browsers reach it. A free port is known to the running gateway alone. */
-const portalUrlOf = ({ listen, portal }: GatewayConfig): string | undefined =>
-  portal.url ?? (listen.portal === undefined || listen.portal.port === 0 ? undefined : urlOf(listen.portal.host, listen.portal.port))
+const portalUrlOf = ({ listen, portal }: GatewayConfig): string | undefined => {
+  if (portal.url !== undefined || listen.portal === undefined || listen.portal.port === 0) return portal.url
+  return urlOf(listen.portal.host, listen.portal.port, schemeOf(listen, 'portal'))
+}
 
 /** The account with this name or id. */
 export const getAccount = async (store: Store, nameOrId: string): Promise<AccountRow> => {

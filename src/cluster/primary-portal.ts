@@ -4,26 +4,35 @@ import { version } from '../core/version.ts'
 import { openPortal } from '../portal/index.ts'
 import type { PortalOptions } from '../portal/index.ts'
 import type { Listener } from '../server/index.ts'
+import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { systemClock } from '../services/clock.ts'
+import type { Metrics } from '../services/metrics.ts'
 import { openStore } from '../store/open-store.ts'
 
 export interface PrimaryPortal extends Listener {
   reload(config: Pick<ValidConfig, 'gateway' | 'networks'>): void
 }
 
+interface PrimaryPortalOptions extends Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log'> {
+  readonly metrics: Metrics
+}
+
 /** The portal of a gateway with workers: the primary serves it, with a connection to the store of its own. */
 export const openPrimaryPortal = async (
   config: ValidConfig,
-  options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log'>,
+  { metrics, ...options }: PrimaryPortalOptions,
 ): Promise<PrimaryPortal | undefined> => {
   const { listen, portal, store: storeAddress, plans } = config.gateway
   if (listen.portal === undefined) return undefined
-  const store = await openStore(storeAddress, systemClock)
+  const clock = systemClock
+  const tls = openTlsCertificate(listen, ['portal'], { clock, log: options.log, metrics })
+  const store = await openStore(storeAddress, clock)
   let current: Pick<ValidConfig, 'gateway' | 'networks'> = config
   const describeMethods = () => describeNetworks(current)
-  const address = { address: listen.portal, trustedProxies: listen.trustedProxies, storeAddress }
+  const address = { tls, address: listen.portal, trustedProxies: listen.trustedProxies, storeAddress }
   const services = { ...options, ...portal, ...address, networks: config.networks, store, plans, describeMethods }
-  const listener = await openPortal({ ...services, clock: systemClock, version }).catch(async (error: unknown) => {
+  const listener = await openPortal({ ...services, clock, version }).catch(async (error: unknown) => {
+    tls?.stop()
     await store.close()
     throw error
   })
@@ -34,6 +43,7 @@ export const openPrimaryPortal = async (
       listener.reload({ networks: next.networks, plans: next.gateway.plans })
     },
     async stop() {
+      tls?.stop()
       await listener.stop()
       await store.close()
     },

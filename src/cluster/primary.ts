@@ -7,7 +7,7 @@ import { version } from '../core/version.ts'
 import { Reloader } from '../core/reloader.ts'
 import type { PreparedReload, ReadConfig } from '../core/reloader.ts'
 import { openAdminListener } from '../server/index.ts'
-import { urlOf } from '../server/http-server.ts'
+import { schemeOf, urlOf } from '../server/http-server.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
@@ -98,12 +98,13 @@ export const openPrimary = async (
     throw error
   }
   const admin = gateway.listen.admin && (await openAdminListener(gateway.listen.admin, adminOptions).catch(closeAll))
-  const portal = await openPrimaryPortal(config, { rpcUrl: urlOf(rpc.host, rpc.port), headsStatus, log }).catch(async (error: unknown) => {
+  const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen, 'rpc'))
+  const portal = await openPrimaryPortal(config, { rpcUrl, headsStatus, log, metrics }).catch(async (error: unknown) => {
     await admin?.stop()
     return closeAll(error)
   })
   return {
-    urls: { rpc: urlOf(rpc.host, rpc.port), ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
+    urls: { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
     accessLog,
     reloader,
     async stop(graceMs = gateway.drain.grace) {

@@ -15,34 +15,35 @@ import { browserUrlProblems, portalProblems } from './portal-rules.ts'
 import type { Problem } from './problem.ts'
 import type { GatewayConfig } from './types.ts'
 import type { Env } from './variables.ts'
+import { checkTls } from './tls-rules.ts'
+import type { TlsCheck } from './tls-rules.ts'
 import { readYamlFile } from './yaml-file.ts'
 import type { YamlFile } from './yaml-file.ts'
 
-/** Reads `<dir>/gateway.yaml`. The config is present exactly when there are no problems. */
-export const readGatewayConfig = (
-  dir: string,
-  env: Env,
-): {
+export interface GatewayReadResult extends TlsCheck {
   readonly config: GatewayConfig | undefined
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
   readonly effective?: EffectiveFile
-} => {
+}
+
+/** Reads `<dir>/gateway.yaml`. The config is present exactly when there are no problems. */
+export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
   const source = readYamlFile(join(dir, 'gateway.yaml'), env)
   if (source.value === undefined) return { config: undefined, problems: missingFileProblems(source), warnings: [] }
   const {
     options,
     effective,
     problems: schemaProblems,
-    warnings,
+    warnings: schemaWarnings,
   } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema })
   const ruleProblems = gatewayRules.flatMap(rule => rule(source))
-  const problems = [...source.problems, ...schemaProblems, ...ruleProblems, ...unsetVariableProblems(source)]
+  const { problems: tlsProblems, warnings: tlsWarnings, ...tlsCheck } = checkTls(source)
+  const problems = [...source.problems, ...schemaProblems, ...ruleProblems, ...tlsProblems, ...unsetVariableProblems(source)]
+  const warnings = [...schemaWarnings, ...tlsWarnings]
   const store = parseStoreAddress(options?.store ?? '', dirname(source.path))
   if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems, warnings }
 
   const {
-    listen: { rpc, portal, admin: adminAddress, reusePort, trustedProxies },
+    listen: { rpc, portal, admin: adminAddress, ...listenOptions },
     workers,
     plans,
     admin,
@@ -56,8 +57,7 @@ export const readGatewayConfig = (
       rpc: parseAddress(rpc),
       ...(portal !== undefined && { portal: parseAddress(portal) }),
       ...(adminAddress !== undefined && { admin: parseAddress(adminAddress) }),
-      reusePort,
-      trustedProxies,
+      ...listenOptions,
     },
     admin: { ...admin, hosts: adminHosts(source, admin.url) },
     accessLog: { ...accessLog, ...(file !== undefined && { file: file === 'stdout' ? file : resolve(dirname(source.path), file) }) },
@@ -66,7 +66,7 @@ export const readGatewayConfig = (
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
   }
-  return { config, problems, warnings, ...(isJsonObject(effective) && { effective: { source, value: effective } }) }
+  return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(effective) && { effective: { source, value: effective } }) }
 }
 
 export const missingDirectoryHint = 'give the directory of the configuration with --config DIR, or write one with `tollgate init`'

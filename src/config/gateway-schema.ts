@@ -4,6 +4,7 @@ import { rateLimitProperties } from '../services/rate-limits.ts'
 import { accessLogSchema } from './access-log-schema.ts'
 import { limitsSchema } from './limits-schema.ts'
 import { browserUrlPattern, portalSchema } from './portal-schema.ts'
+import { tlsSchema } from './tls-schema.ts'
 
 export const defaultRpcAddress = '127.0.0.1:8080'
 
@@ -34,6 +35,7 @@ export const gatewaySchema = {
           description: 'Health, metrics, logs and reload: /livez, /readyz, /metrics, /log-level, /access-log, /reload. None by default.',
           examples: ['127.0.0.1:8082'],
         },
+        tls: tlsSchema,
         reusePort: {
           type: 'boolean',
           default: false,

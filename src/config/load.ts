@@ -8,6 +8,7 @@ import { openMethodTables } from './method-tables.ts'
 import { duplicateHosts, readNetworkConfig } from './network-config.ts'
 import { isSamePlace, sortProblems } from './problem.ts'
 import type { Problem } from './problem.ts'
+import { hostsWithoutCertificate } from './tls-rules.ts'
 import type { Config } from './types.ts'
 import type { Env } from './variables.ts'
 
@@ -36,7 +37,17 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     // The problem of a misnamed file already says why no network is configured.
     ...(names.length + misnamed.length === 0 ? [noNetworksProblem(root)] : []),
   ]
-  const warnings = [...gateway.warnings, ...networks.flatMap(network => network.warnings)]
+  const { certificate } = gateway
+  const warnings = [
+    ...gateway.warnings,
+    ...networks.flatMap(network => network.warnings),
+    ...(certificate === undefined
+      ? []
+      : hostsWithoutCertificate(
+          certificate,
+          networks.flatMap(network => network.hosts),
+        )),
+  ]
   return {
     gateway: gateway.config,
     networks: networks.flatMap(({ config }) => config ?? []),

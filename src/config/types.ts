@@ -13,6 +13,7 @@ export interface GatewayConfig {
     readonly rpc: Address
     readonly admin?: Address
     readonly portal?: Address
+    readonly tls?: TlsOptions
     /** Whether each process listens on the RPC port itself (SO_REUSEPORT). */
     readonly reusePort: boolean
     /** Addresses and subnets of proxies. */
@@ -68,6 +69,14 @@ export interface GatewayConfig {
     /** How long counts of calls are stored. */
     readonly retention: number
   }
+}
+
+/** The paths of PEM files, absolute. */
+export interface TlsOptions {
+  readonly cert: string
+  readonly key: string
+  /** Those that accept TLS, and nothing else. */
+  readonly listeners: readonly ('rpc' | 'portal')[]
 }
 
 /** Limits on requests, and on the memory of responses; sizes in bytes. */

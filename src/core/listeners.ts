@@ -3,13 +3,14 @@ import { openOperatorApp, openPortal } from '../portal/index.ts'
 import type { PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
+import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { accessLogSettingsOf } from '../services/access-log.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import type { RunningNetworks } from './running-networks.ts'
 
-export interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks'>, Pick<PortalOptions, 'store' | 'version'> {
+export interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks' | 'tls'>, Pick<PortalOptions, 'store' | 'version'> {
   readonly running: RunningNetworks
   readonly headsSource: HeadsSource
   readonly metrics: MetricsRegistry
@@ -32,7 +33,10 @@ export const openListeners = async (
   closers: (() => Promise<void>)[],
 ): Promise<Listeners> => {
   const { running, store, clock, log, version } = context
-  const rpc = await openRpcListener({ ...context, config, networks: running.current })
+  const tls = openTlsCertificate(config.listen, config.listen.portal === undefined ? ['rpc'] : ['rpc', 'portal'], context)
+  if (tls !== undefined) closers.push(async () => tls.stop())
+  const tlsOf = (listener: 'rpc' | 'portal') => (config.listen.tls?.listeners.includes(listener) === true ? tls : undefined)
+  const rpc = await openRpcListener({ ...context, config, networks: running.current, tls: tlsOf('rpc') })
   closers.push(() => rpc.stop())
   const { admin: adminAddress, portal: portalAddress } = config.listen
   const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
@@ -51,6 +55,7 @@ export const openListeners = async (
     (await openPortal({
       ...config.portal,
       address: portalAddress,
+      tls: tlsOf('portal'),
       trustedProxies: config.listen.trustedProxies,
       storeAddress: config.store,
       rpcUrl: rpc.url,

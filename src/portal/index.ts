@@ -2,9 +2,9 @@ import type { RequestListener } from 'node:http'
 import type { Address, NetworkConfig, StoreAddress } from '../config/types.ts'
 import type { Secret } from '../plugin/secret.ts'
 import type { AdminToken } from '../server/admin-token.ts'
-import { urlOf } from '../server/http-server.ts'
 import { openAppListener } from '../server/index.ts'
 import type { Listener } from '../server/index.ts'
+import type { TlsServers } from '../server/http-server.ts'
 import type { MethodDescription } from '../services/index.ts'
 import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
@@ -15,6 +15,8 @@ import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
 export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail'> {
   readonly address: Address
+  /** For HTTPS. */
+  readonly tls?: TlsServers | undefined
   /** The address of `store`, which the process of queries opens too. */
   readonly storeAddress: StoreAddress
   /** Addresses and subnets of proxies, which say where a request comes from. */
@@ -42,20 +44,30 @@ export interface PortalListener extends Listener {
 }
 
 /** Opens the dashboard for developers. Rejects with ListenError. */
-export const openPortal = async ({ address, storeAddress, trustedProxies, ...initialOptions }: PortalOptions): Promise<PortalListener> => {
+export const openPortal = async ({
+  address,
+  tls,
+  storeAddress,
+  trustedProxies,
+  ...initialOptions
+}: PortalOptions): Promise<PortalListener> => {
   let options = initialOptions
   let limits: PortalLimits | undefined
   let queryProcess: QueryProcess | undefined
-  const listener = await openAppListener(address, async listenerUrl => {
-    const { createPortalApp, openPortalLimits, openQueryProcess } = await import('./portal-app.ts')
-    limits ??= openPortalLimits(options.clock)
-    queryProcess ??= openQueryProcess(storeAddress, options.clock)
-    const url = (options.url ?? listenerUrl).replace(/\/$/, '')
-    const { smtp, log, secrets = [] } = options
-    const made = { url, limits, queries: queryProcess.queries, startQueries: queryProcess.start, sendMail: smtp && openMailer(smtp, log) }
-    const services = { ...options, ...made, networks: await toPortalNetworks(options) }
-    return createPortalApp(services, { listenHost: address.host, trustedProxies, secrets }).callback()
-  })
+  const listener = await openAppListener(
+    address,
+    async listenerUrl => {
+      const { createPortalApp, openPortalLimits, openQueryProcess } = await import('./portal-app.ts')
+      limits ??= openPortalLimits(options.clock)
+      queryProcess ??= openQueryProcess(storeAddress, options.clock)
+      const url = (options.url ?? listenerUrl).replace(/\/$/, '')
+      const { smtp, log, secrets = [] } = options
+      const made = { url, limits, queries: queryProcess.queries, startQueries: queryProcess.start, sendMail: smtp && openMailer(smtp, log) }
+      const services = { ...options, ...made, networks: await toPortalNetworks(options) }
+      return createPortalApp(services, { listenHost: address.host, trustedProxies, secrets }).callback()
+    },
+    tls,
+  )
   return {
     ...listener,
     reload({ networks, plans }) {
@@ -74,7 +86,7 @@ const toPortalNetworks = async ({
   describeMethods,
   networkUrl,
   rpcUrl,
-}: Omit<PortalOptions, 'address' | 'trustedProxies' | 'storeAddress'>): Promise<readonly PortalNetwork[]> => {
+}: Omit<PortalOptions, 'address' | 'tls' | 'trustedProxies' | 'storeAddress'>): Promise<readonly PortalNetwork[]> => {
   const methods = await describeMethods()
   return networks.map(({ name, chainId, hosts }) => {
     const http = networkUrl?.replace('{host}', hosts[0] ?? '') ?? urlOnListener(hosts, rpcUrl)
@@ -84,8 +96,10 @@ const toPortalNetworks = async ({
 
 /** Without a public URL: the address of the listener where it names the network by itself, else the network's host on its port. */
 const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
-  const { hostname, port } = new URL(rpcUrl)
-  return hosts.includes(hostname) ? rpcUrl : urlOf(hosts[0] ?? hostname, Number(port))
+  const url = new URL(rpcUrl)
+  const host = hosts.includes(url.hostname) ? url.hostname : (hosts[0] ?? url.hostname)
+  url.hostname = host.includes(':') ? `[${host}]` : host
+  return url.origin
 }
 
 /** What the operator uses on the admin listener, loaded with its first request. */

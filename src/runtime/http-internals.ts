@@ -53,20 +53,24 @@ export const ignoreUpgrade = (
     if (rawHeaders[i]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[i]}: ${rawHeaders[i + 1]}`)
   }
   stream.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
-  server.emit('connection', stream)
+  // A server of HTTPS would begin a handshake with each `connection`.
+  server.emit('encrypted' in stream ? 'secureConnection' : 'connection', stream)
 }
 
 /** What libuv holds for a socket, which Node shows nobody (Node 20, 22, 24 and 26); Node's own socket timeout reads it. */
 interface SocketInternals extends Socket {
   readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null
+  /** Of a TLS socket, the connection below: its own counters stand still until all that is written has been encrypted and sent. */
+  readonly _parent?: SocketInternals | null
 }
 
 /**
  * The bytes that the system has taken so far: it takes more as the caller reads. Where Node does not tell, whole writes
  * are counted once the system has taken all of each.
  */
-export const sentBytesOf = (socket: Socket): number => {
-  const { _handle: handle, bytesWritten, writableLength }: SocketInternals = socket
+export const sentBytesOf = (socket: SocketInternals): number => {
+  const { bytesWritten, writableLength } = socket
+  const handle = (socket._parent ?? socket)._handle
   return handle?.bytesWritten === undefined || handle.writeQueueSize === undefined
     ? bytesWritten - writableLength
     : handle.bytesWritten - handle.writeQueueSize

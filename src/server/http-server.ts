@@ -1,8 +1,8 @@
 import { createServer } from 'node:http'
-import type { IncomingMessage, RequestListener, Server } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerOptions } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { Address } from '../config/types.ts'
+import type { Address, GatewayConfig } from '../config/types.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
@@ -19,40 +19,51 @@ export class ListenError extends Error {}
 /** Idle connections are kept so long, in ms: longer than the 60 s after which common load balancers drop them, so that they close first. */
 export const keepAliveTimeoutMs = 65_000
 
+/** Creates servers that accept TLS. */
+export interface TlsServers {
+  createServer(options: ServerOptions, serve: RequestListener): Server
+}
+
 export interface HttpServerOptions {
+  /** For HTTPS; without it, the server speaks plain HTTP. */
+  readonly tls?: TlsServers | undefined
+
   /** Which upgrades become `upgrade` events; other requests with an Upgrade header are served as if they had none. Node 22.21 and 24.9. */
   shouldUpgradeCallback?(request: IncomingMessage): boolean
 }
 
 /** An HTTP server with the limits that keep slow and silent clients from holding it (headers 10 s, request 30 s). */
-export const createHttpServer = (serve: RequestListener, options: HttpServerOptions = {}): Server =>
-  createServer(
-    {
-      ...options,
-      headersTimeout: 10_000,
-      requestTimeout: 30_000,
-      connectionsCheckingInterval: 1000,
-      keepAliveTimeout: keepAliveTimeoutMs,
-      // A request without a Host header is answered from the table, not with Node's bare 400.
-      requireHostHeader: false,
-      noDelay: true,
-    },
-    serve,
-  )
+export const createHttpServer = (serve: RequestListener, { tls, ...options }: HttpServerOptions = {}): Server => {
+  const serverOptions = {
+    ...options,
+    headersTimeout: 10_000,
+    requestTimeout: 30_000,
+    connectionsCheckingInterval: 1000,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    // A request without a Host header is answered from the table, not with Node's bare 400.
+    requireHostHeader: false,
+    noDelay: true,
+  }
+  return tls === undefined ? createServer(serverOptions, serve) : tls.createServer(serverOptions, serve)
+}
 
-/** Resolves with the URL that it listens on; port 0 takes a free one. With `reusePort`, other processes may listen on the port too. */
-export const listen = (server: Server, { host, port }: Address, reusePort = false): Promise<string> =>
+/** Resolves with the port that it listens on; port 0 takes a free one. With `reusePort`, other processes may listen on the port too. */
+export const listen = (server: Server, { host, port }: Address, reusePort = false): Promise<number> =>
   new Promise((resolve, reject) => {
     const options: ListenOptions & { reusePort: boolean } = { host, port, reusePort }
     // Errors of accept() come later, and end nothing.
     server.on('error', (error: NodeJS.ErrnoException) => reject(new ListenError(explainListenError(error, host, port))))
     server.listen(options, () => {
       const bound = server.address() as AddressInfo // a TCP server has no other kind of address
-      resolve(urlOf(host, bound.port))
+      resolve(bound.port)
     })
   })
 
-export const urlOf = (host: string, port: number): string => `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+export const urlOf = (host: string, port: number, scheme: 'http' | 'https' = 'http'): string =>
+  `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
+
+export const schemeOf = ({ tls }: GatewayConfig['listen'], listener: 'rpc' | 'portal'): 'http' | 'https' =>
+  tls?.listeners.includes(listener) === true ? 'https' : 'http'
 
 const explainListenError = (error: NodeJS.ErrnoException, host: string, port: number): string => {
   const hostAndPort = `${host}:${port}`
@@ -68,21 +79,34 @@ const explainListenError = (error: NodeJS.ErrnoException, host: string, port: nu
   }
 }
 
-/** Closes connections above the limit at once. Returns those that are open. */
-export const limitConnections = (server: Server, sockets: SocketLimits): ReadonlySet<Socket> => {
-  const open = new Set<Socket>()
-  server.on('error', ({ code = '' }: NodeJS.ErrnoException) => sockets.recordRefused('caller', code))
-  server.prependListener('connection', (socket: Socket) => {
-    if (open.has(socket)) return // its upgrade was ignored, and the server got it back
-    if (open.size >= sockets.maxConnections) {
+/** The open connections of a server. With TLS they are those below, from before the handshake on, which Node's closeAllConnections() leaves. */
+export class OpenConnections {
+  readonly #open = new Set<Socket>()
+
+  /** With limits, connections above them are closed at once. */
+  constructor(server: Server, sockets?: SocketLimits) {
+    if (sockets !== undefined) server.on('error', ({ code = '' }: NodeJS.ErrnoException) => sockets.recordRefused('caller', code))
+    server.prependListener('connection', (socket: Socket) => this.#add(socket, sockets))
+  }
+
+  get count(): number {
+    return this.#open.size
+  }
+
+  destroyAll(): void {
+    for (const socket of this.#open) socket.destroy()
+  }
+
+  #add(socket: Socket, sockets: SocketLimits | undefined): void {
+    if (this.#open.has(socket)) return // its upgrade was ignored, and the server got it back
+    if (sockets !== undefined && this.#open.size >= sockets.maxConnections) {
       sockets.recordRefused('caller', 'limits.connections')
       socket.destroy()
       return
     }
-    open.add(socket)
-    socket.once('close', () => open.delete(socket))
-  })
-  return open
+    this.#open.add(socket)
+    socket.once('close', () => this.#open.delete(socket))
+  }
 }
 
 /** Loads a listener with its first request. */
@@ -102,8 +126,12 @@ export const closeServer = (server: Server): Promise<void> =>
  * An HTTP server that passes every request to the listener: also upgrades, CONNECT and requests with an expectation, for
  * which Node has events of their own. What Node's HTTP parser refuses gets an error response of the gateway.
  */
-export const createRpcServer = (services: Pick<RpcServices, 'countResponse' | 'accessLog'>, serve: RequestListener): Server => {
-  const server = createHttpServer(serve, { shouldUpgradeCallback: isWebSocketUpgrade })
+export const createRpcServer = (
+  services: Pick<RpcServices, 'countResponse' | 'accessLog'>,
+  serve: RequestListener,
+  tls?: TlsServers,
+): Server => {
+  const server = createHttpServer(serve, { shouldUpgradeCallback: isWebSocketUpgrade, tls })
   const currentResponse = trackResponses(server)
   const serveUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer): void => {
     stream.on('error', () => stream.destroy())

@@ -20,9 +20,11 @@ import {
   createRpcServer,
   keepAliveTimeoutMs,
   lazyListener,
-  limitConnections,
+  OpenConnections,
   listen,
+  urlOf,
 } from './http-server.ts'
+import type { TlsServers } from './http-server.ts'
 import { measureLoad } from './load-metrics.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
@@ -49,6 +51,8 @@ export interface RpcListenerOptions {
   readonly log: Log
   readonly metrics: Metrics
   readonly accessLog: AccessLog
+  /** For HTTPS. */
+  readonly tls?: TlsServers | undefined
 }
 
 export interface RpcListener extends Listener {
@@ -71,6 +75,7 @@ export const openRpcListener = async ({
   log,
   metrics,
   accessLog,
+  tls,
 }: RpcListenerOptions): Promise<RpcListener> => {
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log, accessLog }
   const endpointByHost = new NetworkEndpoints(networks, handlerBase)
@@ -92,14 +97,15 @@ export const openRpcListener = async ({
     accessLog,
   }
   const wsConnections = new WsConnections(services, clock)
-  const server = createRpcServer(services, createRpcHost(services, wsConnections).callback())
-  const url = await listen(server, config.listen.rpc, config.listen.reusePort)
-  const connections = limitConnections(server, sockets)
+  const server = createRpcServer(services, createRpcHost(services, wsConnections).callback(), tls)
+  const { rpc, reusePort } = config.listen
+  const port = await listen(server, rpc, reusePort)
+  const connections = new OpenConnections(server, sockets)
   measureLoad(metrics, services, { connections, wsConnections })
   wsConnections.start()
   let { drain: drainConfig } = config
   return {
-    url,
+    url: urlOf(rpc.host, port, tls && 'https'),
     reload(networks, { headers, drain }) {
       endpointByHost.replace(networks)
       services.headers = headers
@@ -110,7 +116,7 @@ export const openRpcListener = async ({
       activeRequests.isDraining = true
       return wsConnections.closeGradually(graceMs)
     },
-    stop: () => drain(services, server, wsConnections, clock, drainConfig.timeout),
+    stop: () => drain(services, { server, connections, wsConnections, clock, timeoutMs: drainConfig.timeout }),
   }
 }
 
@@ -125,12 +131,17 @@ export interface AppListener extends Listener {
 }
 
 /** Rejects with ListenError. */
-export const openAppListener = async (address: Address, loadApp: (url: string) => Promise<RequestListener>): Promise<AppListener> => {
+export const openAppListener = async (
+  { host, port }: Address,
+  loadApp: (url: string) => Promise<RequestListener>,
+  tls?: TlsServers,
+): Promise<AppListener> => {
   let url = ''
   const newApp = () => lazyListener(() => loadApp(url))
   let serve = newApp()
-  const server = createHttpServer((req, res) => serve(req, res))
-  url = await listen(server, address)
+  const server = createHttpServer((req, res) => serve(req, res), { tls })
+  url = urlOf(host, await listen(server, { host, port }), tls && 'https')
+  const connections = new OpenConnections(server)
   return {
     url,
     reload() {
@@ -139,7 +150,7 @@ export const openAppListener = async (address: Address, loadApp: (url: string) =
     async stop() {
       const closed = closeServer(server)
       // Streams of events would never end.
-      server.closeAllConnections()
+      connections.destroyAll()
       await closed
     },
   }
@@ -148,10 +159,7 @@ export const openAppListener = async (address: Address, loadApp: (url: string) =
 /** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */
 const drain = async (
   { activeRequests, log }: RpcServices,
-  server: Server,
-  wsConnections: WsConnections,
-  clock: Clock,
-  timeoutMs: number,
+  { server, connections, wsConnections, clock, timeoutMs }: DrainOptions,
 ): Promise<void> => {
   activeRequests.isDraining = true
   const closed = closeServer(server)
@@ -162,6 +170,14 @@ const drain = async (
   server.closeIdleConnections()
   await Promise.race([closed, sleep(clock, isTimedOut ? 0 : 1000)])
   wsConnections.terminate()
-  server.closeAllConnections()
+  connections.destroyAll()
   await closed
+}
+
+interface DrainOptions {
+  readonly server: Server
+  readonly connections: OpenConnections
+  readonly wsConnections: WsConnections
+  readonly clock: Clock
+  readonly timeoutMs: number
 }

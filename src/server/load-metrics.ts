@@ -1,11 +1,11 @@
-import type { Socket } from 'node:net'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Metrics } from '../services/metrics.ts'
+import type { OpenConnections } from './http-server.ts'
 import type { RpcServices } from './rpc-services.ts'
 import type { WsConnections } from './websocket.ts'
 
-interface OpenConnections {
-  readonly connections: ReadonlySet<Socket>
+interface CallerConnections {
+  readonly connections: Pick<OpenConnections, 'count'>
   readonly wsConnections: Pick<WsConnections, 'count'>
 }
 
@@ -13,7 +13,7 @@ interface OpenConnections {
 export const measureLoad = (
   metrics: Metrics,
   { scheduler, memoryBudget }: Pick<RpcServices, 'scheduler' | 'memoryBudget'>,
-  { connections, wsConnections }: OpenConnections,
+  { connections, wsConnections }: CallerConnections,
 ): void => {
   const connectionCount = metrics.gauge(metricDefinitions.connections, {})
   const websocketCount = metrics.gauge(metricDefinitions.websockets, {})
@@ -21,7 +21,7 @@ export const measureLoad = (
   const inFlightBytes = metrics.gauge(metricDefinitions.inFlightBytes, {})
   metrics.gauge(metricDefinitions.inFlightMaxBytes, {}).set(memoryBudget.maxBytes)
   metrics.collect(() => {
-    connectionCount.set(connections.size)
+    connectionCount.set(connections.count)
     websocketCount.set(wsConnections.count)
     waitingMessages.set(scheduler.waitingCount)
     inFlightBytes.set(memoryBudget.reservedBytes)

@@ -22,6 +22,19 @@ export const systemMetricDefinitions = {
     labels: ['peer'],
     help: 'Sockets that the limits of the gateway or of its machine did not allow. The peer is "caller" or "upstream".',
   },
+  tlsCertificateExpiry: {
+    name: 'tollgate_tls_certificate_expiry_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When the certificate of `listen.tls`, or one of its chain, expires, in seconds since 1970: of the processes, the earliest. Absent without it.',
+    aggregation: 'min',
+  },
+  tlsHandshakesFailed: {
+    name: 'tollgate_tls_handshakes_failed_total',
+    type: 'counter',
+    labels: [],
+    help: 'TLS handshakes that failed: the client refused the certificate, spoke no TLS, or only versions before 1.2. Absent without `listen.tls`.',
+  },
   waitingMessages: {
     name: 'tollgate_waiting_messages',
     type: 'gauge',

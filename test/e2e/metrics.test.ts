@@ -131,7 +131,8 @@ t.test('a gateway that has served calls', async t => {
     const shown = new Map(Array.from(text.matchAll(/^# TYPE (\S+) (\S+)$/gm), ([, name = '', type = '']) => [name, type]))
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
     // What other tests show: it needs Redis, subscriptions, a reload, a refused socket or a node that is excluded or slow.
-    const elsewhere = /shared_cache|subscription|reload|sockets_refused|upstream_excluded|upstream_reduced|rate_limited|breaker/
+    const elsewhere =
+      /shared_cache|subscription|tollgate_tls|reload|sockets_refused|upstream_excluded|upstream_reduced|rate_limited|breaker/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],

@@ -1,9 +1,11 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
 import { connect, createServer as createNetServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
 import t from 'tap'
 import { holdsCurrentResponse, sentBytesOf, trackResponses } from '../../src/runtime/http-internals.ts'
 import { text } from 'node:stream/consumers'
@@ -11,18 +13,37 @@ import type { Test } from 'tap'
 import { openSingleWrite, writesOnce } from '../../src/runtime/http-internals.ts'
 
 t.test('this version of Node shows how many bytes of a write the system has taken', async t => {
-  const server = createNetServer(socket => socket.on('error', () => undefined).write(Buffer.alloc(byteLength))).listen(0, '127.0.0.1')
   const byteLength = 32 << 20
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  const reader = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()
-  t.teardown(() => reader.destroy())
-  const [socket] = (await once(server, 'connection')) as [Socket]
-  while (sentBytesOf(socket) === 0) await new Promise(setImmediate)
-  const taken = sentBytesOf(socket)
-  t.ok(taken < byteLength && socket.bytesWritten === byteLength, `${taken}`)
-  reader.resume()
-  while (sentBytesOf(socket) < byteLength) await new Promise(setImmediate)
+  const writeOn = (socket: Socket) => void socket.on('error', () => undefined).write(Buffer.alloc(byteLength))
+  const pem = readFileSync(new URL('../../../test/support/certificates/valid.pem', import.meta.url))
+  for (const [event, server, connectTo] of [
+    ['connection', createNetServer(writeOn), (port: number) => connect(port, '127.0.0.1')],
+    [
+      'secureConnection',
+      createTlsServer({ cert: pem, key: pem }, writeOn),
+      (port: number) => connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }),
+    ],
+  ] as const) {
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+    const reader = connectTo((server.address() as AddressInfo).port).pause()
+    t.teardown(() => reader.destroy())
+    const [socket] = (await once(server, event)) as [Socket]
+    while (sentBytesOf(socket) < 10_000) await new Promise(setImmediate)
+    const taken = sentBytesOf(socket)
+    t.ok(taken < byteLength && socket.bytesWritten === byteLength, `${event}: ${taken}`)
+    let receivedBytes = 0
+    const onData = (chunk: Buffer) => {
+      receivedBytes += chunk.length
+      if (receivedBytes > byteLength / 2) reader.pause().off('data', onData)
+    }
+    reader.on('data', onData).resume()
+    while (!reader.isPaused() || sentBytesOf(socket) <= taken) await new Promise(setImmediate)
+    t.ok(sentBytesOf(socket) < byteLength, `${event}: ${sentBytesOf(socket)} of which ${receivedBytes} have been read`)
+    reader.resume()
+    while (sentBytesOf(socket) < byteLength) await new Promise(setImmediate)
+  }
   t.equal(sentBytesOf({ bytesWritten: 9, writableLength: 4 } as Socket), 5, 'elsewhere whole writes are counted')
 })
 

@@ -1,0 +1,53 @@
+import type { X509Certificate } from 'node:crypto'
+import { isIP } from 'node:net'
+import { dirname, resolve } from 'node:path'
+import { systemClock } from '../services/clock.ts'
+import { readTlsFiles, validityProblem } from '../services/tls-files.ts'
+import type { ListedHost } from './network-config.ts'
+import type { Problem } from './problem.ts'
+import type { YamlFile } from './yaml-file.ts'
+
+export interface TlsCheck {
+  readonly problems: readonly Problem[]
+  readonly warnings: readonly Problem[]
+  /** The certificate of the RPC listener; undefined when it has none, or when the files have problems. */
+  readonly certificate?: X509Certificate
+}
+
+/** Reads the files of `listen.tls`. Where an option is missing or has the wrong type, the schema has reported it. */
+export const checkTls = (source: YamlFile): TlsCheck => {
+  const cert = source.textAt(['listen', 'tls', 'cert'])
+  const key = source.textAt(['listen', 'tls', 'key'])
+  if (!cert || !key) return { problems: [], warnings: [] }
+  const directory = dirname(source.path)
+  const read = readTlsFiles({ cert: resolve(directory, cert), key: resolve(directory, key) })
+  if ('option' in read) {
+    const { option, message, hint } = read
+    return { problems: [source.problemAt(['listen', 'tls', option], `listen.tls.${option}: ${message}`, hint)], warnings: [] }
+  }
+  const invalid = validityProblem(read.chain, systemClock.now())
+  const warnings = invalid === undefined ? [] : [source.problemAt(['listen', 'tls', 'cert'], `listen.tls.cert: ${invalid}`)]
+  const certificate = isForRpc(source) ? read.chain[0] : undefined
+  return { problems: [], warnings, ...(certificate && { certificate }) }
+}
+
+const isForRpc = (source: YamlFile): boolean => {
+  const listeners = source.valueAt(['listen', 'tls', 'listeners'])
+  return !Array.isArray(listeners) || listeners.includes('rpc')
+}
+
+/** Hosts of networks that clients would not reach, as the certificate does not name them. Loopback hosts are for tests. */
+export const hostsWithoutCertificate = (certificate: X509Certificate, hosts: readonly ListedHost[]): readonly Problem[] =>
+  hosts
+    .filter(({ host }) => !isLoopback(host) && !isNamedBy(certificate, host))
+    .map(({ source, path }) =>
+      source.problemAt(path, 'the certificate of listen.tls does not name this host: clients will refuse it', namesOf(certificate)),
+    )
+
+const isLoopback = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost') || /^127\.|^::1$/.test(host)
+
+const isNamedBy = (certificate: X509Certificate, host: string): boolean =>
+  (isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host)) !== undefined
+
+const namesOf = ({ subjectAltName }: X509Certificate): string =>
+  subjectAltName === undefined ? 'it names no host: it needs a subjectAltName' : `it names ${subjectAltName}`

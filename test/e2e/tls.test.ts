@@ -1,0 +1,153 @@
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { connect as connectTcp } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
+import type { TLSSocket } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import type { Test } from 'tap'
+import { Agent, fetch } from 'undici'
+import { WebSocket } from 'ws'
+import { createDeployment, networkFile } from '../support/deployment.ts'
+import type { Deployment, GatewayProcess } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+// `listen.tls`, with the TLS clients that callers use.
+
+const certificates = fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url))
+const pem = (name: string) => readFileSync(join(certificates, `${name}.pem`), 'utf8')
+const certificateOf = (name: string) => pem(name).slice(pem(name).indexOf('-----BEGIN CERTIFICATE-----'))
+const keyOf = (name: string) => pem(name).slice(0, pem(name).indexOf('-----BEGIN CERTIFICATE-----'))
+const ca = [pem('authority'), certificateOf('self-signed')]
+
+const longResult = `0x${'6001'.repeat(500_000)}`
+const node = await startFakeNode({ eth_getCode: { result: longResult } })
+t.teardown(() => node.stop())
+
+/** The files are those of a ConfigMap: links to a directory that is replaced as a whole. */
+const writeSecret = (dir: string, version: number, cert: string, key: string): void => {
+  mkdirSync(join(dir, `v${version}`))
+  writeFileSync(join(dir, `v${version}`, 'tls.crt'), cert)
+  writeFileSync(join(dir, `v${version}`, 'tls.key'), key)
+  symlinkSync(`v${version}`, join(dir, '..data_tmp'))
+  renameSync(join(dir, '..data_tmp'), join(dir, '..data'))
+}
+
+const deploy = (t: Test, workers: number): { deployment: Deployment; secretDir: string } => {
+  const secretDir = mkdtempSync(join(tmpdir(), 'tollgate-tls-'))
+  writeSecret(secretDir, 1, certificateOf('valid'), keyOf('valid'))
+  for (const file of ['tls.crt', 'tls.key']) symlinkSync(`..data/${file}`, join(secretDir, file))
+  const listeners = workers === 1 ? ['rpc'] : ['rpc', 'portal']
+  const tls = { cert: join(secretDir, 'tls.crt'), key: join(secretDir, 'tls.key'), listeners }
+  const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0', tls }
+  const deployment = createDeployment({ gateway: { listen, workers }, networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    rmSync(secretDir, { recursive: true })
+  })
+  return { deployment, secretDir }
+}
+
+const startWithKey = async (deployment: Deployment): Promise<{ gateway: GatewayProcess; key: string }> => {
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  return { gateway: await deployment.start(), key }
+}
+
+const requestBody = (method: string, params: readonly unknown[] = []) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+
+/** A call by undici, which verifies the certificate. */
+const callBy = async (agent: Agent, url: string, method: string, params?: readonly unknown[]): Promise<unknown> => {
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(url, { method: 'POST', headers, body: requestBody(method, params), dispatcher: agent })
+  return ((await response.json()) as { result?: unknown }).result
+}
+
+const openWebSocket = async (url: string): Promise<{ socket: WebSocket; call(method: string): Promise<unknown> }> => {
+  const socket = new WebSocket(url, { ca })
+  await once(socket, 'open')
+  return {
+    socket,
+    async call(method) {
+      socket.send(requestBody(method))
+      const [data] = (await once(socket, 'message')) as [Buffer]
+      return (JSON.parse(String(data)) as { result?: unknown }).result
+    },
+  }
+}
+
+const openTls = (url: string): TLSSocket => connectTls({ host: '127.0.0.1', port: Number(new URL(url).port), ca })
+
+/** The serial number of the certificate that a new connection gets. */
+const servedSerial = async (url: string): Promise<string> => {
+  const socket = openTls(url)
+  await once(socket, 'secureConnect')
+  const { serialNumber } = socket.getPeerCertificate()
+  socket.destroy()
+  return serialNumber
+}
+
+/** The value of the first series of a metric. */
+const metric = async (gateway: GatewayProcess, name: string): Promise<number> => {
+  const { text } = await post(`${gateway.admin}/metrics`, '', { method: 'GET' })
+  return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (.*)$`, 'm').exec(text)?.[1])
+}
+
+for (const workers of [1, 2]) {
+  t.test(`callers reach a gateway of ${workers} by HTTPS and WSS, and stay connected while the certificate is replaced`, async t => {
+    const { deployment, secretDir } = deploy(t, workers)
+    const { gateway, key } = await startWithKey(deployment)
+    t.match(gateway.rpc, /^https:\/\/127\.0\.0\.1:\d+$/)
+    t.match(gateway.portal, workers === 1 ? /^http:/ : /^https:/)
+    t.match(gateway.admin, /^http:/)
+    const agent = new Agent({ connect: { ca }, connections: 1 })
+    t.teardown(() => agent.destroy())
+    const call = (method: string, params?: readonly unknown[]) => callBy(agent, gateway.http(key), method, params)
+    t.equal(await call('eth_chainId'), '0x7a69')
+    t.ok((await call('eth_getCode', [`0x${'ab'.repeat(20)}`, '0x1'])) === longResult, 'a long response')
+    const ws = await openWebSocket(gateway.ws(key))
+    t.teardown(() => ws.socket.terminate())
+    t.equal(await ws.call('eth_chainId'), '0x7a69')
+    const keepAlive = openTls(gateway.rpc)
+    t.teardown(() => keepAlive.destroy())
+    await once(keepAlive, 'secureConnect')
+    const first = await servedSerial(gateway.rpc)
+    if (workers > 1) t.equal(await servedSerial(gateway.portal ?? ''), first)
+
+    writeSecret(secretDir, 2, certificateOf('self-signed'), keyOf('valid'))
+    t.match(await gateway.waitForEvent('tls-reload-failed'), {
+      msg: 'TLS certificate not reloaded, the one from before is served: the private key does not match the certificate',
+      file: join(secretDir, 'tls.key'),
+    })
+    t.equal(await servedSerial(gateway.rpc), first)
+
+    writeSecret(secretDir, 3, certificateOf('self-signed'), keyOf('self-signed'))
+    // With workers, the primary has the portal's.
+    const processCount = workers === 1 ? 1 : workers + 1
+    const reloadedPids = () => new Set(gateway.log.flatMap(({ event, pid }) => (event === 'tls-reloaded' ? [pid] : [])))
+    await waitUntil(() => reloadedPids().size === processCount)
+    for (let i = 0; i < 4; i++) t.not(await servedSerial(gateway.rpc), first)
+    if (workers > 1) t.not(await servedSerial(gateway.portal ?? ''), first)
+    t.equal(await ws.call('eth_chainId'), '0x7a69', 'the WebSocket from before')
+    keepAlive.write(
+      `POST /v3/${key} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${requestBody('eth_chainId').length}\r\n\r\n` +
+        requestBody('eth_chainId'),
+    )
+    t.match(String((await once(keepAlive, 'data'))[0]), /0x7a69/, 'the connection from before')
+    t.ok((await metric(gateway, 'tollgate_tls_certificate_expiry_timestamp_seconds')) > 4e9)
+
+    const silent = connectTcp(Number(new URL(gateway.rpc).port), '127.0.0.1')
+    await once(silent, 'connect')
+    await waitUntil(async () => (await metric(gateway, 'tollgate_connections')) === 4)
+    const stoppedAt = performance.now()
+    t.equal(await gateway.stop(), 0)
+    t.ok(
+      performance.now() - stoppedAt < 9_000,
+      'a client that sends nothing of its handshake, for which it has 10 s, does not delay the stop',
+    )
+  })
+}

@@ -1,0 +1,106 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { connect as connectTcp } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { connect } from 'node:tls'
+import type { ConnectionOptions, TLSSocket } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import type { Test } from 'tap'
+import { ListenError, OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
+import { TlsCertificate } from '../../src/server/tls-certificate.ts'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { SocketLimits } from '../../src/services/socket-limits.ts'
+import { TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+// A server with TLS by itself; test/e2e/tls.test.ts has the gateway, and how it replaces the certificate.
+
+const certificates = fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url))
+const clock = new TestClock()
+
+const startServer = async (t: Test, connections = 100) => {
+  const [metrics, log] = [createMetricsRegistry(), new TestLog()]
+  const valid = join(certificates, 'valid.pem')
+  const tls = new TlsCertificate({ files: { cert: valid, key: valid }, clock, log, metrics })
+  const services = { countResponse: () => undefined, accessLog: fakeAccessLog }
+  const server = createRpcServer(services, (req, res) => void res.end(`${req.method} ${req.url}`), tls).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const open = new OpenConnections(server, new SocketLimits({ connections, clock, log, metrics }))
+  t.teardown(() => {
+    tls.stop()
+    server.close()
+    open.destroyAll()
+  })
+  const { port } = server.address() as AddressInfo
+  const seriesOf = (name: string) => metrics.families().find(family => family.name === name)?.series
+  const connectTls = (options: ConnectionOptions = {}): TLSSocket =>
+    connect({ port, host: '127.0.0.1', ca: readFileSync(join(certificates, 'authority.pem')), ...options })
+  return { port, open, seriesOf, connectTls }
+}
+
+t.test('TLS 1.2 and 1.3 are accepted, and HTTP/1.1 within them', async t => {
+  const { connectTls } = await startServer(t)
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
+    const socket = connectTls({ minVersion: version, maxVersion: version, ALPNProtocols: ['h2', 'http/1.1'] })
+    await once(socket, 'secureConnect')
+    t.equal(socket.alpnProtocol, 'http/1.1')
+    socket.destroy()
+  }
+})
+
+t.test('older versions, HTTP/2 alone and plain HTTP are refused and counted; a client that only connects is not', async t => {
+  const { port, open, seriesOf, connectTls } = await startServer(t)
+  const failures = () => seriesOf(metricDefinitions.tlsHandshakesFailed.name)?.[0]
+  for (const [options, code] of [
+    [{ minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }, 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION'],
+    [{ ALPNProtocols: ['h2'] }, 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL'],
+  ] as const) {
+    const [error] = await once(connectTls(options as ConnectionOptions), 'error')
+    t.match(error, { code })
+  }
+  const plain = connectTcp(port, '127.0.0.1')
+  plain.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  await once(plain, 'close')
+  const silent = connectTcp(port, '127.0.0.1')
+  await once(silent, 'connect')
+  await waitUntil(() => open.count === 1)
+  silent.destroy()
+  await waitUntil(() => open.count === 0)
+  t.match(failures(), { values: [3] })
+})
+
+t.test('an upgrade that is no WebSocket is ignored, and the connection takes the next request', async t => {
+  const { connectTls } = await startServer(t)
+  const socket = connectTls()
+  for (const path of ['/one', '/two']) {
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n`)
+    t.match(String((await once(socket, 'data'))[0]), new RegExp(`^HTTP/1.1 200 [^]*GET ${path}$`))
+  }
+  socket.destroy()
+})
+
+t.test('connections above the limit are closed, also before their handshake', async t => {
+  const { port, open, connectTls } = await startServer(t, 1)
+  const silent = connectTcp(port, '127.0.0.1')
+  await once(silent, 'connect')
+  await waitUntil(() => open.count === 1)
+  await new Promise(resolve =>
+    connectTls()
+      .on('error', () => undefined)
+      .once('close', resolve),
+  )
+  silent.destroy()
+  await waitUntil(() => open.count === 0)
+  const socket = connectTls()
+  await once(socket, 'secureConnect')
+  socket.destroy()
+})
+
+t.test('files that have become unusable since they were checked fail the start in words', async t => {
+  const files = { cert: join(certificates, 'valid.pem'), key: join(certificates, 'none.pem') }
+  const open = () => new TlsCertificate({ files, clock, log: new TestLog(), metrics: createMetricsRegistry() })
+  t.throws(open, new ListenError('cannot serve TLS: listen.tls.key: no such file'))
+})
