@@ -1,27 +1,27 @@
-import type { BlockFeed, ChainUpdate, FeedListener, FeedSubscription } from '../../src/plugin/plugin.ts'
+import type { ChainUpdate, Feed, FeedListener, FeedSubscription, FeedUpdate } from '../../src/plugin/plugin.ts'
 
 /** Updates that wait while one is handled, at most: with more the feed ends here. */
 const maxWaitingUpdates = 512
 
-export interface FeedConsumerOptions {
-  readonly feed: BlockFeed
+export interface FeedConsumerOptions<Update extends FeedUpdate = ChainUpdate> {
+  readonly feed: Feed<Update>
   /** The first update is not the successor of what was handled before. */
   onStart?(): void
   /** The next update is handled after this one. */
-  handle(update: ChainUpdate): Promise<void>
+  handle(update: Update): Promise<void>
   /** There are no more updates, though some are still needed. */
   onEnd(): void
 }
 
 /** Listens to a feed while somebody needs it. */
-export class FeedConsumer implements FeedListener {
-  readonly #options: FeedConsumerOptions
+export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements FeedListener<Update> {
+  readonly #options: FeedConsumerOptions<Update>
   #subscription: FeedSubscription | undefined
   #userCount = 0
-  #waiting: ChainUpdate[] = []
+  #waiting: Update[] = []
   #handling: Promise<void> | undefined
 
-  constructor(options: FeedConsumerOptions) {
+  constructor(options: FeedConsumerOptions<Update>) {
     this.#options = options
   }
 
@@ -45,7 +45,7 @@ export class FeedConsumer implements FeedListener {
     if (this.#userCount === 0) this.#close()
   }
 
-  onUpdate(update: ChainUpdate): void {
+  onUpdate(update: Update): void {
     this.#waiting.push(update)
     if (this.#waiting.length > maxWaitingUpdates) this.onEnd()
     else this.#handling ??= this.#handleWaiting()

@@ -19,6 +19,8 @@ export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly
     filters.request({ action, id: String(context.request.params[0]), account: context.account.id })
   return {
     eth_newBlockFilter: call => create(call, { kind: 'newHeads' }),
+    eth_newPendingTransactionFilter: call =>
+      create(call, { kind: call.context.request.params[0] === true ? 'fullPendingTransactions' : 'newPendingTransactions' }),
     eth_newFilter: async call => {
       const request = call.context.request.params[0] ?? {}
       const filter = parseLogFilter(request, 'eth_newFilter')

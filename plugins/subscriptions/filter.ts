@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type { Json } from '../../src/plugin/plugin.ts'
 import type { LogFilter } from './log-filter.ts'
 
-/** What a filter is about: new blocks, or logs. */
+/** What a filter is about: new blocks, pending transactions, or logs. */
 export type FilterTopic =
-  | { readonly kind: 'newHeads'; readonly filter?: never }
+  | { readonly kind: 'newHeads' | 'newPendingTransactions' | 'fullPendingTransactions'; readonly filter?: never }
   /** `request` is the filter object, as eth_getLogs takes it. */
   | { readonly kind: 'logs'; readonly filter: LogFilter; readonly request: Json }
 

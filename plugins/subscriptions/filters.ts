@@ -6,6 +6,7 @@ import type { FilterTopic } from './filter.ts'
 import { FilterMemory } from './filter-memory.ts'
 import { maxValuesPerAccount } from './filter-values.ts'
 import type { FilterValues } from './filter-values.ts'
+import { mapKinds } from './subscription.ts'
 import type { SubscriptionKind } from './subscription.ts'
 
 /** A filter that is not used for so long is removed. */
@@ -32,7 +33,7 @@ export class Filters {
   readonly #options: FiltersOptions
   readonly #gauge: Gauge
   readonly #byId = new Map<string, Filter>()
-  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Filter>>> = { newHeads: new Set(), logs: new Set() }
+  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Filter>>> = mapKinds(() => new Set())
   readonly #memory = new FilterMemory(filter => this.#remove(filter))
   #sweepTimer: Timer | undefined
 

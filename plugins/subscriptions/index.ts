@@ -1,4 +1,4 @@
-import { definePlugin, isJsonObject, refuse } from '../../src/plugin/plugin.ts'
+import { definePlugin, isJsonObject, refuse, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
 import { filterMethods } from './filter-methods.ts'
 import type { FilterMethod } from './filter-methods.ts'
@@ -25,41 +25,65 @@ export default definePlugin({
         default: 20_000,
         description: 'Maximum number of subscriptions of one account, in each worker.',
       },
+      offer: {
+        type: 'array',
+        items: { type: 'string', enum: ['newPendingTransactions', 'syncing'] },
+        default: [],
+        description:
+          'Further kinds of subscriptions that this network offers. With `newPendingTransactions` also eth_newPendingTransactionFilter: ' +
+          'callers see transactions that come to the pool of one upstream.',
+        examples: [['newPendingTransactions']],
+      },
       maxFilters: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of filters of one account, in each worker.' },
     },
   },
   reads: ['request', 'key', 'account'],
   writes: ['request'],
-  create({ maxPerSocket, maxPerAccount, maxFilters }, services) {
+  create({ maxPerSocket, maxPerAccount, maxFilters, offer }, services) {
     const subscriptions = services.singleton('subscriptions', {}, () => new Subscriptions(services))
     const eventCosts = services.methods.get('eth_subscribe')?.eventCosts ?? {}
     const limits = { maxPerSocket, maxPerAccount }
+    const kinds = ['newHeads', 'logs', ...offer]
     const answers: Readonly<Record<string, FilterMethod>> = {
-      eth_subscribe: call => subscribe(call, { subscriptions, eventCosts, limits }),
+      eth_subscribe: call => subscribe(call, { subscriptions, kinds, eventCosts, limits }),
       eth_unsubscribe: async call => unsubscribe(call, subscriptions),
       ...filterMethods(subscriptions.filters, maxFilters),
     }
     const answerOf = new Map(Object.entries(answers))
-    return (call, next) => answerOf.get(call.context.request.method)?.(call, next) ?? next(call)
+    const offers = (method: string) => method !== 'eth_newPendingTransactionFilter' || offer.includes('newPendingTransactions')
+    return {
+      offers,
+      handle(call, next) {
+        const { method } = call.context.request
+        if (!offers(method)) return Promise.resolve(refuseUnknownMethod(method))
+        return answerOf.get(method)?.(call, next) ?? next(call)
+      },
+    }
   },
 })
 
 interface SubscribeOptions {
   readonly subscriptions: Subscriptions
+  /** Those that callers may name. */
+  readonly kinds: readonly string[]
   /** Credits for a block, by kind. */
   readonly eventCosts: Readonly<Record<string, number>>
   readonly limits: SubscriptionLimits
 }
 
-const subscribe = async (call: Call<ContextKeys>, { subscriptions, eventCosts, limits }: SubscribeOptions): Promise<Reply> => {
+const subscribe = async (call: Call<ContextKeys>, { subscriptions, kinds, eventCosts, limits }: SubscribeOptions): Promise<Reply> => {
   const { origin, message, context } = call
   if (origin.transport !== 'websocket') return notSupported
   if (!isPushOrigin(origin)) return notInBatch
   if (!isJsonObject(message) || message['id'] === undefined) return withoutId
-  const topic = topicOf(context.request.params)
+  const topic = topicOf(context.request.params, kinds)
   if ('error' in topic) return topic
   const subscriber = { origin, account: context.account, key: context.key }
-  const subscription = await subscriptions.subscribe({ ...topic, cost: eventCosts[topic.kind] ?? 0 }, subscriber, limits)
+  const subscription = await subscriptions.subscribe(
+    { ...topic, cost: eventCosts[String(context.request.params[0])] ?? 0 },
+    subscriber,
+    limits,
+  )
   if ('error' in subscription) return subscription
   return { source: 'local', result: Buffer.from(`"${subscription.id}"`), onSent: () => subscriptions.begin(subscription) }
 }
@@ -76,13 +100,22 @@ const notSupported = refuse('method', { message: 'notifications not supported' }
 const notInBatch = refuse('method', { message: 'notifications not supported in a batch: send eth_subscribe by itself' })
 const withoutId = refuse('invalid', { message: 'invalid request: eth_subscribe needs an id' })
 
-const topicOf = ([name, filter]: readonly Json[]): Omit<Topic, 'cost'> | Failure => {
+const topicOf = ([name, param]: readonly Json[], kinds: readonly string[]): Omit<Topic, 'cost'> | Failure => {
   const kind = subscriptionKinds.find(each => each === name)
-  if (kind === undefined) return refuseUnknownKind(String(name))
-  if (kind !== 'logs')
-    return filter === undefined ? { kind } : refuse('params', { message: `eth_subscribe ${kind} takes no further parameter` })
-  const parsed = parseLogFilter(filter, 'eth_subscribe')
-  return 'error' in parsed ? parsed : { kind, filter: parsed }
+  if (kind === undefined || !kinds.includes(kind)) return refuseUnknownKind(String(name))
+  if (kind === 'logs') return logsTopicOf(param)
+  const isFull = kind === 'newPendingTransactions' && param === true
+  if (isFull) return { kind: 'fullPendingTransactions' }
+  if (param === undefined || (kind === 'newPendingTransactions' && param === false)) return { kind }
+  return refuse('params', {
+    message: `eth_subscribe ${kind} takes ${kind === 'newPendingTransactions' ? 'true, false or no second' : 'no further'} parameter`,
+  })
+}
+
+const logsTopicOf = (param: Json | undefined): Omit<Topic, 'cost'> | Failure => {
+  if (typeof param === 'boolean') return refuse('params', { message: 'eth_subscribe logs takes a filter object' })
+  const filter = parseLogFilter(param, 'eth_subscribe')
+  return 'error' in filter ? filter : { kind: 'logs', filter }
 }
 
 /** The message of geth. The name comes from the caller: it is shortened, and made printable. */

@@ -2,7 +2,7 @@ import { getOrCreate, metricDefinitions, onAbort } from '../../src/plugin/plugin
 import type { Gauge, Origin, Services } from '../../src/plugin/plugin.ts'
 import { maxValuesPerAccount } from './filter-values.ts'
 import type { FilterValues } from './filter-values.ts'
-import { subscriptionKinds } from './subscription.ts'
+import { mapKinds } from './subscription.ts'
 import type { Subscriber, Subscription, SubscriptionKind, Topic } from './subscription.ts'
 
 declare module '../../src/plugin/call.ts' {
@@ -19,8 +19,8 @@ export interface SubscriptionLimits {
 
 /** All subscriptions of one network in this process, until they are removed or their WebSockets close. */
 export class SubscriptionRegistry {
-  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = { newHeads: new Set(), logs: new Set() }
-  readonly #begunCounts: Record<SubscriptionKind, number> = { newHeads: 0, logs: 0 }
+  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = mapKinds(() => new Set())
+  readonly #begunCounts: Record<SubscriptionKind, number> = { ...mapKinds(() => 0) }
   readonly #countByAccount = new Map<string, number>()
   readonly #gauges: Readonly<Record<SubscriptionKind, Gauge>>
   readonly #filterValues: FilterValues
@@ -28,8 +28,7 @@ export class SubscriptionRegistry {
 
   constructor({ metrics }: Pick<Services, 'metrics'>, filterValues: FilterValues, onRemoved: (subscription: Subscription) => void) {
     this.#filterValues = filterValues
-    const gaugeOf = (kind: SubscriptionKind) => [kind, metrics.gauge(metricDefinitions.subscriptions, { kind })]
-    this.#gauges = Object.fromEntries(subscriptionKinds.map(gaugeOf)) as Record<SubscriptionKind, Gauge> // one for each kind
+    this.#gauges = mapKinds(kind => metrics.gauge(metricDefinitions.subscriptions, { kind }))
     this.#onRemoved = onRemoved
   }
 

@@ -2,9 +2,13 @@ import { randomBytes } from 'node:crypto'
 import type { LogFilter } from './log-filter.ts'
 import type { Account, Key, Origin, Push } from '../../src/plugin/plugin.ts'
 
-export const subscriptionKinds = ['newHeads', 'logs'] as const
+/** `fullPendingTransactions`: `newPendingTransactions` with whole transactions in place of hashes. */
+export const subscriptionKinds = ['newHeads', 'logs', 'newPendingTransactions', 'fullPendingTransactions', 'syncing'] as const
 
 export type SubscriptionKind = (typeof subscriptionKinds)[number]
+
+export const mapKinds = <T>(make: (kind: SubscriptionKind) => T): Readonly<Record<SubscriptionKind, T>> =>
+  Object.fromEntries(subscriptionKinds.map(kind => [kind, make(kind)])) as Record<SubscriptionKind, T> // one for each kind
 
 /** The origin of a call that came over a WebSocket by itself. */
 export type PushOrigin = Origin & { readonly push: Push }

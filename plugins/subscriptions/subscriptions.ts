@@ -1,12 +1,13 @@
 import { metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
-import type { Counter, Failure, Origin, Services } from '../../src/plugin/plugin.ts'
+import type { EventsUpdate, Failure, Feed, Origin, Services } from '../../src/plugin/plugin.ts'
 import { EventDelivery } from './event-delivery.ts'
+import { EventPublisher } from './event-publisher.ts'
 import { FeedConsumer } from './feed-consumer.ts'
 import { FilterValues } from './filter-values.ts'
 import { Filters } from './filters.ts'
 import { HeadPublisher } from './head-publisher.ts'
 import { LogPublisher } from './log-publisher.ts'
-import { Subscription, subscriptionKinds } from './subscription.ts'
+import { Subscription, mapKinds, subscriptionKinds } from './subscription.ts'
 import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
 import { SubscriptionRegistry } from './subscription-registry.ts'
 import type { SubscriptionLimits } from './subscription-registry.ts'
@@ -16,21 +17,27 @@ export class Subscriptions {
   readonly filters: Filters
   readonly #log: Services['log']
   readonly #registry: SubscriptionRegistry
-  readonly #consumers: Readonly<Record<SubscriptionKind, FeedConsumer>>
+  readonly #consumers: Readonly<Record<SubscriptionKind, Pick<FeedConsumer, 'retain' | 'release'>>>
 
   constructor(services: Services) {
     const { metrics, heads, results } = services
     this.#log = services.log
     const filterValues = new FilterValues()
     this.#registry = new SubscriptionRegistry(services, filterValues, ({ kind }) => this.#consumers[kind].release())
-    const counterOf = (kind: SubscriptionKind) => [kind, metrics.counter(metricDefinitions.subscriptionEvents, { kind })]
-    const counters = Object.fromEntries(subscriptionKinds.map(counterOf)) as Record<SubscriptionKind, Counter> // one for each kind
+    const counters = mapKinds(kind => metrics.counter(metricDefinitions.subscriptionEvents, { kind }))
     const delivery = new EventDelivery({ ...services, onDelivered: (kind, count) => counters[kind].add(count) })
     this.filters = new Filters({ ...services, filterValues, feedOf: kind => this.#consumers[kind] })
     const receivers = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), filters: this.filters.of(kind) })
     const headPublisher = new HeadPublisher({ ...receivers('newHeads'), delivery })
     const logPublisher = new LogPublisher({ ...receivers('logs'), delivery, results })
+    const eventConsumer = (kind: SubscriptionKind, feed: Feed<EventsUpdate>) => {
+      const publisher = new EventPublisher({ ...services, ...receivers(kind), delivery })
+      return new FeedConsumer({ feed, handle: update => publisher.publish(update), onEnd: () => this.#closeAll(kind) })
+    }
     this.#consumers = {
+      newPendingTransactions: eventConsumer('newPendingTransactions', heads.feeds.pendingHashes),
+      fullPendingTransactions: eventConsumer('fullPendingTransactions', heads.feeds.pendingTransactions),
+      syncing: eventConsumer('syncing', heads.feeds.syncing),
       newHeads: new FeedConsumer({
         feed: heads.feeds.headers,
         handle: update => headPublisher.publish(update),
@@ -82,7 +89,7 @@ export class Subscriptions {
     const subscriptions = this.#registry.of(kind)
     this.filters.removeAll(kind)
     if (subscriptions.size === 0) return
-    this.#log.warn({ event: 'subscriptions-ended', kind, subscriptions: subscriptions.size }, 'blocks were missed; closing WebSockets')
-    for (const subscription of subscriptions) subscription.close(1013, 'blocks were missed; subscribe again')
+    this.#log.warn({ event: 'subscriptions-ended', kind, subscriptions: subscriptions.size }, 'events were missed; closing WebSockets')
+    for (const subscription of subscriptions) subscription.close(1013, 'events were missed; subscribe again')
   }
 }

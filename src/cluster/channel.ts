@@ -1,7 +1,7 @@
 import type { ReloadProblem } from '../core/reloader.ts'
 import type { Json, Target } from '../plugin/call.ts'
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
-import type { ChainState, ChainUpdate, FeedKind, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
+import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { AccessLogSettings } from '../services/access-log.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
@@ -40,7 +40,7 @@ export type WorkerMessage =
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
   /** A node may have accepted a transaction from one of its callers. */
   | { readonly kind: 'transaction'; readonly network: string; readonly id: number }
-  /** Its callers need the blocks of the feed from now on, or all that have come by now; to be answered with `feedStarted`. */
+  /** Its callers need what the feed publishes from now on, or all that it has by now; to be answered with `feedStarted`. */
   | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
   /** The name under which other workers find this one. */
@@ -95,9 +95,9 @@ export type PrimaryMessage =
   | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
   /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
   | { readonly kind: 'transaction'; readonly network: string; readonly count: number }
-  /** Answers `startFeed`: each later block follows, unless no upstream answers. */
+  /** Answers `startFeed`: each later update follows, unless no upstream answers. */
   | { readonly kind: 'feedStarted'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly isStarted: boolean }
-  /** Changes of the chain, in order. Without updates: the feed has ended, as blocks would be missing. */
+  /** What the feed has published, in order. Without updates: the feed has ended, as some would be missing. */
   | { readonly kind: 'feedUpdates'; readonly network: string; readonly feed: FeedKind; readonly updates?: FeedUpdates }
   /** From another worker; to be answered with `peerReply`. */
   | { readonly kind: 'peerRequest'; readonly network: string; readonly id: number; readonly payload: Json }
@@ -113,7 +113,7 @@ interface PeerReply {
   readonly payload?: Json
 }
 
-type FeedUpdates = readonly ChainUpdate[] | undefined
+type FeedUpdates = readonly FeedUpdate[] | undefined
 
 /** The part of PrimaryMessage that concerns one network. */
 export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
@@ -214,15 +214,21 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
   }
 }
 
-/** Blocks that wait for a worker, at most: with more its feed ends. */
+/** Blocks, and events that stand for themselves, that wait for a worker, at most: with more its feed ends. */
 const maxWaitingBlocks = 512
+const maxWaitingEvents = 10_000
 
-/** All updates of both; undefined, the end of the feed, when one of them is that, or when there are too many blocks. */
+/** All updates of both; undefined, the end of the feed, when one of them is that, or when too much waits. */
 const joinUpdates = (older: FeedUpdates, newer: FeedUpdates): FeedUpdates => {
   const updates = [...(older ?? []), ...(newer ?? [])]
-  const blockCount = updates.reduce((sum, { removed, added }) => sum + removed.length + added.length, 0)
-  return older === undefined || newer === undefined || blockCount > maxWaitingBlocks ? undefined : updates
+  const blockCount = sumOf(updates, update => ('added' in update ? update.removed.length + update.added.length : 0))
+  const eventCount = sumOf(updates, update => ('events' in update ? update.events.length : 0))
+  const isTooMuch = blockCount > maxWaitingBlocks || eventCount > maxWaitingEvents
+  return older === undefined || newer === undefined || isTooMuch ? undefined : updates
 }
+
+const sumOf = (updates: readonly FeedUpdate[], countOf: (update: FeedUpdate) => number): number =>
+  updates.reduce((sum, update) => sum + countOf(update), 0)
 
 /** The newer of two messages of one topic; of two reports of a tag the higher block. A snapshot gets the changes of the recent blocks from both. */
 const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {

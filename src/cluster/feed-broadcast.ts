@@ -1,14 +1,20 @@
-import type { BlockFeeds, FeedKind, FeedSubscription } from '../services/chain-heads/index.ts'
+import type { FeedKind, Feeds, FeedSubscription, FeedUpdate } from '../services/chain-heads/index.ts'
 import { feedKinds } from '../services/chain-heads/index.ts'
 import type { WorkerChannel, WorkerMessage } from './channel.ts'
 
-/** Sends the blocks of one network's feeds to the workers whose callers need them. */
+/** Sends what one network's feeds publish to the workers whose callers need it. */
 export class FeedBroadcast {
   readonly #network: string
-  readonly #feeds: BlockFeeds
-  readonly #subscriptions: Readonly<Record<FeedKind, Map<WorkerChannel, FeedSubscription>>> = { headers: new Map(), logs: new Map() }
+  readonly #feeds: Feeds
+  readonly #subscriptions: Readonly<Record<FeedKind, Map<WorkerChannel, FeedSubscription>>> = {
+    headers: new Map(),
+    logs: new Map(),
+    pendingHashes: new Map(),
+    pendingTransactions: new Map(),
+    syncing: new Map(),
+  }
 
-  constructor(network: string, feeds: BlockFeeds) {
+  constructor(network: string, feeds: Feeds) {
     this.#network = network
     this.#feeds = feeds
   }
@@ -39,7 +45,7 @@ export class FeedBroadcast {
       return worker.send({ kind: 'feedStarted', network, feed, id, isStarted: true })
     }
     const subscription = this.#feeds[feed].subscribe({
-      onUpdate: update => worker.send({ kind: 'feedUpdates', network, feed, updates: [update] }),
+      onUpdate: (update: FeedUpdate) => worker.send({ kind: 'feedUpdates', network, feed, updates: [update] }),
       onEnd: () => {
         this.#forget(worker, feed, subscription)
         worker.send({ kind: 'feedUpdates', network, feed })

@@ -1,5 +1,5 @@
 import { SharedFeed } from '../services/chain-heads/index.ts'
-import type { BlockFeeds, ChainUpdate, FeedKind, FeedSource } from '../services/chain-heads/index.ts'
+import type { EventsUpdate, FeedKind, Feeds, FeedSource, FeedUpdate } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import type { NetworkMessage, WorkerMessage } from './channel.ts'
@@ -13,10 +13,13 @@ export interface WorkerFeedsOptions {
   send(message: WorkerMessage): void
 }
 
-/** The feeds of one network in a worker: the primary sends their blocks while this worker has listeners. */
-export class WorkerFeeds implements BlockFeeds {
+/** The feeds of one network in a worker: the primary sends what they publish while this worker has listeners. */
+export class WorkerFeeds implements Feeds {
   readonly headers: SharedFeed
   readonly logs: SharedFeed
+  readonly pendingHashes: SharedFeed<EventsUpdate>
+  readonly pendingTransactions: SharedFeed<EventsUpdate>
+  readonly syncing: SharedFeed<EventsUpdate>
   readonly #options: WorkerFeedsOptions
   /** By id. */
   readonly #pendingStarts = new Map<number, { readonly feed: FeedKind; resolve(isStarted: boolean): void }>()
@@ -26,6 +29,9 @@ export class WorkerFeeds implements BlockFeeds {
     this.#options = options
     this.headers = new SharedFeed(this.#sourceOf('headers'))
     this.logs = new SharedFeed(this.#sourceOf('logs'))
+    this.pendingHashes = new SharedFeed(this.#sourceOf('pendingHashes'))
+    this.pendingTransactions = new SharedFeed(this.#sourceOf('pendingTransactions'))
+    this.syncing = new SharedFeed(this.#sourceOf('syncing'))
   }
 
   /** From the primary. */
@@ -39,9 +45,10 @@ export class WorkerFeeds implements BlockFeeds {
     for (const [pendingId, pending] of this.#pendingStarts) if (pending.feed === feed && pendingId <= id) pending.resolve(isStarted)
   }
 
-  #publish(kind: FeedKind, updates: readonly ChainUpdate[] | undefined): void {
-    if (updates === undefined) this[kind].end()
-    else for (const update of updates) this[kind].publish(update)
+  #publish(kind: FeedKind, updates: readonly FeedUpdate[] | undefined): void {
+    const feed: SharedFeed<FeedUpdate> = this[kind] // the primary sends what the feed of this kind publishes
+    if (updates === undefined) feed.end()
+    else for (const update of updates) feed.publish(update)
   }
 
   #sourceOf(feed: FeedKind): FeedSource {

@@ -18,7 +18,16 @@ export type { UpstreamClient, RequestOptions } from './upstream-client/index.ts'
 export type { SharedCaches, SharedCacheEntry, SharedCache } from './shared-cache/index.ts'
 export type { Clock, Timer } from './clock.ts'
 export type { FinalityTag, Heads, HeadsStatus, BlockId, ChainSnapshot } from './chain-heads/index.ts'
-export type { BlockFeed, ChainUpdate, FeedBlock, FeedKind, FeedListener, FeedSubscription } from './chain-heads/index.ts'
+export type {
+  ChainUpdate,
+  EventsUpdate,
+  Feed,
+  FeedBlock,
+  FeedKind,
+  FeedListener,
+  FeedSubscription,
+  FeedUpdate,
+} from './chain-heads/index.ts'
 export type { OutageGrace, Ledger, ChargeResult } from './ledger/index.ts'
 export type { Log } from './log.ts'
 export type {

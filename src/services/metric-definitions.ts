@@ -141,14 +141,14 @@ export const metricDefinitions = {
     name: 'tollgate_subscriptions',
     type: 'gauge',
     labels: ['network', 'kind'],
-    help: 'Open subscriptions of WebSockets by kind, such as "newHeads".',
+    help: 'Open subscriptions of WebSockets by kind, such as "newHeads"; "fullPendingTransactions" are those to newPendingTransactions with whole transactions.',
     aggregation: 'sum',
   },
   filters: {
     name: 'tollgate_filters',
     type: 'gauge',
     labels: ['network'],
-    help: 'Filters of eth_newFilter and eth_newBlockFilter that are neither uninstalled nor expired.',
+    help: 'Filters of eth_newFilter, eth_newBlockFilter and eth_newPendingTransactionFilter that are neither uninstalled nor expired.',
     aggregation: 'sum',
   },
   subscriptionEvents: {

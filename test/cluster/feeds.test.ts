@@ -7,7 +7,7 @@ import { WorkerFeeds } from '../../src/cluster/worker-feeds.ts'
 import { WorkerPeers } from '../../src/cluster/worker-peers.ts'
 import type { NetworkMessage } from '../../src/cluster/channel.ts'
 import { SharedFeed } from '../../src/services/chain-heads/index.ts'
-import type { ChainUpdate, FeedKind } from '../../src/services/chain-heads/index.ts'
+import type { ChainUpdate, EventsUpdate } from '../../src/services/chain-heads/index.ts'
 import { TestClock } from '../support/fakes.ts'
 
 const settle = () => new Promise(setImmediate)
@@ -18,7 +18,7 @@ const openCluster = (workerCount: number) => {
   const clock = new TestClock()
   const runs = { headers: 0, logs: 0 }
   const startCounts = { headers: 0, logs: 0 }
-  const sourceOf = (kind: FeedKind) => ({
+  const sourceOf = (kind: 'headers' | 'logs') => ({
     start: async () => {
       runs[kind] += 1
       const start = (startCounts[kind] += 1)
@@ -31,7 +31,14 @@ const openCluster = (workerCount: number) => {
     },
     sync: async () => undefined,
   })
-  const feeds = { headers: new SharedFeed(sourceOf('headers')), logs: new SharedFeed(sourceOf('logs')) }
+  const otherSource = { start: async () => true, stop: () => undefined, sync: async () => undefined }
+  const feeds = {
+    headers: new SharedFeed(sourceOf('headers')),
+    logs: new SharedFeed(sourceOf('logs')),
+    pendingHashes: new SharedFeed<EventsUpdate>(otherSource),
+    pendingTransactions: new SharedFeed<EventsUpdate>(otherSource),
+    syncing: new SharedFeed<EventsUpdate>(otherSource),
+  }
   const [broadcast, relay] = [new FeedBroadcast('devnet', feeds), new PeerRelay()]
   const workers = Array.from({ length: workerCount }, () => {
     const blocked: (() => void)[] = []
@@ -150,6 +157,27 @@ t.test('a feed of the primary', async t => {
       workers[0].seen,
       Array.from({ length: 500 }, (_, i) => i + 1),
     )
+  })
+
+  t.test('of events that stand for themselves reaches a worker, unless too many wait', async t => {
+    const { feeds, workers } = openCluster(1)
+    const [worker] = workers
+    const seen: string[] = []
+    const listener = { onUpdate: ({ events }: EventsUpdate) => void seen.push(...events), onEnd: () => void seen.push('end') }
+    await worker.feeds.pendingHashes.subscribe(listener).isStarted
+    feeds.pendingHashes.publish({ events: ['1'] })
+    worker.block()
+    for (let i = 0; i < 1_000; i++) feeds.pendingHashes.publish({ events: ['2', '3'] })
+    worker.unblock()
+    await settle()
+    await settle()
+    t.equal(seen.length, 2_001)
+    worker.block()
+    for (let i = 0; i < 6_000; i++) feeds.pendingHashes.publish({ events: ['4', '5'] })
+    worker.unblock()
+    await settle()
+    await settle()
+    t.equal(seen.at(-1), 'end')
   })
 
   t.test('ends for a worker that was stopped for too long, and can be started anew', async t => {

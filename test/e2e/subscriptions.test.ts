@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-chain.ts'
+import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
 import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
@@ -11,10 +12,10 @@ t.setTimeout(90_000)
 const chain = await startAnvilChain()
 t.teardown(() => chain.stop())
 
-const startGateway = async (t: Test, gateway: object) => {
+const startGateway = async (t: Test, gateway: object, devnet = networkFile('devnet', [chain.url])) => {
   const deployment = createDeployment({
     gateway: { plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 100 } }, ...gateway },
-    networks: { devnet: networkFile('devnet', [chain.url]) },
+    networks: { devnet },
   })
   t.teardown(() => deployment.remove())
   await deployment.addAccount('alice', 'core')
@@ -27,6 +28,12 @@ const startGateway = async (t: Test, gateway: object) => {
     return client
   }
   return { deployment, alice, bob, running, connect }
+}
+
+/** Open subscriptions of all workers, as the metrics tell. */
+const openCount = async (admin: string, kind: string): Promise<number> => {
+  const { text } = await post(`${admin}/metrics`, '', { method: 'GET' })
+  return Number(new RegExp(`^tollgate_subscriptions\\{.*kind="${kind}".*\\} (\\d+)$`, 'm').exec(text)?.[1])
 }
 
 const subscribe = async (client: WsClient, ...params: readonly unknown[]): Promise<string> =>
@@ -243,10 +250,7 @@ for (const workers of [1, 2]) {
     })
 
     t.test('a closed socket leaves nothing behind', async t => {
-      const gauge = async () => {
-        const { text } = await post(`${running.admin}/metrics`, '', { method: 'GET' })
-        return Number(/^tollgate_subscriptions\{.*kind="newHeads".*\} (\d+)$/m.exec(text)?.[1])
-      }
+      const gauge = () => openCount(running.admin, 'newHeads')
       const client = await connect()
       const before = await gauge()
       await subscribe(client, 'newHeads')
@@ -297,6 +301,63 @@ t.test('a reload of the configuration loses no event', async t => {
   t.match(error, { code: -32005, message: 'too many subscriptions: at most 1 on one WebSocket' }, 'the new limit holds')
   t.ok((await client.call('eth_chainId')).result, 'and the socket lives')
 })
+
+const offer = ['newPendingTransactions', 'syncing']
+const upstreamWith = (options: object) => ({ failover: { upstreams: [{ name: 'node', url: chain.url, ...options }] } })
+const pendingNetworks = {
+  'polled from the node': networkFile('devnet', [chain.url], { subscriptions: { offer } }),
+  'over the WebSocket of the node': networkFile('devnet', [], {
+    subscriptions: { offer },
+    ...upstreamWith({ ws: chain.url.replace('http', 'ws') }),
+  }),
+}
+
+for (const [name, network] of Object.entries(pendingNetworks)) {
+  t.test(`pending transactions ${name}`, async t => {
+    const { connect, running, alice } = await startGateway(t, { workers: name === 'polled from the node' ? 1 : 2 }, network)
+    const url = running.http(alice.key)
+    const [hashes, transactions] = [await connect(), await connect()]
+    const clients = {
+      viem: openViem(running.ws(alice.key)),
+      ethers: openEthers(running.ws(alice.key)),
+      web3: openWeb3(running.ws(alice.key)),
+    }
+    const seen: Record<string, string[]> = { viem: [], ethers: [], web3: [] }
+    for (const [client, { watchPending, close }] of Object.entries(clients)) {
+      t.teardown(close)
+      await watchPending(hash => seen[client]?.push(hash))
+    }
+    t.match(await subscribe(hashes, 'newPendingTransactions'), /^0x[0-9a-f]{32}$/)
+    await subscribe(transactions, 'newPendingTransactions', true)
+    const filter = (await call(url, 'eth_newPendingTransactionFilter')).result
+    const fullFilter = (await call(url, 'eth_newPendingTransactionFilter', [true])).result
+    await waitUntil(async () => (await openCount(running.admin, 'newPendingTransactions')) === 4)
+    const [from, to] = await chain.request<string[]>('eth_accounts')
+    const sent: string[] = []
+    for (const value of ['0x1', '0x2', '0x3']) sent.push(await chain.request('eth_sendTransaction', { from, to, value }))
+    const received = async <T>(client: WsClient, read: (result: unknown) => T): Promise<readonly T[]> => {
+      const results: T[] = []
+      while (results.length < sent.length) results.push(read(((await client.nextMessage())['params'] as { result: unknown }).result))
+      return results
+    }
+    t.same(await received(hashes, String), sent)
+    t.same((await received(transactions, result => (result as { hash: string }).hash)).toSorted(), sent.toSorted())
+    const changes: unknown[] = []
+    await waitUntil(async () => {
+      changes.push(...((await call(url, 'eth_getFilterChanges', [filter])).result as unknown[]))
+      return changes.length >= sent.length
+    })
+    t.same(changes, sent)
+    const full: { hash: string; value: string }[] = []
+    await waitUntil(async () => {
+      full.push(...((await call(url, 'eth_getFilterChanges', [fullFilter])).result as typeof full))
+      return full.length >= sent.length
+    })
+    t.same(full.map(({ value }) => value).toSorted(), ['0x1', '0x2', '0x3'])
+    await waitUntil(() => Object.values(seen).every(({ length }) => length >= sent.length))
+    for (const hashesOf of Object.values(seen)) t.same(hashesOf, sent)
+  })
+}
 
 t.test('a reload that removes credits and network-access ends their rules about events of open sockets', async t => {
   const { deployment, connect, running, bob } = await startGateway(t, {})

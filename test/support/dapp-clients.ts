@@ -18,6 +18,8 @@ export interface DappClient {
   emitLogs(contract: string, count: number): Promise<EmittedLogs>
   /** Calls `count()`. */
   count(contract: string): Promise<number>
+  /** Subscribes to pending transactions: their hashes; only over WebSocket. */
+  watchPending(onHash: (hash: string) => void): Promise<void>
   /** Subscribes to blocks, and to the events of the contract; only over WebSocket. */
   watch(contract: string, watcher: Watcher): Promise<void>
   /** A raw JSON-RPC call. */
@@ -102,6 +104,9 @@ export const openViem = (url: string, { batch = false } = {}): DappClient => {
         logs.forEach(({ args, removed }) => onEvent(Number(args.index), removed))
       client.watchContractEvent({ address: contract as Hex, abi: emitterAbi, eventName: 'Emitted', onLogs })
     },
+    async watchPending(onHash) {
+      client.watchPendingTransactions({ onTransactions: hashes => hashes.forEach(onHash) })
+    },
     // The types of the library allow only the methods that it knows.
     request: (method, params) => client.request({ method, params } as never),
     rpcErrorOf: innermostCause,
@@ -151,6 +156,7 @@ export const openEthers = (url: string, { staticNetwork = false } = {}): DappCli
       const filter = { address: contract, topics: [emittedTopic] }
       await provider.on(filter, ({ topics, removed }: Log) => onEvent(Number(topics[1]), removed))
     },
+    watchPending: async onHash => void (await provider.on('pending', onHash)),
     request: (method, params) => provider.send(method, [...params]),
     rpcErrorOf(rejection) {
       const { error, info } = rejection as { error?: ClientError; info?: { responseBody: string } }
@@ -200,6 +206,10 @@ export const openWeb3 = (url: string): DappClient => {
       blocks.on('data', ({ number }) => onBlock(Number(number)))
       const logs = await web3.eth.subscribe('logs', { address: contract, topics: [emittedTopic] })
       logs.on('data', ({ topics, removed }) => onEvent(Number(topics[1]), removed))
+    },
+    async watchPending(onHash) {
+      const pending = await web3.eth.subscribe('newPendingTransactions')
+      pending.on('data', hash => onHash(String(hash)))
     },
     request: (method, params) => web3.requestManager.send({ method, params: [...params] }),
     rpcErrorOf: innermostCause,

@@ -15,6 +15,8 @@ export interface FakeSubscriptionNode {
   waitForRequests(method: string, count: number): Promise<void>
   /** Sends a notification to each subscriber. */
   publishHead(block: object): void
+  /** The same with any result. */
+  publish(result: unknown): void
   /** Sends this text to each connection. */
   sendText(text: string): void
   readonly connectionCount: number
@@ -25,8 +27,13 @@ export interface FakeSubscriptionNode {
 
 const subscriptionId = '0xfeed'
 
-export const startFakeSubscriptionNode = async (chainId: number, port = 0): Promise<FakeSubscriptionNode> => {
-  const server = new WebSocketServer({ host: '127.0.0.1', port })
+/** `options` are those of the server of `ws`. */
+export const startFakeSubscriptionNode = async (
+  chainId: number,
+  port = 0,
+  options: { readonly autoPong?: boolean } = {},
+): Promise<FakeSubscriptionNode> => {
+  const server = new WebSocketServer({ host: '127.0.0.1', port, ...options })
   await once(server, 'listening')
   const responses = new Map<string, unknown>([
     ['eth_chainId', toHexQuantity(chainId)],
@@ -51,6 +58,8 @@ export const startFakeSubscriptionNode = async (chainId: number, port = 0): Prom
   const sendText = (text: string, to: Iterable<WebSocket> = server.clients) => {
     for (const socket of to) socket.send(text)
   }
+  const publish = (result: unknown) =>
+    sendText(JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: subscriptionId, result } }), subscribers)
   return {
     url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requestedMethods,
@@ -60,15 +69,13 @@ export const startFakeSubscriptionNode = async (chainId: number, port = 0): Prom
     async waitForRequests(method, count) {
       while (requestedMethods.filter(requested => requested === method).length < count) await once(server, 'request')
     },
-    publishHead: block =>
-      sendText(
-        JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: subscriptionId, result: block } }),
-        subscribers,
-      ),
+    publish,
+    publishHead: publish,
     get connectionCount() {
       return server.clients.size
     },
     async stop() {
+      if (server.address() === null) return
       const closed = once(server, 'close')
       server.close()
       dropConnections()

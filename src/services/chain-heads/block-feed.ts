@@ -14,8 +14,15 @@ export interface ChainUpdate {
   readonly added: readonly FeedBlock[]
 }
 
-export interface FeedListener {
-  onUpdate(update: ChainUpdate): void
+/** Events that stand each for itself, as JSON texts: a subscriber may miss some. */
+export interface EventsUpdate {
+  readonly events: readonly string[]
+}
+
+export type FeedUpdate = ChainUpdate | EventsUpdate
+
+export interface FeedListener<Update extends FeedUpdate = ChainUpdate> {
+  onUpdate(update: Update): void
   /** There are no more updates: the next one would leave blocks out, as too many came while no upstream answered. */
   onEnd(): void
 }
@@ -26,19 +33,32 @@ export interface FeedSubscription {
   close(): void
 }
 
-/** The blocks of the canonical chain as they come, in order and without a gap: each is the child of the one before it. */
-export interface BlockFeed {
-  subscribe(listener: FeedListener): FeedSubscription
+/** By default the blocks of the canonical chain as they come, in order and without a gap: each is the child of the one before it. */
+export interface Feed<Update extends FeedUpdate = ChainUpdate> {
+  subscribe(listener: FeedListener<Update>): FeedSubscription
   /** Resolves, and soon, when the blocks that the upstreams have now have been published; also when they do not answer. */
   sync(): Promise<void>
 }
 
-export const feedKinds = ['headers', 'logs'] as const
+/** What the feeds of a network publish. */
+export interface FeedUpdates {
+  /** Blocks as soon as an upstream has them. */
+  readonly headers: ChainUpdate
+  /** The same blocks, each as soon as its logs are there. */
+  readonly logs: ChainUpdate
+  /** The hashes of transactions that come to the pool of one upstream. */
+  readonly pendingHashes: EventsUpdate
+  /** The same transactions as objects. */
+  readonly pendingTransactions: EventsUpdate
+  /** That the best upstream begins to synchronize, or has ended. */
+  readonly syncing: EventsUpdate
+}
 
-/** `headers`: blocks as soon as an upstream has them. `logs`: the same blocks, each as soon as its logs are there. */
-export type FeedKind = (typeof feedKinds)[number]
+export type FeedKind = keyof FeedUpdates
 
-export type BlockFeeds = Readonly<Record<FeedKind, BlockFeed>>
+export const feedKinds: readonly FeedKind[] = ['headers', 'logs', 'pendingHashes', 'pendingTransactions', 'syncing']
+
+export type Feeds = { readonly [Kind in FeedKind]: Feed<FeedUpdates[Kind]> }
 
 /** Where a feed gets its blocks from while it has listeners. */
 export interface FeedSource {
@@ -46,21 +66,21 @@ export interface FeedSource {
   start(): Promise<boolean>
   /** Also ends a start() that has not resolved. */
   stop(): void
-  /** See BlockFeed.sync(). */
+  /** See Feed.sync(). */
   sync(): Promise<void>
 }
 
 /** Shares one source between all listeners of this process. The source runs only while there are listeners. */
-export class SharedFeed implements BlockFeed {
+export class SharedFeed<Update extends FeedUpdate = ChainUpdate> implements Feed<Update> {
   readonly #source: FeedSource
-  readonly #listeners = new Set<FeedListener>()
+  readonly #listeners = new Set<FeedListener<Update>>()
   #started: Promise<boolean> | undefined
 
   constructor(source: FeedSource) {
     this.#source = source
   }
 
-  subscribe(listener: FeedListener): FeedSubscription {
+  subscribe(listener: FeedListener<Update>): FeedSubscription {
     this.#listeners.add(listener)
     const close = (): void => {
       if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return
@@ -79,7 +99,7 @@ export class SharedFeed implements BlockFeed {
     return this.#source.sync()
   }
 
-  publish(update: ChainUpdate): void {
+  publish(update: Update): void {
     for (const listener of this.#listeners) listener.onUpdate(update)
   }
 

@@ -1,14 +1,17 @@
 import { nextFlight, sleep, withTimeoutOr } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { SharedFeed } from './block-feed.ts'
-import type { BlockFeeds, FeedBlock, FeedSubscription } from './block-feed.ts'
+import type { EventsUpdate, FeedBlock, Feeds, FeedSource, FeedSubscription } from './block-feed.ts'
 import type { CanonicalChain } from './canonical-chain.ts'
 import { HeaderFollower } from './header-follower.ts'
 import { LogFollower } from './log-follower.ts'
+import { PendingSource } from './pending-source.ts'
 import type { ReportedHeight } from './reported-height.ts'
+import { SyncingSource } from './syncing-source.ts'
 
 export interface ChainFeedsOptions {
   readonly clock: Clock
+  readonly chainId: number
   readonly pollIntervalMs: number
   readonly chain: Pick<CanonicalChain, 'headers' | 'upstreams'>
   readonly reportedHeight: Pick<ReportedHeight, 'height' | 'sharedHeight'>
@@ -29,9 +32,12 @@ const startRetryIntervalMs = 100
 const minEmptyAnswers = 8
 
 /** The feeds of the process that tracks the upstreams. */
-export class ChainFeeds implements BlockFeeds {
+export class ChainFeeds implements Feeds {
   readonly headers: SharedFeed
   readonly logs: SharedFeed
+  readonly pendingHashes: SharedFeed<EventsUpdate>
+  readonly pendingTransactions: SharedFeed<EventsUpdate>
+  readonly syncing: SharedFeed<EventsUpdate>
   readonly #options: ChainFeedsOptions
   readonly #follower: HeaderFollower
   #activityTimer: Timer | undefined
@@ -45,6 +51,14 @@ export class ChainFeeds implements BlockFeeds {
     this.#options = options
     this.headers = new SharedFeed({ start: () => this.#startHeaders(), stop: () => this.#stopHeaders(), sync: this.#syncHeaders })
     this.logs = new SharedFeed({ start: () => this.#startLogs(), stop: () => this.#stopLogs(), sync: () => this.#syncLogs() })
+    const upstreams = () => chain.upstreams
+    const pendingSource = (isFull: boolean, publish: (update: EventsUpdate) => void) =>
+      this.#polling(new PendingSource({ ...options, random: Math.random, isFull, upstreams, publish }))
+    this.pendingHashes = new SharedFeed(pendingSource(false, update => this.pendingHashes.publish(update)))
+    this.pendingTransactions = new SharedFeed(pendingSource(true, update => this.pendingTransactions.publish(update)))
+    this.syncing = new SharedFeed(
+      this.#polling(new SyncingSource({ ...options, upstreams, publish: update => this.syncing.publish(update) })),
+    )
     this.#follower = new HeaderFollower({
       head: () => chain.upstreams[0]?.headBlock,
       reportedHeight: () => reportedHeight.height,
@@ -58,6 +72,29 @@ export class ChainFeeds implements BlockFeeds {
   /** The head of an upstream may have changed. */
   advance(): Promise<void> {
     return this.#follower.advance()
+  }
+
+  /** The same source; while it runs, the upstreams are polled, so that it is known which is the best. */
+  #polling(source: FeedSource): FeedSource {
+    const { clock, tracker } = this.#options
+    let timer: Timer | undefined
+    let startCount = 0
+    return {
+      async start() {
+        const start = (startCount += 1)
+        await tracker.refresh(true)
+        if (start !== startCount) return false
+        tracker.recordActivity()
+        timer = clock.every(activityIntervalMs, () => tracker.recordActivity())
+        return source.start()
+      },
+      stop() {
+        startCount += 1
+        timer?.cancel()
+        source.stop()
+      },
+      sync: () => source.sync(),
+    }
   }
 
   readonly #syncHeaders = nextFlight(async () => {

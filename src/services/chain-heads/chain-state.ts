@@ -4,7 +4,7 @@ import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
-import type { BlockFeeds } from './block-feed.ts'
+import type { Feeds } from './block-feed.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 import type { ReportedTags, TagState, TagTrackerOptions } from './reported-tags.ts'
@@ -116,7 +116,7 @@ export interface Heads {
   /** Is the block finalized on this chain? False, too, when no upstream can tell. May send a request. */
   verifyFinalized(block: BlockId): Promise<boolean>
   /** The blocks of the canonical chain, and their logs, as they come. */
-  readonly feeds: BlockFeeds
+  readonly feeds: Feeds
   /** For operators. */
   readonly status: HeadsStatus
 }

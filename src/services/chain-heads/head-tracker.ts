@@ -101,7 +101,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       poll: () => this.#pollAll(),
       onIdle: () => this.#upstreams.forEach(upstream => upstream.closeSubscription()),
     })
-    this.feeds = new ChainFeeds({ ...this.#timing, clock, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
+    this.feeds = new ChainFeeds({ ...options, ...this.#timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
     for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
   }
 

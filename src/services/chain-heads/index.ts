@@ -4,7 +4,18 @@ import type { HeightBroadcast } from './reported-height.ts'
 
 export type { ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './chain-state.ts'
 export { SharedFeed, feedKinds } from './block-feed.ts'
-export type { BlockFeed, BlockFeeds, ChainUpdate, FeedBlock, FeedKind, FeedListener, FeedSource, FeedSubscription } from './block-feed.ts'
+export type {
+  ChainUpdate,
+  EventsUpdate,
+  Feed,
+  FeedBlock,
+  FeedKind,
+  FeedListener,
+  Feeds,
+  FeedSource,
+  FeedSubscription,
+  FeedUpdate,
+} from './block-feed.ts'
 export { CurrentChainState } from './current-chain-state.ts'
 export { HeadTracker } from './head-tracker.ts'
 export { headTimingFor } from './poll-schedule.ts'

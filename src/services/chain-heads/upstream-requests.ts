@@ -106,5 +106,5 @@ export const parseQuantityReply = (reply: Reply): number | undefined => parseHex
 /** The members of a JSON object; none for any other value. */
 export const membersOf = (value: unknown): Readonly<Record<string, unknown>> => (isJsonObject(value) ? value : {})
 
-/** The upstream client has checked that a result is JSON. */
-const parseResult = (reply: Reply): unknown => (isFailure(reply) ? undefined : JSON.parse(toBuffer(reply.result).toString()))
+/** Undefined for a failure. The upstream client has checked that a result is JSON. */
+export const parseResult = (reply: Reply): unknown => (isFailure(reply) ? undefined : JSON.parse(toBuffer(reply.result).toString()))

@@ -35,9 +35,12 @@ export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
 
 /** The head, the finalized block and the chain ID of one upstream. Each of them is requested at most once at a time. */
 export class UpstreamTracker {
+  readonly name: string
+  /** Where it takes subscriptions. */
+  readonly ws: Secret | undefined
   readonly #options: UpstreamTrackerOptions
   readonly health: UpstreamHealth
-  readonly #request: UpstreamRequester
+  readonly request: UpstreamRequester
   /** JSON text of the logs of the block with this hash; undefined when the upstream does not return them. */
   readonly fetchLogs: ReturnType<typeof openLogFetcher>
   readonly #chainIdCheck: ChainIdCheck
@@ -54,23 +57,21 @@ export class UpstreamTracker {
   constructor(options: UpstreamTrackerOptions) {
     const { target, chainId, upstreamClient, clock, log, metrics, signal, slowPollIntervalMs, isAgePlausible } = options
     this.#options = options
+    this.name = target.name
+    this.ws = target.ws
     this.#disconnects = upstreamClient.disconnects(target)
     this.health = new UpstreamHealth(target.name, log, metrics)
-    this.#request = this.health.watch(withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock))
+    this.request = this.health.watch(withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock))
     this.fetchLogs = openLogFetcher(upstreamClient, target, signal, clock)
-    this.#chainIdCheck = new ChainIdCheck({ chainId, clock, intervalMs: slowPollIntervalMs, request: () => this.#request('eth_chainId') })
+    this.#chainIdCheck = new ChainIdCheck({ chainId, clock, intervalMs: slowPollIntervalMs, request: () => this.request('eth_chainId') })
     this.#head = new UpstreamHead(options)
     this.#ancestorCheck = new AncestorCheck({
       clock,
       intervalMs: slowPollIntervalMs,
       isAgePlausible,
-      requestBlock: number => this.#request('eth_getBlockByNumber', number, false),
+      requestBlock: number => this.request('eth_getBlockByNumber', number, false),
     })
     this.#subscription = target.ws && this.#createSubscription(target.ws)
-  }
-
-  get name(): string {
-    return this.#options.target.name
   }
 
   get head(): Head | undefined {
@@ -177,7 +178,7 @@ export class UpstreamTracker {
     if (!this.#chainIdCheck.isExpectedChain || now < this.#finalizedDueAt) return undefined
     this.#finalizedDueAt = now + this.#options.slowPollIntervalMs
     const [previous, resetsBefore] = [this.#finalized, this.#finalityResets]
-    const reported = parseBlockReply(await this.#request('eth_getBlockByNumber', 'finalized', false))
+    const reported = parseBlockReply(await this.request('eth_getBlockByNumber', 'finalized', false))
     // A finalized block above the upstream's own head is implausible.
     if (reported === undefined || reported.number > (this.#head.head?.number ?? -1) || reported.hash === previous?.hash) return undefined
     const isAgreed = await isConfirmed(reported)
@@ -194,7 +195,7 @@ export class UpstreamTracker {
 
   /** The block with this hash or number; undefined when the upstream does not return it. */
   fetchBlock(hashOrNumber: string): Promise<BlockHeader | undefined> {
-    return fetchBlock(this.#request, hashOrNumber)
+    return fetchBlock(this.request, hashOrNumber)
   }
 
   /** Requested once more where there is no answer: the first request of a start may be late because the gateway itself is busy. */
@@ -213,7 +214,7 @@ export class UpstreamTracker {
 
   async #pollHead(isCatchUp: boolean): Promise<void> {
     this.#head.beginPoll()
-    const reply = await this.#request('eth_getBlockByNumber', 'latest', false)
+    const reply = await this.request('eth_getBlockByNumber', 'latest', false)
     const block = parseBlockReply(reply)
     if (block === undefined) {
       if (mayBeReplaced(reply)) this.#chainIdCheck.invalidate()

@@ -79,7 +79,7 @@ t.test('a subscription', async t => {
 })
 
 t.test('a feed that ends while it is joined has not started', async t => {
-  const feed = new SharedFeed({
+  const feed: SharedFeed = new SharedFeed({
     start: async () => true,
     stop: () => undefined,
     sync: async () => feed.end(),

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import type { ChainUpdate, FeedKind, FeedListener } from '../../../src/services/chain-heads/index.ts'
+import type { ChainUpdate, FeedListener } from '../../../src/services/chain-heads/index.ts'
 import { ancestorAt, seededRandom } from '../../support/model-chain.ts'
 import type { ModelBlock, ModelNode } from '../../support/model-chain.ts'
 import { openModelHeads } from './model-heads.ts'
@@ -43,7 +43,7 @@ class Replay implements FeedListener {
 
 const openFeeds = async (t: Test, names: readonly string[]) => {
   const model = openModelHeads(names)
-  const listen = (kind: FeedKind) => {
+  const listen = (kind: 'headers' | 'logs') => {
     const replay = new Replay(t)
     return { replay, ...model.heads.feeds[kind].subscribe(replay) }
   }

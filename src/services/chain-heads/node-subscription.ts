@@ -1,0 +1,182 @@
+import type { WebSocket } from 'ws'
+import { Scanner, maxParsedValues } from '../../json/scanner.ts'
+import type { Json } from '../../plugin/call.ts'
+import type { Secret } from '../../plugin/secret.ts'
+import { Backoff } from '../../util/async.ts'
+import { parseHexQuantity } from '../../util/json.ts'
+import type { Clock, Timer } from '../clock.ts'
+import { describeNetworkError } from '../upstream-client/http-client.ts'
+import { openWebSocket } from '../upstream-client/open-websocket.ts'
+import { membersOf } from './upstream-requests.ts'
+
+export interface NodeSubscriptionOptions {
+  readonly url: Secret
+  /** The chain ID of the network. */
+  readonly chainId: number
+  /** Of eth_subscribe. */
+  readonly params: readonly Json[]
+  readonly clock: Clock
+  /** From 0 to below 1. */
+  readonly random: () => number
+  /** Longer messages end the connection. */
+  readonly maxPayloadBytes: number
+  /** The node is pinged this often, and the connection ends when a ping has no answer; for events that may be far apart. */
+  readonly pingIntervalMs?: number
+  onSubscribed(): void
+  /** The node has sent an event: its `result`. */
+  onEvent(result: unknown): void
+  /** The subscription has ended, or could not begin. It is tried again after a delay, until close(). */
+  onFailure(cause: string): void
+}
+
+/** From the start of a connection to the response to eth_subscribe. */
+const handshakeTimeoutMs = 5_000
+const minReconnectDelayMs = 500
+const maxReconnectDelayMs = 30_000
+/** The share of a delay, at most, by which it is shortened: gateways do not reconnect to a node at the same moment. */
+const maxJitter = 0.5
+const maxMessageDepth = 64
+/** Before the next attempt at a node that is on another chain, or has no such subscription. */
+const unsupportedRetryDelayMs = 300_000
+
+/**
+ * One subscription at one upstream: eth_subscribe over a WebSocket of its own. A lost connection is opened again, after an
+ * exponential backoff with jitter. Each connection checks the chain ID first. `ws` is loaded with the first connection.
+ */
+export class NodeSubscription {
+  readonly #options: NodeSubscriptionOptions
+  readonly #backoff = new Backoff({ minMs: minReconnectDelayMs, maxMs: maxReconnectDelayMs })
+  #socket: WebSocket | undefined
+  #timer: Timer | undefined
+  #isEnabled = false
+  #isSubscribed = false
+  #isPinging = false
+  #subscriptionId: unknown
+
+  constructor(options: NodeSubscriptionOptions) {
+    this.#options = options
+  }
+
+  get isSubscribed(): boolean {
+    return this.#isSubscribed
+  }
+
+  /** Connects, unless it is open. */
+  open(): void {
+    if (this.#isEnabled) return
+    this.#isEnabled = true
+    void this.#connect()
+  }
+
+  close(): void {
+    this.#isEnabled = false
+    this.#backoff.reset()
+    this.#disconnect()
+  }
+
+  /** The subscription works: after the next failure it is tried again soon. */
+  recordSuccess(): void {
+    this.#backoff.reset()
+  }
+
+  /** Ends the connection; another is opened after a delay. */
+  fail(cause: string, minDelayMs = 0): void {
+    this.#disconnect()
+    this.#options.onFailure(cause)
+    if (!this.#isEnabled) return
+    const { clock, random } = this.#options
+    const delayMs = Math.max(minDelayMs, this.#backoff.next())
+    this.#timer = clock.after(delayMs * (1 - maxJitter * random()), () => void this.#connect())
+  }
+
+  async #connect(): Promise<void> {
+    const { WebSocket } = await import('ws')
+    if (!this.#isEnabled || this.#socket !== undefined) return
+    const { url, clock, maxPayloadBytes } = this.#options
+    const socket = openWebSocket(WebSocket, url.reveal(), { handshakeTimeoutMs, maxPayloadBytes })
+    if (socket === undefined) return this.fail('invalid WebSocket URL', unsupportedRetryDelayMs)
+    this.#socket = socket
+    this.#timer = clock.after(handshakeTimeoutMs, () => this.fail('subscribing timed out'))
+    const ifCurrent = (handler: () => void) => () => {
+      if (socket === this.#socket) handler()
+    }
+    socket.on(
+      'open',
+      ifCurrent(() => sendRequest(socket, chainIdRequestId, 'eth_chainId', [])),
+    )
+    socket.on(
+      'pong',
+      ifCurrent(() => this.#recordPong()),
+    )
+    socket.on('message', data => ifCurrent(() => this.#handleMessage(socket, data as Buffer))()) // ws gives Buffers by default
+    socket.on('error', error => ifCurrent(() => this.fail(describeNetworkError(error, 'WebSocket handshake failed')))())
+    socket.on(
+      'close',
+      ifCurrent(() => this.fail('connection closed')),
+    )
+  }
+
+  #handleMessage(socket: WebSocket, data: Buffer): void {
+    const message = parseMessage(data)
+    if (message === undefined) return this.fail('invalid JSON message')
+    const { id, method, result, params } = message
+    if (method === 'eth_subscription') this.#handleNotification(membersOf(params))
+    else if (id === chainIdRequestId) this.#checkChainId(socket, result)
+    else if (id === subscribeRequestId) this.#handleSubscribed(result)
+  }
+
+  #checkChainId(socket: WebSocket, result: unknown): void {
+    const { chainId: expected, params } = this.#options
+    const chainId = parseHexQuantity(result)
+    if (chainId === expected) sendRequest(socket, subscribeRequestId, 'eth_subscribe', params)
+    else if (chainId === undefined) this.fail('eth_chainId failed')
+    else this.fail(`wrong chain ID ${chainId}`, unsupportedRetryDelayMs)
+  }
+
+  #handleSubscribed(result: unknown): void {
+    if (typeof result !== 'string') return this.fail('eth_subscribe failed', unsupportedRetryDelayMs)
+    this.#timer?.cancel()
+    this.#subscriptionId = result
+    this.#isSubscribed = true
+    const { clock, pingIntervalMs } = this.#options
+    if (pingIntervalMs !== undefined) this.#timer = clock.every(pingIntervalMs, () => this.#ping())
+    this.#options.onSubscribed()
+  }
+
+  #ping(): void {
+    if (this.#isPinging) return this.fail('pings are not answered')
+    this.#isPinging = true
+    this.#socket?.ping()
+  }
+
+  #recordPong(): void {
+    this.#isPinging = false
+  }
+
+  #handleNotification({ subscription, result }: MessageMembers): void {
+    if (this.#isSubscribed && subscription === this.#subscriptionId) this.#options.onEvent(result)
+  }
+
+  #disconnect(): void {
+    this.#timer?.cancel()
+    this.#isSubscribed = this.#isPinging = false
+    this.#subscriptionId = undefined
+    const socket = this.#socket
+    this.#socket = undefined
+    socket?.terminate()
+  }
+}
+
+const chainIdRequestId = 1
+const subscribeRequestId = 2
+
+const sendRequest = (socket: WebSocket, id: number, method: string, params: readonly Json[]): void =>
+  socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+
+type MessageMembers = ReturnType<typeof membersOf>
+
+/** Undefined for invalid JSON, and for JSON that would take long to parse. */
+const parseMessage = (data: Buffer): MessageMembers | undefined => {
+  const scanner = new Scanner({ maxDepth: maxMessageDepth, maxElements: maxParsedValues, maxValues: maxParsedValues })
+  return scanner.push(data) && scanner.end() === undefined ? membersOf(JSON.parse(data.toString())) : undefined
+}
