@@ -183,6 +183,7 @@ t.test('pending transactions', async t => {
     t.same(events, [hashOf(2)])
     upstreams.shift()
     clock.advance(5_000)
+    await settle()
     second.changes.push(hashOf(3))
     await source.sync()
     t.same(events, [hashOf(2), hashOf(3)], 'while there is no other, it stays')
