@@ -21,6 +21,8 @@ export type WorkerMessage =
   | { readonly kind: 'reloadPrepared'; readonly id: number; readonly problems: readonly ReloadProblem[] }
   /** Answers `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
+  /** Answers `accessLog`; with a problem nothing has changed. */
+  | { readonly kind: 'accessLogSet'; readonly id: number; readonly problem?: string }
   /** It sends calls to these upstreams, and needs their heads. */
   | { readonly kind: 'track'; readonly network: string; readonly upstreams: TrackedUpstreams }
   | { readonly kind: 'untrack'; readonly network: string }
@@ -54,7 +56,8 @@ export type WorkerMessage =
 /** What holds for all workers, those that are started later included. */
 export type WorkerSetting =
   | { readonly kind: 'logLevel'; readonly level: LogLevel }
-  | { readonly kind: 'accessLog'; readonly settings: AccessLogSettings }
+  /** To be answered with `accessLogSet`. */
+  | { readonly kind: 'accessLog'; readonly id: number; readonly settings: AccessLogSettings }
 
 /** `most`: as many as the worker takes for later calls too. */
 type TakeTokens = { readonly kind: 'takeTokens'; readonly id: number; readonly request: TokenRequest; readonly most: number }

@@ -11,9 +11,7 @@ import { schemeOf, urlOf } from '../server/http-server.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
-import { accessLogSettingsOf } from '../services/access-log.ts'
-import type { AccessLogControl } from '../services/access-log.ts'
-import type { Log, LogLevel, RootLog } from '../services/log.ts'
+import type { Log, RootLog } from '../services/log.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -24,9 +22,10 @@ import { mergeMetrics } from './merge-metrics.ts'
 import { openPrimaryPortal } from './primary-portal.ts'
 import { openPrimaryOperatorApp } from './primary-operator-app.ts'
 import { SharedHeads } from './shared-heads.ts'
+import { SharedAccessLog, sharedLogLevel } from './shared-logs.ts'
 import { SharedRateLimits } from './shared-rate-limits.ts'
 import { openWorkerPool } from './worker-pool.ts'
-import type { WorkerPool, WorkerPoolOptions } from './worker-pool.ts'
+import type { WorkerPoolOptions } from './worker-pool.ts'
 
 export interface PrimaryOptions {
   /** The directory of the configuration. */
@@ -55,7 +54,7 @@ export const openPrimary = async (
     await close()
     throw error
   })
-  const accessLog = sharedAccessLog(gateway.accessLog, pool)
+  const accessLog = new SharedAccessLog(gateway.accessLog, pool)
   const logLevel = sharedLogLevel(log, pool)
   let isDraining = false
   const prepareReload = async (next: ValidConfig): Promise<PreparedReload> => {
@@ -65,6 +64,7 @@ export const openPrimary = async (
       commit() {
         prepared.commit()
         if (next.gateway.log !== gateway.log) logLevel.level = next.gateway.log
+        accessLog.reload(next.gateway.accessLog)
         gateway = reloadGatewayConfig(gateway, next.gateway)
         networks = next.networks
         portal?.reload({ gateway, networks })
@@ -84,7 +84,6 @@ export const openPrimary = async (
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
     logLevel,
     accessLog,
-    hasAccessLogFile: accessLog.settings.target === 'file',
     reload: reloader.reload,
     token: gateway.admin.token,
     hosts: gateway.admin.hosts,
@@ -139,32 +138,6 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, sharedHeads, st
     ...{ env, size, stopTimeoutMs, metrics },
     sharedHeads: { handleMessage, removeWorker: (worker: WorkerChannel) => sharedHeads.removeWorker(worker) },
     configId: configId(config),
-  }
-}
-
-/** The log level of the primary and of its workers. */
-const sharedLogLevel = (log: RootLog, pool: Pick<WorkerPool, 'set'>): Pick<RootLog, 'level'> => ({
-  get level() {
-    return log.level
-  },
-  set level(level: LogLevel) {
-    log.level = level
-    pool.set({ kind: 'logLevel', level })
-  },
-})
-
-/** The access logs of the workers: the primary has no calls. */
-const sharedAccessLog = (config: GatewayConfig['accessLog'], pool: Pick<WorkerPool, 'set' | 'send'>): AccessLogControl => {
-  let current = accessLogSettingsOf(config)
-  return {
-    get settings() {
-      return current
-    },
-    set settings(settings) {
-      current = settings
-      pool.set({ kind: 'accessLog', settings })
-    },
-    reopen: () => pool.send({ kind: 'reopenAccessLog' }),
   }
 }
 

@@ -93,7 +93,7 @@ export class WorkerPool {
 
   /** The metrics of each ready worker that answers within `metricsTimeoutMs`. */
   async metrics(): Promise<readonly (readonly MetricFamily[])[]> {
-    const replies = await this.#requestAll({ kind: 'metrics', id: this.#newId() }, 'metrics', metricsTimeoutMs)
+    const replies = await this.requestAll({ kind: 'metrics', id: this.newId() }, 'metrics', metricsTimeoutMs)
     return replies.flatMap(({ reply }) => (typeof reply === 'object' ? [reply.metrics] : []))
   }
 
@@ -102,9 +102,9 @@ export class WorkerPool {
    * abandoned it. A worker that exits meanwhile is replaced by one that reads the new files.
    */
   async prepareReload(configId: string): Promise<PreparedReload> {
-    const id = this.#newId()
+    const id = this.newId()
     const end = (isCommitted: boolean) => this.send({ kind: 'endReload', id, isCommitted })
-    const replies = await this.#requestAll({ kind: 'prepareReload', id, configId }, 'reloadPrepared', reloadTimeoutMs)
+    const replies = await this.requestAll({ kind: 'prepareReload', id, configId }, 'reloadPrepared', reloadTimeoutMs)
     const problems = replies.flatMap(({ reply }) => (reply === 'late' ? [workerTooLate] : reply === 'exited' ? [] : reply.problems))
     if (problems.length > 0) {
       end(false)
@@ -154,17 +154,13 @@ export class WorkerPool {
     for (const channel of this.#ready.values()) channel.send(message)
   }
 
-  /** Lets each worker serve on for `graceMs` and finish its calls. Resolves when all workers have exited; a worker that does not exit in time is killed. */
-  async stop(graceMs = 0, timeoutMs = this.#options.stopTimeoutMs): Promise<void> {
-    this.#isStopping = true
-    await Promise.all(Array.from(this.#workers, each => this.#stopWorker(each, graceMs, timeoutMs)))
-  }
-
-  #newId(): number {
+  /** For a message that is answered. */
+  newId(): number {
     return (this.#lastRequestId += 1)
   }
 
-  #requestAll<K extends ReplyKind>(message: PrimaryRequest, kind: K, timeoutMs: number): Promise<readonly WorkerReply<K>[]> {
+  /** The replies of all ready workers. */
+  requestAll<K extends ReplyKind>(message: PrimaryRequest, kind: K, timeoutMs: number): Promise<readonly WorkerReply<K>[]> {
     const requests = Array.from(this.#ready, async ([worker, channel]) => {
       const reply = await requestReply(worker, channel, { message, kind, timeoutMs }, this.#clock)
       return { worker, reply }
@@ -172,11 +168,17 @@ export class WorkerPool {
     return Promise.all(requests)
   }
 
+  /** Lets each worker serve on for `graceMs` and finish its calls. Resolves when all workers have exited; a worker that does not exit in time is killed. */
+  async stop(graceMs = 0, timeoutMs = this.#options.stopTimeoutMs): Promise<void> {
+    this.#isStopping = true
+    await Promise.all(Array.from(this.#workers, each => this.#stopWorker(each, graceMs, timeoutMs)))
+  }
+
   /** The worker was started with files from before, or after, the configuration of the others. */
   async #reloadWorker(worker: Worker): Promise<void> {
     const channel = this.#ready.get(worker)
     if (channel === undefined) return
-    const [id, configId] = [this.#newId(), this.#configId]
+    const [id, configId] = [this.newId(), this.#configId]
     const request = { message: { kind: 'prepareReload', id, configId }, kind: 'reloadPrepared', timeoutMs: reloadTimeoutMs } as const
     const reply = await requestReply(worker, channel, request, this.#clock)
     if (reply === 'exited') return

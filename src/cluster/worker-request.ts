@@ -4,10 +4,10 @@ import { withTimeoutOr } from '../util/async.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
 
 /** A message that a worker answers. */
-export type PrimaryRequest = Extract<PrimaryMessage, { readonly kind: 'metrics' | 'prepareReload' }>
+export type PrimaryRequest = Extract<PrimaryMessage, { readonly kind: 'metrics' | 'prepareReload' | 'accessLog' }>
 
 /** The kinds of the answers. */
-export type ReplyKind = 'metrics' | 'reloadPrepared'
+export type ReplyKind = 'metrics' | 'reloadPrepared' | 'accessLogSet'
 
 type Reply<K extends ReplyKind> = Extract<WorkerMessage, { readonly kind: K; readonly id: number }>
 

@@ -4,12 +4,12 @@ import type { ReadConfig } from '../core/reloader.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
-import type { AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
+import type { AccessLogControl } from '../services/access-log.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import type { Peers } from '../services/peers.ts'
 import { Channel, rpcPortVariable } from './channel.ts'
-import type { PrimaryMessage, WorkerMessage } from './channel.ts'
+import type { PrimaryMessage, WorkerMessage, WorkerSetting } from './channel.ts'
 import { WorkerNetworks } from './worker-networks.ts'
 import { WorkerRateLimits } from './worker-rate-limits.ts'
 import { WorkerReload } from './worker-reload.ts'
@@ -64,7 +64,7 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
         process.on('message', (message: PrimaryMessage) => {
           if (message.kind === 'stop') resolve(message.graceMs)
           else if (message.kind === 'metrics') channel.send({ kind: 'metrics', id: message.id, metrics: metrics.families() })
-          else if (message.kind === 'accessLog') setAccessLog(accessLog, message.settings, log)
+          else if (message.kind === 'accessLog') void setAccessLog(accessLog, message, log).then(reply => channel.send(reply))
           else if (message.kind === 'reopenAccessLog') accessLog.reopen()
           else if (message.kind === 'prepareReload') void reload.prepare(message)
           else if (message.kind === 'endReload') reload.end(message)
@@ -74,11 +74,17 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   }
 }
 
-const setAccessLog = (accessLog: AccessLogControl, settings: AccessLogSettings, log: RootLog): void => {
+const setAccessLog = async (
+  accessLog: AccessLogControl,
+  { id, settings }: Extract<WorkerSetting, { readonly kind: 'accessLog' }>,
+  log: RootLog,
+): Promise<WorkerMessage> => {
   try {
-    accessLog.settings = settings
+    await accessLog.change(settings)
+    return { kind: 'accessLogSet', id }
   } catch (error) {
-    log.error({ event: 'access-log-failed', err: error }, 'access log cannot be written')
+    log.error({ event: 'access-log-failed', err: error }, 'access log cannot be opened')
+    return { kind: 'accessLogSet', id, problem: error instanceof Error ? error.message : String(error) }
   }
 }
 

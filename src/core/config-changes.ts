@@ -17,12 +17,20 @@ export interface ConfigChange {
 }
 
 /** The keys of gateway.yaml that a reload applies; networks and method tables always. */
-const reloadableKeys = ['plans', 'headers', 'memory', 'log', 'metrics', 'drain'] as const satisfies readonly (keyof GatewayConfig)[]
+const reloadableKeys = [
+  'plans',
+  'headers',
+  'memory',
+  'log',
+  'accessLog',
+  'metrics',
+  'drain',
+] as const satisfies readonly (keyof GatewayConfig)[]
 
 /** What runs after a reload: what needs a restart stays as it was. */
 export const reloadGatewayConfig = (running: GatewayConfig, read: GatewayConfig): GatewayConfig => {
-  const { plans, headers, memory, log, metrics, drain }: Pick<GatewayConfig, (typeof reloadableKeys)[number]> = read
-  return { ...running, plans, headers, memory, log, metrics, drain }
+  const { plans, headers, memory, log, accessLog, metrics, drain }: Pick<GatewayConfig, (typeof reloadableKeys)[number]> = read
+  return { ...running, plans, headers, memory, log, accessLog, metrics, drain }
 }
 
 /** What differs in effect, defaults included: what a reload from one configuration to the other would change. */

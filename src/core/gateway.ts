@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { reloadGatewayConfig } from './config-changes.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { openListeners } from './listeners.ts'
@@ -6,7 +7,7 @@ import type { Listeners } from './listeners.ts'
 import type { HostServices } from './stage-services.ts'
 import { Reloader } from './reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
-import { RunningNetworks } from './running-networks.ts'
+import { ReloadError, RunningNetworks } from './running-networks.ts'
 import { openTracing } from './tracing.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
@@ -14,12 +15,13 @@ import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { openSharedCaches } from '../services/shared-cache/index.ts'
 import { openAccessLog } from '../services/access-log.ts'
-import type { AccessLog, AccessLogControl } from '../services/access-log.ts'
+import type { AccessLog, AccessLogConfig, AccessLogControl, PreparedAccessLog } from '../services/access-log.ts'
 import type { Clock } from '../services/clock.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import { openSingletons } from './singletons.ts'
 import { openLedger } from '../services/ledger/index.ts'
+import { LogFileError } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
@@ -107,10 +109,18 @@ export const openGateway = async (
     running.commit(await prepare(config), base, 0)
     const prepareReload = async (read: ValidConfig): Promise<PreparedReload> => {
       const next = { ...read, gateway: reloadGatewayConfig(gateway, read.gateway) }
-      const prepared = await prepare(next)
+      const preparedLog = prepareAccessLog(accessLog, gateway.accessLog, next.gateway.accessLog)
+      const prepared = await prepare(next).catch(async (error: unknown) => {
+        await preparedLog?.abandon()
+        throw error
+      })
       return {
-        abandon: () => running.abandon(prepared),
+        async abandon() {
+          await running.abandon(prepared)
+          await preparedLog?.abandon()
+        },
         commit() {
+          preparedLog?.commit()
           if (next.gateway.log !== gateway.log) log.level = next.gateway.log
           gateway = next.gateway
           accounts.setPlans(gateway.plans)
@@ -133,6 +143,16 @@ export const openGateway = async (
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** Undefined where nothing has changed: what was set over the admin listener stays. */
+const prepareAccessLog = (accessLog: AccessLog, before: AccessLogConfig, after: AccessLogConfig): PreparedAccessLog | undefined => {
+  if (isDeepStrictEqual(before, after)) return undefined
+  try {
+    return accessLog.prepare(after)
+  } catch (error) {
+    throw error instanceof LogFileError ? new ReloadError(`accessLog: ${error.message}`) : error
   }
 }
 

@@ -4,7 +4,6 @@ import type { PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
 import { openTlsCertificate } from '../server/tls-certificate.ts'
-import { accessLogSettingsOf } from '../services/access-log.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -77,7 +76,7 @@ export const openListeners = async (
 }
 
 const adminOptionsOf = (
-  { admin: { token, hosts }, listen: { trustedProxies }, accessLog: accessLogConfig }: GatewayConfig,
+  { admin: { token, hosts }, listen: { trustedProxies } }: GatewayConfig,
   { isReady, reload, headsSource, metrics, accessLog, clock, log }: ListenerContext,
   headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
 ): Omit<AdminOptions, 'operatorApp'> => ({
@@ -89,7 +88,6 @@ const adminOptionsOf = (
   metrics: metrics.families,
   logLevel: log,
   accessLog,
-  hasAccessLogFile: accessLogSettingsOf(accessLogConfig).target === 'file',
   reload,
   token,
   hosts,

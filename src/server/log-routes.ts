@@ -9,8 +9,6 @@ import { isJsonObject } from '../util/json.ts'
 export interface LogControls {
   readonly logLevel: Pick<RootLog, 'level'>
   readonly accessLog: AccessLogControl
-  /** Does gateway.yaml name a file for the access log? */
-  readonly hasAccessLogFile: boolean
   readonly log: Log
 }
 
@@ -36,13 +34,13 @@ export const respondAccessLog = (ctx: Koa.Context, { accessLog }: Pick<LogContro
 }
 
 /** Members that are missing stay as they are. */
-export const setAccessLog = (ctx: Koa.Context, { accessLog, hasAccessLogFile, log }: LogControls): void => {
-  const problem = isJsonObject(ctx.request.body) ? findProblem(ctx.request.body, hasAccessLogFile) : 'the body must be a JSON object'
+export const setAccessLog = async (ctx: Koa.Context, { accessLog, log }: LogControls): Promise<void> => {
+  const problem = isJsonObject(ctx.request.body) ? findProblem(ctx.request.body, accessLog.hasFile) : 'the body must be a JSON object'
   if (problem !== undefined) return respondError(ctx, 400, problem)
   const from = accessLog.settings
   const to = { ...from, ...(ctx.request.body as Partial<AccessLogSettings>) } // findProblem() has checked it
   try {
-    accessLog.settings = to
+    await accessLog.change(to)
   } catch (error) {
     if (!(error instanceof LogFileError)) throw error
     return respondError(ctx, 409, error.message)

@@ -4,6 +4,7 @@ import type { Clock } from './clock.ts'
 import { openLineWriter } from './log.ts'
 import type { LineWriter, Log } from './log.ts'
 import { withTimeoutOr } from '../util/async.ts'
+import type { MaybePromise } from '../util/async.ts'
 
 /** Calls that are logged whatever `sample` is. */
 export const accessLogRules = ['errors', 'slow'] as const
@@ -42,15 +43,27 @@ export interface AccessLogEntry {
 
 /** The access log of all processes of a gateway, as its admin listener sees it. */
 export interface AccessLogControl {
-  settings: AccessLogSettings
+  readonly settings: AccessLogSettings
+  /** Does gateway.yaml name a file? */
+  readonly hasFile: boolean
+  /** Throws LogFileError, or rejects with it, when the file cannot be opened; then nothing is changed. */
+  change(settings: AccessLogSettings): MaybePromise<void>
   /** Opens the file anew under its name, after logrotate has renamed it. */
   reopen(): void
 }
 
+/** The access log of a configuration that is being reloaded. One of the two must be called. */
+export interface PreparedAccessLog {
+  commit(): void
+  abandon(): Promise<void>
+}
+
 export interface AccessLogOptions {
   readonly settings: AccessLogSettings
+  /** What `file` means as a target. */
+  readonly file?: string | undefined
   readonly clock: Clock
-  openWriter(target: Exclude<AccessLogTarget, 'none'>): LineWriter
+  openWriter(destination: string): LineWriter
   /** From 0 to below 1. */
   readonly random?: () => number
 }
@@ -63,13 +76,15 @@ export class AccessLog implements AccessLogControl {
   readonly #options: AccessLogOptions
   readonly #random: () => number
   #settings: AccessLogSettings
+  #file: string | undefined
   #writer: LineWriter | undefined
 
   constructor(options: AccessLogOptions) {
     this.#options = options
     this.#random = options.random ?? Math.random
     this.#settings = options.settings
-    this.#writer = this.#openWriter(options.settings)
+    this.#file = options.file
+    this.#writer = this.#openWriter(options.settings, options.file)
   }
 
   /** Are calls logged? */
@@ -81,14 +96,27 @@ export class AccessLog implements AccessLogControl {
     return this.#settings
   }
 
-  /** Throws LogFileError when the file cannot be opened; then nothing is changed. */
-  set settings(settings: AccessLogSettings) {
-    if (settings.target !== this.#settings.target) {
-      const writer = this.#openWriter(settings)
-      void this.close()
-      this.#writer = writer
-    }
+  get hasFile(): boolean {
+    return this.#file !== undefined
+  }
+
+  change(settings: AccessLogSettings): void {
+    if (settings.target !== this.#settings.target) this.#replaceWriter(this.#openWriter(settings, this.#file))
     this.#settings = settings
+  }
+
+  /** Opens what the configuration names. Throws LogFileError when that cannot be opened. */
+  prepare(config: AccessLogConfig): PreparedAccessLog {
+    const [settings, file] = [accessLogSettingsOf(config), fileOf(config)]
+    const writer = this.#openWriter(settings, file)
+    return {
+      commit: () => {
+        this.#replaceWriter(writer)
+        this.#settings = settings
+        this.#file = file
+      },
+      abandon: async () => writer?.close(),
+    }
   }
 
   /** The time from which the duration of a request is measured; undefined while calls are not logged. */
@@ -116,8 +144,13 @@ export class AccessLog implements AccessLogControl {
     if (writer !== undefined) await withTimeoutOr(this.#options.clock, maxCloseMs, writer.close(), () => undefined)
   }
 
-  #openWriter({ target }: AccessLogSettings): LineWriter | undefined {
-    return target === 'none' ? undefined : this.#options.openWriter(target)
+  #replaceWriter(writer: LineWriter | undefined): void {
+    void this.close()
+    this.#writer = writer
+  }
+
+  #openWriter({ target }: AccessLogSettings, file = 'stdout'): LineWriter | undefined {
+    return target === 'none' ? undefined : this.#options.openWriter(target === 'file' ? file : 'stdout')
   }
 
   #isSelected({ reply, status = 200, durationMs = 0 }: AccessLogEntry): boolean {
@@ -154,11 +187,17 @@ export const accessLogSettingsOf = ({ file, slow: slowMs, sample, always }: Acce
   slowMs,
 })
 
+/** Standard output is no file. */
+export const fileOf = ({ file }: AccessLogConfig): string | undefined => (file === 'stdout' ? undefined : file)
+
 /** Throws LogFileError when the file cannot be opened. */
-export const openAccessLog = (config: AccessLogConfig, clock: Clock, log: Log): AccessLog => {
-  const openWriter = (target: AccessLogTarget) => openLineWriter(target === 'file' ? (config.file ?? 'stdout') : 'stdout', clock, log)
-  return new AccessLog({ settings: accessLogSettingsOf(config), clock, openWriter })
-}
+export const openAccessLog = (config: AccessLogConfig, clock: Clock, log: Log): AccessLog =>
+  new AccessLog({
+    settings: accessLogSettingsOf(config),
+    file: fileOf(config),
+    clock,
+    openWriter: destination => openLineWriter(destination, clock, log),
+  })
 
 const prefix = `${JSON.stringify({ level: 30, pid: process.pid, event: 'access' }).slice(0, -1)},"time":`
 

@@ -1,9 +1,12 @@
 import cluster from 'node:cluster'
+import type { Worker } from 'node:cluster'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { SharedAccessLog } from '../../src/cluster/shared-logs.ts'
 import { WorkerSpawnError, openWorkerPool } from '../../src/cluster/worker-pool.ts'
+import type { WorkerPool } from '../../src/cluster/worker-pool.ts'
 import { Channel } from '../../src/cluster/channel.ts'
-import type { PrimaryMessage, WorkerChannel, WorkerMessage } from '../../src/cluster/channel.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage, WorkerSetting } from '../../src/cluster/channel.ts'
 import { WorkerReload } from '../../src/cluster/worker-reload.ts'
 import { configId } from '../../src/core/config-changes.ts'
 import type { ValidConfig } from '../../src/core/reloader.ts'
@@ -169,4 +172,24 @@ t.test('the ends of two reloads that wait in a full pipe both arrive', async t =
     { id: 2, isCommitted: true },
     { id: 3, isCommitted: false },
   ])
+})
+
+t.test('an access log that one worker cannot open is changed in none', async t => {
+  const set: WorkerSetting[] = []
+  const worker = {} as Worker // only its reply is read
+  const pool = {
+    newId: () => 1,
+    requestAll: async () =>
+      [undefined, 'cannot open the log file: EMFILE'].map(problem => ({
+        worker,
+        reply: { kind: 'accessLogSet', id: 1, ...(problem !== undefined && { problem }) } as const,
+      })),
+    set: (setting: WorkerSetting) => void set.push(setting),
+    send: () => undefined,
+  } as unknown as WorkerPool // the reply is of the kind that was asked for
+  const accessLog = new SharedAccessLog({ sample: 1, always: [], slow: 1000, file: '/access.log' }, pool)
+  const before = accessLog.settings
+  await t.rejects(accessLog.change({ ...before, target: 'none' }), { message: 'cannot open the log file: EMFILE' })
+  t.equal(accessLog.settings, before)
+  t.match(set, [{ kind: 'accessLog', settings: before }])
 })

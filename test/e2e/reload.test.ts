@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -101,7 +101,8 @@ t.test('SIGHUP applies the changed files', async t => {
 })
 
 t.test('several workers reload together', async t => {
-  const { node, deployment, gateway, url, reload, creditsOf, metric } = await open(t, { gateway: { workers: 2 } })
+  const settings = { workers: 2, admin: { token: 's3cret' } }
+  const { node, deployment, gateway, url, reload, creditsOf, metric } = await open(t, { gateway: settings })
   const other = await startFakeNode({
     eth_chainId: { result: '0x7a69' },
     eth_gasPrice: { result: '0xa' },
@@ -124,7 +125,7 @@ t.test('several workers reload together', async t => {
   const lock = JSON.stringify(join(deployment.dir, 'lock'))
   writeFileSync(
     join(deployment.dir, 'once.js'),
-    `import { writeFileSync } from 'node:fs'
+    `import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 export default {
   name: 'once', summary: 'Starts once.', options: { type: 'object' },
   create: () => ({ handle: (call, next) => next(call), start: async () => writeFileSync(${lock}, '', { flag: 'wx' }) }),
@@ -139,6 +140,30 @@ export default {
   deployment.writeNetwork('testnet', price(5, [other.url]))
   await reload()
   t.same([...(await costs())], [5])
+
+  const logs = join(deployment.dir, 'logs')
+  const accessLog = { file: 'logs/access.log' }
+  const linesIn = () => readFileSync(join(logs, 'access.log'), 'utf8').split('\n').length - 1
+  deployment.writeGateway({ ...settings, accessLog })
+  t.match(await reload('reload-failed'), { msg: /accessLog: cannot open the log file: ENOENT/ })
+  mkdirSync(logs)
+  t.match(await reload(), { changes: ['+ accessLog.file'] })
+  await costs()
+  await waitUntil(() => linesIn() === 8)
+
+  const put = (body: object) =>
+    post(`${gateway.admin}/access-log`, JSON.stringify(body), { method: 'PUT', headers: { authorization: 'Bearer s3cret' } })
+  t.equal((await put({ target: 'none' })).status, 200)
+  rmSync(logs, { recursive: true })
+  const failed = await put({ target: 'file', sample: 0.5 })
+  t.equal(failed.status, 409)
+  t.match(failed.json(), { error: /^cannot open the log file: ENOENT/ })
+  t.match((await put({})).json(), { target: 'none', sample: 1 })
+  mkdirSync(logs)
+  t.equal((await put({ target: 'file' })).status, 200)
+  await costs()
+  await waitUntil(() => linesIn() === 8)
+
   const [killed] = childrenOf(gateway.pid) as [number]
   process.kill(killed, 'SIGKILL')
   await gateway.waitForEvent('worker-restarted')

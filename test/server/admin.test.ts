@@ -14,7 +14,7 @@ import { openRawConnection, post } from '../support/rpc-client.ts'
 
 const minuteMs = 60_000
 
-const open = async (token?: Secret, host = '127.0.0.1', hasAccessLogFile = true) => {
+const open = async (token?: Secret, host = '127.0.0.1') => {
   const clock = new TestClock()
   const { accessLog } = openTestAccessLog(clock)
   const log = new TestLog()
@@ -31,7 +31,6 @@ const open = async (token?: Secret, host = '127.0.0.1', hasAccessLogFile = true)
     reload: undefined,
     operatorApp: () => Promise.reject(new Error('not requested')),
     accessLog,
-    hasAccessLogFile,
     token,
     hosts: ['admin.internal'],
     trustedProxies: ['127.0.0.1'],
@@ -232,7 +231,7 @@ t.test('the own address of an admin listener that is not on the loopback interfa
 })
 
 t.test('the access log', async t => {
-  const { admin, accessLog, log } = await open(new Secret('s3cret'), undefined, false)
+  const { admin, accessLog, log } = await open(new Secret('s3cret'))
   const send = (method: string, body: unknown = undefined, path = '') =>
     post(`${admin.url}/access-log${path}`, body === undefined ? '' : JSON.stringify(body), {
       method,

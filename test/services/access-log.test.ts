@@ -59,7 +59,7 @@ t.test('with a sample of 0, only what the rules name is logged', async t => {
   t.equal(record({ durationMs: 100 }), 1, 'slow')
   t.equal(record({ status: 400 }), 1, 'an HTTP error')
   t.equal(record({ reply: refuse('params') }), 1, 'a JSON-RPC error has HTTP status 200')
-  accessLog.settings = { ...accessLog.settings, always: ['slow'] }
+  accessLog.change({ ...accessLog.settings, always: ['slow'] })
   t.equal(record({ reply: refuse('params') }), 0)
   t.equal(record({ durationMs: 100 }), 1)
 })
@@ -80,11 +80,11 @@ t.test('calls are logged only while there is a target', async t => {
   t.equal(accessLog.isOn, false)
   t.equal(accessLog.startTimer(), undefined)
   accessLog.record(entry)
-  accessLog.settings = { ...settings, target: 'stdout' }
+  accessLog.change({ ...settings, target: 'stdout' })
   t.equal(accessLog.isOn, true)
   t.equal(accessLog.durationSince(accessLog.startTimer()), 0)
   accessLog.record(entry)
-  accessLog.settings = settings
+  accessLog.change(settings)
   accessLog.record(entry)
   t.equal(lines.length, 1)
 })
@@ -142,16 +142,37 @@ t.test('settings whose file cannot be opened change nothing', async t => {
   const { accessLog } = openFile(file)
   t.teardown(() => accessLog.close())
   const { settings } = accessLog
-  accessLog.settings = { ...settings, target: 'none' }
+  accessLog.change({ ...settings, target: 'none' })
   rmSync(join(dir, 'logs'), { recursive: true })
   t.throws(
     () => {
-      accessLog.settings = settings
+      accessLog.change(settings)
     },
     { message: /^cannot open the log file: ENOENT/ },
   )
   t.equal(accessLog.settings.target, 'none')
   t.equal(accessLog.isOn, false)
+})
+
+t.test('a reload opens what the configuration names now, and writes to it once it is committed', async t => {
+  const dir = t.testdir()
+  const [first, second] = [join(dir, 'first.log'), join(dir, 'second.log')]
+  const { accessLog } = openFile(first)
+  const config = { file: second, sample: 1, always: [], slow: 50 } as const
+  const abandoned = accessLog.prepare(config)
+  accessLog.record({ ...entry, requestId: 'r-1' })
+  await abandoned.abandon()
+  t.match(accessLog.settings, { slowMs: 1000 })
+  const prepared = accessLog.prepare(config)
+  accessLog.record({ ...entry, requestId: 'r-2' })
+  prepared.commit()
+  accessLog.record({ ...entry, requestId: 'r-3' })
+  t.match(accessLog.settings, { target: 'file', slowMs: 50 })
+  await accessLog.close()
+  await waitUntil(() => idsIn(first).length === 2)
+  await waitUntil(() => idsIn(second).length > 0)
+  t.same(idsIn(second), ['r-3'])
+  t.throws(() => accessLog.prepare({ ...config, file: join(dir, 'nowhere/access.log') }), { message: /^cannot open the log file: ENOENT/ })
 })
 
 t.test('when the disk was full for long, lines are written again once it has space', async t => {

@@ -1,0 +1,67 @@
+import { isDeepStrictEqual } from 'node:util'
+import { accessLogSettingsOf, fileOf } from '../services/access-log.ts'
+import type { AccessLogConfig, AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
+import { LogFileError } from '../services/log.ts'
+import type { LogLevel, RootLog } from '../services/log.ts'
+import type { WorkerPool } from './worker-pool.ts'
+
+/** The log level of the primary and of its workers. */
+export const sharedLogLevel = (log: RootLog, pool: Pick<WorkerPool, 'set'>): Pick<RootLog, 'level'> => ({
+  get level() {
+    return log.level
+  },
+  set level(level: LogLevel) {
+    log.level = level
+    pool.set({ kind: 'logLevel', level })
+  },
+})
+
+/** A worker opens a file at once. */
+const changeTimeoutMs = 5_000
+
+/** The access logs of the workers: the primary has no calls. */
+export class SharedAccessLog implements AccessLogControl {
+  readonly #pool: Pick<WorkerPool, 'set' | 'send' | 'newId' | 'requestAll'>
+  #config: AccessLogConfig
+  #settings: AccessLogSettings
+
+  constructor(config: AccessLogConfig, pool: Pick<WorkerPool, 'set' | 'send' | 'newId' | 'requestAll'>) {
+    this.#pool = pool
+    this.#config = config
+    this.#settings = accessLogSettingsOf(config)
+  }
+
+  get settings(): AccessLogSettings {
+    return this.#settings
+  }
+
+  get hasFile(): boolean {
+    return fileOf(this.#config) !== undefined
+  }
+
+  /** Rejects with LogFileError when a worker cannot; then all workers have the settings from before. */
+  async change(settings: AccessLogSettings): Promise<void> {
+    const message = { kind: 'accessLog', id: this.#pool.newId(), settings } as const
+    const replies = await this.#pool.requestAll(message, 'accessLogSet', changeTimeoutMs)
+    const problems = replies.flatMap(({ reply }) => (reply === 'exited' ? [] : reply === 'late' ? [workerTooLate] : (reply.problem ?? [])))
+    const [problem] = problems
+    if (problem === undefined) this.#settings = settings
+    // For workers that start meanwhile or later; and for those that could, where another could not.
+    this.#pool.set({ kind: 'accessLog', id: this.#pool.newId(), settings: this.#settings })
+    if (problem !== undefined) throw new LogFileError(problem)
+  }
+
+  /** The workers have opened what the configuration names. Where nothing has changed, what was set over the admin listener stays. */
+  reload(config: AccessLogConfig): void {
+    if (isDeepStrictEqual(config, this.#config)) return
+    this.#config = config
+    this.#settings = accessLogSettingsOf(config)
+    this.#pool.set({ kind: 'accessLog', id: this.#pool.newId(), settings: this.#settings })
+  }
+
+  reopen(): void {
+    this.#pool.send({ kind: 'reopenAccessLog' })
+  }
+}
+
+const workerTooLate = `a worker did not change its access log within ${changeTimeoutMs / 1000} s`
