@@ -1,20 +1,15 @@
 import { hourMs, isoTime } from '../util/dates.ts'
-import { createSignInToken, emailPattern, getOrAddPerson, roles, setEmail, signInLinkTtlMs, signInUrl } from '../portal/people.ts'
-import type { Person } from '../portal/people.ts'
+import { createSignInLink, emailPattern, firstPersonName, getOrAddPerson, roles, setEmail, signInLinkTtlMs } from '../portal/people.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { systemClock } from '../services/clock.ts'
 import type { AccountRow } from '../store/store.ts'
 import { CommandError, getAccount, getPlan, withStoreContext } from './store-context.ts'
-import type { StoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatTable } from './text-table.ts'
 import { formatAlternatives, readArguments, readCredits, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
-
-/** The person that an account begins with. */
-const firstPersonName = 'owner'
 
 /** In place of a number: the credits of the plan. */
 const planDefaultKeyword = 'plan'
@@ -88,7 +83,7 @@ const add: Subcommand = (args, terminal) => {
     const signInLink =
       portalUrl &&
       (await createSignInLink(
-        { store, accounts },
+        { store, accounts, clock: systemClock },
         portalUrl,
         await getOrAddPerson(store, { account: account.id, name: firstPersonName, role: 'owner' }),
       ))
@@ -179,20 +174,10 @@ const link: Subcommand = (args, terminal) => {
     const person = await getOrAddPerson(store, { account: id, name: personName, role })
     if (email !== undefined && !(await setEmail(store, person, email.toLowerCase())))
       throw new CommandError(`somebody else signs in with ${email}`)
-    const signInLink = await createSignInLink({ store, accounts }, portalUrl, person)
+    const signInLink = await createSignInLink({ store, accounts, clock: systemClock }, portalUrl, person)
     if (json) terminal.out(JSON.stringify({ account: accountName, person: personName, link: signInLink }))
     else printSignInLink(signInLink, terminal)
   })
-}
-
-const createSignInLink = async (
-  { store, accounts }: Pick<StoreContext, 'store' | 'accounts'>,
-  portalUrl: string,
-  person: Person,
-): Promise<string> => {
-  const token = await createSignInToken(store, systemClock, person)
-  await accounts.recordOf(person.account, { action: 'link-created', target: person.id, after: { name: person.name, role: person.role } })
-  return signInUrl(portalUrl, token)
 }
 
 const printSignInLink = (signInLink: string, { out }: Terminal): void => {

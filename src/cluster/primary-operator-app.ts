@@ -5,7 +5,7 @@ import { systemClock } from '../services/clock.ts'
 import { openStore } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
 
-type PrimaryOptions = Pick<OperatorAppOptions, 'plans' | 'log'>
+type PrimaryOptions = Omit<OperatorAppOptions, 'openStore' | 'storeAddress' | 'url'>
 
 /** The operator's application of a gateway with workers: the primary serves it, with a connection to the store that is opened when it is needed. */
 export const openPrimaryOperatorApp = ({ store: storeAddress, admin: { url } }: GatewayConfig, options: PrimaryOptions) => {
@@ -16,7 +16,7 @@ export const openPrimaryOperatorApp = ({ store: storeAddress, admin: { url } }: 
       opening = undefined
       throw error
     }))
-  const app = openOperatorApp({ ...options, openStore: openOnce, storeAddress, url, clock: systemClock })
+  const app = openOperatorApp({ ...options, openStore: openOnce, storeAddress, url })
   return {
     serve: app.serve,
     async close(): Promise<void> {

@@ -20,6 +20,7 @@ import { rpcPortVariable } from './channel.ts'
 import type { WorkerChannel, WorkerMessage } from './channel.ts'
 import { mergeMetrics } from './merge-metrics.ts'
 import { openPrimaryPortal } from './primary-portal.ts'
+import type { PrimaryPortal } from './primary-portal.ts'
 import { openPrimaryOperatorApp } from './primary-operator-app.ts'
 import { SharedHeads } from './shared-heads.ts'
 import { SharedAccessLog, sharedLogLevel } from './shared-logs.ts'
@@ -72,10 +73,9 @@ export const openPrimary = async (
     }
   }
   const reloader = new Reloader({ config, readConfig, prepareReload, clock: systemClock, log, metrics })
+  let portal: PrimaryPortal | undefined
   const headsStatus = () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
-  const operatorApp = openPrimaryOperatorApp(gateway, { plans: () => gateway.plans, log })
-  const adminOptions = {
-    operatorApp: operatorApp.serve,
+  const adminBase = {
     isReady: () => !isDraining && pool.readyCount > 0,
     async networks() {
       await sharedHeads.refresh()
@@ -91,6 +91,14 @@ export const openPrimary = async (
     clock: systemClock,
     log,
   }
+  const operatorApp = openPrimaryOperatorApp(gateway, {
+    plans: () => gateway.plans,
+    networks: adminBase.networks,
+    metrics: adminBase.metrics,
+    dashboardUrl: () => gateway.portal.url ?? portal?.url,
+    ...{ version, clock: systemClock, log },
+  })
+  const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }
   const closeAll = async (error: unknown): Promise<never> => {
     await pool.stop()
     await close()
@@ -98,7 +106,7 @@ export const openPrimary = async (
   }
   const admin = gateway.listen.admin && (await openAdminListener(gateway.listen.admin, adminOptions).catch(closeAll))
   const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen, 'rpc'))
-  const portal = await openPrimaryPortal(config, { rpcUrl, headsStatus, log, metrics }).catch(async (error: unknown) => {
+  portal = await openPrimaryPortal(config, { rpcUrl, headsStatus, log, metrics }).catch(async (error: unknown) => {
     await admin?.stop()
     return closeAll(error)
   })

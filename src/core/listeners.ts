@@ -1,6 +1,6 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
 import { openOperatorApp, openPortal } from '../portal/index.ts'
-import type { PortalOptions, PortalReload } from '../portal/index.ts'
+import type { PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
 import { openTlsCertificate } from '../server/tls-certificate.ts'
@@ -40,16 +40,21 @@ export const openListeners = async (
   const { admin: adminAddress, portal: portalAddress } = config.listen
   const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
   let { plans } = config
+  let portal: PortalListener | undefined
+  const adminBase = adminOptionsOf(config, context, headsStatus)
   const operatorApp = openOperatorApp({
     openStore: async () => store,
     plans: () => plans,
-    ...{ storeAddress: config.store, url: config.admin.url, clock, log },
+    networks: adminBase.networks,
+    metrics: adminBase.metrics,
+    dashboardUrl: () => config.portal.url ?? portal?.url,
+    ...{ storeAddress: config.store, url: config.admin.url, version, clock, log },
   })
-  const adminOptions = { ...adminOptionsOf(config, context, headsStatus), operatorApp: operatorApp.serve }
+  const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }
   const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions))
   // Closed after the calls in flight have finished, so that they answer until then.
   if (admin !== undefined) closers.splice(-1, 0, operatorApp.close, () => admin.stop())
-  const portal =
+  portal =
     portalAddress &&
     (await openPortal({
       ...config.portal,
@@ -63,7 +68,7 @@ export const openListeners = async (
       plans: config.plans,
       ...{ store, headsStatus, clock, log, version },
     }))
-  if (portal !== undefined) closers.splice(-1, 0, () => portal.stop())
+  if (portal !== undefined) closers.splice(-1, 0, portal.stop)
   return {
     urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
     enterLameDuck: rpc.enterLameDuck,

@@ -1,42 +1,67 @@
 import { toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
-import { responseSchemas } from './response-schemas.ts'
-import type { AnyRoute } from './route.ts'
+import { schemaRef } from './json-schemas.ts'
+import type { RouteBase } from './route.ts'
 
-/** The API as an OpenAPI 3.1 document, made from the routes themselves. */
-export const openApiDocument = (
-  routes: readonly AnyRoute[],
-  { url, version }: { readonly url: string; readonly version: string },
-): JsonSchema => {
-  const paths: Record<string, Record<string, JsonSchema>> = {}
-  paths['/events'] = { get: eventsOperation }
+/** A route, with who may use it. */
+export interface DescribedRoute extends RouteBase<ObjectSchema, ObjectSchema> {
+  readonly description?: string
+  /** For anyone, without a token or a session. */
+  readonly isPublic?: boolean
+}
+
+export interface ApiDescription {
+  readonly title: string
+  readonly description: string
+  readonly version: string
+  /** Of the listener; empty where the document is read from it. */
+  readonly url: string
+  readonly tokenDescription: string
+  /** Of sessions. */
+  readonly cookieName: string
+  /** By their names in the document; `Error` is one of them. */
+  readonly schemas: Readonly<Record<string, JsonSchema>>
+  /** Operations that are no routes. */
+  readonly paths?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>
+}
+
+/** An API as an OpenAPI 3.1 document, made from the routes themselves. */
+export const openApiDocument = (routes: readonly DescribedRoute[], api: ApiDescription): JsonSchema => {
+  const { title, description, version, url, tokenDescription, cookieName, schemas } = api
+  const paths: Record<string, Record<string, JsonSchema>> = { ...api.paths }
   for (const route of routes) paths[route.path] = { ...paths[route.path], [route.method]: toOperation(route) }
   return {
     openapi: '3.1.0',
-    info: {
-      title: 'Tollgate portal',
-      version,
-      description: 'Keys, credits and usage of one account. Send a personal access token as `Authorization: Bearer TOKEN`.',
-    },
+    info: { title, version, description },
     servers: [{ url: `${url}/api/v1` }],
     security: [{ token: [] }, { session: [] }],
     paths,
     components: {
       securitySchemes: {
-        token: { type: 'http', scheme: 'bearer', description: 'A personal access token.' },
-        session: { type: 'apiKey', in: 'cookie', name: url.startsWith('https:') ? '__Host-tollgate' : 'tollgate' },
+        token: { type: 'http', scheme: 'bearer', description: tokenDescription },
+        session: { type: 'apiKey', in: 'cookie', name: cookieName },
       },
-      schemas: responseSchemas,
+      schemas,
     },
   }
 }
 
-const toOperation = ({ method, path, summary, role, query, body, response, status }: AnyRoute): JsonSchema => ({
+const toOperation = ({
+  method,
+  path,
+  summary,
+  description,
+  isPublic = false,
+  query,
+  body,
+  response,
+  status,
+}: DescribedRoute): JsonSchema => ({
   operationId: operationId(method, path),
   summary,
-  description: role === 'anyone' ? 'For anyone.' : `Needs the role ${role}.`,
-  ...(role === 'anyone' && { security: [] }),
+  ...(description !== undefined && { description }),
+  ...(isPublic && { security: [] }),
   ...((query !== undefined || path.includes('{')) && { parameters: [...pathParameters(path), ...queryParameters(query)] }),
   ...(body !== undefined && { requestBody: { required: true, content: { 'application/json': { schema: toJsonSchema(body) } } } }),
   responses: {
@@ -46,22 +71,10 @@ const toOperation = ({ method, path, summary, role, query, body, response, statu
     },
     default: {
       description: 'An error: 400, 401, 403, 404, 409, 429, 503.',
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+      content: { 'application/json': { schema: schemaRef('Error') } },
     },
   },
 })
-
-const eventsOperation: JsonSchema = {
-  operationId: 'getEvents',
-  summary: 'Server-sent events: `account` with what GET /account returns, now and each time that it has changed.',
-  description: 'Needs the role viewer.',
-  responses: {
-    '200': {
-      description: 'A stream that ends with the session or the token.',
-      content: { 'text/event-stream': { schema: { type: 'string' } } },
-    },
-  },
-}
 
 /** `post /keys/{id}/revoke` is `postKeysIdRevoke`. */
 const operationId = (method: string, path: string): string =>

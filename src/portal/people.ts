@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import { Secret } from '../plugin/secret.ts'
+import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
@@ -9,6 +10,12 @@ import { isJsonObject } from '../util/json.ts'
 export const roles = ['viewer', 'developer', 'owner'] as const
 
 export type Role = (typeof roles)[number]
+
+/** The person that an account begins with. */
+export const firstPersonName = 'owner'
+
+export const personNamePattern = '^[\\w.@+-]{1,64}$'
+export const personNameLabel = '1 to 64 letters, digits or . _ - + @'
 
 /** Someone who signs in for one account. */
 export interface Person {
@@ -103,7 +110,21 @@ export const useSignInToken = async (store: RecordStore, token: string): Promise
 export const hashToken = (token: string): string => hash('sha256', token, 'base64url')
 
 /** The URL of a sign-in link. The token is a fragment, which browsers do not send: it appears in no access log. */
-export const signInUrl = (portalUrl: string, token: Secret): string => `${portalUrl}/sign-in#${token.reveal()}`
+export const signInUrl = (portalUrl: string, token: Secret): string => `${portalUrl.replace(/\/$/, '')}/sign-in#${token.reveal()}`
+
+/** What makes a link: a command, or the admin listener. */
+export interface LinkServices {
+  readonly store: RecordStore
+  readonly accounts: RecordedAccounts
+  readonly clock: Clock
+}
+
+/** The URL of a new sign-in link, which is in the log of changes. */
+export const createSignInLink = async ({ store, accounts, clock }: LinkServices, portalUrl: string, person: Person): Promise<string> => {
+  const token = await createSignInToken(store, clock, person)
+  await accounts.recordOf(person.account, { action: 'link-created', target: person.id, after: { name: person.name, role: person.role } })
+  return signInUrl(portalUrl, token)
+}
 
 const tokenBytes = 32
 const idBytes = 9

@@ -10,10 +10,10 @@ import { findTokenOwner } from './access-tokens.ts'
 import { ApiError } from './api-error.ts'
 import { respondWithErrors } from './error-responses.ts'
 import { streamAccount } from './events.ts'
-import { openApiDocument } from './openapi.ts'
 import { servePage } from './page-files.ts'
 import { findPerson, hasRole } from './people.ts'
 import type { Person, Role } from './people.ts'
+import { portalCookieName, portalOpenApi } from './portal-openapi.ts'
 import type { PortalServices } from './portal-services.ts'
 import { checkInput } from './route.ts'
 import type { AnyRoute, SessionControl } from './route.ts'
@@ -62,7 +62,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(refuseCrossSite)
   app.use(
     sessionMiddleware(app, {
-      ...{ store, clock, cookieName: 'tollgate', sameSite: 'lax', secure: url.startsWith('https:') },
+      ...{ store, clock, cookieName: portalCookieName, sameSite: 'lax', url },
       readSigningKeys: async () => (secrets.length > 0 ? secrets.map(secret => secret.reveal()) : [await readSigningKey(store)]),
     }),
   )
@@ -85,7 +85,7 @@ const callerNetworkOf = (ctx: Koa.Context): string => String(ctx.state['callerNe
 
 const apiRouter = (services: PortalServices): Router => {
   const router = new Router({ prefix: '/api/v1' })
-  const document = openApiDocument(routes, services)
+  const document = portalOpenApi(routes, services)
   router.get('/openapi.json', ctx => {
     ctx.body = document
   })

@@ -9,7 +9,8 @@ import { ApiError } from './api-error.ts'
 import type { Person, Role } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
 
-interface RouteBase<Query, Body> {
+/** What the API's description says of a route. */
+export interface RouteBase<Query, Body> {
   readonly method: 'get' | 'post' | 'patch' | 'delete'
   /** Below /api/v1; parameters as `{id}`. */
   readonly path: string

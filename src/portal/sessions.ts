@@ -26,25 +26,29 @@ export interface SessionData {
 export interface SessionOptions {
   readonly store: Pick<RecordStore, 'findRecord' | 'putRecord' | 'takeRecord'>
   readonly clock: Clock
-  /** Cookies of one host are sent to all its ports: each application has a name of its own. */
   readonly cookieName: string
   /** `strict`: links from other sites open the page signed out. */
   readonly sameSite: 'lax' | 'strict'
-  /** True where browsers reach the application by https: the cookie is then sent over https alone. */
-  readonly secure: boolean
+  /** The URL that browsers use. With https, the cookie is sent over https alone. */
+  readonly url: string
   /** Sign cookies: the first signs, all are accepted. Read with the first request. */
   readSigningKeys(): readonly string[] | Promise<readonly string[]>
 }
 
+const isHttps = (url: string): boolean => url.startsWith('https:')
+
+/** The prefix makes browsers insist on https, this host and no other path. */
+export const sessionCookieName = (name: string, url: string): string => (isHttps(url) ? `__Host-${name}` : name)
+
 /** Sessions in the store, by the hash of their ids. */
 export const sessionMiddleware = (
   app: Koa,
-  { store, clock, cookieName, sameSite, secure, readSigningKeys }: SessionOptions,
+  { store, clock, cookieName, sameSite, url, readSigningKeys }: SessionOptions,
 ): Koa.Middleware => {
+  const secure = isHttps(url)
   const middleware = createSession(
     {
-      // The prefix makes browsers insist on https, this host and no other path.
-      key: secure ? `__Host-${cookieName}` : cookieName,
+      key: sessionCookieName(cookieName, url),
       httpOnly: true,
       sameSite,
       secure,

@@ -8,3 +8,5 @@ export const isoDate = (time: number): string => isoTime(time).slice(0, 10)
 export const dayMs = 86_400_000
 export const hourMs = 3_600_000
 export const hoursPerDay = dayMs / hourMs
+
+export const isoTimeOrNull = (time: number | undefined): string | null => (time === undefined ? null : isoTime(time))

@@ -1,8 +1,15 @@
 import t from 'tap'
 import type { Test } from 'tap'
+import { RecentTraffic } from '../../src/portal/operator/recent-traffic.ts'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { hourMs } from '../../src/util/dates.ts'
+import { TestClock } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { operatorOpenApi, operatorRoutes } from '../../src/portal/operator/operator-api.ts'
+import { openApiChecker } from '../support/openapi-checker.ts'
 import { createPortalClient } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -10,13 +17,18 @@ import { waitUntil } from '../support/wait-until.ts'
 const adminToken = 'canary-operator-token'
 
 const startGateway = async (t: Test, workers: number) => {
-  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_gasPrice: { result: '0x7' } })
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'1'.repeat(64)}`, parentHash: `0x${'0'.repeat(64)}`, timestamp: '0x1' } },
+    eth_gasPrice: { result: '0x7' },
+  })
   const deployment = createDeployment({
     networks: { devnet: networkFile('devnet', [node.url]) },
     gateway: {
       admin: { token: '${ADMIN_TOKEN}' },
       workers,
-      listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
+      listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
+      portal: { url: 'https://portal.example' },
     },
     env: { ADMIN_TOKEN: adminToken },
   })
@@ -177,6 +189,40 @@ t.test("the operator's API", async t => {
     t.equal((await browser.request('GET', '/plans', undefined, address)).status, 200)
   })
 
+  t.test('a sign-in link is made for the owner or a new person, once the gateway has a dashboard', async t => {
+    t.match(await operator.post('/accounts/bob/sign-in-links', {}), {
+      status: 201,
+      json: { person: 'owner', link: /^https:\/\/portal\.example\/sign-in#\S+$/ },
+    })
+    t.match((await operator.get('/changes')).json.at(-1), { action: 'link-created', account: { name: 'bob' }, by: { name: 'admin token' } })
+    t.match(await operator.post('/accounts/bob/sign-in-links', { person: 'a b' }), { status: 400, json: { error: { field: 'person' } } })
+    t.equal((await operator.post('/accounts/nobody/sign-in-links', {})).status, 404)
+  })
+
+  t.test('nodes are shown with head, state, share and latency', async t => {
+    const { json } = await operator.get('/nodes')
+    t.match(json.networks, [{ name: 'devnet', head: 16, inFlight: 0 }])
+    const [{ calls, upstreams }] = json.networks
+    t.ok(calls >= 4 && json.seconds > 0, `${calls} calls in ${json.seconds} s`)
+    t.match(upstreams, [{ usable: true, because: null, head: 16, lagBlocks: 0, share: 1, openBreakers: [], failures: 0 }])
+    t.ok(upstreams[0].requests > 0 && upstreams[0].p50Ms > 0 && upstreams[0].p99Ms >= upstreams[0].p50Ms)
+  })
+
+  t.test('every response is as the OpenAPI document says, and every route is in it', async t => {
+    const document = (await operator.get('/openapi.json')).json
+    t.same(document, JSON.parse(JSON.stringify(operatorOpenApi({ version: document.info.version }))))
+    const checkResponse = openApiChecker(document)
+    const { id } = await deployment.addKey('carol')
+    for (const { path, method, status = 200 } of operatorRoutes) {
+      const target = path.startsWith('/keys') ? id : path === '/accounts/{id}' && method === 'patch' ? 'bob' : 'carol'
+      const body = method === 'get' ? undefined : path === '/accounts' ? { name: 'dave', plan: 'core' } : {}
+      const response = await operator.request(method.toUpperCase(), path.replace('{id}', target), body)
+      t.equal(response.status, status, `${method} ${path}`)
+      t.same(checkResponse(path, method, response), undefined, `${method} ${path}`)
+    }
+    t.equal((await fetch(`${gateway.admin}/api/v1/openapi.json`)).status, 401)
+  })
+
   t.test('the token is not in the log, and the gateway stops in order', async t => {
     t.equal(await gateway.stop(), 0)
     t.notOk((JSON.stringify(gateway.log) + gateway.stderr()).includes(adminToken))
@@ -189,4 +235,36 @@ t.test('with workers the primary serves the API', async t => {
   t.equal((await operator.post('/accounts', { name: 'alice', plan: 'core' })).status, 201)
   t.match((await operator.get('/accounts')).json, { accounts: [{ name: 'alice' }] })
   t.equal(await gateway.stop(), 0)
+})
+
+t.test('the figures of nodes are those of the last minute, or since the reading or the start before', async t => {
+  const clock = new TestClock()
+  const metrics = createMetricsRegistry()
+  metrics.gauge(metricDefinitions.processStart, {}).set(clock.now() / 1_000 - 100)
+  const owner = { network: 'devnet', upstream: 'a' }
+  const duration = metrics.histogram(metricDefinitions.upstreamRequestDuration, owner)
+  const traffic = new RecentTraffic(clock)
+  const read = () => {
+    const interval = traffic.read(metrics.families())
+    return [interval.seconds, interval.durationsOf(metricDefinitions.upstreamRequestDuration, owner).count]
+  }
+  duration.observe(0.01)
+  t.same(read(), [100, 1], 'since the start')
+  await clock.advance(1_000)
+  t.same(read(), [101, 1], 'a reading of a second ago is too close')
+  duration.observe(0.01)
+  await clock.advance(9_000)
+  t.same(read(), [10, 1])
+  for (let seconds = 10; seconds < 100; seconds += 10) {
+    duration.observe(0.01)
+    await clock.advance(10_000)
+    t.same(read(), [Math.min(60, seconds + 10), Math.min(6, 1 + seconds / 10)])
+  }
+  await clock.advance(hourMs)
+  t.same(read(), [3_600, 0], 'nobody has asked for an hour')
+  const restarted = createMetricsRegistry()
+  restarted.histogram(metricDefinitions.upstreamRequestDuration, owner).observe(0.2)
+  await clock.advance(10_000)
+  const interval = traffic.read(restarted.families())
+  t.match(interval.durationsOf(metricDefinitions.upstreamRequestDuration, owner), { count: 1, p50Ms: 175 }, 'counts that begin anew')
 })

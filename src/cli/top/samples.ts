@@ -1,3 +1,5 @@
+import { estimateQuantile } from '../../util/histogram.ts'
+
 /** What `/metrics` returned at one moment. */
 export interface Scrape {
   /** On a monotonic clock. */
@@ -75,15 +77,11 @@ export class Interval {
       .map(le => ({ le, bound: le === '+Inf' ? Infinity : Number(le) }))
       .sort((one, other) => one.bound - other.bound)
     const counts = bounds.map(({ le }) => this.increaseOf(`${name}_bucket`, { ...labels, le }))
-    const total = counts.at(-1) ?? 0
-    if (total === 0) return undefined
-    const rank = quantile * total
-    const i = counts.findIndex(count => count >= rank)
-    const lower = bounds[i - 1]?.bound ?? 0
-    const upper = bounds[i]?.bound ?? Infinity
-    // Above the last bound nothing is known but that it is more.
-    if (upper === Infinity) return 1_000 * lower
-    const countBelow = counts[i - 1] ?? 0
-    return 1_000 * (lower + (upper - lower) * ((rank - countBelow) / ((counts[i] ?? 0) - countBelow)))
+    const seconds = estimateQuantile(
+      bounds.map(({ bound }) => bound),
+      counts,
+      quantile,
+    )
+    return seconds === undefined ? undefined : 1_000 * seconds
   }
 }

@@ -1,11 +1,12 @@
 import { readBalance } from '../../services/account-reports.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
-import { keyRefusal } from '../../services/accounts/create-key.ts'
 import { effectivePlan } from '../../services/accounts/index.ts'
-import type { AccountRow, KeyRow } from '../../store/store.ts'
-import { isoTime } from '../../util/dates.ts'
+import type { AccountRow } from '../../store/store.ts'
+import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField, notFound } from '../api-error.ts'
+import { schemaRef } from '../json-schemas.ts'
+import { createSignInLink, firstPersonName, getOrAddPerson, personNameLabel, personNamePattern, roles } from '../people.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import type { OperatorServices } from './operator-route.ts'
 
@@ -31,20 +32,12 @@ const accountJson = (row: AccountRow) => ({
   plan: row.plan,
   credits: row.credits ?? null,
   label: row.label ?? null,
-  suspended: toIsoTime(row.suspended),
+  suspended: isoTimeOrNull(row.suspended),
   created: isoTime(row.created),
 })
 
-const keyJson = (row: KeyRow, now: number) => {
-  const { id, account, name = '', hint, networks = [], methods = [], origins = [], ips = [], dailyCredits = null } = row
-  const times = { created: isoTime(row.created), expires: toIsoTime(row.expires), suspended: toIsoTime(row.suspended) }
-  const state = keyRefusal(row, now) ?? 'active'
-  return { id, account, name, hint, networks, methods, origins, ips, dailyCredits, state, ...times, revoked: toIsoTime(row.revoked) }
-}
-
-const toIsoTime = (time: number | undefined): string | null => (time === undefined ? null : isoTime(time))
-
-const findAccount = async ({ store }: OperatorServices, idOrName = ''): Promise<AccountRow> => {
+/** Throws ApiError when there is no such account. */
+export const findAccount = async ({ store }: OperatorServices, idOrName = ''): Promise<AccountRow> => {
   const account = await store.account(idOrName)
   if (account === undefined) throw notFound('account')
   return account
@@ -61,6 +54,8 @@ export const operatorAccountRoutes = [
   defineOperatorRoute({
     method: 'get',
     path: '/accounts',
+    summary: 'Accounts in the order of their names.',
+    response: schemaRef('AccountPage'),
     query: {
       type: 'object',
       properties: {
@@ -77,6 +72,8 @@ export const operatorAccountRoutes = [
   defineOperatorRoute({
     method: 'post',
     path: '/accounts',
+    summary: 'Creates an account.',
+    response: schemaRef('Account'),
     body: {
       type: 'object',
       properties: {
@@ -109,6 +106,8 @@ export const operatorAccountRoutes = [
   defineOperatorRoute({
     method: 'get',
     path: '/accounts/{id}',
+    summary: 'An account, by id or name, with its credits of today.',
+    response: schemaRef('AccountWithBalance'),
     async handle({ params }, services) {
       const account = await findAccount(services, params['id'])
       const limit = effectivePlan(account, services.plans)?.dailyCredits ?? null
@@ -118,6 +117,8 @@ export const operatorAccountRoutes = [
   defineOperatorRoute({
     method: 'patch',
     path: '/accounts/{id}',
+    summary: 'Changes what the body names.',
+    response: schemaRef('Account'),
     body: {
       type: 'object',
       properties: { plan, credits, label, suspended: { type: 'boolean', description: 'Whether all its keys are refused.' } },
@@ -135,25 +136,31 @@ export const operatorAccountRoutes = [
     },
   }),
   defineOperatorRoute({
-    method: 'get',
-    path: '/accounts/{id}/keys',
-    async handle({ params }, services) {
+    method: 'post',
+    path: '/accounts/{id}/sign-in-links',
+    summary: 'Makes a link that signs a person in to the dashboard, once, within a day. A new name adds the person to the account.',
+    body: {
+      type: 'object',
+      properties: {
+        person: {
+          type: 'string',
+          pattern: personNamePattern,
+          label: personNameLabel,
+          default: firstPersonName,
+          description: 'Who signs in.',
+        },
+        role: { type: 'string', enum: roles, default: 'owner', description: 'Of a new person.' },
+      },
+    },
+    status: 201,
+    response: schemaRef('SignInLink'),
+    async handle({ params, body: { person: name, role } }, services) {
+      const url = services.dashboardUrl()
+      if (url === undefined)
+        throw new ApiError(409, 'no-dashboard', 'the gateway has no dashboard: `listen.portal` in gateway.yaml gives it one')
       const { id } = await findAccount(services, params['id'])
-      return (await services.store.keys(id)).map(row => keyJson(row, services.clock.now()))
+      const person = await getOrAddPerson(services.store, { account: id, name, role })
+      return { person: name, link: await createSignInLink(services, url, person) }
     },
   }),
-  ...(['suspend', 'resume', 'revoke'] as const).map(action =>
-    defineOperatorRoute({
-      method: 'post',
-      path: `/keys/{id}/${action}`,
-      async handle({ params: { id = '' } }, { accounts, clock }) {
-        const row =
-          action === 'revoke'
-            ? await accounts.revokeKey(id)
-            : await accounts.changeKey(id, { suspended: action === 'suspend' ? clock.now() : null })
-        if (row === undefined) throw notFound('key')
-        return keyJson(row, clock.now())
-      },
-    }),
-  ),
 ]

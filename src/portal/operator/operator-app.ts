@@ -13,9 +13,10 @@ import { refuseCrossSite, securityHeaders } from '../security.ts'
 import { sessionMiddleware } from '../sessions.ts'
 import { operatorApiRouter } from './operator-api.ts'
 import type { OperatorServices } from './operator-route.ts'
-import { operatorLogin } from './operator-login.ts'
+import { operatorCookieName, operatorLogin } from './operator-login.ts'
+import { RecentTraffic } from './recent-traffic.ts'
 
-export interface OperatorAppOptions extends Pick<OperatorServices, 'clock' | 'log'> {
+export interface OperatorAppOptions extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'version' | 'clock' | 'log'> {
   /** The store, which may have to be opened; rejects with StoreError. */
   openStore(): Promise<Store>
   /** Its address, which the process of queries opens too. */
@@ -36,8 +37,9 @@ const maxBodySize = '64kb'
 /** The operator's API and its sessions, for the admin listener, which has checked the host. */
 export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken): OperatorApp => {
   const { openStore, storeAddress, clock, log, url = '', plans } = options
+  const recentTraffic = new RecentTraffic(clock)
   const queryProcess = openQueryProcess(storeAddress, clock)
-  const openServices = async () => ({ store: await openStore(), queries: queryProcess.queries, plans: plans(), clock, log })
+  const openServices = async () => ({ ...options, store: await openStore(), queries: queryProcess.queries, plans: plans(), recentTraffic })
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
   app.on('error', (error: Error) => log.info({ err: error }, 'admin request aborted by the client'))
@@ -50,9 +52,9 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
       ...{
         store: lazyRecordStore(openStore),
         clock,
-        cookieName: 'tollgate-operator',
+        cookieName: operatorCookieName,
         sameSite: 'strict',
-        secure: url.startsWith('https:'),
+        url,
       },
       // Another token ends all sessions, on every gateway.
       readSigningKeys: () => [token.deriveKey('session-cookies')],
@@ -60,7 +62,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   )
   app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))
   app.use(operatorLogin(token, { clock, log }))
-  app.use(operatorApiRouter(token, openServices).routes() as unknown as Koa.Middleware) // its context is Koa's, with the members of the router
+  app.use(operatorApiRouter(token, { ...options, openServices }).routes() as unknown as Koa.Middleware) // its context is Koa's, with the members of the router
   app.use(() => {
     throw new ApiError(404, 'not-found', 'there is no such path')
   })

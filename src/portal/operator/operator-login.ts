@@ -7,6 +7,9 @@ import { ApiError, tooManyAttempts } from '../api-error.ts'
 import { checkInput } from '../route.ts'
 import { sessionOf, signIn, signOut } from '../sessions.ts'
 
+/** Cookies of one host are sent to all its ports: the dashboard's has another name. */
+export const operatorCookieName = 'tollgate-operator'
+
 /** Who a session of the admin listener is for. The ids of people begin with usr_. */
 const operator = { id: 'operator', account: '' }
 

@@ -2,12 +2,15 @@ import { monthOf, readChanges } from '../../services/accounts/change-log.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-error.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
+import { schemaRef } from '../json-schemas.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 
 export const operatorReportRoutes = [
   defineOperatorRoute({
     method: 'get',
     path: '/usage',
+    summary: 'Calls and credits of all accounts, the most credits first.',
+    response: schemaRef('Usage'),
     query: {
       type: 'object',
       properties: {
@@ -29,11 +32,26 @@ export const operatorReportRoutes = [
   defineOperatorRoute({
     method: 'get',
     path: '/changes',
+    summary: 'The log of changes of a month: who changed accounts, keys, people and tokens.',
+    response: { type: 'array', items: schemaRef('Change') },
     query: { type: 'object', properties: { month: { type: 'string', description: 'YYYY-MM; the current one unless given.' } } },
     handle({ query: { month } }, { store, clock }) {
       if (month !== undefined && !/^\d{4}-(0[1-9]|1[0-2])$/.test(month)) throw invalidField('month', 'must be a month such as 2026-01')
       return readChanges(store, month ?? monthOf(clock.now()))
     },
   }),
-  defineOperatorRoute({ method: 'get', path: '/plans', handle: (_request, { plans }) => Object.values(plans) }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/plans',
+    summary: 'The plans of gateway.yaml.',
+    response: { type: 'array', items: schemaRef('Plan') },
+    handle: (_request, { plans }) => Object.values(plans),
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/session',
+    summary: 'How you have signed in, and to what.',
+    response: schemaRef('Session'),
+    handle: (_request, { authentication, version, dashboardUrl }) => ({ by: authentication, version, dashboard: dashboardUrl() ?? null }),
+  }),
 ]

@@ -1,3 +1,4 @@
+import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
 import type { Plans } from '../../services/accounts/index.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
@@ -5,6 +6,11 @@ import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { UsageQueries } from '../queries/usage-queries.ts'
+import type { NetworkHeads } from '../../server/network-status.ts'
+import type { MetricFamily } from '../../services/metrics.ts'
+import type { MaybePromise } from '../../util/async.ts'
+import type { RouteBase } from '../route.ts'
+import type { RecentTraffic } from './recent-traffic.ts'
 
 /** What the operator's routes work with. */
 export interface OperatorServices {
@@ -14,6 +20,17 @@ export interface OperatorServices {
   readonly queries: UsageQueries
   /** As of now: a reload may change them. */
   readonly plans: Plans
+  /** The networks with their heads, as of now. */
+  networks(): Promise<readonly NetworkHeads[]>
+  /** Of all processes of the gateway. */
+  metrics(): MaybePromise<readonly MetricFamily[]>
+  readonly recentTraffic: RecentTraffic
+  /** The URL of the dashboard; undefined where the gateway has none. */
+  dashboardUrl(): string | undefined
+  /** How the operator who asks has signed in. */
+  readonly authentication: 'token' | 'session'
+  /** Of the gateway. */
+  readonly version: string
   readonly clock: Clock
   readonly log: Log
 }
@@ -25,14 +42,9 @@ export interface OperatorRequest<Query, Body> {
 }
 
 /** One action of the operator, below /api/v1 of the admin listener. */
-export interface OperatorRoute<Query extends ObjectSchema = ObjectSchema, Body extends ObjectSchema = ObjectSchema> {
-  readonly method: 'get' | 'post' | 'patch'
-  /** Parameters as `{id}`. */
-  readonly path: string
-  readonly query?: Query
-  readonly body?: Body
-  /** Of a success: 200 unless given. */
-  readonly status?: number
+export interface OperatorRoute<Query extends ObjectSchema = ObjectSchema, Body extends ObjectSchema = ObjectSchema>
+  extends RouteBase<Query, Body> {
+  readonly response: JsonSchema
   handle(request: OperatorRequest<Infer<Query>, Infer<Body>>, services: OperatorServices): unknown
 }
 

@@ -1,7 +1,7 @@
 import { readBalance } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
 import { effectivePlan } from '../../services/accounts/index.ts'
-import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
+import { hourMs, hoursPerDay, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
@@ -44,7 +44,7 @@ export const readAccountReport = async (
     account: { id, name },
     plan: { name: planName, dailyCredits: plan?.dailyCredits ?? null, forwarding: plan?.forwarding ?? false },
     balance,
-    suspended: suspended === undefined ? null : isoTime(suspended),
+    suspended: isoTimeOrNull(suspended),
     hours,
     creditsPerHour,
     runsOutAt: projectRunOut(balance, creditsPerHour, clock.now()),

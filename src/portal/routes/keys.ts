@@ -1,7 +1,7 @@
 import { readKeyUse } from '../../services/account-reports.ts'
 import { keyRefusal } from '../../services/accounts/create-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
-import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
+import { dayMs, hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-error.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
@@ -44,14 +44,12 @@ const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: 
     usedToday: dailyCredits === null ? null : await readKeyUse(store, id),
     state: keyRefusal(row, clock.now()) ?? 'active',
     created: isoTime(created),
-    expires: toIsoTime(expires),
-    suspended: toIsoTime(suspended),
-    revoked: toIsoTime(revoked),
-    lastUsed: toIsoTime(lastUsed),
+    expires: isoTimeOrNull(expires),
+    suspended: isoTimeOrNull(suspended),
+    revoked: isoTimeOrNull(revoked),
+    lastUsed: isoTimeOrNull(lastUsed),
   }
 }
-
-const toIsoTime = (time: number | undefined): string | null => (time === undefined ? null : isoTime(time))
 
 /** The last hour in which each key was used. */
 const readLastUses = async ({ queries, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {

@@ -1,8 +1,20 @@
-import { dayMs, isoTime } from '../../util/dates.ts'
+import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-error.ts'
 import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
 import type { AccessToken } from '../access-tokens.ts'
-import { setEmail, addPerson, createSignInToken, emailPattern, findPerson, listPeople, removePerson, roles, signInUrl } from '../people.ts'
+import {
+  setEmail,
+  addPerson,
+  createSignInToken,
+  emailPattern,
+  findPerson,
+  listPeople,
+  personNameLabel,
+  personNamePattern,
+  removePerson,
+  roles,
+  signInUrl,
+} from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -26,7 +38,7 @@ const tokenJson = ({ id, name, hint, created, expires }: AccessToken) => ({
   name,
   hint,
   created: isoTime(created),
-  expires: expires === undefined ? null : isoTime(expires),
+  expires: isoTimeOrNull(expires),
 })
 
 export const peopleRoutes = [
@@ -48,8 +60,8 @@ export const peopleRoutes = [
       properties: {
         name: {
           type: 'string',
-          pattern: '^[\\w.@+-]{1,64}$',
-          label: '1 to 64 letters, digits or . _ - + @',
+          pattern: personNamePattern,
+          label: personNameLabel,
           description: 'Unique in the account.',
         },
         role: { type: 'string', enum: roles, default: 'developer', description: 'What the person may do.' },

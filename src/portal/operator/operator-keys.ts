@@ -1,0 +1,49 @@
+import { keyRefusal } from '../../services/accounts/create-key.ts'
+import type { KeyRow } from '../../store/store.ts'
+import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { notFound } from '../api-error.ts'
+import { schemaRef } from '../json-schemas.ts'
+import { findAccount } from './operator-accounts.ts'
+import { defineOperatorRoute } from './operator-route.ts'
+
+const keyJson = (row: KeyRow, now: number) => {
+  const { id, account, name = '', hint, networks = [], methods = [], origins = [], ips = [], dailyCredits = null } = row
+  const times = { created: isoTime(row.created), expires: isoTimeOrNull(row.expires), suspended: isoTimeOrNull(row.suspended) }
+  const state = keyRefusal(row, now) ?? 'active'
+  return { id, account, name, hint, networks, methods, origins, ips, dailyCredits, state, ...times, revoked: isoTimeOrNull(row.revoked) }
+}
+
+const keyActions = {
+  suspend: 'Refuses calls with the key until it is resumed.',
+  resume: 'Accepts calls with a suspended key again.',
+  revoke: 'Refuses calls with the key for good.',
+} as const
+
+export const operatorKeyRoutes = [
+  defineOperatorRoute({
+    method: 'get',
+    path: '/accounts/{id}/keys',
+    summary: 'The keys of an account, revoked ones too.',
+    response: { type: 'array', items: schemaRef('Key') },
+    async handle({ params }, services) {
+      const { id } = await findAccount(services, params['id'])
+      return (await services.store.keys(id)).map(row => keyJson(row, services.clock.now()))
+    },
+  }),
+  ...(['suspend', 'resume', 'revoke'] as const).map(action =>
+    defineOperatorRoute({
+      method: 'post',
+      path: `/keys/{id}/${action}`,
+      summary: keyActions[action],
+      response: schemaRef('Key'),
+      async handle({ params: { id = '' } }, { accounts, clock }) {
+        const row =
+          action === 'revoke'
+            ? await accounts.revokeKey(id)
+            : await accounts.changeKey(id, { suspended: action === 'suspend' ? clock.now() : null })
+        if (row === undefined) throw notFound('key')
+        return keyJson(row, clock.now())
+      },
+    }),
+  ),
+]

@@ -1,0 +1,60 @@
+import { networkStatusOf } from '../../server/network-status.ts'
+import type { NetworkHeads } from '../../server/network-status.ts'
+import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
+import type { MetricFamily } from '../../services/metrics.ts'
+import { schemaRef } from '../json-schemas.ts'
+import { defineOperatorRoute } from './operator-route.ts'
+import type { SeriesOwner, TrafficInterval } from './recent-traffic.ts'
+
+export const operatorNodeRoutes = [
+  defineOperatorRoute({
+    method: 'get',
+    path: '/nodes',
+    summary: 'What calls meet: each network with its head, and its upstreams with state, lag, share and latency.',
+    response: schemaRef('Nodes'),
+    async handle(_request, { networks, metrics: readMetrics, recentTraffic }) {
+      const heads = await networks()
+      const families = await readMetrics()
+      const traffic = recentTraffic.read(families)
+      return { seconds: traffic.seconds, networks: heads.map(network => describeNetwork(network, families, traffic)) }
+    },
+  }),
+]
+
+const describeNetwork = (heads: NetworkHeads, families: readonly MetricFamily[], traffic: TrafficInterval) => {
+  const { name, head = null, finalized = null, upstreams } = networkStatusOf(heads, families)
+  const owner = { network: name }
+  const { count: calls, ...durations } = traffic.durationsOf(metrics.callDuration, owner)
+  const described = upstreams.map(upstream => ({
+    ...describeState(upstream),
+    ...describeTraffic({ ...owner, upstream: upstream.name }, traffic),
+  }))
+  const requests = described.reduce((sum, upstream) => sum + upstream.requests, 0)
+  return {
+    ...{ name, head, finalized, calls, ...durations },
+    credits: traffic.increaseOf(metrics.credits, owner),
+    inFlight: traffic.valueOf(metrics.callsInFlight, owner),
+    upstreams: described.map(upstream => ({ ...upstream, share: requests === 0 ? null : upstream.requests / requests })),
+  }
+}
+
+type UpstreamStatus = ReturnType<typeof networkStatusOf>['upstreams'][number]
+
+const describeState = ({ name, usable, because, head, subscribed, openBreakers = [], rateLimited, fewerCalls = [] }: UpstreamStatus) => ({
+  ...{ name, usable, openBreakers, fewerCalls },
+  because: because ?? null,
+  head: head ?? null,
+  subscribed: subscribed ?? false,
+  rateLimited: rateLimited ?? false,
+})
+
+const describeTraffic = (owner: SeriesOwner, traffic: TrafficInterval) => {
+  const { count: requests, ...durations } = traffic.durationsOf(metrics.upstreamRequestDuration, owner)
+  return {
+    requests,
+    ...durations,
+    failures: traffic.increaseOf(metrics.upstreamFailures, owner),
+    inFlight: traffic.valueOf(metrics.upstreamRequestsInFlight, owner),
+    lagBlocks: traffic.valueOf(metrics.upstreamLag, owner),
+  }
+}

@@ -1,0 +1,131 @@
+import type { JsonSchema } from '../../config/schema.ts'
+import { changeActions } from '../../services/accounts/change-log.ts'
+import {
+  balanceSchema,
+  count,
+  countOrNull,
+  errorSchema,
+  flag,
+  keyStateSchema,
+  listOf,
+  number,
+  numberOrNull,
+  object,
+  schemaRef,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from '../json-schemas.ts'
+
+const account = { id: text, name: text, plan: text, credits: countOrNull, label: textOrNull, suspended: timeOrNull, created: time }
+
+const durations = { p50Ms: numberOrNull, p99Ms: numberOrNull }
+
+const upstream = object({
+  name: text,
+  usable: { type: 'boolean', description: 'Whether calls reach it.' },
+  because: { type: ['string', 'null'], description: 'Why calls do not reach it.' },
+  head: countOrNull,
+  lagBlocks: countOrNull,
+  subscribed: { type: 'boolean', description: 'Whether its heads come over a subscription.' },
+  openBreakers: { ...listOf(text), description: 'Classes of methods for which calls are kept away; `all` for every class.' },
+  rateLimited: flag,
+  fewerCalls: {
+    ...listOf(object({ class: text, reason: text, rule: text })),
+    description: 'Classes of methods of which it gets fewer calls than usual.',
+  },
+  requests: { ...number, description: 'Attempts in the interval.' },
+  share: { ...numberOrNull, description: 'Of the attempts of its network, from 0 to 1.' },
+  failures: number,
+  inFlight: countOrNull,
+  ...durations,
+})
+
+const network = object({
+  name: text,
+  head: countOrNull,
+  finalized: countOrNull,
+  calls: { ...number, description: 'Calls in the interval.' },
+  credits: number,
+  inFlight: countOrNull,
+  ...durations,
+  upstreams: listOf(upstream),
+})
+
+const optionalObject = (properties: Readonly<Record<string, JsonSchema>>, required: readonly string[]): JsonSchema => ({
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: false,
+})
+
+/** What the operator's routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
+export const operatorSchemas = {
+  Error: errorSchema,
+  Session: object({
+    by: { type: 'string', enum: ['token', 'session'] },
+    version: text,
+    dashboard: { type: ['string', 'null'], description: 'The URL of the dashboard for developers.' },
+  }),
+  Account: object(account),
+  AccountPage: object({
+    accounts: listOf(schemaRef('Account')),
+    next: { type: ['string', 'null'], description: '`after` of the next request; null at the end.' },
+  }),
+  AccountWithBalance: object({ ...account, balance: balanceSchema }),
+  Key: object({
+    id: text,
+    account: text,
+    name: text,
+    hint: { type: 'string', description: 'The last characters of the key.' },
+    networks: listOf(text),
+    methods: listOf(text),
+    origins: listOf(text),
+    ips: listOf(text),
+    dailyCredits: countOrNull,
+    state: keyStateSchema,
+    created: time,
+    expires: timeOrNull,
+    suspended: timeOrNull,
+    revoked: timeOrNull,
+  }),
+  SignInLink: object({ person: text, link: { type: 'string', description: 'Works once, for a day.' } }),
+  Plan: optionalObject(
+    { name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number, creditRate: number, creditBurst: number },
+    ['name', 'dailyCredits', 'forwarding'],
+  ),
+  Usage: object({
+    by: text,
+    from: time,
+    groupCount: { ...count, description: 'All groups; `groups` has those that were asked for.' },
+    groups: listOf(
+      optionalObject(
+        {
+          name: text,
+          calls: count,
+          credits: count,
+          forwarded: count,
+          account: { type: 'string', description: 'The name of the account.' },
+        },
+        ['name', 'calls', 'credits', 'forwarded'],
+      ),
+    ),
+  }),
+  Change: optionalObject(
+    {
+      time,
+      by: object({ kind: { type: 'string', enum: ['command', 'person', 'operator'] }, name: text }),
+      action: { type: 'string', enum: changeActions },
+      account: object({ id: text, name: text }),
+      target: { type: 'string', description: 'Id of the key, the person or the token.' },
+      after: { type: 'object', description: 'The members that were set; null was removed.' },
+      before: { type: 'object', description: 'Their values before, where they are known.' },
+    },
+    ['time', 'by', 'action', 'account'],
+  ),
+  Nodes: object({
+    seconds: { ...number, description: 'How long the interval of the counts and durations is, up to now: a minute, or since the start.' },
+    networks: listOf(network),
+  }),
+} as const satisfies Readonly<Record<string, JsonSchema>>
