@@ -9,7 +9,7 @@ import type {
   TokenRequest,
   TooFewTokens,
 } from '../../src/plugin/plugin.ts'
-import { limitSchema, tokenRequests } from './limits.ts'
+import { limitSchema, strictestLimit, tokenRequests } from './limits.ts'
 
 /** Calls and credits per second, beside the credits of the day. */
 export default definePlugin({
@@ -19,12 +19,13 @@ export default definePlugin({
     type: 'object',
     properties: {
       account: limitSchema('Limits of each account, over all its keys and networks, unless its plan in gateway.yaml has limits.'),
-      key: limitSchema('Limits of each API key, over all networks.'),
+      key: limitSchema('Limits of each API key, over all networks. A key may have a stricter rate of its own.'),
       ip: limitSchema('Limits of each IP address that calls come from, of IPv6 each /64, over all networks.'),
     },
   },
   reads: ['request', 'key', 'account'],
   once: true,
+  limitsRates: true,
   check(options, report) {
     for (const name of ['account', 'key', 'ip'] as const) checkLimit(options[name], name, report)
   },
@@ -37,7 +38,7 @@ export default definePlugin({
       const { plan } = account
       const requests = [
         ...tokenRequests(`account ${account.id}`, (plan.rate ?? plan.creditRate) ? plan : accountLimit, credits),
-        ...tokenRequests(`key ${key.id}`, keyLimit, credits),
+        ...tokenRequests(`key ${key.id}`, strictestLimit(keyLimit, key), credits),
         ...tokenRequests(`ip ${networkOf(call.origin.ip)}`, ipLimit, credits),
       ]
       if (requests.length === 0) return next(call)

@@ -1,8 +1,19 @@
 import { rateLimitProperties } from '../../src/plugin/plugin.ts'
-import type { RateLimitOptions, TokenRequest } from '../../src/plugin/plugin.ts'
+import type { Key, RateLimitOptions, TokenRequest } from '../../src/plugin/plugin.ts'
 
 export const limitSchema = <const Description extends string>(description: Description) =>
   ({ type: 'object', description, properties: rateLimitProperties }) as const
+
+/** A key's own rate holds where the operator's limit of all keys is not stricter. */
+export const strictestLimit = (
+  limit: RateLimitOptions | undefined,
+  { rate, burst }: Pick<Key, 'rate' | 'burst'>,
+): RateLimitOptions | undefined => {
+  if (rate === undefined) return limit
+  const own = { rate, burst: burst ?? Math.ceil(rate) }
+  if (limit?.rate === undefined) return { ...limit, ...own }
+  return { ...limit, rate: Math.min(rate, limit.rate), burst: Math.min(own.burst, limit.burst ?? Math.ceil(limit.rate)) }
+}
 
 /** What a call takes of the buckets of one account, key or address: `owner` names which. */
 export const tokenRequests = (owner: string, limit: RateLimitOptions | undefined, credits: number): readonly TokenRequest[] => {

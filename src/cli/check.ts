@@ -1,6 +1,7 @@
 import { describeMissingNetworks, loadConfig } from '../config/load.ts'
 import { countNoun } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
+import { limitsRates, missingRateLimit } from '../config/rate-warnings.ts'
 import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
@@ -111,22 +112,26 @@ const findStoreFailures = async ({ gateway }: Config): Promise<readonly string[]
 }
 
 /** What is wrong in the store. An account whose plan is removed from gateway.yaml keeps the plan's name: its calls are rejected until the plan is back. */
-const findStoreWarnings = async ({ gateway }: Config): Promise<readonly string[]> => {
+const findStoreWarnings = async ({ gateway, networks }: Config): Promise<readonly string[]> => {
   if (gateway === undefined) return []
-  const { accounts, warnings } = await inspectStore(gateway.store, systemClock)
+  const { accounts, hasKeyRates, warnings } = await inspectStore(gateway.store, systemClock)
   const affected = accounts.filter(({ plan }) => !Object.hasOwn(gateway.plans, plan))
   const missingPlans = [...new Set(affected.map(({ plan }) => plan))].sort().map(plan => {
     const names = affected
       .filter(account => account.plan === plan)
       .map(({ name }) => name)
       .sort()
-    const more = names.length > maxListedNames ? ', …' : ''
     return (
       `gateway.yaml has no plan \`${plan}\`: calls of ${countNoun(names.length, 'account')} on this plan are rejected: ` +
-      `${names.slice(0, maxListedNames).join(', ')}${more}`
+      formatNames(names)
     )
   })
-  return [...warnings, ...missingPlans]
+  const unlimited = hasKeyRates ? networks.filter(network => !limitsRates(network)).map(({ name }) => name) : []
+  const keyRates = unlimited.length === 0 ? [] : [`rates of API keys have no effect in ${formatNames(unlimited)}: ${missingRateLimit}`]
+  return [...warnings, ...missingPlans, ...keyRates]
 }
+
+const formatNames = (names: readonly string[]): string =>
+  `${names.slice(0, maxListedNames).join(', ')}${names.length > maxListedNames ? ', …' : ''}`
 
 const maxListedNames = 5

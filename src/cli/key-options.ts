@@ -1,4 +1,4 @@
-import { parseDuration } from '../config/formats.ts'
+import { formats, parseDuration, parseRate } from '../config/formats.ts'
 import { networkNames } from '../config/load.ts'
 import { declaredMethodNames } from '../config/method-tables.ts'
 import type { KeyChange } from '../store/store.ts'
@@ -40,6 +40,18 @@ export const keyOptions = {
     placeholder: 'N',
     description: 'Daily credits that the key may use of those of its account; `none`, and without it: all of them.',
   },
+  rate: {
+    type: 'string',
+    placeholder: 'RATE',
+    description:
+      'Calls that the key may make in a time, such as 10/s or 600/m, in networks with the plugin `rate-limit`; `none`, and without it: ' +
+      'as many as its account.',
+  },
+  burst: {
+    type: 'string',
+    placeholder: 'N',
+    description: 'With --rate: calls that may come at once; without it, as many as the rate allows in a second.',
+  },
   expires: {
     type: 'string',
     placeholder: 'DURATION',
@@ -48,7 +60,7 @@ export const keyOptions = {
   ...storeOptions,
 } as const
 
-type KeyOptionValues = { readonly [K in 'networks' | 'methods' | 'origins' | 'ips' | 'credits' | 'expires']?: string | undefined }
+type KeyOptionValues = { readonly [K in Exclude<keyof typeof keyOptions, keyof typeof storeOptions>]?: string | undefined }
 
 /** The change that the options ask for. `now` in ms since 1970. */
 export const readKeyChange = (values: KeyOptionValues, now: number): KeyChange => {
@@ -65,7 +77,28 @@ export const readKeyChange = (values: KeyOptionValues, now: number): KeyChange =
     ...(ips !== undefined && { ips }),
     ...(dailyCredits !== undefined && { dailyCredits }),
     ...(expires !== undefined && { expires }),
+    ...readRate(values),
   }
+}
+
+/** A rate without a burst removes the burst that the key had. */
+const readRate = ({ rate: text, burst }: KeyOptionValues): Pick<KeyChange, 'rate' | 'burst'> => {
+  if (text === undefined && burst === undefined) return {}
+  if (text === undefined || (text === noLimitKeyword && burst !== undefined))
+    throw new UsageError('--burst requires a rate: --rate 10/s, for example')
+  if (text === noLimitKeyword) return { rate: null, burst: null }
+  const rate = parseRate(text)
+  if (rate === undefined)
+    throw new UsageError(
+      `--rate must be ${formats.rate.description}, or \`${noLimitKeyword}\`, not "${text}"${formatHint(formats.rate.suggest?.(text))}`,
+    )
+  return { rate, burst: burst === undefined ? null : readBurst(burst) }
+}
+
+const readBurst = (text: string): number => {
+  const burst = Number(text)
+  if (/^\d+$/.test(text) && Number.isSafeInteger(burst) && burst > 0) return burst
+  throw new UsageError(`--burst must be an integer greater than 0, not "${text}"`)
 }
 
 /** Null allows everything. */

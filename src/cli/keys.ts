@@ -1,3 +1,4 @@
+import { formatRate } from '../config/formats.ts'
 import { systemClock } from '../services/clock.ts'
 import { keyRefusal } from '../services/accounts/create-key.ts'
 import type { CreatedKey } from '../services/accounts/create-key.ts'
@@ -38,9 +39,9 @@ export const keysCommand: Command = {
   name: 'keys',
   summary: commandSummaries.keys,
   usage: [
-    'keys add ACCOUNT [--networks A,B] [--methods A,B] [--origins A,B] [--ips A,B] [--credits N] [--expires DURATION] [--json] [--config DIR]',
+    'keys add ACCOUNT [--networks A,B] [--methods A,B] [--origins A,B] [--ips A,B] [--credits N] [--rate RATE [--burst N]] [--expires DURATION] [--json] [--config DIR]',
     'keys list ACCOUNT [--json] [--config DIR]',
-    'keys set ID [--networks A,B|all] [--methods A,B|all] [--origins A,B|all] [--ips A,B|all] [--credits N|none] [--expires DURATION|never] [--json] [--config DIR]',
+    'keys set ID [--networks A,B|all] [--methods A,B|all] [--origins A,B|all] [--ips A,B|all] [--credits N|none] [--rate RATE|none [--burst N]] [--expires DURATION|never] [--json] [--config DIR]',
     'keys rotate ID [--overlap DURATION] [--json] [--config DIR]',
     'keys suspend ID [--json] [--config DIR]',
     'keys resume ID [--json] [--config DIR]',
@@ -84,7 +85,7 @@ const list: Subcommand = (args, terminal) => {
     if (json) return terminal.out(JSON.stringify(rows.map(row => toKeyJson(row, account))))
     if (rows.length === 0) return terminal.out(`no keys yet: tollgate keys add ${account.name}`)
     const cells = rows.map(row => [row.id, `…${row.hint}`, ...Object.values(formatSettings(row)), isoTime(row.created), formatState(row)])
-    const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'CREDITS', 'EXPIRES', 'CREATED', 'STATE']
+    const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'CREDITS', 'RATE', 'EXPIRES', 'CREATED', 'STATE']
     for (const line of formatTable(titles, cells)) terminal.out(line)
   })
 }
@@ -97,7 +98,7 @@ const set: Subcommand = (args, terminal) => {
   const { config, json } = values
   const change = readKeyChange(values, systemClock.now())
   if (Object.keys(change).length === 0)
-    throw new UsageError('nothing to change: expected --networks, --methods, --origins, --ips, --credits or --expires')
+    throw new UsageError('nothing to change: expected --networks, --methods, --origins, --ips, --credits, --rate or --expires')
   return withStoreContext(config, terminal, async ({ store, accounts }) => {
     checkAllowlists(change, config)
     const row = (await accounts.changeKey(id, change)) ?? throwUnknownKey(id)
@@ -154,7 +155,7 @@ const throwUnknownKey = (id: string): never => {
 }
 
 const toKeyJson = (row: KeyRow, account: AccountRow) => {
-  const { id, name, hint, networks, methods, origins, ips, dailyCredits, created, expires, suspended, revoked } = row
+  const { id, name, hint, networks, methods, origins, ips, dailyCredits, rate, burst, created, expires, suspended, revoked } = row
   return {
     id,
     account: account.name,
@@ -165,6 +166,8 @@ const toKeyJson = (row: KeyRow, account: AccountRow) => {
     origins,
     ips,
     dailyCredits,
+    rate: rate && formatRate(rate),
+    burst,
     created: isoTime(created),
     expires: toIsoTime(expires),
     suspended: toIsoTime(suspended),
@@ -172,12 +175,13 @@ const toKeyJson = (row: KeyRow, account: AccountRow) => {
   }
 }
 
-const formatSettings = ({ networks, methods, origins, ips, dailyCredits, expires }: KeyRow) => ({
+const formatSettings = ({ networks, methods, origins, ips, dailyCredits, rate, burst, expires }: KeyRow) => ({
   networks: networks?.join(',') ?? allKeyword,
   methods: methods?.join(',') ?? allKeyword,
   origins: origins?.join(',') ?? allKeyword,
   ips: ips?.join(',') ?? allKeyword,
   credits: String(dailyCredits ?? noLimitKeyword),
+  rate: rate === undefined ? noLimitKeyword : formatRate(rate) + (burst === undefined ? '' : `, burst ${burst}`),
   expires: toIsoTime(expires) ?? neverKeyword,
 })
 

@@ -27,9 +27,20 @@ export const parseSize = (text: string): number | undefined =>
 /** Per second, greater than 0; undefined when the text is no rate. */
 export const parseRate = (text: string): number | undefined => {
   const [, digits = '', unit = ''] = /^(\d{1,12})\/([smh])$/.exec(text) ?? []
-  const seconds = { s: 1, m: 60, h: 3_600 }[unit]
+  const seconds: number | undefined = secondsByUnit[unit as keyof typeof secondsByUnit] // the pattern has no other unit
   return seconds === undefined || Number(digits) === 0 ? undefined : Number(digits) / seconds
 }
+
+const secondsByUnit = { s: 1, m: 60, h: 3_600 } as const
+
+/** The shortest text that parseRate() reads as this rate. */
+export const formatRate = (perSecond: number): string => {
+  const unit = (['s', 'm', 'h'] as const).find(each => isWhole(perSecond * secondsByUnit[each])) ?? 'h'
+  return `${Math.round(perSecond * secondsByUnit[unit])}/${unit}`
+}
+
+/** Nearly: a sixtieth is no exact number. */
+const isWhole = (value: number): boolean => Math.abs(value - Math.round(value)) < 1e-6
 
 export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Format>> = {
   duration: {

@@ -8,6 +8,7 @@ import { openMethodTables } from './method-tables.ts'
 import { duplicateHosts, readNetworkConfig } from './network-config.ts'
 import { isSamePlace, sortProblems } from './problem.ts'
 import type { Problem } from './problem.ts'
+import { rateWarnings } from './rate-warnings.ts'
 import { hostsWithoutCertificate } from './tls-rules.ts'
 import type { Config } from './types.ts'
 import type { Env } from './variables.ts'
@@ -46,6 +47,13 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
       : hostsWithoutCertificate(
           certificate,
           networks.flatMap(network => network.hosts),
+        )),
+    ...(gateway.config === undefined || gateway.effective === undefined
+      ? []
+      : rateWarnings(
+          gateway.effective.source,
+          gateway.config,
+          networks.flatMap(({ config }) => config ?? []),
         )),
   ]
   return {

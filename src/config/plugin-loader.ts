@@ -162,6 +162,7 @@ const pluginFields: readonly (readonly [name: string, wanted: string, accepts: (
   ['repeats', 'true', isOptionalTrue],
   ['once', 'true', isOptionalTrue],
   ['shares', 'true', isOptionalTrue],
+  ['limitsRates', 'true', isOptionalTrue],
   ['tracksHeads', 'true', isOptionalTrue],
   ['withoutHeads', 'a string', value => value === undefined || isNonEmptyString(value)],
 ]

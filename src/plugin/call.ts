@@ -94,6 +94,10 @@ export interface Key {
   readonly ips?: readonly string[]
   /** Credits that the key may use of its account's, for one UTC day; without it, all of them. */
   readonly dailyCredits?: number
+  /** Calls per second of this key, for the plugin `rate-limit`. */
+  readonly rate?: number
+  /** Calls of this key that may come at once; as many as `rate` allows in a second if absent. */
+  readonly burst?: number
   /** Milliseconds since 1970; the key is refused from then on. */
   readonly expires?: number
 }

@@ -121,6 +121,8 @@ export interface Plugin<
   readonly terminal?: true
   /** What a pipeline without this plugin lets callers do, for a warning of `tollgate check`. */
   readonly whenMissing?: string
+  /** The plugin applies the rates of plans and keys. Where no plugin of a pipeline does, `tollgate check` warns that they have no effect. */
+  readonly limitsRates?: true
   /** The stage calls `services.heads.track()` at its start. */
   readonly tracksHeads?: true
   /** What becomes of the plugin in a pipeline that tracks no heads, for a warning of `tollgate check`. */

@@ -26,6 +26,8 @@ const key = {
   origins: listOf(text),
   ips: listOf(text),
   dailyCredits: countOrNull,
+  rate: textOrNull,
+  burst: countOrNull,
   usedToday: countOrNull,
   state: keyStateSchema,
   created: time,

@@ -17,6 +17,8 @@ export interface Store extends AccountStore, LedgerStore, BalanceStore, UsageSto
 /** What `check` reads of a store. */
 export interface StoreContents extends Pick<Store, 'warnings'> {
   readonly accounts: readonly AccountRow[]
+  /** Whether a key has a rate of its own. */
+  readonly hasKeyRates: boolean
 }
 
 /** A store that has not answered after this time counts as unreachable. */
@@ -56,7 +58,7 @@ export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Ro
 
 /** An account always has a plan. */
 export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended'> & Partial<Pick<AccountRow, 'plan'>>
-export type KeyChange = RowChange<KeyRow, 'name' | 'networks' | 'methods' | 'origins' | 'ips' | 'dailyCredits' | 'expires' | 'suspended'>
+export type KeyChange = RowChange<KeyRow, Exclude<keyof KeyRow, 'id' | 'account' | 'hint' | 'created' | 'revoked'>>
 
 export const applyChange = <Row extends object>(row: Row, change: { readonly [N in keyof Row]?: Row[N] | null | undefined }): Row => {
   const members = Object.entries({ ...row, ...change })

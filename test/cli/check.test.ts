@@ -3,6 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { accountsCommand } from '../../src/cli/accounts.ts'
+import { keysCommand } from '../../src/cli/keys.ts'
 import { createCheckCommand } from '../../src/cli/check.ts'
 import { exitCodes } from '../../src/cli/command.ts'
 import { dryRunNetworks } from '../../src/core/dry-run.ts'
@@ -135,6 +136,24 @@ t.test('accounts whose plan no longer exists are a warning, and an existing stor
   t.equal((await ran()).out.length, 2)
 })
 
+t.test('a rate of a key that a network does not apply is a warning', async t => {
+  const { dir, run, json } = await createTestConfigs(t)
+  const gateway = await readFile(join(dir, 'gateway.yaml'), 'utf8')
+  await rm(join(dir, 'networks'), { recursive: true })
+  writeConfig(dir, { 'gateway.yaml': gateway, 'networks/devnet.yaml': networkYaml('devnet') })
+  const ran = () => run(createCheckCommand(stubPlugins, noProblems))
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  await json(keysCommand, 'add', 'alice')
+  t.notMatch((await ran()).out.join('\n'), /warning/)
+  await json(keysCommand, 'add', 'alice', '--rate', '10/s')
+  t.match(
+    (await ran()).out.join('\n'),
+    /warning: rates of API keys have no effect in devnet: add a plugin that limits rates, such as rate-limit,/,
+  )
+  const limited = stubPlugins.map(plugin => (plugin.name === 'shape' ? { ...plugin, limitsRates: true as const } : plugin))
+  t.notMatch((await run(createCheckCommand(limited, noProblems))).out.join('\n'), /warning/)
+})
+
 t.test('accounts in a Redis are checked too, and an unreachable Redis is ignored', { skip: skipWithoutRedis }, async t => {
   const redis = await startRedisServer('--appendonly', 'yes')
   t.teardown(() => redis.remove())
@@ -146,13 +165,18 @@ t.test('accounts in a Redis are checked too, and an unreachable Redis is ignored
   t.same(await redis.send('KEYS', '*'), [], 'no store is created')
   const store = await openStore(redis.address, systemClock)
   await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  await store.addKey('hash', { id: 'key_1', account: 'acc_1', created: 1, hint: 'abcd', rate: 10 })
   await store.close()
   t.match(await runCheck(t, files), {
     code: exitCodes.ok,
-    out: { length: 3, 2: '  warning: gateway.yaml has no plan `core`: calls of 1 account on this plan are rejected: alice' },
+    out: {
+      length: 4,
+      3: /^ {2}warning: rates of API keys have no effect in main-chain/,
+      2: '  warning: gateway.yaml has no plan `core`: calls of 1 account on this plan are rejected: alice',
+    },
   })
   await redis.send('CONFIG', 'SET', 'appendonly', 'no')
-  t.match(await runCheck(t, files), { code: exitCodes.ok, out: { length: 4, 2: /^ {2}warning: redis at .* has `appendonly no`/ } })
+  t.match(await runCheck(t, files), { code: exitCodes.ok, out: { length: 5, 2: /^ {2}warning: redis at .* has `appendonly no`/ } })
   await redis.kill()
   t.match(await runCheck(t, files), { code: exitCodes.ok, out: { length: 2 }, err: [] })
 })

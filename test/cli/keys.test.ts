@@ -77,6 +77,7 @@ t.test('the given allowlists of a key are changed, by its id', async t => {
     'origins   all',
     'ips       all',
     'credits   none',
+    'rate      none',
     'expires   never',
   ])
   const unrestricted = (await json(keysCommand, 'set', added.id, '--networks', 'all', '--methods', 'all')) as object
@@ -91,6 +92,33 @@ t.test('the given allowlists of a key are changed, by its id', async t => {
     (await run(keysCommand, 'set', added.id, '--networks', 'devnet')).out.at(-1),
     /^Calls with this key are refused: revoked at 20\S+\.$/,
   )
+})
+
+t.test('a key has a rate of its own, with a burst; another rate replaces both', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const { id, ...added } = (await json(keysCommand, 'add', 'alice', '--rate', '10/s', '--burst', '20')) as { id: string }
+  t.match(added, { rate: '10/s', burst: 20 })
+  t.match((await run(keysCommand, 'list', 'alice')).out[1], /  10\/s, burst 20  /)
+  const set = (...args: string[]) => json(keysCommand, 'set', id, ...args) as Promise<object>
+  for (const [rate, shown] of [
+    ['10/m', '10/m'],
+    ['600/m', '10/s'],
+    ['7/h', '7/h'],
+    ['7201/h', '7201/h'],
+  ] as const) {
+    const changed = await set('--rate', rate)
+    t.match(changed, { rate: shown })
+    t.notOk('burst' in changed)
+  }
+  t.match(await json(keysCommand, 'rotate', id), { rate: '7201/h' })
+  t.notOk('rate' in (await set('--rate', 'none')))
+  const errorOf = async (...args: string[]) => (await run(keysCommand, 'set', id, ...args)).err[0]
+  t.match(await errorOf('--rate', '10'), /--rate must be a rate such as 100\/s, .*, or `none`, not "10"; 10\/s$/)
+  t.match(await errorOf('--rate', '0/s'), /--rate must be a rate/)
+  t.match(await errorOf('--burst', '5'), /--burst requires a rate/)
+  t.match(await errorOf('--rate', 'none', '--burst', '5'), /--burst requires a rate/)
+  t.match(await errorOf('--rate', '10/s', '--burst', '0'), /--burst must be an integer greater than 0, not "0"/)
 })
 
 t.test('a key is suspended and resumed by its id', async t => {
@@ -141,12 +169,13 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^origins   all$/,
     /^ips       all$/,
     /^credits   none$/,
+    /^rate      none$/,
     /^expires   never$/,
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS  EXPIRES  CREATED                   STATE$/,
-    /^key_\w{12}  …\w{4}  devnet    all      all      all  none     never    20\S+Z  active$/,
+    /^ID                KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS  RATE  EXPIRES  CREATED                   STATE$/,
+    /^key_\w{12}  …\w{4}  devnet    all      all      all  none     none  never    20\S+Z  active$/,
   ])
 })
 

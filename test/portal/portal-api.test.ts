@@ -167,6 +167,24 @@ t.test('portal', async t => {
     await alice.post(`/keys/${key.id}/revoke`)
   })
 
+  t.test('a key has a rate and a burst, which are set together', async t => {
+    const { json: key } = await alice.post('/keys', { name: 'slow', rate: '600/m', burst: 5 })
+    t.match(key, { rate: '10/s', burst: 5 })
+    const change = (settings: object) => alice.request('PATCH', `/keys/${key.id}`, settings)
+    t.match((await change({ name: 'slower' })).json, { rate: '10/s', burst: 5 })
+    t.match((await change({ rate: '2/s' })).json, { rate: '2/s', burst: null })
+    t.match((await change({ rate: 'none' })).json, { rate: null, burst: null })
+    for (const [settings, field] of [
+      [{ burst: 5 }, 'burst'],
+      [{ rate: 'none', burst: 5 }, 'burst'],
+      [{ rate: '0/s' }, 'rate'],
+      [{ rate: '5' }, 'rate'],
+    ] as const) {
+      t.match(await change(settings), { status: 400, json: { error: { field } } })
+    }
+    await alice.post(`/keys/${key.id}/revoke`)
+  })
+
   t.test('the credits and the usage of calls appear within two seconds', async t => {
     const { json: key } = await bob.post('/keys', { name: 'k' })
     await waitUntil(async () => !(await isRefused(gateway, key.key)))

@@ -3,6 +3,7 @@ import type { KeyRow } from '../../store/store.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { notFound } from '../api-error.ts'
 import { schemaRef } from '../json-schemas.ts'
+import { rateJson } from '../routes/key-settings.ts'
 import { findAccount } from './operator-accounts.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 
@@ -10,7 +11,21 @@ const keyJson = (row: KeyRow, now: number) => {
   const { id, account, name = '', hint, networks = [], methods = [], origins = [], ips = [], dailyCredits = null } = row
   const times = { created: isoTime(row.created), expires: isoTimeOrNull(row.expires), suspended: isoTimeOrNull(row.suspended) }
   const state = keyRefusal(row, now) ?? 'active'
-  return { id, account, name, hint, networks, methods, origins, ips, dailyCredits, state, ...times, revoked: isoTimeOrNull(row.revoked) }
+  return {
+    id,
+    account,
+    name,
+    hint,
+    networks,
+    methods,
+    origins,
+    ips,
+    dailyCredits,
+    ...rateJson(row),
+    state,
+    ...times,
+    revoked: isoTimeOrNull(row.revoked),
+  }
 }
 
 const keyActions = {

@@ -84,6 +84,8 @@ export const operatorSchemas = {
     origins: listOf(text),
     ips: listOf(text),
     dailyCredits: countOrNull,
+    rate: textOrNull,
+    burst: countOrNull,
     state: keyStateSchema,
     created: time,
     expires: timeOrNull,

@@ -69,6 +69,9 @@ export interface Key {
   readonly origins: readonly string[]
   readonly ips: readonly string[]
   readonly dailyCredits: number | null
+  /** `10/s`; null without a limit of its own. */
+  readonly rate: string | null
+  readonly burst: number | null
   /** Of the daily limit; null without one. */
   readonly usedToday: number | null
   readonly state: 'active' | 'suspended' | 'expired' | 'revoked'

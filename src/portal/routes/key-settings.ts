@@ -1,4 +1,5 @@
-import type { KeyChange } from '../../store/store.ts'
+import { formatRate, parseRate } from '../../config/formats.ts'
+import type { KeyChange, KeyRow } from '../../store/store.ts'
 import { isSubnet } from '../../util/address-set.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { invalidField } from '../api-error.ts'
@@ -37,10 +38,28 @@ const allowlists = {
   ips: listOf('The IP addresses and subnets that may use the key, such as 10.0.0.0/8; every address without it, or when it is empty.'),
 } as const
 
-export const keySettings = { ...allowlists, dailyCredits } as const
+const rate = {
+  type: 'string',
+  pattern: '^([1-9]\\d{0,11}/[smh]|none)$',
+  label: 'a rate such as 10/s, 600/m or 5000/h, or none',
+  description:
+    'Calls that the key may make in a time, in networks that limit rates; without it, or with `none`: as many as its account. It replaces ' +
+    '`burst` too.',
+} as const
+
+const burst = {
+  type: 'integer',
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'With `rate`: calls that may come at once; without it, as many as the rate allows in a second.',
+} as const
+
+export const keySettings = { ...allowlists, dailyCredits, rate, burst } as const
 
 interface KeySettings extends Allowlists {
   readonly dailyCredits?: number
+  readonly rate?: string
+  readonly burst?: number
 }
 
 type Allowlists = { readonly [Name in keyof typeof allowlists]?: readonly string[] }
@@ -64,9 +83,25 @@ const checkAllowlists = ({ networks, methods, origins, ips }: Allowlists, servic
 }
 
 /** The change that the settings ask for. */
-export const toKeyChange = ({ dailyCredits: credits, ...lists }: KeySettings, services: PortalServices): KeyChange => ({
+export const toKeyChange = (
+  { dailyCredits: credits, rate: rateText, burst: most, ...lists }: KeySettings,
+  services: PortalServices,
+): KeyChange => ({
   ...checkAllowlists(lists, services),
   ...(credits !== undefined && { dailyCredits: credits === 0 ? null : credits }),
+  ...toRateChange(rateText, most),
+})
+
+const toRateChange = (rateText: string | undefined, most: number | undefined): Pick<KeyChange, 'rate' | 'burst'> => {
+  const perSecond = rateText === undefined ? undefined : parseRate(rateText)
+  if (most !== undefined && perSecond === undefined) throw invalidField('burst', 'requires a rate')
+  return rateText === undefined ? {} : { rate: perSecond ?? null, burst: most ?? null }
+}
+
+/** As the API shows them. */
+export const rateJson = ({ rate: perSecond, burst: most }: Pick<KeyRow, 'rate' | 'burst'>) => ({
+  rate: perSecond === undefined ? null : formatRate(perSecond),
+  burst: most ?? null,
 })
 
 const orNull = (list: readonly string[]): readonly string[] | null => (list.length === 0 ? null : list)

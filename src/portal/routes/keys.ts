@@ -7,7 +7,7 @@ import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
-import { days, keySettings, name, toKeyChange } from './key-settings.ts'
+import { days, keySettings, name, rateJson, toKeyChange } from './key-settings.ts'
 
 /** How far back a key's last use is looked for. */
 const lastUseHours = 168
@@ -41,6 +41,7 @@ const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: 
     origins,
     ips,
     dailyCredits,
+    ...rateJson(row),
     usedToday: dailyCredits === null ? null : await readKeyUse(store, id),
     state: keyRefusal(row, clock.now()) ?? 'active',
     created: isoTime(created),
@@ -101,7 +102,7 @@ export const keyRoutes = [
   defineRoute({
     method: 'patch',
     path: '/keys/{id}',
-    summary: 'Changes the name, the lists or the daily limit of a key.',
+    summary: 'Changes the name, the lists or the limits of a key.',
     role: 'developer',
     body: { type: 'object', properties: { name, ...keySettings } },
     response: keySchema,
@@ -111,7 +112,7 @@ export const keyRoutes = [
   defineRoute({
     method: 'post',
     path: '/keys/{id}/rotate',
-    summary: 'Creates a key with the same name, lists and daily limit. The old key is accepted for the overlap, then it expires.',
+    summary: 'Creates a key with the same name, lists and limits. The old key is accepted for the overlap, then it expires.',
     role: 'developer',
     body: {
       type: 'object',

@@ -20,20 +20,12 @@ export const createKey = async (store: AccountStore, clock: Clock, account: stri
 }
 
 /**
- * Adds a key with the same name, lists and daily limit as another, which expires after `overlapMs`: until then both are accepted, so that
+ * Adds a key with the same name, lists and limits as another, which expires after `overlapMs`: until then both are accepted, so that
  * callers can change to the new key.
  */
 export const rotateKey = async (store: AccountStore, clock: Clock, rotated: KeyRow, overlapMs: number): Promise<CreatedKey> => {
-  const { account, name, networks, methods, origins, ips, dailyCredits } = rotated
-  const settings = {
-    ...(name !== undefined && { name }),
-    ...(networks !== undefined && { networks }),
-    ...(methods !== undefined && { methods }),
-    ...(origins !== undefined && { origins }),
-    ...(ips !== undefined && { ips }),
-    ...(dailyCredits !== undefined && { dailyCredits }),
-  }
-  const created = await createKey(store, clock, account, settings)
+  const { id: _id, hint: _hint, account, created: _created, expires: _expires, suspended: _suspended, revoked: _revoked, ...rest } = rotated
+  const created = await createKey(store, clock, account, rest)
   const expires = clock.now() + overlapMs
   if (rotated.expires === undefined || rotated.expires > expires) await store.changeKey(rotated.id, { expires })
   return created

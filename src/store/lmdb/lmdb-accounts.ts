@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import { applyChange } from '../store.ts'
-import type { AccountRow, AccountStore, HashedKey, KeyRow } from '../store.ts'
+import type { AccountStore, HashedKey, KeyRow, StoreContents } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
-import { openAccountsTable } from './lmdb-tables.ts'
+import { openAccountsTable, openKeysTable } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
 
@@ -101,18 +101,22 @@ const openChangeCounter = ({ meta }: LmdbTables, transactions: Transactions) => 
 }
 
 /** The accounts in a folder, opened read-only. None when the folder has no store. */
-export const readLmdbAccounts = async (path: string): Promise<readonly AccountRow[]> => {
+export const inspectLmdbStore = async (path: string): Promise<StoreContents> => {
+  const nothing = { accounts: [], hasKeyRates: false, warnings: [] }
   // LMDB creates a missing lock file, for readers too.
-  if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return []
+  if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return nothing
   try {
     await assertIntactFiles(path)
     const root = open({ path, noSubdir: false, maxDbs: 32, encoding: 'json', readOnly: true })
     try {
-      return Array.from(openAccountsTable(root).getRange(), ({ value }) => value)
+      const accounts = Array.from(openAccountsTable(root).getRange(), ({ value }) => value)
+      let hasKeyRates = false
+      for (const { value } of openKeysTable(root).getRange()) hasKeyRates ||= value.rate !== undefined
+      return { accounts, hasKeyRates, warnings: [] }
     } finally {
       await root.close()
     }
   } catch {
-    return []
+    return nothing
   }
 }

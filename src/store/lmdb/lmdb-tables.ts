@@ -33,14 +33,16 @@ export const openMetaTable = (root: RootDatabase) => root.openDB<number, string>
 /** By id. */
 export const openAccountsTable = (root: RootDatabase) => root.openDB<AccountRow, string>({ name: 'accounts' })
 
+/** By the hash of the key's text. */
+export const openKeysTable = (root: RootDatabase) => root.openDB<KeyRow, string>({ name: 'keys' })
+
 /** Every table of the folder. Rows are JSON. The names are stored in the file, so that they cannot change. */
 export const openTables = (root: RootDatabase) => ({
   meta: openMetaTable(root),
 
   accounts: openAccountsTable(root),
   accountIdsByName: root.openDB<string, string>({ name: 'account-names' }),
-  /** By the hash of the key's text. */
-  keys: root.openDB<KeyRow, string>({ name: 'keys' }),
+  keys: openKeysTable(root),
   keyHashesById: root.openDB<string, string>({ name: 'key-ids' }),
   keyHashesByAccount: root.openDB<string, [account: string, created: number, id: string]>({ name: 'account-keys' }),
 

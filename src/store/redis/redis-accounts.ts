@@ -102,6 +102,18 @@ export const readAccountRows = async (redis: RedisConnection): Promise<AccountRo
   return texts.map(text => JSON.parse(text) as AccountRow)
 }
 
+/** Does a key have a rate of its own? Read in parts: a store may have very many keys. */
+export const findKeyRate = async (redis: RedisConnection): Promise<boolean> => {
+  let cursor = '0'
+  do {
+    const [next, fields] = (await redis.sendCommand('HSCAN', redisKeys.keys, cursor, 'COUNT', '1000')) as [string, string[]]
+    const rows = fields.filter((_, i) => i % 2 === 1)
+    if (rows.some(text => parseRow<KeyRow>(text)?.rate !== undefined)) return true
+    cursor = next
+  } while (cursor !== '0')
+  return false
+}
+
 /** Notifies of changes of accounts and keys, in this process and in all others. */
 export interface ChangeFeed extends Pick<AccountStore, 'subscribe'> {
   /** Identifies the messages of this process, which it need not receive. */

@@ -2,7 +2,7 @@ import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store, StoreContents } from '../store.ts'
-import { hashedKeys, openChangeFeed, readAccountRows, redisAccountStore } from './redis-accounts.ts'
+import { hashedKeys, openChangeFeed, findKeyRate, readAccountRows, redisAccountStore } from './redis-accounts.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
 import {
@@ -64,9 +64,10 @@ export const inspectRedisStore = async (address: RedisAddress, clock: Clock): Pr
   const redis = new RedisConnection(address, clock)
   try {
     await redis.open()
-    return { accounts: await readAccountRows(redis), warnings: await persistenceWarnings(redis, address) }
+    const [accounts, hasKeyRates] = [await readAccountRows(redis), await findKeyRate(redis)]
+    return { accounts, hasKeyRates, warnings: await persistenceWarnings(redis, address) }
   } catch {
-    return { accounts: [], warnings: [] }
+    return { accounts: [], hasKeyRates: false, warnings: [] }
   } finally {
     await redis.close()
   }

@@ -108,6 +108,19 @@ export const gatewayMistakes: readonly Mistake[] = [
     answers: ['gateway.yaml:1:1: the file requires `plans`: a map -> The plans that accounts may have, by name.'],
   },
   {
+    mistake: 'a rate in a plan that no network applies',
+    gateway: [['dailyCredits: 3000000', 'dailyCredits: 3000000, rate: 100/s']],
+    answers: [
+      'gateway.yaml:8:34: plans.core.rate has no effect in the network arb -> add a plugin that limits rates, such as rate-limit, to the pipeline',
+    ],
+  },
+  {
+    mistake: 'none: the pipeline limits rates',
+    gateway: [['dailyCredits: 3000000', 'dailyCredits: 3000000, rate: 100/s']],
+    network: [['  - credits: {}', '  - rate-limit: {}\n  - credits: {}']],
+    answers: [],
+  },
+  {
     mistake: 'no gateway.yaml',
     files: { 'gateway.yaml': absentFile },
     answers: ['gateway.yaml:1:1: no such file -> it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'],

@@ -97,6 +97,23 @@ t.test('the plan comes before the option; keys and addresses have buckets of the
   t.equal(await open({}).passedOf(10), 10, 'without limits each call passes')
 })
 
+t.test('a rate of the key itself holds where the limit of all keys is not stricter', async t => {
+  const key = (rate: number, burst?: number) => ({ key: { ...fakeKey, rate, ...(burst !== undefined && { burst }) } })
+  for (const [limit, own, passed] of [
+    [undefined, key(10, 20), 20],
+    [undefined, key(7), 7],
+    [{ rate: 5 }, key(10, 20), 5],
+    [{ rate: 5, burst: 15 }, key(10), 10],
+    [{ rate: 50, burst: 60 }, key(10, 20), 20],
+    [{ creditRate: 800, creditBurst: 240 }, key(10), 3],
+  ] as const) {
+    t.equal(await open(limit === undefined ? {} : { key: limit }).passedOf(100, own), passed, JSON.stringify([limit, own]))
+  }
+  const { request } = open({})
+  await request(key(1))
+  t.match(await request(key(1)), { error: { data: { limit: 'key', perSecond: 1, burst: 1 } } })
+})
+
 /** Workers whose messages to the primary and back arrive at once, unless the primary is silent. */
 const openWorkers = (count: number, { isSilent = false, account = { rate: 100, burst: 200 } as object } = {}) => {
   const clock = new TestClock()

@@ -37,6 +37,8 @@ const listOf = (value: FormDataEntryValue | null): readonly string[] =>
     .map(each => each.trim())
     .filter(each => each !== '')
 
+const fields = ['name', 'networks', 'methods', 'origins', 'ips', 'dailyCredits', 'rate', 'burst', 'days']
+
 const CreateKey = ({ onCreated }: { onCreated(): void }) => {
   const error = useSignal<RequestError | undefined>(undefined)
   const isSending = useSignal(false)
@@ -54,6 +56,8 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       origins: listOf(values.get('origins')),
       ips: listOf(values.get('ips')),
       ...(values.get('dailyCredits') !== '' && { dailyCredits: Number(values.get('dailyCredits')) }),
+      ...(values.get('rate') !== '' && { rate: String(values.get('rate')).trim() }),
+      ...(values.get('burst') !== '' && { burst: Number(values.get('burst')) }),
       ...(values.get('days') !== '' && { days: Number(values.get('days')) }),
     }
     try {
@@ -68,7 +72,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
     }
   }
   const errorOf = (field: string) => (error.value?.field?.split('.')[0] === field ? error.value.message : undefined)
-  const hasField = ['name', 'networks', 'methods', 'origins', 'ips', 'dailyCredits', 'days'].some(field => errorOf(field) !== undefined)
+  const hasField = fields.some(field => errorOf(field) !== undefined)
   return (
     <form class="card form" onSubmit={event => void create(event)} aria-label={text.create}>
       <h2>{text.create}</h2>
@@ -78,6 +82,8 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       <TextField label={text.origins} name="origins" help={text.originsHelp} error={errorOf('origins')} />
       <TextField label={text.ips} name="ips" help={text.ipsHelp} error={errorOf('ips')} />
       <TextField label={text.limit} name="dailyCredits" type="number" help={text.limitHelp} error={errorOf('dailyCredits')} />
+      <TextField label={text.rate} name="rate" help={text.rateHelp} error={errorOf('rate')} />
+      <TextField label={text.burst} name="burst" type="number" help={text.burstHelp} error={errorOf('burst')} />
       <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
       {!hasField && <Notice text={error.value?.message} />}
       <button type="submit" disabled={isSending.value}>
@@ -106,6 +112,9 @@ const ShowNewKey = ({ created }: { readonly created: NewKey }) => (
 const formatLimit = ({ dailyCredits, usedToday }: Key): string =>
   dailyCredits === null ? texts.none : `${formatNumber(usedToday ?? 0)} / ${formatNumber(dailyCredits)}`
 
+const formatRate = ({ rate, burst }: Key): string =>
+  rate === null ? texts.none : burst === null ? rate : `${rate}, ${text.burst} ${formatNumber(burst)}`
+
 interface KeyTableProps {
   readonly keys: readonly Key[]
   readonly mayChange: boolean
@@ -125,6 +134,7 @@ const KeyTable = ({ keys, mayChange, onChanged }: KeyTableProps) => (
       { title: text.origins, cell: key => key.origins.join(', ') || texts.all },
       { title: text.ips, cell: key => key.ips.join(', ') || texts.all },
       { title: text.limit, cell: formatLimit },
+      { title: text.rate, cell: formatRate },
       { title: text.created, cell: key => formatTime(key.created) },
       { title: text.lastUsed, cell: key => (key.lastUsed === null ? texts.never : formatTime(key.lastUsed)) },
       { title: text.expires, cell: key => (key.expires === null ? texts.never : formatTime(key.expires)) },
