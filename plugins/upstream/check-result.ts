@@ -1,14 +1,30 @@
-import { blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, refuseTooManyResults, toBuffer } from '../../src/plugin/plugin.ts'
-import type { Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
+import {
+  MemberSearch,
+  blockSelectorOf,
+  copyReply,
+  parseJsonHexQuantity,
+  refuse,
+  refuseTooManyResults,
+  toBuffer,
+} from '../../src/plugin/plugin.ts'
+import type { ExpectedMember, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
 import { expectedMembersOf, filterOf } from './split-logs/log-filter.ts'
 import { suggestRange } from './split-logs/suggest-range.ts'
+
+/** What a result is the result of. */
+export interface Expectation {
+  readonly method: Method
+  readonly request: Request
+  /** For a method whose result is logs. */
+  readonly logs: ExpectedLogs | undefined
+}
 
 /**
  * The result as the caller gets it, or a failure where it cannot be the result of this request: logs that are no list, or are
  * outside the requested blocks and addresses; a block of another number or hash; the receipt of another transaction. What
  * only a proof could show is not checked.
  */
-export const checkResult = (result: Result, method: Method, request: Request, results: Results): Reply | Promise<Reply> => {
+export const checkResult = (result: Result, { method, request, logs }: Expectation, results: Results): Reply | Promise<Reply> => {
   const { maxResults } = method
   if (maxResults !== undefined && result.count !== undefined && result.count > maxResults)
     return tooManyResults(result, maxResults, request, results)
@@ -18,7 +34,7 @@ export const checkResult = (result: Result, method: Method, request: Request, re
     case 'word':
       return padStorageWord(result)
     case 'logs':
-      return checkLogs(result, request, results)
+      return checkLogs(result, logs ?? expectLogs(request), results)
     default:
       return checkObject(result, method, request, results)
   }
@@ -71,9 +87,19 @@ const expectedMemberOf = (method: Method, { params }: Request): { readonly name:
   return typeof hash === 'string' ? { name: method.result === 'receipt' ? 'transactionHash' : 'hash', value: hash } : undefined
 }
 
-const checkLogs = async (result: Result, request: Request, results: Results): Promise<Reply> => {
+/** What each log of a response must have, and a search for it, which may get the response as it comes. */
+export interface ExpectedLogs {
+  readonly members: readonly ExpectedMember[]
+  readonly search: MemberSearch
+}
+
+export const expectLogs = (request: Request): ExpectedLogs => {
+  const members = expectedMembersOf(filterOf(request))
+  return { members, search: new MemberSearch(members) }
+}
+
+const checkLogs = async (result: Result, { members, search }: ExpectedLogs, results: Results): Promise<Reply> => {
   if (result.count === undefined) return wrongResult(result, 'logs are no list')
-  const expected = expectedMembersOf(filterOf(request))
-  if (expected.length === 0 || (await results.everyObjectHas(result.result, result.count, expected))) return result
+  if (await results.everyObjectHas(result.result, result.count, members, search)) return result
   return wrongResult(result, 'logs are outside the requested blocks or addresses')
 }

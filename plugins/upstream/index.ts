@@ -22,7 +22,7 @@ import type {
   Result,
   Services,
 } from '../../src/plugin/plugin.ts'
-import { checkResult } from './check-result.ts'
+import { checkResult, expectLogs } from './check-result.ts'
 import { createTagSender } from './finality-tags.ts'
 import { normalizeError } from './normalize-error.ts'
 import { reportedBlockOf } from './reported-block.ts'
@@ -83,6 +83,9 @@ export default definePlugin({
       async (request: Request, { timeoutMs, maxBytes, signal }: RequestLimits): Promise<Reply> => {
         const { target } = call.context
         const activity = activityOf(target)
+        // requestLogs() requests blocks too.
+        const requested = request.method === call.context.request.method ? method : methods.get(request.method)
+        const logs = requested?.result === 'logs' ? expectLogs(request) : undefined
         const afterMs = probeAfter === 'auto' ? activity.probeAfterMs(method?.class ?? 'other') : probeAfter
         const reply = await upstreamClient.request(target, request, {
           timeoutMs,
@@ -90,15 +93,14 @@ export default definePlugin({
           signal,
           livenessProbe: { afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
           idempotent: method?.idempotent ?? false,
+          observer: logs?.search,
           traceparent: services.traceparent(call),
         })
         if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()
         if (isFailure(reply)) return normalizeError(reply, request, methods)
-        // requestLogs() requests blocks too.
-        const requested = request.method === call.context.request.method ? method : methods.get(request.method)
         if (requested === undefined) return reply
         if (requested.result === 'blockNumber') return withReportedHeight(reply, target.name, heads)
-        const checked = await checkResult(reply, requested, request, results)
+        const checked = await checkResult(reply, { method: requested, request, logs }, results)
         if (isFailure(checked) && checked.kind === 'unavailable')
           log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
         return checked

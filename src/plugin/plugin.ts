@@ -35,6 +35,7 @@ export type { CallOutcome, CircuitBreakerOptions } from '../services/circuit-bre
 export { LatencyTracker } from '../services/upstream-client/latency-tracker.ts'
 export { UpstreamActivity, activityOf } from '../services/upstream-client/upstream-activity.ts'
 export type { ProbeResult } from '../services/upstream-client/probe-upstream.ts'
+export { MemberSearch, memberIsOneOf, memberIsWithin } from '../services/member-search.ts'
 export { rateLimitProperties } from '../services/rate-limits.ts'
 export { RateLimitBackoff } from '../services/upstream-client/rate-limit-backoff.ts'
 export { Secret, revealSecrets } from './secret.ts'

@@ -41,7 +41,8 @@ export type {
 } from './method-table/index.ts'
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
 export type { Peers, PeerHandler } from './peers.ts'
-export type { ExpectedMember, ResultObject, Results } from './results.ts'
+export type { ExpectedMember } from './member-search.ts'
+export type { ResultObject, Results } from './results.ts'
 export type { BucketState, Rate, RateLimitOptions, RateLimits, TokenRequest, TooFewTokens } from './rate-limits.ts'
 export type { CountedCall, Usage } from './usage/index.ts'
 

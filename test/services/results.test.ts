@@ -1,5 +1,7 @@
+import fc from 'fast-check'
 import { test } from 'tap'
 import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
+import { MemberSearch, memberIsOneOf, memberIsWithin } from '../../src/services/member-search.ts'
 import { results } from '../../src/services/results.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
@@ -54,4 +56,25 @@ test('the members of an object are found without reading on behind them', async 
   for (const text of ['null', '5', '"x"', '[]', '[5,{"a":1}]', '{"b":1']) t.strictSame(find(text, 'a'), [undefined], text)
   const long = new ChunkedBytes(['{"x":"', 'y'.repeat(100_000), '","number":"0x', '5"', `,"rest":[${'1,'.repeat(100_000)}`].map(bytes))
   t.strictSame(find(long, 'number'), ['"0x5"'])
+})
+
+test('a search finds the members of all objects, however the text comes in chunks', async t => {
+  const logs = Array.from({ length: 12 }, (_, i) => ({ data: '0x'.padEnd(i * 31, 'f'), blockNumber: `0x${i}`, address: `0xAB${i % 2}` }))
+  const members = [memberIsOneOf('address', ['0xab0', '0xab1']), memberIsWithin('blockNumber', 0, 0x11)]
+  const spaces = fc.constantFrom(undefined, 1)
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1 }), spaces, (lengths, space) => {
+      const text = Buffer.from(JSON.stringify(logs, undefined, space))
+      const search = new MemberSearch(members)
+      for (let at = 0, i = 0; at < text.length; i++) {
+        const length = lengths[i % lengths.length] ?? 1
+        search.push(text.subarray(at, at + length))
+        at += length
+      }
+      return search.end() === members.length * logs.length
+    }),
+  )
+  const lastIsWrong = new MemberSearch([memberIsWithin('blockNumber', 0, 0x10)])
+  lastIsWrong.push(Buffer.from(JSON.stringify(logs)))
+  t.equal(lastIsWrong.end(), logs.length - 1)
 })

@@ -1,4 +1,4 @@
-import { isFailure, isJsonObject, refuse, toHexQuantity } from '../../../src/plugin/plugin.ts'
+import { isFailure, isJsonObject, memberIsOneOf, memberIsWithin, refuse, toHexQuantity } from '../../../src/plugin/plugin.ts'
 import type { ExpectedMember, Failure, Json, Reply, Request, Results, Target } from '../../../src/plugin/plugin.ts'
 
 /** The parameter of eth_getLogs, as the method table has checked and normalized it (contract 2.4). */
@@ -161,53 +161,11 @@ const isFailedRead = (value: Block | Failure | bigint): value is Failure => type
 export const expectedMembersOf = ({ blockHash, fromBlock, toBlock, address }: LogFilter): readonly ExpectedMember[] => {
   const expected: ExpectedMember[] = []
   const addresses = (Array.isArray(address) ? address : [address]).filter(each => typeof each === 'string')
-  if (addresses.length > 0) expected.push(isOneOf('address', addresses))
-  if (typeof blockHash === 'string') return [...expected, isOneOf('blockHash', [blockHash])]
+  if (addresses.length > 0) expected.push(memberIsOneOf('address', addresses))
+  if (typeof blockHash === 'string') return [...expected, memberIsOneOf('blockHash', [blockHash])]
   if (fromBlock === 'pending' || toBlock === 'pending') return expected // logs of the pending block have no number
   const [from, to] = [parseBlockNumber(fromBlock), parseBlockNumber(toBlock)]
-  return from === undefined && to === undefined ? expected : [...expected, isBlockWithin(Number(from ?? 0), Number(to ?? Infinity))]
-}
-
-/** Reads bytes: as a text each number would take 100 ns. */
-const isBlockWithin = (from: number, to: number): ExpectedMember => ({
-  name: 'blockNumber',
-  accepts(bytes, start) {
-    if (!equalsAt(bytes, start, hexPrefix)) return false
-    let number = 0
-    let at = start + hexPrefix.length
-    for (let digit = hexDigitAt(bytes, at); digit !== undefined; digit = hexDigitAt(bytes, ++at)) number = number * 16 + digit
-    return bytes[at] === quoteCode && at > start + hexPrefix.length && number >= from && number <= to
-  },
-})
-
-/** One of these texts in any case; mostly it is the one that the log before had. */
-const isOneOf = (name: string, texts: readonly string[]): ExpectedMember => {
-  const expected = texts.map(text => Buffer.from(`"${text.toLowerCase()}"`))
-  const others = new Map(expected.map(bytes => [bytes.toString('latin1'), bytes]))
-  let last = expected[0] ?? Buffer.of()
-  return {
-    name,
-    accepts(bytes, start) {
-      if (equalsAt(bytes, start, last)) return true
-      const text = Buffer.from(bytes.subarray(start, start + last.length))
-        .toString('latin1')
-        .toLowerCase()
-      last = others.get(text) ?? last
-      return others.has(text)
-    },
-  }
-}
-
-const hexPrefix = Buffer.from('"0x')
-const quoteCode = 0x22
-
-/** Letters in any case: the bit 0x20 makes them small, and digits have it. */
-const equalsAt = (bytes: Uint8Array, at: number, lowerCase: Uint8Array): boolean => {
-  for (let i = 0; i < lowerCase.length; i++) if ((bytes[at + i]! | 0x20) !== lowerCase[i]) return false
-  return true
-}
-
-const hexDigitAt = (bytes: Uint8Array, at: number): number | undefined => {
-  const byte = (bytes[at] ?? 0) | 0x20
-  return byte >= 0x30 && byte <= 0x39 ? byte - 0x30 : byte >= 0x61 && byte <= 0x66 ? byte - 0x57 : undefined
+  return from === undefined && to === undefined
+    ? expected
+    : [...expected, memberIsWithin('blockNumber', Number(from ?? 0), Number(to ?? Infinity))]
 }

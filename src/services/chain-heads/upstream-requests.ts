@@ -1,9 +1,10 @@
-import { toBuffer, toLatin1 } from '../../json/chunked-bytes.ts'
+import { toBuffer } from '../../json/chunked-bytes.ts'
 import type { Json, Target, Signal } from '../../plugin/call.ts'
 import { isFailure, refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
 import { parseHexQuantity, isJsonObject } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
+import { memberIsOneOf } from '../member-search.ts'
 import { results } from '../results.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import { RateLimitBackoff } from '../upstream-client/rate-limit-backoff.ts'
@@ -61,8 +62,7 @@ export const openLogFetcher = (upstreamClient: UpstreamClient, target: Target, s
   return async (blockHash: string): Promise<string | undefined> => {
     const reply = await request('eth_getLogs', { blockHash })
     if (isFailure(reply) || reply.count === undefined) return undefined
-    const isOfBlock = (bytes: Uint8Array, at: number) => toLatin1(bytes, at + 1, at + 1 + hashChars).toLowerCase() === blockHash
-    const areOfBlock = await results.everyObjectHas(reply.result, reply.count, [{ name: 'blockHash', accepts: isOfBlock }])
+    const areOfBlock = await results.everyObjectHas(reply.result, reply.count, [memberIsOneOf('blockHash', [blockHash])])
     return areOfBlock ? toBuffer(reply.result).toString() : undefined
   }
 }

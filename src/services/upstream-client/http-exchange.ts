@@ -10,7 +10,7 @@ import type { ResponseMemory } from '../memory-budget.ts'
 import type { UpstreamSockets } from './connection-pool.ts'
 import type { Endpoint, HttpClient, InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
 import type { ReadTurns } from './read-turns.ts'
-import type { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
+import type { ConcurrencyLimit, RequestDeadline, RequestOptions } from './request-limits.ts'
 import { Decompressor, networkFailure, readResponseHead, truncatedResult, upstreamFailure } from './response-head.ts'
 import type { ContentDecoder } from './response-head.ts'
 import type { SecretRedactor } from './secret-redactor.ts'
@@ -36,6 +36,7 @@ export interface ExchangeOptions {
   /** Most bytes of the response, after decompression. */
   readonly maxBytes: number
   readonly idempotent: boolean
+  readonly observer: RequestOptions['observer']
   readonly deadline: RequestDeadline
   /** Called once, when the exchange has ended. */
   onSettled(): void
@@ -147,6 +148,7 @@ class HttpExchange implements ResponseHandler {
     }
     if (!this.#context.memory.reserve(bytes.length, this.#reservedBytes)) return this.#settle(overloaded({ upstream: target.name }))
     this.#reservedBytes += bytes.length
+    this.#options.observer?.push(bytes)
     if (!parser.push(bytes)) this.#complete()
     else if (this.#isTooLarge && parser.hasBegunResult(id)) this.#settle(this.#tooLarge(parser))
   }

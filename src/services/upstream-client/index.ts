@@ -77,7 +77,7 @@ export const openUpstreamClient = (
     context: ExchangeContext,
     { target, request, options, deadline, state, concurrency }: PendingRequest,
   ): Promise<Reply> => {
-    const { maxBytes, idempotent = false, traceparent } = options
+    const { maxBytes, idempotent = false, traceparent, observer } = options
     // A partner learns nothing of callers.
     const endpoint =
       traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeader(state.endpoint, 'traceparent', traceparent)
@@ -85,7 +85,7 @@ export const openUpstreamClient = (
       deadline.stop()
       concurrency?.release()
     }
-    return sendRequest(context, { id: requestIds(), request, target, endpoint, maxBytes, idempotent, deadline, onSettled })
+    return sendRequest(context, { id: requestIds(), request, target, endpoint, maxBytes, idempotent, observer, deadline, onSettled })
   }
   const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
     deadline.stop()

@@ -17,6 +17,8 @@ export interface RequestOptions {
   readonly livenessProbe?: LivenessProbe
   /** The request may be sent twice: it is resent when a kept-alive connection turns out to be closed. */
   readonly idempotent?: boolean
+  /** Gets the response as it comes, decompressed. */
+  readonly observer?: { push(bytes: Uint8Array): void } | undefined
   /** For health checks: does not wait for the target's `concurrency`. */
   readonly bypassConcurrencyLimit?: boolean
   /** The W3C trace context of the call that the request is for, sent to own nodes as the header of this name. */

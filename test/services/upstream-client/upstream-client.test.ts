@@ -454,6 +454,7 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     endpoint: parseEndpoint(target.url),
     maxBytes: 1 << 22,
     idempotent: true,
+    observer: undefined,
     deadline: new RequestDeadline(clock, requestOptions()),
     onSettled: () => undefined,
   })
