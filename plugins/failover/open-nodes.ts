@@ -1,12 +1,27 @@
 import { metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
-import type { Services, Target } from '../../src/plugin/plugin.ts'
+import type { ChainCheck, Services, Target } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { HedgeBudget } from './hedging.ts'
 import { createSelectionOrder } from './node-order.ts'
 import { PartnerNode } from './partner-node.ts'
 import { RetryBudget } from './retries.ts'
 import { SlowNodes } from './slow-nodes.ts'
+import { allClasses } from './node-breakers.ts'
 import { UpstreamNode } from './upstream-node.ts'
+
+/** A node that is tracked: it gets calls once it is known to be on the network's chain. */
+class OwnNode extends UpstreamNode {
+  readonly #chainCheck: ChainCheck
+
+  constructor(target: Target, breaker: FailoverOptions['breaker'], services: Services) {
+    super(target, breaker, services)
+    this.#chainCheck = services.heads.chainCheckOf(target)
+  }
+
+  override isUsable(methodClass: string = allClasses): boolean {
+    return this.#chainCheck.result === 'passed' && super.isUsable(methodClass)
+  }
+}
 
 /** The nodes, and what limits how often calls are attempted. */
 export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOptions, services: Services) => {
@@ -14,7 +29,7 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
   const learnedWith = { breaker, rules: services.methods.rulesId }
   const nodeOf = <N extends UpstreamNode>(node: object, create: () => N): N =>
     services.singleton('node', revealSecrets({ node, ...learnedWith }), create)
-  const all = upstreams.map(targetOf).map(target => nodeOf(target, () => new UpstreamNode(target, breaker, services)))
+  const all: readonly UpstreamNode[] = upstreams.map(targetOf).map(target => nodeOf(target, () => new OwnNode(target, breaker, services)))
   const activeNodes: ReadonlySet<UpstreamNode> = new Set(all.filter((_, i) => upstreams[i]?.weight !== 0))
   const retriesOf = (kind: string) => services.metrics.counter(metricDefinitions.retries, { kind })
   return {

@@ -1,4 +1,4 @@
-import { ChainIdCheck, refuse } from '../../src/plugin/plugin.ts'
+import { ChainIdCheck, metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
 import type { CallContext, Origin, Reply, Services, Target } from '../../src/plugin/plugin.ts'
 import { UpstreamNode } from './upstream-node.ts'
 import type { NextBelow, FailoverCall } from './upstream-node.ts'
@@ -17,14 +17,13 @@ export const mayForward = (
   (when !== 'header' || String(headers['enable-failover']).trim().toLowerCase() === 'true')
 
 /**
- * The partner as a node. It gets forwarded calls only, and beside the first of them, then every 10 minutes, eth_chainId: no
- * caller gets a reply from another chain.
+ * The partner as a node. It gets forwarded calls only, and before the first of them eth_chainId, then every 10 minutes beside a
+ * call: no caller gets a reply from another chain.
  */
 export class PartnerNode extends UpstreamNode {
   readonly #services: Services
   readonly #chainIdCheck: ChainIdCheck
-  #nextCheckAt = -Infinity
-  #pendingCheck: Promise<void> | undefined
+  #exclusionReason: 'chain' | 'unverified' | undefined
 
   constructor({ methods: _methods, when: _when, ...partner }: PartnerOptions, breaker: FailoverOptions['breaker'], services: Services) {
     const target: Target = { ...partner, source: 'partner' }
@@ -39,43 +38,55 @@ export class PartnerNode extends UpstreamNode {
     this.#chainIdCheck = new ChainIdCheck({
       chainId,
       clock,
-      intervalMs: recheckMs,
+      intervalMs: checkIntervalMs,
       request: () => upstreamClient.request(target, { method: 'eth_chainId', params: [] }, requestOptions),
     })
   }
 
+  /** The next call after a failed check waits for another one, when that is due. */
   override isUsable(methodClass: string): boolean {
-    return !(this.#chainIdCheck.isWrongChain && this.#services.clock.monotonic() < this.#nextCheckAt) && super.isUsable(methodClass)
+    return (this.#isVerified || this.#chainIdCheck.dueInMs === 0) && super.isUsable(methodClass)
   }
 
   override async request(call: FailoverCall, methodClass: string, next: NextBelow): Promise<Reply> {
+    if (!this.#isVerified) await this.#checkChain()
+    if (!this.#isVerified) return this.#refuseCall()
     const [reply] = await Promise.all([super.request(call, methodClass, next), this.#checkChain()])
-    if (!this.#chainIdCheck.isWrongChain) return reply
-    return refuse('unavailable', { source: 'partner', upstream: this.name, cause: 'wrong chain' })
+    return this.#isVerified ? reply : this.#refuseCall()
   }
 
-  /** A partner that gives no chain id in time is taken to be on the expected chain. */
-  #checkChain(): Promise<void> {
-    const now = this.#services.clock.monotonic()
-    if (this.#pendingCheck === undefined || this.#chainIdCheck.isExpectedChain || now >= this.#nextCheckAt) {
-      this.#nextCheckAt = now + recheckFailedMs
-      if (this.#chainIdCheck.isWrongChain) this.#chainIdCheck.invalidate()
-      this.#pendingCheck = this.#chainIdCheck.check().then(() => this.#reportWrongChain())
-    }
-    return this.#pendingCheck
+  get #isVerified(): boolean {
+    return this.#chainIdCheck.isExpectedChain
   }
 
-  #reportWrongChain(): void {
-    const { isWrongChain, upstreamChainId } = this.#chainIdCheck
-    if (!isWrongChain) return
+  #refuseCall(): Reply {
+    return refuse('unavailable', { source: 'partner', upstream: this.name, cause: 'not known to be on the chain of the network' })
+  }
+
+  async #checkChain(): Promise<void> {
+    await this.#chainIdCheck.check()
+    const previous = this.#exclusionReason
+    const reason = this.#isVerified ? undefined : this.#chainIdCheck.isWrongChain ? 'chain' : 'unverified'
+    if (reason === previous) return
+    this.#exclusionReason = reason
+    if (previous !== undefined) this.#setExcluded(previous, 0)
+    if (reason !== undefined) this.#setExcluded(reason, 1)
+    this.#logExclusion()
+  }
+
+  #setExcluded(reason: 'chain' | 'unverified', value: 0 | 1): void {
+    this.#services.metrics.gauge(metricDefinitions.upstreamExcluded, { upstream: this.name, reason }).set(value)
+  }
+
+  #logExclusion(): void {
     const { log, network } = this.#services
-    log.error(
-      { upstream: this.name, reason: 'chain', chainId: upstreamChainId, expectedChainId: network.chainId },
-      'partner excluded: wrong chain',
-    )
+    const { upstreamChainId: chainId, failure: cause } = this.#chainIdCheck
+    const [upstream, reason] = [this.name, this.#exclusionReason]
+    if (reason === undefined) log.info({ upstream }, 'partner no longer excluded')
+    else if (reason === 'unverified') log.warn({ upstream, reason, cause }, 'partner excluded: it has not returned its chain ID')
+    else log.error({ upstream, reason, chainId, expectedChainId: network.chainId }, 'partner excluded: wrong chain')
   }
 }
 
-/** Until eth_chainId is requested again: after the expected chain id, and after any other reply. */
-const recheckMs = 600_000
-const recheckFailedMs = 60_000
+/** Until eth_chainId is requested again, after the expected chain ID. */
+const checkIntervalMs = 600_000

@@ -26,7 +26,7 @@ export interface SharedHeadsOptions {
  * many polls as one worker.
  *
  * - A network is tracked from the first worker's `track` message until `stop()`.
- * - The first snapshot of a network is sent when the chain IDs of its upstreams have been checked, or after a second. Later
+ * - The first snapshot of a network is sent when one of its upstreams may get calls, or when none answers as it should. Later
  *   snapshots are sent with each change. A new worker gets the newest snapshot at once.
  * - A height is given to callers of any worker only when every worker has acknowledged it (see WorkerHeightBroadcast).
  * - When a worker reports other upstreams, because its configuration file has changed, these replace the upstreams of the
@@ -127,7 +127,7 @@ class SharedNetworkHeads {
     })
     this.#feedBroadcast = new FeedBroadcast(network, this.heads.feeds)
     this.#stop = this.heads.track(targets.map(toTarget), { maxLag })
-    void this.heads.chainIdsChecked.then(() => {
+    void this.heads.whenChainChecked().then(() => {
       this.#areChainIdsChecked = true
       this.#publishLatest?.()
     })

@@ -50,9 +50,8 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     ({ targets, upstreams }) => this.#track(targets, { kind: 'track', network: this.#options.network, upstreams }),
     () => this.#track([], { kind: 'untrack', network: this.#options.network }),
   )
-  #targets: readonly Target[] = []
+  protected targets: readonly Target[] = []
   #sharedHeight = 0
-  #hasSnapshot = false
   #lastActivityAt = -Infinity
   #lastRequestId = 0
   #transactionVersion = 0
@@ -74,11 +73,6 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     )
   }
 
-  /** Does it track upstreams, and has no snapshot from the primary yet? */
-  get isAwaitingSnapshot(): boolean {
-    return this.#targets.length > 0 && !this.#hasSnapshot
-  }
-
   track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
     const { chainId, blockTime } = this.#options
     const upstreams = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: targets.map(toRevealedTarget) }
@@ -89,7 +83,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   readonly resume = (): void => this.#trackings.repeat()
 
   #track(targets: readonly Target[], message: WorkerMessage): void {
-    this.#targets = targets
+    this.targets = targets
     this.#options.send(message)
   }
 
@@ -98,7 +92,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
    * callers are told of anything later. So a worker that was stopped, or whose messages wait, notices that it may lag.
    */
   get mayLag(): boolean {
-    return this.#targets.length > 0 && this.#options.clock.monotonic() - this.#syncedAt >= ackTimeoutMs
+    return this.targets.length > 0 && this.#options.clock.monotonic() - this.#syncedAt >= ackTimeoutMs
   }
 
   async sync(): Promise<boolean> {
@@ -122,7 +116,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
 
   recordActivity(): void {
     const now = this.#options.clock.monotonic()
-    if (this.#targets.length > 0 && now - this.#syncedAt >= syncIntervalMs) void this.#requestSync()
+    if (this.targets.length > 0 && now - this.#syncedAt >= syncIntervalMs) void this.#requestSync()
     if (now - this.#lastActivityAt < activityIntervalMs) return
     this.#lastActivityAt = now
     this.#options.send({ kind: 'activity', network: this.#options.network })
@@ -131,7 +125,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   /** A caller is given a height that every worker has: its next call may come to any of them. */
   reportHeight(upstream: string, height: number): MaybePromise<number> {
     const { reportedHeight } = this.state
-    if (this.#targets.length === 0 || this.exclusionReasonOf(upstream) === 'chain') return height
+    if (this.targets.length === 0 || this.exclusionReasonOf(upstream) === 'chain') return height
     if (height > reportedHeight) return this.#requestHeight(upstream, height)
     return reportedHeight <= this.#sharedHeight ? reportedHeight : this.#whenShared(reportedHeight)
   }
@@ -142,7 +136,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
 
   recordTransaction(): MaybePromise<void> {
     this.#transactionVersion += 1
-    if (this.#targets.length > 0) return this.#shareTransaction()
+    if (this.targets.length > 0) return this.#shareTransaction()
   }
 
   pollLagging(): void {
@@ -150,7 +144,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
-    const target = this.#targets.find(({ name }) => this.snapshot.isCurrent(name))
+    const target = this.targets.find(({ name }) => this.snapshot.isCurrent(name))
     const signal = new Cancellation()
     return this.isFinalized(
       block,
@@ -163,7 +157,6 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     switch (message.kind) {
       case 'snapshot':
         if (message.recentBlocks !== undefined) this.#recentBlocks.apply(message.recentBlocks)
-        this.#hasSnapshot = true
         return this.update(message.state)
       case 'height':
         this.setReportedHeight(message.height)
@@ -195,7 +188,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   async #reportTag(upstream: string, tag: FinalityTag, block: number): Promise<void> {
     const { network, clock, send } = this.#options
     const isKnown = block <= (this.tags.heightOf(upstream, tag) ?? -1) && block <= (this.tags.reported(tag) ?? -1)
-    if (this.#targets.length === 0 || (isKnown && clock.monotonic() - this.#tagsChangedAt >= ackTimeoutMs)) return
+    if (this.targets.length === 0 || (isKnown && clock.monotonic() - this.#tagsChangedAt >= ackTimeoutMs)) return
     send({ kind: 'reportTag', network, upstream, tag, block })
     await this.recordTransaction()
   }

@@ -7,8 +7,8 @@ import { WorkerHeads } from './worker-heads.ts'
 import type { WorkerHeadsOptions } from './worker-heads.ts'
 import { WorkerPeers } from './worker-peers.ts'
 
-/** Without a snapshot from the primary a worker still starts: until it comes, responses are not served from the cache. */
-const snapshotTimeoutMs = 1000
+/** Longer than the primary asks nodes that do not answer. Without news of them from the primary a worker still starts: until it comes, no node gets calls. */
+const chainCheckTimeoutMs = 5000
 
 /** The heads of every network of this worker. */
 export class WorkerNetworks implements HeadsSource {
@@ -20,7 +20,6 @@ export class WorkerNetworks implements HeadsSource {
    */
   readonly #heads = new Map<string, readonly WorkerHeads[]>()
   readonly #peers = new Map<string, WorkerPeers>()
-  #onMessage = () => {}
 
   constructor(clock: Clock, send: (message: WorkerMessage) => void) {
     this.#clock = clock
@@ -37,16 +36,10 @@ export class WorkerNetworks implements HeadsSource {
     return heads
   }
 
-  /** Resolves when each network has a snapshot, at the latest after `snapshotTimeoutMs`. */
+  /** At the latest after `chainCheckTimeoutMs`. */
   async ready(): Promise<void> {
-    const received = new Promise<void>(resolve => {
-      this.#onMessage = () => {
-        if (![...this.#heads.keys()].some(network => this.#newest(network)?.isAwaitingSnapshot === true)) resolve()
-      }
-      this.#onMessage()
-    })
-    await withTimeoutOr(this.#clock, snapshotTimeoutMs, received, () => undefined)
-    this.#onMessage = () => {}
+    const checked = Promise.all(Array.from(this.#heads.keys(), network => this.#newest(network)?.whenChainChecked()))
+    await withTimeoutOr(this.#clock, chainCheckTimeoutMs, checked, () => undefined)
   }
 
   readonly peersOf = (network: string): WorkerPeers =>
@@ -60,7 +53,6 @@ export class WorkerNetworks implements HeadsSource {
     heads?.handleMessage(message)
     heads?.feeds.handleMessage(message)
     this.#peers.get(message.network)?.handleMessage(message)
-    this.#onMessage()
   }
 
   #newest(network: string): WorkerHeads | undefined {

@@ -32,9 +32,12 @@ export const networkStatusOf = (network: NetworkHeads, families: readonly Metric
   const reduced = active(metricDefinitions.upstreamReduced)
   const limited = active(metricDefinitions.upstreamRateLimited)
   const tracked = network.upstreams ?? []
-  // A partner has breakers, but its head is not tracked.
-  const others = [...open, ...limited].flatMap(({ upstream = '' }) => (tracked.some(({ name }) => name === upstream) ? [] : [upstream]))
-  const upstreams = [...tracked, ...Array.from(new Set(others), name => ({ name, usable: true }))].map(upstream => {
+  const excluded = active(metricDefinitions.upstreamExcluded)
+  // A partner has breakers, and a chain that is checked, but its head is not tracked.
+  const others = [...open, ...limited, ...excluded].flatMap(({ upstream = '' }) =>
+    tracked.some(({ name }) => name === upstream) ? [] : [upstream],
+  )
+  const upstreams = [...tracked, ...Array.from(new Set(others), name => partnerStatusOf(name, excluded))].map(upstream => {
     const openBreakers = open.flatMap(labels => (labels['upstream'] === upstream.name ? (labels['class'] ?? []) : []))
     const fewerCalls = reduced.flatMap(labels => (labels['upstream'] === upstream.name ? [describeReduced(labels)] : []))
     const isLimited = limited.some(labels => labels['upstream'] === upstream.name)
@@ -48,6 +51,16 @@ export const networkStatusOf = (network: NetworkHeads, families: readonly Metric
   })
   return { ...network, upstreams }
 }
+
+const partnerStatusOf = (name: string, excluded: readonly Labels[]): HeadsStatus['upstreams'][number] => {
+  const reason = excluded.find(({ upstream }) => upstream === name)?.['reason']
+  return { name, usable: reason === undefined, ...(reason !== undefined && { because: exclusionTexts.get(reason) ?? reason }) }
+}
+
+const exclusionTexts: ReadonlyMap<string, string> = new Map([
+  ['chain', 'it is on another chain'],
+  ['unverified', 'it has not returned its chain ID'],
+])
 
 const describeReduced = ({ class: methodClass = '', reason = '' }: Labels) => ({
   class: methodClass,

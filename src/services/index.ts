@@ -17,7 +17,7 @@ export type { Accounts, Lookup } from './accounts/index.ts'
 export type { UpstreamClient, RequestOptions } from './upstream-client/index.ts'
 export type { SharedCaches, SharedCacheEntry, SharedCache } from './shared-cache/index.ts'
 export type { Clock, Timer } from './clock.ts'
-export type { FinalityTag, Heads, HeadsStatus, BlockId, ChainSnapshot } from './chain-heads/index.ts'
+export type { ChainCheck, FinalityTag, Heads, HeadsStatus, BlockId, ChainSnapshot } from './chain-heads/index.ts'
 export type {
   ChainUpdate,
   EventsUpdate,

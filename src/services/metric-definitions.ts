@@ -105,7 +105,7 @@ export const metricDefinitions = {
     name: 'tollgate_upstream_excluded',
     type: 'gauge',
     labels: ['network', 'upstream', 'reason'],
-    help: '1 while an upstream is excluded. The reason is "chain" (another chain id), "lag" (too far behind) or "ahead" (implausibly high head).',
+    help: '1 while an upstream is excluded. The reason is "chain" (another chain ID), "unverified" (no chain ID returned yet), "lag" (too far behind) or "ahead" (implausibly high head).',
   },
   head: {
     name: 'tollgate_head_block',

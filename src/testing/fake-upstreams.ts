@@ -31,7 +31,7 @@ export interface UpstreamRequest {
 /** One response, or responses for one request after the other, the last of them for all others; or a function that returns one. */
 export type ResponseScript = FakeResponse | readonly FakeResponse[] | ((request: UpstreamRequest) => FakeResponse | Promise<FakeResponse>)
 
-/** What an upstream responds, by method; `*` is for all other methods. */
+/** What an upstream responds, by method; `*` is for all other methods. One that is down, or hangs, has returned its chain ID before. */
 export type FakeUpstream = 'down' | 'hang' | Readonly<Record<string, ResponseScript>>
 
 /** In ms. */
@@ -84,10 +84,10 @@ export class FakeUpstreams implements HttpClient {
   async #responseTo(request: UpstreamRequest): Promise<FakeResponse> {
     const { upstreams, chain } = this.#options
     const upstream = upstreams[request.upstream] ?? upstreams['*'] ?? {}
-    if (typeof upstream === 'string') return upstream
+    const ofChain = chain.resultOf(request.method, request.params)
+    if (typeof upstream === 'string') return request.method === 'eth_chainId' && ofChain !== undefined ? { result: ofChain } : upstream
     const script = upstream[request.method]
     if (script !== undefined) return this.#play(script, request)
-    const ofChain = chain.resultOf(request.method, request.params)
     if (ofChain !== undefined) return { result: ofChain }
     return upstream['*'] === undefined ? unscripted(request.method) : this.#play(upstream['*'], request)
   }

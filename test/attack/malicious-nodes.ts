@@ -3,7 +3,7 @@ import { blockTimeMs, expectedResultOf, startFaultyNode } from '../support/fault
 import type { FaultyNode } from '../support/faulty-node.ts'
 import { malformedResponses } from '../support/malformed-responses.ts'
 import { faults, respondFromOtherChain, swapResponses } from '../support/node-faults.ts'
-import { envelope, httpResponse, respondCorrectly } from '../support/node-responses.ts'
+import { envelope, exceptChainId, httpResponse, respondCorrectly } from '../support/node-responses.ts'
 import type { NodeFault } from '../support/node-responses.ts'
 import { post } from '../support/rpc-client.ts'
 import { SeededRandom } from '../simulation/seeded-random.ts'
@@ -58,14 +58,19 @@ const wrongResults: readonly (readonly [name: string, method: Method, change: (r
 
 const kindsOf = (): readonly MaliciousKind[] => [
   ...Object.entries({ ...faults, 'is on another chain': respondFromOtherChain, 'swaps responses': swapResponses() }).map(
-    ([name, fault]): MaliciousKind => ({ name, fault, method: 'eth_call', mayAnswerErrors: false }),
+    ([name, fault]): MaliciousKind => ({
+      name,
+      fault: fault === respondFromOtherChain ? fault : exceptChainId(fault),
+      method: 'eth_call',
+      mayAnswerErrors: false,
+    }),
   ),
   ...Object.entries(malformedResponses)
     .filter(([name]) => !/^status (?!0 |99 |100 |101 |199 |999 )/.test(name))
     .map(
       ([name, text]): MaliciousKind => ({
         name: JSON.stringify(name),
-        fault: socket => void socket.end(text, 'latin1'),
+        fault: exceptChainId(socket => void socket.end(text, 'latin1')),
         method: 'eth_call',
         mayAnswerErrors: false,
       }),

@@ -47,6 +47,37 @@ t.test('a node of another chain gets no call, not even the first after the start
   }
 })
 
+t.test('a node gets no call before it has returned its chain ID, with any number of workers', async t => {
+  const node = await startFakeNode({ eth_getBalance: { result: '0x1' }, eth_chainId: { error: { code: -32000, message: 'warming up' } } })
+  const deployment = createDeployment({ gateway: { workers: 1 }, networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const file = join(deployment.dir, 'gateway.yaml')
+  for (const workers of [1, 2]) {
+    writeFileSync(file, readFileSync(file, 'utf8').replace('"workers":1', `"workers":${workers}`))
+    node.setResponse('eth_chainId', { error: { code: -32000, message: 'warming up' } })
+    const gateway = await deployment.start()
+    const requestBalance = () =>
+      post(
+        gateway.http(key),
+        JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [`0x${'11'.repeat(20)}`, `0x${workers}`] }),
+      )
+    const { status, headers, json } = await requestBalance()
+    t.match([status, headers['retry-after'], json()], [503, '1', { error: { code: -32002 } }])
+    t.equal(node.received.filter(({ method }) => method === 'eth_getBalance').length, workers - 1)
+    t.match((await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json(), {
+      networks: [{ upstreams: [{ usable: false, because: 'it has not returned its chain ID: warming up' }] }],
+    })
+    node.setResponse('eth_chainId', { result: '0x7a69' })
+    await waitUntil(async () => (await requestBalance()).status === 200)
+    await gateway.stop()
+  }
+})
+
 t.test('a duplicate signal, as npm and terminals send it, does not interrupt the shutdown', async t => {
   const node = await startFakeNode({ eth_blockNumber: { result: '0x10' } })
   const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })

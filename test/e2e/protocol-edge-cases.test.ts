@@ -12,12 +12,15 @@ import { call, connectWs, openRawConnection, post as send } from '../support/rpc
 
 // What unusual clients, proxies and scanners send to the listener, byte by byte.
 
-const node = await startFakeNode({ eth_blockNumber: { result: '0x10' } })
+const node = await startFakeNode({
+  eth_blockNumber: { result: '0x10' },
+  eth_chainId: ({ path }) => ({ result: path === '/7' ? '0x7' : '0x7a69' }),
+})
 const deployment = createDeployment({
   gateway: { limits: { inFlight: '8MiB' } },
   networks: {
     testnet: networkFile('testnet', [node.url]),
-    othernet: { ...networkFile('othernet', [node.url]), chainId: 7, hosts: ['other.test', '::1'] },
+    othernet: { ...networkFile('othernet', [`${node.url}/7`]), chainId: 7, hosts: ['other.test', '::1'] },
   },
 })
 t.setTimeout(60_000)

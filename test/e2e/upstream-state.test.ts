@@ -40,8 +40,11 @@ t.test('what operators are told about nodes is what calls meet', async t => {
 
   t.test('a wrong URL is logged at the start, without the URL', async t => {
     const warnings = gateway.log.filter(({ level }) => Number(level) >= 40)
-    t.match(warnings, [{ upstream: 'node-3', msg: /^upstream does not answer/, cause: /404/ }])
-    t.equal(warnings.length, 1)
+    t.match(warnings, [
+      { upstream: 'node-3', msg: /^upstream does not answer/, cause: /404/ },
+      { upstream: 'node-3', msg: 'upstream excluded: it has not returned its chain ID', cause: /404/ },
+    ])
+    t.equal(warnings.length, 2)
     t.notOk(JSON.stringify(gateway.log).includes('mistyped'))
   })
 
@@ -49,7 +52,7 @@ t.test('what operators are told about nodes is what calls meet', async t => {
     t.match(await upstreams(), [
       { name: 'node-1', head: 32, usable: true },
       { name: 'node-2', head: 30, usable: true },
-      { name: 'node-3', usable: false, because: /^it does not answer: .*404/ },
+      { name: 'node-3', usable: false, because: /^it has not returned its chain ID: .*404/ },
     ])
     t.same([await metric('up', 'node-1'), await metric('up', 'node-3')], [1, 0])
     t.same([await metric('head', 'node-1'), await metric('lag_blocks', 'node-1'), await metric('lag_blocks', 'node-2')], [32, 0, 2])

@@ -1,4 +1,5 @@
 import { faults, toleratedBehaviors, respondFromOtherChain, missingHistoryFaults, swapResponses } from '../support/node-faults.ts'
+import { exceptChainId } from '../support/node-responses.ts'
 import type { NodeFault } from '../support/node-responses.ts'
 import { unreachableUrl, startBlackHole, startFaultyNode, startPlaintextNode, startTlsNode } from '../support/faulty-node.ts'
 import type { FaultyNode } from '../support/faulty-node.ts'
@@ -55,13 +56,15 @@ const toFaultCases = (
   nodeFaults: Readonly<Record<string, NodeFault>>,
   overrides: Partial<FaultCase> = {},
 ): Readonly<Record<string, FaultCase>> =>
-  Object.fromEntries(Object.entries(nodeFaults).map(([name, fault]) => [name, { start: () => startFaultyNode(fault), ...overrides }]))
+  Object.fromEntries(
+    Object.entries(nodeFaults).map(([name, fault]) => [name, { start: () => startFaultyNode(exceptChainId(fault)), ...overrides }]),
+  )
 
 export const faultCases: Readonly<Record<string, FaultCase>> = {
   ...toFaultCases(faults),
   ...toFaultCases(missingHistoryFaults),
   'is on another chain': { start: () => startFaultyNode(respondFromOtherChain) },
-  'swaps responses': { start: () => startFaultyNode(swapResponses()) },
+  'swaps responses': { start: () => startFaultyNode(exceptChainId(swapResponses())) },
   'redirects to another node': { start: startRedirectingNode, loggedCause: /^HTTP 307/ },
   ...connectionFaultCases,
   ...toFaultCases(toleratedBehaviors, { testBoth: false }),

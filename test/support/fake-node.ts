@@ -31,7 +31,7 @@ export interface ReceivedRequest {
 /** A fixed response, or a function that returns one, perhaps later. */
 export type ResponseScript = ScriptedResponse | ((request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>)
 
-/** A node with scripted responses; other methods get the error -32601. */
+/** A node of chain 31337 with scripted responses; other methods than eth_chainId get the error -32601. */
 export interface FakeNode {
   readonly url: string
   /** Oldest first. */
@@ -45,7 +45,7 @@ export interface FakeNode {
 }
 
 export const startFakeNode = async (responses: Readonly<Record<string, ResponseScript>> = {}): Promise<FakeNode> => {
-  const scripts = new Map(Object.entries(responses))
+  const scripts = new Map<string, ResponseScript>(Object.entries({ eth_chainId: { result: '0x7a69' }, ...responses }))
   const received: ReceivedRequest[] = []
   const server = http.createServer(async (httpRequest, httpResponse) => {
     const request = await readRequest(httpRequest)

@@ -1,14 +1,15 @@
 import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
-import { singleFlight } from '../../util/async.ts'
+import { Backoff, singleFlight } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
+import type { ChainCheckResult } from './chain-state.ts'
 import { parseQuantityReply } from './upstream-requests.ts'
 
 export interface ChainIdCheckOptions {
   /** The chain ID of the network. */
   readonly chainId: number
   readonly clock: Clock
-  /** ms between requests. */
+  /** ms between requests to an upstream on the expected chain. */
   readonly intervalMs: number
   /** Sends eth_chainId. */
   request(): Promise<Reply>
@@ -17,26 +18,35 @@ export interface ChainIdCheckOptions {
 /** An upstream on the wrong chain serves no calls until an operator corrects it, so it is checked at least this often. */
 const maxWrongChainIntervalMs = 10_000
 
+/** Between requests to an upstream that has not returned a chain ID yet. */
+const retryDelays = { minMs: 250, maxMs: 10_000 }
+
+/** After so many requests without a chain ID the check has failed: the first of a start may be late because the gateway itself is busy. */
+const minFailures = 2
+
 /**
  * Checks that an upstream is on the network's chain: before its first use, after a lost connection, and at an interval,
  * because an upstream may be replaced without a trace.
  */
 export class ChainIdCheck {
   readonly #options: ChainIdCheckOptions
+  readonly #retryDelays = new Backoff(retryDelays)
   #upstreamChainId: number | undefined
+  #failures = 0
+  #failure: string | undefined
   #isCurrent = false
-  #dueAt = 0
+  #dueAt = -Infinity
 
   constructor(options: ChainIdCheckOptions) {
     this.#options = options
   }
 
-  /** The chain ID that the upstream returned; undefined before it returned one. */
+  /** The last chain ID that the upstream returned; undefined before it returned one. */
   get upstreamChainId(): number | undefined {
     return this.#upstreamChainId
   }
 
-  /** Has the upstream returned the expected chain ID? */
+  /** Is the last chain ID that the upstream returned the expected one? */
   get isExpectedChain(): boolean {
     return this.#upstreamChainId === this.#options.chainId
   }
@@ -46,9 +56,19 @@ export class ChainIdCheck {
     return this.#upstreamChainId !== undefined && !this.isExpectedChain
   }
 
-  /** Has the upstream answered the last request, with whatever? */
-  get isAnswered(): boolean {
-    return this.#isCurrent
+  get result(): ChainCheckResult {
+    if (this.isExpectedChain) return 'passed'
+    return this.isWrongChain || this.#failures >= minFailures ? 'failed' : 'pending'
+  }
+
+  /** Why there was no chain ID in the last response. */
+  get failure(): string | undefined {
+    return this.#failure
+  }
+
+  /** Milliseconds until check() sends the next request. */
+  get dueInMs(): number {
+    return this.#isCurrent ? Math.max(0, this.#dueAt - this.#options.clock.monotonic()) : 0
   }
 
   /** Another node may be at this URL now: the next check sends a request. */
@@ -60,15 +80,27 @@ export class ChainIdCheck {
   readonly check = singleFlight(() => this.#check())
 
   async #check(): Promise<void> {
-    const { clock, intervalMs, request } = this.#options
-    const now = clock.monotonic()
-    if (this.#isCurrent && now < this.#dueAt) return
+    if (this.dueInMs > 0) return
     this.#isCurrent = true
-    const reply = await request()
-    if (isFailure(reply) && reply.fault !== 'caller') return this.invalidate()
+    const startedAt = this.#options.clock.monotonic()
+    const reply = await this.#options.request()
     const chainId = parseQuantityReply(reply)
-    // An error, such as a rate limit, does not prove that the upstream has left the wrong chain.
-    if (chainId !== undefined || !this.isWrongChain) this.#upstreamChainId = chainId
-    this.#dueAt = now + (this.isWrongChain ? Math.min(maxWrongChainIntervalMs, intervalMs) : intervalMs)
+    if (chainId === undefined) return this.#recordFailure(reply)
+    this.#upstreamChainId = chainId
+    this.#failure = undefined
+    this.#failures = 0
+    this.#retryDelays.reset()
+    const { intervalMs } = this.#options
+    this.#dueAt = startedAt + (this.isWrongChain ? Math.min(maxWrongChainIntervalMs, intervalMs) : intervalMs)
+  }
+
+  /** An error, such as a rate limit, does not prove that the upstream has left a chain. */
+  #recordFailure(reply: Reply): void {
+    const { clock, intervalMs } = this.#options
+    this.#failures += 1
+    this.#failure = isFailure(reply) ? (reply.cause ?? reply.error.message) : 'the result of eth_chainId is no hex quantity'
+    if (!this.isExpectedChain) this.#dueAt = clock.monotonic() + (this.#failures < minFailures ? 0 : this.#retryDelays.next())
+    else if (isFailure(reply) && reply.fault !== 'caller') this.invalidate()
+    else this.#dueAt = clock.monotonic() + intervalMs
   }
 }

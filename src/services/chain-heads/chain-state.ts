@@ -17,13 +17,23 @@ export interface Head {
   readonly timestampMs?: number
 }
 
-/** Why an upstream is excluded: it is on another chain, its head lags too far, or its head is implausibly high. */
-export type ExclusionReason = 'chain' | 'lag' | 'ahead'
+/** Why an upstream is excluded: it is on another chain, its chain is not known, its head lags too far, or its head is implausibly high. */
+export type ExclusionReason = 'chain' | 'unverified' | 'lag' | 'ahead'
+
+/** `pending`: the chain ID has been requested. `failed`: the upstream is on another chain, or has not returned a chain ID. */
+export type ChainCheckResult = 'pending' | 'passed' | 'failed'
+
+/** Whether an upstream is on the chain of the network, as of now. */
+export interface ChainCheck {
+  readonly result: ChainCheckResult
+}
 
 export interface Exclusion {
   readonly reason: ExclusionReason
   /** For the log and `/readyz?verbose`: the chain ID, or the distance in blocks. */
   readonly description: string
+  /** Why it returned no chain ID. */
+  readonly cause?: string | undefined
 }
 
 /** The state of a network's chain at one moment. Plain data: the primary sends it to its workers. */
@@ -41,6 +51,9 @@ export interface ChainState {
 
 export interface UpstreamState {
   readonly name: string
+  /** See fingerprintOf(). */
+  readonly fingerprint: string
+  readonly chainCheck: ChainCheckResult
   readonly head?: Head
   /** The newest finalized block of this upstream, as long as its head is plausible. */
   readonly finalized?: BlockId
@@ -89,9 +102,14 @@ export interface Heads {
   recordActivity(): void
   /**
    * The upstreams in the order in which to try them: first those in step, then those known to be below `block`, then those
-   * that lag, then those implausibly high. Upstreams of another chain are left out, even if none remains.
+   * that lag, then those implausibly high.
    */
   orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[]
+  /**
+   * The check of the node at this target. Only a node that has passed it gets calls. A pipeline that is being replaced goes on
+   * with what its nodes had passed.
+   */
+  chainCheckOf(target: Target): ChainCheck
   /**
    * Records a height that the upstream answered to a caller. Returns the height that callers may be given, which does not go
    * back. It is known at once, unless another process must acknowledge it first.

@@ -1,8 +1,12 @@
 import { onAbort } from '../../plugin/call.ts'
+import type { Target } from '../../plugin/call.ts'
 import { toHexQuantity } from '../../util/json.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
-import type { ChainSnapshot, ChainState, ExclusionReason, Head, HeadsStatus, UpstreamState, WaitLimits } from './chain-state.ts'
+import type { ChainCheck, ChainCheckResult, ChainSnapshot, ChainState, ExclusionReason, Head } from './chain-state.ts'
+import type { HeadsStatus, UpstreamState, WaitLimits } from './chain-state.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
+import { fingerprintOf } from './target-fingerprint.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
 /** While calls wait for a block, upstreams that lack it are polled this often, at most. */
@@ -20,6 +24,8 @@ export abstract class CurrentChainState {
   #exclusionReasons: ReadonlyMap<string, ExclusionReason> = new Map()
   #upstreamHeights: ReadonlyMap<string, number> = new Map()
   readonly #listeners = new Set<() => void>()
+  /** By fingerprint, for as long as the network is served: an upstream that is tracked no longer may be tracked again. */
+  readonly #chainChecks = new Map<string, { result: ChainCheckResult }>()
   /** Written here alone. A field, as each cached call reads it. */
   snapshot: ChainSnapshot
 
@@ -47,6 +53,7 @@ export abstract class CurrentChainState {
       state.upstreams.flatMap(({ name, exclusion }) => (exclusion === undefined ? [] : [[name, exclusion.reason]])),
     )
     this.#upstreamHeights = new Map(state.upstreams.flatMap(({ name, head }) => (head === undefined ? [] : [[name, head.number]])))
+    this.#recordChainChecks(state.upstreams)
     this.snapshot = this.#createSnapshot()
     for (const listener of this.#listeners) listener()
   }
@@ -55,6 +62,37 @@ export abstract class CurrentChainState {
   protected startHeadVersion(): void {
     this.#headVersion += 1
     this.snapshot = this.#createSnapshot()
+  }
+
+  /** The upstreams that calls are sent to. */
+  protected abstract get targets(): readonly Target[]
+
+  /** See Heads.chainCheckOf(). */
+  chainCheckOf(target: Target): ChainCheck {
+    return getOrCreate(this.#chainChecks, fingerprintOf(target), newChainCheck)
+  }
+
+  /** Resolves, and soon, once one of the upstreams has passed the check of its chain, or all have failed it. */
+  async whenChainChecked(): Promise<void> {
+    const resultOf = (target: Target) => this.chainCheckOf(target).result
+    const isChecked = () =>
+      this.targets.some(each => resultOf(each) === 'passed') || this.targets.every(each => resultOf(each) === 'failed')
+    await new Promise<void>(resolve => {
+      const endIfChecked = (): void => {
+        if (!isChecked()) return
+        this.#listeners.delete(endIfChecked)
+        resolve()
+      }
+      this.#listeners.add(endIfChecked)
+      endIfChecked()
+    })
+  }
+
+  /** An upstream whose settings have changed is checked again; until then the node at its URL is the one of before. */
+  #recordChainChecks(upstreams: readonly UpstreamState[]): void {
+    for (const { fingerprint, chainCheck } of upstreams) {
+      if (chainCheck !== 'pending') getOrCreate(this.#chainChecks, fingerprint, newChainCheck).result = chainCheck
+    }
   }
 
   /** See Heads.hasBlock(). */
@@ -106,8 +144,9 @@ export abstract class CurrentChainState {
   /** See Heads.orderUpstreams(). */
   orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
     if (this.#exclusionReasons.size === 0) return this.#orderByHeight(upstreams, block)
-    const excludedFor = (reason: ExclusionReason | undefined) => upstreams.filter(({ name }) => this.#exclusionReasons.get(name) === reason)
-    return [...this.#orderByHeight(excludedFor(undefined), block), ...excludedFor('lag'), ...excludedFor('ahead')]
+    const excludedFor = (reason: ExclusionReason) => upstreams.filter(({ name }) => this.#exclusionReasons.get(name) === reason)
+    const others = upstreams.filter(({ name }) => !orderedLast.has(this.#exclusionReasons.get(name)))
+    return [...this.#orderByHeight(others, block), ...excludedFor('lag'), ...excludedFor('ahead')]
   }
 
   /** Upstreams below the block come last. No upstream has a block above the head: then the order stays. */
@@ -156,8 +195,20 @@ export abstract class CurrentChainState {
   }
 }
 
-const upstreamStatusOf = ({ name, head, isSubscribed, exclusion, failure }: UpstreamState): HeadsStatus['upstreams'][number] => {
-  const because = exclusion?.description ?? (failure === undefined ? undefined : `it does not answer: ${failure}`)
+const newChainCheck = (): { result: ChainCheckResult } => ({ result: 'pending' })
+
+const orderedLast: ReadonlySet<ExclusionReason | undefined> = new Set(['lag', 'ahead'])
+
+const upstreamStatusOf = ({
+  name,
+  head,
+  isSubscribed,
+  exclusion,
+  failure,
+  chainCheck,
+}: UpstreamState): HeadsStatus['upstreams'][number] => {
+  const unanswered = failure === undefined ? undefined : `it does not answer: ${failure}`
+  const because = exclusion?.description ?? unanswered ?? (chainCheck === 'pending' ? 'its chain ID is not known yet' : undefined)
   return {
     name,
     ...(head && { head: head.number }),

@@ -42,10 +42,11 @@ export class HeadSelection {
     return candidates.find(({ head }) => isSameHead(head, this.#head)) ?? candidates[0]
   }
 
-  /** The upstreams whose heads are plausible, the best before the others. */
+  /** The upstreams on the chain of the network whose heads are plausible, the best before the others. */
   get bestFirst(): readonly UpstreamTracker[] {
-    const { best, plausible } = this
-    return best === undefined ? plausible : [best, ...plausible.filter(upstream => upstream !== best)]
+    const { best } = this
+    const verified = this.plausible.filter(({ chain }) => chain.isExpectedChain)
+    return best === undefined ? verified : [best, ...verified.filter(upstream => upstream !== best)]
   }
 
   isImplausible({ name }: UpstreamTracker): boolean {
@@ -96,7 +97,12 @@ export class UpstreamExclusions {
   }
 
   #exclusionOf(upstream: UpstreamTracker, { head, maxLagBlocks, implausible }: ExclusionCriteria): Exclusion | undefined {
-    if (upstream.isWrongChain) return { reason: 'chain', description: `its chain ID is ${upstream.upstreamChainId}` }
+    const { chain } = upstream
+    if (chain.isWrongChain) return { reason: 'chain', description: `its chain ID is ${chain.upstreamChainId}` }
+    if (chain.result === 'failed') {
+      const cause = chain.failure
+      return { reason: 'unverified', description: `it has not returned its chain ID: ${cause}`, cause }
+    }
     const aheadBlocks = head === undefined || upstream.head === undefined ? 0 : upstream.head.number - head.number
     if (this.#isPersistentlyImplausible(upstream, implausible))
       return { reason: 'ahead', description: `its head is implausibly high: ${aheadBlocks} blocks ahead` }
@@ -115,15 +121,15 @@ export class UpstreamExclusions {
   #set({ name: upstream }: UpstreamTracker, exclusion: Exclusion | undefined): void {
     const previous = this.#exclusions.get(upstream)
     if (exclusion !== undefined) this.#exclusions.set(upstream, exclusion)
-    if (exclusion?.reason === previous?.reason) return
+    if (exclusion?.reason === previous?.reason && exclusion?.cause === previous?.cause) return
     if (previous !== undefined) this.#gauge(upstream, previous.reason).set(0)
     if (exclusion === undefined) {
       this.#exclusions.delete(upstream)
       return this.#log.info({ upstream }, 'upstream no longer excluded')
     }
-    const { reason, description } = exclusion
+    const { reason, description, cause } = exclusion
     this.#gauge(upstream, reason).set(1)
-    this.#log[logLevels[reason]]({ upstream, reason, description }, logMessages[reason])
+    this.#log[logLevels[reason]]({ upstream, reason, description, cause }, logMessages[reason])
   }
 
   #clear(upstream: string, reason: ExclusionReason): void {
@@ -136,21 +142,24 @@ export class UpstreamExclusions {
   }
 }
 
-/** A lag usually ends by itself: a warning. The other reasons need an operator: an error. */
-const logLevels = { chain: 'error', lag: 'warn', ahead: 'error' } as const
+/** What may end by itself is a warning. The other reasons need an operator: an error. */
+const logLevels = { chain: 'error', unverified: 'warn', lag: 'warn', ahead: 'error' } as const
 
 const logMessages: Readonly<Record<ExclusionReason, string>> = {
   chain: 'upstream excluded: wrong chain ID',
+  unverified: 'upstream excluded: it has not returned its chain ID',
   lag: 'upstream excluded: its head lags too far behind',
   ahead: 'upstream excluded: its head is implausibly high',
 }
 
 /** The state of an upstream for workers and operators. */
 export const upstreamStateOf = (upstream: UpstreamTracker, selection: HeadSelection, exclusions: UpstreamExclusions): UpstreamState => {
-  const { name, head, finalized, isSubscribed, health } = upstream
+  const { name, chain, head, finalized, isSubscribed, health } = upstream
   const exclusion = exclusions.get(name)
   return {
     name,
+    fingerprint: chain.fingerprint,
+    chainCheck: chain.result,
     ...(head && { head }),
     ...(finalized && !selection.isImplausible(upstream) && { finalized }),
     isSubscribed,

@@ -28,7 +28,7 @@ const maxRefreshMs = 1000
  * - Upstreams are polled while calls come in, every `pollIntervalMs`: half a block time, from 250 ms to 5 s. Polling stops
  *   30 s after the last call. An upstream with a working newHeads subscription is not polled.
  * - The head is the highest plausible head. It may go back; the reported height (see ReportedHeight) does not.
- * - The chain IDs are checked before the first call, even when no call comes in.
+ * - The chain ID of an upstream is checked before its first call, even when no call comes in.
  * - Before the first poll nothing is finalized, every upstream is current, and no upstream is excluded.
  * - If no upstream answers, the last reported height stays. The head goes after three failed polls of each upstream.
  * - `track()` replaces the upstreams that were tracked before, but for those that it tracks too. Responses to the requests of
@@ -40,8 +40,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly pollIntervalMs: number
   readonly feeds: ChainFeeds
   transactionVersion = 0
-  /** Resolves once the chain IDs of the tracked upstreams have been checked, or two requests have failed or timed out. */
-  chainIdsChecked: Promise<void> = Promise.resolve()
   readonly #options: HeadsOptions
   readonly #timing: HeadTiming
   readonly #plausibility: HeadPlausibility
@@ -109,6 +107,10 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.transactionVersion += 1
   }
 
+  protected get targets(): readonly Target[] {
+    return this.#tracked.targets
+  }
+
   get #upstreams(): readonly UpstreamTracker[] {
     return this.#tracked.all
   }
@@ -132,7 +134,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   reportHeight(upstream: string, height: number): MaybePromise<number> {
     const reporter = this.#upstreams.find(({ name }) => name === upstream)
-    if (this.#upstreams.length === 0 || reporter?.isWrongChain === true) return height
+    if (this.#upstreams.length === 0 || reporter?.chain.isWrongChain === true) return height
     if (this.#reportedHeight.isImplausible(height, reporter)) return this.#reportedHeight.sharedHeight
     const isHigher = height > this.#reportedHeight.height
     reporter?.observeHeight(height)
@@ -157,7 +159,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#maxLagBlocks = maxLag
     this.#plausibility.setMaxLag(maxLag)
     this.#evaluate()
-    this.chainIdsChecked = this.#checkChainIds()
+    for (const upstream of added) void upstream.chain.verifyNow()
     if (this.#schedule.isActive) added.forEach(upstream => this.#startPolling(upstream))
   }
 
@@ -175,15 +177,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
       random: Math.random,
       reportedHeight: () => this.#reportedHeight.height,
       isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
-      onHead: () => {
+      onChange: () => {
         this.#evaluate()
         void this.#followHead()
       },
     })
-  }
-
-  async #checkChainIds(): Promise<void> {
-    await Promise.all(this.#upstreams.map(upstream => upstream.checkChainId().then(() => this.#evaluate())))
   }
 
   #pollAll(): void {

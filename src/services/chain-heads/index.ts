@@ -2,7 +2,7 @@ import type { Heads, HeadsOptions } from './chain-state.ts'
 import { HeadTracker } from './head-tracker.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 
-export type { ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './chain-state.ts'
+export type { ChainCheck, ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './chain-state.ts'
 export { SharedFeed, feedKinds } from './block-feed.ts'
 export type {
   ChainUpdate,
@@ -30,7 +30,7 @@ export { fetchBlock, openUpstreamRequester } from './upstream-requests.ts'
 /** Opens the heads of networks: tracked by this process, or received from the primary. */
 export interface HeadsSource {
   open(network: string, options: HeadsOptions): Heads
-  /** Resolves, and soon, once the chain IDs of the tracked upstreams have been checked. */
+  /** Resolves, and soon, once one upstream of each network may get calls, or none of its upstreams answers as it should. */
   ready(): Promise<void>
   /** Asks upstreams that no calls keep polled. Resolves, and soon, when the status of all heads is that of now. */
   refresh(): Promise<void>
@@ -58,7 +58,7 @@ export const openHeadsSource = (heightBroadcastsOf: HeightBroadcastsOf = () => [
       return heads
     },
     refresh: async () => void (await Promise.all(Array.from(opened, heads => heads.refresh()))),
-    ready: async () => void (await Promise.all(Array.from(opened, heads => heads.chainIdsChecked))),
+    ready: async () => void (await Promise.all(Array.from(opened, heads => heads.whenChainChecked()))),
   }
 }
 

@@ -15,6 +15,7 @@ export class TrackedUpstreams {
   /** By all that identifies a target. */
   #entries: ReadonlyMap<string, Entry> = new Map()
   all: readonly UpstreamTracker[] = []
+  targets: readonly Target[] = []
 
   constructor(createTracker: (target: Target, signal: Signal) => UpstreamTracker) {
     this.#createTracker = createTracker
@@ -23,6 +24,7 @@ export class TrackedUpstreams {
   /** Returns those that were not tracked before; the requests of those that are no longer tracked are canceled. */
   replace(targets: readonly Target[]): readonly UpstreamTracker[] {
     const previous = this.#entries
+    this.targets = targets
     this.#entries = new Map(
       targets.map(target => {
         const id = JSON.stringify(revealSecrets(target))

@@ -3,11 +3,11 @@ import type { Secret } from '../../plugin/secret.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
-import { ChainIdCheck } from './chain-id-check.ts'
 import type { Head } from './chain-state.ts'
 import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
+import { UpstreamChain } from './upstream-chain.ts'
 import { UpstreamHead } from './upstream-head.ts'
 import { UpstreamHealth } from './upstream-health.ts'
 import type { UpstreamHeadOptions } from './upstream-head.ts'
@@ -29,8 +29,8 @@ export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
   /** From 0 to below 1. */
   random(): number
   isAgePlausible(newer: HeadReport, older: HeadReport): boolean
-  /** The subscription has changed what is known of the upstream. */
-  onHead(): void
+  /** The subscription, or the check of the chain, has changed what is known of the upstream. */
+  onChange(): void
 }
 
 /** The head, the finalized block and the chain ID of one upstream. Each of them is requested at most once at a time. */
@@ -43,7 +43,7 @@ export class UpstreamTracker {
   readonly request: UpstreamRequester
   /** JSON text of the logs of the block with this hash; undefined when the upstream does not return them. */
   readonly fetchLogs: ReturnType<typeof openLogFetcher>
-  readonly #chainIdCheck: ChainIdCheck
+  readonly chain: UpstreamChain
   readonly #ancestorCheck: AncestorCheck
   readonly #head: UpstreamHead
   readonly #subscription: NewHeadsSubscription | undefined
@@ -51,19 +51,18 @@ export class UpstreamTracker {
   #isPolling = false
   #finalizedDueAt = 0
   #finalityResets = 0
-  /** Lost connections that have led to a check of the chain ID. */
-  #disconnects: number
 
   constructor(options: UpstreamTrackerOptions) {
     const { target, chainId, upstreamClient, clock, log, metrics, signal, slowPollIntervalMs, isAgePlausible } = options
     this.#options = options
     this.name = target.name
     this.ws = target.ws
-    this.#disconnects = upstreamClient.disconnects(target)
     this.health = new UpstreamHealth(target.name, log, metrics)
     this.request = this.health.watch(withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock))
     this.fetchLogs = openLogFetcher(upstreamClient, target, signal, clock)
-    this.#chainIdCheck = new ChainIdCheck({ chainId, clock, intervalMs: slowPollIntervalMs, request: () => this.request('eth_chainId') })
+    const { onChange } = options
+    const request = () => this.request('eth_chainId')
+    this.chain = new UpstreamChain({ target, upstreamClient, chainId, clock, signal, onChange, intervalMs: slowPollIntervalMs, request })
     this.#head = new UpstreamHead(options)
     this.#ancestorCheck = new AncestorCheck({
       clock,
@@ -75,7 +74,7 @@ export class UpstreamTracker {
   }
 
   get head(): Head | undefined {
-    return this.isWrongChain ? undefined : this.#head.head
+    return this.chain.isExpectedChain ? this.#head.head : undefined
   }
 
   get height(): number | undefined {
@@ -84,12 +83,12 @@ export class UpstreamTracker {
 
   /** The newest block that polls or the subscription returned, as long as the upstream answers. */
   get latestBlock(): HeadReport | undefined {
-    return this.isWrongChain ? undefined : this.#head.latestBlock
+    return this.chain.isExpectedChain ? this.#head.latestBlock : undefined
   }
 
   /** The block of the head; undefined when the head is only a height from an answer to a caller. */
   get headBlock(): BlockHeader | undefined {
-    return this.isWrongChain ? undefined : this.#head.headBlock
+    return this.chain.isExpectedChain ? this.#head.headBlock : undefined
   }
 
   /** Undefined before the first check, and while the upstream does not answer. */
@@ -99,17 +98,7 @@ export class UpstreamTracker {
 
   /** The newest finalized block; undefined until the upstream has returned the expected chain ID. */
   get finalized(): BlockHeader | undefined {
-    return this.#chainIdCheck.isExpectedChain ? this.#finalized : undefined
-  }
-
-  /** Has the upstream returned the ID of another chain? */
-  get isWrongChain(): boolean {
-    return this.#chainIdCheck.isWrongChain
-  }
-
-  /** The chain ID that the upstream returned; undefined before it returned one. */
-  get upstreamChainId(): number | undefined {
-    return this.#chainIdCheck.upstreamChainId
+    return this.chain.isExpectedChain ? this.#finalized : undefined
   }
 
   /** Do heads come over the subscription, so that no polls are needed? */
@@ -129,7 +118,7 @@ export class UpstreamTracker {
 
   /** Has the upstream no vote on the reported height? */
   get isSilent(): boolean {
-    return this.isWrongChain || this.#head.isSilent
+    return !this.chain.isExpectedChain || this.#head.isSilent
   }
 
   /** An answer to a caller contained this height. */
@@ -145,7 +134,7 @@ export class UpstreamTracker {
   }
 
   openSubscription(): void {
-    if (!this.isWrongChain) this.#subscription?.open()
+    if (!this.chain.isWrongChain) this.#subscription?.open()
   }
 
   closeSubscription(): void {
@@ -160,10 +149,9 @@ export class UpstreamTracker {
     if (this.#isPolling) return
     this.#isPolling = true
     try {
-      this.#checkDisconnects()
-      await this.#chainIdCheck.check()
-      if (this.isWrongChain) this.closeSubscription()
-      else if (isCatchUp || !this.isSubscribed) await this.#pollHead(isCatchUp)
+      await this.chain.verify()
+      if (this.chain.isWrongChain) this.closeSubscription()
+      if (this.chain.isExpectedChain && (isCatchUp || !this.isSubscribed)) await this.#pollHead(isCatchUp)
     } finally {
       this.#isPolling = false
     }
@@ -175,7 +163,7 @@ export class UpstreamTracker {
    */
   async pollFinalized(isConfirmed: (finalized: BlockHeader) => Promise<boolean>): Promise<BlockHeader | undefined> {
     const now = this.#options.clock.monotonic()
-    if (!this.#chainIdCheck.isExpectedChain || now < this.#finalizedDueAt) return undefined
+    if (!this.chain.isExpectedChain || now < this.#finalizedDueAt) return undefined
     this.#finalizedDueAt = now + this.#options.slowPollIntervalMs
     const [previous, resetsBefore] = [this.#finalized, this.#finalityResets]
     const reported = parseBlockReply(await this.request('eth_getBlockByNumber', 'finalized', false))
@@ -198,26 +186,12 @@ export class UpstreamTracker {
     return fetchBlock(this.request, hashOrNumber)
   }
 
-  /** Requested once more where there is no answer: the first request of a start may be late because the gateway itself is busy. */
-  async checkChainId(): Promise<void> {
-    await this.#chainIdCheck.check()
-    if (!this.#chainIdCheck.isAnswered) await this.#chainIdCheck.check()
-  }
-
-  /** After a lost connection another node may be at this URL, as after a restart: its chain ID is requested first. */
-  #checkDisconnects(): void {
-    const { upstreamClient, target } = this.#options
-    const disconnects = upstreamClient.disconnects(target)
-    if (disconnects > this.#disconnects) this.#chainIdCheck.invalidate()
-    this.#disconnects = disconnects
-  }
-
   async #pollHead(isCatchUp: boolean): Promise<void> {
     this.#head.beginPoll()
     const reply = await this.request('eth_getBlockByNumber', 'latest', false)
     const block = parseBlockReply(reply)
     if (block === undefined) {
-      if (mayBeReplaced(reply)) this.#chainIdCheck.invalidate()
+      if (mayBeReplaced(reply)) this.chain.invalidate()
       return isCatchUp ? undefined : this.#head.recordFailure()
     }
     this.#subscription?.comparePolledHead(block)
@@ -225,7 +199,7 @@ export class UpstreamTracker {
   }
 
   #createSubscription(url: Secret): NewHeadsSubscription {
-    const { chainId, clock, staleAfterMs, random, log, onHead } = this.#options
+    const { chainId, clock, staleAfterMs, random, log, onChange } = this.#options
     const upstream = this.name
     return new NewHeadsSubscription({
       url,
@@ -236,13 +210,13 @@ export class UpstreamTracker {
       onHead: block => {
         this.#head.beginPoll()
         this.#head.update(block, true)
-        onHead()
+        onChange()
       },
       onSubscribed: isResubscription => {
         log.info({ upstream }, 'newHeads subscription established')
         if (!isResubscription) return
-        this.#chainIdCheck.invalidate()
-        void this.#chainIdCheck.check().then(onHead)
+        this.chain.invalidate()
+        void this.chain.verifyNow()
       },
       onFailure: cause => log.warn({ upstream, cause }, 'newHeads subscription failed: heads are polled'),
     })

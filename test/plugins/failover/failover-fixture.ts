@@ -5,8 +5,9 @@ import type { Call, ContextKey, Target } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
+import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import type { Heads, MethodTable, UpstreamClient } from '../../../src/services/index.ts'
-import { TestClock, TestLog, createStage, fakeAccount, fakeCall } from '../../support/fakes.ts'
+import { TestClock, TestLog, createStage, fakeAccount, fakeCall, fakeResult } from '../../support/fakes.ts'
 
 /** The part of a method table that failover reads. */
 const table = {
@@ -47,7 +48,11 @@ export const openFailover = (
   t: Pick<Test, 'teardown'>,
   responders: Record<string, Responder>,
   options: object = {},
-  { respondToProbe = () => failure('x'), heads }: { respondToProbe?: () => Reply | Promise<Reply>; heads?: Heads } = {},
+  {
+    respondToProbe = () => failure('x'),
+    respondToChainId = () => fakeResult('0x7a69'),
+    heads,
+  }: { respondToProbe?: () => Reply | Promise<Reply>; respondToChainId?: () => Reply | Promise<Reply>; heads?: Heads } = {},
 ) => {
   const clock = new TestClock()
   const log = new TestLog()
@@ -57,10 +62,10 @@ export const openFailover = (
     disconnects: () => 0,
     async request({ name }, { method }) {
       probes.push(`${name} ${method}`)
-      return respondToProbe()
+      return method === 'eth_chainId' ? respondToChainId() : respondToProbe()
     },
   }
-  const services = { methods: table, upstreamClient, clock, log, ...(heads && { heads }) }
+  const services = { methods: table, upstreamClient, clock, log, metrics: createMetricsRegistry(), ...(heads && { heads }) }
   const stage = createStage(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, services)
   t.teardown(() => stage.stop?.())
   /** The names of the requested nodes, in order. */

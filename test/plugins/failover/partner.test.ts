@@ -4,6 +4,7 @@ import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
+import { formatMetrics } from '../../../src/services/metrics-format.ts'
 import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { failure, getLogs, growth, openFailover, partner, rateLimited } from './failover-fixture.ts'
 
@@ -51,11 +52,11 @@ t.test('the partner', async t => {
 
   t.test('answers no caller while its chain id is another', async t => {
     let chainId: Json = '0x5'
-    const { request, requested, clock, countOf, log, probes } = openFailover(
+    const { request, requested, clock, countOf, log, probes, services } = openFailover(
       t,
       { p: () => fakeResult('p') },
       { partner },
-      { respondToProbe: () => fakeResult(chainId) },
+      { respondToChainId: () => fakeResult(chainId) },
     )
     t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
     t.same(
@@ -69,49 +70,73 @@ t.test('the partner', async t => {
       ],
     )
     t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
-    t.equal(countOf('p'), 1, 'it is excluded for a minute')
+    t.equal(countOf('p'), 0, 'nor does it get their calls')
+    t.equal(probes.length, 1, 'it is asked again after 10 s')
+    t.match(formatMetrics(services.metrics.families()), /tollgate_upstream_excluded\{upstream="p",reason="chain"\} 1/)
     chainId = '0x7A69'
-    clock.advance(60_000)
+    clock.advance(10_000)
     t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    t.match(formatMetrics(services.metrics.families()), /tollgate_upstream_excluded\{upstream="p",reason="chain"\} 0/)
     const before = probes.length
     clock.advance(599_999)
     t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
     t.notOk(probes.slice(before).includes('p eth_chainId'))
     chainId = '0x1'
     clock.advance(1)
-    t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
-    t.equal(requested.filter(name => name === 'p').length, 4)
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002, 'the check runs beside the call, and its answer is withheld')
+    t.equal(requested.filter(name => name === 'p').length, 3)
   })
 
-  t.test('answers no caller before its chain id is known', async t => {
-    let respond = (_reply: Reply) => {}
-    const chainId = new Promise<Reply>(resolve => {
-      respond = resolve
-    })
-    const { request, countOf, requestMany, probes } = openFailover(
-      t,
-      { p: () => fakeResult('p') },
-      { partner },
-      { respondToProbe: () => chainId },
-    )
-    await requestMany(12) // opens the breakers of the own nodes
-    const replies = [request(getLogs(growth)), request(getLogs(growth))]
-    await turn()
-    t.equal(countOf('p'), 2)
-    respond(fakeResult('0x5'))
-    for (const reply of await Promise.all(replies)) t.equal(valueOrErrorCode(reply), -32002)
-    t.equal(probes.filter(each => each === 'p eth_chainId').length, 1, 'it is requested once')
+  t.test('gets no call before its chain id is known, which is requested once for all calls that wait', async t => {
+    for (const [chainId, expected, count] of [
+      ['0x5', -32002, 0],
+      ['0x7a69', 'p', 2],
+    ] as const) {
+      let respond = (_reply: Reply) => {}
+      const reply = new Promise<Reply>(resolve => {
+        respond = resolve
+      })
+      const { request, countOf, requestMany, probes } = openFailover(
+        t,
+        { p: () => fakeResult('p') },
+        { partner },
+        { respondToChainId: () => reply },
+      )
+      await requestMany(12) // opens the breakers of the own nodes
+      const replies = [request(getLogs(growth)), request(getLogs(growth))]
+      await turn()
+      t.equal(countOf('p'), 0)
+      respond(fakeResult(chainId))
+      for (const reply of await Promise.all(replies)) t.equal(valueOrErrorCode(reply), expected)
+      t.equal(countOf('p'), count)
+      t.equal(probes.filter(each => each === 'p eth_chainId').length, 1)
+    }
   })
 
-  t.test('is excluded for no reply but another chain id', async t => {
+  t.test('gets no call as long as it returns no chain id; once it has, it keeps its calls while it does not answer that', async t => {
     for (const reply of [
       refuse('unavailable'),
       refuse('method'),
-      ...['0x7a69', 'yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => fakeResult(id)),
+      ...['yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => fakeResult(id)),
     ]) {
-      const { request, probes } = openFailover(t, { p: () => fakeResult('p') }, { partner }, { respondToProbe: () => reply })
-      t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p', JSON.stringify(valueOrErrorCode(reply)))
-      t.ok(probes.includes('p eth_chainId'))
+      let chainIdReply: Reply = reply
+      const { request, requested, clock, log, services } = openFailover(
+        t,
+        { p: () => fakeResult('p') },
+        { partner },
+        { respondToChainId: () => chainIdReply },
+      )
+      t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002, JSON.stringify(valueOrErrorCode(reply)))
+      t.notOk(requested.includes('p'))
+      t.ok(log.lines.some(({ message }) => message === 'partner excluded: it has not returned its chain ID'))
+      t.match(formatMetrics(services.metrics.families()), /tollgate_upstream_excluded\{upstream="p",reason="unverified"\} 1/)
+      chainIdReply = fakeResult('0x7a69')
+      clock.advance(10_000) // the retry budget
+      t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p', 'the next call has it asked again')
+      chainIdReply = reply
+      clock.advance(600_000)
+      t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+      t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
     }
   })
 

@@ -1,7 +1,12 @@
 import t from 'tap'
+import { Secret } from '../../../src/plugin/secret.ts'
+import type { Heads } from '../../../src/services/index.ts'
 import { formatMetrics } from '../../../src/services/metrics-format.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads, targetOf } from './model-heads.ts'
+
+const chainChecksOf = (heads: Heads, names = heads.status.upstreams.map(({ name }) => name)) =>
+  names.map(name => heads.chainCheckOf(targetOf(name)).result)
 
 t.test('an upstream', async t => {
   t.test('that lags more than maxLag comes last until it has caught up', async t => {
@@ -33,10 +38,7 @@ t.test('an upstream', async t => {
     })
     nodeOf('a').head = { ...nodeOf('a').head, number: 5000 }
     await settle()
-    t.same(
-      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
-      ['b'],
-    )
+    t.same(chainChecksOf(heads), ['failed', 'passed'])
     t.same(logLines(), ['error upstream excluded: wrong chain ID'], 'before any call')
     await recordCall()
     t.match(heads.status, { head: 100 })
@@ -47,7 +49,7 @@ t.test('an upstream', async t => {
       await recordCall()
       await advance(1000)
     }
-    t.same(heads.orderUpstreams([targetOf('a'), targetOf('b')]).length, 2)
+    t.same(chainChecksOf(heads), ['passed', 'passed'])
   })
 
   t.test('has its chain ID checked again after it was unreachable', async t => {
@@ -57,10 +59,7 @@ t.test('an upstream', async t => {
     await advance(500)
     responseOverrides.set('a', (method, params) => (method === 'eth_chainId' ? '0x5' : nodeOf('a').answer(method, params)))
     await advance(500)
-    t.same(
-      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
-      ['b'],
-    )
+    t.same(chainChecksOf(heads), ['failed', 'passed'])
   })
 
   t.test('has its chain ID checked again after it has closed a connection, though it answers', async t => {
@@ -69,29 +68,77 @@ t.test('an upstream', async t => {
     disconnects.set('a', 1)
     responseOverrides.set('a', (method, params) => (method === 'eth_chainId' ? '0x5' : nodeOf('a').answer(method, params)))
     await advance(500)
-    t.same(
-      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
-      ['b'],
-    )
+    t.same(chainChecksOf(heads), ['failed', 'passed'])
     t.equal(requestCount('eth_chainId'), 3, 'one for each upstream, and one more')
   })
 
-  t.test('of another chain is left out even if no other remains, and used once it is on the expected chain', async t => {
+  t.test('of another chain gets no calls even if no other remains, and is used once it is on the expected chain', async t => {
     const { heads, responseOverrides, nodeOf, recordCall, advance } = openModelHeads(['a', 'b'], undefined, { a: '0x5', b: '0x5' })
     await recordCall()
     t.ok(heads.status.upstreams.every(({ usable }) => !usable))
-    t.same(heads.orderUpstreams([targetOf('a'), targetOf('b')]), [])
+    t.same(chainChecksOf(heads), ['failed', 'failed'])
     responseOverrides.set('a', () => null)
     responseOverrides.set('b', (method, params) => nodeOf('b').answer(method, params))
     for (let i = 0; i < 11; i++) {
       await recordCall()
       await advance(1000)
     }
-    t.same(
-      heads.orderUpstreams([targetOf('a'), targetOf('b')]).map(({ name }) => name),
-      ['b'],
-      'within 10 s',
-    )
+    t.same(chainChecksOf(heads), ['failed', 'passed'], 'within 10 s')
+  })
+
+  t.test('that does not return its chain ID gets no calls, and is asked again with a growing delay until it does', async t => {
+    const { heads, responseOverrides, settle, advance, requestCount, logLines, metrics } = openModelHeads(['a'], undefined, { a: null })
+    t.same(chainChecksOf(heads), ['pending'])
+    let isChecked = false
+    void heads.whenChainChecked().then(() => (isChecked = true))
+    await settle()
+    t.same([chainChecksOf(heads), requestCount('eth_chainId'), isChecked], [['failed'], 2, true], 'twice at once')
+    t.match(heads.status.upstreams, [
+      { usable: false, because: 'it has not returned its chain ID: the result of eth_chainId is no hex quantity' },
+    ])
+    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="unverified"\} 1/)
+    await advance(60_000)
+    t.equal(requestCount('eth_chainId'), 12, 'after 0.25, 0.5, 1, 2, 4 and 8 s, then every 10 s, although no call comes in')
+    responseOverrides.set('a', () => '0x1')
+    await advance(10_000)
+    t.same(chainChecksOf(heads), ['passed'])
+    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="unverified"\} 0/)
+    t.same(logLines(), ['warn upstream excluded: it has not returned its chain ID', 'info upstream no longer excluded'])
+    await advance(60_000)
+    t.equal(requestCount('eth_chainId'), 13, 'once it has, it is asked again only while calls come in')
+  })
+
+  t.test('that does not answer does not delay a start, when another may get calls', async t => {
+    const { heads, responseOverrides } = openModelHeads([])
+    responseOverrides.set('a', () => new Promise(() => {}))
+    responseOverrides.set('b', () => '0x1')
+    heads.track([targetOf('a'), targetOf('b')])
+    await heads.whenChainChecked()
+    t.same(chainChecksOf(heads), ['pending', 'passed'])
+  })
+
+  t.test('that has returned the right chain ID keeps its calls while it does not answer', async t => {
+    const { heads, responseOverrides, recordCall, advance } = openModelHeads(['a', 'b'])
+    await recordCall()
+    responseOverrides.set('a', () => undefined)
+    for (let i = 0; i < 40; i++) {
+      await recordCall()
+      await advance(1000)
+    }
+    t.same(chainChecksOf(heads), ['passed', 'passed'])
+  })
+
+  t.test('whose URL changes with a reload gets no calls before its chain is known; the replaced one goes on', async t => {
+    const { heads, settle, responseOverrides } = openModelHeads(['a'])
+    await settle()
+    const [before, after] = [targetOf('a'), { ...targetOf('a'), url: new Secret('http://moved.test') }]
+    responseOverrides.set('a', () => '0x5')
+    const stop = heads.track([after])
+    t.same([heads.chainCheckOf(before).result, heads.chainCheckOf(after).result], ['passed', 'pending'])
+    await settle()
+    t.same([heads.chainCheckOf(before).result, heads.chainCheckOf(after).result], ['passed', 'failed'])
+    stop()
+    t.equal(heads.chainCheckOf(before).result, 'passed')
   })
 
   t.test('that lags less than maxLag comes last for blocks that it does not have', async t => {

@@ -9,8 +9,8 @@ t.test('the snapshot', async t => {
     t.notOk(heads.snapshot.isFinal('a', 0))
     t.same(heads.status, {
       upstreams: [
-        { name: 'a', usable: true },
-        { name: 'b', usable: true },
+        { name: 'a', usable: false, because: 'its chain ID is not known yet' },
+        { name: 'b', usable: false, because: 'its chain ID is not known yet' },
       ],
     })
   })
@@ -101,7 +101,7 @@ t.test('the snapshot', async t => {
     await recordCall()
     t.notOk(heads.snapshot.isFinal('a', 0))
     t.notOk(heads.snapshot.isFinal('b', 0))
-    t.ok(heads.snapshot.isCurrent('b'))
+    t.notOk(heads.snapshot.isCurrent('b'), 'nor has it a head')
   })
 
   t.test('drops the head of an upstream after three failed polls in a row', async t => {
