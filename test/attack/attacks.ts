@@ -8,6 +8,7 @@ import { maliciousNodes } from './malicious-nodes.ts'
 import { reloads } from './reloads.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 import { restarts } from './restarts.ts'
+import { subscriptionModel } from './subscription-model.ts'
 
 /** In the order in which they run. */
 export const attacks: readonly Attack[] = [
@@ -16,6 +17,7 @@ export const attacks: readonly Attack[] = [
   byteFuzz,
   maliciousNodes,
   reportedBlocks,
+  subscriptionModel,
   reloads,
   restarts,
   kills,

@@ -1,0 +1,137 @@
+import { Subscriptions } from '../../plugins/subscriptions/subscriptions.ts'
+import { Channel } from '../../src/cluster/channel.ts'
+import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/channel.ts'
+import { FeedBroadcast } from '../../src/cluster/feed-broadcast.ts'
+import { PeerRelay } from '../../src/cluster/peer-relay.ts'
+import { WorkerFeeds } from '../../src/cluster/worker-feeds.ts'
+import { WorkerPeers } from '../../src/cluster/worker-peers.ts'
+import { Cancellation } from '../../src/plugin/call.ts'
+import type { Heads } from '../../src/services/chain-heads/index.ts'
+import type { Clock } from '../../src/services/clock.ts'
+import type { Services } from '../../src/services/index.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { results } from '../../src/services/results.ts'
+import type { PushOrigin } from '../../plugins/subscriptions/subscription.ts'
+import { TestLog, fakeOrigin } from '../support/fakes.ts'
+
+const network = 'devnet'
+
+/** A primary with its feeds, and workers whose messages can be held back. */
+export class SubscriptionCluster {
+  readonly #broadcast: FeedBroadcast
+  readonly #relay = new PeerRelay()
+  readonly #clock: Clock
+
+  constructor(heads: Pick<Heads, 'feeds'>, clock: Clock) {
+    this.#broadcast = new FeedBroadcast(network, heads.feeds)
+    this.#clock = clock
+  }
+
+  startWorker(): ClusterWorker {
+    const held: (() => void)[] = []
+    let [isHeld, isDead] = [false, false]
+    const clock = this.#clock
+    const channel = new Channel<PrimaryMessage>((message, onSent) => {
+      const deliver = (): void => {
+        onSent()
+        if (isDead) return
+        const received = JSON.parse(JSON.stringify(message)) as NetworkMessage
+        feeds.handleMessage(received)
+        peers.handleMessage(received)
+      }
+      if (isHeld) held.push(deliver)
+      else setImmediate(deliver)
+    })
+    const send = (message: WorkerMessage): void => {
+      if (isDead) return
+      this.#broadcast.handleMessage(channel, message)
+      this.#relay.handleMessage(channel, message)
+    }
+    const feeds = new WorkerFeeds({ network, clock, send })
+    const peers = new WorkerPeers({ network, clock, send })
+    const sockets = new Set<ModelSocket>()
+    const services = {
+      clock,
+      peers,
+      results,
+      metrics: createMetricsRegistry(),
+      log: new TestLog(),
+      network: { name: network, chainId: 1, blockTime: 1_000 },
+      accounts: { find: () => ({ kind: 'unknown' }) },
+      usage: { count: () => undefined },
+      heads: { feeds },
+    } as unknown as Services // what subscriptions read
+    return {
+      sockets,
+      subscriptions: new Subscriptions(services),
+      hold: () => void (isHeld = true),
+      release: () => {
+        isHeld = false
+        for (const deliver of held.splice(0)) deliver()
+      },
+      kill: () => {
+        isDead = true
+        this.#broadcast.removeWorker(channel)
+        this.#relay.removeWorker(channel)
+        for (const socket of sockets) socket.close()
+      },
+    }
+  }
+}
+
+export interface ClusterWorker {
+  readonly subscriptions: Subscriptions
+  readonly sockets: Set<ModelSocket>
+  /** Its messages wait. */
+  hold(): void
+  release(): void
+  kill(): void
+}
+
+/** Messages that a WebSocket takes while its caller does not read. */
+const maxQueuedMessages = 20
+
+/** A WebSocket whose caller may stop reading for a while: it gets what is queued later, or loses the WebSocket. */
+export class ModelSocket {
+  readonly #signal = new Cancellation()
+  readonly origin: PushOrigin
+  #queued: string[] = []
+  #isReading = true
+  readonly #onEvent: (event: SubscriptionEvent) => void
+
+  constructor(onEvent: (event: SubscriptionEvent) => void) {
+    this.#onEvent = onEvent
+    const push = { send: (pieces: readonly (string | Uint8Array)[]) => this.#send(pieces.join('')), close: () => this.close() }
+    this.origin = { ...fakeOrigin({ transport: 'websocket', signal: this.#signal }), push }
+  }
+
+  get isOpen(): boolean {
+    return !this.#signal.aborted
+  }
+
+  setReading(isReading: boolean): void {
+    this.#isReading = isReading
+    if (isReading) for (const message of this.#queued.splice(0)) this.#deliver(message)
+  }
+
+  close(): void {
+    this.#signal.abort()
+  }
+
+  #send(message: string): boolean {
+    if (!this.isOpen) return false
+    if (this.#isReading) this.#deliver(message)
+    else if (this.#queued.push(message) > maxQueuedMessages) this.close()
+    return this.isOpen
+  }
+
+  #deliver(message: string): void {
+    const { params } = JSON.parse(message) as { params: SubscriptionEvent }
+    this.#onEvent(params)
+  }
+}
+
+export interface SubscriptionEvent {
+  readonly subscription: string
+  readonly result: unknown
+}
