@@ -34,7 +34,7 @@ import type { RateLimits } from '../services/rate-limits.ts'
 import { results } from '../services/results.ts'
 import { SocketLimits } from '../services/socket-limits.ts'
 import { openUsage } from '../services/usage/index.ts'
-import { openHeightBroadcasts, openStore } from '../store/open-store.ts'
+import { openHeightBroadcasts, openSharedRateLimits, openStore } from '../store/open-store.ts'
 import { withStoreMetrics } from '../store/store-metrics.ts'
 import type { Store } from '../store/store.ts'
 import { version } from './version.ts'
@@ -60,7 +60,7 @@ export interface GatewayOptions {
   readonly headsSource?: HeadsSource
   /** The workers that serve a network; without it, the gateway is one process. */
   peersOf?(network: string): Peers
-  /** The buckets of this process unless given. */
+  /** Those of this process unless given; with Redis as the store, those of all gateways that share it. */
   readonly rateLimits?: RateLimits
   /** For reloads that this process decides on. */
   readonly readConfig?: ReadConfig
@@ -71,7 +71,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, peersOf = openOnlyPeer, rateLimits = new TokenBuckets(clock), readConfig }: GatewayOptions = {},
+  { headsSource: givenHeads, peersOf = openOnlyPeer, rateLimits: givenRateLimits, readConfig }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let { gateway } = config
@@ -97,6 +97,9 @@ export const openGateway = async (
     const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })
     const base = { store, memoryBudget, metrics, accessLog, sockets, clock, log }
     const { accounts, ...opened } = await openServices(gateway, base, closers)
+    const sharedRateLimits = await openSharedRateLimits(gateway.store, clock, log)
+    if (sharedRateLimits !== undefined) closers.push(() => sharedRateLimits.close())
+    const rateLimits = sharedRateLimits ?? givenRateLimits ?? new TokenBuckets(clock)
     const services = { ...opened, tracing, headsSource, peersOf, rateLimits, accounts: { find: accounts.find } }
     const running = new RunningNetworks()
     closers.push(() => running.stop())

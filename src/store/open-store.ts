@@ -1,6 +1,8 @@
 import type { StoreAddress } from '../config/types.ts'
 import { loadModulesSync } from '../runtime/module-loading.ts'
 import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
+import type { RateLimits } from '../services/rate-limits.ts'
 import type { HeightBroadcasts } from './redis/redis-height-broadcast.ts'
 import type { BackupSummary } from './lmdb/lmdb-backup.ts'
 import { StoreError } from './store.ts'
@@ -30,6 +32,14 @@ export const backupStore = async (address: StoreAddress, target: string): Promis
     throw new StoreError('store backup is for an embedded store: a Redis is saved by its own means, such as BGSAVE')
   return (await import('./lmdb/lmdb-backup.ts')).backupLmdbStore(address.path, target)
 }
+
+/** The rate limits that gateways on several machines share; undefined where the store cannot be shared by machines. */
+export const openSharedRateLimits = async (
+  address: StoreAddress,
+  clock: Clock,
+  log: Log,
+): Promise<(RateLimits & { close(): Promise<void> }) | undefined> =>
+  address.kind === 'lmdb' ? undefined : new (await import('./redis/redis-rate-limits.ts')).RedisRateLimits(address, clock, log)
 
 /** The heights that gateways on other machines report; none where the store cannot be shared by machines. */
 export const openHeightBroadcasts = async (address: StoreAddress, clock: Clock): Promise<HeightBroadcasts> =>

@@ -30,6 +30,9 @@ export const redisKeys = {
   /** String: the time of the last heartbeat, ms since 1970, as StoreClock reads it. */
   time: 'tollgate:{processes}:time',
 
+  /** Hash of a bucket of `rate-limit`: `tokens`, and the time `at` which it had them, in ms since 1970. Expires when the bucket is full. */
+  tokens: (bucket: string): string => `tollgate:{${bucket}}:tokens`,
+
   /** String: the greatest height that a gateway has reported lately, for a network (its name and chain ID). */
   height: (network: string): string => `tollgate:{heights}:${network}`,
 

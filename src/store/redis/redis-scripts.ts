@@ -11,6 +11,9 @@ export interface Script {
   readonly sha: string
 }
 
+/** What one process holds is refused to the calls of the others: of a bucket that is nearly empty it gets little for later. */
+const tokensPerShare = 16
+
 const script = (text: string): Script => ({ text, sha: hash('sha1', text) })
 
 /** In place of the clock of Redis, in tests. */
@@ -255,4 +258,26 @@ export const takeRecord = script(`
 local record = redis.call('GET', KEYS[1])
 redis.call('DEL', KEYS[1])
 return record
+`)
+
+/**
+ * Takes tokens of a bucket that gets `per second` of them back, or none when it has too few; of the tokens that are left, at most a
+ * part more for later. KEYS: tokens. ARGV: per second, burst, tokens, most tokens. Returns those that were taken, the ms until there are
+ * enough, and what is left.
+ */
+export const takeTokens = script(`
+local rate, burst, wanted, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local known = redis.call('HMGET', KEYS[1], 'tokens', 'at')
+local tokens = burst
+if known[1] then tokens = math.min(burst, known[1] + math.max(0, now - known[2]) / 1000 * rate) end
+local missing = math.min(wanted, burst) - tokens
+-- Sums of fractions are not exact.
+if missing > 1e-6 then return { '0', string.format('%.3f', missing / rate * 1000), string.format('%.6f', tokens) } end
+local taken = wanted + math.max(0, math.min(most - wanted, math.floor((tokens - wanted) / ${tokensPerShare})))
+tokens = tokens - taken
+redis.call('HSET', KEYS[1], 'tokens', string.format('%.6f', tokens), 'at', string.format('%.3f', now))
+redis.call('PEXPIRE', KEYS[1], math.ceil((burst - tokens) / rate * 1000) + 1000)
+return { tostring(taken), '0', string.format('%.6f', tokens) }
 `)

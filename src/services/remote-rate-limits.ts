@@ -1,0 +1,118 @@
+import { LRUCache } from 'lru-cache'
+import type { MaybePromise } from '../util/async.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import type { Clock } from './clock.ts'
+import type { BucketState, Rate, RateLimits, TokenBuckets, TokenRequest, TooFewTokens } from './rate-limits.ts'
+
+/** A process takes this part of a full bucket at a time, at least: it asks once for so many calls. */
+const chunkPercent = 5
+
+const maxBuckets = 100_000
+
+/** What the owner of the buckets has answered. */
+export interface TokenGrant {
+  readonly granted: number
+  /** 0, or why nothing was granted: the ms until there are enough. */
+  readonly waitMs: number
+  /** Of the bucket, after this. */
+  readonly state: BucketState
+}
+
+/** Takes the tokens of the request, and up to `most` where there are many. Undefined when the owner does not answer in time. */
+export type RequestTokens = (request: TokenRequest, most: number) => Promise<TokenGrant | undefined>
+
+/** What the owner has said of a bucket. */
+interface LocalBucket extends BucketState {
+  /** Taken from the owner's bucket, and not used yet. */
+  tokens: number
+  /** The owner refuses requests for so many tokens, and more, until `refusedUntil` on the monotonic clock. */
+  refusedTokens: number
+  refusedUntil: number
+}
+
+const notRefused = { refusedTokens: 0, refusedUntil: -Infinity }
+
+/**
+ * Buckets that another process has; this one takes tokens from them in chunks. So all processes together never let more calls
+ * through than the rate allows; what they hold for later is at most a chunk each.
+ */
+export class RemoteRateLimits implements RateLimits {
+  readonly #clock: Clock
+  readonly #requestTokens: RequestTokens
+  readonly #fallback: TokenBuckets | undefined
+  readonly #buckets = new LRUCache<string, LocalBucket>({ maxSize: maxBuckets, sizeCalculation: () => 1 })
+  /** Requests in flight, by bucket. */
+  readonly #refills = new Map<string, Promise<boolean>>()
+  #isOwnerAway = false
+
+  /** While the owner does not answer, the fallback limits the calls of this process; without one they pass: a limit protects, it does not bill. */
+  constructor(clock: Clock, requestTokens: RequestTokens, fallback?: TokenBuckets) {
+    this.#clock = clock
+    this.#requestTokens = requestTokens
+    this.#fallback = fallback
+  }
+
+  take(requests: readonly TokenRequest[]): MaybePromise<TooFewTokens | undefined> {
+    const isHere = ({ bucket, tokens }: TokenRequest) => (this.#buckets.get(bucket)?.tokens ?? 0) >= tokens
+    if (!requests.every(isHere)) return this.#takeFromOwner(requests)
+    for (const { bucket, tokens } of requests) this.#add(bucket, -tokens)
+    return undefined
+  }
+
+  stateOf(bucket: string, rate: Rate): BucketState {
+    if (this.#isOwnerAway && this.#fallback !== undefined) return this.#fallback.stateOf(bucket, rate)
+    const { tokens, remaining, resetsInMs } = this.#bucketOf(bucket)
+    return { remaining: Math.min(rate.burst, remaining + Math.floor(tokens)), resetsInMs }
+  }
+
+  async #takeFromOwner(requests: readonly TokenRequest[]): Promise<TooFewTokens | undefined> {
+    const taken: TokenRequest[] = []
+    for (const request of requests) {
+      const result = await this.#takeOne(request)
+      if (result === 'passed') continue
+      if (result === 'taken') taken.push(request)
+      else {
+        for (const { bucket, tokens } of taken) this.#add(bucket, tokens)
+        return { refused: request, waitMs: result }
+      }
+    }
+    return undefined
+  }
+
+  /** `taken` of this process's tokens, `passed` without the owner, or the ms until there are enough. */
+  async #takeOne(request: TokenRequest): Promise<'taken' | 'passed' | number> {
+    const { bucket, tokens } = request
+    for (;;) {
+      const [local, now] = [this.#bucketOf(bucket), this.#clock.monotonic()]
+      if (local.tokens >= tokens) {
+        this.#add(bucket, -tokens)
+        return 'taken'
+      }
+      if (tokens >= local.refusedTokens && now < local.refusedUntil) return local.refusedUntil - now
+      // Calls that come meanwhile wait for the same tokens.
+      const refill = getOrCreate(this.#refills, bucket, () => this.#refill(request).finally(() => this.#refills.delete(bucket)))
+      this.#isOwnerAway = !(await refill)
+      if (this.#isOwnerAway) return this.#fallback?.take([request])?.waitMs ?? 'passed'
+    }
+  }
+
+  /** False when the owner does not answer. */
+  async #refill(request: TokenRequest): Promise<boolean> {
+    const { bucket, tokens, rate } = request
+    const grant = await this.#requestTokens(request, Math.max(tokens, Math.floor((chunkPercent / 100) * rate.burst)))
+    if (grant === undefined) return false
+    const { granted, waitMs, state } = grant
+    const refusal = waitMs > 0 ? { refusedTokens: tokens, refusedUntil: this.#clock.monotonic() + waitMs } : notRefused
+    this.#buckets.set(bucket, { ...state, tokens: this.#bucketOf(bucket).tokens + granted, ...refusal })
+    return true
+  }
+
+  #bucketOf(name: string): LocalBucket {
+    return this.#buckets.get(name) ?? { tokens: 0, remaining: 0, resetsInMs: 0, ...notRefused }
+  }
+
+  #add(name: string, tokens: number): void {
+    const bucket = this.#bucketOf(name)
+    this.#buckets.set(name, { ...bucket, tokens: bucket.tokens + tokens })
+  }
+}
