@@ -32,7 +32,8 @@ export const gatewaySchema = {
         admin: {
           type: 'string',
           format: 'address',
-          description: 'Health, metrics, logs and reload: /livez, /readyz, /metrics, /log-level, /access-log, /reload. None by default.',
+          description:
+            'Health, metrics, logs, reload and the page of the operator: /livez, /readyz, /metrics, /log-level, /access-log, /reload, /operator. None by default.',
           examples: ['127.0.0.1:8082'],
         },
         tls: tlsSchema,
@@ -64,8 +65,8 @@ export const gatewaySchema = {
           type: 'string',
           format: 'secret',
           description:
-            'Authorizes /log-level, /access-log, /reload and the API of accounts below /api/v1, as `Authorization: Bearer TOKEN`, and signs in ' +
-            'with POST /login. Without a token these paths do not exist. 5 wrong tokens a minute from one address, or one /64 of IPv6, are ' +
+            'Authorizes /log-level, /access-log, /reload and the API of accounts below /api/v1, as `Authorization: Bearer TOKEN`, and signs in at ' +
+            '/operator. Without a token these paths do not exist. 5 wrong tokens a minute from one address, or one /64 of IPv6, are ' +
             'answered; further requests with a token get 429.',
           examples: ['${ADMIN_TOKEN}'],
         },

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import type Koa from 'koa'
 import { ApiError } from './api-error.ts'
 
-/** What the build wrote: index.html, and assets whose names change with their content. */
+/** What the build wrote: an HTML file for each page, and assets whose names change with their content. */
 const pageDir = fileURLToPath(new URL('../../page', import.meta.url))
 
 interface PageFile {
@@ -20,25 +20,27 @@ const assetMaxAgeSeconds = 31_536_000
 
 let loading: Promise<ReadonlyMap<string, PageFile>> | undefined
 
-/** The page for browsers: assets by their names, and index.html for every other path outside the API. */
-export const servePage: Koa.Middleware = async (ctx, next) => {
-  if (ctx.path.startsWith('/api/')) return next()
-  if (ctx.method !== 'GET' && ctx.method !== 'HEAD') throw new ApiError(405, 'method', 'the page is read with GET')
-  const files = await (loading ??= readPageFiles())
-  const asset = files.get(ctx.path)
-  if (asset === undefined && ctx.path.startsWith('/assets/')) throw new ApiError(404, 'not-found', 'there is no such file')
-  const file = asset ?? files.get('/index.html')
-  if (file === undefined) throw new ApiError(500, 'internal', 'the page has not been built; run `npm run build`')
-  if (asset !== undefined && ctx.path.startsWith('/assets/')) ctx.set('Cache-Control', `public, max-age=${assetMaxAgeSeconds}, immutable`)
-  ctx.type = file.type
-  ctx.vary('Accept-Encoding')
-  if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
-    ctx.set('Content-Encoding', 'gzip')
-    ctx.body = file.gzipped
-  } else {
-    ctx.body = file.bytes
+/** A page for browsers: assets by their names, and the HTML file for its paths. Other paths are none of its. */
+export const servePage =
+  (htmlFile: string, isPagePath: (path: string) => boolean): Koa.Middleware =>
+  async (ctx, next) => {
+    const isAsset = ctx.path.startsWith('/assets/')
+    if (!isAsset && !isPagePath(ctx.path)) return next()
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') throw new ApiError(405, 'method', 'the page is read with GET')
+    const files = await (loading ??= readPageFiles())
+    const file = files.get(isAsset ? ctx.path : `/${htmlFile}`)
+    if (file === undefined && isAsset) throw new ApiError(404, 'not-found', 'there is no such file')
+    if (file === undefined) throw new ApiError(500, 'internal', 'the page has not been built; run `npm run build`')
+    if (isAsset) ctx.set('Cache-Control', `public, max-age=${assetMaxAgeSeconds}, immutable`)
+    ctx.type = file.type
+    ctx.vary('Accept-Encoding')
+    if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
+      ctx.set('Content-Encoding', 'gzip')
+      ctx.body = file.gzipped
+    } else {
+      ctx.body = file.bytes
+    }
   }
-}
 
 const readPageFiles = async (): Promise<ReadonlyMap<string, PageFile>> => {
   const names = await readdir(pageDir, { recursive: true, withFileTypes: true }).catch(() => [])

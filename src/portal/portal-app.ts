@@ -57,7 +57,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(respondWithErrors(services.log))
   app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
   app.use(requireHost(url, listenHost))
-  app.use(servePage)
+  app.use(servePage('index.html', path => !path.startsWith('/api/')))
   app.use(identifyCaller(createClientAddressReader(trustedProxies)))
   app.use(refuseCrossSite)
   app.use(

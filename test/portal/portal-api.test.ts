@@ -407,7 +407,11 @@ t.test('with workers the primary serves the portal', async t => {
 t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   const redis = await startRedisServer('--appendonly', 'yes')
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' } })
-  const deployment = createPortalDeployment(node.url, { gateway: { store: redis.url } })
+  const deployment = createPortalDeployment(node.url, {
+    gateway: { store: redis.url, admin: { token: '${ADMIN_TOKEN}' } },
+    env: { ADMIN_TOKEN: 'operator-token' },
+  })
+  const operator = (gateway: GatewayProcess, token?: string) => createPortalClient(gateway.admin, token)
   t.teardown(async () => {
     await deployment.remove()
     await Promise.all([node.stop(), redis.remove()])
@@ -422,6 +426,13 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     const moved = createPortalClient(other.portal ?? '')
     const { status, json } = await moved.request('GET', '/session', undefined, { cookie: alice.cookies() })
     t.match({ status, json }, { status: 200, json: { account: { name: 'alice' } } })
+    const signedIn = operator(one)
+    await signedIn.post('/login', { token: 'operator-token' })
+    t.equal(
+      (await operator(other).request('GET', '/accounts', undefined, { cookie: signedIn.cookies() })).status,
+      200,
+      "the operator's too",
+    )
   })
 
   t.test('while the store is unreachable, sessions are refused in words, the page is served, and calls go on', async t => {
@@ -431,6 +442,11 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
       json: { error: { code: 'store-unavailable', message: /calls to networks continue/ } },
     })
     t.equal((await fetch(`${one.portal}/`)).status, 200)
+    const unavailable = { status: 503, json: { error: { message: 'the store is unreachable; calls to networks continue' } } }
+    t.match(await operator(one).post('/login', { token: 'operator-token' }), unavailable)
+    t.match(await operator(one, 'operator-token').get('/accounts'), unavailable)
+    t.equal((await operator(one, 'operator-token').get('/nodes')).status, 200, 'nodes are shown to scripts with the token')
+    t.equal((await fetch(`${one.admin}/operator`)).status, 200)
     t.equal((await call(other.http(key.key), 'eth_chainId')).result, '0x7a69')
     await redis.restart()
     await waitUntil(async () => (await alice.get('/session')).status === 200)

@@ -8,6 +8,7 @@ import type { RecordStore } from '../../store/record-store.ts'
 import type { Store } from '../../store/store.ts'
 import { ApiError } from '../api-error.ts'
 import { respondWithErrors } from '../error-responses.ts'
+import { servePage } from '../page-files.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
 import { refuseCrossSite, securityHeaders } from '../security.ts'
 import { sessionMiddleware } from '../sessions.ts'
@@ -34,7 +35,7 @@ export interface OperatorApp {
 
 const maxBodySize = '64kb'
 
-/** The operator's API and its sessions, for the admin listener, which has checked the host. */
+/** The operator's page, API and sessions, for the admin listener, which has checked the host. */
 export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken): OperatorApp => {
   const { openStore, storeAddress, clock, log, url = '', plans } = options
   const recentTraffic = new RecentTraffic(clock)
@@ -46,6 +47,8 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   app.use(respondWithErrors(log))
   app.use(closeOnUnreadBody)
   app.use(securityHeaders([]))
+  app.use(openAtPage)
+  app.use(servePage('operator.html', path => path === pagePath || path.startsWith(`${pagePath}/`)))
   app.use(refuseCrossSite)
   app.use(
     sessionMiddleware(app, {
@@ -68,6 +71,11 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   })
   return { serve: app.callback(), close: queryProcess.close }
 }
+
+/** Not `/`: a probe of a path that does not exist must not find a page there. */
+const pagePath = '/operator'
+
+const openAtPage: Koa.Middleware = (ctx, next) => (ctx.path === '/' && ctx.method === 'GET' ? ctx.redirect(pagePath) : next())
 
 /** Opens the store when a session is read. */
 const lazyRecordStore = (openStore: () => Promise<Store>): Pick<RecordStore, 'findRecord' | 'putRecord' | 'takeRecord'> => ({

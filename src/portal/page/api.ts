@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import { onSignedOut } from './request.ts'
 
 /** The API of the portal: /api/v1/openapi.json describes it. */
 
@@ -111,40 +112,9 @@ export interface AccessToken {
   readonly expires: string | null
 }
 
-/** The portal refused; the message is a sentence for people, and `field` the member that is wrong. */
-export class RequestError extends Error {
-  readonly status: number
-  readonly field: string | undefined
-
-  constructor(status: number, message: string, field?: string) {
-    super(message)
-    this.status = status
-    this.field = field
-  }
-}
-
-/** False while the last request found nobody who answers. */
-export const isConnected = signal(true)
-
 /** Undefined: not known yet; null: nobody is signed in. */
 export const session = signal<Session | null | undefined>(undefined)
 
-type Verb = 'GET' | 'POST' | 'PATCH' | 'DELETE'
-
-export const request = async <T>(verb: Verb, path: string, body?: object): Promise<T> => {
-  const response = await fetch(`/api/v1${path}`, {
-    method: verb,
-    ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
-  }).catch(() => {
-    isConnected.value = false
-    throw new RequestError(0, 'The gateway cannot be reached. The page tries again by itself.')
-  })
-  isConnected.value = true
-  if (response.status === 204) return undefined as T // the routes without a response
-  const json = await response.json()
-  if (response.ok) return json
-  if (response.status === 401) session.value = null
-  throw new RequestError(response.status, json.error.message, json.error.field)
-}
-
-export const get = <T>(path: string): Promise<T> => request<T>('GET', path)
+onSignedOut(() => {
+  session.value = null
+})

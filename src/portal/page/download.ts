@@ -1,14 +1,22 @@
 import type { Usage, UsageSeries } from './api.ts'
 import { toCsvField } from './csv.ts'
 
-export const downloadJson = (usage: Usage): void =>
-  save(`usage-by-${usage.by}.json`, 'application/json', JSON.stringify(usage, undefined, 2))
+export const downloadJson = (usage: Usage): void => saveJson(`usage-by-${usage.by}`, usage)
 
 export const downloadCsv = (usage: Usage, nameOf: (series: UsageSeries) => string): void => {
   const rows = usage.groups.map(series => [nameOf(series), series.calls, series.credits, series.forwarded])
-  const lines = [[usage.by, 'calls', 'credits', 'forwarded'], ...rows].map(row => row.map(toCsvField).join(','))
-  save(`usage-by-${usage.by}.csv`, 'text/csv', `${lines.join('\r\n')}\r\n`)
+  saveCsv(`usage-by-${usage.by}`, [usage.by, 'calls', 'credits', 'forwarded'], rows)
 }
+
+type Row = readonly (string | number)[]
+
+export const saveCsv = (name: string, titles: Row, rows: readonly Row[]): void => {
+  const lines = [titles, ...rows].map(row => row.map(toCsvField).join(','))
+  save(`${name}.csv`, 'text/csv', `${lines.join('\r\n')}\r\n`)
+}
+
+export const saveJson = (name: string, value: unknown): void =>
+  save(`${name}.json`, 'application/json', JSON.stringify(value, undefined, 2))
 
 const save = (name: string, type: string, text: string): void => {
   const url = URL.createObjectURL(new Blob([text], { type }))

@@ -1,7 +1,8 @@
 import { render } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
-import { get, isConnected, request, session } from './api.ts'
+import { useEffect } from 'preact/hooks'
+import { session } from './api.ts'
 import type { Session } from './api.ts'
+import { Shell } from './components/shell.tsx'
 import { Access } from './pages/access.tsx'
 import { Errors } from './pages/errors.tsx'
 import { Keys } from './pages/keys.tsx'
@@ -11,8 +12,8 @@ import { Plan } from './pages/plan.tsx'
 import { SignIn } from './pages/sign-in.tsx'
 import { TryIt } from './pages/try-it.tsx'
 import { Usage } from './pages/usage.tsx'
-import { followLink, path } from './router.ts'
-import { now } from './store.ts'
+import { get, isConnected, request } from './request.ts'
+import { path } from './router.ts'
 import { texts } from './texts.ts'
 
 const pages = [
@@ -49,52 +50,11 @@ const App = () => {
 
 const Portal = ({ current }: { readonly current: Session }) => {
   const { path: pagePath, title, Page } = pages.find(page => page.path === path.value) ?? pages[0]
-  const heading = useRef<HTMLHeadingElement>(null)
-  const isFirst = useRef(true)
-  useEffect(() => {
-    document.title = `${title} · ${texts.product}`
-    // After a change of page, screen readers continue at its heading.
-    if (!isFirst.current) heading.current?.focus()
-    isFirst.current = false
-  }, [pagePath])
+  const signOut = () => void request('DELETE', '/session').then(() => (session.value = null))
   return (
-    <>
-      <a class="skip" href="#content">
-        {texts.skipToContent}
-      </a>
-      <header>
-        <strong>{texts.product}</strong>
-        <span data-testid="account">{current.account.name}</span>
-        <time class="clock" dateTime={new Date(now.value).toISOString()}>
-          {new Date(now.value).toISOString().slice(11, 19)} UTC
-        </time>
-        <button type="button" class="quiet" onClick={() => void request('DELETE', '/session').then(() => (session.value = null))}>
-          {texts.signOut}
-        </button>
-      </header>
-      <nav aria-label={texts.navigation}>
-        <ul>
-          {pages.map(page => (
-            <li key={page.path}>
-              <a href={page.path} aria-current={page.path === pagePath ? 'page' : undefined} onClick={followLink}>
-                {page.title}
-              </a>
-            </li>
-          ))}
-        </ul>
-      </nav>
-      <main id="content">
-        {!isConnected.value && (
-          <p class="notice" role="alert">
-            {texts.notConnected}
-          </p>
-        )}
-        <h1 ref={heading} tabIndex={-1}>
-          {title}
-        </h1>
-        <Page />
-      </main>
-    </>
+    <Shell owner={current.account.name} pages={pages} current={pagePath} title={title} onSignOut={signOut}>
+      <Page />
+    </Shell>
   )
 }
 

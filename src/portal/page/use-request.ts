@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { Signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { get } from './api.ts'
+import { get } from './request.ts'
 
 export interface Loaded<T> {
   readonly data: Signal<T | undefined>

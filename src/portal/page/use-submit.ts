@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { RequestError } from './api.ts'
+import type { RequestError } from './request.ts'
 
 /** Sends a form once; keeps what was answered and what was wrong. */
 export const useSubmit = <Answer>(send: (values: FormData) => Promise<Answer>) => {

@@ -9,6 +9,8 @@ export default defineConfig({
     emptyOutDir: true,
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // One page for developers, on the listener `portal`; one for the operator, on the admin listener.
+    rolldownOptions: { input: ['index.html', 'operator.html'].map(file => `${import.meta.dirname}/${file}`) },
   },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
 })

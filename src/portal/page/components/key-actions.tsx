@@ -1,19 +1,20 @@
 import { useSignal } from '@preact/signals'
-import { request } from '../api.ts'
 import type { Key, NewKey } from '../api.ts'
 import { newKey } from '../new-key.ts'
+import { request } from '../request.ts'
 import { texts } from '../texts.ts'
 import { Notice } from './controls.tsx'
 
 const text = texts.keys
 
 interface KeyActionsProps {
-  readonly apiKey: Key
+  readonly apiKey: Pick<Key, 'id' | 'name' | 'hint' | 'state'>
+  readonly mayRotate: boolean
   onChanged(): void
 }
 
 /** Rotates, suspends, resumes and revokes a key. To revoke it cannot be undone, so it is asked for twice. */
-export const KeyActions = ({ apiKey: { id, name, hint, state }, onChanged }: KeyActionsProps) => {
+export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onChanged }: KeyActionsProps) => {
   const isAsking = useSignal(false)
   const isSending = useSignal(false)
   const error = useSignal<string | undefined>(undefined)
@@ -53,7 +54,7 @@ export const KeyActions = ({ apiKey: { id, name, hint, state }, onChanged }: Key
   return (
     <span class="actions">
       {state === 'suspended' ? button('resume', text.resume) : button('suspend', text.suspend)}
-      {state === 'active' && button('rotate', text.rotate)}
+      {mayRotate && state === 'active' && button('rotate', text.rotate)}
       <button type="button" class="quiet" aria-label={`${text.revokeFor} ${name || hint}`} onClick={() => (isAsking.value = true)}>
         {text.revoke}
       </button>

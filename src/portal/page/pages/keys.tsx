@@ -1,11 +1,12 @@
 import { useSignal } from '@preact/signals'
-import { RequestError, request, session } from '../api.ts'
+import { session } from '../api.ts'
 import type { Key, NewKey } from '../api.ts'
 import { CopyText, Notice, TextField } from '../components/controls.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { newKey } from '../new-key.ts'
+import { RequestError, request } from '../request.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
 
@@ -142,7 +143,11 @@ const KeyTable = ({ keys, mayChange, onChanged }: KeyTableProps) => (
       {
         title: text.actions,
         cell: key =>
-          mayChange && key.state !== 'revoked' && key.state !== 'expired' ? <KeyActions apiKey={key} onChanged={onChanged} /> : '–',
+          mayChange && key.state !== 'revoked' && key.state !== 'expired' ? (
+            <KeyActions apiKey={key} mayRotate onChanged={onChanged} />
+          ) : (
+            '–'
+          ),
       },
     ]}
   />

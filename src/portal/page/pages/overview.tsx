@@ -1,8 +1,10 @@
 import type { Account } from '../api.ts'
+import { now } from '../clock.ts'
 import { Chart } from '../components/chart.tsx'
 import { Notice } from '../components/controls.tsx'
+import { CreditsCard } from '../components/credits-card.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
-import { account, now } from '../store.ts'
+import { account } from '../store.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.overview
@@ -26,37 +28,14 @@ const LastDay = ({ account: { hours } }: { readonly account: Account }) =>
   )
 
 const Cards = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { readonly account: Account }) => {
-  const { limit, left: unleased, used, held, forfeited, resetAt } = balance
-  // What gateways hold ready for the next calls is the account's too.
-  const left = unleased === null ? null : unleased + held
   return (
     <div class="cards">
-      <section class="card wide" aria-label={text.left}>
-        <h2>{text.left}</h2>
-        {limit === null || left === null ? (
-          <p class="error">{text.noLimit}</p>
-        ) : (
-          <>
-            <p class="figure" data-testid="credits-left">
-              {formatNumber(left)}
-            </p>
-            <meter min={0} max={limit} value={left} low={limit * 0.15} high={limit * 0.25} optimum={limit} aria-label={text.left} />
-            <p data-testid="credits-used">
-              {formatNumber(used)} {text.used} {text.of} {formatNumber(limit)}
-            </p>
-            {forfeited > 0 && (
-              <p class="help">
-                {formatNumber(forfeited)} {text.forfeited}
-              </p>
-            )}
-          </>
-        )}
-      </section>
+      <CreditsCard balance={balance} />
       <section class="card" aria-label={text.reset}>
         <h2>{text.reset}</h2>
-        <p class="figure">{formatHour(resetAt)}</p>
+        <p class="figure">{formatHour(balance.resetAt)}</p>
         <p>
-          {text.resetIn} {formatDuration(Date.parse(resetAt) - now.value)}
+          {text.resetIn} {formatDuration(Date.parse(balance.resetAt) - now.value)}
         </p>
       </section>
       <section class="card" aria-label={text.rate}>

@@ -1,0 +1,35 @@
+import type { Account } from '../api.ts'
+import { formatNumber } from '../format.ts'
+import { texts } from '../texts.ts'
+
+const text = texts.overview
+
+/** The credits that an account has left today. */
+export const CreditsCard = ({ balance }: { readonly balance: Account['balance'] }) => {
+  const { limit, left: unleased, used, held, forfeited } = balance
+  // What gateways hold ready for the next calls is the account's too.
+  const left = unleased === null ? null : unleased + held
+  return (
+    <section class="card wide" aria-label={text.left}>
+      <h2>{text.left}</h2>
+      {limit === null || left === null ? (
+        <p class="error">{text.noLimit}</p>
+      ) : (
+        <>
+          <p class="figure" data-testid="credits-left">
+            {formatNumber(left)}
+          </p>
+          <meter min={0} max={limit} value={left} low={limit * 0.15} high={limit * 0.25} optimum={limit} aria-label={text.left} />
+          <p data-testid="credits-used">
+            {formatNumber(used)} {text.used} {text.of} {formatNumber(limit)}
+          </p>
+          {forfeited > 0 && (
+            <p class="help">
+              {formatNumber(forfeited)} {text.forfeited}
+            </p>
+          )}
+        </>
+      )}
+    </section>
+  )
+}

@@ -1,0 +1,164 @@
+import { useSignal } from '@preact/signals'
+import { CopyText, Notice, Select, TextField } from '../components/controls.tsx'
+import { CreditsCard } from '../components/credits-card.tsx'
+import { KeyActions } from '../components/key-actions.tsx'
+import { Table } from '../components/table.tsx'
+import { formatNumber, formatTime } from '../format.ts'
+import { request } from '../request.ts'
+import { followLink } from '../router.ts'
+import { texts } from '../texts.ts'
+import { useRequest } from '../use-request.ts'
+import { useSubmit } from '../use-submit.ts'
+import { session } from './operator-api.ts'
+import type { AccountKey, AccountWithBalance, Plan } from './operator-api.ts'
+
+const text = texts.operator.accounts
+
+/** One account: its credits, what can be changed, its keys. */
+export const AccountDetails = ({ name }: { readonly name: string }) => {
+  const path = `/accounts/${name}`
+  const loaded = useRequest<AccountWithBalance>(path)
+  const account = loaded.data.value
+  return (
+    <>
+      <p>
+        <a href="/operator" onClick={followLink}>
+          {text.back}
+        </a>
+      </p>
+      <Notice text={loaded.error.value} />
+      {account === undefined ? (
+        loaded.error.value === undefined && <p>{texts.loading}</p>
+      ) : (
+        <>
+          <div class="cards">
+            <CreditsCard balance={account.balance} />
+            <StateCard account={account} path={path} onChanged={loaded.reload} />
+          </div>
+          <ChangeAccount account={account} path={path} onChanged={loaded.reload} />
+          {session.value?.dashboard !== null && <SignInLink path={path} />}
+          <Keys path={path} />
+        </>
+      )}
+    </>
+  )
+}
+
+interface ChangeProps {
+  readonly account: AccountWithBalance
+  readonly path: string
+  onChanged(): void
+}
+
+const StateCard = ({ account: { id, suspended, plan, created }, path, onChanged }: ChangeProps) => {
+  const { error, isSending, submit } = useSubmit(async () => {
+    await request('PATCH', path, { suspended: suspended === null })
+    onChanged()
+  })
+  return (
+    <form class="card" onSubmit={submit} aria-label={text.state}>
+      <h2>{text.state}</h2>
+      <p class="figure" data-testid="account-state">
+        {suspended === null ? text.active : text.suspended}
+      </p>
+      <p>
+        {text.plan} {plan}, <code>{id}</code>, {text.created} {formatTime(created)}
+      </p>
+      <p class="help">{text.suspendHelp}</p>
+      <Notice text={error.value} />
+      <button type="submit" class={suspended === null ? 'danger' : undefined} disabled={isSending.value}>
+        {suspended === null ? text.suspend : text.resume}
+      </button>
+    </form>
+  )
+}
+
+const ChangeAccount = ({ account, path, onChanged }: ChangeProps) => {
+  const plans = useRequest<readonly Plan[]>('/plans')
+  const plan = useSignal(account.plan)
+  // The plan of the account may have left gateway.yaml.
+  const planNames = [...new Set([account.plan, ...(plans.data.value?.map(each => each.name) ?? [])])]
+  const { answer, error, isSending, submit } = useSubmit(async values => {
+    const credits = String(values.get('credits'))
+    const changes = {
+      ...(plan.value !== account.plan && { plan: plan.value }),
+      credits: credits === '' ? 0 : Number(credits),
+      label: String(values.get('label')).trim(),
+    }
+    await request('PATCH', path, changes)
+    onChanged()
+    return changes
+  })
+  return (
+    <form class="card form" onSubmit={submit} aria-label={text.change}>
+      <h2>{text.change}</h2>
+      <Select label={text.plan} options={planNames} value={plan.value} onChange={value => (plan.value = value)} />
+      <TextField label={text.credits} name="credits" type="number" help={text.creditsHelp} value={String(account.credits ?? '')} />
+      <TextField label={text.label} name="label" value={account.label ?? ''} />
+      <Notice text={error.value ?? plans.error.value} />
+      <button type="submit" disabled={isSending.value}>
+        {text.change}
+      </button>
+      {answer.value !== undefined && <p role="status">{text.changed}</p>}
+    </form>
+  )
+}
+
+const SignInLink = ({ path }: { readonly path: string }) => {
+  const { answer, error, isSending, submit } = useSubmit(async values => {
+    const person = String(values.get('person')).trim()
+    return request<{ readonly link: string }>('POST', `${path}/sign-in-links`, person === '' ? {} : { person })
+  })
+  return (
+    <form class="card form" onSubmit={submit} aria-label={text.signInLink}>
+      <h2>{text.signInLink}</h2>
+      <p class="help">{text.signInLinkHelp}</p>
+      <TextField label={text.person} name="person" value="owner" error={error.value} />
+      <button type="submit" disabled={isSending.value}>
+        {text.signInLink}
+      </button>
+      {answer.value !== undefined && (
+        <p role="status">
+          <CopyText text={answer.value.link} label={texts.access.link} />
+        </p>
+      )}
+    </form>
+  )
+}
+
+const Keys = ({ path }: { readonly path: string }) => {
+  const keys = useRequest<readonly AccountKey[]>(`${path}/keys`)
+  const found = keys.data.value
+  return (
+    <>
+      <h2>{text.keys}</h2>
+      <Notice text={keys.error.value} />
+      {found?.length === 0 && <p>{text.noKeys}</p>}
+      {found !== undefined && found.length > 0 && (
+        <Table
+          caption={text.keys}
+          keyOf={key => key.id}
+          rows={found.toReversed()}
+          columns={[
+            { title: texts.keys.name, cell: key => key.name || key.id },
+            { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
+            { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
+            { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.none : formatNumber(key.dailyCredits)) },
+            { title: texts.keys.created, cell: key => formatTime(key.created) },
+            { title: texts.keys.expires, cell: key => (key.expires === null ? texts.never : formatTime(key.expires)) },
+            { title: texts.keys.state, cell: key => <code>{texts.keys.states[key.state]}</code> },
+            {
+              title: texts.keys.actions,
+              cell: key =>
+                key.state === 'active' || key.state === 'suspended' ? (
+                  <KeyActions apiKey={key} mayRotate={false} onChanged={keys.reload} />
+                ) : (
+                  '–'
+                ),
+            },
+          ]}
+        />
+      )}
+    </>
+  )
+}

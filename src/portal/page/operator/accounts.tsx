@@ -1,0 +1,108 @@
+import { useSignal } from '@preact/signals'
+import { Notice, Select, TextField } from '../components/controls.tsx'
+import { Table } from '../components/table.tsx'
+import { formatNumber, formatTime } from '../format.ts'
+import { request } from '../request.ts'
+import { followLink, navigate } from '../router.ts'
+import { texts } from '../texts.ts'
+import { useRequest } from '../use-request.ts'
+import { useSubmit } from '../use-submit.ts'
+import type { AccountPage, AccountRow, Plan } from './operator-api.ts'
+
+const text = texts.operator.accounts
+
+/** Names need no escapes. */
+const pathOf = ({ name }: Pick<AccountRow, 'name'>): string => `/operator/accounts/${name}`
+
+export const Accounts = () => {
+  const search = useSignal('')
+  const after = useSignal('')
+  const page = useRequest<AccountPage>(`/accounts?${new URLSearchParams({ search: search.value, after: after.value })}`)
+  const found = page.data.value
+  const searchFor = (event: SubmitEvent) => {
+    event.preventDefault()
+    search.value = String(new FormData(event.currentTarget as HTMLFormElement).get('search')).trim()
+    after.value = ''
+  }
+  return (
+    <>
+      <form class="controls" aria-label={text.search} onSubmit={searchFor}>
+        <TextField label={text.searchLabel} name="search" />
+        <button type="submit">{text.search}</button>
+      </form>
+      <Notice text={page.error.value} />
+      {found === undefined ? (
+        <p>{texts.loading}</p>
+      ) : found.accounts.length === 0 ? (
+        <p>{text.none}</p>
+      ) : (
+        <AccountTable accounts={found.accounts} />
+      )}
+      <div class="pager">
+        {after.value !== '' && (
+          <button type="button" class="quiet" onClick={() => (after.value = '')}>
+            {text.first}
+          </button>
+        )}
+        {typeof found?.next === 'string' && (
+          <button type="button" class="quiet" onClick={() => (after.value = found.next ?? '')}>
+            {texts.next}
+          </button>
+        )}
+      </div>
+      <CreateAccount />
+    </>
+  )
+}
+
+const AccountTable = ({ accounts }: { readonly accounts: readonly AccountRow[] }) => (
+  <Table
+    caption={texts.operator.pages.accounts}
+    keyOf={account => account.id}
+    rows={accounts}
+    columns={[
+      {
+        title: text.name,
+        cell: account => (
+          <a href={pathOf(account)} onClick={followLink}>
+            {account.name}
+          </a>
+        ),
+      },
+      { title: text.state, cell: account => (account.suspended === null ? text.active : text.suspended) },
+      { title: text.plan, cell: account => account.plan },
+      { title: text.credits, isNumber: true, cell: account => (account.credits === null ? text.ofPlan : formatNumber(account.credits)) },
+      { title: text.label, cell: account => account.label ?? '–' },
+      { title: text.created, cell: account => formatTime(account.created) },
+    ]}
+  />
+)
+
+const CreateAccount = () => {
+  const plans = useRequest<readonly Plan[]>('/plans')
+  const plan = useSignal('')
+  const planNames = plans.data.value?.map(({ name }) => name) ?? []
+  const { error, isSending, submit } = useSubmit(async values => {
+    const credits = String(values.get('credits'))
+    const created = await request<AccountRow>('POST', '/accounts', {
+      name: String(values.get('name')).trim(),
+      plan: plan.value || planNames[0],
+      label: String(values.get('label')).trim(),
+      ...(credits !== '' && { credits: Number(credits) }),
+    })
+    navigate(pathOf(created))
+  })
+  return (
+    <form class="card form" onSubmit={submit} aria-label={text.create}>
+      <h2>{text.create}</h2>
+      <TextField label={text.name} name="name" required />
+      <Select label={text.plan} options={planNames} value={plan.value || (planNames[0] ?? '')} onChange={value => (plan.value = value)} />
+      <TextField label={text.credits} name="credits" type="number" help={text.creditsHelp} />
+      <TextField label={text.label} name="label" />
+      <Notice text={error.value ?? plans.error.value} />
+      <button type="submit" disabled={isSending.value}>
+        {text.create}
+      </button>
+    </form>
+  )
+}

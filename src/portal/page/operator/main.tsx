@@ -1,0 +1,104 @@
+import { useSignal } from '@preact/signals'
+import { render } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { Notice, TextField } from '../components/controls.tsx'
+import { Shell } from '../components/shell.tsx'
+import { get, isConnected, send } from '../request.ts'
+import { path } from '../router.ts'
+import { texts } from '../texts.ts'
+import { useSubmit } from '../use-submit.ts'
+import { AccountDetails } from './account-details.tsx'
+import { Accounts } from './accounts.tsx'
+import { Audit } from './audit.tsx'
+import { Nodes } from './nodes.tsx'
+import { session } from './operator-api.ts'
+import type { OperatorSession } from './operator-api.ts'
+import { Traffic } from './traffic.tsx'
+
+const text = texts.operator
+
+const pages = [
+  { path: '/operator', title: text.pages.accounts, Page: Accounts },
+  { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic },
+  { path: '/operator/nodes', title: text.pages.nodes, Page: Nodes },
+  { path: '/operator/audit', title: text.pages.audit, Page: Audit },
+] as const
+
+const accountPath = /^\/operator\/accounts\/([\w.@-]+)$/
+
+const loadSession = async (): Promise<void> => {
+  session.value = await get<OperatorSession>('/session')
+}
+
+const App = () => {
+  const error = useSignal<string | undefined>(undefined)
+  useEffect(() => {
+    loadSession().catch((reason: Error) => {
+      error.value = reason.message
+    })
+  }, [])
+  if (session.value === null) return <SignIn />
+  if (session.value === undefined)
+    return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable text={error.value} />
+  return <Pages />
+}
+
+/** Before anything is known: the gateway or its store is unreachable. */
+const Unavailable = ({ text: message }: { readonly text: string }) => {
+  useEffect(() => {
+    const timer = setInterval(() => void loadSession().catch(() => undefined), retryIntervalMs)
+    return () => clearInterval(timer)
+  }, [])
+  return (
+    <main class="sign-in" id="content">
+      <h1>{texts.product}</h1>
+      <Notice text={isConnected.value ? message : texts.notConnected} />
+    </main>
+  )
+}
+
+const retryIntervalMs = 5_000
+
+const SignIn = () => {
+  const { error, isSending, submit } = useSubmit(async values => {
+    await send('POST', '/login', { token: String(values.get('token')) })
+    await loadSession()
+  })
+  return (
+    <main class="sign-in" id="content">
+      <h1>{texts.signIn.title}</h1>
+      <form class="card form" onSubmit={submit} aria-label={texts.signIn.title}>
+        <p>{text.signIn.how}</p>
+        <TextField label={text.signIn.token} name="token" type="password" required error={error.value} />
+        <button type="submit" disabled={isSending.value}>
+          {text.signIn.submit}
+        </button>
+      </form>
+    </main>
+  )
+}
+
+const signOut = async (): Promise<void> => {
+  await send('POST', '/logout')
+  session.value = null
+}
+
+const Pages = () => {
+  const [, accountName] = accountPath.exec(path.value) ?? []
+  const page = pages.find(each => each.path === path.value) ?? pages[0]
+  const shown =
+    accountName === undefined
+      ? { title: page.title, content: <page.Page /> }
+      : { title: accountName, content: <AccountDetails key={accountName} name={accountName} /> }
+  return (
+    <Shell owner={text.owner} pages={pages} current={page.path} title={shown.title} onSignOut={() => void signOut()}>
+      {shown.content}
+      <p>
+        <a href="/api/v1/openapi.json">{text.api}</a>
+      </p>
+    </Shell>
+  )
+}
+
+const root = document.getElementById('app')
+if (root !== null) render(<App />, root)

@@ -1,0 +1,79 @@
+import { useSignal } from '@preact/signals'
+import { Notice, Select } from '../components/controls.tsx'
+import { Pager } from '../components/pager.tsx'
+import { Table } from '../components/table.tsx'
+import { saveCsv, saveJson } from '../download.ts'
+import { formatNumber } from '../format.ts'
+import { texts } from '../texts.ts'
+import { useRequest } from '../use-request.ts'
+import type { TrafficGroup, Traffic as TrafficReport } from './operator-api.ts'
+
+const text = texts.operator.traffic
+
+const { method, network, key, outcome } = texts.usage
+const dimensions = Object.entries({ account: text.account, method, network, key, outcome }).map(([value, label]) => ({ value, label }))
+const ranges = Object.entries(text.ranges).map(([value, label]) => ({ value, label }))
+
+const groupsPerPage = 100
+
+/** An account by its name; one that no longer exists by its id. */
+const nameOf = ({ name, account }: TrafficGroup): string => account || name
+
+export const Traffic = () => {
+  const by = useSignal('account')
+  const hours = useSignal('24')
+  const offset = useSignal(0)
+  const query = { by: by.value, hours: hours.value, offset: String(offset.value), limit: String(groupsPerPage) }
+  const report = useRequest<TrafficReport>(`/usage?${new URLSearchParams(query)}`)
+  const found = report.data.value
+  const choose = (signal: typeof by) => (value: string) => {
+    signal.value = value
+    offset.value = 0
+  }
+  return (
+    <>
+      <div class="controls">
+        <Select label={text.by} options={dimensions} value={by.value} onChange={choose(by)} />
+        <Select label={text.range} options={ranges} value={hours.value} onChange={choose(hours)} />
+        {found !== undefined && <Downloads report={found} />}
+      </div>
+      <Notice text={report.error.value} />
+      {found === undefined ? (
+        report.error.value === undefined && <p>{texts.loading}</p>
+      ) : found.groups.length === 0 ? (
+        <p>{texts.usage.none}</p>
+      ) : (
+        <TrafficTable report={found} />
+      )}
+      <Pager offset={offset} size={groupsPerPage} count={found?.groupCount ?? 0} />
+    </>
+  )
+}
+
+const Downloads = ({ report }: { readonly report: TrafficReport }) => {
+  const rows = report.groups.map(group => [nameOf(group), group.calls, group.credits, group.forwarded])
+  return (
+    <div class="buttons">
+      <button type="button" onClick={() => saveCsv(`traffic-by-${report.by}`, [report.by, 'calls', 'credits', 'forwarded'], rows)}>
+        {texts.usage.download} CSV
+      </button>
+      <button type="button" onClick={() => saveJson(`traffic-by-${report.by}`, report)}>
+        {texts.usage.download} JSON
+      </button>
+    </div>
+  )
+}
+
+const TrafficTable = ({ report: { by, groups } }: { readonly report: TrafficReport }) => (
+  <Table
+    caption={texts.operator.pages.traffic}
+    keyOf={group => group.name}
+    rows={groups}
+    columns={[
+      { title: dimensions.find(({ value }) => value === by)?.label ?? by, cell: group => <code>{nameOf(group)}</code> },
+      { title: texts.calls, isNumber: true, cell: group => formatNumber(group.calls) },
+      { title: texts.credits, isNumber: true, cell: group => formatNumber(group.credits) },
+      { title: texts.usage.forwarded, isNumber: true, cell: group => formatNumber(group.forwarded) },
+    ]}
+  />
+)

@@ -1,0 +1,185 @@
+import { readFile } from 'node:fs/promises'
+import t from 'tap'
+import type { Page } from 'playwright-core'
+import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { createPortalDeployment } from '../support/portal-client.ts'
+import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+/** The first load over the network, gzip. */
+const maxFirstLoadBytes = 60_000
+
+const adminToken = 'canary-page-token'
+
+const pageTitles = ['Accounts', 'Traffic', 'Nodes', 'Audit']
+
+const openPage = async (page: Page, title: string): Promise<void> => {
+  await page.click(`nav >> text="${title}"`)
+  await page.waitForSelector(`h1:has-text("${title}")`)
+}
+
+t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async t => {
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'a'.repeat(64)}`, parentHash: `0x${'b'.repeat(64)}` } },
+    eth_gasPrice: { result: '0x7' },
+  })
+  const deployment = createPortalDeployment(node.url, {
+    gateway: { admin: { token: '${ADMIN_TOKEN}' } },
+    env: { ADMIN_TOKEN: adminToken },
+  })
+  const browser = await openBrowser()
+  t.teardown(async () => {
+    await browser.close()
+    await deployment.remove()
+    await node.stop()
+  })
+  const gateway = await deployment.start()
+  const context = await browser.newContext({ viewport: { width: 1_200, height: 800 } })
+  const page = await context.newPage()
+  const problems: string[] = []
+  const origins = new Set<string>()
+  page.on('pageerror', error => problems.push(error.message))
+  page.on('console', message => message.type() === 'error' && problems.push(message.text()))
+  page.on('response', response => origins.add(new URL(response.url()).origin))
+
+  t.test('the token signs in, another one does not', async t => {
+    await page.goto(`${gateway.admin}/`)
+    await page.waitForSelector('[name=token]')
+    const sizes = `performance.getEntries().reduce((sum, { encodedBodySize = 0 }) => sum + encodedBodySize, 0)`
+    const firstLoadBytes = Number(await page.evaluate(sizes))
+    t.ok(firstLoadBytes > 5_000 && firstLoadBytes < maxFirstLoadBytes, `${firstLoadBytes} bytes`)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.fill('[name=token]', 'guess')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[name=token][aria-invalid=true]')
+    t.match(await page.textContent('.error'), 'this is not the token of the admin listener')
+    await page.fill('[name=token]', adminToken)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('h1:has-text("Accounts")')
+    t.equal(await page.evaluate('document.cookie'), '', 'no script reads the cookie')
+    t.same([...origins], [gateway.admin], 'nothing is loaded from elsewhere')
+  })
+
+  t.test('an account is created, suspended and resumed, and its calls follow', async t => {
+    await page.fill('[name=name]', 'alice')
+    await page.fill('form[aria-label="Create an account"] [name=label]', 'customer 7')
+    await page.dblclick('text="Create an account" >> nth=-1')
+    await page.waitForSelector('h1:has-text("alice")')
+    t.equal(await page.textContent('[data-testid=credits-left]'), '3,000,000')
+    const { key } = await deployment.addKey('alice')
+    const codeOf = async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code
+    await waitUntil(async () => (await codeOf()) === undefined)
+    await page.click('text="Suspend the account"')
+    await page.waitForSelector('[data-testid=account-state]:has-text("suspended")')
+    await waitUntil(async () => (await codeOf()) === -32090)
+    await page.click('text="Resume the account"')
+    await page.waitForSelector('[data-testid=account-state]:has-text("active")')
+    await waitUntil(async () => (await codeOf()) === undefined)
+  })
+
+  t.test('plan, credits and label are changed; a form says which field is wrong', async t => {
+    await page.selectOption('form[aria-label=Change] select', 'growth')
+    await page.fill('form[aria-label=Change] [name=credits]', '5000')
+    await page.click('form[aria-label=Change] button')
+    await page.waitForSelector('[role=status]:has-text("Changed.")')
+    await page.waitForSelector('[data-testid=credits-used]:has-text("5,000")')
+    await page.fill('form[aria-label=Change] [name=credits]', '-1')
+    await page.click('form[aria-label=Change] button')
+    t.match(await page.textContent('form[aria-label=Change] [role=alert]'), /^credits must be/)
+  })
+
+  t.test('a sign-in link and the keys of the account are there', async t => {
+    await page.click('button:has-text("Make a sign-in link")')
+    t.match(await page.textContent('form[aria-label="Make a sign-in link"] code'), /\/sign-in#\S{40,}$/)
+    await page.reload()
+    await page.waitForSelector('h1:has-text("alice")')
+    await page.click('td button:has-text("Revoke")')
+    await page.click('td button.danger')
+    await page.waitForSelector('code:text-is("revoked")')
+    await openPage(page, 'Accounts')
+    await page.fill('[name=search]', 'nobody')
+    await page.click('form[aria-label=Search] button')
+    await page.waitForSelector('text="No accounts."')
+    await page.fill('[name=search]', 'CUSTOMER')
+    await page.click('form[aria-label=Search] button')
+    await page.waitForSelector('td >> text="alice"')
+  })
+
+  t.test('traffic and nodes are those of the calls', async t => {
+    await openPage(page, 'Traffic')
+    await page.waitForSelector('td:has-text("alice")')
+    await page.selectOption('select >> nth=0', 'method')
+    await page.waitForSelector('td:has-text("eth_gasPrice")')
+    await openPage(page, 'Nodes')
+    await page.waitForSelector('td:has-text("node-1")')
+    t.match(await page.textContent('tbody tr'), /^node-1usable160100\.0 %/)
+  })
+
+  t.test('the audit names the change and who made it, and is exported', async t => {
+    await openPage(page, 'Audit')
+    await page.waitForSelector('td:has-text("account-added")')
+    await page.fill('[name=filter]', 'GROWTH')
+    await page.waitForSelector('td:has-text("account-added")', { state: 'detached' })
+    t.match(await page.textContent('tbody'), /admin session \(operator\)account-changedalice/)
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('text="Download CSV"')])
+    t.match(
+      await readFile(await download.path(), 'utf8'),
+      /^time,kind,by,action,account,target,change\r\n\S+,operator,admin session,account-changed,alice,,/,
+    )
+  })
+
+  t.test('every page passes axe in both themes, fits 360 px and is reached with the keyboard', async t => {
+    // Only colors differ between the themes.
+    for (const [colorScheme, rules] of [['light'], ['dark', ['color-contrast']]] as const) {
+      await page.emulateMedia({ colorScheme })
+      for (const title of pageTitles) {
+        await openPage(page, title)
+        t.same(await findAccessibilityViolations(page, rules), [], `${title}, ${colorScheme}`)
+      }
+      await page.goto(`${gateway.admin}/operator/accounts/alice`)
+      await page.waitForSelector('[data-testid=credits-left]')
+      t.same(await findAccessibilityViolations(page, rules), [], `alice, ${colorScheme}`)
+    }
+    await page.setViewportSize({ width: 360, height: 800 })
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, 'alice')
+    for (const title of pageTitles) {
+      await openPage(page, title)
+      t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, title)
+    }
+    await page.reload()
+    await page.waitForSelector('nav')
+    const reached = new Set<string>()
+    for (let i = 0; i < 10; i++) {
+      await page.keyboard.press('Tab')
+      reached.add(String(await page.evaluate('document.activeElement.textContent')))
+    }
+    t.same(
+      ['Skip to content', ...pageTitles].filter(title => !reached.has(title)),
+      [],
+    )
+  })
+
+  t.test('while the store is unreachable the page says so, and heals', async t => {
+    const error = { code: 'store-unavailable', message: 'the store is unreachable; calls to networks continue' }
+    await page.route('**/api/v1/**', route =>
+      route.fulfill({ status: 503, contentType: 'application/json', body: JSON.stringify({ error }) }),
+    )
+    await page.reload()
+    t.equal(await page.textContent('[role=alert]'), error.message)
+    await page.unroute('**/api/v1/**')
+    await page.waitForSelector('nav')
+  })
+
+  t.test('signing out leaves nothing on the page', async t => {
+    await page.click('button:has-text("Sign out")')
+    await page.waitForSelector('[name=token]')
+    t.notMatch(await page.textContent('body'), /alice/)
+    t.same(
+      problems.filter(text => !/status of (40[01]|503)/.test(text)),
+      [],
+      'the console shows no error but for requests that were refused',
+    )
+  })
+})
