@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { compileTable } from '../services/method-table/compile-table.ts'
+import { compileCheckedTable, compileTable } from '../services/method-table/compile-table.ts'
 import type { CompiledTable } from '../services/method-table/table-types.ts'
 import { displayPath, yamlBaseNames } from './config-files.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
@@ -23,7 +23,7 @@ export const openMethodTables = (dir: string): MethodTables => {
     const path = join(dir, 'methods', `${name}.yaml`)
     const parsed = findParsedTable(path)
     if (parsed === undefined) return parseTableFile(name, path)
-    const { table, issues } = compileTable(parsed)
+    const { table, issues } = compileCheckedTable(parsed)
     tableByName.set(name, table)
     return issues.length > 0 ? parseTableFile(name, path) : []
   }

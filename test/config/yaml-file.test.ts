@@ -235,12 +235,19 @@ t.test('loading never throws, whatever the files contain, and each problem has a
 })
 
 t.test('a method table that the build has parsed is not parsed again until its text changes', async t => {
-  const dir = t.testdir({ methods: { 'good.yaml': 'methods: { eth_a: { cost: 5 } }\n', 'bad.yaml': 'methods: [\n' } })
-  const [good, bad, file] = [join(dir, 'methods/good.yaml'), join(dir, 'methods/bad.yaml'), join(dir, 'parsed.json')]
+  const defaults = 'defaults: { cost: 80, cache: never, class: light, idempotent: true }\n'
+  const methods = {
+    'good.yaml': `${defaults}methods: { eth_a: { cost: 5 } }\n`,
+    'bad.yaml': 'methods: [\n',
+    'wrong.yaml': 'methods: { eth_a: { costs: 5 } }\n',
+  }
+  const dir = t.testdir({ methods })
+  const [good, bad, wrong] = ['good', 'bad', 'wrong'].map(name => join(dir, 'methods', `${name}.yaml`)) as [string, string, string]
+  const file = join(dir, 'parsed.json')
   t.equal(findParsedTable(good, file), undefined, 'nothing was parsed yet')
   writeParsedTables(dir, file)
-  t.same(findParsedTable(good, file), { methods: { eth_a: { cost: 5 } } })
-  t.equal(findParsedTable(bad, file), undefined, 'its problems are reported from the YAML')
+  t.match(findParsedTable(good, file), { methods: { eth_a: { cost: 5 } } })
+  for (const path of [bad, wrong]) t.equal(findParsedTable(path, file), undefined, 'its problems are reported from the YAML')
   writeFileSync(good, 'methods: { eth_a: { cost: 6 } }\n')
   t.equal(findParsedTable(good, file), undefined)
   writeFileSync(file, '{ "half')
