@@ -111,7 +111,7 @@ const supportedReusePort: GatewayRule = source => {
 
 /** Options of a listener that does not exist. */
 const optionsNeedListener: GatewayRule = source =>
-  Object.entries({ admin: ['token', 'hosts', 'url'], portal: ['url', 'networkUrl', 'secret', 'smtp', 'signUp'] }).flatMap(
+  Object.entries({ admin: ['token', 'hosts', 'url'], portal: ['url', 'networkUrl', 'secret', 'smtp', 'oidc', 'signUp'] }).flatMap(
     ([listener, options]) =>
       options
         .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)

@@ -8,6 +8,7 @@ import type { YamlFile } from './yaml-file.ts'
 export const portalProblems = (source: YamlFile): readonly Problem[] => [
   ...browserUrlProblems(source, ['portal', 'url']),
   ...smtpUrlProblems(source),
+  ...oidcProblems(source),
   ...signUpProblems(source),
   ...secretProblems(source),
 ]
@@ -34,6 +35,38 @@ const smtpUrlProblems = (source: YamlFile): readonly Problem[] => {
 
 const isSmtpUrl = (text: string): boolean => /^smtps?:\/\//.test(text) && URL.canParse(text) && new URL(text).hostname !== ''
 
+const oidcProblems = (source: YamlFile): readonly Problem[] => {
+  const path = ['portal', 'oidc']
+  const issuer = source.textAt([...path, 'issuer'])
+  const domains = source.valueAt([...path, 'domains'])
+  return [
+    ...(issuer === undefined || !/^https?:/.test(issuer) || isSecureIssuer(issuer)
+      ? []
+      : [
+          source.problemAt(
+            [...path, 'issuer'],
+            'portal.oidc.issuer must be the https:// URL of the provider',
+            'without /.well-known/…; http:// is for a provider on this machine',
+          ),
+        ]),
+    ...(Array.isArray(domains) && domains.length > 0 && source.valueAt(['portal', 'signUp']) === undefined
+      ? [
+          source.problemAtKey(
+            [...path, 'domains'],
+            'portal.oidc.domains requires portal.signUp',
+            'it names the plan of new accounts, for example signUp: { plan: core }',
+          ),
+        ]
+      : []),
+  ]
+}
+
+const isSecureIssuer = (text: string): boolean => {
+  if (!URL.canParse(text) || text.includes('/.well-known/')) return false
+  const { protocol, hostname } = new URL(text)
+  return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
+}
+
 const signUpProblems = (source: YamlFile): readonly Problem[] => {
   const path = ['portal', 'signUp']
   if (!isJsonObject(source.valueAt(path))) return []
@@ -41,8 +74,14 @@ const signUpProblems = (source: YamlFile): readonly Problem[] => {
   const plans = source.valueAt(['plans'])
   const names = isJsonObject(plans) ? Object.keys(plans) : []
   return [
-    ...(source.valueAt(['portal', 'smtp']) === undefined
-      ? [source.problemAtKey(path, 'portal.signUp requires portal.smtp', 'new accounts are confirmed by e-mail: add the mail server')]
+    ...(source.valueAt(['portal', 'smtp']) === undefined && source.valueAt(['portal', 'oidc']) === undefined
+      ? [
+          source.problemAtKey(
+            path,
+            'portal.signUp requires portal.smtp or portal.oidc',
+            'new accounts are confirmed by e-mail: add the mail server, or the provider that has confirmed the address',
+          ),
+        ]
       : []),
     ...(plan === undefined || names.length === 0 || names.includes(plan)
       ? []

@@ -56,9 +56,46 @@ export const portalSchema = {
       },
       required: ['url', 'from'],
     },
+    oidc: {
+      type: 'object',
+      description:
+        'The OpenID Connect provider at which people may sign in, besides sign-in links. Its redirect URI is `url` with /sign-in.',
+      properties: {
+        issuer: {
+          type: 'string',
+          pattern: '^https?://[^?#@]+$',
+          label: 'a URL such as https://login.example.org',
+          description: 'The URL of the provider, as its metadata names it.',
+          examples: ['https://login.example.org'],
+        },
+        clientId: { type: 'string', description: 'The name of the dashboard at the provider.', examples: ['tollgate'] },
+        clientSecret: {
+          type: 'string',
+          format: 'secret',
+          description: 'The password of the dashboard at the provider.',
+          examples: ['${OIDC_CLIENT_SECRET}'],
+        },
+        domains: {
+          type: 'array',
+          items: { type: 'string', pattern: '^[a-z0-9-]+(\\.[a-z0-9-]+)+$', label: 'a domain such as example.org, in lower case' },
+          default: [],
+          description:
+            'The domains of verified e-mail addresses that get an account as `signUp` makes it, at the first sign-in. ' +
+            'None by default: people must have been invited with their address.',
+          examples: [['example.org']],
+        },
+        name: {
+          type: 'string',
+          default: 'OpenID Connect',
+          description: 'What the button to sign in calls the provider.',
+          examples: ['Example'],
+        },
+      },
+      required: ['issuer', 'clientId', 'clientSecret'],
+    },
     signUp: {
       type: 'object',
-      description: 'Lets people with an e-mail address make accounts of their own. Off by default; requires `smtp`.',
+      description: 'Lets people with an e-mail address make accounts of their own. Off by default; requires `smtp` or `oidc`.',
       properties: {
         plan: { type: 'string', description: 'The plan of new accounts: one of `plans`.', examples: ['core'] },
         perDay: {
@@ -72,7 +109,7 @@ export const portalSchema = {
           type: 'array',
           items: { type: 'string' },
           default: [],
-          description: 'The domains of e-mail addresses that may sign up. All by default.',
+          description: 'The domains of e-mail addresses that may sign up by a link. All by default.',
           examples: [['example.org']],
         },
       },

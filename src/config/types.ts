@@ -27,6 +27,13 @@ export interface GatewayConfig {
     /** Sign session cookies: the first signs, all are accepted. None: a key in the store does. */
     readonly secrets: readonly Secret[]
     readonly smtp?: { readonly url: Secret; readonly from: string }
+    readonly oidc?: {
+      readonly issuer: string
+      readonly clientId: string
+      readonly clientSecret: Secret
+      readonly domains: readonly string[]
+      readonly name: string
+    }
     readonly signUp?: { readonly plan: string; readonly perDay: number; readonly domains: readonly string[] }
   }
   readonly admin: {

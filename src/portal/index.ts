@@ -9,11 +9,13 @@ import type { MethodDescription } from '../services/index.ts'
 import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
+import type { OidcOptions } from './oidc-provider.ts'
 import type { OperatorApp, OperatorAppOptions } from './operator/operator-app.ts'
 import type { QueryProcess } from './queries/query-process.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
-export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail'> {
+export interface PortalOptions
+  extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc'> {
   readonly address: Address
   /** For HTTPS. */
   readonly tls?: TlsServers | undefined
@@ -25,6 +27,8 @@ export interface PortalOptions extends Omit<PortalServices, 'networks' | 'url' |
   readonly url?: string
   /** Of the mail server. */
   readonly smtp?: MailOptions
+  /** The OpenID Connect provider. */
+  readonly oidc?: OidcOptions
   /** Sign cookies: the first signs, all are accepted. Without any, a key in the store does. */
   readonly secrets?: readonly Secret[]
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
@@ -57,12 +61,16 @@ export const openPortal = async ({
   const listener = await openAppListener(
     address,
     async listenerUrl => {
-      const { createPortalApp, openPortalLimits, openQueryProcess } = await import('./portal-app.ts')
+      const { createPortalApp, openOidcProvider, openPortalLimits, openQueryProcess } = await import('./portal-app.ts')
       limits ??= openPortalLimits(options.clock)
       queryProcess ??= openQueryProcess(storeAddress, options.clock)
       const url = (options.url ?? listenerUrl).replace(/\/$/, '')
-      const { smtp, log, secrets = [] } = options
-      const made = { url, limits, queries: queryProcess.queries, startQueries: queryProcess.start, sendMail: smtp && openMailer(smtp, log) }
+      const { smtp, oidc, log, secrets = [] } = options
+      const made = {
+        ...{ url, limits, queries: queryProcess.queries, startQueries: queryProcess.start },
+        sendMail: smtp && openMailer(smtp, log),
+        oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, log),
+      }
       const services = { ...options, ...made, networks: await toPortalNetworks(options) }
       return createPortalApp(services, { listenHost: address.host, trustedProxies, secrets }).callback()
     },

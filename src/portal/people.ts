@@ -52,6 +52,8 @@ export const addPerson = async (store: RecordStore, { account, name, role }: Omi
 /** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. */
 export const removePerson = async (store: RecordStore, { id, email }: Person): Promise<void> => {
   if (email !== undefined) await store.takeRecord('email', email)
+  const identity = await store.takeRecord('identity-of', id)
+  if (identity !== undefined) await store.takeRecord('identity', String(identity.value))
   await store.takeRecord('person', id)
 }
 

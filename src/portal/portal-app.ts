@@ -20,19 +20,22 @@ import type { AnyRoute, SessionControl } from './route.ts'
 import { accountRoutes } from './routes/account.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { networkRoutes } from './routes/networks.ts'
+import { oidcRoutes } from './routes/oidc.ts'
 import { peopleRoutes } from './routes/people.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
-import { hasEnded, readSigningKey, sessionMiddleware, sessionOf, signIn, signOut } from './sessions.ts'
+import { hasEnded, readSigningKey, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
 
 // What else is loaded with the first request.
 export { openPortalLimits } from './portal-limits.ts'
+export { openOidcProvider } from './oidc-provider.ts'
 export { openQueryProcess } from './queries/query-process.ts'
 
 /** Everything that the API can do. */
 export const routes: readonly AnyRoute[] = [
   ...sessionRoutes,
+  ...oidcRoutes,
   ...accountRoutes,
   ...usageRoutes,
   ...keyRoutes,
@@ -108,6 +111,7 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
     query: route.query && checkInput('query', route.query, { ...ctx.query }),
     body: route.body && checkInput('body', route.body, ctx.request.body),
     session,
+    signInSecret: signInSecretOf(ctx, services.url.startsWith('https:')),
     person,
   }
   const result = await route.handle(request as never, services) // checked against the schemas that its types follow from

@@ -11,10 +11,11 @@ export interface PortalLimit extends Pick<AttemptLimit, 'record'> {
 
 /** What the portal limits. */
 export interface PortalLimits {
-  /** By the caller's network, as the next two. */
+  /** By the caller's network, as the next three. */
   readonly failedSignIns: PortalLimit
   readonly failedTokens: PortalLimit
   readonly linkRequests: PortalLimit
+  readonly providerSignIns: PortalLimit
   /** Links to one e-mail address. */
   readonly links: PortalLimit
   /** By account. Keys, tokens and people. Removed ones stay in the store. */
@@ -36,6 +37,7 @@ export const openPortalLimits = (clock: Clock): PortalLimits => {
     failedSignIns: open('failed sign-ins', { max: 10, windowMs: 60_000 }),
     failedTokens: open('requests with an unknown token', { max: 10, windowMs: 60_000 }),
     linkRequests: open('requests for sign-in links', { max: 20, windowMs: hourMs }),
+    providerSignIns: open('sign-ins', { max: 60, windowMs: 60_000 }),
     links: open('sign-in links to this address', { max: 5, windowMs: hourMs }),
     creations: open('new keys, tokens and people in one hour', { max: 200, windowMs: hourMs }),
   }

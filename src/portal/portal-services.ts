@@ -6,6 +6,7 @@ import type { Log } from '../services/log.ts'
 import type { Store } from '../store/store.ts'
 import type { AccountRow } from '../store/store.ts'
 import { ApiError } from './api-error.ts'
+import type { OidcProvider } from './oidc-provider.ts'
 import type { Person } from './people.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
 import type { PortalLimits } from './portal-limits.ts'
@@ -53,6 +54,8 @@ export interface PortalServices {
   readonly sendMail: SendMail | undefined
   /** Undefined where accounts are made by the operator alone. */
   readonly signUp?: SignUpOptions
+  /** Where people sign in; undefined where they use links alone. */
+  readonly oidc: OidcProvider | undefined
   readonly clock: Clock
   readonly log: Log
   /** Of the gateway. */

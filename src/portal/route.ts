@@ -32,12 +32,20 @@ export interface RouteRequest<Query = unknown, Body = unknown> {
   readonly query: Query
   readonly body: Body
   readonly session: SessionControl
+  readonly signInSecret: SignInSecret
 }
 
 /** Starts and ends the session of the browser that asks. */
 export interface SessionControl {
   start(person: Person): Promise<void>
   end(): void
+}
+
+/** A secret that only the browser that asks has, in a cookie, while somebody signs in at a provider. */
+export interface SignInSecret {
+  get(): string | undefined
+  set(secret: string, ttlMs: number): void
+  clear(): void
 }
 
 /** One action of the API. The routes, their validation and the OpenAPI document are made from these. */

@@ -7,6 +7,7 @@ import type { RecordStore } from '../store/record-store.ts'
 import type { Json } from '../util/json.ts'
 import { hashToken } from './people.ts'
 import type { Person } from './people.ts'
+import type { SignInSecret } from './route.ts'
 
 /** A session ends after this time without a request. */
 const idleTimeoutMs = 1_800_000
@@ -101,6 +102,17 @@ export const signIn = async (ctx: Koa.Context, { id: person, account }: Pick<Per
 
 export const signOut = (ctx: Koa.Context): void => {
   ctx['session'] = null
+}
+
+/** In a cookie of its own: the session begins when the sign-in has succeeded. */
+export const signInSecretOf = (ctx: Koa.Context, secure: boolean): SignInSecret => {
+  const name = secure ? '__Host-tollgate-sign-in' : 'tollgate-sign-in'
+  const options = { httpOnly: true, sameSite: 'lax', secure, signed: false } as const
+  return {
+    get: () => ctx.cookies.get(name, { signed: false }),
+    set: (secret, ttlMs) => void ctx.cookies.set(name, secret, { ...options, maxAge: ttlMs }),
+    clear: () => void ctx.cookies.set(name, null, options),
+  }
 }
 
 /** Ends all sessions of a person, on all machines. */

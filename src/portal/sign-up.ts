@@ -18,7 +18,7 @@ export interface SignUpOptions {
   readonly domains: readonly string[]
 }
 
-interface SignUpServices {
+export interface SignUpServices {
   readonly store: Store
   readonly clock: Clock
   readonly signUp?: SignUpOptions
@@ -28,10 +28,11 @@ interface SignUpServices {
 export const maySignUp = async (services: SignUpServices, email: string): Promise<boolean> => {
   const { signUp } = services
   if (signUp === undefined) return false
-  const domain = email.slice(email.lastIndexOf('@') + 1)
-  if (signUp.domains.length > 0 && !signUp.domains.includes(domain)) return false
+  if (signUp.domains.length > 0 && !signUp.domains.includes(domainOf(email))) return false
   return (await takenSlots(services, isoDate(services.clock.now()))).size < signUp.perDay
 }
+
+export const domainOf = (email: string): string => email.slice(email.lastIndexOf('@') + 1)
 
 /** A day has `perDay` slots, each for one new account. */
 const takenSlots = async ({ store }: SignUpServices, day: string): Promise<ReadonlySet<string>> =>
@@ -68,10 +69,20 @@ export const completeSignUp = async (services: SignUpServices, token: string): P
   if (email === undefined || signUp === undefined) return undefined
   const existing = await findPersonByEmail(store, email)
   if (existing !== undefined) return existing
-  if (!(await maySignUp(services, email)) || !(await takeSlot(services, signUp.perDay))) return undefined
-  const account = await addAccount(services, signUp.plan, email)
+  return (await maySignUp(services, email)) ? signUpWithEmail(services, signUp, email) : undefined
+}
+
+/** Makes an account for the address, which nobody has, and its owner. Undefined when sign-up is full for today. */
+export const signUpWithEmail = async (
+  services: SignUpServices,
+  { perDay, plan }: SignUpOptions,
+  email: string,
+): Promise<Person | undefined> => {
+  const { store } = services
+  if (!(await takeSlot(services, perDay))) return undefined
+  const account = await addAccount(services, plan, email)
   const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
-  // Of two tokens for one address at once, the second finds the address taken.
+  // Of two sign-ups with one address at once, the second finds the address taken.
   return (await setEmail(store, person, email)) ? { ...person, email } : findPersonByEmail(store, email)
 }
 

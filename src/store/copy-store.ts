@@ -95,7 +95,7 @@ const copyLedgerDay = async (id: string, from: Store, to: Store): Promise<number
 
 /** People and their tokens. Sessions and sign-in links are not copied: people sign in anew. */
 const copyRecords = async ({ id }: AccountRow, from: Store, to: Store): Promise<void> => {
-  for (const kind of ['person', 'email', 'token'] as const) {
+  for (const kind of ['person', 'email', 'identity', 'identity-of', 'token'] as const) {
     for (const record of await from.records(kind, id)) await to.putRecord(kind, record)
   }
 }

@@ -2,7 +2,19 @@ import type { Json } from '../util/json.ts'
 import type { MaybePromise } from '../util/async.ts'
 
 /** What the portal stores, and the log of changes. The names are stored, so that they cannot change. */
-export type RecordKind = 'session' | 'sign-in-link' | 'sign-up' | 'signed-up' | 'person' | 'email' | 'token' | 'secret' | 'change'
+export type RecordKind =
+  | 'session'
+  | 'sign-in-link'
+  | 'oidc-sign-in'
+  | 'sign-up'
+  | 'signed-up'
+  | 'person'
+  | 'email'
+  | 'identity'
+  | 'identity-of'
+  | 'token'
+  | 'secret'
+  | 'change'
 
 /** A JSON value that belongs to one account and expires. */
 export interface StoredRecord {

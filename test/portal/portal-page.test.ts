@@ -4,6 +4,7 @@ import type { Page, Request } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
+import { startOidcProvider } from '../support/oidc-provider.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -26,12 +27,16 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     eth_blockNumber: { result: '0x10' },
     eth_gasPrice: { result: '0x7' },
   })
-  const deployment = createPortalDeployment(node.url)
+  const provider = await startOidcProvider()
+  const deployment = createPortalDeployment(node.url, {
+    gateway: { portal: { url: 'http://127.0.0.1', oidc: { ...provider.config, name: 'Example' } } },
+    env: provider.env,
+  })
   const browser = await openBrowser()
   t.teardown(async () => {
     await browser.close()
     await deployment.remove()
-    await node.stop()
+    await Promise.all([node.stop(), provider.stop()])
   })
   await deployment.addAccount('alice')
   const gateway = await deployment.start()
@@ -199,9 +204,26 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.notMatch(await page.textContent('body'), /alice/)
   })
 
+  t.test('an invited person signs in at a provider, and nothing of that stays in the address', async t => {
+    await printSignInToken(deployment, 'alice', '--person', 'dan', '--email', 'dan@example.org')
+    await page.route(`${provider.config.issuer}/authorize*`, (route, request) => {
+      const query = provider.authorize(request.url(), { sub: 'dan', email: 'dan@example.org', email_verified: true })
+      return route.fulfill({ status: 302, headers: { location: `${gateway.portal}/sign-in?${query}` } })
+    })
+    await page.click('button:has-text("Sign in with Example")')
+    await page.waitForSelector('[data-testid=credits-left]')
+    t.equal(page.url(), `${gateway.portal}/`)
+    await page.click('button:has-text("Sign out")')
+    await provider.stop()
+    await page.click('button:has-text("Sign in with Example")')
+    // The browser comes back, and the gateway does not reach the provider.
+    await page.waitForSelector('[role=alert]:has-text("Example cannot be used now; sign-in links go on working")')
+    t.same(await findAccessibilityViolations(page), [])
+  })
+
   t.test('the console of the browser shows no error but for requests that were refused', async t => {
     t.same(
-      problems.filter(text => !/status of 40[01]|ERR_INTERNET_DISCONNECTED|ERR_NETWORK/.test(text)),
+      problems.filter(text => !/status of (40[01]|503)|ERR_INTERNET_DISCONNECTED|ERR_NETWORK/.test(text)),
       [],
     )
   })

@@ -42,8 +42,8 @@ const App = () => {
     const timer = setInterval(() => document.visibilityState === 'visible' && refresh(), sessionRefreshMs)
     return () => clearInterval(timer)
   }, [])
-  // A sign-in link wins over a session: it may be another account's.
-  if (current === null || (path.value === '/sign-in' && location.hash !== '')) return <SignIn />
+  // A sign-in link wins over a session: it may be another account's. So does the way back from a provider.
+  if (current === null || (path.value === '/sign-in' && (location.hash !== '' || location.search !== ''))) return <SignIn />
   if (current === undefined) return <p class="loading">{isConnected.value ? texts.loading : texts.notConnected}</p>
   return <Portal current={current} />
 }

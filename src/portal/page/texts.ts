@@ -40,6 +40,7 @@ export const texts = {
     sendLink: 'Send a sign-in link',
     byEmail: 'Or have a sign-in link sent to you. It works once, for a day.',
     signUp: 'No account yet? The link makes one.',
+    withProvider: 'Sign in with',
     linkSent: 'If this address has an account or may make one, a link is on its way. Look at your mail.',
   },
   overview: {

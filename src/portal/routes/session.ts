@@ -8,9 +8,9 @@ import { signOutEverywhere } from '../sessions.ts'
 import { completeSignUp, createSignUpToken, maySignUp } from '../sign-up.ts'
 import { hourMs } from '../../util/dates.ts'
 
-const sessionSchema = { $ref: '#/components/schemas/Session' }
+export const sessionSchema = { $ref: '#/components/schemas/Session' }
 
-const sessionJson = async (services: PortalServices, { id, account, name, role, email }: Person) => ({
+export const sessionJson = async (services: PortalServices, { id, account, name, role, email }: Person) => ({
   person: { id, name, role, email: email ?? null },
   account: { id: account, name: (await accountOf(services, account)).name },
 })
@@ -35,12 +35,17 @@ export const sessionRoutes = [
   definePublicRoute({
     method: 'get',
     path: '/sign-in-options',
-    summary: 'Whether sign-in links are sent by e-mail, and whether new accounts can be made that way.',
+    summary:
+      'Whether sign-in links are sent by e-mail, whether new accounts can be made that way, and the name of the OpenID Connect provider.',
     role: 'anyone',
-    response: { type: 'object', properties: { email: { type: 'boolean' }, signUp: { type: 'boolean' } } },
-    handle: (_request, { sendMail, signUp }) => ({
+    response: {
+      type: 'object',
+      properties: { email: { type: 'boolean' }, signUp: { type: 'boolean' }, provider: { type: ['string', 'null'] } },
+    },
+    handle: (_request, { sendMail, signUp, oidc }) => ({
       email: sendMail !== undefined,
       signUp: sendMail !== undefined && signUp !== undefined,
+      provider: oidc?.name ?? null,
     }),
   }),
   definePublicRoute({

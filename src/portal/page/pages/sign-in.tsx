@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { session } from '../api.ts'
 import type { Session } from '../api.ts'
 import { Notice, TextField } from '../components/controls.tsx'
@@ -10,20 +10,27 @@ import { useSubmit } from '../use-submit.ts'
 
 const text = texts.signIn
 
-/** Where nobody is signed in. The token of a sign-in link follows # and goes to the gateway by POST. */
+/** What signs somebody in: the token of a sign-in link, which follows #, or the query with which a provider sent the browser back. */
+const readAttempt = (): { readonly path: string; readonly body: object } | undefined => {
+  const [token, query] = [location.hash.slice(1), location.search.slice(1)]
+  if (token !== '') return { path: '/session', body: { token } }
+  return query === '' ? undefined : { path: '/oidc/session', body: { query } }
+}
+
+/** Where nobody is signed in. */
 export const SignIn = () => {
+  const attempt = useRef(readAttempt()).current
   const error = useSignal<string | undefined>(undefined)
   const options = useSignal<SignInOptions | undefined>(undefined)
-  const token = location.hash.slice(1)
   useEffect(() => {
     get<SignInOptions>('/sign-in-options').then(
       found => (options.value = found),
       () => undefined,
     )
-    if (token === '') return
+    if (attempt === undefined) return
     // The link must not stay in the history of the browser.
     history.replaceState(null, '', '/sign-in')
-    request<Session>('POST', '/session', { token }).then(
+    request<Session>('POST', attempt.path, attempt.body).then(
       started => {
         session.value = started
         navigate('/')
@@ -33,11 +40,23 @@ export const SignIn = () => {
       },
     )
   }, [])
+  const goToProvider = () =>
+    void request<{ url: string }>('POST', '/oidc/authorization-url').then(
+      ({ url }) => location.assign(url),
+      (reason: Error) => {
+        error.value = reason.message
+      },
+    )
   return (
     <main class="sign-in" id="content">
       <h1>{text.title}</h1>
-      {token !== '' && error.value === undefined && <p>{text.working}</p>}
+      {attempt !== undefined && error.value === undefined && <p>{text.working}</p>}
       <Notice text={error.value} />
+      {typeof options.value?.provider === 'string' && (
+        <button type="button" onClick={goToProvider}>
+          {text.withProvider} {options.value.provider}
+        </button>
+      )}
       <p>{text.how}</p>
       <p>{text.operator}</p>
       <pre tabIndex={0}>tollgate accounts link NAME</pre>
@@ -49,6 +68,7 @@ export const SignIn = () => {
 interface SignInOptions {
   readonly email: boolean
   readonly signUp: boolean
+  readonly provider: string | null
 }
 
 const LinkByEmail = ({ isSignUp }: { readonly isSignUp: boolean }) => {

@@ -1,0 +1,239 @@
+import t from 'tap'
+import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
+import { addPerson, removePerson, setEmail } from '../../src/portal/people.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { tempStore } from '../store/temp-store.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { startOidcProvider } from '../support/oidc-provider.ts'
+import type { OidcClaims } from '../support/oidc-provider.ts'
+import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
+import type { PortalClient } from '../support/portal-client.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+
+const dan = { sub: 'dan', email: 'Dan@elsewhere.test', email_verified: true }
+
+const begin = async (client: PortalClient): Promise<string> => (await client.post('/oidc/authorization-url')).json.url
+
+t.test('signing in at an OpenID Connect provider', async t => {
+  const [node, provider] = [await startFakeNode({}), await startOidcProvider()]
+  const deployment = createPortalDeployment(node.url, {
+    gateway: {
+      listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
+      portal: {
+        url: 'http://127.0.0.1',
+        oidc: { ...provider.config, domains: ['example.org'], name: 'Example' },
+        signUp: { plan: 'core', perDay: 1 },
+      },
+    },
+    env: provider.env,
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([node.stop(), provider.stop()])
+  })
+  await deployment.addAccount('alice')
+  const gateway = await deployment.start()
+  const newBrowser = () => createPortalClient(gateway.portal ?? '')
+  const signIn = async (claims: OidcClaims, browser = newBrowser()) => {
+    const query = provider.authorize(await begin(browser), claims)
+    return { browser, query, ...(await browser.post('/oidc/session', { query })) }
+  }
+
+  t.test('the page is told the name of the provider', async t => {
+    t.match((await newBrowser().get('/sign-in-options')).json, { email: false, signUp: false, provider: 'Example' })
+  })
+
+  t.test('a person who was invited by e-mail is signed in, under a new session id', async t => {
+    await printSignInToken(deployment, 'alice', '--person', 'dan', '--role', 'viewer', '--email', 'dan@elsewhere.test')
+    const browser = newBrowser()
+    const cookie = 'tollgate=planted; tollgate.sig=planted'
+    const { headers, json: begun } = await browser.request('POST', '/oidc/authorization-url', undefined, { cookie })
+    t.match(headers.get('set-cookie'), /\btollgate-sign-in=[\w-]{43};.*samesite=lax; httponly/)
+    const { status, json } = await browser.post('/oidc/session', { query: provider.authorize(begun.url, dan) })
+    t.match({ status, json }, { status: 201, json: { person: { name: 'dan', role: 'viewer' }, account: { name: 'alice' } } })
+    t.match((await browser.get('/session')).json, { person: { name: 'dan' } })
+    t.notMatch(browser.cookies(), 'planted')
+  })
+
+  t.test('afterwards issuer and subject are the person, whatever the e-mail address', async t => {
+    t.match(await signIn({ sub: 'dan', email: 'dan@new.test', email_verified: false }), { status: 201, json: { person: { name: 'dan' } } })
+    t.match(await signIn({ ...dan, sub: 'another' }), { status: 403, json: { error: { code: 'other-identity' } } })
+  })
+
+  t.test('an address of a domain gets an account with the plan of sign-up, as long as the day is not full', async t => {
+    const { browser, status } = await signIn({ sub: 'new', email: 'new@example.org', email_verified: true })
+    t.equal(status, 201)
+    t.match((await browser.get('/account')).json, { account: { name: 'new@example.org' }, plan: { name: 'core' } })
+    t.match(await signIn({ sub: 'new', email: 'new@example.org', email_verified: true }), { status: 201 })
+    t.match(await signIn({ sub: 'late', email: 'late@example.org', email_verified: true }), {
+      status: 403,
+      json: { error: { code: 'sign-up-full' } },
+    })
+  })
+
+  t.test('an e-mail address that the ID token does not have is read from userinfo', async t => {
+    provider.state.sendsEmailInUserInfo = true
+    const signedIn = await signIn({ sub: 'eve', email: 'eve@other.test', email_verified: true })
+    provider.state.sendsEmailInUserInfo = false
+    t.match(signedIn, { status: 403, json: { error: { code: 'not-invited', message: /^eve@other.test has no account/ } } })
+  })
+
+  t.test('what the provider does not vouch for signs nobody in', async t => {
+    const past = Math.floor(Date.now() / 1_000) - 3_600
+    const cases: readonly (readonly [label: string, claims: OidcClaims, status: number, code: string])[] = [
+      ['wrong nonce', { nonce: 'wrong' }, 401, 'sign-in-invalid'],
+      ['no nonce', { nonce: undefined }, 401, 'sign-in-invalid'],
+      ['wrong audience', { aud: 'another-client' }, 401, 'sign-in-invalid'],
+      ['wrong issuer', { iss: 'https://login.example.org' }, 401, 'sign-in-invalid'],
+      ['expired', { iat: past, exp: past + 60 }, 401, 'sign-in-invalid'],
+      ['no subject', { sub: undefined }, 401, 'sign-in-invalid'],
+      ['unverified e-mail address', { sub: 'x', email_verified: false }, 403, 'email-unverified'],
+      ['e-mail address that may be unverified', { sub: 'x', email_verified: undefined }, 403, 'email-unverified'],
+      ['no e-mail address', { sub: 'x', email: undefined }, 403, 'email-unverified'],
+      ['text that is no e-mail address', { sub: 'x', email: 'a@example.org@other.test' }, 403, 'email-unverified'],
+      ['another domain', { sub: 'x', email: 'x@example.org.other.test' }, 403, 'not-invited'],
+      ['a subdomain', { sub: 'x', email: 'x@sub.example.org' }, 403, 'not-invited'],
+    ]
+    for (const [label, claims, status, code] of cases) {
+      // Failed sign-ins are limited by network.
+      const from = { 'x-forwarded-for': `198.51.100.${cases.findIndex(each => each[0] === label)}` }
+      const browser = newBrowser()
+      const query = provider.authorize(await begin(browser), { ...dan, ...claims })
+      const refused = await browser.request('POST', '/oidc/session', { query }, from)
+      t.match({ status: refused.status, json: refused.json }, { status, json: { error: { code } } }, label)
+      t.equal((await browser.get('/session')).status, 401, label)
+    }
+    t.equal(JSON.parse((await deployment.run('accounts', 'list', '--json')).stdout).length, 2, 'no account was made')
+  })
+
+  t.test('an ID token that somebody else has signed signs nobody in', async t => {
+    provider.state.usesUnknownKey = true
+    const refused = await signIn(dan)
+    provider.state.usesUnknownKey = false
+    t.match(refused, { status: 401, json: { error: { code: 'sign-in-invalid' } } })
+  })
+
+  t.test('what a browser came back with works once, in that browser, and not with another state', async t => {
+    const { browser, query } = await signIn(dan)
+    t.match(await browser.post('/oidc/session', { query }), { status: 401, json: { error: { code: 'sign-in-expired' } } }, 'replayed')
+    const [victim, attacker] = [newBrowser(), newBrowser()]
+    const stolen = provider.authorize(await begin(victim), dan)
+    t.match(await attacker.post('/oidc/session', { query: stolen }), { status: 401, json: { error: { code: 'sign-in-expired' } } })
+    await begin(attacker)
+    const cookies = attacker.cookies()
+    t.match(await attacker.post('/oidc/session', { query: stolen }), { status: 401, json: { error: { code: 'sign-in-invalid' } } })
+    t.match(
+      await newBrowser().request('POST', '/oidc/session', { query: stolen }, { cookie: cookies }),
+      { status: 401, json: { error: { code: 'sign-in-expired' } } },
+      'a cookie that was used up',
+    )
+    t.match(await victim.post('/oidc/session', { query: stolen }), { status: 201 })
+    const again = newBrowser()
+    const replayedCode = new URLSearchParams(provider.authorize(await begin(again), dan))
+    replayedCode.set('code', new URLSearchParams(stolen).get('code') ?? '')
+    t.match(await again.post('/oidc/session', { query: replayedCode.toString() }), {
+      status: 401,
+      json: { error: { code: 'sign-in-invalid' } },
+    })
+  })
+
+  t.test('what a user refuses at the provider is said', async t => {
+    const browser = newBrowser()
+    const state = new URL(await begin(browser)).searchParams.get('state') ?? ''
+    t.match(await browser.post('/oidc/session', { query: `error=access_denied&state=${state}` }), {
+      status: 401,
+      json: { error: { code: 'provider-refused', message: 'Example did not sign you in: access_denied' } },
+    })
+  })
+
+  t.test('the log has neither the secret of the client nor a token', async t => {
+    const log = JSON.stringify(gateway.log) + gateway.stderr()
+    t.match(log, /"oidc-failed"/)
+    t.notMatch(log, /oidc-canary|eyJ|elsewhere\.test/)
+  })
+})
+
+t.test('while the provider is away, or its metadata name another issuer, sign-in links work, and afterwards it is used', async t => {
+  const [node, provider] = [await startFakeNode({}), await startOidcProvider()]
+  const deployment = createPortalDeployment(node.url, {
+    gateway: { portal: { url: 'http://127.0.0.1', oidc: provider.config } },
+    env: provider.env,
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([node.stop(), provider.stop()])
+  })
+  await deployment.addAccount('alice')
+  await printSignInToken(deployment, 'alice', '--person', 'dan', '--email', 'dan@elsewhere.test')
+  const gateway = await deployment.start()
+  const browser = createPortalClient(gateway.portal ?? '')
+  const unavailable = {
+    status: 503,
+    json: { error: { code: 'provider-unavailable', message: /^OpenID Connect cannot be used now; sign-in links/ } },
+  }
+  provider.state.metadataIssuer = 'http://127.0.0.1:1'
+  t.match(await browser.post('/oidc/authorization-url'), unavailable)
+  t.match(await gateway.waitForEvent('oidc-failed'), { step: 'metadata', reason: /issuer/ })
+  provider.state.metadataIssuer = undefined
+  await provider.stop()
+  t.match(await browser.post('/oidc/authorization-url'), unavailable)
+  t.equal((await (await signInToPortal(deployment, gateway, 'alice')).get('/session')).status, 200)
+  await provider.restart()
+  const query = provider.authorize(await begin(browser), dan)
+  await provider.stop()
+  t.match(await browser.post('/oidc/session', { query }), unavailable)
+  await provider.restart()
+  t.match(await browser.post('/oidc/session', { query: provider.authorize(await begin(browser), dan) }), { status: 201 })
+})
+
+t.test('a person has one identity: another issuer is not merged with it, and a removed person leaves none behind', async t => {
+  const store = await tempStore(t, systemClock)
+  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  const invite = async () => {
+    const person = await addPerson(store, { account: 'acc_1', name: 'dan', role: 'viewer' })
+    await setEmail(store, person, 'dan@example.org')
+    return { ...person, email: 'dan@example.org' }
+  }
+  const services = { store, clock: systemClock }
+  const signIn = (issuer: string, subject: string) =>
+    personOfIdentity(services, { name: 'Example', domains: [] }, { issuer, subject, email: 'dan@example.org' })
+  const invited = await invite()
+  t.match(await signIn('https://one.test', 'dan'), { id: invited.id })
+  await t.rejects(signIn('https://two.test', 'dan'), { status: 403, code: 'other-identity' })
+  t.match(await signIn('https://one.test', 'dan'), { id: invited.id })
+  await removePerson(store, invited)
+  await t.rejects(signIn('https://one.test', 'dan'), { status: 403, code: 'not-invited' })
+  const next = await invite()
+  t.match(await signIn('https://two.test', 'dan'), { id: next.id }, 'the address is free for another')
+  const several = await Promise.allSettled(['x', 'y', 'z'].map(subject => signIn('https://two.test', subject)))
+  t.same(
+    several.map(({ status }) => status),
+    ['rejected', 'rejected', 'rejected'],
+  )
+})
+
+t.test('a sign-in that began on one gateway ends on another that shares the store', { skip: skipWithoutRedis }, async t => {
+  const [node, provider, redis] = [await startFakeNode({}), await startOidcProvider(), await startRedisServer()]
+  const deployment = createPortalDeployment(node.url, {
+    gateway: { store: redis.url, portal: { url: 'https://dashboard.example.org', oidc: provider.config } },
+    env: provider.env,
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([node.stop(), provider.stop(), redis.remove()])
+  })
+  await deployment.addAccount('alice')
+  await printSignInToken(deployment, 'alice', '--person', 'dan', '--email', 'dan@example.org')
+  const [one, other] = [await deployment.start(), await deployment.start()]
+  const first = createPortalClient(one.portal ?? '')
+  const { headers, json } = await first.post('/oidc/authorization-url')
+  t.match(headers.get('set-cookie'), /^__Host-tollgate-sign-in=[\w-]{43}; path=\/; .*samesite=lax; secure; httponly$/)
+  t.match(json.url, /redirect_uri=https%3A%2F%2Fdashboard.example.org%2Fsign-in/)
+  const query = provider.authorize(json.url, { sub: 'dan', email: 'dan@example.org', email_verified: true })
+  const second = createPortalClient(other.portal ?? '')
+  t.match(await second.request('POST', '/oidc/session', { query }, { cookie: first.cookies() }), { status: 201 })
+  t.match(await first.request('GET', '/session', undefined, { cookie: second.cookies() }), {
+    status: 200,
+    json: { person: { name: 'dan' } },
+  })
+})
