@@ -1,3 +1,5 @@
+import type { Clock } from '../services/clock.ts'
+
 /** Work of one account: a call is one unit, and long messages are several. */
 interface Lane {
   /** Units that the account has used and that no turn has paid yet. */
@@ -11,8 +13,11 @@ interface Lane {
 const maxUnitsPerTurn = 16
 /** The same while nobody else has called lately: all connections of one caller are served at once, as without a scheduler. */
 const maxUnitsAlone = 256
-/** Units that waiting calls of all accounts together get in one turn. */
+/** Units that waiting calls of all accounts together get in one turn: fewer while turns take longer than they should. */
 const maxWaitingUnitsPerTurn = 32
+const minWaitingUnitsPerTurn = 4
+/** A call that is not answered from memory takes several turns, so its caller waits several times so long. */
+const maxTurnMs = 5
 /** Turns for which an account that has called counts as another. */
 const maxTurnsSinceOther = 2_000
 /** Calls after which the end of a turn is marked: to mark it costs a microsecond. */
@@ -25,11 +30,15 @@ const bytesPerUnit = 512
 /** The units of a message; 1 MiB takes 10 ms and more to parse. */
 export const unitsOfMessage = (bytes: number): number => 1 + Math.floor(bytes / bytesPerUnit)
 
+/** The units of a new connection: up to 64 KiB are read from it before it can be paused. */
+export const unitsPerConnection = 8
+
 /**
  * Shares out the time of the event loop: an account that calls more than a turn has room for waits behind the calls of others,
  * which do not wait for its calls. Accounts that wait are served in turn, a call each. Without load no call waits.
  */
 export class FairScheduler {
+  readonly #clock: Pick<Clock, 'monotonic'>
   readonly #lanes = new Map<string, Lane>()
   /** Lanes with waiting calls, in the order in which they are served. */
   readonly #queue: Lane[] = []
@@ -37,8 +46,15 @@ export class FairScheduler {
   #callsSinceMark = 0
   #isTurnEnding = false
   #latestLane: Lane | undefined
+  #waitingUnitsPerTurn = maxWaitingUnitsPerTurn
+  /** When the last turn ended, if calls were waiting then: the event loop has not been idle since. */
+  #turnStartMs: number | undefined
   /** The latest turn in which two accounts called. */
   #mixedTurn = -maxTurnsSinceOther
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock
+  }
 
   /** Undefined when the work may begin at once; else it may begin when the promise resolves. */
   enter(owner: string, units: number): Promise<void> | undefined {
@@ -103,8 +119,10 @@ export class FairScheduler {
     this.#isTurnEnding = false
     this.#callsSinceMark = 0
     this.#turn += 1
+    if (this.#queue.length === 0) return void (this.#turnStartMs = undefined)
+    this.#adaptToTurn()
     let [units, skippedLanes] = [0, 0]
-    while (this.#queue.length > skippedLanes && units < maxWaitingUnitsPerTurn) {
+    while (this.#queue.length > skippedLanes && units < this.#waitingUnitsPerTurn) {
       const lane = this.#queue.shift()!
       this.#pay(lane)
       // Where all that wait have used more than their share, the first goes on: there is nothing else to do.
@@ -114,6 +132,19 @@ export class FairScheduler {
       if (lane.waiting.length > 0) this.#queue.push(lane)
     }
     if (this.#queue.length > 0) this.#endTurnLater()
+    else this.#turnStartMs = undefined
+  }
+
+  /** What a unit takes depends on the call, on the nodes and on the machine. */
+  #adaptToTurn(): void {
+    const nowMs = this.#clock.monotonic()
+    if (this.#turnStartMs !== undefined) {
+      const isLong = nowMs - this.#turnStartMs > maxTurnMs
+      this.#waitingUnitsPerTurn = isLong
+        ? Math.max(minWaitingUnitsPerTurn, this.#waitingUnitsPerTurn >> 1)
+        : Math.min(maxWaitingUnitsPerTurn, this.#waitingUnitsPerTurn + 1)
+    }
+    this.#turnStartMs = nowMs
   }
 
   #runNext(lane: Lane): number {

@@ -9,6 +9,9 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
 import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
+import { unitsPerConnection } from './fair-scheduler.ts'
+import type { FairScheduler } from './fair-scheduler.ts'
+import { httpConnectionOf } from './request-tracking.ts'
 import { UpgradeResponse, sendRawResponse } from './response.ts'
 import { nextRequestId } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
@@ -107,6 +110,15 @@ export class OpenConnections {
     this.#open.add(socket)
     socket.once('close', () => this.#open.delete(socket))
   }
+}
+
+/** While an address opens more connections than its share of the time allows, they are read in turn. */
+export const paceConnections = (server: Server, scheduler: FairScheduler, tls?: TlsServers): void => {
+  server.on(tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
+    const turn = scheduler.enter(socket.remoteAddress ?? '', unitsPerConnection)
+    // Not at once: Node resumes the socket in the next tick, which cannot be undone before.
+    if (turn !== undefined) process.nextTick(() => httpConnectionOf(socket).pauseUntil(turn))
+  })
 }
 
 /** Loads a listener with its first request. */

@@ -22,6 +22,7 @@ import {
   lazyListener,
   OpenConnections,
   listen,
+  paceConnections,
   urlOf,
 } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
@@ -87,7 +88,7 @@ export const openRpcListener = async ({
     headers: config.headers,
     log,
     activeRequests,
-    scheduler: new FairScheduler(),
+    scheduler: new FairScheduler(clock),
     memoryBudget,
     hintGc: openGcHints(),
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
@@ -101,6 +102,7 @@ export const openRpcListener = async ({
   const { rpc, reusePort } = config.listen
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)
+  paceConnections(server, services.scheduler, tls)
   measureLoad(metrics, services, { connections, wsConnections })
   wsConnections.start()
   let { drain: drainConfig } = config

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { dropBody } from '../runtime/http-internals.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { RequestOrigin } from './rpc-request.ts'
@@ -51,11 +52,13 @@ const newConnection = (socket: Socket): HttpConnection => new HttpConnection(soc
 
 /**
  * Bounds the requests that one connection has in flight: Node starts each pipelined request as soon as it has been read, however many
- * have not been answered.
+ * have not been answered. What has been read already when reading pauses is still served.
  */
 class HttpConnection {
   readonly #socket: Socket
   #inFlightCount = 0
+  /** Turns that are waited for: of the connection itself, and of parts of bodies. */
+  #waitingCount = 0
   #isPaused = false
   #isStopped = false
 
@@ -63,36 +66,57 @@ class HttpConnection {
     this.#socket = socket
   }
 
-  /** A request has come in; what has arrived with it is still served. */
-  begin(): void {
-    this.#inFlightCount += 1
-    if (this.#inFlightCount >= maxConcurrentRequests) this.#stopReading()
+  /** Is nothing more read from the connection, which is to be closed? */
+  get isStopped(): boolean {
+    return this.#isStopped
   }
 
-  /** Reads nothing more from the connection, which is to be closed. */
-  stop(): void {
-    this.#isStopped = true
-    this.#stopReading()
+  /** A request has come in. */
+  begin(): void {
+    this.#inFlightCount += 1
+    if (this.#inFlightCount >= maxConcurrentRequests) this.#pause()
   }
 
   /** Its response has been sent, or the caller has disconnected. */
   end(): void {
     this.#inFlightCount -= 1
-    if (!this.#isPaused || this.#isStopped || this.#inFlightCount > maxConcurrentRequests / 2) return
-    this.#isPaused = false
-    this.#socket.off('resume', this.#pause)
-    this.#socket.resume()
+    if (this.#inFlightCount <= maxConcurrentRequests / 2) this.#resume()
   }
 
-  #stopReading(): void {
+  /** Reads on when it is the turn of the connection. */
+  pauseUntil(turn: Promise<void>): void {
+    this.#waitingCount += 1
+    this.#pause()
+    void turn.then(() => {
+      this.#waitingCount -= 1
+      if (this.#inFlightCount < maxConcurrentRequests) this.#resume()
+    })
+  }
+
+  /** What has been read already of a body is dropped. */
+  stop(): void {
+    if (this.#isStopped) return
+    this.#isStopped = true
+    dropBody(this.#socket)
+    this.#pause()
+  }
+
+  #pause(): void {
     if (this.#isPaused) return
     this.#isPaused = true
     // Node resumes the socket after each request, and each part of a body, that it has read.
-    this.#socket.on('resume', this.#pause)
+    this.#socket.on('resume', this.#pauseAgain)
     this.#socket.pause()
   }
 
-  readonly #pause = (): void => void this.#socket.pause()
+  #resume(): void {
+    if (!this.#isPaused || this.#isStopped || this.#waitingCount > 0) return
+    this.#isPaused = false
+    this.#socket.off('resume', this.#pauseAgain)
+    this.#socket.resume()
+  }
+
+  readonly #pauseAgain = (): void => void this.#socket.pause()
 }
 
 /** Node does not close a response that waits behind others of its connection (pipelining) when that connection closes. */

@@ -118,10 +118,11 @@ const respondToCalls =
       const admitted = endpoint.admit(origin)
       const refusal = (admitted instanceof Promise ? await admitted : admitted) ?? checkRequestHeaders(req)
       if (origin.state.accountId !== undefined) memory.setOwner(origin.state.accountId)
-      const body = refusal ?? (await readBody(req, res, services.limits.body, memory))
+      const body = refusal ?? (await readBody(services, req, res, memory))
       if (body === undefined) return logAborted(services, origin, undefined)
       const turn = 'error' in body ? undefined : services.scheduler.enter(memory.owner, unitsOfMessage(body.length))
       if (turn !== undefined) await turn
+      if (turn !== undefined && res.destroyed) return logAborted(services, origin, undefined)
       state.response =
         'error' in body
           ? failureResponse(body)

@@ -5,6 +5,7 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { sleep } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
+import { unitsPerConnection } from './fair-scheduler.ts'
 import type { NetworkEndpoint, RoutedRequest } from './rpc-request.ts'
 import { sendResponse } from './response.ts'
 import type { UpgradeResponse } from './response.ts'
@@ -55,6 +56,9 @@ export class WsConnections {
     const refusal = await endpoint.admit(origin)
     if (refusal !== undefined) return sendResponse(this.#services, res, origin, failureResponse(refusal))
     const acceptUpgrade = await this.#loadHandshake()
+    // The first messages are read with the handshake.
+    const turn = this.#services.scheduler.enter(origin.state.accountId ?? origin.ip, unitsPerConnection)
+    if (turn !== undefined) await turn
     acceptUpgrade(request, res.stream, res.head, socket => {
       const connection = new WsConnection(socket, request.socket, routed, this.#services)
       socket.connection = connection

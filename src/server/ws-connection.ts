@@ -9,17 +9,14 @@ import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
-import type { FairScheduler } from './fair-scheduler.ts'
 import { ArrivingMessage } from './ws-frames.ts'
 import type { ActiveRequests, RoutedRequest } from './rpc-request.ts'
 import { PongSender } from './ws-pongs.ts'
 import { logResponse } from './response-records.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
+import { WsReading } from './ws-reading.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
-
-/** Messages of one WebSocket that are handled at the same time; at this number reading from it pauses. */
-const maxConcurrentMessages = 200
 
 /** A longer message is not even parsed when there is no room to handle it: the connection is closed. */
 const maxRefusedMessageBytes = 16_384
@@ -39,7 +36,7 @@ export class WsConnection {
   readonly routedRequest: RoutedRequest
   readonly #socket: WebSocket
   readonly #activeRequests: ActiveRequests
-  readonly #scheduler: FairScheduler
+  readonly #reading: WsReading
   readonly #log: Log
   readonly #accessLog: AccessLog
   readonly #stream: Socket
@@ -47,7 +44,6 @@ export class WsConnection {
   readonly #pongs: PongSender
   readonly #memory: CallerMemory
   readonly #arrivingMessage: ArrivingMessage
-  #inFlightCount = 0
   #isCorked = false
   #isClosing = false
   #drainReason: string | undefined
@@ -74,15 +70,16 @@ export class WsConnection {
       onRead: () => this.#onRead(),
       onSlowReader: () => this.#terminateSlowReader(),
     })
+    this.#reading = new WsReading(socket, { scheduler, memory: this.#memory, needsDrain: () => this.#sendQueue.needsDrain })
     this.routedRequest = routedRequest
     origin.push = { send: pieces => this.push(pieces), close: (code, reason) => this.close(code, reason) }
     this.#activeRequests = activeRequests
-    this.#scheduler = scheduler
     this.#log = log
     this.#accessLog = accessLog
     socket.on('pong', (payload: Buffer) => {
       this.#missedPongs = 0
       this.#arrivingMessage.skip(payload.length)
+      this.#reading.recordControlFrame()
     })
     socket.on('error', () => undefined) // a frame that violates the protocol; ws closes the WebSocket with the code for it
     // Before ws: it collects the bytes of a message until that is complete.
@@ -126,7 +123,7 @@ export class WsConnection {
   drain(reason = gatewayStops): void {
     this.#isClosing = true
     this.#drainReason ??= reason
-    if (this.#inFlightCount === 0) this.close(1001, this.#drainReason)
+    if (this.#reading.inFlightCount === 0) this.close(1001, this.#drainReason)
   }
 
   /** Closes once all queued responses are sent; messages that arrive from now on are ignored. */
@@ -135,11 +132,17 @@ export class WsConnection {
     this.#sendQueue.close(code, reason)
   }
 
-  /** The caller closes: cancels the work for its calls, and drops the responses that it has not got yet. */
+  /**
+   * The caller closes: drops the responses that it has not got yet, and cancels the work for its calls. In its turn, as to cancel a call
+   * takes as long as to handle one, and callers may close hundreds of connections at once.
+   */
   abort(): void {
     this.#isClosing = true
     this.#sendQueue.discard()
-    this.routedRequest.origin.abort()
+    const { origin } = this.routedRequest
+    const turn = this.#reading.enter(this.#reading.inFlightCount)
+    if (turn === undefined) origin.abort()
+    else void turn.then(() => origin.abort())
   }
 
   terminate(): void {
@@ -148,6 +151,7 @@ export class WsConnection {
 
   #onPing(payload: Buffer): void {
     this.#arrivingMessage.skip(payload.length)
+    this.#reading.recordControlFrame()
     this.#pongs.send(Buffer.from(payload)) // a copy, as the payload is a part of what was read
   }
 
@@ -165,35 +169,38 @@ export class WsConnection {
     const reservedBytes = message.length + handlingBytes(message.length)
     if (!this.#memory.reserve(reservedBytes)) return this.#refuseMessage(message)
     this.#activeRequests.begin()
-    this.#inFlightCount += 1
-    if (this.#inFlightCount >= maxConcurrentMessages) this.#socket.pause()
+    this.#reading.begin()
     const { endpoint, origin } = this.routedRequest
-    const turn = this.#scheduler.enter(this.#memory.owner, unitsOfMessage(message.length))
+    const turn = this.#reading.enter(unitsOfMessage(message.length))
     if (turn !== undefined) await turn
-    const response = await handleMessage(endpoint.messageHandler, message, origin, this.#memory)
-    this.#inFlightCount -= 1
+    // The caller may have left meanwhile.
+    const isOpen = turn === undefined || this.#socket.readyState !== this.#socket.CLOSED
+    const response = isOpen ? await handleMessage(endpoint.messageHandler, message, origin, this.#memory) : undefined
+    this.#reading.end()
     this.#memory.release(reservedBytes)
-    this.sendResponse(response)
-    if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
+    if (response !== undefined) {
+      this.sendResponse(response)
+      if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
+    }
     if (this.#isClosing) this.drain()
-    this.#applyBackpressure()
+    this.#reading.update()
     this.#activeRequests.end()
   }
 
   /** There is no room to handle it: each of its calls gets an error, and none runs. */
   async #refuseMessage(message: Buffer): Promise<void> {
-    if (message.length > maxRefusedMessageBytes) return this.close(1013, 'too many bytes are in flight')
+    if (message.length > maxRefusedMessageBytes || !this.#reading.recordRefusal()) return this.close(1013, 'too many bytes are in flight')
     const { endpoint, origin } = this.routedRequest
     const receivedAtMs = this.#accessLog.startTimer()
     const response = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin, this.#memory)
     const { body } = response
     if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
     if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
-    this.#applyBackpressure()
+    this.#reading.update()
   }
 
   #enqueue(body: ResponseBody): boolean {
-    if (this.#inFlightCount > 0) this.#corkUntilNextTick()
+    if (this.#reading.inFlightCount > 0) this.#corkUntilNextTick()
     return this.#sendQueue.send(body)
   }
 
@@ -233,12 +240,6 @@ export class WsConnection {
   /** A caller that reads is alive, though its pong may be queued far behind. */
   #onRead(): void {
     this.#missedPongs = 0
-    this.#applyBackpressure()
-  }
-
-  /** Reads only while more responses may be queued. */
-  #applyBackpressure(): void {
-    if (this.#inFlightCount >= maxConcurrentMessages || this.#sendQueue.needsDrain) this.#socket.pause()
-    else if (this.#socket.isPaused) this.#socket.resume()
+    this.#reading.update()
   }
 }

@@ -1,15 +1,15 @@
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parentPort, workerData } from 'node:worker_threads'
 import { WebSocket } from 'ws'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { callData } from './exhaustion-node.ts'
 import type { exhaustionNames } from './exhaustion-node.ts'
+import { reportResult, takeTask } from './task-process.ts'
 
 export type ExhaustionName = (typeof exhaustionNames)[number]
 
-/** A thread that takes the memory or the time of a gateway, with one API key. */
+/** A process that takes the memory or the time of a gateway, with one API key. */
 export interface AttackerTask {
   readonly name: ExhaustionName
   readonly http: string
@@ -18,7 +18,12 @@ export interface AttackerTask {
   readonly seed: number
 }
 
-const task = workerData as AttackerTask // written by runWorker()
+export interface AttackerReport {
+  /** An attacker that could not send anything proves nothing. */
+  readonly sentBytes: number
+}
+
+const task = takeTask<AttackerTask>()
 const endMs = performance.now() + task.durationMs
 const isOver = (): boolean => performance.now() > endMs
 const random = new SeededRandom(task.seed)
@@ -48,16 +53,20 @@ const keepBusy = async (count: number, attack: () => Promise<void>): Promise<voi
   await Promise.race([Promise.all(Array.from({ length: count }, work)), sleep(task.durationMs)])
 }
 
+const sockets: Socket[] = []
+
 /** Resolves when the connection is closed, or what it is used for is over. */
 const useConnection = (run: (socket: Socket) => void): Promise<void> =>
   new Promise(resolve => {
     const socket = connect(Number(port), hostname, () => run(socket))
+    sockets.push(socket)
     socket.on('error', () => undefined).on('close', () => resolve())
   })
 
 const useWebSocket = (run: (socket: WebSocket) => void): Promise<void> =>
   new Promise(resolve => {
     const socket = new WebSocket(task.ws)
+    socket.on('upgrade', response => sockets.push(response.socket))
     socket.on('open', () => run(socket))
     socket.on('error', () => undefined).on('close', () => resolve())
   })
@@ -134,4 +143,7 @@ const attacks: Readonly<Record<ExhaustionName, () => Promise<void>>> = {
 }
 
 await attacks[task.name]()
-parentPort?.postMessage(undefined)
+const report: AttackerReport = {
+  sentBytes: sockets.reduce((sum, { bytesWritten, writableLength }) => sum + bytesWritten - writableLength, 0),
+}
+reportResult(report)

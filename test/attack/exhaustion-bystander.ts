@@ -1,9 +1,9 @@
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parentPort, workerData } from 'node:worker_threads'
 import { callData } from './exhaustion-node.ts'
+import { reportResult, takeTask } from './task-process.ts'
 
-/** A thread that calls as an ordinary caller does, and measures how long it waits. */
+/** A process that calls as an ordinary caller does, and measures how long it waits. */
 export interface BystanderTask {
   readonly url: string
   readonly durationMs: number
@@ -22,7 +22,7 @@ const intervalMs = 10
 /** A call that takes longer has failed. */
 const timeoutMs = 10_000
 
-const { url, durationMs, seed } = workerData as BystanderTask // written by runWorker()
+const { url, durationMs, seed } = takeTask<BystanderTask>()
 const agent = new http.Agent({ keepAlive: true, maxSockets: 8 })
 
 /** Mostly calls that the gateway answers by itself, calls that the node must answer, and some longer answers. */
@@ -82,4 +82,4 @@ for (let n = 0; performance.now() < endMs; n += 1) {
 await Promise.all(calls)
 latencies.sort((a, b) => a - b)
 const report: BystanderReport = { p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? NaN, failed, firstFailure }
-parentPort?.postMessage(report)
+reportResult(report)

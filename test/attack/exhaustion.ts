@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { residentBytesOf } from '../support/process-memory.ts'
 import { mustBeZero } from './attack.ts'
 import type { Attack, AttackOptions, Figure } from './attack.ts'
 import type { BystanderReport, BystanderTask } from './exhaustion-bystander.ts'
-import type { AttackerTask, ExhaustionName } from './exhaustion-attacker.ts'
+import type { AttackerReport, AttackerTask, ExhaustionName } from './exhaustion-attacker.ts'
 import { exhaustionNames, startExhaustionNode } from './exhaustion-node.ts'
+import { runTaskProcess } from './task-process.ts'
 
 /** What one attack on the memory or the time of a gateway came to, and how a caller of another account fared meanwhile. */
 export interface ExhaustionResult {
@@ -21,6 +21,11 @@ export interface ExhaustionResult {
   readonly bystanderP99AloneMs: number
   /** Calls of the bystander that were not answered. */
   readonly failed: number
+  /** By the attacker. */
+  readonly sentMiB: number
+  /** Of the gateway, during the attack. */
+  readonly loopDelayP99Ms: number
+  readonly cpuSeconds: number
 }
 
 const inFlightMiB = 128
@@ -30,7 +35,7 @@ const attackMs = 4_000
 
 /**
  * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls. The
- * node, the attacker and the bystander have a thread each, so that they do not wait for one another.
+ * attacker and the bystander have a process each, and the attacker the lowest priority, so that the bystander waits for the gateway alone.
  */
 export const runExhaustion = async (
   { seed, scale, log }: AttackOptions,
@@ -70,17 +75,19 @@ interface AttackSetup {
 const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (line: string) => void): Promise<ExhaustionResult> => {
   const { name, attackerKey, bystanderKey, seed, scale } = setup
   const bystand = (durationMs: number) =>
-    runWorker<BystanderTask, BystanderReport>('exhaustion-bystander', { url: gateway.http(bystanderKey), durationMs, seed })
+    runTaskProcess<BystanderTask, BystanderReport>('exhaustion-bystander', { url: gateway.http(bystanderKey), durationMs, seed })
   await bystand(500) // code that is not compiled yet is slow
   const alone = await bystand(aloneMs)
   const rest = residentBytesOf(gateway.pid)
   const peak = samplePeak(gateway.pid)
   const durationMs = attackMs * scale
   const task: AttackerTask = { name, http: gateway.http(attackerKey), ws: gateway.ws(attackerKey), durationMs, seed }
-  const [beside] = await Promise.all([
-    sleep(durationMs / 8).then(() => bystand((durationMs * 7) / 8)),
-    runWorker<AttackerTask, undefined>('exhaustion-attacker', task),
+  const before = await readProcessLoad(gateway)
+  const [beside, { sentBytes }] = await Promise.all([
+    sleep(durationMs / 8).then(() => bystand((durationMs * 3) / 4)),
+    runTaskProcess<AttackerTask, AttackerReport>('exhaustion-attacker', task, true),
   ])
+  const after = await readProcessLoad(gateway)
   if (beside.firstFailure !== undefined) log(`${name}: ${beside.firstFailure}`)
   return {
     name,
@@ -90,6 +97,9 @@ const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (lin
     bystanderP99Ms: beside.p99Ms,
     bystanderP99AloneMs: alone.p99Ms,
     failed: beside.failed,
+    sentMiB: toMiB(sentBytes),
+    loopDelayP99Ms: after.loopDelayP99Ms,
+    cpuSeconds: after.cpuSeconds - before.cpuSeconds,
   }
 }
 
@@ -111,16 +121,17 @@ const samplePeak = (pid: number): { stop(): number } => {
   }
 }
 
-/** Runs a file of this folder on a thread of its own; resolves with the one message that it posts. */
-const runWorker = <Task, Report>(file: string, task: Task): Promise<Report> =>
-  new Promise((resolve, reject) => {
-    const worker = new Worker(new URL(`./${file}.js`, import.meta.url), { workerData: task })
-    worker.once('message', report => {
-      resolve(report)
-      void worker.terminate()
-    })
-    worker.once('error', reject)
-  })
+/** What the gateway says of itself, since the last time that it was asked. */
+interface ProcessLoad {
+  readonly loopDelayP99Ms: number
+  readonly cpuSeconds: number
+}
+
+const readProcessLoad = async ({ admin }: GatewayProcess): Promise<ProcessLoad> => {
+  const metrics = await (await fetch(`${admin}/metrics`)).text()
+  const metricOf = (name: string) => Number(new RegExp(`^${name} (.+)`, 'm').exec(metrics)?.[1])
+  return { loopDelayP99Ms: 1_000 * metricOf('nodejs_eventloop_lag_p99_seconds'), cpuSeconds: metricOf('process_cpu_seconds_total') }
+}
 
 export const exhaustion: Attack = {
   name: 'exhaustion',

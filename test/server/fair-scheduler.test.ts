@@ -1,5 +1,6 @@
 import t from 'tap'
 import { FairScheduler, unitsOfMessage } from '../../src/server/fair-scheduler.ts'
+import { TestClock } from '../support/fakes.ts'
 
 const nextTurn = () => new Promise(setImmediate)
 
@@ -13,8 +14,8 @@ const enter = (scheduler: FairScheduler, begun: string[], owner: string, count: 
 }
 
 /** A scheduler to which two owners have called lately. */
-const openMixed = async (): Promise<FairScheduler> => {
-  const scheduler = new FairScheduler()
+const openMixed = async (clock = new TestClock()): Promise<FairScheduler> => {
+  const scheduler = new FairScheduler(clock)
   for (const owner of ['a', 'b']) scheduler.enter(owner, 1)
   for (let i = 0; i < 8; i += 1) scheduler.enter('b', 0)
   await nextTurn()
@@ -22,7 +23,7 @@ const openMixed = async (): Promise<FairScheduler> => {
 }
 
 t.test('calls of a caller who is alone begin at once', async t => {
-  const [scheduler, begun] = [new FairScheduler(), [] as string[]]
+  const [scheduler, begun] = [new FairScheduler(new TestClock()), [] as string[]]
   enter(scheduler, begun, 'a', 200)
   t.equal(begun.length, 200)
 })
@@ -58,8 +59,28 @@ t.test('a long message counts as many calls', async t => {
   while (begun.length < 210) await nextTurn()
 })
 
+t.test('while turns of the event loop take long, fewer waiting calls begin in each, and then more again', async t => {
+  const clock = new TestClock()
+  const [scheduler, begun] = [await openMixed(clock), [] as string[]]
+  for (const owner of ['a', 'b', 'c', 'd']) enter(scheduler, begun, owner, 500)
+  const begunIn = async (turns: number, turnMs: number): Promise<number> => {
+    const before = begun.length
+    for (let i = 0; i < turns; i += 1) {
+      clock.advance(turnMs)
+      await nextTurn()
+    }
+    return (begun.length - before) / turns
+  }
+  await begunIn(10, 0)
+  t.equal(await begunIn(10, 1), 32)
+  await begunIn(5, 6)
+  t.equal(await begunIn(10, 6), 4)
+  await begunIn(40, 1)
+  t.equal(await begunIn(5, 1), 32)
+})
+
 t.test('accounts that wait for nothing are forgotten', async t => {
-  const scheduler = new FairScheduler()
+  const scheduler = new FairScheduler(new TestClock())
   scheduler.enter('owner 0', 1_000)
   for (let i = 1; i < 5_000; i += 1) scheduler.enter(`owner ${i}`, 1)
   t.equal(scheduler.enter('owner 0', 1), undefined, 'what it owed is forgotten too')

@@ -7,8 +7,7 @@ import { runFuzzBytes } from '../attack/fuzz-bytes.ts'
 import { openRawConnection } from '../support/rpc-client.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
-import { createRpcServer } from '../../src/server/http-server.ts'
-import { FairScheduler } from '../../src/server/fair-scheduler.ts'
+import { createRpcServer, paceConnections } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
@@ -17,6 +16,8 @@ import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import type { Origin } from '../../src/plugin/call.ts'
 import { TestClock, TestLog, fakeResult, fakeAccessLog } from '../support/fakes.ts'
+import { HeldScheduler } from '../support/held-scheduler.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // Which requests enter the Koa application, seen by a middleware in front of all others.
 
@@ -46,6 +47,7 @@ const messageHandler = {
   accessLog: fakeAccessLog,
 }
 const endpoint = { name: 'net', admit, messageHandler }
+const scheduler = new HeldScheduler()
 const counted: number[] = []
 const services: RpcServices = {
   endpointByHost: new Map([
@@ -59,7 +61,7 @@ const services: RpcServices = {
   clock: new TestClock(),
   accessLog: fakeAccessLog,
   activeRequests: new ActiveRequests(),
-  scheduler: new FairScheduler(),
+  scheduler,
   memoryBudget: new MemoryBudget(1 << 20),
   hintGc: () => undefined,
   sendSingleWrite: () => false,
@@ -74,6 +76,7 @@ host.middleware.unshift(({ req }, next) => {
   return next()
 })
 const server = createRpcServer(services, host.callback()).listen(0, '127.0.0.1')
+paceConnections(server, scheduler)
 await once(server, 'listening')
 wsConnections.start()
 t.teardown(() => {
@@ -295,4 +298,15 @@ t.test('after malformed bytes no request is active, no memory is reserved, and n
   await services.activeRequests.whenIdle()
   t.equal(services.memoryBudget.reservedBytes, 0)
   t.same(log.lines, [])
+})
+
+t.test('a new connection of an address that has used its share of the time is read in its turn', async t => {
+  scheduler.hold()
+  entered.length = 0
+  const response = responseTo(call('good'))
+  await waitUntil(() => scheduler.waiting.length > 0)
+  t.match(scheduler.waiting, [{ owner: '127.0.0.1' }])
+  t.same(entered, [], 'nothing has been read')
+  scheduler.release()
+  t.match(await response, /^HTTP\/1.1 200 /)
 })

@@ -12,7 +12,6 @@ import { openSingleWrite } from '../../src/runtime/http-internals.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
-import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import type { AccessLog } from '../../src/services/access-log.ts'
 import { ActiveRequests, nextRequestId } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
@@ -20,6 +19,7 @@ import { setSendTimeout } from '../../src/server/stream-response.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
+import { HeldScheduler } from '../support/held-scheduler.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // The Koa application, in front of a network whose responses are long.
@@ -50,6 +50,7 @@ const openServer = async (
   }: ServerOptions,
 ) => {
   const clock = new TestClock()
+  const scheduler = new HeldScheduler()
   const [log, activeRequests, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = {
@@ -92,7 +93,7 @@ const openServer = async (
     clock,
     accessLog,
     activeRequests,
-    scheduler: new FairScheduler(),
+    scheduler,
     memoryBudget,
     hintGc,
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
@@ -114,7 +115,7 @@ const openServer = async (
     caller.write(
       `POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
-  return { log, activeRequests, memoryBudget, caller, call, refunds, startedCalls: () => startedCalls }
+  return { log, activeRequests, memoryBudget, scheduler, caller, call, refunds, startedCalls: () => startedCalls }
 }
 
 t.test('a caller who reads nothing of a long response is disconnected, and the memory reserved for it is released', async t => {
@@ -361,6 +362,42 @@ t.test('requests in flight', async t => {
     t.equal(await Promise.race([drained, wait(100, 'full')]), 'full', 'nothing more is read from the connection')
     caller.destroy()
     await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
+  t.test('are refused before any of their body is read when there is no room for all of it', async t => {
+    const { caller, memoryBudget } = await openServer(t, { memoryBudget: new MemoryBudget(mib) })
+    caller.write('POST /v3/key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 900000\r\n\r\n')
+    t.equal(await statusOf(caller), '503')
+    caller.destroy()
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
+  t.test('are read no further while their account has used its share of the time', async t => {
+    const { call, caller, memoryBudget, scheduler } = await openServer(t, { resultBytes: 10 })
+    scheduler.hold()
+    call(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(900_000)}"]}`)
+    await waitUntil(() => scheduler.waiting.length > 0)
+    t.match(scheduler.waiting[0], { owner: '127.0.0.1' })
+    const reservedBytes = () => memoryBudget.reservedBytes
+    await wait(20)
+    const held = reservedBytes()
+    await wait(50)
+    t.equal(reservedBytes(), held, 'no more is read')
+    t.ok(held < 600_000, `${held} bytes`)
+    scheduler.release()
+    t.equal(await statusOf(caller), '200')
+  })
+
+  t.test('whose caller leaves before their turn are not handled', async t => {
+    const { call, caller, activeRequests, scheduler, startedCalls } = await openServer(t, {})
+    scheduler.hold()
+    call()
+    await waitUntil(() => scheduler.waiting.length > 0)
+    caller.destroy()
+    await activeRequests.whenIdle()
+    scheduler.release()
+    await nextTurns()
+    t.equal(startedCalls(), 0)
   })
 
   t.test('release what they hold when their caller leaves in the middle of the body', async t => {

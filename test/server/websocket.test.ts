@@ -10,13 +10,13 @@ import type { Failure } from '../../src/plugin/reply.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
-import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestClock, TestLog, fakeResult, fakeAccessLog } from '../support/fakes.ts'
+import { HeldScheduler } from '../support/held-scheduler.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // The WebSocket listener, in front of a network with responses of a length that each test sets.
@@ -35,6 +35,7 @@ interface ScriptedNetwork {
 
 const openServer = async (test: Test) => {
   const [clock, log, activeRequests, memoryBudget] = [new TestClock(), new TestLog(), new ActiveRequests(), new MemoryBudget(512 * mib)]
+  const scheduler = new HeldScheduler()
   const network: ScriptedNetwork = { resultBytes: 21 * mib, refusal: undefined, admitCount: 0, signals: [] }
   const limits = {
     body: mib,
@@ -74,7 +75,7 @@ const openServer = async (test: Test) => {
     clock,
     accessLog: fakeAccessLog,
     activeRequests,
-    scheduler: new FairScheduler(),
+    scheduler,
     memoryBudget,
     hintGc: () => undefined,
     sendSingleWrite: () => false,
@@ -97,7 +98,7 @@ const openServer = async (test: Test) => {
     const closed = once(caller, 'close').then(([code]) => code as number)
     return { caller, messages, closed, call: () => caller.send('{"jsonrpc":"2.0","id":1,"method":"eth_call"}') }
   }
-  return { clock, network, memoryBudget, activeRequests, wsConnections, connect }
+  return { clock, network, memoryBudget, activeRequests, scheduler, wsConnections, connect }
 }
 
 t.test('while the gateway is to stop, WebSockets close with 1001 one after another, the oldest first', async t => {
@@ -116,6 +117,17 @@ t.test('while the gateway is to stop, WebSockets close with 1001 one after anoth
   await done
   await waitUntil(() => isClosed.length === 4)
   t.equal(late.caller.readyState, WebSocket.OPEN)
+})
+
+t.test('an upgrade waits for its turn, as the first messages are read with it', async t => {
+  const { scheduler, wsConnections, connect } = await openServer(t)
+  scheduler.hold()
+  const connected = connect('one')
+  await waitUntil(() => scheduler.waiting.length > 0)
+  t.equal(wsConnections.count, 0)
+  scheduler.release()
+  await connected
+  t.equal(wsConnections.count, 1)
 })
 
 t.test(

@@ -7,12 +7,12 @@ import type { Test } from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { WsConnection } from '../../src/server/ws-connection.ts'
-import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RoutedRequest } from '../../src/server/rpc-request.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
+import { HeldScheduler } from '../support/held-scheduler.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // One real WebSocket, and a caller that reads as much as a test sets.
@@ -36,11 +36,14 @@ const open = async (
   await once(server, 'listening')
   const caller = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`, { maxPayload: 0 })
   const [{ socket, stream }] = await Promise.all([arrived, once(caller, 'open')])
-  const log = new TestLog()
+  const [log, scheduler, calls] = [new TestLog(), new HeldScheduler(), { run: 0, aborted: 0 }]
   const parse = createMessageParser({ batch: 1, depth: 9 })
   const messageHandler = {
     parse,
-    run: () => Promise.resolve(fakeResult(result)),
+    run: () => {
+      calls.run += 1
+      return Promise.resolve(fakeResult(result))
+    },
     limits: { batchReply: mib, batchConcurrency: 9, batchTimeout: 9000 },
     clock: new TestClock(),
     log,
@@ -48,11 +51,18 @@ const open = async (
   }
   const routedRequest = {
     endpoint: { messageHandler },
-    origin: { requestId: 'r-1', network: 'net', transport: 'websocket', ip: '127.0.0.1', state: {}, abort: () => undefined },
+    origin: {
+      requestId: 'r-1',
+      network: 'net',
+      transport: 'websocket',
+      ip: '127.0.0.1',
+      state: {},
+      abort: () => void (calls.aborted += 1),
+    },
   } as unknown as RoutedRequest // all that it reads
   const connection = new WsConnection(socket, stream, routedRequest, {
     activeRequests: new ActiveRequests(),
-    scheduler: new FairScheduler(),
+    scheduler,
     log,
     accessLog,
     memoryBudget,
@@ -74,7 +84,7 @@ const open = async (
       replies: [reply],
       retryAfter: undefined,
     })
-  return { log, memoryBudget, socket, stream, caller, closed, deliver, connection }
+  return { log, scheduler, calls, memoryBudget, socket, stream, caller, closed, deliver, connection }
 }
 
 /** The TCP socket of a caller: ws emits a message only when it is whole. */
@@ -467,5 +477,77 @@ t.test('messages that arrive', async t => {
     })
     t.ok(memoryBudget.reservedBytes <= mib)
     t.ok(mostBytes <= mib, `${mostBytes} bytes`)
+  })
+})
+
+t.test('while the account of a caller has used its share of the time', async t => {
+  const message = '{"jsonrpc":"2.0","id":1,"method":"eth_call"}'
+  const openHeld = async (test: Test, memoryBudget = new MemoryBudget(512 * mib)) => {
+    const opened = await open(test, 60_000, memoryBudget)
+    opened.caller.resume()
+    opened.scheduler.hold()
+    return opened
+  }
+  /** In one write. */
+  const sendMany = (caller: WebSocket, count: number, send: () => void): void => {
+    tcpSocketOf(caller).cork()
+    for (let i = 0; i < count; i += 1) send()
+    tcpSocketOf(caller).uncork()
+  }
+
+  t.test('its messages wait, nothing more is read, and all are answered in its turn', async t => {
+    const { caller, socket, scheduler, calls } = await openHeld(t)
+    sendMany(caller, 20, () => caller.send(message))
+    await waitUntil(() => scheduler.waiting.length === 20)
+    t.equal(calls.run, 0)
+    t.ok(socket.isPaused)
+    const answered = nextLengths(caller, 20)
+    scheduler.release()
+    await answered
+    await waitUntil(() => !socket.isPaused)
+  })
+
+  t.test('messages of a caller who leaves are not handled, and its calls are cancelled in its turn', async t => {
+    const { caller, closed, scheduler, calls, memoryBudget, socket } = await openHeld(t)
+    caller.send(message)
+    await waitUntil(() => scheduler.waiting.length === 1)
+    socket.terminate()
+    await closed
+    t.match(scheduler.waiting[1], { units: 1 })
+    t.equal(calls.aborted, 0)
+    scheduler.release()
+    await waitUntil(() => calls.aborted === 1 && memoryBudget.reservedBytes === 0)
+    t.equal(calls.run, 0)
+  })
+
+  t.test('messages for which there is no room are refused at once, and nothing more is read', async t => {
+    const { caller, scheduler, socket, calls } = await openHeld(t, new MemoryBudget(200_000))
+    sendMany(caller, 300, () => caller.send(message))
+    await nextLengths(caller, 250)
+    t.equal(calls.run, 0, 'those for which there is room wait')
+    t.ok(socket.isPaused)
+    scheduler.release()
+    await waitUntil(() => calls.run > 0 && !socket.isPaused)
+  })
+
+  t.test('more than 1,024 messages in one turn for which there is no room close the connection', async t => {
+    const { caller, closed, scheduler, socket } = await openHeld(t, new MemoryBudget(200_000))
+    sendMany(caller, 1_500, () => caller.send('{}'))
+    await waitUntil(() => socket.readyState !== socket.OPEN)
+    scheduler.release()
+    t.equal((await closed)[0], 1013)
+  })
+
+  t.test('thousands of pings wait too', async t => {
+    const { caller, socket, scheduler } = await openHeld(t)
+    sendMany(caller, 31, () => caller.ping())
+    caller.send(message)
+    await waitUntil(() => scheduler.waiting.length === 1)
+    scheduler.release()
+    await nextLengths(caller, 1)
+    scheduler.hold()
+    caller.ping()
+    await waitUntil(() => socket.isPaused && scheduler.waiting.length === 1)
+    scheduler.release()
   })
 })
