@@ -1,6 +1,7 @@
 import { isJsonObject } from '../util/json.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { urlOf } from '../server/http-server.ts'
+import type { AdminReloadReport } from '../server/admin.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 
 /** The admin listener answers from memory, except that it first polls nodes that no call keeps polled. */
@@ -14,8 +15,24 @@ export const adminUrl = ({ listen: { admin } }: GatewayConfig): string | undefin
   admin === undefined || admin.port === 0 ? undefined : urlOf(loopbackByWildcard[admin.host] ?? admin.host, admin.port)
 
 /** Requests a path of the admin listener. Rejects when nothing answers in time. */
-export const requestAdmin = (url: string, path: string): Promise<Response> =>
-  fetch(`${url}${path}`, { signal: AbortSignal.timeout(statusTimeoutMs) })
+export const requestAdmin = (url: string, path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
+  fetch(`${url}${path}`, { headers, signal: AbortSignal.timeout(statusTimeoutMs) })
+
+/** What a reload of the running gateway would come to, as the admin listener answers it. */
+export type ReloadPreview = Pick<AdminReloadReport, 'changes' | 'problems'>
+
+/** A text says why there is none. */
+export const fetchReloadPreview = async (config: GatewayConfig): Promise<ReloadPreview | string> => {
+  const url = adminUrl(config)
+  const { token } = config.admin
+  if (url === undefined || token === undefined)
+    return '--diff asks the running gateway: it requires listen.admin with a fixed port, and admin.token'
+  const response = await requestAdmin(url, '/reload', { authorization: `Bearer ${token.reveal()}` }).catch(() => undefined)
+  if (response === undefined) return `no gateway answers at ${url}`
+  if (response.status === 401) return `the gateway at ${url} has another admin.token`
+  if (response.status !== 200 && response.status !== 422) return `the gateway at ${url} answers ${response.status} to GET /reload`
+  return (await response.json()) as ReloadPreview // of the same version
+}
 
 /** What the running gateway of this configuration says of a network; undefined when none answers. */
 export const fetchNetworkStatus = async (config: GatewayConfig, network: string): Promise<NetworkStatus | undefined> => {

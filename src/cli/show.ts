@@ -3,20 +3,32 @@ import type { EffectiveFile } from '../config/effective-file.ts'
 import { loadConfig } from '../config/load.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
+import type { GatewayConfig } from '../config/types.ts'
+import { formatChange } from '../core/config-changes.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readOptionalArgument } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
-import type { Command } from './command.ts'
+import type { Command, Terminal } from './command.ts'
+import { fetchReloadPreview } from './gateway-status.ts'
+import type { ReloadPreview } from './gateway-status.ts'
 
-const options = { json: jsonOption, config: configOption } as const
+const options = {
+  diff: {
+    type: 'boolean',
+    default: false,
+    description: 'Prints what a reload of the running gateway would change: + added, ~ changed, - removed. Asks its admin listener.',
+  },
+  json: jsonOption,
+  config: configOption,
+} as const
 
 /** Prints the configuration that `start` would use. */
 export const createShowCommand = (plugins: readonly AnyPlugin[]): Command => ({
   name: 'show',
   summary: commandSummaries.show,
-  usage: ['show [--json] [--config DIR]', 'show NETWORK [--json] [--config DIR]'],
+  usage: ['show [--json] [--config DIR]', 'show NETWORK [--json] [--config DIR]', 'show --diff [--json] [--config DIR]'],
   positionals: { NETWORK: 'The name of one network; without it, gateway.yaml and all networks that are served.' },
   options,
   async run(args, { env, out, err }) {
@@ -24,11 +36,30 @@ export const createShowCommand = (plugins: readonly AnyPlugin[]): Command => ({
     const config = await loadConfig(values.config, plugins, env)
     printProblems(config.problems, err)
     if (config.problems.length > 0) return exitCodes.config
+    if (values.diff && network !== undefined) throw new UsageError('--diff shows all networks: omit NETWORK')
+    if (values.diff && config.gateway !== undefined) return showDiff(config.gateway, values.json, { out, err })
     const shown = network === undefined ? config : selectNetwork(config, network)
     for (const line of values.json ? [JSON.stringify(toJson(shown))] : toYaml(shown)) out(line)
     return exitCodes.ok
   },
 })
+
+/** The running gateway reads the files itself, with its own environment. */
+const showDiff = async (gateway: GatewayConfig, json: boolean, { out, err }: Pick<Terminal, 'out' | 'err'>): Promise<number> => {
+  const preview = await fetchReloadPreview(gateway)
+  if (typeof preview === 'string') {
+    err(`tollgate show: ${preview}`)
+    return exitCodes.failed
+  }
+  const { changes, problems } = preview
+  if (json) out(JSON.stringify({ changes, problems }))
+  else if (problems.length > 0) [...problems.map(formatReloadProblem), 'a reload would be refused'].forEach(line => err(line))
+  else (changes.length > 0 ? changes.map(formatChange) : ['a reload would change nothing']).forEach(line => out(line))
+  return problems.length > 0 ? exitCodes.config : exitCodes.ok
+}
+
+const formatReloadProblem = ({ file, line, column, message, hint }: ReloadPreview['problems'][number]): string =>
+  `${file === undefined ? '' : `${file}:${line}:${column}: `}${message}${formatHint(hint)}`
 
 type Shown = Pick<LoadedConfig, 'effective' | 'unserved'>
 

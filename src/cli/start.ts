@@ -31,10 +31,10 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
     const addPlugins = surviveBackgroundBugs(log)
     addPlugins(config)
     const fileWatch = config.gateway.watch && !cluster.isWorker ? openFileWatch(dir, systemClock) : undefined
-    const readConfig = async () => {
-      fileWatch?.acknowledge()
+    const readConfig: ReadConfig = async purpose => {
+      if (purpose === 'reload') fileWatch?.acknowledge()
       const read = await readValidConfig(dir, plugins, terminal.env)
-      if ('networks' in read) addPlugins(read)
+      if (purpose === 'reload' && 'networks' in read) addPlugins(read)
       return read
     }
     if (cluster.isWorker) return runWorker(config, { log, readConfig }, terminal)

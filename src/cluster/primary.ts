@@ -84,7 +84,7 @@ export const openPrimary = async (
     metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
     logLevel,
     accessLog,
-    reload: reloader.reload,
+    reloader,
     token: gateway.admin.token,
     hosts: gateway.admin.hosts,
     trustedProxies: gateway.listen.trustedProxies,

@@ -44,7 +44,7 @@ export class WorkerReload {
 
   async #prepare(id: number, expectedId: string): Promise<readonly ReloadProblem[]> {
     try {
-      const config = await this.#readConfig()
+      const config = await this.#readConfig('reload')
       if (!('networks' in config)) return config
       if (configId(config) !== expectedId) return [{ message: 'the files changed while the workers read them' }]
       this.#prepared = { id, reload: await this.#gateway.prepareReload(config) }

@@ -133,7 +133,7 @@ export const openGateway = async (
       }
     }
     const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
-    const context = { ...services, ...base, running, isReady: () => !isStopping, reload: reloader?.reload }
+    const context = { ...services, ...base, running, isReady: () => !isStopping, reloader }
     const listeners = await openListeners(gateway, config.networks, context, closers)
     const stop = async (graceMs = gateway.drain.grace) => {
       isStopping = true

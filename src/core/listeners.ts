@@ -15,7 +15,7 @@ export interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'ne
   readonly metrics: MetricsRegistry
   readonly log: RootLog
   readonly isReady: AdminOptions['isReady']
-  readonly reload: AdminOptions['reload']
+  readonly reloader: AdminOptions['reloader']
 }
 
 export interface Listeners extends Pick<RpcListener, 'enterLameDuck'> {
@@ -82,7 +82,7 @@ export const openListeners = async (
 
 const adminOptionsOf = (
   { admin: { token, hosts }, listen: { trustedProxies } }: GatewayConfig,
-  { isReady, reload, headsSource, metrics, accessLog, clock, log }: ListenerContext,
+  { isReady, reloader, headsSource, metrics, accessLog, clock, log }: ListenerContext,
   headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
 ): Omit<AdminOptions, 'operatorApp'> => ({
   isReady,
@@ -93,7 +93,7 @@ const adminOptionsOf = (
   metrics: metrics.families,
   logLevel: log,
   accessLog,
-  reload,
+  reloader,
   token,
   hosts,
   trustedProxies,

@@ -12,8 +12,8 @@ import { ReloadError } from './running-networks.ts'
 /** A configuration without problems. */
 export type ValidConfig = Config & { readonly gateway: GatewayConfig }
 
-/** Reads the files of the configuration; returns their problems if they have any. */
-export type ReadConfig = () => Promise<ValidConfig | readonly Problem[]>
+/** Reads the files of the configuration, to apply them or to show what would change; returns their problems if they have any. */
+export type ReadConfig = (purpose: 'reload' | 'preview') => Promise<ValidConfig | readonly Problem[]>
 
 /** Started beside what runs, and without calls yet. One of the two must be called. */
 export interface PreparedReload {
@@ -76,6 +76,18 @@ export class Reloader {
     }))
   }
 
+  /** What a reload now would change, or the problems of the files. Never rejects; changes and logs nothing. */
+  readonly preview = async (): Promise<ReloadReport> => {
+    try {
+      const config = await this.#options.readConfig('preview')
+      return 'networks' in config
+        ? { isApplied: false, changes: compareConfigs(this.#config, config), problems: [] }
+        : { isApplied: false, changes: [], problems: config }
+    } catch (error) {
+      return { isApplied: false, changes: [], problems: problemsOf(error) }
+    }
+  }
+
   /** What is being prepared is abandoned. */
   stop(): void {
     this.#isStopped = true
@@ -96,7 +108,7 @@ export class Reloader {
 
   async #run(): Promise<ReloadReport> {
     try {
-      const config = await this.#options.readConfig()
+      const config = await this.#options.readConfig('reload')
       return 'networks' in config ? await this.#apply(config) : this.#refuse(config)
     } catch (error) {
       if (!isReloadProblem(error)) this.#options.log.error({ err: error }, 'reload failed because of a bug')

@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
+import type { ConfigChange } from '../core/config-changes.ts'
 import type { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
@@ -19,7 +20,7 @@ import { parseHost } from './rpc-request.ts'
 /** What a reload has come to. */
 export interface AdminReloadReport {
   readonly isApplied: boolean
-  readonly changes: readonly { readonly kind: string; readonly path: string; readonly needsRestart: boolean }[]
+  readonly changes: readonly ConfigChange[]
   readonly problems: readonly {
     readonly message: string
     readonly file?: string
@@ -29,6 +30,12 @@ export interface AdminReloadReport {
   }[]
 }
 
+export interface AdminReloader {
+  reload(): Promise<AdminReloadReport>
+  /** What reload() would come to; changes nothing. */
+  preview(): Promise<AdminReloadReport>
+}
+
 export interface AdminOptions extends LogControls {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
@@ -36,7 +43,7 @@ export interface AdminOptions extends LogControls {
   networks(): Promise<readonly NetworkHeads[]>
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** Reloads the configuration; undefined where that is not possible. */
-  readonly reload: (() => Promise<AdminReloadReport>) | undefined
+  readonly reloader: AdminReloader | undefined
   /** What people and scripts of the operator use: sign-in and /api/v1; loaded with its first request. */
   operatorApp(token: AdminToken): Promise<RequestListener>
   /** Required of those who reload, use the operator's API, and read or change the logs; without a token nobody can. */
@@ -54,7 +61,7 @@ export interface AdminOptions extends LogControls {
  * only for those who know the listener's name.
  */
 export const createAdminApp = ({ token: secret, hosts, ...options }: AdminOptions): Koa => {
-  const { log, clock, reload, trustedProxies } = options
+  const { log, clock, reloader, trustedProxies } = options
   const token = secret && new AdminToken({ token: secret, clock, log, readClientAddress: createClientAddressReader(trustedProxies) })
   const app = new Koa()
   app.on('error', error => logRequestError(log, error))
@@ -71,9 +78,11 @@ export const createAdminApp = ({ token: secret, hosts, ...options }: AdminOption
   app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options) })))
   app.use(at('/access-log', respondTo({ GET: ctx => respondAccessLog(ctx, options), PUT: ctx => setAccessLog(ctx, options) })))
   app.use(at('/access-log/reopen', respondTo({ POST: ctx => reopenAccessLog(ctx, options) })))
-  if (reload !== undefined) {
+  if (reloader !== undefined) {
     app.use(at('/reload', requireToken(token)))
-    app.use(at('/reload', respondTo({ POST: ctx => respondReload(ctx, reload) })))
+    app.use(
+      at('/reload', respondTo({ GET: ctx => respondReload(ctx, reloader.preview), POST: ctx => respondReload(ctx, reloader.reload) })),
+    )
   }
   app.use(async ctx => {
     const serve = await options.operatorApp(token)
@@ -165,9 +174,9 @@ const respondMetrics = async (ctx: Koa.Context, { metrics }: Pick<AdminOptions, 
 }
 
 /** 422: what runs serves on, and the problems say why. */
-const respondReload = async (ctx: Koa.Context, reload: NonNullable<AdminOptions['reload']>): Promise<void> => {
+const respondReload = async (ctx: Koa.Context, reload: AdminReloader['reload']): Promise<void> => {
   const { isApplied, changes, problems } = await reload()
-  ctx.status = isApplied ? 200 : 422
+  ctx.status = problems.length === 0 ? 200 : 422
   ctx.body = {
     applied: isApplied,
     changes,

@@ -69,6 +69,33 @@ t.test('show NETWORK prints one network, or why it is not served; --json prints 
   t.match(await runCommand(createShowCommand(stubPlugins), ['--config', broken]), { code: exitCodes.config, out: [] })
 })
 
+t.test('show --diff prints what the gateway answers: changes, nothing, or the problems that a reload would be refused for', async t => {
+  const show = async (body: object, ...args: readonly string[]) => {
+    const dir = writeConfig(t.testdir(), {
+      ...files,
+      'gateway.yaml': files['gateway.yaml'].replace('127.0.0.1:8082', `127.0.0.1:${await serveJson(t, body)}`),
+    })
+    return runCommand(createShowCommand(stubPlugins), ['--diff', ...args, '--config', dir])
+  }
+  const changes = [
+    { kind: 'removed', path: 'other', needsRestart: false },
+    { kind: 'changed', path: 'store.url', needsRestart: true },
+  ]
+  t.same(await show({ changes, problems: [] }), { code: 0, out: ['- other', '~ store.url (needs a restart)'], err: [] })
+  t.same(
+    (await show({ changes, problems: [] }, '--json')).out.map(line => JSON.parse(line)),
+    [{ changes, problems: [] }],
+  )
+  t.same(await show({ changes: [], problems: [] }), { code: 0, out: ['a reload would change nothing'], err: [] })
+  const problems = [{ file: 'a.yaml', line: 3, column: 5, message: 'unset variable', hint: 'set it' }, { message: 'no worker answers' }]
+  t.same(await show({ changes: [], problems }), {
+    code: exitCodes.config,
+    out: [],
+    err: ['a.yaml:3:5: unset variable; set it', 'no worker answers', 'a reload would be refused'],
+  })
+  t.match(await show({}, 'main-chain'), { code: exitCodes.usage, err: ['--diff shows all networks: omit NETWORK'] })
+})
+
 t.test('explain prints what becomes of a call at each plugin, with the key of a caller and the state of the running gateway', async t => {
   const admin = await serveJson(t, {
     ready: true,

@@ -183,6 +183,13 @@ t.test('a change of the files reloads by itself; `watch: false` leaves it to SIG
   const reload = async (authorization: string) => post(`${unwatched.gateway.admin}/reload`, '', { headers: { authorization } })
   unwatched.deployment.writeNetwork('testnet', networkFile('testnet', [unwatched.node.url], { credits: { costs: { eth_gasPrice: 8 } } }))
   t.equal((await reload('Bearer wrong')).status, 401)
+  const preview = (authorization: string) => post(`${unwatched.gateway.admin}/reload`, '', { method: 'GET', headers: { authorization } })
+  t.equal((await preview('Bearer wrong')).status, 401)
+  t.same((await preview('Bearer letmein')).json(), {
+    applied: false,
+    changes: [{ kind: 'added', path: 'testnet.credits.costs', needsRestart: false }],
+    problems: [],
+  })
   t.equal(await unwatched.creditsOf('eth_gasPrice'), 80)
   const applied = await reload('Bearer letmein')
   t.same(applied.json(), {
@@ -195,10 +202,25 @@ t.test('a change of the files reloads by itself; `watch: false` leaves it to SIG
   const refused = await reload('Bearer letmein')
   t.match(refused, { status: 422 })
   t.match(refused.json(), { applied: false, problems: [{ file: /testnet.yaml$/, line: 1, column: 1, message: /chainId/ }] })
-  t.equal(
-    (await post(`${unwatched.gateway.admin}/reload`, '', { method: 'GET', headers: { authorization: 'Bearer letmein' } })).status,
-    405,
-  )
+  t.match((await preview('Bearer letmein')).json(), { applied: false, changes: [], problems: [{ message: /chainId/ }] })
+})
+
+t.test('`show --diff` prints what a reload would change', async t => {
+  const admin = { token: 'letmein' }
+  const { node, deployment, gateway, creditsOf } = await open(t, { gateway: { watch: false, admin } })
+  t.match(await deployment.run('show', '--diff'), { code: 1, stderr: /requires listen.admin with a fixed port, and admin.token/ })
+  const write = (token: string) =>
+    deployment.writeGateway({ watch: false, admin: { token }, listen: { rpc: '127.0.0.1:0', admin: new URL(gateway.admin).host } })
+  write('letmein')
+  const restart = '~ listen.admin.port (needs a restart)\n'
+  t.match(await deployment.run('show', '--diff'), { code: 0, stdout: restart, stderr: '' })
+  deployment.writeNetwork('testnet', networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: 7 } } }))
+  t.match(await deployment.run('show', '--diff'), { code: 0, stdout: `${restart}+ testnet.credits.costs\n` })
+  t.equal(await creditsOf('eth_gasPrice'), 80, 'nothing is applied')
+  write('other')
+  t.match(await deployment.run('show', '--diff'), { code: 1, stderr: /has another admin.token/ })
+  await gateway.stop()
+  t.match(await deployment.run('show', '--diff'), { code: 1, stderr: /no gateway answers at/ })
 })
 
 t.test('what is known of nodes and answers outlives a reload that does not concern it', async t => {

@@ -28,7 +28,7 @@ const open = async (token?: Secret, host = '127.0.0.1') => {
         pendingScrapes.push({ resolve, reject })
       }),
     logLevel,
-    reload: undefined,
+    reloader: undefined,
     operatorApp: () => Promise.reject(new Error('not requested')),
     accessLog,
     token,
