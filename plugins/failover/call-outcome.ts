@@ -13,4 +13,6 @@ export const outcomeOf = (reply: Reply): CallOutcome => {
   return reply.fault === 'caller' && (reply.kind === 'node' || reply.kind === 'tooMany') ? 'success' : 'ignored'
 }
 
-export const isRateLimited = (reply: Reply): reply is Failure => isFailure(reply) && reply.category === 'rateLimited'
+/** By the node itself. */
+export const isRateLimited = (reply: Reply): reply is Failure =>
+  isFailure(reply) && reply.category === 'rateLimited' && reply.source !== 'gateway'

@@ -25,6 +25,25 @@ const nodeSchema = {
       default: 256,
       description: 'Maximum number of concurrent calls. As many again wait, for 1 s at most; further calls go to the next node.',
     },
+    rate: {
+      type: 'string',
+      format: 'rate',
+      description:
+        'Maximum number of requests to the node in a time, for calls: so many per second (s), minute (m) or hour (h), those of one second at once. When they are spent, calls go to the next node.',
+      examples: ['100/s', '6000/m'],
+    },
+    headers: {
+      type: 'object',
+      additionalProperties: { type: 'string', format: 'secret' },
+      description: 'HTTP headers of each request to this node, and of the upgrade to a WebSocket. Values are secrets.',
+      examples: [{ 'X-Api-Key': '${NODE_KEY}' }],
+    },
+    compression: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Request responses with gzip, for a node behind a slow or metered line: 6 MB of logs then take 16 ms of CPU in place of 6.',
+    },
     maxRange: {
       type: 'integer',
       minimum: 1,

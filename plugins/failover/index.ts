@@ -5,6 +5,7 @@ import { explainSelection } from './explain-selection.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
 import { failoverOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
+import { checkRequestOptions } from './request-options.ts'
 import { createNodeSelector, singleAttempt } from './node-selection.ts'
 import { openNodes } from './open-nodes.ts'
 import { mayForward } from './partner-node.ts'
@@ -33,6 +34,8 @@ export default definePlugin({
     if (partner !== undefined && names.includes(partner.name)) {
       report(['partner', 'name'], `duplicate name "${partner.name}": an upstream has the same name`)
     }
+    if (partner !== undefined) checkRequestOptions(partner, ['partner'], report)
+    upstreams.forEach((upstream, i) => checkRequestOptions(upstream, ['upstreams', i], report))
     upstreams.forEach(({ archive, history }, i) => {
       if (archive && history !== undefined) report(['upstreams', i, 'history'], '`history` applies only without `archive: true`')
     })

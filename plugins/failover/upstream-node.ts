@@ -1,19 +1,15 @@
-import { Cancellation, RateLimitBackoff, activityOf, isFailure, metricDefinitions, refuse, withContext } from '../../src/plugin/plugin.ts'
-import type {
-  Call,
-  CallOutcome,
-  Counter,
-  Failure,
-  Gauge,
-  Histogram,
-  LatencyTracker,
-  Next,
-  Reply,
-  Request,
-  Services,
-  Target,
-  UpstreamActivity,
+import {
+  Cancellation,
+  RateLimitBackoff,
+  activityOf,
+  isFailure,
+  metricDefinitions,
+  rateOf,
+  refuse,
+  withContext,
 } from '../../src/plugin/plugin.ts'
+import type { Call, CallOutcome, Counter, Failure, Gauge, Histogram, LatencyTracker } from '../../src/plugin/plugin.ts'
+import type { Next, Reply, Request, Services, Target, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
 import { AttemptInFlight, late, unresponsive } from './attempt-in-flight.ts'
 import type { MovableCall } from './attempt-in-flight.ts'
 import { isRateLimited, outcomeOf } from './call-outcome.ts'
@@ -39,6 +35,7 @@ export class UpstreamNode {
   readonly #requestsInFlight: Gauge
   #rateLimitTimer: ReturnType<Services['clock']['after']> | undefined
   readonly #rateLimit: RateLimitBackoff
+  readonly #rate: UpstreamRate | undefined
   readonly #deprioritizer: Deprioritizer
   readonly #activity: UpstreamActivity
   readonly #inFlight = new Set<AttemptInFlight>()
@@ -61,6 +58,7 @@ export class UpstreamNode {
     this.#rateLimited = services.metrics.gauge(metricDefinitions.upstreamRateLimited, { upstream: name })
     this.#requestsInFlight = services.metrics.gauge(metricDefinitions.upstreamRequestsInFlight, { upstream: name })
     this.#rateLimit = new RateLimitBackoff(services.clock)
+    this.#rate = rateOf(target, services)
     this.#deprioritizer = new Deprioritizer(options, services)
     this.traffic = new NodeTraffic(name, services)
     this.#breakers = new NodeBreakers(name, options, services, {
@@ -71,9 +69,9 @@ export class UpstreamNode {
     this.#activity.onUnresponsive = () => this.#handleUnresponsive()
   }
 
-  /** False while a breaker is open for this class of method, or the node is rate limiting. */
+  /** False while a breaker is open for this class of method, the node is rate limiting, or its rate is spent. */
   isUsable(methodClass: string = allClasses): boolean {
-    return this.#rateLimit.mayRequest && !this.#breakers.isOpen(methodClass)
+    return this.#rateLimit.mayRequest && !this.#breakers.isOpen(methodClass) && (this.#rate === undefined || this.#rate.remainingMs === 0)
   }
 
   /** True while other nodes answer such requests, and this node fails them. */
@@ -144,7 +142,7 @@ export class UpstreamNode {
 
   /** Milliseconds until the node may be usable again. */
   retryInMs(): number {
-    return this.#rateLimit.remainingMs > 0 ? this.#rateLimit.remainingMs : this.#options.openFor
+    return this.#rateLimit.remainingMs || this.#rate?.remainingMs || this.#options.openFor
   }
 
   /** Called when no pipeline uses the node any more. */

@@ -4,6 +4,7 @@ import {
   definePlugin,
   isFailure,
   parseJsonHexQuantity,
+  rateOf,
   refuseUnknownMethod,
   thenMaybe,
   toBuffer,
@@ -28,6 +29,7 @@ import { normalizeError } from './normalize-error.ts'
 import { reportedBlockOf } from './reported-block.ts'
 import { requestLogs } from './split-logs/index.ts'
 import type { RequestLimits } from './split-logs/index.ts'
+import { withinRate } from './within-rate.ts'
 
 /** Sends the request to the node that `failover` chose, and checks and normalizes the response. */
 export default definePlugin({
@@ -111,7 +113,8 @@ export default definePlugin({
       if (method?.stateful === true) return refuseUnknownMethod(request.method)
       const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
-      const sendRequest = requestOnce(call, method)
+      const rate = rateOf(target, services)
+      const sendRequest = rate === undefined ? requestOnce(call, method) : withinRate(requestOnce(call, method), rate, target, clock)
       const send = (tagged: Request): Promise<Reply> => {
         if (method?.splittable !== true) return sendRequest(tagged, limits)
         const query = { request: tagged, target, limits, maxResults: method.maxResults ?? Infinity, sendRequest }

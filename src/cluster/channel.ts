@@ -5,6 +5,7 @@ import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange,
 import type { AccessLogSettings } from '../services/access-log.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
+import { revealHeaders } from '../services/upstream-client/http-client.ts'
 import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
 
 /** A worker that does not acknowledge a message in time is not waited for. */
@@ -129,12 +130,17 @@ export interface TrackedUpstreams {
   readonly targets: readonly RevealedTarget[]
 }
 
-/** A target with its URLs in plain text: only for messages between processes of one gateway. */
-export type RevealedTarget = Omit<Target, 'url' | 'ws'> & { readonly url: string; readonly ws?: string }
+/** A target with its URLs and headers in plain text: only for messages between processes of one gateway. */
+export type RevealedTarget = Omit<Target, 'url' | 'ws' | 'headers'> & {
+  readonly url: string
+  readonly ws?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
 
-export const toRevealedTarget = ({ url, ws, ...rest }: Target): RevealedTarget => ({
+export const toRevealedTarget = ({ url, ws, headers, ...rest }: Target): RevealedTarget => ({
   ...rest,
   url: url.reveal(),
+  ...(headers && { headers: revealHeaders(headers) }),
   ...(ws !== undefined && { ws: ws.reveal() }),
 })
 

@@ -209,8 +209,9 @@ class SharedNetworkHeads {
   }
 }
 
-const toTarget = ({ url, ws, ...rest }: RevealedTarget): Target => ({
+const toTarget = ({ url, ws, headers, ...rest }: RevealedTarget): Target => ({
   ...rest,
   url: new Secret(url),
+  ...(headers && { headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, new Secret(value)])) }),
   ...(ws !== undefined && { ws: new Secret(ws) }),
 })

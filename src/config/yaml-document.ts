@@ -3,6 +3,8 @@ import type { Alias, Document, ParsedNode, Scalar, YAMLError, YAMLMap } from 'ya
 import type { Path } from '../plugin/plugin.ts'
 import { entriesOf, keyOf } from './merge-keys.ts'
 import type { ParsedPair } from './merge-keys.ts'
+import { findSecretRanges } from './secret-ranges.ts'
+import type { SecretRange } from './secret-ranges.ts'
 
 /** A problem of the YAML itself, at an offset of the text. */
 export interface YamlProblem {
@@ -20,6 +22,7 @@ export interface YamlDocument {
   readonly isUnreliable: boolean
   /** The node itself, or the node that an alias refers to; undefined when its anchor does not exist. */
   resolveAlias(node: ParsedNode | null): ParsedNode | null | undefined
+  secretRanges(): readonly SecretRange[]
 }
 
 /** Parses one document of YAML 1.2. Keys are always strings. Never throws. */
@@ -43,6 +46,7 @@ export const parseYamlDocument = (text: string): YamlDocument => {
     ],
     isUnreliable: isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
     resolveAlias: aliasResolver(document),
+    secretRanges: () => findSecretRanges(document),
   }
 }
 

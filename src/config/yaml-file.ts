@@ -6,6 +6,7 @@ import type { Path } from '../plugin/plugin.ts'
 import { jsonPointer, valueAt } from '../util/json-path.ts'
 import { displayPath } from './config-files.ts'
 import type { Problem } from './problem.ts'
+import { maskRanges } from './secret-ranges.ts'
 import { expandVariables, maskSourceLine, maskUrls, maskValues } from './variables.ts'
 import type { Env, Expansion } from './variables.ts'
 import { pairAt, parseYamlDocument, toPlainValue } from './yaml-document.ts'
@@ -135,12 +136,17 @@ const describeValue = (value: unknown, text: ExpandedText | undefined): string =
 }
 
 /** The line and column of an offset, and the line's text. */
-const positionOf = ({ lines }: YamlDocument, text: string, anyOffset: number): Pick<Problem, 'line' | 'column' | 'sourceLine'> => {
+const positionOf = (
+  { lines, secretRanges }: YamlDocument,
+  text: string,
+  anyOffset: number,
+): Pick<Problem, 'line' | 'column' | 'sourceLine'> => {
   // What is missing at the end of a file is missing after its last word.
   const offset = Math.min(anyOffset, text.trimEnd().length)
   const { line, col } = lines.linePos(offset)
   const lineStart = offset - (col - 1)
-  const sourceLine = text.slice(lineStart).split(/\r?\n/, 1).join('')
+  const length = text.slice(lineStart).split(/\r?\n/, 1).join('').length
+  const sourceLine = maskRanges(text, lineStart, lineStart + length, secretRanges())
   return {
     line,
     column: [...text.slice(lineStart, offset)].length + 1,

@@ -109,12 +109,18 @@ export interface Target {
   readonly source: 'node' | 'partner'
   /** For subscriptions to new blocks over WebSocket; calls go to `url`, which may be the same. */
   readonly ws?: Secret
+  /** HTTP headers of each request, and of the upgrade to a WebSocket. */
+  readonly headers?: Readonly<Record<string, Secret>>
+  /** Responses may come with gzip. */
+  readonly compression?: boolean
   /** Most blocks that the node accepts in one eth_getLogs; a wider range is requested in chunks. */
   readonly maxRange?: number
   /** Most addresses, and most topics in one position, that the node accepts in one eth_getLogs. */
   readonly maxParams?: number
   /** Most concurrent calls; further calls wait up to a second, and then another node is tried. */
   readonly concurrency?: number
+  /** Most requests per second for calls; when they are spent, calls go to other nodes. */
+  readonly rate?: number
 }
 
 /**

@@ -14,6 +14,8 @@ type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   /** The classes of methods for which calls are kept away; `all` for every class. */
   readonly openBreakers?: readonly string[]
   readonly rateLimited?: true
+  /** Its `rate` was spent in the last second. */
+  readonly rateSpent?: true
   /** The classes of methods of which the upstream gets fewer calls than usual. */
   readonly fewerCalls?: readonly { readonly class: string; readonly reason: string; readonly rule: string }[]
 }
@@ -32,9 +34,10 @@ export const networkStatusOf = (network: NetworkHeads, families: readonly Metric
   const reduced = active(metricDefinitions.upstreamReduced)
   const limited = active(metricDefinitions.upstreamRateLimited)
   const tracked = network.upstreams ?? []
+  const spent = active(metricDefinitions.upstreamRateSpent)
   const excluded = active(metricDefinitions.upstreamExcluded)
   // A partner has breakers, and a chain that is checked, but its head is not tracked.
-  const others = [...open, ...limited, ...excluded].flatMap(({ upstream = '' }) =>
+  const others = [...open, ...limited, ...spent, ...excluded].flatMap(({ upstream = '' }) =>
     tracked.some(({ name }) => name === upstream) ? [] : [upstream],
   )
   const upstreams = [...tracked, ...Array.from(new Set(others), name => partnerStatusOf(name, excluded))].map(upstream => {
@@ -46,6 +49,7 @@ export const networkStatusOf = (network: NetworkHeads, families: readonly Metric
       usable: upstream.usable && !isLimited && !openBreakers.includes('all'),
       ...(openBreakers.length > 0 && { openBreakers: openBreakers.sort() }),
       ...(isLimited && { rateLimited: true as const }),
+      ...(spent.some(labels => labels['upstream'] === upstream.name) && { rateSpent: true as const }),
       ...(fewerCalls.length > 0 && { fewerCalls }),
     }
   })

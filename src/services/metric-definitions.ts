@@ -89,6 +89,12 @@ export const metricDefinitions = {
     labels: ['network', 'upstream'],
     help: '1 while an upstream gets no calls from a worker because it has limited their rate.',
   },
+  upstreamRateSpent: {
+    name: 'tollgate_upstream_rate_spent',
+    type: 'gauge',
+    labels: ['network', 'upstream'],
+    help: '1 while the `rate` of an upstream was spent in the last second in any worker, so that calls went to other upstreams.',
+  },
   upstreamBreakerOpen: {
     name: 'tollgate_upstream_breaker_open',
     type: 'gauge',

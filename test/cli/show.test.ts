@@ -59,6 +59,30 @@ t.test('show prints the effective configuration: defaults marked, omitted upstre
   })
 })
 
+t.test('the headers of upstreams are masked by show, and in the lines that problems show', async t => {
+  const failover = (more = '') =>
+    `  - failover:\n      upstreams: [{ name: own, url: "http://n.test", headers: { X-Api-Key: ${key}, Authorization: "Bearer ${key}" }${more} }]\n`
+  const run = (step: string) => {
+    const pipeline = `  - envelope:\n  - key-auth:\n${step}  - upstream:\n`
+    const dir = writeConfig(t.testdir(), {
+      'gateway.yaml': 'store: lmdb:./data\nplans: { core: { dailyCredits: 1 } }\n',
+      'networks/main-chain.yaml': networkYaml('main-chain', pipeline),
+    })
+    return runCommand(createShowCommand(plugins), ['main-chain', '--config', dir])
+  }
+  const { code, out, err } = await run(failover())
+  t.equal(code, exitCodes.ok, err.join('\n'))
+  t.match(out.join('\n'), /^ +X-Api-Key: "\*\*\*"\n +Authorization: "\*\*\*"$/m)
+  t.notMatch(out.join('\n'), key)
+  const blockStyle = `  - failover:\n      upstreams:\n        - name: own\n          url: http://n.test\n          headers:\n            X Api Key: ${key}\n`
+  for (const broken of [failover(', rat: 1/s'), failover(', name: again'), blockStyle]) {
+    const problem = await run(broken)
+    t.equal(problem.code, exitCodes.config)
+    t.match(problem.err.join('\n'), /\*{32}/, 'the line is shown')
+    t.notMatch(problem.err.join('\n'), key)
+  }
+})
+
 t.test('show NETWORK prints one network, or why it is not served; --json prints JSON', async t => {
   const dir = writeConfig(t.testdir(), files)
   const show = (...args: readonly string[]) => runCommand(createShowCommand(stubPlugins), [...args, '--config', dir])

@@ -1,5 +1,5 @@
 import { faults } from '../support/node-faults.ts'
-import { compressionBombs, respondCorrectly } from '../support/node-responses.ts'
+import { compressionBombs, exceptChainId, respondCorrectly } from '../support/node-responses.ts'
 import type { NodeFault } from '../support/node-responses.ts'
 import { caCertificatePath, blockTimeMs, startFaultyNode } from '../support/faulty-node.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
@@ -213,7 +213,8 @@ const toMiB = (bytes: number): number => Math.round(bytes / (1 << 20))
 
 // Compressing the bombs takes long: not during a trial.
 for (const createBomb of Object.values(compressionBombs)) createBomb()
-const startWarmUp = (fault: NodeFault): Promise<FaultTrial> => startTrial('warm-up', 'one', { start: () => startFaultyNode(fault) })
+const startWarmUp = (fault: NodeFault): Promise<FaultTrial> =>
+  startTrial('warm-up', 'one', { start: () => startFaultyNode(exceptChainId(fault)) })
 const lightWarmUps = await Promise.all(Array.from({ length: lightConcurrency }, () => startWarmUp(respondCorrectly)))
 const heavyWarmUps = await Promise.all([respondCorrectly, faults['sends a brotli bomb']].map(startWarmUp))
 const placementsOf = (name: string, { testBoth }: FaultCase): readonly FaultResult['placement'][] => [

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { WebSocketServer } from 'ws'
 import type { WebSocket } from 'ws'
@@ -9,6 +10,8 @@ export interface FakeSubscriptionNode {
   readonly url: string
   /** Oldest first, over all connections. */
   readonly requestedMethods: readonly string[]
+  /** The headers of the upgrades. */
+  readonly upgradeHeaders: readonly IncomingHttpHeaders[]
   /** The result of the method from now on, or an object with `error`; undefined is no response. */
   setResponse(method: string, result: unknown): void
   /** Resolves once there were `count` requests for the method. */
@@ -41,7 +44,9 @@ export const startFakeSubscriptionNode = async (
   ])
   const requestedMethods: string[] = []
   const subscribers = new Set<WebSocket>()
-  server.on('connection', socket => {
+  const upgradeHeaders: IncomingHttpHeaders[] = []
+  server.on('connection', (socket, request) => {
+    upgradeHeaders.push(request.headers)
     socket.on('message', data => {
       const { id, method } = JSON.parse(String(data))
       requestedMethods.push(method)
@@ -63,6 +68,7 @@ export const startFakeSubscriptionNode = async (
   return {
     url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requestedMethods,
+    upgradeHeaders,
     dropConnections,
     sendText,
     setResponse: (method, result) => void responses.set(method, result),

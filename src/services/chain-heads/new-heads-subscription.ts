@@ -1,3 +1,4 @@
+import type { Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import type { Clock } from '../clock.ts'
 import { NodeSubscription } from './node-subscription.ts'
@@ -6,6 +7,7 @@ import type { BlockHeader } from './upstream-requests.ts'
 
 export interface NewHeadsSubscriptionOptions {
   readonly url: Secret
+  readonly headers?: Target['headers'] | undefined
   /** The chain ID of the network. */
   readonly chainId: number
   /** ms without a head after which the subscription is stale. */

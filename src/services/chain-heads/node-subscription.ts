@@ -1,16 +1,18 @@
 import type { WebSocket } from 'ws'
 import { Scanner, maxParsedValues } from '../../json/scanner.ts'
-import type { Json } from '../../plugin/call.ts'
+import type { Json, Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { Backoff } from '../../util/async.ts'
 import { parseHexQuantity } from '../../util/json.ts'
 import type { Clock, Timer } from '../clock.ts'
-import { describeNetworkError } from '../upstream-client/http-client.ts'
+import { describeNetworkError, revealHeaders } from '../upstream-client/http-client.ts'
 import { openWebSocket } from '../upstream-client/open-websocket.ts'
 import { membersOf } from './upstream-requests.ts'
 
 export interface NodeSubscriptionOptions {
   readonly url: Secret
+  /** Of the upgrade. */
+  readonly headers?: Target['headers'] | undefined
   /** The chain ID of the network. */
   readonly chainId: number
   /** Of eth_subscribe. */
@@ -92,8 +94,8 @@ export class NodeSubscription {
   async #connect(): Promise<void> {
     const { WebSocket } = await import('ws')
     if (!this.#isEnabled || this.#socket !== undefined) return
-    const { url, clock, maxPayloadBytes } = this.#options
-    const socket = openWebSocket(WebSocket, url.reveal(), { handshakeTimeoutMs, maxPayloadBytes })
+    const { url, headers, clock, maxPayloadBytes } = this.#options
+    const socket = openWebSocket(WebSocket, url.reveal(), { headers: revealHeaders(headers), handshakeTimeoutMs, maxPayloadBytes })
     if (socket === undefined) return this.fail('invalid WebSocket URL', unsupportedRetryDelayMs)
     this.#socket = socket
     this.#timer = clock.after(handshakeTimeoutMs, () => this.fail('subscribing timed out'))

@@ -1,4 +1,4 @@
-import type { Json } from '../../plugin/call.ts'
+import type { Json, Target } from '../../plugin/call.ts'
 import { isFailure } from '../../plugin/reply.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { withTimeoutOr } from '../../util/async.ts'
@@ -11,6 +11,8 @@ import type { UpstreamRequester } from './upstream-requests.ts'
 export interface PoolUpstream {
   readonly name: string
   readonly ws: Secret | undefined
+  /** Of the upgrade to a WebSocket. */
+  readonly headers: Target['headers']
   readonly request: UpstreamRequester
 }
 
@@ -58,6 +60,7 @@ export class SubscribedPendingReader implements PendingReader {
     this.#subscription = new NodeSubscription({
       ...options,
       url,
+      headers: upstream.headers,
       params: isFull ? ['newPendingTransactions', true] : ['newPendingTransactions'],
       maxPayloadBytes,
       pingIntervalMs,

@@ -38,6 +38,7 @@ export class UpstreamTracker {
   readonly name: string
   /** Where it takes subscriptions. */
   readonly ws: Secret | undefined
+  readonly headers: Target['headers']
   readonly #options: UpstreamTrackerOptions
   readonly health: UpstreamHealth
   readonly request: UpstreamRequester
@@ -57,6 +58,7 @@ export class UpstreamTracker {
     this.#options = options
     this.name = target.name
     this.ws = target.ws
+    this.headers = target.headers
     this.health = new UpstreamHealth(target.name, log, metrics)
     this.request = this.health.watch(withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock))
     this.fetchLogs = openLogFetcher(upstreamClient, target, signal, clock)
@@ -203,6 +205,7 @@ export class UpstreamTracker {
     const upstream = this.name
     return new NewHeadsSubscription({
       url,
+      headers: this.headers,
       chainId,
       clock,
       staleAfterMs,

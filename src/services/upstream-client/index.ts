@@ -61,10 +61,12 @@ export const openUpstreamClient = (
 ): SharedUpstreamClient => {
   const states = new WeakMap<Target, UpstreamState>()
   const redactor = new SecretRedactor()
-  const newState = ({ url, ws, concurrency = Infinity }: Target): UpstreamState => {
+  const newState = (target: Target): UpstreamState => {
+    const { url, ws, headers = {}, concurrency = Infinity } = target
     redactor.add(url)
     if (ws !== undefined) redactor.add(ws)
-    return { endpoint: parseEndpoint(url), concurrency: new ConcurrencyLimit(clock, concurrency) }
+    for (const value of Object.values(headers)) redactor.addHeader(value)
+    return { endpoint: parseEndpoint(url, target), concurrency: new ConcurrencyLimit(clock, concurrency) }
   }
   const decompressionLimits = {
     zlib: new ConcurrencyLimit(clock, maxConcurrentZlib, Infinity),

@@ -17,15 +17,24 @@ const pathWords =
 
 /** Replaces the secrets of all upstreams in what nodes say in errors: a node, or a proxy, may quote the request that it got. */
 export class SecretRedactor {
-  readonly #urls = new Set<string>()
+  readonly #sources = new Set<string>()
   /** In lower case, longest first; and what finds them in any case. */
   #patterns: ReadonlyMap<string, RegExp> = new Map()
 
   /** The parts of the URL are secrets from now on. */
   add(url: Secret): void {
-    if (this.#urls.has(url.reveal())) return
-    this.#urls.add(url.reveal())
-    const texts = secretsOf(new URL(url.reveal())).flatMap(encodingsOf)
+    this.#add(url.reveal(), text => secretsOf(new URL(text)))
+  }
+
+  /** The value of a header is a secret from now on. */
+  addHeader(value: Secret): void {
+    this.#add(value.reveal(), secretsOfHeader)
+  }
+
+  #add(source: string, secretsIn: (source: string) => readonly string[]): void {
+    if (this.#sources.has(source)) return
+    this.#sources.add(source)
+    const texts = secretsIn(source).flatMap(encodingsOf)
     const added = texts.map(text => [text.toLowerCase(), new RegExp(escapePattern(text), 'gi')] as const)
     this.#patterns = new Map([...this.#patterns, ...added].sort(([a], [b]) => b.length - a.length))
   }
@@ -61,6 +70,13 @@ const secretsOf = ({ username, password, pathname, search, searchParams, host }:
     search.slice(1),
     ...[credentials, username, password, ...pathKeys, ...searchParams.values()].flatMap(text => [decodePercent(text), text]),
   ].filter(text => text.length >= minSecretChars)
+}
+
+/** The value, what follows its scheme, as in `Bearer TOKEN`, and what that is as base64, as in `Basic TOKEN`. */
+const secretsOfHeader = (value: string): readonly string[] => {
+  const [, token = ''] = /^\w+ +(\S+)$/.exec(value) ?? []
+  const user = /^basic /i.test(value) ? Buffer.from(token, 'base64').toString() : ''
+  return [value, token, user, ...user.split(':')].filter(text => text.length >= minPathKeyChars && !pathWords.test(text))
 }
 
 /** The texts by which a secret can be recognized: as it is, and as URLs, JSON, base64 and hex write it. */

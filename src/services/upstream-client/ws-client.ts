@@ -9,15 +9,14 @@ export const withWebSockets = (httpClient: HttpClient, clock: Clock, random: () 
   const connections = new Map<string, WsConnection>()
   const connectionsByEndpoint = new WeakMap<Endpoint, WsConnection>()
   const connectionOf = (endpoint: Endpoint): WsConnection =>
-    getOrCreate(connectionsByEndpoint, endpoint, ({ origin, path, headers: requestHeaders }) => {
-      // Those of one request, such as its trace, make no other connection.
-      const headers = upgradeHeaders(requestHeaders)
-      return getOrCreate(
+    // Of the headers of requests the upgrade has only the credentials: those of one request, such as its trace, make no other connection.
+    getOrCreate(connectionsByEndpoint, endpoint, ({ origin, path, credentials }) =>
+      getOrCreate(
         connections,
-        JSON.stringify([origin, path, headers]),
-        () => new WsConnection({ url: origin + path, headers, clock, random }),
-      )
-    })
+        JSON.stringify([origin, path, credentials]),
+        () => new WsConnection({ url: origin + path, headers: credentials, clock, random }),
+      ),
+    )
   return {
     post: (endpoint, body, handler, idempotent) =>
       isWebSocket(endpoint)
@@ -32,9 +31,3 @@ export const withWebSockets = (httpClient: HttpClient, clock: Clock, random: () 
 }
 
 const isWebSocket = ({ origin }: Endpoint): boolean => origin.startsWith('ws')
-
-/** Of the headers of requests the upgrade has only the credentials. */
-const upgradeHeaders = (headers: readonly string[]): Readonly<Record<string, string>> => {
-  const authorization = headers[headers.indexOf('authorization') + 1]
-  return headers.includes('authorization') && authorization !== undefined ? { authorization } : {}
-}

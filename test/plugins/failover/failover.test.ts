@@ -3,6 +3,7 @@ import failover from '../../../plugins/failover/index.ts'
 import type { Json, Request } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { ErrorCategory, Failure } from '../../../src/plugin/reply.ts'
+import { Secret } from '../../../src/plugin/secret.ts'
 import { createStage, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
 import { breaker, failure, getLogs, node, openFailover } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
@@ -55,6 +56,28 @@ t.test('duplicate names of nodes are a problem', async t => {
   t.same(problemsOf({ upstreams: [node('a'), node('a')], partner: { ...node('a') }, breaker }), [
     'upstreams.1.name: duplicate upstream name "a"',
     'partner.name: duplicate name "a": an upstream has the same name',
+  ])
+})
+
+t.test('headers that cannot be sent, and options without effect, are problems that show no value', async t => {
+  const headers = (values: Record<string, string>) =>
+    Object.fromEntries(Object.entries(values).map(([name, value]) => [name, new Secret(value)]))
+  const upstreams = [
+    node('a', {
+      headers: headers({ 'X-Api-Key': 'key', 'x y': '1', Host: 'h', 'sec-websocket-key': 'k', 'x-api-KEY': '2', 'X-Two': 'a\r\nb' }),
+    }),
+    { ...node('b', { headers: headers({ Authorization: 'Bearer t' }) }), url: new Secret('https://user:pass@b.test') },
+    { ...node('c', { compression: true }), url: new Secret('wss://c.test') },
+  ]
+  t.same(problemsOf({ upstreams, partner: node('p', { headers: headers({ 'X-\u00e9': '1' }) }), breaker }), [
+    'partner.headers.X-\u00e9: "X-\u00e9" is not the name of an HTTP header, such as X-Api-Key',
+    'upstreams.0.headers.x y: "x y" is not the name of an HTTP header, such as X-Api-Key',
+    'upstreams.0.headers.Host: the gateway sets the header `Host` itself',
+    'upstreams.0.headers.sec-websocket-key: the gateway sets the header `sec-websocket-key` itself',
+    'upstreams.0.headers.x-api-KEY: duplicate header `x-api-KEY`: upper and lower case make no difference',
+    'upstreams.0.headers.X-Two: the value of a header must be one line of ASCII characters',
+    'upstreams.1.headers.Authorization: `Authorization` and the user of `url` are both credentials: remove one of them',
+    'upstreams.2.compression: `compression` applies only to http:// and https://',
   ])
 })
 

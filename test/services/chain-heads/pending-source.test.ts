@@ -20,6 +20,7 @@ const upstreamOf = (name: string, answers: Answers, url?: string) => {
   const upstream: PoolUpstream = {
     name,
     ws: url === undefined ? undefined : new Secret(url),
+    headers: { 'x-api-key': new Secret('pending-key') },
     request: async (method, ...params) => {
       requests.push(method)
       const answer = answers[method]?.(...params)
@@ -125,6 +126,7 @@ t.test('pending transactions', async t => {
     const other = openFilterNode('b')
     const { source, clock, events } = openSource(t, [other.upstream, upstreamOf('a', {}, node.url).upstream])
     t.equal(await source.start(), true)
+    t.match(node.upgradeHeaders, [{ 'x-api-key': 'pending-key' }])
     t.same(other.requests, [])
     node.publish(hashOf(1))
     node.publish({ hash: hashOf(2) })

@@ -32,7 +32,8 @@ t.test('heads by subscription', async t => {
       },
     }
     const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics: createMetricsRegistry() })
-    const target: Target = { name: 'a', url: new Secret('http://a.test'), ws: new Secret(node.url), source: 'node' }
+    const headers = { 'X-Api-Key': new Secret('key 1') }
+    const target: Target = { name: 'a', url: new Secret('http://a.test'), ws: new Secret(node.url), headers, source: 'node' }
     const stop = heads.track([target])
     t.teardown(async () => {
       stop()
@@ -75,6 +76,7 @@ t.test('heads by subscription', async t => {
   t.test('need no polls, and count like polled heads', async t => {
     const { node, heads, takePollCount, subscribe, advance } = await openSubscribed(t)
     await subscribe()
+    t.match(node.upgradeHeaders, [{ 'x-api-key': 'key 1' }], 'the headers of the upstream are sent with the upgrade')
     const { headVersion } = heads.snapshot
     node.publishHead(blockJson(101))
     await waitUntil(() => heads.status.head === 101)

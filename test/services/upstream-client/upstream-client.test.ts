@@ -151,6 +151,25 @@ t.test('a user and a password in a URL are sent as HTTP Basic, and no header is 
   )
 })
 
+t.test('the headers of an upstream are sent with each request, and gzip is requested only with `compression`', async t => {
+  const node = await startFakeNode({ eth_call: { result: '0x1' } })
+  const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))
+  t.teardown(() => Promise.all([client.close(), node.stop()]))
+  const headers = { 'X-Api-Key': new Secret('key 1'), Authorization: new Secret('Bearer token-1') }
+  const targets = [targetOf(node.url, { headers, compression: true }), targetOf(node.url, { compression: false })]
+  for (const target of targets)
+    for (let i = 0; i < 2; i++) t.equal(text(await client.request(target, request, requestOptions({ traceparent: '00-1-1-01' }))), '"0x1"')
+  t.same(
+    node.received.map(({ headers }) => [headers['x-api-key'], headers.authorization, headers['accept-encoding'], headers['traceparent']]),
+    [
+      ['key 1', 'Bearer token-1', 'gzip', '00-1-1-01'],
+      ['key 1', 'Bearer token-1', 'gzip', '00-1-1-01'],
+      [undefined, undefined, 'identity', '00-1-1-01'],
+      [undefined, undefined, 'identity', '00-1-1-01'],
+    ],
+  )
+})
+
 t.test('the trace context of a call is sent to own nodes, and not to a partner', async t => {
   const node = await startFakeNode({ eth_call: { result: '0x1' } })
   const client = openUpstreamClient(systemClock, new MemoryBudget(Infinity))
@@ -588,8 +607,16 @@ t.test('a secret that begins another is replaced with the longer one', async t =
 })
 
 t.test('what a node says in an error holds no secret of an upstream, in whatever encoding', async t => {
-  const secrets = ['us+er', 'p@ss/word="1"', 'Path-Key_0123456789', 'query~value é', 'partner-key-77']
-  const [user, password, pathKey, queryValue, partnerKey] = secrets as [string, string, string, string, string]
+  const inUrls = ['us+er', 'p@ss/word="1"', 'Path-Key_0123456789', 'query~value é', 'partner-key-77'] as const
+  const inHeaders = ['header key 4711', 'bearer-token', 'basic-user', 'basic-password'] as const
+  const secrets: readonly string[] = [...inUrls, ...inHeaders]
+  const [[user, password, pathKey, queryValue, partnerKey], [headerKey, token, basicUser, basicPassword]] = [inUrls, inHeaders]
+  const headers = {
+    'X-Api-Key': new Secret(headerKey),
+    'X-Token': new Secret(`Bearer ${token}`),
+    'X-Basic': new Secret(`Basic ${Buffer.from(`${basicUser}:${basicPassword}`).toString('base64')}`),
+    'X-Network': new Secret('ethereum-mainnet'),
+  }
   const quoted: Readonly<Record<string, (text: string) => string>> = {
     plain: text => text,
     'upper case': text => text.toUpperCase(),
@@ -625,14 +652,14 @@ t.test('what a node says in an error holds no secret of an upstream, in whatever
     quote = encode
     const statuses = new Set<string>()
     for (let i = 0; i < 20 && statuses.size < 2; i++) {
-      const reply = await client.request(targetOf(url), request, requestOptions())
+      const reply = await client.request(targetOf(url, { headers }), request, requestOptions())
       const error = isFailure(reply) ? (reply.nodeError ?? reply.error) : undefined
       statuses.add(isFailure(reply) ? reply.kind : 'ok')
       t.match(error, { code: 3, message: /^execution reverted: / }, name)
-      t.match(error?.data, { number: 1, texts: { length: 6 } }, name)
+      t.match(error?.data, { number: 1, texts: { length: 10 } }, name)
       const text = JSON.stringify(error).toLowerCase()
       for (const secret of secrets) t.notOk(text.includes(encode(secret).toLowerCase()), `${name}: ${encode(secret)} in ${text}`)
-      if (name === 'plain') t.equal(error?.message, `execution reverted: ${Array(5).fill('***').join(' ')} Basic ***`)
+      if (name === 'plain') t.equal(error?.message, `execution reverted: ${Array(9).fill('***').join(' ')} Basic ***`)
     }
   }
 })

@@ -69,7 +69,8 @@ const startNode = async (test: Pick<Test, 'teardown'>, responder: Responder, { c
     await client.close()
     await stop()
   })
-  const target: Target = { name: 'own', url: new Secret(`ws://user:pa%20ss@127.0.0.1:${port}/v1/canary-key`), source: 'node' }
+  const url = new Secret(`ws://user:pa%20ss@127.0.0.1:${port}/v1/canary-key`)
+  const target: Target = { name: 'own', url, headers: { 'X-Api-Key': new Secret('key 1') }, source: 'node' }
   const request = (method: string, over: Partial<RequestOptions> = {}): Promise<Reply> =>
     client.request(
       target,
@@ -103,7 +104,10 @@ t.test('calls share one connection, and each gets its own response, in whatever 
     replies.map((_, i) => `eth_${i} "quoted" "id":7`),
   )
   t.equal(node.upgrades.length, 1)
-  t.match(node.upgrades[0], { url: '/v1/canary-key', headers: { authorization: `Basic ${Buffer.from('user:pa ss').toString('base64')}` } })
+  t.match(node.upgrades[0], {
+    url: '/v1/canary-key',
+    headers: { authorization: `Basic ${Buffer.from('user:pa ss').toString('base64')}`, 'x-api-key': 'key 1' },
+  })
   t.equal(node.disconnects(), 0)
 })
 
