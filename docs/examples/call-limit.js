@@ -3,6 +3,7 @@ import { definePlugin, refuse } from 'tollgate/plugin'
 
 export default definePlugin({
   name: 'call-limit',
+  apiVersion: 1,
   summary: 'Refuses an account that calls faster than its allowance.',
   options: {
     type: 'object',

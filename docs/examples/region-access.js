@@ -3,6 +3,7 @@ import { definePlugin, refuse } from 'tollgate/plugin'
 
 export default definePlugin({
   name: 'region-access',
+  apiVersion: 1,
   summary: 'Rejects calls from regions that are not listed.',
   options: {
     type: 'object',

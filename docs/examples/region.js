@@ -3,6 +3,7 @@ import { definePlugin, withContext } from 'tollgate/plugin'
 
 export default definePlugin({
   name: 'region',
+  apiVersion: 1,
   summary: "Writes the caller's region, as the load balancer in front reports it.",
   options: {
     type: 'object',

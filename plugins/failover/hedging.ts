@@ -1,5 +1,5 @@
 import type { Clock, LatencyTracker } from '../../src/plugin/plugin.ts'
-import { SlidingWindowCounter } from './retries.ts'
+import { SlidingWindowCounter } from './sliding-window-counter.ts'
 
 /** Below so many calls the latency of a node is unknown. */
 const minKnownCount = 100

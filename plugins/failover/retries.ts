@@ -1,12 +1,12 @@
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import { isFailure } from '../../src/plugin/plugin.ts'
 import type { Clock, Reply, Request } from '../../src/plugin/plugin.ts'
+import { SlidingWindowCounter } from './sliding-window-counter.ts'
 
 /** Retries are at most this ratio of the calls in the window, or the minimum if that is more (Envoy's retry budget). */
 const maxRetryRatio = 0.2
 const minRetries = 3
 const windowMs = 10_000
-const bucketCount = 10
 
 /**
  * Bounds retries, so that an outage cannot double the load. A retry that succeeds returns its place, and retries without a
@@ -34,11 +34,6 @@ export class RetryBudget {
     return this.#retriesInFlight > 0 && new Promise<boolean>(resolve => this.#waiting.push(resolve))
   }
 
-  /** Reserves a retry only if that is possible without waiting. */
-  tryReserve(): boolean {
-    return this.#isAvailable && this.#waiting.length === 0 && this.#reserveNow()
-  }
-
   release(failed: boolean): void {
     this.#retriesInFlight -= 1
     if (failed) this.#failedRetryCount.add(this.#now)
@@ -58,38 +53,6 @@ export class RetryBudget {
   #reserveNow(): true {
     this.#retriesInFlight += 1
     return true
-  }
-}
-
-/** Counts in the last `windowMs`; expires them one bucket at a time. */
-export class SlidingWindowCounter {
-  readonly #bucketMs: number
-  readonly #counts = new Array<number>(bucketCount).fill(0)
-  #sum = 0
-  #lastBucket = 0
-
-  constructor(windowMs: number) {
-    this.#bucketMs = windowMs / bucketCount
-  }
-
-  add(now: number): void {
-    this.#expire(now)
-    this.#counts[this.#lastBucket % bucketCount]! += 1
-    this.#sum += 1
-  }
-
-  sum(now: number): number {
-    this.#expire(now)
-    return this.#sum
-  }
-
-  #expire(now: number): void {
-    const bucket = Math.floor(now / this.#bucketMs)
-    for (let i = Math.max(this.#lastBucket + 1, bucket - bucketCount + 1); i <= bucket; i++) {
-      this.#sum -= this.#counts[i % bucketCount]!
-      this.#counts[i % bucketCount] = 0
-    }
-    this.#lastBucket = bucket
   }
 }
 
