@@ -27,8 +27,10 @@ class OwnNode extends UpstreamNode {
 export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOptions, services: Services) => {
   // Breakers outlive a reload that changes neither them nor the node; with other rules of methods they count other calls together.
   const learnedWith = { breaker, rules: services.methods.rulesId }
-  const nodeOf = <N extends UpstreamNode>(node: object, create: () => N): N =>
-    services.singleton('node', revealSecrets({ node, ...learnedWith }), create)
+  const nodeOf = <N extends UpstreamNode>(node: { readonly name: string }, create: () => N): N => {
+    holdSeries(node.name, services)
+    return services.singleton('node', revealSecrets({ node, ...learnedWith }), create)
+  }
   const all: readonly UpstreamNode[] = upstreams.map(targetOf).map(target => nodeOf(target, () => new OwnNode(target, breaker, services)))
   const activeNodes: ReadonlySet<UpstreamNode> = new Set(all.filter((_, i) => upstreams[i]?.weight !== 0))
   const retriesOf = (kind: string) => services.metrics.counter(metricDefinitions.retries, { kind })
@@ -47,6 +49,22 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
     slowNodes: new SlowNodes(activeNodes, services.clock, services.methods.isHedgedClass),
   }
 }
+
+/** The series of a node are removed when no pipeline has a node of its name. Held first, so that they are released last. */
+const holdSeries = (upstream: string, { metrics, singleton }: Pick<Services, 'metrics' | 'singleton'>): void => {
+  singleton(`series of ${upstream}`, null, () => ({ close: () => metrics.removeSeries({ upstream }, seriesOfNodes) }))
+}
+
+const { upstreamFailures, upstreamRequestDuration, upstreamRateLimited, upstreamRequestsInFlight } = metricDefinitions
+const { upstreamBreakerOpen, upstreamReduced } = metricDefinitions
+const seriesOfNodes = [
+  upstreamFailures,
+  upstreamRequestDuration,
+  upstreamRateLimited,
+  upstreamRequestsInFlight,
+  upstreamBreakerOpen,
+  upstreamReduced,
+]
 
 const targetOf = ({ weight: _, methods: __, archive: ___, history: ____, ...upstream }: FailoverOptions['upstreams'][number]): Target => ({
   ...(/^ws/i.test(upstream.url.reveal()) && { ws: upstream.url }),

@@ -11,7 +11,7 @@ import { schemeOf, urlOf } from '../server/http-server.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
-import type { Log, RootLog } from '../services/log.ts'
+import type { RootLog } from '../services/log.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -23,6 +23,7 @@ import { openPrimaryPortal } from './primary-portal.ts'
 import type { PrimaryPortal } from './primary-portal.ts'
 import { openPrimaryOperatorApp } from './primary-operator-app.ts'
 import { SharedHeads } from './shared-heads.ts'
+import type { SharedHeadsOptions } from './shared-heads.ts'
 import { SharedAccessLog, sharedLogLevel } from './shared-logs.ts'
 import { SharedRateLimits } from './shared-rate-limits.ts'
 import { openWorkerPool } from './worker-pool.ts'
@@ -48,7 +49,8 @@ export const openPrimary = async (
   const env = { [rpcPortVariable]: String(rpc.port) }
   const metrics = createMetricsRegistry()
   collectProcessMetrics(metrics, version, systemClock)
-  const { sharedHeads, close } = await openSharedHeads(gateway, log, metrics)
+  const isServed = (network: string) => networks.some(({ name }) => name === network)
+  const { sharedHeads, close } = await openSharedHeads(gateway, { log, metrics, isServed })
   const stopTimeoutMs = () => gateway.drain.timeout + stopMarginMs
   const poolOptions = poolOptionsOf(config, { dir, env, metrics, sharedHeads, stopTimeoutMs: stopTimeoutMs() })
   const pool = await openWorkerPool(poolOptions, systemClock, log).catch(async (error: unknown) => {
@@ -157,13 +159,12 @@ const maxHeadResponseBytes = 67_108_864
 
 const openSharedHeads = async (
   { store }: GatewayConfig,
-  log: Log,
-  metrics: MetricsRegistry,
+  options: Pick<SharedHeadsOptions, 'log' | 'metrics' | 'isServed'>,
 ): Promise<{ sharedHeads: SharedHeads; close(): Promise<void> }> => {
   const clock = systemClock
   const broadcasts = await openHeightBroadcasts(store, clock)
   const upstreamClient = openUpstreamClient(clock, new MemoryBudget(maxHeadResponseBytes))
-  const sharedHeads = new SharedHeads({ upstreamClient, clock, log, metrics, heightBroadcastsOf: broadcasts.heightBroadcastsOf })
+  const sharedHeads = new SharedHeads({ ...options, upstreamClient, clock, heightBroadcastsOf: broadcasts.heightBroadcastsOf })
   return {
     sharedHeads,
     async close() {

@@ -19,13 +19,16 @@ export interface SharedHeadsOptions {
   readonly log: Log
   readonly metrics: Metrics
   readonly heightBroadcastsOf: HeightBroadcastsOf
+  /** Is the network in the configuration that serves? */
+  isServed(network: string): boolean
 }
 
 /**
  * The heads of every network, tracked once by the primary and shared with its workers: several workers cost the upstreams as
  * many polls as one worker.
  *
- * - A network is tracked from the first worker's `track` message until `stop()`.
+ * - A network is tracked from the first worker's `track` message until `stop()`, or until the last worker untracks a network that is no longer
+ *   served. Of one that is served, what was reported to callers stays known while no worker tracks it.
  * - The first snapshot of a network is sent when one of its upstreams may get calls, or when none answers as it should. Later
  *   snapshots are sent with each change. A new worker gets the newest snapshot at once.
  * - A height is given to callers of any worker only when every worker has acknowledged it (see WorkerHeightBroadcast).
@@ -56,7 +59,9 @@ export class SharedHeads {
     const { network } = message
     this.#peerRelay.handleMessage(worker, message)
     if (message.kind === 'track') return this.#track(network, message.upstreams).addWorker(worker)
-    this.#networks.get(network)?.handleMessage(worker, message)
+    const heads = this.#networks.get(network)
+    heads?.handleMessage(worker, message)
+    if (heads?.workers.length === 0 && !this.#options.isServed(network)) this.#remove(network, heads)
   }
 
   /** The worker has exited. */
@@ -67,6 +72,13 @@ export class SharedHeads {
 
   stop(): void {
     for (const network of this.#networks.values()) network.stop()
+  }
+
+  /** A reload has removed the network, and no worker has calls to it any more. */
+  #remove(network: string, heads: SharedNetworkHeads): void {
+    heads.stop()
+    this.#networks.delete(network)
+    this.#options.metrics.removeSeries({ network })
   }
 
   #track(network: string, upstreams: TrackedUpstreams): SharedNetworkHeads {

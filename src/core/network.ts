@@ -61,6 +61,7 @@ export const buildNetwork = async (
   const stages: PipelineStage[] = []
   const sharer = config.steps[sharerIndexOf(config.steps)]
   const singletons = host.singletons.newReferences()
+  holdSeries(config, host, singletons)
   const heads = openNetworkHeads(config, host, singletons)
   const offers = (method: string, context?: Partial<CallContext>) => stages.every(({ stage }) => stage.offers?.(method, context) ?? true)
   const describeMethods: Services['describeMethods'] = context =>
@@ -175,6 +176,11 @@ const describeTable = (table: MethodTable): readonly MethodDescription[] =>
     const method = table.get(name)
     return method === undefined ? [] : [{ name, credits: method.cost, params: method.describeParams() }]
   })
+
+/** The series of the network are removed with its last pipeline. Held first, so that they are released last. */
+const holdSeries = ({ name: network }: NetworkConfig, { metrics }: HostServices, singletons: SingletonReferences): void => {
+  singletons.get(`${network}.series`, null, () => ({ close: () => metrics.removeSeries({ network }) }))
+}
 
 /** Shared by all pipelines of the network. */
 const openNetworkHeads = ({ name, chainId, blockTime }: NetworkConfig, host: HostServices, singletons: SingletonReferences): Heads => {

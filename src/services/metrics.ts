@@ -31,6 +31,8 @@ export interface Metrics<Given extends string = never> {
   histogram<Label extends string>(metric: MetricDefinition<'histogram', Label>, labels: LabelValues<Exclude<Label, Given>>): Histogram
   /** Calls `measure` before metrics are read, to set gauges that change all the time. Returns how to stop. */
   collect(measure: () => void): () => void
+  /** Removes the series that have these labels, of all metrics or of these: what they are about is no longer configured. */
+  removeSeries(labels: Labels, metrics?: readonly MetricDefinition[]): void
 }
 
 export interface Counter {
@@ -101,6 +103,15 @@ export const createMetricsRegistry = (): MetricsRegistry => {
       measures.add(measure)
       return () => void measures.delete(measure)
     },
+    removeSeries(labels, metrics) {
+      const removed = metrics && new Set(metrics.map(({ name }) => name))
+      for (const { name, series } of families.values()) {
+        if (removed?.has(name) === false) continue
+        const kept = series.filter(each => !hasLabels(each.labels, labels))
+        if (kept.length === 0) families.delete(name)
+        else series.splice(0, series.length, ...kept)
+      }
+    },
     counter(metric, labels) {
       const { values } = seriesOf(metric, labels)
       return {
@@ -154,10 +165,10 @@ export const withLabels = <Given extends string>(metrics: Metrics, given: LabelV
     gauge: (metric, labels) => metrics.gauge(metric, all(labels)),
     histogram: (metric, labels) => metrics.histogram(metric, all(labels)),
     collect: measure => metrics.collect(measure),
+    removeSeries: (labels, ofMetrics) => metrics.removeSeries(all(labels), ofMetrics),
   }
 }
 
-export const hasSameLabels = (a: Labels, b: Labels): boolean => {
-  const names = Object.keys(a)
-  return names.length === Object.keys(b).length && names.every(name => a[name] === b[name])
-}
+export const hasSameLabels = (a: Labels, b: Labels): boolean => Object.keys(a).length === Object.keys(b).length && hasLabels(a, b)
+
+const hasLabels = (all: Labels, some: Labels): boolean => Object.keys(some).every(name => all[name] === some[name])

@@ -55,6 +55,8 @@ export interface TestWorker {
   readonly heads: WorkerHeads
   readonly up: TestPipe<WorkerMessage>
   readonly down: TestPipe<NetworkMessage>
+  /** It no longer serves the network. */
+  readonly untrack: () => void
   /** The process exits. */
   kill(): void
 }
@@ -83,7 +85,16 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => 
       return value === undefined ? refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' }) : fakeResult(value)
     },
   }
-  const sharedHeads = new SharedHeads({ upstreamClient, clock, log, metrics, heightBroadcastsOf: () => [] })
+  /** The networks of the configuration. */
+  const served = new Set(['model'])
+  const sharedHeads = new SharedHeads({
+    upstreamClient,
+    clock,
+    log,
+    metrics,
+    heightBroadcastsOf: () => [],
+    isServed: network => served.has(network),
+  })
   const workers: TestWorker[] = []
   const addWorker = (targets = targetsOf(...names)): TestWorker => {
     const channel: WorkerChannel = {
@@ -101,8 +112,10 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => 
       send: message => up.send(message),
     })
     const down = new TestPipe<NetworkMessage>(message => heads.handleMessage(message))
+    const untrack = heads.track(targets)
     const worker = {
       heads,
+      untrack,
       up,
       down,
       kill() {
@@ -111,7 +124,6 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => 
       },
     }
     workers.push(worker)
-    heads.track(targets)
     return worker
   }
   const pipes = () => workers.flatMap(({ up, down }) => [up, down])
@@ -136,6 +148,7 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => 
     nodes,
     nodeOf,
     responseOverrides,
+    served,
     sharedHeads,
     upstreamClient,
     workers,

@@ -160,6 +160,29 @@ t.test('several workers', async t => {
     t.equal(two.heads.reportHeight('a', 1), chain.tip.number)
   })
 
+  t.test('leave no series of an upstream behind that none of them has', async t => {
+    const { addWorker, deliverAll, metrics, sharedHeads, served } = openCluster(7, ['a', 'b'])
+    const upstreams = () => new Set(metrics.families().flatMap(({ series }) => series.flatMap(({ labels }) => labels['upstream'] ?? [])))
+    const first = addWorker(targetsOf('a', 'b'))
+    await deliverAll()
+    t.same(upstreams(), new Set(['a', 'b']))
+    const second = addWorker(targetsOf('b'))
+    await deliverAll()
+    t.same(upstreams(), new Set(['b']))
+
+    first.untrack()
+    second.untrack()
+    await deliverAll()
+    t.not(sharedHeads.statusOf('model'), undefined, 'a network that is served is known, while no worker tracks it too')
+    const third = addWorker(targetsOf('b'))
+    await deliverAll()
+    served.clear()
+    third.untrack()
+    await deliverAll()
+    t.equal(sharedHeads.statusOf('model'), undefined)
+    t.same(metrics.families(), [])
+  })
+
   t.test('log no URL', async t => {
     const { addWorker, deliverAll, responseOverrides, advance, log } = openCluster()
     responseOverrides.set('a', method => (method === 'eth_chainId' ? '0x9' : undefined))

@@ -1,4 +1,6 @@
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
@@ -514,4 +516,47 @@ t.test('singletons', async t => {
     t.match(problems, [{ message: 'refusing: cannot be created: Error: no' }])
     t.same([stopped, counts], [['counting'], { made: 1, closed: 1 }])
   })
+})
+
+t.test('a network that has stopped leaves nothing behind: no series, and no reference to it', async t => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  const host = hostServices()
+  const counting = definePlugin({
+    name: 'counting',
+    summary: 'Counts calls.',
+    options,
+    create(_options, { metrics, log }) {
+      const calls = metrics.counter({ name: 'tollgate_seen_total', type: 'counter', help: 'Calls.', labels: ['kind'] }, { kind: 'any' })
+      return async (call, next) => {
+        calls.add()
+        log.debug({}, 'seen')
+        return next(call)
+      }
+    },
+  })
+  const stopped: WeakRef<object>[] = []
+  const openAndStop = async (overlapping = false) => {
+    const { network } = await buildNetwork(configOf([counting, last]), host)
+    await network?.start()
+    await network?.run(fakeCall('eth_chainId'))
+    if (overlapping) await openAndStop()
+    t.ok(
+      host.metrics.families().some(({ name }) => name === 'tollgate_seen_total'),
+      'its series stay while a pipeline of it runs',
+    )
+    await network?.stop()
+    if (network !== undefined) stopped.push(new WeakRef(network))
+  }
+  await openAndStop(true)
+  t.same(host.metrics.families(), [])
+  // What a WeakRef has named in a turn of the event loop stays until its end.
+  for (let i = 0; i < 100 && stopped.some(ref => ref.deref() !== undefined); i++) {
+    await new Promise(setImmediate)
+    collectGarbage()
+  }
+  t.same(
+    stopped.map(ref => ref.deref()),
+    [undefined, undefined],
+  )
 })

@@ -26,10 +26,8 @@ const open = async (t: Test, { gateway = {}, networks }: Partial<DeploymentOptio
   const { key } = await deployment.addKey('alice')
   const running = await deployment.start()
   const linesOf = (event: string) => running.log.filter(line => line['event'] === event)
-  const metric = async (name: string) => {
-    const { text } = await post(`${running.admin}/metrics`, '', { method: 'GET' })
-    return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
-  }
+  const metricsText = async () => (await post(`${running.admin}/metrics`, '', { method: 'GET' })).text
+  const metric = async (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(await metricsText())?.[1])
   /** Sends SIGHUP; resolves with the line of the reload's result. */
   const reload = async (event = 'reloaded') => {
     const before = linesOf(event).length
@@ -39,11 +37,11 @@ const open = async (t: Test, { gateway = {}, networks }: Partial<DeploymentOptio
   }
   const creditsOf = async (method: string) =>
     Number((await post(running.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method }))).headers['x-tollgate-credits'])
-  return { node, deployment, gateway: running, key, url: running.http(key), linesOf, metric, reload, creditsOf }
+  return { node, deployment, gateway: running, key, url: running.http(key), linesOf, metric, reload, creditsOf, metricsText }
 }
 
 t.test('SIGHUP applies the changed files', async t => {
-  const { node, deployment, gateway, key, url, reload, metric, creditsOf, linesOf } = await open(t)
+  const { node, deployment, gateway, key, url, reload, metric, metricsText, creditsOf, linesOf } = await open(t)
   const socket = await connectWs(gateway.ws(key))
   t.equal(await creditsOf('eth_gasPrice'), 80)
   t.equal(await metric('tollgate_config_last_reload_successful'), 1)
@@ -64,6 +62,8 @@ t.test('SIGHUP applies the changed files', async t => {
     t.same(await doomed.closed, { code: 1001, reason: 'the network is no longer served' })
     t.match(await call(url, 'eth_chainId', [], { host: 'second.test' }), { error: { code: -32090 } })
     t.equal((await socket.call('eth_chainId')).result, '0x7a69', 'other sockets stay open')
+    await waitUntil(async () => !(await metricsText()).includes('network="second"'))
+    t.match(await metricsText(), 'network="testnet"')
   })
 
   await t.test('a plan, for accounts that have called before, and on open WebSockets', async t => {
@@ -102,7 +102,7 @@ t.test('SIGHUP applies the changed files', async t => {
 
 t.test('several workers reload together', async t => {
   const settings = { workers: 2, admin: { token: 's3cret' } }
-  const { node, deployment, gateway, url, reload, creditsOf, metric } = await open(t, { gateway: settings })
+  const { node, deployment, gateway, url, reload, creditsOf, metric, metricsText } = await open(t, { gateway: settings })
   const other = await startFakeNode({
     eth_chainId: { result: '0x7a69' },
     eth_gasPrice: { result: '0xa' },
@@ -118,6 +118,13 @@ t.test('several workers reload together', async t => {
   t.match(await reload(), { changes: ['+ testnet.credits.costs', '~ testnet.failover.upstreams.node-1.url'] })
   t.same([...(await costs())], [7])
   t.equal((await call(url, 'eth_gasPrice')).result, '0xa')
+  deployment.writeNetwork('testnet', networkFile('testnet', [], { failover: { upstreams: [{ name: 'renamed', url: other.url }] } }))
+  await reload()
+  await costs()
+  await waitUntil(async () => !(await metricsText()).includes('node-1'))
+  t.match(await metricsText(), /tollgate_upstream_up\{.*renamed.*\} 1/)
+  deployment.writeNetwork('testnet', price(7, [other.url]))
+  await reload()
   const { text } = await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })
   t.match(JSON.parse(text), { networks: [{ upstreams: [{ name: 'node-1', usable: true }] }] })
 

@@ -32,6 +32,24 @@ t.test('counters, gauges and histograms are formatted as Prometheus reads them',
   t.match(text, /tollgate_c_seconds_sum\{network="n"\} 99\.0025\ntollgate_c_seconds_count\{network="n"\} 3\n$/)
 })
 
+t.test('series are removed by their labels, and begin anew', async t => {
+  const metrics = createMetricsRegistry()
+  const [one, two] = ['one', 'two'].map(network => withLabels(metrics, { network }))
+  const open = (network: typeof one) => network?.counter({ ...counts, labels: ['network', 'x'] }, { x: 'y' })
+  for (const network of [one, two]) open(network)?.add(3)
+  one?.histogram(time, {}).observe(1)
+  one?.removeSeries({ x: 'z' })
+  one?.removeSeries({}, [time])
+  t.same(
+    metrics.families().map(({ name, series }) => [name, series.length]),
+    [['tollgate_a_total', 2]],
+  )
+  one?.removeSeries({})
+  t.match(metrics.families(), [{ series: [{ labels: { network: 'two' } }] }])
+  open(one)?.add()
+  t.match(metrics.families()[0]?.series[1], { labels: { network: 'one' }, values: [1] })
+})
+
 t.test('the counters of several processes add up, and the originals do not change', async t => {
   const [one, two] = [createMetricsRegistry(), createMetricsRegistry()]
   one.counter(counts, { x: '1' }).add(1)

@@ -92,7 +92,7 @@ export class UpstreamExclusions {
 
   evaluate(upstreams: readonly UpstreamTracker[], criteria: ExclusionCriteria): void {
     const names = new Set(upstreams.map(({ name }) => name))
-    for (const [name, { reason }] of this.#exclusions) if (!names.has(name)) this.#clear(name, reason)
+    for (const [name, { reason }] of this.#exclusions) if (!names.has(name)) this.#remove(name, reason)
     for (const upstream of upstreams) this.#set(upstream, this.#exclusionOf(upstream, criteria))
   }
 
@@ -132,9 +132,9 @@ export class UpstreamExclusions {
     this.#log[logLevels[reason]]({ upstream, reason, description, cause }, logMessages[reason])
   }
 
-  #clear(upstream: string, reason: ExclusionReason): void {
+  #remove(upstream: string, reason: ExclusionReason): void {
     this.#exclusions.delete(upstream)
-    this.#gauge(upstream, reason).set(0)
+    this.#metrics.removeSeries({ upstream, reason }, [metricDefinitions.upstreamExcluded])
   }
 
   #gauge(upstream: string, reason: ExclusionReason): Gauge {

@@ -31,8 +31,13 @@ export class TrackedUpstreams {
         return [id, previous.get(id) ?? this.#create(target)]
       }),
     )
-    for (const [id, entry] of previous) if (!this.#entries.has(id)) stopEntry(entry)
     this.all = Array.from(this.#entries.values(), ({ upstream }) => upstream)
+    for (const [id, entry] of previous) {
+      if (this.#entries.has(id)) continue
+      stopEntry(entry)
+      // With another URL it has the same series.
+      if (!this.all.some(({ name }) => name === entry.upstream.name)) entry.upstream.health.removeSeries()
+    }
     return this.all.filter(upstream => ![...previous.values()].some(entry => entry.upstream === upstream))
   }
 

@@ -14,6 +14,7 @@ import type { UpstreamRequester } from './upstream-requests.ts'
 export class UpstreamHealth {
   readonly #upstream: string
   readonly #log: Log
+  readonly #metrics: Metrics<'network'>
   readonly #up: Gauge
   readonly #head: Gauge
   readonly #lag: Gauge
@@ -24,6 +25,7 @@ export class UpstreamHealth {
   constructor(upstream: string, log: Log, metrics: Metrics<'network'>) {
     this.#upstream = upstream
     this.#log = log
+    this.#metrics = metrics
     this.#up = metrics.gauge(metricDefinitions.upstreamUp, { upstream })
     this.#head = metrics.gauge(metricDefinitions.upstreamHead, { upstream })
     this.#lag = metrics.gauge(metricDefinitions.upstreamLag, { upstream })
@@ -48,6 +50,12 @@ export class UpstreamHealth {
     if (head === undefined) return
     this.#head.set(head.number)
     this.#lag.set(Math.max(0, (networkHead?.number ?? 0) - head.number))
+  }
+
+  /** The upstream is no longer tracked under this name. */
+  removeSeries(): void {
+    const { upstreamUp, upstreamHead, upstreamLag, upstreamExcluded } = metricDefinitions
+    this.#metrics.removeSeries({ upstream: this.#upstream }, [upstreamUp, upstreamHead, upstreamLag, upstreamExcluded])
   }
 
   /** A rate limit, a canceled request or a limit of the gateway says nothing. */
