@@ -1,9 +1,11 @@
 import { hourMs, isoTime } from '../util/dates.ts'
 import { createSignInLink, emailPattern, firstPersonName, getOrAddPerson, roles, setEmail, signInLinkTtlMs } from '../portal/people.ts'
+import type { Person } from '../portal/people.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { systemClock } from '../services/clock.ts'
 import type { AccountRow } from '../store/store.ts'
 import { CommandError, getAccount, getPlan, withStoreContext } from './store-context.ts'
+import type { StoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
@@ -172,12 +174,18 @@ const link: Subcommand = (args, terminal) => {
     }
     const { id } = await getAccount(store, accountName)
     const person = await getOrAddPerson(store, { account: id, name: personName, role })
-    if (email !== undefined && !(await setEmail(store, person, email.toLowerCase())))
-      throw new CommandError(`somebody else signs in with ${email}`)
+    if (email !== undefined) await changeEmail({ store, accounts }, person, email.toLowerCase())
     const signInLink = await createSignInLink({ store, accounts, clock: systemClock }, portalUrl, person)
     if (json) terminal.out(JSON.stringify({ account: accountName, person: personName, link: signInLink }))
     else printSignInLink(signInLink, terminal)
   })
+}
+
+const changeEmail = async ({ store, accounts }: Pick<StoreContext, 'store' | 'accounts'>, person: Person, email: string): Promise<void> => {
+  const before = person.email ?? null
+  if (!(await setEmail(store, person, email))) throw new CommandError(`somebody else signs in with ${email}`)
+  if (before === email) return
+  await accounts.recordOf(person.account, { action: 'person-changed', target: person.id, before: { email: before }, after: { email } })
 }
 
 const printSignInLink = (signInLink: string, { out }: Terminal): void => {

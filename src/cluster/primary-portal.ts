@@ -6,26 +6,21 @@ import type { PortalOptions } from '../portal/index.ts'
 import type { Listener } from '../server/index.ts'
 import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { systemClock } from '../services/clock.ts'
-import type { Metrics } from '../services/metrics.ts'
 import { openStore } from '../store/open-store.ts'
 
 export interface PrimaryPortal extends Listener {
   reload(config: Pick<ValidConfig, 'gateway' | 'networks'>): void
 }
 
-interface PrimaryPortalOptions extends Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log'> {
-  readonly metrics: Metrics
-}
-
 /** The portal of a gateway with workers: the primary serves it, with a connection to the store of its own. */
 export const openPrimaryPortal = async (
   config: ValidConfig,
-  { metrics, ...options }: PrimaryPortalOptions,
+  options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log' | 'metrics'>,
 ): Promise<PrimaryPortal | undefined> => {
   const { listen, portal, store: storeAddress, plans } = config.gateway
   if (listen.portal === undefined) return undefined
   const clock = systemClock
-  const tls = openTlsCertificate(listen, ['portal'], { clock, log: options.log, metrics })
+  const tls = openTlsCertificate(listen, ['portal'], { clock, log: options.log, metrics: options.metrics })
   const store = await openStore(storeAddress, clock)
   let current: Pick<ValidConfig, 'gateway' | 'networks'> = config
   const describeMethods = () => describeNetworks(current)

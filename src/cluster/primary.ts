@@ -98,6 +98,7 @@ export const openPrimary = async (
     networks: adminBase.networks,
     metrics: adminBase.metrics,
     dashboardUrl: () => gateway.portal.url ?? portal?.url,
+    secrets: gateway.portal.secrets,
     ...{ version, clock: systemClock, log },
   })
   const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }

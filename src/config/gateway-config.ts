@@ -111,17 +111,19 @@ const supportedReusePort: GatewayRule = source => {
 
 /** Options of a listener that does not exist. */
 const optionsNeedListener: GatewayRule = source =>
-  Object.entries({ admin: ['token', 'hosts', 'url'], portal: ['url', 'networkUrl', 'secret', 'smtp', 'oidc', 'signUp'] }).flatMap(
-    ([listener, options]) =>
-      options
-        .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)
-        .map(option =>
-          source.problemAtKey(
-            [listener, option],
-            `${listener}.${option} has no effect without listen.${listener}`,
-            `add listen.${listener}, for example ${listener === 'admin' ? '127.0.0.1:8082' : '127.0.0.1:8081'}`,
-          ),
+  Object.entries({
+    admin: ['token', 'hosts', 'url'],
+    portal: ['url', 'networkUrl', 'secret', 'smtp', 'oidc', 'webhooks', 'signUp'],
+  }).flatMap(([listener, options]) =>
+    options
+      .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)
+      .map(option =>
+        source.problemAtKey(
+          [listener, option],
+          `${listener}.${option} has no effect without listen.${listener}`,
+          `add listen.${listener}, for example ${listener === 'admin' ? '127.0.0.1:8082' : '127.0.0.1:8081'}`,
         ),
+      ),
   )
 
 /** Hosts that requests to the admin listener may name. */

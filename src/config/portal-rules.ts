@@ -1,5 +1,6 @@
 import { isJsonObject } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
+import { isSubnet } from '../util/address-set.ts'
 import { browserUrlPattern } from './portal-schema.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
@@ -11,6 +12,7 @@ export const portalProblems = (source: YamlFile): readonly Problem[] => [
   ...oidcProblems(source),
   ...signUpProblems(source),
   ...secretProblems(source),
+  ...webhookAddressProblems(source),
 ]
 
 /** What has the form of a URL may still be none, such as http://1.2.3.999. */
@@ -93,3 +95,14 @@ const secretProblems = (source: YamlFile): readonly Problem[] =>
   source.valueAt(['portal', 'previousSecret']) !== undefined && source.valueAt(['portal', 'secret']) === undefined
     ? [source.problemAtKey(['portal', 'previousSecret'], 'portal.previousSecret has no effect without portal.secret', 'name it secret')]
     : []
+
+const webhookAddressProblems = (source: YamlFile): readonly Problem[] => {
+  const path = ['portal', 'webhooks', 'allow']
+  const list = source.valueAt(path)
+  return (Array.isArray(list) ? [...list.keys()] : []).flatMap(index => {
+    const text = source.textAt([...path, index])
+    if (text === undefined || isSubnet(text)) return []
+    const message = `an address of webhooks must be an IP address or a subnet, not ${source.describeValueAt([...path, index])}`
+    return [source.problemAt([...path, index], message, 'for example 10.0.0.7, 10.0.0.0/8 or fd00::/8')]
+  })
+}

@@ -27,13 +27,14 @@ export const portalSchema = {
     secret: {
       type: 'string',
       format: 'secret',
-      description: 'Signs session cookies. Without it, the first gateway writes a random key into the store.',
+      description: 'Signs session cookies, and webhooks of alerts. Without it, the first gateway writes random keys into the store.',
       examples: ['${PORTAL_SECRET}'],
     },
     previousSecret: {
       type: 'string',
       format: 'secret',
-      description: 'The `secret` of before: cookies that it has signed stay valid. Remove it 12 hours after the change.',
+      description:
+        'The `secret` of before: cookies that it has signed stay valid, and webhooks are signed with both. Remove it 12 hours after the change, and when owners have set their webhooks again.',
       examples: ['${PREVIOUS_PORTAL_SECRET}'],
     },
     smtp: {
@@ -92,6 +93,21 @@ export const portalSchema = {
         },
       },
       required: ['issuer', 'clientId', 'clientSecret'],
+    },
+    webhooks: {
+      type: 'object',
+      description: 'Webhooks that owners of accounts set for alerts.',
+      properties: {
+        allow: {
+          type: 'array',
+          items: { type: 'string' },
+          default: [],
+          description:
+            'IP addresses and subnets that webhooks may have although they are private, loopback, link-local or reserved. Only public addresses by default.',
+          examples: [['10.1.2.0/24']],
+        },
+      },
+      default: {},
     },
     signUp: {
       type: 'object',

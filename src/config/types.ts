@@ -34,6 +34,7 @@ export interface GatewayConfig {
       readonly domains: readonly string[]
       readonly name: string
     }
+    readonly webhooks: { readonly allow: readonly string[] }
     readonly signUp?: { readonly plan: string; readonly perDay: number; readonly domains: readonly string[] }
   }
   readonly admin: {

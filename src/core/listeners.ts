@@ -48,6 +48,7 @@ export const openListeners = async (
     networks: adminBase.networks,
     metrics: adminBase.metrics,
     dashboardUrl: () => config.portal.url ?? portal?.url,
+    secrets: config.portal.secrets,
     ...{ storeAddress: config.store, url: config.admin.url, version, clock, log },
   })
   const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }
@@ -66,7 +67,7 @@ export const openListeners = async (
       networks: networkConfigs,
       describeMethods: async () => new Map(running.current.map(network => [network.name, network.describeMethods()])),
       plans: config.plans,
-      ...{ store, headsStatus, clock, log, version },
+      ...{ store, headsStatus, clock, log, metrics: context.metrics, version },
     }))
   if (portal !== undefined) closers.splice(-1, 0, portal.stop)
   return {

@@ -5,7 +5,9 @@ import type { AdminToken } from '../server/admin-token.ts'
 import { openAppListener } from '../server/index.ts'
 import type { Listener } from '../server/index.ts'
 import type { TlsServers } from '../server/http-server.ts'
+import type { Metrics } from '../services/metrics.ts'
 import type { MethodDescription } from '../services/index.ts'
+import { openAlerts } from './alerts/index.ts'
 import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
@@ -14,8 +16,10 @@ import type { OperatorApp, OperatorAppOptions } from './operator/operator-app.ts
 import type { QueryProcess } from './queries/query-process.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
-export interface PortalOptions
-  extends Omit<PortalServices, 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc'> {
+/** What the portal makes itself. */
+type OwnServices = 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc' | 'alerts' | 'secrets'
+
+export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly address: Address
   /** For HTTPS. */
   readonly tls?: TlsServers | undefined
@@ -29,8 +33,10 @@ export interface PortalOptions
   readonly smtp?: MailOptions
   /** The OpenID Connect provider. */
   readonly oidc?: OidcOptions
-  /** Sign cookies: the first signs, all are accepted. Without any, a key in the store does. */
+  /** Sign cookies and webhooks: the first signs, all are accepted. Without any, keys in the store do. */
   readonly secrets?: readonly Secret[]
+  readonly webhooks?: { readonly allow: readonly string[] }
+  readonly metrics: Metrics
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
   readonly networkUrl?: string
   /** The URL of the RPC listener. */
@@ -58,24 +64,29 @@ export const openPortal = async ({
   let options = initialOptions
   let limits: PortalLimits | undefined
   let queryProcess: QueryProcess | undefined
+  const { clock, log, smtp, oidc, secrets = [] } = options
+  const sendMail = smtp && openMailer(smtp, log)
+  const browserUrl = (listenerUrl: string): string => (options.url ?? listenerUrl).replace(/\/$/, '')
   const listener = await openAppListener(
     address,
     async listenerUrl => {
       const { createPortalApp, openOidcProvider, openPortalLimits, openQueryProcess } = await import('./portal-app.ts')
-      limits ??= openPortalLimits(options.clock)
-      queryProcess ??= openQueryProcess(storeAddress, options.clock)
-      const url = (options.url ?? listenerUrl).replace(/\/$/, '')
-      const { smtp, oidc, log, secrets = [] } = options
+      limits ??= openPortalLimits(clock)
+      queryProcess ??= openQueryProcess(storeAddress, clock)
+      const url = browserUrl(listenerUrl)
       const made = {
-        ...{ url, limits, queries: queryProcess.queries, startQueries: queryProcess.start },
-        sendMail: smtp && openMailer(smtp, log),
+        ...{ url, limits, queries: queryProcess.queries, startQueries: queryProcess.start, sendMail, alerts, secrets },
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, log),
       }
       const services = { ...options, ...made, networks: await toPortalNetworks(options) }
-      return createPortalApp(services, { listenHost: address.host, trustedProxies, secrets }).callback()
+      return createPortalApp(services, { listenHost: address.host, trustedProxies }).callback()
     },
     tls,
   )
+  const alerts = openAlerts(clock, () => {
+    const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
+    return { ...options, ...made, plans: () => options.plans }
+  })
   return {
     ...listener,
     reload({ networks, plans }) {
@@ -83,6 +94,7 @@ export const openPortal = async ({
       listener.reload()
     },
     async stop() {
+      await alerts.stop()
       await listener.stop()
       await queryProcess?.close()
     },

@@ -12,6 +12,8 @@ export interface Mail {
   readonly to: string
   readonly subject: string
   readonly text: string
+  /** For mail that may be sent again: the same each time, so that mailboxes can show it once. */
+  readonly messageId?: string
 }
 
 /** Sends mail. Resolves with false, after a line in the log, when the mail server did not accept it. */

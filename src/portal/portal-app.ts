@@ -2,7 +2,6 @@ import Router from '@koa/router'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { RouterContext } from '@koa/router'
-import type { Secret } from '../plugin/secret.ts'
 import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
 import { networkOf } from '../util/address-set.ts'
@@ -18,6 +17,7 @@ import type { PortalServices } from './portal-services.ts'
 import { checkInput } from './route.ts'
 import type { AnyRoute, SessionControl } from './route.ts'
 import { accountRoutes } from './routes/account.ts'
+import { alertRoutes } from './routes/alerts.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { networkRoutes } from './routes/networks.ts'
 import { oidcRoutes } from './routes/oidc.ts'
@@ -25,7 +25,8 @@ import { peopleRoutes } from './routes/people.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
-import { hasEnded, readSigningKey, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
+import { hasEnded, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
+import { readSigningKeys } from './signing-key.ts'
 
 // What else is loaded with the first request.
 export { openPortalLimits } from './portal-limits.ts'
@@ -38,6 +39,7 @@ export const routes: readonly AnyRoute[] = [
   ...oidcRoutes,
   ...accountRoutes,
   ...usageRoutes,
+  ...alertRoutes,
   ...keyRoutes,
   ...networkRoutes,
   ...peopleRoutes,
@@ -48,12 +50,11 @@ const maxBodySize = '64kb'
 interface PortalAppOptions {
   readonly listenHost: string
   readonly trustedProxies: readonly string[]
-  readonly secrets: readonly Secret[]
 }
 
 /** The dashboard: a page, and the API that it uses. */
-export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies, secrets }: PortalAppOptions): Koa => {
-  const { store, clock, url, networks } = services
+export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies }: PortalAppOptions): Koa => {
+  const { store, clock, url, networks, secrets } = services
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
   app.on('error', (error: Error) => services.log.info({ err: error }, 'dashboard request aborted by the client'))
@@ -66,7 +67,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(
     sessionMiddleware(app, {
       ...{ store, clock, cookieName: portalCookieName, sameSite: 'lax', url },
-      readSigningKeys: async () => (secrets.length > 0 ? secrets.map(secret => secret.reveal()) : [await readSigningKey(store)]),
+      readSigningKeys: async () => (await readSigningKeys(store, secrets, 'session-cookies')).map(secret => secret.reveal()),
     }),
   )
   app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))

@@ -20,6 +20,8 @@ export interface PortalLimits {
   readonly links: PortalLimit
   /** By account. Keys, tokens and people. Removed ones stay in the store. */
   readonly creations: PortalLimit
+  /** By account: messages that try a webhook. */
+  readonly webhookTests: PortalLimit
 }
 
 export const openPortalLimits = (clock: Clock): PortalLimits => {
@@ -40,5 +42,6 @@ export const openPortalLimits = (clock: Clock): PortalLimits => {
     providerSignIns: open('sign-ins', { max: 60, windowMs: 60_000 }),
     links: open('sign-in links to this address', { max: 5, windowMs: hourMs }),
     creations: open('new keys, tokens and people in one hour', { max: 200, windowMs: hourMs }),
+    webhookTests: open('test messages in one hour', { max: 20, windowMs: hourMs }),
   }
 }

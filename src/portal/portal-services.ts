@@ -1,3 +1,4 @@
+import type { Secret } from '../plugin/secret.ts'
 import type { Plans } from '../services/accounts/index.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
@@ -5,6 +6,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { Store } from '../store/store.ts'
 import type { AccountRow } from '../store/store.ts'
+import type { Alerts } from './alerts/index.ts'
 import { ApiError } from './api-error.ts'
 import type { OidcProvider } from './oidc-provider.ts'
 import type { Person } from './people.ts'
@@ -56,6 +58,9 @@ export interface PortalServices {
   readonly signUp?: SignUpOptions
   /** Where people sign in; undefined where they use links alone. */
   readonly oidc: OidcProvider | undefined
+  readonly alerts: Pick<Alerts, 'post'>
+  /** Sign webhooks: the first of them is that of new ones. */
+  readonly secrets: readonly Secret[]
   readonly clock: Clock
   readonly log: Log
   /** Of the gateway. */

@@ -1,4 +1,5 @@
 import type { JsonSchema } from '../config/schema.ts'
+import { alertSchemas } from './alerts/alert-schemas.ts'
 import {
   balanceSchema,
   count,
@@ -64,6 +65,8 @@ export const responseSchemas = {
     total: series,
   }),
   ErrorCount: object({ outcome: text, calls: count, code: { type: ['integer', 'null'] }, message: text, advice: text }),
+  ...alertSchemas,
+  WebhookTest: object({ isDelivered: flag, status: text }),
   Key: object(key),
   NewKey: object({ ...key, key: { type: 'string', description: 'The API key. It is not shown again.' } }),
   Network: object({

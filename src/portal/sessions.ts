@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import type Koa from 'koa'
 import { createSession } from 'koa-session'
 import type { Clock } from '../services/clock.ts'
-import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { Json } from '../util/json.ts'
 import { hashToken } from './people.ts'
@@ -121,12 +120,4 @@ export const signOutEverywhere = async (store: RecordStore, { id, account }: Per
     const { person } = Object(record.value) as Partial<SessionData>
     if (person === id) await store.takeRecord('session', record.id)
   }
-}
-
-/** The key that signs cookies, which the first gateway writes into the store. */
-export const readSigningKey = async (store: RecordStore): Promise<string> => {
-  const key = { id: 'session-cookies', account: '', value: randomBytes(32).toString('base64url'), expires: neverExpires }
-  await store.addRecord('secret', key)
-  const stored = await store.findRecord('secret', key.id)
-  return String(stored?.value)
 }

@@ -75,6 +75,12 @@ export const systemMetricDefinitions = {
     help: 'Accounts whose credits a process has leased or has asked for, summed over the processes.',
     aggregation: 'sum',
   },
+  alertDeliveries: {
+    name: 'tollgate_alert_deliveries_total',
+    type: 'counter',
+    labels: ['channel', 'result'],
+    help: 'Attempts to tell accounts that they have reached a threshold of their credits. The channel is "webhook" or "email"; the result is "delivered", "retried" when the attempt is repeated later, or "failed" when it is not.',
+  },
   workersReady: {
     name: 'tollgate_workers_ready',
     type: 'gauge',

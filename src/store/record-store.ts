@@ -15,12 +15,16 @@ export type RecordKind =
   | 'token'
   | 'secret'
   | 'change'
+  | 'alerts'
+  | 'delivery'
+  | 'month-use'
+  | 'lock'
 
 /** A JSON value that belongs to one account and expires. */
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account; of a change, its month. */
+  /** Id of the account; of a change, its month; of the settings of alerts, their bucket. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */

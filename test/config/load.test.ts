@@ -34,7 +34,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   t.same(readConfig(dir, {}), {
     config: {
       listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false, trustedProxies: [] },
-      portal: { secrets: [] },
+      portal: { webhooks: { allow: [] }, secrets: [] },
       admin: { hosts: [] },
       headers: { upstream: true, serverTiming: false },
       accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
@@ -96,7 +96,7 @@ usage: { retention: 30d }
         reusePort: false,
         trustedProxies: [],
       },
-      portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', secrets: [] },
+      portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', webhooks: { allow: [] }, secrets: [] },
       admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },
       headers: { upstream: false, serverTiming: false },
       accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },

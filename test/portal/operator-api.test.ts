@@ -213,9 +213,13 @@ t.test("the operator's API", async t => {
     t.same(document, JSON.parse(JSON.stringify(operatorOpenApi({ version: document.info.version }))))
     const checkResponse = openApiChecker(document)
     const { id } = await deployment.addKey('carol')
+    const bodies: Readonly<Record<string, object>> = {
+      '/accounts': { name: 'dave', plan: 'core' },
+      '/accounts/{id}/alerts/webhook': { url: 'https://example.org/hook' },
+    }
     for (const { path, method, status = 200 } of operatorRoutes) {
       const target = path.startsWith('/keys') ? id : path === '/accounts/{id}' && method === 'patch' ? 'bob' : 'carol'
-      const body = method === 'get' ? undefined : path === '/accounts' ? { name: 'dave', plan: 'core' } : {}
+      const body = method === 'get' ? undefined : (bodies[path] ?? {})
       const response = await operator.request(method.toUpperCase(), path.replace('{id}', target), body)
       t.equal(response.status, status, `${method} ${path}`)
       t.same(checkResponse(path, method, response), undefined, `${method} ${path}`)

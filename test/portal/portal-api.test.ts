@@ -375,6 +375,9 @@ t.test('portal', async t => {
     check('/keys', 'post', 201, (await bob.post('/keys', { name: 'k' })).json)
     check('/tokens', 'post', 201, (await bob.post('/tokens', { name: 'k' })).json)
     check('/people', 'post', 201, (await bob.post('/people', { name: 'k' })).json)
+    check('/alerts/webhook', 'post', 201, (await bob.post('/alerts/webhook', { url: 'http://127.0.0.1:1/' })).json)
+    check('/alerts', 'get', 200, (await bob.get('/alerts')).json)
+    check('/alerts/test', 'post', 200, (await bob.post('/alerts/test')).json)
   })
 
   t.test('no key, token or link is in the log', async t => {

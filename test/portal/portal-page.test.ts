@@ -11,7 +11,7 @@ import { waitUntil } from '../support/wait-until.ts'
 /** The first load over the network, gzip. */
 const maxFirstLoadBytes = 60_000
 
-const pageTitles = ['Overview', 'Usage', 'Errors', 'Keys', 'Try it', 'Networks', 'Plan', 'Access']
+const pageTitles = ['Overview', 'Usage', 'Errors', 'Keys', 'Try it', 'Networks', 'Plan', 'Alerts', 'Access']
 
 /** The bodies that the browser has loaded, as they were sent. */
 const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0 }) => sum + encodedBodySize, 0)`
@@ -150,6 +150,26 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const csv = await readFile(await download.path(), 'utf8')
     t.match(csv, /^key,calls,credits,forwarded\r\n/)
     t.match(csv, /^"'=1\+1,x",\d+,\d+,0\r$/m)
+  })
+
+  t.test('an owner sets thresholds and a webhook, sees its secret once, and how a test message ended', async t => {
+    await openPage(page, 'Alerts')
+    await page.fill('[name=daily]', '90, 50')
+    await page.click('text="Save"')
+    await page.waitForSelector('text="Saved."')
+    await page.waitForFunction(`document.querySelector('[name=daily]').value === '50, 90'`)
+    await page.fill('[name=daily]', '101')
+    await page.click('text="Save"')
+    await page.waitForSelector('[name=daily][aria-invalid=true]')
+    await page.fill('[name=url]', 'http://169.254.169.254/latest')
+    await page.click('text="Set the webhook"')
+    t.match(await page.textContent('form[aria-label=Webhook] [role=status] code'), /^whsec_/)
+    await page.click('text="Send a test message"')
+    await page.waitForSelector('[data-testid=webhook-test]:has-text("private")')
+    await openPage(page, 'Keys')
+    await openPage(page, 'Alerts')
+    await page.waitForSelector('code:text-is("http://169.254.169.254/latest")')
+    t.notMatch(await page.textContent('main'), /whsec_/)
   })
 
   t.test('every page passes axe in both themes', async t => {

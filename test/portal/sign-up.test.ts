@@ -68,6 +68,10 @@ t.test('sign-in links by e-mail', async t => {
 
   t.test('an operator and an owner give people an address, which nobody else may have', async t => {
     await printSignInToken(deployment, 'alice', '--person', 'dan', '--role', 'viewer', '--email', 'dan@elsewhere.test')
+    t.match(JSON.parse((await deployment.run('changes', '--account', 'alice', '--json')).stdout).slice(-2), [
+      { action: 'person-changed', by: { kind: 'command' }, before: { email: null }, after: { email: 'dan@elsewhere.test' } },
+      { action: 'link-created' },
+    ])
     await requestLink('dan@elsewhere.test')
     t.match(await signIn(await mail.tokenInMail(3)), {
       status: 201,

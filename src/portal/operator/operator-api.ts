@@ -7,6 +7,7 @@ import { checkInput } from '../route.ts'
 import type { JsonSchema } from '../../config/schema.ts'
 import { openApiDocument } from '../openapi.ts'
 import { sessionCookieName } from '../sessions.ts'
+import { operatorAlertRoutes } from './operator-alerts.ts'
 import { operatorKeyRoutes } from './operator-keys.ts'
 import { operatorCookieName } from './operator-login.ts'
 import { operatorNodeRoutes } from './operator-nodes.ts'
@@ -19,6 +20,7 @@ import type { OperatorRoute, OperatorServices } from './operator-route.ts'
 /** Everything that the operator's API can do. */
 export const operatorRoutes: readonly OperatorRoute[] = [
   ...operatorAccountRoutes,
+  ...operatorAlertRoutes,
   ...operatorKeyRoutes,
   ...operatorNodeRoutes,
   ...operatorReportRoutes,

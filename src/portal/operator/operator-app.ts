@@ -17,7 +17,8 @@ import type { OperatorServices } from './operator-route.ts'
 import { operatorCookieName, operatorLogin } from './operator-login.ts'
 import { RecentTraffic } from './recent-traffic.ts'
 
-export interface OperatorAppOptions extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'version' | 'clock' | 'log'> {
+export interface OperatorAppOptions
+  extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'secrets' | 'version' | 'clock' | 'log'> {
   /** The store, which may have to be opened; rejects with StoreError. */
   openStore(): Promise<Store>
   /** Its address, which the process of queries opens too. */

@@ -1,5 +1,6 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
+import type { Secret } from '../../plugin/secret.ts'
 import type { Plans } from '../../services/accounts/index.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../../services/clock.ts'
@@ -27,6 +28,8 @@ export interface OperatorServices {
   readonly recentTraffic: RecentTraffic
   /** The URL of the dashboard; undefined where the gateway has none. */
   dashboardUrl(): string | undefined
+  /** Sign webhooks: the first of them is that of new ones. */
+  readonly secrets: readonly Secret[]
   /** How the operator who asks has signed in. */
   readonly authentication: 'token' | 'session'
   /** Of the gateway. */

@@ -1,5 +1,6 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import { changeActions } from '../../services/accounts/change-log.ts'
+import { alertSchemas } from '../alerts/alert-schemas.ts'
 import {
   balanceSchema,
   count,
@@ -74,6 +75,7 @@ export const operatorSchemas = {
     next: { type: ['string', 'null'], description: '`after` of the next request; null at the end.' },
   }),
   AccountWithBalance: object({ ...account, balance: balanceSchema }),
+  ...alertSchemas,
   Key: object({
     id: text,
     account: text,

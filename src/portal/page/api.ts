@@ -112,6 +112,25 @@ export interface AccessToken {
   readonly expires: string | null
 }
 
+export interface Alerts {
+  readonly webhook: { readonly url: string } | null
+  readonly email: boolean
+  readonly daily: readonly number[]
+  readonly monthly: readonly number[]
+  readonly deliveries: readonly AlertDelivery[]
+}
+
+export interface AlertDelivery {
+  readonly date: string
+  readonly threshold: number
+  readonly channel: 'webhook' | 'email'
+  readonly person: string | null
+  readonly state: 'pending' | 'delivered' | 'failed'
+  readonly lastStatus: string | null
+  readonly lastAttempt: string | null
+  readonly nextAttempt: string | null
+}
+
 /** Undefined: not known yet; null: nobody is signed in. */
 export const session = signal<Session | null | undefined>(undefined)
 

@@ -4,6 +4,7 @@ import { session } from './api.ts'
 import type { Session } from './api.ts'
 import { Shell } from './components/shell.tsx'
 import { Access } from './pages/access.tsx'
+import { Alerts } from './pages/alerts.tsx'
 import { Errors } from './pages/errors.tsx'
 import { Keys } from './pages/keys.tsx'
 import { Networks } from './pages/networks.tsx'
@@ -24,6 +25,7 @@ const pages = [
   { path: '/try-it', title: texts.pages.tryIt, Page: TryIt },
   { path: '/networks', title: texts.pages.networks, Page: Networks },
   { path: '/plan', title: texts.pages.plan, Page: Plan },
+  { path: '/alerts', title: texts.pages.alerts, Page: Alerts },
   { path: '/access', title: texts.pages.access, Page: Access },
 ] as const
 

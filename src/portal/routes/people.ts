@@ -85,13 +85,15 @@ export const peopleRoutes = [
       if (people.length >= maxPeople) throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
       limits.creations.record(account)
       const added = await addPerson(store, { account, name, role })
-      if (email !== undefined && !(await setEmail(store, added, email.toLowerCase()))) {
+      const address = email?.toLowerCase()
+      if (address !== undefined && !(await setEmail(store, added, address))) {
         await removePerson(store, added)
         throw new ApiError(409, 'email-taken', 'somebody signs in with this e-mail address already', 'email')
       }
-      await accountsAs(services, person).recordOf(account, { action: 'person-added', target: added.id, after: { name, role } })
+      const after = { name, role, ...(address !== undefined && { email: address }) }
+      await accountsAs(services, person).recordOf(account, { action: 'person-added', target: added.id, after })
       return {
-        person: personJson({ ...added, ...(email !== undefined && { email: email.toLowerCase() }) }),
+        person: personJson({ ...added, ...(address !== undefined && { email: address }) }),
         link: signInUrl(url, await createSignInToken(store, clock, added)),
       }
     },

@@ -14,11 +14,13 @@ export interface ChangeAuthor {
 export const changeActions = [
   'account-added',
   'account-changed',
+  'alerts-changed',
   'key-created',
   'key-changed',
   'key-revoked',
   'link-created',
   'person-added',
+  'person-changed',
   'person-removed',
   'token-created',
   'token-removed',

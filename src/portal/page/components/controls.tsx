@@ -57,6 +57,21 @@ export const TextField = ({ label, name, help, error, required = false, type = '
   </Field>
 )
 
+interface CheckboxProps {
+  readonly label: string
+  readonly name: string
+  readonly isChecked: boolean
+}
+
+export const Checkbox = ({ label, name, isChecked }: CheckboxProps) => {
+  const id = useId()
+  return (
+    <p>
+      <input id={id} name={name} type="checkbox" defaultChecked={isChecked} /> <label for={id}>{label}</label>
+    </p>
+  )
+}
+
 interface SelectProps {
   readonly label: string
   readonly options: readonly (string | { readonly value: string; readonly label: string })[]

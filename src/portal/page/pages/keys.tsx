@@ -5,6 +5,7 @@ import { CopyText, Notice, TextField } from '../components/controls.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
+import { listOf } from '../list-of.ts'
 import { newKey } from '../new-key.ts'
 import { RequestError, request } from '../request.ts'
 import { texts } from '../texts.ts'
@@ -31,12 +32,6 @@ export const Keys = () => {
     </>
   )
 }
-
-const listOf = (value: FormDataEntryValue | null): readonly string[] =>
-  String(value ?? '')
-    .split(',')
-    .map(each => each.trim())
-    .filter(each => each !== '')
 
 const fields = ['name', 'networks', 'methods', 'origins', 'ips', 'dailyCredits', 'rate', 'burst', 'days']
 

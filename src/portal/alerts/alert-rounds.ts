@@ -1,0 +1,119 @@
+import { setImmediate } from 'node:timers/promises'
+import type { RecordStore } from '../../store/record-store.ts'
+import type { Store } from '../../store/store.ts'
+import { dayMs, isoTime } from '../../util/dates.ts'
+import { listPeople } from '../people.ts'
+import { alertBuckets, listAlertSettings } from './alert-settings.ts'
+import type { AlertSettings } from './alert-settings.ts'
+import { Deliverer, isDue } from './deliverer.ts'
+import type { DelivererOptions } from './deliverer.ts'
+import { addDelivery, listDeliveries } from './delivery.ts'
+import type { Delivery } from './delivery.ts'
+import { readReachedThresholds } from './thresholds.ts'
+import type { ReachedThreshold, ThresholdServices } from './thresholds.ts'
+
+export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
+  readonly store: Store
+  readonly plans: ThresholdServices['plans']
+}
+
+/** Of several gateways, one at a time does a round. */
+export const roundIntervalMs = 5_000
+
+/** A receiver that does not answer takes one of these for 10 s; what is due beyond waits, in the store, for the next round. */
+const maxConcurrentDeliveries = 64
+
+/** How long owners see what was sent. */
+const deliveryRetentionMs = 7 * dayMs
+
+/** Looks which accounts have reached a threshold, and tells them. */
+export class AlertRounds {
+  readonly deliverer: Deliverer
+  readonly #options: AlertOptions
+  readonly #inFlight = new Map<string, Promise<void>>()
+  #isStopped = false
+
+  constructor(options: AlertOptions) {
+    this.#options = options
+    this.deliverer = new Deliverer(options)
+  }
+
+  /** One round, unless another gateway does one. Resolves before what it sends has been answered. Rejects where the store fails. */
+  async run(): Promise<void> {
+    const { store, clock } = this.#options
+    const expires = clock.now() + roundIntervalMs - 1
+    if (!(await store.addRecord('lock', { id: 'alert-round', account: '', value: true, expires }))) return
+    // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
+    const start = Math.floor(Math.random() * alertBuckets.length)
+    for (const bucket of [...alertBuckets.slice(start), ...alertBuckets.slice(0, start)]) {
+      for (const settings of await listAlertSettings(store, bucket)) {
+        if (this.#isStopped) return
+        await this.#check(settings)
+        // LMDB is read without a pause: calls get their turn.
+        await setImmediate()
+      }
+    }
+  }
+
+  /** Waits for what is being sent, which is aborted. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.deliverer.stop()
+    await Promise.all(this.#inFlight.values())
+  }
+
+  async #check(settings: AlertSettings): Promise<void> {
+    const { store, clock } = this.#options
+    const { account, webhook, email } = settings
+    if (webhook === undefined && !email) return
+    const row = await store.account(account)
+    if (row === undefined) return
+    const known = new Map((await listDeliveries(store, account)).map(delivery => [delivery.id, delivery]))
+    for (const delivery of await this.#newDeliveries(await readReachedThresholds(this.#options, row, settings), settings, known)) {
+      // Another gateway may be quicker.
+      if (await addDelivery(store, delivery)) known.set(delivery.id, delivery)
+    }
+    for (const delivery of known.values()) {
+      const isWanted = delivery.channel === 'webhook' ? webhook !== undefined : email
+      if (isWanted && isDue(delivery, clock.now())) this.#start(delivery.id, settings)
+    }
+  }
+
+  async #newDeliveries(
+    reached: readonly ReachedThreshold[],
+    { account, webhook, email }: AlertSettings,
+    known: ReadonlyMap<string, Delivery>,
+  ): Promise<readonly Delivery[]> {
+    const { store, clock, sendMail } = this.#options
+    if (reached.length === 0) return []
+    const people = email && sendMail !== undefined ? await ownersWithEmail(store, account) : []
+    const receivers = [
+      ...(webhook === undefined ? [] : [{ channel: 'webhook' as const }]),
+      ...people.map(({ id }) => ({ channel: 'email' as const, person: id })),
+    ]
+    const now = clock.now()
+    return reached.flatMap(({ message: data, endsAt }) =>
+      receivers.flatMap(receiver => {
+        const id = [account, data.date, data.threshold, receiver.channel, ...('person' in receiver ? [receiver.person] : [])].join(' ')
+        const message = { type: 'credits.threshold' as const, timestamp: isoTime(now), data }
+        const times = { created: now, nextAttempt: now, lastAttempt: undefined, expires: endsAt + deliveryRetentionMs }
+        return known.has(id)
+          ? []
+          : [{ id, account, ...receiver, message, state: 'pending' as const, attempts: 0, lastStatus: undefined, ...times }]
+      }),
+    )
+  }
+
+  #start(id: string, settings: AlertSettings): void {
+    if (this.#isStopped || this.#inFlight.has(id) || this.#inFlight.size >= maxConcurrentDeliveries) return
+    const attempt = this.deliverer
+      .attempt(id, settings)
+      // The store is unreachable, which the ledger logs: a later round tries again.
+      .catch(() => undefined)
+      .finally(() => this.#inFlight.delete(id))
+    this.#inFlight.set(id, attempt)
+  }
+}
+
+export const ownersWithEmail = async (store: RecordStore, account: string) =>
+  (await listPeople(store, account)).filter(({ role, email }) => role === 'owner' && email !== undefined)

@@ -1,0 +1,46 @@
+import type { Timer } from '../../services/clock.ts'
+import { AlertRounds, roundIntervalMs } from './alert-rounds.ts'
+import type { AlertOptions } from './alert-rounds.ts'
+import type { Deliverer } from './deliverer.ts'
+
+export interface AlertSchedule extends Pick<Deliverer, 'post'> {
+  stop(): Promise<void>
+}
+
+/** Rounds take a tenth of one CPU at most, however many accounts have alerts. */
+const restFactor = 9
+
+/** Rounds from now on, one after the other, until it is stopped. */
+export const startAlertSchedule = (options: AlertOptions): AlertSchedule => {
+  const { clock, log } = options
+  const rounds = new AlertRounds(options)
+  let isStopped = false
+  let timer: Timer
+  let running: Promise<void> | undefined
+  let hasFailed = false
+
+  const run = async (): Promise<void> => {
+    const startedAt = clock.monotonic()
+    try {
+      await rounds.run()
+      hasFailed = false
+    } catch (error) {
+      if (!hasFailed) log.warn({ event: 'alerts-unchecked', err: error }, 'alerts could not be checked; they are tried again')
+      hasFailed = true
+    }
+    running = undefined
+    if (!isStopped) schedule(Math.max(roundIntervalMs, restFactor * (clock.monotonic() - startedAt)))
+  }
+  const schedule = (delayMs: number): void => {
+    timer = clock.after(delayMs, () => void (running = run()))
+  }
+  schedule(0)
+  return {
+    post: (...message) => rounds.deliverer.post(...message),
+    async stop() {
+      isStopped = true
+      timer.cancel()
+      await Promise.all([rounds.stop(), running])
+    },
+  }
+}

@@ -1,0 +1,60 @@
+import { hash, randomBytes } from 'node:crypto'
+import { neverExpires } from '../../store/record-store.ts'
+import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import { isJsonObject } from '../../util/json.ts'
+import type { Json } from '../../util/json.ts'
+
+/** Who is told when an account has used a share of its credits. */
+export interface AlertSettings {
+  /** Id of the account. */
+  readonly account: string
+  readonly webhook: Webhook | undefined
+  /** Whether the owners of the account get mail at the addresses that they have. */
+  readonly email: boolean
+  /** Percent of the credits of a day, ascending. */
+  readonly daily: readonly number[]
+  /** Percent of the credits of all days of a month, ascending. */
+  readonly monthly: readonly number[]
+}
+
+export interface Webhook {
+  readonly url: string
+  /** Makes the secret of this webhook another than that of the one before. No secret itself. */
+  readonly salt: string
+}
+
+export const defaultThresholds = [75, 85, 100] as const
+
+const bucketCount = 64
+
+/** The settings of all accounts are stored in so many groups: to read them all at once would hold up calls. */
+export const alertBuckets: readonly string[] = Array.from({ length: bucketCount }, (_, i) => `bucket-${i}`)
+
+const bucketOf = (account: string): string => `bucket-${Number.parseInt(hash('sha256', account, 'hex').slice(0, 4), 16) % bucketCount}`
+
+export const newWebhook = (url: string): Webhook => ({ url, salt: randomBytes(saltBytes).toString('base64url') })
+
+const saltBytes = 12
+
+/** Those of the account; the defaults, which tell nobody, where none are stored. */
+export const readAlertSettings = async (store: RecordStore, account: string): Promise<AlertSettings> =>
+  toSettings(await store.findRecord('alerts', account)) ?? {
+    account,
+    webhook: undefined,
+    email: false,
+    daily: defaultThresholds,
+    monthly: defaultThresholds,
+  }
+
+export const writeAlertSettings = (store: RecordStore, { account, webhook, email, daily, monthly }: AlertSettings): Promise<void> => {
+  const value: Json = { ...(webhook && { webhook: { url: webhook.url, salt: webhook.salt } }), email, daily, monthly }
+  return store.putRecord('alerts', { id: account, account: bucketOf(account), value, expires: neverExpires })
+}
+
+/** The settings of the accounts of one bucket. */
+export const listAlertSettings = async (store: RecordStore, bucket: string): Promise<readonly AlertSettings[]> =>
+  (await store.records('alerts', bucket)).flatMap(record => toSettings(record) ?? [])
+
+/** Written by writeAlertSettings() alone. */
+const toSettings = (record: StoredRecord | undefined): AlertSettings | undefined =>
+  isJsonObject(record?.value) ? ({ webhook: undefined, ...record.value, account: record.id } as unknown as AlertSettings) : undefined

@@ -1,0 +1,131 @@
+import type { Secret } from '../../plugin/secret.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { Log } from '../../services/log.ts'
+import { metricDefinitions } from '../../services/metric-definitions.ts'
+import type { Metrics } from '../../services/metrics.ts'
+import type { RecordStore } from '../../store/record-store.ts'
+import { Backoff, withTimeoutOr } from '../../util/async.ts'
+import { hourMs, isoTime } from '../../util/dates.ts'
+import type { SendMail } from '../mailer.ts'
+import { findPerson } from '../people.ts'
+import { readSigningKeys } from '../signing-key.ts'
+import { alertMail } from './alert-mail.ts'
+import type { AlertSettings, Webhook } from './alert-settings.ts'
+import { findDelivery, messageId, replaceDelivery } from './delivery.ts'
+import type { Delivery } from './delivery.ts'
+import { resolveHost, webhookAddressRule } from './webhook-addresses.ts'
+import type { ResolveHost } from './webhook-addresses.ts'
+import { postWebhook } from './webhook-request.ts'
+import type { DeliveryOutcome } from './webhook-request.ts'
+import { signatureHeaders } from './webhook-signature.ts'
+
+export interface DelivererOptions {
+  readonly store: RecordStore
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+  /** `portal.secret` and the one before. */
+  readonly secrets: readonly Secret[]
+  /** Undefined without a mail server. */
+  readonly sendMail: SendMail | undefined
+  readonly portalUrl: string
+  readonly version: string
+  /** Private addresses that webhooks may have. */
+  readonly allowedSubnets: readonly string[]
+  readonly resolve?: ResolveHost
+}
+
+/** A gateway that ends while it sends leaves the delivery to others after this time. Longer than any attempt. */
+const lockTtlMs = 120_000
+const mailTimeoutMs = 60_000
+
+/** From one attempt to the next. */
+const retryDelays = { minMs: 30_000, maxMs: hourMs }
+const maxDeliveryAgeMs = 24 * hourMs
+
+/** Sends what is due: one gateway at a time, and again after failures, for a day. */
+export class Deliverer {
+  readonly #options: DelivererOptions
+  readonly #isAllowed: (address: string) => boolean
+  readonly #stopping = new AbortController()
+
+  constructor(options: DelivererOptions) {
+    this.#options = options
+    this.#isAllowed = webhookAddressRule(options.allowedSubnets)
+  }
+
+  /** Aborts requests in flight; their deliveries stay pending. */
+  stop(): void {
+    this.#stopping.abort()
+  }
+
+  /** Attempts a delivery that is pending and due, unless another gateway does. Rejects where the store fails. */
+  async attempt(id: string, settings: AlertSettings): Promise<void> {
+    const { store, clock } = this.#options
+    const lock = { id: `delivery ${id}`, account: '', value: true, expires: clock.now() + lockTtlMs }
+    if (!(await store.addRecord('lock', lock))) return
+    const delivery = await findDelivery(store, id)
+    if (delivery !== undefined && isDue(delivery, clock.now())) {
+      const outcome = await this.#send(delivery, settings)
+      // Where the outcome cannot be stored, the lock stays too: a delivery is not repeated at once.
+      if (!this.#stopping.signal.aborted || outcome.isDelivered) await replaceDelivery(store, this.#record(delivery, outcome))
+    }
+    await store.takeRecord('lock', lock.id)
+  }
+
+  /** Sends a message to a webhook now, once. */
+  async post(account: string, webhook: Webhook, message: { readonly id: string; readonly body: string }): Promise<DeliveryOutcome> {
+    const { store, clock, secrets, version, resolve = resolveHost } = this.#options
+    const keys = await readSigningKeys(store, secrets, 'webhooks')
+    const timestamp = Math.floor(clock.now() / 1_000)
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': `Tollgate/${version}`,
+      ...signatureHeaders(keys, { account, webhook, timestamp, ...message }),
+    }
+    const request = { url: webhook.url, headers, body: message.body, signal: this.#stopping.signal }
+    return postWebhook(request, { clock, isAllowed: this.#isAllowed, resolve })
+  }
+
+  #send(delivery: Delivery, { account, webhook }: AlertSettings): Promise<DeliveryOutcome> {
+    if (delivery.channel === 'email') return this.#mail(delivery)
+    if (webhook === undefined) return Promise.resolve({ isDelivered: false, status: 'the account has no webhook any more' })
+    return this.post(account, webhook, { id: messageId(delivery), body: JSON.stringify(delivery.message) })
+  }
+
+  async #mail(delivery: Delivery): Promise<DeliveryOutcome> {
+    const { store, sendMail, portalUrl, clock } = this.#options
+    const email = (await findPerson(store, delivery.person ?? ''))?.email
+    if (email === undefined || sendMail === undefined)
+      return { isDelivered: false, status: 'there is no address or no mail server any more' }
+    const isDelivered = await withTimeoutOr(clock, mailTimeoutMs, sendMail(alertMail(delivery, email, portalUrl)), () => false)
+    return { isDelivered, status: isDelivered ? 'accepted by the mail server' : 'not accepted by the mail server' }
+  }
+
+  /** The delivery after this attempt. */
+  #record(delivery: Delivery, { isDelivered, status }: DeliveryOutcome): Delivery {
+    const { clock, metrics, log } = this.#options
+    const now = clock.now()
+    const attempts = delivery.attempts + 1
+    const nextAttempt = now + retryDelayMs(attempts)
+    const hasFailed = !isDelivered && nextAttempt > delivery.created + maxDeliveryAgeMs
+    const state = isDelivered ? 'delivered' : hasFailed ? 'failed' : 'pending'
+    const result = state === 'pending' ? 'retried' : state
+    metrics.counter(metricDefinitions.alertDeliveries, { channel: delivery.channel, result }).add()
+    const { account, channel } = delivery
+    if (hasFailed)
+      log.warn({ event: 'alert-undelivered', account, channel, attempts, status, since: isoTime(delivery.created) }, undelivered)
+    return { ...delivery, state, attempts, nextAttempt, lastAttempt: now, lastStatus: status }
+  }
+}
+
+const undelivered = 'alert could not be delivered within a day: its receiver is not told'
+
+export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean => state === 'pending' && nextAttempt <= now
+
+const retryDelayMs = (attempts: number): number => {
+  const backoff = new Backoff(retryDelays)
+  let delayMs = backoff.next()
+  for (let i = 1; i < attempts; i += 1) delayMs = backoff.next()
+  return delayMs
+}

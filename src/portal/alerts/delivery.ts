@@ -1,0 +1,76 @@
+import { hash } from 'node:crypto'
+import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import type { Json } from '../../util/json.ts'
+
+export type DeliveryChannel = 'webhook' | 'email'
+
+/** One message to one receiver. There is never a second one with its id, so that an alert is sent once. */
+export interface Delivery {
+  readonly id: string
+  readonly account: string
+  readonly channel: DeliveryChannel
+  /** Of mail: the id of the person. */
+  readonly person?: string
+  readonly message: AlertMessage
+  readonly state: 'pending' | 'delivered' | 'failed'
+  readonly attempts: number
+  /** Milliseconds since 1970, as all times here. */
+  readonly created: number
+  /** When a pending delivery is attempted next. */
+  readonly nextAttempt: number
+  readonly lastAttempt: number | undefined
+  /** How the last attempt ended, in words. */
+  readonly lastStatus: string | undefined
+  /** When its record is dropped. */
+  readonly expires: number
+}
+
+/** What the receiver is told. It is stored, so that each attempt says the same. */
+export interface AlertMessage {
+  readonly type: 'credits.threshold'
+  /** ISO 8601. */
+  readonly timestamp: string
+  readonly data: {
+    readonly account: { readonly id: string; readonly name: string }
+    readonly plan: string
+    readonly period: 'day' | 'month'
+    /** YYYY-MM-DD or YYYY-MM, UTC. */
+    readonly date: string
+    /** Percent. */
+    readonly threshold: number
+    readonly used: number
+    readonly limit: number
+    /** ISO 8601: when the next day or month begins. */
+    readonly resetAt: string
+  }
+}
+
+/** An id for receivers, by which they recognize a message that they have had before. */
+export const messageId = ({ id }: Pick<Delivery, 'id'>): string => `msg_${hash('sha256', id, 'base64url').slice(0, messageIdChars)}`
+
+const messageIdChars = 24
+
+/** False when there is a delivery with this id. */
+export const addDelivery = (store: RecordStore, delivery: Delivery): Promise<boolean> => store.addRecord('delivery', toRecord(delivery))
+
+export const replaceDelivery = (store: RecordStore, delivery: Delivery): Promise<void> => store.putRecord('delivery', toRecord(delivery))
+
+export const findDelivery = async (store: RecordStore, id: string): Promise<Delivery | undefined> => {
+  const record = await store.findRecord('delivery', id)
+  return record && toDelivery(record)
+}
+
+/** Those of the account, in no order. */
+export const listDeliveries = async (store: RecordStore, account: string): Promise<readonly Delivery[]> =>
+  (await store.records('delivery', account)).map(toDelivery)
+
+const toRecord = ({ id, account, expires, ...value }: Delivery): StoredRecord => ({
+  id,
+  account,
+  value: JSON.parse(JSON.stringify(value)) as Json, // plain data
+  expires,
+})
+
+/** Written by toRecord() alone. */
+const toDelivery = ({ id, account, value, expires }: StoredRecord): Delivery =>
+  ({ lastAttempt: undefined, lastStatus: undefined, ...(value as object), id, account, expires }) as Delivery

@@ -1,0 +1,107 @@
+import type { Secret } from '../../plugin/secret.ts'
+import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
+import type { RecordStore } from '../../store/record-store.ts'
+import { isoTime } from '../../util/dates.ts'
+import { invalidField } from '../api-error.ts'
+import { findPerson } from '../people.ts'
+import { readSigningKeys } from '../signing-key.ts'
+import { newWebhook, readAlertSettings, writeAlertSettings } from './alert-settings.ts'
+import type { AlertSettings } from './alert-settings.ts'
+import { listDeliveries } from './delivery.ts'
+import type { Delivery } from './delivery.ts'
+import { isWebhookUrl } from './webhook-request.ts'
+import { webhookSecret } from './webhook-signature.ts'
+
+const maxThresholds = 10
+
+const thresholdList = (description: string) =>
+  ({ type: 'array', items: { type: 'integer', minimum: 1, maximum: 100 }, maxItems: maxThresholds, description }) as const
+
+/** What owners and operators can say of alerts. */
+export const alertProperties = {
+  email: { type: 'boolean', description: 'Whether the owners of the account who have an e-mail address get mail.' },
+  daily: thresholdList('Percent of the credits of a day at which an alert is sent, each once a day; none when it is empty.'),
+  monthly: thresholdList('Percent of the daily credits of all days of a month at which an alert is sent, each once a month.'),
+} as const
+
+export const webhookProperties = {
+  url: { type: 'string', maxLength: 2_000, description: 'Where messages are sent: http or https, with a public address.' },
+} as const
+
+type AlertChange = { readonly [Name in 'email' | 'daily' | 'monthly']?: AlertSettings[Name] }
+
+interface AlertServices {
+  readonly store: RecordStore
+  readonly accounts: RecordedAccounts
+  readonly secrets: readonly Secret[]
+}
+
+const maxShownDeliveries = 50
+
+/** The settings and what was sent, as the API shows them. */
+export const alertsJson = async (store: RecordStore, account: string) => {
+  const { webhook, email, daily, monthly } = await readAlertSettings(store, account)
+  const deliveries = [...(await listDeliveries(store, account))].sort((a, b) => b.created - a.created).slice(0, maxShownDeliveries)
+  return {
+    webhook: webhook === undefined ? null : { url: webhook.url },
+    email,
+    daily,
+    monthly,
+    deliveries: await Promise.all(deliveries.map(delivery => deliveryJson(store, delivery))),
+  }
+}
+
+const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
+  const { channel, person, state, attempts, created, nextAttempt, lastAttempt, lastStatus = null, message } = delivery
+  const { period, date, threshold } = message.data
+  return {
+    ...{ type: message.type, period, date, threshold, channel, state, attempts, lastStatus },
+    person: person === undefined ? null : ((await findPerson(store, person))?.name ?? null),
+    created: isoTime(created),
+    lastAttempt: lastAttempt === undefined ? null : isoTime(lastAttempt),
+    nextAttempt: state === 'pending' ? isoTime(nextAttempt) : null,
+  }
+}
+
+/** Changes the members that are named. */
+export const changeAlerts = async (services: AlertServices, account: string, { email, daily, monthly }: AlertChange): Promise<void> => {
+  const before = await readAlertSettings(services.store, account)
+  const after = {
+    ...before,
+    ...(email !== undefined && { email }),
+    ...(daily !== undefined && { daily: ascending(daily) }),
+    ...(monthly !== undefined && { monthly: ascending(monthly) }),
+  }
+  await write(services, before, after)
+}
+
+const ascending = (thresholds: readonly number[]): readonly number[] => [...new Set(thresholds)].sort((a, b) => a - b)
+
+/** Resolves with the secret of the new webhook, which takes the place of the one before. Rejects with ApiError. */
+export const setWebhook = async (services: AlertServices, account: string, url: string): Promise<Secret> => {
+  if (!isWebhookUrl(url)) throw invalidField('url', 'must be a URL such as https://example.org/hook, without user and password')
+  const [secret] = await readSigningKeys(services.store, services.secrets, 'webhooks')
+  const webhook = newWebhook(url)
+  const before = await readAlertSettings(services.store, account)
+  await write(services, before, { ...before, webhook })
+  return webhookSecret(secret, account, webhook)
+}
+
+export const removeWebhook = async (services: AlertServices, account: string): Promise<void> => {
+  const before = await readAlertSettings(services.store, account)
+  await write(services, before, { ...before, webhook: undefined })
+}
+
+const write = async ({ store, accounts }: AlertServices, before: AlertSettings, after: AlertSettings): Promise<void> => {
+  await writeAlertSettings(store, after)
+  const change = { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) } as const
+  await accounts.recordOf(after.account, change)
+}
+
+/** For the log of changes. The path of a URL may be a secret. */
+const toRecord = ({ webhook, email, daily, monthly }: AlertSettings) => ({
+  webhook: webhook === undefined ? null : new URL(webhook.url).origin,
+  email,
+  daily,
+  monthly,
+})

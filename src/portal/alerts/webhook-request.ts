@@ -1,0 +1,124 @@
+import { request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { isIP } from 'node:net'
+import type { LookupFunction } from 'node:net'
+import type { Clock } from '../../services/clock.ts'
+import type { ResolveHost } from './webhook-addresses.ts'
+
+export interface WebhookRequest {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  /** Ends the request early. */
+  readonly signal: AbortSignal
+}
+
+export interface WebhookClientOptions {
+  readonly clock: Clock
+  isAllowed(address: string): boolean
+  readonly resolve: ResolveHost
+}
+
+/** How an attempt ended, in words that the owner of the account reads. They quote neither response nor URL. */
+export interface DeliveryOutcome {
+  readonly isDelivered: boolean
+  readonly status: string
+}
+
+/** For connection, request and response together. */
+const webhookTimeoutMs = 10_000
+
+/** The response is read so far, so that the receiver can finish it. */
+const maxResponseBytes = 65_536
+
+const addressRefused = 'the address of the webhook is private; the operator can allow it with `portal.webhooks.allow`'
+
+/** True for what a webhook can be: http or https, without user and password. */
+export const isWebhookUrl = (text: string): boolean => {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password } = new URL(text)
+  return ['http:', 'https:'].includes(protocol) && username === '' && password === ''
+}
+
+/**
+ * Sends one POST. The address is checked where the connection is made, so that a name which resolves to another address than before is
+ * refused too; redirects are not followed. Never rejects.
+ */
+export const postWebhook = async (
+  { url, headers, body, signal }: WebhookRequest,
+  { clock, isAllowed, resolve }: WebhookClientOptions,
+): Promise<DeliveryOutcome> => {
+  const { hostname, protocol } = new URL(url)
+  const literal = hostname.replace(/^\[|\]$/g, '')
+  if (isIP(literal) !== 0 && !isAllowed(literal)) return { isDelivered: false, status: addressRefused }
+  const ended = new AbortController()
+  const abort = () => ended.abort()
+  signal.addEventListener('abort', abort, { once: true })
+  if (signal.aborted) abort()
+  let hasTimedOut = false
+  const timer = clock.after(webhookTimeoutMs, () => {
+    hasTimedOut = true
+    abort()
+  })
+  try {
+    return await new Promise<DeliveryOutcome>((settle, reject) => {
+      const lookup = checkedLookup(resolve, isAllowed, ended.signal)
+      const options = {
+        method: 'POST',
+        headers: { ...headers, 'content-length': Buffer.byteLength(body) },
+        lookup,
+        agent: false,
+        signal: ended.signal,
+      }
+      const request = (protocol === 'https:' ? requestHttps : requestHttp)(url, options, response => {
+        let size = 0
+        response.on('data', (chunk: Buffer) => {
+          size += chunk.length
+          if (size > maxResponseBytes) response.destroy()
+        })
+        // What comes after the status changes nothing.
+        response.on('error', () => undefined)
+        response.on('close', () => settle(outcomeOf(response.statusCode ?? 0)))
+      })
+      request.on('error', reject)
+      request.end(body)
+    })
+  } catch (error) {
+    return {
+      isDelivered: false,
+      status: hasTimedOut ? `no response within ${webhookTimeoutMs / 1_000} s` : describeError(error),
+    }
+  } finally {
+    timer.cancel()
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+const outcomeOf = (status: number): DeliveryOutcome => ({
+  isDelivered: status >= 200 && status < 300,
+  status: status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`,
+})
+
+class AddressRefused extends Error {}
+
+const describeError = (error: unknown): string => {
+  if (error instanceof AddressRefused) return addressRefused
+  const { code } = Object(error) as { code?: string }
+  return `the connection failed${typeof code === 'string' ? ` (${code})` : ''}`
+}
+
+/** Refuses a name when one of its addresses is refused. */
+const checkedLookup =
+  (resolve: ResolveHost, isAllowed: (address: string) => boolean, signal: AbortSignal): LookupFunction =>
+  (host, { all }, callback) => {
+    resolve(host, signal).then(
+      addresses => {
+        const found = addresses.map(address => ({ address, family: isIP(address) }))
+        const [first] = found
+        if (first === undefined || !found.every(({ address }) => isAllowed(address))) callback(new AddressRefused(), [])
+        else if (all) callback(null, found)
+        else callback(null, first.address, first.family)
+      },
+      (error: Error) => callback(error, []),
+    )
+  }

@@ -1,0 +1,132 @@
+import { useSignal } from '@preact/signals'
+import { session } from '../api.ts'
+import type { AlertDelivery, Alerts as AlertsOfAccount } from '../api.ts'
+import { Checkbox, CopyText, Notice, TextField } from '../components/controls.tsx'
+import { Table } from '../components/table.tsx'
+import { formatTime } from '../format.ts'
+import { listOf } from '../list-of.ts'
+import { request } from '../request.ts'
+import { texts } from '../texts.ts'
+import { useRequest } from '../use-request.ts'
+import { useSubmit } from '../use-submit.ts'
+
+const text = texts.alerts
+
+export const Alerts = () => (session.value?.person.role === 'owner' ? <OwnerAlerts /> : <p>{text.ownersOnly}</p>)
+
+const OwnerAlerts = () => {
+  const alerts = useRequest<AlertsOfAccount>('/alerts')
+  const options = useRequest<{ readonly email: boolean }>('/sign-in-options')
+  const found = alerts.data.value
+  return (
+    <>
+      <p>{text.how}</p>
+      <Notice text={alerts.error.value} />
+      {found === undefined || options.data.value === undefined ? (
+        <p>{texts.loading}</p>
+      ) : (
+        <>
+          <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.reload} />
+          <Webhook url={found.webhook?.url} onChanged={alerts.reload} />
+          <h2>{text.sent}</h2>
+          {found.deliveries.length === 0 ? <p>{text.nothingSent}</p> : <Deliveries deliveries={found.deliveries} />}
+        </>
+      )}
+    </>
+  )
+}
+
+interface ThresholdsProps {
+  readonly alerts: AlertsOfAccount
+  readonly canMail: boolean
+  onChanged(): void
+}
+
+const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
+  const { answer, error, isSending, submit } = useSubmit(async values => {
+    const [daily, monthly] = ['daily', 'monthly'].map(name => listOf(values.get(name)).map(Number))
+    const changed = await request('PATCH', '/alerts', { daily, monthly, ...(canMail && { email: values.get('email') !== null }) })
+    onChanged()
+    return changed
+  })
+  return (
+    <form class="card form" onSubmit={submit} aria-label={text.thresholds}>
+      <h2>{text.thresholds}</h2>
+      <TextField label={text.daily} name="daily" help={text.dailyHelp} value={alerts.daily.join(', ')} error={error.value} />
+      <TextField label={text.monthly} name="monthly" help={text.monthlyHelp} value={alerts.monthly.join(', ')} />
+      {canMail ? <Checkbox label={text.email} name="email" isChecked={alerts.email} /> : <p>{text.noMail}</p>}
+      <button type="submit" disabled={isSending.value}>
+        {text.save}
+      </button>
+      {answer.value !== undefined && <p role="status">{text.saved}</p>}
+    </form>
+  )
+}
+
+const Webhook = ({ url, onChanged }: { readonly url: string | undefined; onChanged(): void }) => {
+  const { answer, error, isSending, submit } = useSubmit(async values => {
+    const created = await request<{ readonly secret: string }>('POST', '/alerts/webhook', { url: String(values.get('url')).trim() })
+    onChanged()
+    return created
+  })
+  return (
+    <form class="card form" onSubmit={submit} aria-label={text.webhook}>
+      <h2>{text.webhook}</h2>
+      {url !== undefined && <CurrentWebhook url={url} onChanged={onChanged} />}
+      <TextField label={url === undefined ? text.url : text.newUrl} name="url" required help={text.urlHelp} error={error.value} />
+      <button type="submit" disabled={isSending.value}>
+        {url === undefined ? text.set : text.replace}
+      </button>
+      {answer.value !== undefined && (
+        <div role="status">
+          <p>{text.saveSecret}</p>
+          <CopyText text={answer.value.secret} label={text.secret} />
+        </div>
+      )}
+    </form>
+  )
+}
+
+const CurrentWebhook = ({ url, onChanged }: { readonly url: string; onChanged(): void }) => {
+  const outcome = useSignal('')
+  const test = () =>
+    request<{ readonly isDelivered: boolean; readonly status: string }>('POST', '/alerts/test').then(
+      ({ isDelivered, status }) => (outcome.value = `${isDelivered ? text.testDelivered : text.testFailed} ${status}`),
+      (reason: Error) => (outcome.value = reason.message),
+    )
+  return (
+    <>
+      <p>
+        <code>{url}</code>
+      </p>
+      <p>
+        <button type="button" class="quiet" onClick={() => void test()}>
+          {text.test}
+        </button>{' '}
+        <button type="button" class="quiet" onClick={() => void request('DELETE', '/alerts/webhook').then(onChanged)}>
+          {text.removeWebhook}
+        </button>
+      </p>
+      <p role="status" data-testid="webhook-test">
+        {outcome.value}
+      </p>
+    </>
+  )
+}
+
+const Deliveries = ({ deliveries }: { readonly deliveries: readonly AlertDelivery[] }) => (
+  <Table
+    caption={text.sent}
+    keyOf={({ date, threshold, channel, person }) => [date, threshold, channel, person].join()}
+    rows={deliveries}
+    columns={[
+      { title: text.of, cell: ({ date }) => date },
+      { title: text.threshold, isNumber: true, cell: ({ threshold }) => `${threshold} %` },
+      { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
+      { title: text.state, cell: ({ state }) => text.states[state] },
+      { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },
+      { title: text.lastAttempt, cell: ({ lastAttempt }) => (lastAttempt === null ? '–' : formatTime(lastAttempt)) },
+      { title: text.nextAttempt, cell: ({ nextAttempt }) => (nextAttempt === null ? '–' : formatTime(nextAttempt)) },
+    ]}
+  />
+)

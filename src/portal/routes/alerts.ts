@@ -1,0 +1,78 @@
+import { randomBytes } from 'node:crypto'
+import { isoTime } from '../../util/dates.ts'
+import { readAlertSettings } from '../alerts/alert-settings.ts'
+import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook, webhookProperties } from '../alerts/manage-alerts.ts'
+import { ApiError, invalidField } from '../api-error.ts'
+import type { Person } from '../people.ts'
+import { accountOf, accountsAs } from '../portal-services.ts'
+import type { PortalServices } from '../portal-services.ts'
+import { defineRoute } from '../route.ts'
+
+const alertsSchema = { $ref: '#/components/schemas/Alerts' }
+
+const as = (services: PortalServices, person: Person) => ({ ...services, accounts: accountsAs(services, person) })
+
+export const alertRoutes = [
+  defineRoute({
+    method: 'get',
+    path: '/alerts',
+    summary: 'Who is told when a share of the credits is used, and what was sent.',
+    role: 'owner',
+    response: alertsSchema,
+    handle: ({ person }, { store }) => alertsJson(store, person.account),
+  }),
+  defineRoute({
+    method: 'patch',
+    path: '/alerts',
+    summary: 'Changes the thresholds, or whether owners get mail.',
+    role: 'owner',
+    body: { type: 'object', properties: alertProperties },
+    response: alertsSchema,
+    async handle({ person, body }, services) {
+      if (body.email === true && services.sendMail === undefined) throw invalidField('email', 'cannot be set: this gateway sends no mail')
+      await changeAlerts(as(services, person), person.account, body)
+      return alertsJson(services.store, person.account)
+    },
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/alerts/webhook',
+    summary:
+      'Sets the webhook, in place of the one before. The response is the only place where its secret is shown; messages are signed ' +
+      'with it as https://www.standardwebhooks.com describes.',
+    role: 'owner',
+    body: { type: 'object', properties: webhookProperties, required: ['url'] },
+    status: 201,
+    response: { $ref: '#/components/schemas/NewWebhook' },
+    async handle({ person, body: { url } }, services) {
+      const secret = await setWebhook(as(services, person), person.account, url)
+      return { url, secret: secret.reveal() }
+    },
+  }),
+  defineRoute({
+    method: 'delete',
+    path: '/alerts/webhook',
+    summary: 'Removes the webhook.',
+    role: 'owner',
+    handle: ({ person }, services) => removeWebhook(as(services, person), person.account),
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/alerts/test',
+    summary: 'Sends a message of the type `test` to the webhook, and says how that ended.',
+    role: 'owner',
+    response: { $ref: '#/components/schemas/WebhookTest' },
+    async handle({ person }, services) {
+      const { store, limits, alerts, clock } = services
+      const { webhook } = await readAlertSettings(store, person.account)
+      if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
+      limits.webhookTests.check(person.account)
+      limits.webhookTests.record(person.account)
+      const { id, name } = await accountOf(services, person.account)
+      const body = JSON.stringify({ type: 'test', timestamp: isoTime(clock.now()), data: { account: { id, name } } })
+      return alerts.post(id, webhook, { id: `msg_${randomBytes(testIdBytes).toString('base64url')}`, body })
+    },
+  }),
+]
+
+const testIdBytes = 18

@@ -1,0 +1,522 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import type { Test } from 'tap'
+import { AlertRounds, roundIntervalMs } from '../../src/portal/alerts/alert-rounds.ts'
+import type { AlertOptions } from '../../src/portal/alerts/alert-rounds.ts'
+import { readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
+import { listDeliveries } from '../../src/portal/alerts/delivery.ts'
+import { changeAlerts, setWebhook } from '../../src/portal/alerts/manage-alerts.ts'
+import { resolveHost, webhookAddressRule } from '../../src/portal/alerts/webhook-addresses.ts'
+import type { ResolveHost } from '../../src/portal/alerts/webhook-addresses.ts'
+import { postWebhook } from '../../src/portal/alerts/webhook-request.ts'
+import { openMailer } from '../../src/portal/mailer.ts'
+import { addPerson, setEmail } from '../../src/portal/people.ts'
+import { Secret } from '../../src/plugin/secret.ts'
+import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
+import { openLedger } from '../../src/services/ledger/index.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { openUsage } from '../../src/services/usage/index.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openRedisStore } from '../../src/store/redis/redis-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { dayMs, hourMs } from '../../src/util/dates.ts'
+import { tempStore } from '../store/temp-store.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { startMailServer } from '../support/mail-server.ts'
+import { createPortalClient, createPortalDeployment, signInToPortal } from '../support/portal-client.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { isSigned, startWebhookReceiver } from '../support/webhook-receiver.ts'
+
+const plan = { name: 'core', dailyCredits: 1_000, forwarding: false }
+const portalSecret = new Secret('portal-secret-canary')
+
+/** One account on a store, whose credits are used; and gateways that look after its alerts. */
+class AlertScenario {
+  readonly clock = new TestClock(Date.UTC(2026, 0, 15, 12))
+  readonly log = new TestLog()
+  readonly metrics = createMetricsRegistry()
+  readonly #t: Test
+  #store: Store | undefined
+  #processes = 0
+
+  constructor(t: Test) {
+    this.#t = t
+  }
+
+  async open(openStore: (t: Test, clock: TestClock) => Promise<Store> = tempStore): Promise<this> {
+    this.#store = await openStore(this.#t, this.clock)
+    await this.store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 0 })
+    return this
+  }
+
+  get store(): Store {
+    if (this.#store === undefined) throw new Error('not open yet')
+    return this.#store
+  }
+
+  get services() {
+    const { store, clock } = this
+    return { store, secrets: [portalSecret], accounts: new RecordedAccounts(store, clock, { kind: 'operator', name: 'test' }) }
+  }
+
+  gateway(over: Partial<AlertOptions> = {}): AlertRounds {
+    const { store, clock, log, metrics } = this
+    const portal = { portalUrl: 'https://portal.test', version: '1.2.3', secrets: [portalSecret], sendMail: undefined }
+    const rounds = new AlertRounds({
+      ...{ store, clock, log, metrics, ...portal, plans: () => ({ core: plan }), allowedSubnets: ['127.0.0.1'] },
+      ...over,
+    })
+    this.#t.teardown(() => rounds.stop())
+    return rounds
+  }
+
+  /** A process that charges calls, reports them, and ends. */
+  async spend(credits: number, outcome = 'ok', account = 'acc_1'): Promise<void> {
+    const name = `p${(this.#processes += 1)}`
+    const options = { log: this.log, newProcessName: () => name }
+    const usage = openUsage(this.store, this.clock, { ...options, retentionMs: 90 * dayMs })
+    const ledger = openLedger(this.store, this.clock, options)
+    await usage.start()
+    await ledger.start()
+    const charged = credits === 0 || (await ledger.charge({ id: account, name: account, plan }, credits)).kind === 'charged'
+    if (!charged) throw new Error('the credits are used up')
+    const day = Math.floor(this.clock.now() / dayMs)
+    const group = { account, key: 'key_1', network: 'devnet', method: 'eth_call', outcome, forwarded: false }
+    usage.count({ ...group, day, calls: 1, credits })
+    await ledger.stop()
+    await usage.stop()
+  }
+
+  /** A round of each gateway at once; resolves when nothing is being sent any more. */
+  async round(...gateways: readonly AlertRounds[]): Promise<void> {
+    this.clock.advance(roundIntervalMs)
+    await Promise.all(gateways.map(gateway => gateway.run()))
+    await waitUntil(async () =>
+      (await this.deliveries()).every(({ state, nextAttempt }) => state !== 'pending' || nextAttempt > this.clock.now()),
+    )
+  }
+
+  async deliveries() {
+    return listDeliveries(this.store, 'acc_1')
+  }
+
+  countOf(result: string): number {
+    const family = this.metrics.families().find(({ name }) => name === 'tollgate_alert_deliveries_total')
+    return family?.series.find(({ labels }) => labels['result'] === result)?.values[0] ?? 0
+  }
+}
+
+const receiverFor = async (t: Test) => {
+  const receiver = await startWebhookReceiver()
+  t.teardown(() => receiver.stop())
+  return receiver
+}
+
+const onRedis = async (t: Test, clock: TestClock): Promise<Store> => {
+  const redis = await startRedisServer()
+  const store = await openRedisStore(redis.address, systemClock, clock)
+  t.teardown(async () => {
+    await store.close()
+    await redis.remove()
+  })
+  return store
+}
+
+const engines = [
+  { engine: 'LMDB', open: tempStore, skip: false },
+  { engine: 'Redis', open: onRedis, skip: skipWithoutRedis },
+] as const
+
+for (const { engine, open, skip } of engines) {
+  t.test(`on ${engine}, several gateways send each threshold of a day and a month once`, { skip }, async t => {
+    const scenario = await new AlertScenario(t).open(open)
+    const receiver = await receiverFor(t)
+    const secret = (await setWebhook(scenario.services, 'acc_1', receiver.url)).reveal()
+    await changeAlerts(scenario.services, 'acc_1', { monthly: [1, 5] })
+    const gateways = [scenario.gateway(), scenario.gateway(), scenario.gateway()]
+    const sent = () => receiver.received.map(({ json }) => `${json.data.period} ${json.data.date} ${json.data.threshold}`).sort()
+    await scenario.spend(740)
+    await scenario.round(...gateways)
+    t.same(sent(), ['month 2026-01 1'], '740 of 31,000')
+    await scenario.spend(10)
+    for (let i = 0; i < 3; i += 1) await scenario.round(...gateways)
+    t.same(sent(), ['day 2026-01-15 75', 'month 2026-01 1'])
+    await scenario.spend(250)
+    for (let i = 0; i < 3; i += 1) await scenario.round(...gateways)
+    t.same(sent(), ['day 2026-01-15 100', 'day 2026-01-15 75', 'day 2026-01-15 85', 'month 2026-01 1'])
+    const message = receiver.received.find(({ json }) => json.data.threshold === 100)
+    t.match(message?.json, {
+      type: 'credits.threshold',
+      timestamp: '2026-01-15T12:00:25.000Z',
+      data: { account: { id: 'acc_1', name: 'alice' }, plan: 'core', used: 1_000, limit: 1_000, resetAt: '2026-01-16T00:00:00.000Z' },
+    })
+    for (const each of receiver.received) t.ok(isSigned(each, secret), 'signed with the secret that was shown')
+    t.equal(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size, 4)
+    scenario.clock.advance(dayMs)
+    await scenario.spend(800)
+    await scenario.round(...gateways)
+    t.same(sent().slice(0, 4), ['day 2026-01-15 100', 'day 2026-01-15 75', 'day 2026-01-15 85', 'day 2026-01-16 75'], 'another day')
+    t.same(sent().slice(4), ['month 2026-01 1', 'month 2026-01 5'], '1,800 of 31,000')
+  })
+}
+
+t.test('the sum of a month is that of its days, also of days before the alerts were set', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const receiver = await receiverFor(t)
+  const spendOnDays = async (days: number) => {
+    for (let i = 0; i < days; i += 1) {
+      await scenario.spend(900)
+      scenario.clock.advance(dayMs)
+    }
+  }
+  await spendOnDays(6)
+  await setWebhook(scenario.services, 'acc_1', receiver.url)
+  await changeAlerts(scenario.services, 'acc_1', { daily: [], monthly: [17, 18, 26, 100] })
+  const gateway = scenario.gateway()
+  await scenario.round(gateway)
+  t.match(receiver.received, [{ json: { data: { period: 'month', threshold: 17, used: 5_400, limit: 31_000 } } }])
+  await spendOnDays(3)
+  await scenario.round(gateway)
+  t.same(
+    receiver.received.map(({ json }) => [json.data.threshold, json.data.used]),
+    [
+      [17, 5_400],
+      [18, 8_100],
+      [26, 8_100],
+    ],
+  )
+  scenario.clock.advance(10 * dayMs)
+  await scenario.spend(900)
+  await scenario.round(gateway)
+  t.equal(receiver.received.length, 3, 'a new month begins with nothing')
+})
+
+t.test('100 % is reached when a call is refused, although a rest is left that is too small for it', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const receiver = await receiverFor(t)
+  await setWebhook(scenario.services, 'acc_1', receiver.url)
+  await changeAlerts(scenario.services, 'acc_1', { daily: [100], monthly: [] })
+  const gateway = scenario.gateway()
+  await scenario.spend(960)
+  await scenario.round(gateway)
+  t.equal(receiver.received.length, 0)
+  await scenario.spend(0, 'spent')
+  await scenario.round(gateway)
+  t.match(receiver.received, [{ json: { data: { threshold: 100, used: 960 } } }])
+})
+
+t.test('a webhook that fails is tried again with back-off for a day, always as the same message; its state is shown', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const receiver = await receiverFor(t)
+  receiver.answerWith(500)
+  await setWebhook(scenario.services, 'acc_1', receiver.url)
+  await changeAlerts(scenario.services, 'acc_1', { daily: [75], monthly: [] })
+  const gateways = [scenario.gateway(), scenario.gateway()]
+  await scenario.spend(800)
+  const attemptTimes: number[] = []
+  const start = scenario.clock.now()
+  for (let i = 0; i < 60; i += 1) {
+    await scenario.round(...gateways)
+    if (receiver.received.length > attemptTimes.length) attemptTimes.push(scenario.clock.now() - start)
+  }
+  t.same(attemptTimes, [5_000, 35_000, 95_000, 215_000], 'after 30, 60 and 120 s')
+  t.match(await scenario.deliveries(), [{ state: 'pending', attempts: 4, lastStatus: 'HTTP 500' }])
+  for (let hour = 0; hour < 26; hour += 1) {
+    scenario.clock.advance(hourMs)
+    await scenario.round(...gateways)
+  }
+  t.match(await scenario.deliveries(), [{ state: 'failed', lastStatus: 'HTTP 500' }])
+  t.equal(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size, 1)
+  t.equal(new Set(receiver.received.map(({ body }) => body)).size, 1)
+  t.equal(scenario.countOf('failed'), 1)
+  t.equal(scenario.countOf('retried'), receiver.received.length - 1)
+  t.match(
+    scenario.log.lines.filter(line => JSON.stringify(line).includes('alert-undelivered')),
+    [{}],
+    'one line in the log',
+  )
+  t.notMatch(JSON.stringify(scenario.log.lines), /127\.0\.0\.1|portal-secret-canary/)
+})
+
+t.test('a gateway that is killed while it sends leaves the message to another', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const receiver = await receiverFor(t)
+  await setWebhook(scenario.services, 'acc_1', receiver.url)
+  await changeAlerts(scenario.services, 'acc_1', { daily: [75], monthly: [] })
+  await scenario.spend(800)
+  receiver.answerWith(0)
+  // Its store is gone from one moment to the next: it can neither record the outcome nor give the lock back.
+  const fail = () => Promise.reject(new Error('killed'))
+  const dead = { ...scenario.store, putRecord: fail, takeRecord: fail }
+  const killed = scenario.gateway({ store: dead })
+  scenario.clock.advance(roundIntervalMs)
+  await killed.run()
+  await waitUntil(() => receiver.received.length === 1)
+  await killed.stop()
+  receiver.answerWith(204)
+  const other = scenario.gateway()
+  const [delivery] = await scenario.deliveries()
+  await other.deliverer.attempt(delivery?.id ?? '', await readAlertSettings(scenario.store, 'acc_1'))
+  t.equal(receiver.received.length, 1, 'not before the lock has expired')
+  scenario.clock.advance(120_000)
+  await scenario.round(other)
+  t.match(await scenario.deliveries(), [{ state: 'delivered', lastStatus: 'HTTP 204' }])
+  t.equal(receiver.received.length, 2)
+  t.equal(receiver.received[0]?.headers['webhook-id'], receiver.received[1]?.headers['webhook-id'])
+})
+
+t.test('owners with an address get mail, once; others do not', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const mail = await startMailServer()
+  t.teardown(() => mail.stop())
+  const { store, log } = scenario
+  for (const [name, role] of [
+    ['olga', 'owner'],
+    ['vera', 'viewer'],
+  ] as const) {
+    await setEmail(store, await addPerson(store, { account: 'acc_1', name, role }), `${name}@example.org`)
+  }
+  await addPerson(store, { account: 'acc_1', name: 'without', role: 'owner' })
+  await changeAlerts(scenario.services, 'acc_1', { email: true, monthly: [] })
+  const sendMail = openMailer({ url: new Secret(mail.url), from: 'Tollgate <no-reply@example.org>' }, log)
+  const gateways = [scenario.gateway({ sendMail }), scenario.gateway({ sendMail })]
+  await scenario.spend(800)
+  for (let i = 0; i < 3; i += 1) await scenario.round(...gateways)
+  t.match(mail.received, [{ to: 'olga@example.org', message: /Subject: Tollgate: alice has used 75 % of its daily credits/ }])
+  t.match(mail.received[0]?.message, /used 800 of 1000 credits of 2026-01-15/)
+  t.match(mail.received[0]?.message, /Message-ID: <msg_/i)
+  mail.refuseAll()
+  await scenario.spend(100)
+  await scenario.round(...gateways)
+  t.match(
+    (await scenario.deliveries()).filter(({ state }) => state === 'pending'),
+    [{ channel: 'email', lastStatus: 'not accepted by the mail server' }],
+  )
+  t.notMatch(JSON.stringify(log.lines), /olga@example|mail-canary/)
+})
+
+t.test('webhooks reach no private address', async t => {
+  const receiver = await receiverFor(t)
+  const { port } = receiver
+  const clock = new TestClock()
+  const post = (url: string, resolve: ResolveHost = resolveHost, allowed: readonly string[] = []) => {
+    const client = { clock, resolve, isAllowed: webhookAddressRule(allowed) }
+    return postWebhook({ url, headers: {}, body: '{}', signal: new AbortController().signal }, client)
+  }
+  const refused = { isDelivered: false, status: /^the address of the webhook is private/ }
+
+  t.test('written as an address, in any spelling', async t => {
+    const hosts = [
+      ...['127.0.0.1', '127.1', '0x7f.1', '2130706433', '017700000001', '0.0.0.0', '10.1.2.3', '172.16.0.1', '172.31.255.255'],
+      ...['192.168.1.1', '169.254.169.254', '100.64.0.1', '198.18.0.1', '224.0.0.1', '255.255.255.255', '192.0.2.1', '１２７.0.0.1'],
+      ...[
+        '[::1]',
+        '[::]',
+        '[::ffff:127.0.0.1]',
+        '[::ffff:7f00:1]',
+        '[::127.0.0.1]',
+        '[fe80::1]',
+        '[fc00::1]',
+        '[fd00:ec2::254]',
+        '[ff02::1]',
+      ],
+      ...['[64:ff9b::7f00:1]', '[2002:7f00:1::]', '[2001::1]', '[2001:db8::1]', 'localhost', 'LOCALHOST', 'localhost.', 'x.localhost'],
+    ]
+    for (const host of hosts) t.match(await post(`http://${host}:${port}/`), refused, host)
+    t.equal(receiver.connections, 0)
+  })
+
+  t.test('behind a name, also when only one of its addresses is private', async t => {
+    for (const address of ['127.0.0.1', '::1', '::ffff:127.0.0.1', '10.0.0.1', '169.254.169.254', 'fe80::1%1']) {
+      t.match(await post(`http://hooks.test:${port}/`, async () => [address]), refused, address)
+      t.match(
+        await post(`http://hooks.test:${port}/`, async () => ['93.184.215.14', address]),
+        refused,
+        `beside a public address: ${address}`,
+      )
+    }
+    t.equal(receiver.connections, 0)
+  })
+
+  t.test('behind a name that resolves to another address than before', async t => {
+    const answers = [['127.0.0.1'], ['127.0.0.2']]
+    const rebinding: ResolveHost = async () => answers.shift() ?? []
+    t.match(await post(`http://hooks.test:${port}/`, rebinding, ['127.0.0.1']), { isDelivered: true })
+    t.match(await post(`http://hooks.test:${port}/`, rebinding, ['127.0.0.1']), refused)
+    t.equal(receiver.connections, 1)
+  })
+
+  t.test('behind a redirect', async t => {
+    const before = receiver.received.length
+    for (const status of [301, 302, 303, 307, 308]) {
+      receiver.answerWith(status, { location: `http://127.0.0.1:${port}/other` })
+      t.match(await post(receiver.url, resolveHost, ['127.0.0.1']), {
+        isDelivered: false,
+        status: `HTTP ${status}: redirects are not followed`,
+      })
+    }
+    t.same(
+      receiver.received.slice(before).map(({ path }) => path),
+      ['/hook', '/hook', '/hook', '/hook', '/hook'],
+    )
+  })
+
+  t.test('public addresses are allowed, and those that the operator names', t => {
+    const isAllowed = webhookAddressRule(['10.1.0.0/16', 'fd00::/8'])
+    for (const address of ['93.184.215.14', '8.8.8.8', '172.32.0.1', '2606:4700::1111', '10.1.2.3', 'fd12::1'])
+      t.ok(isAllowed(address), address)
+    for (const address of ['10.2.0.1', 'fe80::1', '::1', 'hooks.test', '']) t.notOk(isAllowed(address), address)
+    t.end()
+  })
+
+  t.test('a receiver that does not answer is given up after 10 s, and one without an end is not read', async t => {
+    receiver.answerWith(0)
+    const waiting = receiver.received.length
+    const outcome = post(receiver.url, resolveHost, ['127.0.0.1'])
+    await waitUntil(() => receiver.received.length > waiting)
+    clock.advance(10_000)
+    t.match(await outcome, { isDelivered: false, status: 'no response within 10 s' })
+    const hanging = post('http://hooks.test/', () => new Promise(() => undefined))
+    clock.advance(10_000)
+    t.match(await hanging, { isDelivered: false, status: 'no response within 10 s' }, 'nor a name server')
+    const server = http.createServer((_request, response) => {
+      const write = (): void => void (response.destroyed || response.write('x'.repeat(65_536), () => setImmediate(write)))
+      write()
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    t.teardown(() => server.close())
+    const endless = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+    t.match(await post(endless, resolveHost, ['127.0.0.1']), { isDelivered: true, status: 'HTTP 200' })
+  })
+})
+
+t.test('dead webhooks of many accounts hold neither sockets beyond a limit nor the others', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const [dead, alive] = [await receiverFor(t), await receiverFor(t)]
+  dead.answerWith(0)
+  const { store, services } = scenario
+  const add = async (id: string, url: string): Promise<void> => {
+    await store.addAccount({ id, name: id, plan: 'core', created: 0 })
+    await setWebhook(services, id, url)
+    await changeAlerts(services, id, { daily: [75], monthly: [] })
+    await scenario.spend(800, 'ok', id)
+  }
+  for (let i = 0; i < 70; i += 1) await add(`acc_dead${i}`, dead.url)
+  await add('acc_alive', alive.url)
+  const gateway = scenario.gateway()
+  const statesOf = async (id: string) => (await listDeliveries(store, id)).map(({ state }) => state)
+  for (let rounds = 0; alive.received.length === 0 && rounds < 30; rounds += 1) {
+    const before = dead.connections
+    scenario.clock.advance(roundIntervalMs)
+    await gateway.run()
+    t.ok(dead.connections - before <= 64)
+    // Their time is over.
+    scenario.clock.advance(10_000)
+    await new Promise(setImmediate)
+  }
+  await waitUntil(async () => (await statesOf('acc_alive'))[0] === 'delivered')
+  t.same(await statesOf('acc_dead0'), ['pending'])
+})
+
+t.test(
+  'two gateways with workers on one Redis tell an account once; its owner and the operator see that',
+  { skip: skipWithoutRedis },
+  async t => {
+    const [redis, node, receiver] = [
+      await startRedisServer('--appendonly', 'yes'),
+      await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_gasPrice: { result: '0x7' } }),
+      await receiverFor(t),
+    ]
+    const adminToken = 'canary-operator-token'
+    const deployment = createPortalDeployment(node.url, {
+      gateway: {
+        store: redis.url,
+        workers: 2,
+        admin: { token: adminToken },
+        portal: { url: 'http://127.0.0.1', secret: 'canary-portal-secret', webhooks: { allow: ['127.0.0.1'] } },
+      },
+    })
+    t.teardown(async () => {
+      await deployment.remove()
+      await Promise.all([node.stop(), redis.remove()])
+    })
+    await deployment.addAccount('alice')
+    await deployment.run('accounts', 'set', 'alice', '--credits', '400')
+    const [one, other] = await Promise.all([deployment.start(), deployment.start()])
+    const operator = createPortalClient(one.admin, adminToken)
+    const owner = await signInToPortal(deployment, one, 'alice')
+    const { key } = await deployment.addKey('alice')
+
+    t.test('owners alone set alerts, in words about what is wrong', async t => {
+      const developer = await signInToPortal(deployment, one, 'alice', '--person', 'dan', '--role', 'developer')
+      t.equal((await developer.get('/alerts')).status, 403)
+      t.match((await owner.get('/alerts')).json, {
+        webhook: null,
+        email: false,
+        daily: [75, 85, 100],
+        monthly: [75, 85, 100],
+        deliveries: [],
+      })
+      const cases: readonly (readonly [method: string, path: string, body: object, error: object])[] = [
+        ['PATCH', '/alerts', { daily: [0] }, { field: 'daily.0' }],
+        ['PATCH', '/alerts', { daily: [101] }, { field: 'daily.0' }],
+        ['PATCH', '/alerts', { monthly: Array(11).fill(1) }, { field: 'monthly' }],
+        ['PATCH', '/alerts', { email: true }, { field: 'email', message: /sends no mail/ }],
+        ['POST', '/alerts/webhook', { url: 'ftp://example.org/' }, { field: 'url', message: /must be a URL such as/ }],
+        ['POST', '/alerts/webhook', { url: 'https://user:password@example.org/' }, { field: 'url' }],
+      ]
+      for (const [method, path, body, error] of cases) {
+        t.match(await owner.request(method, path, body), { status: 400, json: { error } }, JSON.stringify(body))
+      }
+      t.match(await owner.post('/alerts/test'), { status: 409, json: { error: { code: 'no-webhook' } } })
+    })
+
+    t.test('the operator sets alerts too; the log of changes has the host of a webhook and no more of it', async t => {
+      const { status, json } = await operator.post('/accounts/alice/alerts/webhook', { url: `${receiver.url}/of-operator` })
+      t.match({ status, json }, { status: 201, json: { url: `${receiver.url}/of-operator`, secret: /^whsec_/ } })
+      t.match((await operator.request('PATCH', '/accounts/alice/alerts', { daily: [85, 75, 85] })).json, { daily: [75, 85] })
+      t.match((await operator.post('/accounts/alice/alerts/webhook/remove')).json, { webhook: null })
+      t.match((await operator.get('/accounts/alice/alerts')).json, { daily: [75, 85], monthly: [75, 85, 100] })
+      const { stdout } = await deployment.run('changes', '--account', 'alice', '--json')
+      const origin = new URL(receiver.url).origin
+      t.match(
+        JSON.parse(stdout).findLast(({ action }: { action: string }) => action === 'alerts-changed'),
+        {
+          before: { webhook: origin },
+          after: { webhook: null },
+        },
+      )
+      t.notMatch(stdout, /of-operator|whsec_/)
+    })
+
+    t.test('each threshold is told once', async t => {
+      const { json: webhook } = await owner.post('/alerts/webhook', { url: receiver.url })
+      t.match((await owner.post('/alerts/test')).json, { isDelivered: true, status: 'HTTP 204' })
+      t.match(receiver.received, [{ json: { type: 'test' } }])
+      for (let i = 0; i < 2; i += 1) for (const gateway of [one, other]) await call(gateway.http(key), 'eth_gasPrice')
+      await waitUntil(() => receiver.received.length >= 2)
+      await waitUntil(async () => (await owner.get('/alerts')).json.deliveries[0]?.state === 'delivered')
+      await one.kill()
+      await call(other.http(key), 'eth_gasPrice')
+      await waitUntil(() => receiver.received.length >= 3)
+      t.same(
+        receiver.received.map(({ json }) => json.data.threshold),
+        [undefined, 75, 85],
+      )
+      for (const message of receiver.received) t.ok(isSigned(message, webhook.secret))
+      const moved = createPortalClient(other.portal ?? '')
+      const shown = async () => (await moved.request('GET', '/alerts', undefined, { cookie: owner.cookies() })).json
+      await waitUntil(async () => (await shown()).deliveries.every(({ state }: { state: string }) => state === 'delivered'))
+      t.match(await shown(), { webhook: { url: receiver.url }, deliveries: [{ lastStatus: 'HTTP 204' }, { lastStatus: 'HTTP 204' }] })
+      const metrics = await (await fetch(`${other.admin}/metrics`)).text()
+      t.match(metrics, /tollgate_alert_deliveries_total\{channel="webhook",result="delivered"\} [12]/)
+      const traces = JSON.stringify([receiver.received, one.log, other.log, await shown()])
+      for (const canary of [key, adminToken, 'canary-portal-secret', webhook.secret]) t.notOk(traces.includes(canary))
+    })
+  },
+)
