@@ -1,6 +1,6 @@
-import type { RequestListener } from 'node:http'
 import type { Address, NetworkConfig, StoreAddress } from '../config/types.ts'
 import type { Secret } from '../plugin/secret.ts'
+import type { ServeRequest } from '../server/admin.ts'
 import type { AdminToken } from '../server/admin-token.ts'
 import { openAppListener } from '../server/index.ts'
 import type { Listener } from '../server/index.ts'
@@ -130,7 +130,7 @@ export const openOperatorApp = (options: OperatorAppOptions) => {
     return createOperatorApp(options, token)
   }
   return {
-    serve: async (token: AdminToken): Promise<RequestListener> => (await (opening ??= open(token))).serve,
+    serve: async (token: AdminToken): Promise<ServeRequest> => (await (opening ??= open(token))).serve,
     close: async (): Promise<void> => (await opening)?.close(),
   }
 }

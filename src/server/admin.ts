@@ -1,4 +1,4 @@
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
@@ -36,6 +36,9 @@ export interface AdminReloader {
   preview(): Promise<AdminReloadReport>
 }
 
+/** Resolves when the response has been written. */
+export type ServeRequest = (req: IncomingMessage, res: ServerResponse) => Promise<void>
+
 export interface AdminOptions extends LogControls {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
@@ -44,8 +47,8 @@ export interface AdminOptions extends LogControls {
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** Reloads the configuration; undefined where that is not possible. */
   readonly reloader: AdminReloader | undefined
-  /** What people and scripts of the operator use: sign-in and /api/v1; loaded with its first request. */
-  operatorApp(token: AdminToken): Promise<RequestListener>
+  /** What people and scripts of the operator use: sign-in, page and /api/v1; loaded with its first request. */
+  operatorApp(token: AdminToken): Promise<ServeRequest>
   /** Required of those who reload, use the operator's API, and read or change the logs; without a token nobody can. */
   readonly token: Secret | undefined
   /** Addresses and subnets of proxies, which say where a request comes from. */
@@ -70,7 +73,7 @@ export const createAdminApp = ({ token: secret, hosts, ...options }: AdminOption
   app.use(at('/readyz', respondTo({ GET: ctx => respondReadiness(ctx, options) })))
   app.use(at('/metrics', respondTo({ GET: ctx => respondMetrics(ctx, options) })))
   app.use(requireKnownHost(hosts))
-  if (token === undefined) return app
+  if (token === undefined) return app.use(at('/operator', respondTo({ GET: explainMissingToken })))
   for (const path of ['/log-level', '/access-log', '/access-log/reopen']) {
     app.use(at(path, requireToken(token)))
     app.use(at(path, bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
@@ -87,7 +90,7 @@ export const createAdminApp = ({ token: secret, hosts, ...options }: AdminOption
   app.use(async ctx => {
     const serve = await options.operatorApp(token)
     ctx.respond = false
-    serve(ctx.req, ctx.res)
+    await serve(ctx.req, ctx.res)
   })
   return app
 }
@@ -146,6 +149,11 @@ const respondTo =
 
 const respondAlive: Responder = ctx => {
   ctx.body = 'ok\n'
+}
+
+const explainMissingToken: Responder = ctx => {
+  ctx.status = 404
+  ctx.body = 'The page of the operator needs a token: set `admin.token` in gateway.yaml.\n'
 }
 
 type ReadinessOptions = Pick<AdminOptions, 'isReady' | 'networks' | 'metrics'>

@@ -217,6 +217,13 @@ t.test('health and metrics take any host; all else only loopback names, the own 
   t.equal(await statusFor('http://evil.example/log-level', 'localhost'), 421, 'the host of the request target counts')
 })
 
+t.test('without a token, the page of the operator says what it needs', async t => {
+  const { admin } = await open()
+  const { status, text } = await post(`${admin.url}/operator`, '', { method: 'GET' })
+  t.equal(status, 404)
+  t.match(text, 'set `admin.token` in gateway.yaml')
+})
+
 t.test('the own address of an admin listener that is not on the loopback interface is known', async t => {
   const address = Object.values(networkInterfaces())
     .flatMap(addresses => addresses ?? [])

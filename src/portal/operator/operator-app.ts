@@ -1,7 +1,7 @@
-import type { RequestListener } from 'node:http'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import type { StoreAddress } from '../../config/types.ts'
+import type { ServeRequest } from '../../server/admin.ts'
 import type { AdminToken } from '../../server/admin-token.ts'
 import { closeOnUnreadBody } from '../../server/request-body.ts'
 import type { RecordStore } from '../../store/record-store.ts'
@@ -30,7 +30,7 @@ export interface OperatorAppOptions
 }
 
 export interface OperatorApp {
-  readonly serve: RequestListener
+  readonly serve: ServeRequest
   close(): Promise<void>
 }
 
