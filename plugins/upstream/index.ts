@@ -96,6 +96,7 @@ export default definePlugin({
           livenessProbe: { afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
           idempotent: method?.idempotent ?? false,
           observer: logs?.search,
+          origin: call.origin,
           traceparent: services.traceparent(call),
         })
         if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()

@@ -4,6 +4,7 @@ import { reloadGatewayConfig } from './config-changes.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { openListeners } from './listeners.ts'
 import type { Listeners } from './listeners.ts'
+import { ownerOf } from './pipeline.ts'
 import type { HostServices } from './stage-services.ts'
 import { Reloader } from './reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
@@ -198,7 +199,7 @@ const openServices = async (
   await usage.start()
   await ledger.start()
   const upstreamClient = openUpstreamClient(clock, memoryBudget, sockets)
-  const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.shareOf(`network ${network}`))
+  const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.shareOf(`network ${network}`), ownerOf)
   closers.push(() => upstreamClient.close())
   const sharedCaches = openSharedCaches({ clock, log, metrics })
   closers.push(() => sharedCaches.close())

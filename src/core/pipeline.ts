@@ -142,12 +142,19 @@ class SharedOrigin implements Origin {
   readonly state: OriginState = {}
   readonly #variants: readonly string[]
   readonly #traceparent: string | undefined
+  readonly #owner: string
 
   constructor({ origin, signal }: Call, variants: readonly string[]) {
     this.network = origin.network
     this.signal = signal ?? origin.signal
     this.#variants = variants
     this.#traceparent = traceparentOf(origin)
+    this.#owner = ownerOf(origin)
+  }
+
+  /** As traceparentOf(). */
+  static ownerOf(origin: SharedOrigin): string {
+    return origin.#owner
   }
 
   /** Not a member of the origin, which knows no caller. */
@@ -164,6 +171,10 @@ class SharedOrigin implements Origin {
 /** The trace that a call belongs to; for a shared call that of the caller for whom it began. */
 export const traceparentOf = (origin: Origin): string | undefined =>
   origin instanceof SharedOrigin ? SharedOrigin.traceparentOf(origin) : readTraceparent(origin)
+
+/** The account that a call is for, or the address without one; of a shared call that of the caller for whom it began. */
+export const ownerOf = (origin: Origin): string =>
+  origin instanceof SharedOrigin ? SharedOrigin.ownerOf(origin) : (origin.state.accountId ?? origin.ip)
 
 type AdmissionCheck = NonNullable<AnyStage['admit']>
 

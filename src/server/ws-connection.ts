@@ -158,6 +158,8 @@ export class WsConnection {
   /** What has arrived of a message does not fit the memory budget: nothing can be answered without the rest. */
   #onData(byteLength: number): void {
     if (this.#arrivingMessage.push(byteLength)) return
+    // ws still reports the messages that this chunk completes.
+    this.#isClosing = true
     this.#socket.close(1013, 'too many bytes are in flight')
     this.terminate()
   }

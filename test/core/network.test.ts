@@ -1,9 +1,11 @@
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
+import { ownerOf } from '../../src/core/pipeline.ts'
 import type { HostServices } from '../../src/core/stage-services.ts'
 import { Cancellation, definePlugin, withContext } from '../../src/plugin/plugin.ts'
 import type { AnyPlugin, Call, Origin, Path, Stage } from '../../src/plugin/plugin.ts'
@@ -308,6 +310,17 @@ t.test('below a plugin that shares answers', async t => {
       'the log tells which call it is of',
     )
     t.not(requestId, 'r-7')
+  })
+
+  t.test('the gateway still knows whose call it is, without a word to the plugins', async t => {
+    const seen: Call[] = []
+    const { network } = await networkOf(above, sharing(withTarget), lastWith(seen))
+    const origin = fakeOrigin({ ip: '10.0.0.1', state: { accountId: 'alice' } })
+    await network.run({ ...fakeCall('eth_gasPrice'), origin })
+    const shared = seen[0]!.origin
+    t.equal(ownerOf(shared), 'alice')
+    t.notMatch(inspect(shared, { showHidden: true }), /alice/)
+    t.equal(ownerOf(fakeOrigin({ ip: '10.0.0.1' })), '10.0.0.1')
   })
 
   t.test('each plugin has as its variant what its own vary() returned, for the plugin that shares if that passes it on', async t => {

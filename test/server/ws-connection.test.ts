@@ -530,6 +530,18 @@ t.test('while the account of a caller has used its share of the time', async t =
     await waitUntil(() => calls.run > 0 && !socket.isPaused)
   })
 
+  t.test('none of the messages of a chunk that does not fit is handled or refused: the connection is closed', async t => {
+    const { caller, closed, calls, scheduler } = await openHeld(t, new MemoryBudget(1_000))
+    scheduler.release()
+    let messageCount = 0
+    caller.on('message', () => {
+      messageCount += 1
+    })
+    sendMany(caller, 300, () => caller.send(message))
+    await closed
+    t.same([calls.run, messageCount], [0, 0])
+  })
+
   t.test('more than 1,024 messages in one turn for which there is no room close the connection', async t => {
     const { caller, closed, scheduler, socket } = await openHeld(t, new MemoryBudget(200_000))
     sendMany(caller, 1_500, () => caller.send('{}'))

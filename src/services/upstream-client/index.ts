@@ -1,17 +1,18 @@
 import { randomFillSync } from 'node:crypto'
-import type { Request, Target } from '../../plugin/call.ts'
+import type { Origin, Request, Target } from '../../plugin/call.ts'
 import { refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
+import { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { UpstreamSockets } from './connection-pool.ts'
 import { openHttpClient, parseEndpoint, withHeader } from './http-client.ts'
 import type { Endpoint, HttpClient } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
 import type { ExchangeContext } from './http-exchange.ts'
 import { ReadTurns } from './read-turns.ts'
-import { ConcurrencyLimit, RequestDeadline } from './request-limits.ts'
+import { RequestDeadline } from './request-limits.ts'
 import type { RequestOptions } from './request-limits.ts'
 import { SecretRedactor } from './secret-redactor.ts'
 import { withWebSockets } from './ws-client.ts'
@@ -42,10 +43,12 @@ const maxConcurrentZlib = 32
 /** A decompressor of brotli takes up to 16 MiB, however short the response is. */
 const maxConcurrentBrotli = 2
 
+type OwnerOf = (origin: Origin) => string
+
 /** A client whose connections several networks share. */
 export interface SharedUpstreamClient extends UpstreamClient {
-  /** The same client, whose responses reserve their bytes elsewhere. */
-  withMemory(memory: ResponseMemory): UpstreamClient
+  /** The same client, whose responses reserve their bytes elsewhere; `ownerOf` names the account that a request is for. */
+  withMemory(memory: ResponseMemory, ownerOf?: OwnerOf): UpstreamClient
   close(): Promise<void>
 }
 
@@ -97,7 +100,7 @@ export const openUpstreamClient = (
     pending.deadline.startDeadline()
     return (await admission) ? sendNow(context, pending) : refuseRequest(pending)
   }
-  const withMemory = (memory: ResponseMemory): UpstreamClient => {
+  const withMemory = (memory: ResponseMemory, ownerOf: OwnerOf = () => ''): UpstreamClient => {
     const context = { ...shared, memory }
     return {
       request(target, request, options) {
@@ -105,7 +108,8 @@ export const openUpstreamClient = (
         const state = getOrCreate(states, target, newState)
         const concurrency = options.bypassConcurrencyLimit === true ? undefined : state.concurrency
         const pending = { target, request, options, deadline, state, concurrency }
-        const admission = concurrency?.acquire(deadline) ?? true
+        const { origin } = options
+        const admission = concurrency?.acquire(deadline, origin === undefined ? '' : ownerOf(origin)) ?? true
         if (admission instanceof Promise) return sendWhenAdmitted(context, pending, admission)
         return admission ? sendNow(context, pending) : Promise.resolve(refuseRequest(pending))
       },

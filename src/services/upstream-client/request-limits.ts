@@ -1,10 +1,10 @@
-import type { Signal, Target } from '../../plugin/call.ts'
+import type { Origin, Signal, Target } from '../../plugin/call.ts'
 import { copyReply } from '../../plugin/copy-reply.ts'
 import { refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
-import type { MaybePromise } from '../../util/async.ts'
 import { onAbort } from '../../plugin/call.ts'
 import type { Clock, Timer } from '../clock.ts'
+import type { Waiter } from './concurrency-limit.ts'
 
 /** The limits of one request to a node. */
 export interface RequestOptions {
@@ -21,6 +21,8 @@ export interface RequestOptions {
   readonly observer?: { push(bytes: Uint8Array): void } | undefined
   /** For health checks: does not wait for the target's `concurrency`. */
   readonly bypassConcurrencyLimit?: boolean
+  /** Of the call that the request is for: while requests wait for the target's `concurrency`, accounts are served in turn. */
+  readonly origin?: Origin
   /** The W3C trace context of the call that the request is for, sent to own nodes as the header of this name. */
   readonly traceparent?: string | undefined
 }
@@ -31,63 +33,6 @@ export interface LivenessProbe {
   isAlive(): Promise<boolean>
   /** So many bytes of the response have come. */
   recordBytes?(bytes: number): void
-}
-
-/** A request that waits longer in the queue is better sent to another node. */
-const maxQueueWaitMs = 1000
-
-/** A request in the queue, which may be canceled before it is admitted. */
-export interface Waiter {
-  readonly isCanceled: boolean
-  /** What to do on cancellation; one thing at a time. */
-  onCancel: (() => void) | undefined
-}
-
-/** Admits so many requests at once; as many again (or `maxQueued`) may wait, first come, first served. */
-export class ConcurrencyLimit {
-  readonly #clock: Clock
-  readonly #maxConcurrent: number
-  readonly #maxQueued: number
-  /** In order of arrival. */
-  readonly #waiters = new Set<(isAcquired: boolean) => void>()
-  #active = 0
-
-  constructor(clock: Clock, maxConcurrent: number, maxQueued = maxConcurrent) {
-    this.#clock = clock
-    this.#maxConcurrent = maxConcurrent
-    this.#maxQueued = maxQueued
-  }
-
-  /** False when the queue is full, the wait is too long or the request is canceled. After true, release() must follow. */
-  acquire(waiter: Waiter): MaybePromise<boolean> {
-    if (waiter.isCanceled) return false
-    if (this.#active < this.#maxConcurrent) {
-      this.#active += 1
-      return true
-    }
-    return this.#waiters.size < this.#maxQueued && this.#enqueue(waiter)
-  }
-
-  release(): void {
-    const [next] = this.#waiters
-    if (next === undefined) this.#active -= 1
-    else next(true)
-  }
-
-  #enqueue(waiter: Waiter): Promise<boolean> {
-    return new Promise(resolve => {
-      const giveUp = () => settle(false)
-      const settle = (isAcquired: boolean) => {
-        this.#waiters.delete(settle)
-        timer.cancel()
-        waiter.onCancel = undefined
-        resolve(isAcquired)
-      }
-      const timer = this.#clock.after(maxQueueWaitMs, giveUp)
-      waiter.onCancel = giveUp
-      this.#waiters.add(settle)
-    })
-  }
 }
 
 /** More bytes than a slow node drips within the time of a call: then it is the size of the response that takes long. */

@@ -16,8 +16,9 @@ import { sendRequest } from '../../../src/services/upstream-client/http-exchange
 import { openUpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import type { RequestOptions } from '../../../src/services/upstream-client/index.ts'
 import { ReadTurns } from '../../../src/services/upstream-client/read-turns.ts'
-import { ConcurrencyLimit, RequestDeadline } from '../../../src/services/upstream-client/request-limits.ts'
-import type { Waiter } from '../../../src/services/upstream-client/request-limits.ts'
+import { ConcurrencyLimit } from '../../../src/services/upstream-client/concurrency-limit.ts'
+import { RequestDeadline } from '../../../src/services/upstream-client/request-limits.ts'
+import type { Waiter } from '../../../src/services/upstream-client/concurrency-limit.ts'
 import { MemoryBudget } from '../../../src/services/memory-budget.ts'
 import { SecretRedactor } from '../../../src/services/upstream-client/secret-redactor.ts'
 import { systemClock } from '../../../src/services/clock.ts'
@@ -517,6 +518,33 @@ t.test('concurrent requests', async t => {
     t.equal(await second, false)
     limit.release()
     t.equal(limit.acquire(createWaiter()), true)
+  })
+
+  const openQueue = (maxQueued: number) => {
+    const limit = new ConcurrencyLimit(new TestClock(), 1, maxQueued)
+    const outcomes: string[] = []
+    const enter = (owner: string, name: string) =>
+      void Promise.resolve(limit.acquire(createWaiter(), owner)).then(isAcquired => outcomes.push(isAcquired ? name : `not ${name}`))
+    return { limit, outcomes, enter }
+  }
+
+  t.test('accounts whose requests wait are served in turn', async t => {
+    const { limit, outcomes, enter } = openQueue(9)
+    for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'c1']) enter(name.slice(0, 1), name)
+    for (let i = 0; i < 7; i += 1) limit.release()
+    await new Promise(setImmediate)
+    t.same(outcomes, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4', 'a5'])
+    limit.release()
+    enter('a', 'a6')
+    await new Promise(setImmediate)
+    t.equal(outcomes.at(-1), 'a6', 'nothing waits any more')
+  })
+
+  t.test('while the queue is full, the latest of the account that has most in it gives way to requests of others', async t => {
+    const { outcomes, enter } = openQueue(3)
+    for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'a6', 'c1']) enter(name.slice(0, 1), name)
+    await new Promise(setImmediate)
+    t.same(outcomes.toSorted(), ['a1', 'not a3', 'not a4', 'not a5', 'not a6', 'not b2'])
   })
 
   t.test('a canceled request stops waiting', async t => {
