@@ -112,8 +112,8 @@ export class FailoverAttempt implements Alternatives {
   }
 
   /** The final reply of the call; undefined when another node may be tried. */
-  async #attempt(node: UpstreamNode): Promise<Reply | undefined> {
-    return this.#hasFailed ? this.#retry(node) : this.#finalOf(await this.#request(node), node)
+  #attempt(node: UpstreamNode): Promise<Reply | undefined> {
+    return this.#hasFailed ? this.#retry(node) : this.#request(node).then(reply => this.#finalOf(reply, node))
   }
 
   /** An attempt after a failed one. Without retry budget or time the best reply so far is final. */

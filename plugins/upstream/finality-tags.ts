@@ -37,11 +37,9 @@ export const createTagSender = ({ heads, methods, results, clock }: Services) =>
     await report(await requestBlock(request), request, tag, target)
   }
 
-  return async (tagged: TaggedRequest): Promise<Reply> => {
-    const { request, method, target, send } = tagged
-    const tags = tagsOf(request, method)
+  const sendWithTags = async (tagged: TaggedRequest, tags: readonly [FinalityTag, ...FinalityTag[]], method: Method): Promise<Reply> => {
+    const { request, target, send } = tagged
     const [tag] = tags
-    if (tag === undefined || method === undefined) return send(request)
     if (method.reports === 'block') {
       const reported = heads.tags.reported(tag)
       const reply = await send(request)
@@ -50,6 +48,12 @@ export const createTagSender = ({ heads, methods, results, clock }: Services) =>
     }
     for (const each of tags) if (heads.tags.blockFor(target.name, each) !== undefined) await update(each, tagged)
     return send(withNumbers(request, method, each => heads.tags.blockFor(target.name, each)))
+  }
+
+  return (tagged: TaggedRequest): Promise<Reply> => {
+    const { request, method, send } = tagged
+    const [tag, ...others] = tagsOf(request, method)
+    return tag === undefined || method === undefined ? send(request) : sendWithTags(tagged, [tag, ...others], method)
   }
 }
 
