@@ -1,9 +1,9 @@
 import Router from '@koa/router'
 import Koa from 'koa'
-import bodyParser from 'koa-bodyparser'
 import type { RouterContext } from '@koa/router'
 import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
+import { parseJsonBody } from '../server/json-body.ts'
 import { networkOf } from '../util/address-set.ts'
 import { findTokenOwner } from './access-tokens.ts'
 import { ApiError } from './api-error.ts'
@@ -70,7 +70,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
       readSigningKeys: async () => (await readSigningKeys(store, secrets, 'session-cookies')).map(secret => secret.reveal()),
     }),
   )
-  app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))
+  app.use(parseJsonBody(maxBodySize))
   app.use(apiRouter(services).routes())
   app.use(() => {
     throw new ApiError(404, 'not-found', 'the API has no such path; /api/v1/openapi.json lists its paths')

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
-import bodyParser from 'koa-bodyparser'
 import type { ConfigChange } from '../core/config-changes.ts'
 import type { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
@@ -12,6 +11,7 @@ import { AdminToken, requireToken } from './admin-token.ts'
 import { createClientAddressReader } from './client-address.ts'
 import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
 import type { LogControls } from './log-routes.ts'
+import { parseJsonBody } from './json-body.ts'
 import { networkStatusOf } from './network-status.ts'
 import type { NetworkHeads } from './network-status.ts'
 import { closeOnUnreadBody } from './request-body.ts'
@@ -76,7 +76,7 @@ export const createAdminApp = ({ token: secret, hosts, ...options }: AdminOption
   if (token === undefined) return app.use(at('/operator', respondTo({ GET: explainMissingToken })))
   for (const path of ['/log-level', '/access-log', '/access-log/reopen']) {
     app.use(at(path, requireToken(token)))
-    app.use(at(path, bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize })))
+    app.use(at(path, parseJsonBody(maxBodySize)))
   }
   app.use(at('/log-level', respondTo({ GET: ctx => respondLevel(ctx, options), PUT: ctx => setLevel(ctx, options) })))
   app.use(at('/access-log', respondTo({ GET: ctx => respondAccessLog(ctx, options), PUT: ctx => setAccessLog(ctx, options) })))

@@ -18,6 +18,7 @@ import type { Figure } from './figures.ts'
 import { hangingNode } from './hanging-node.ts'
 import { idleWebSockets } from './idle-websockets.ts'
 import { ledgerCost } from './ledger-cost.ts'
+import { overviewsBesideCalls } from './overviews.ts'
 import { compareScenarios } from './measure.ts'
 import type { Scenario, ScenarioResult, ReportSkipped } from './measure.ts'
 import type { Baseline, BenchServers } from './servers.ts'
@@ -201,6 +202,12 @@ export const cases: readonly Case[] = [
   { name: 'logs', title: 'HTTP, eth_getLogs, 10,000 logs in 6 MB', run: largeResponses(logDataWords.small) },
   { name: 'large', title: 'HTTP, eth_getLogs, 10,000 logs in 21 MB', skipInQuick: true, run: largeResponses(logDataWords.large) },
   { name: 'mixed', title: 'HTTP, 500 small calls/s with 5 responses of 6 MB per second', run: mixedLoad },
+  {
+    name: 'overviews',
+    title: 'HTTP, 500 cached calls/s with 20 Overviews of the dashboard per second',
+    skipInQuick: true,
+    run: overviewsBesideCalls,
+  },
   { name: 'hang', title: 'HTTP, the first of two nodes is stopped for 6 s', skipInQuick: true, run: hangingNode },
   { name: 'rejected', title: 'HTTP, rejected calls', run: rejectedCalls },
   { name: 'workers', title: 'HTTP, from the cache, two workers', skipInQuick: true, run: inTwoWorkers },

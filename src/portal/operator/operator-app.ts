@@ -1,8 +1,8 @@
 import Koa from 'koa'
-import bodyParser from 'koa-bodyparser'
 import type { StoreAddress } from '../../config/types.ts'
 import type { ServeRequest } from '../../server/admin.ts'
 import type { AdminToken } from '../../server/admin-token.ts'
+import { parseJsonBody } from '../../server/json-body.ts'
 import { closeOnUnreadBody } from '../../server/request-body.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import type { Store } from '../../store/store.ts'
@@ -64,7 +64,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
       readSigningKeys: () => [token.deriveKey('session-cookies')],
     }),
   )
-  app.use(bodyParser({ enableTypes: ['json'], jsonLimit: maxBodySize }))
+  app.use(parseJsonBody(maxBodySize))
   app.use(operatorLogin(token, { clock, log }))
   app.use(operatorApiRouter(token, { ...options, openServices }).routes() as unknown as Koa.Middleware) // its context is Koa's, with the members of the router
   app.use(() => {
